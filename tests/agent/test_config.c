@@ -6,6 +6,7 @@
 #include <cay/manifest.h>
 #include <cay/sys/capability.h>
 #include <cay/workspace.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 
 /* ------------------------------------------------------------------ compaction */
@@ -320,31 +321,93 @@ static void a_tool_reaches_the_sandbox_of_its_run(void **state)
     box_told_has(1, "no sandbox here");
 }
 
-/* memory.rollouts.create_rollout(): an id for the records of runs that belong together, before any other that they have. */
+/* ------------------------------------------------------------------ rollouts */
+
+/* The lines of a record, the first of which nobody ran; freed. */
+static size_t record_lines(char *text, const char *id)
+{
+    size_t n = 0;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), n++) {
+        CAY_AUTOJSON *j = json_loads(line, 0, NULL);
+        assert_string_equal(cay__json_str(j, "rollout_id", ""), id);
+        assert_true(strlen(cay__json_str(j, "updated_at", "")) > 20);
+        assert_int_equal(json_array_size(json_object_get(j, "input")) + json_array_size(json_object_get(j, "generated_items")) > 0, n > 0);
+        assert_int_equal(json_is_object(json_object_get(j, "terminal_metadata")), n > 0);
+    }
+    free(text);
+    return n;
+}
+
+static char *read_record(const char *store, const char *dir, const char *id)
+{
+    char path[300];
+    char *text = NULL;
+    size_t len = 0;
+    cay_err err = CAY_ERR_INIT;
+    snprintf(path, sizeof path, "%s%s%s/%s.jsonl", store ? store : "", store ? "/" : "", dir, id);
+    if (!store && cay_file_get(sb, NULL, path, 1 << 20, &text, &len, &err) < 0)
+        fail_msg("%s", err.msg);
+    if (store) {
+        text = cay__alloc(1 << 20);
+        if (cay__fd_read_file(AT_FDCWD, path, text, 1 << 20) <= 0)
+            fail_msg("%s: not there", path);
+    }
+    return text;
+}
+
+/* memory.rollouts.create_rollout(): an empty record, and its id for runs that belong together, before any other that they have. */
 static void a_rollout_is_created_before_its_runs(void **state)
 {
     (void)state;
     cay_memory_options o = { .size = sizeof o, .generate = true, .sessions_dir = "kept/runs", .memories_dir = "kept/memories" };
     cay_capability *caps[1] = { NULL };
     cay_err err = CAY_ERR_INIT;
-    char id[32], path[100];
-    CAY_AUTOFREE char *text = NULL;
-    size_t len = 0;
-    if (cay_cap_memory(&o, &caps[0], &err) < 0)
-        fail_msg("%s", err.msg);
+    char id[32], other[32];
+    assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
-    cay_memory_rollout(id);
+    assert_int_equal(cay_memory_rollout(caps[0], NULL, NULL, id, &err), CAY_EINVAL); /* neither a sandbox nor a store */
+    assert_string_equal(err.reason, "memory_config_invalid");
+    if (cay_memory_rollout(caps[0], sb, NULL, id, &err) < 0 || cay_memory_rollout(caps[0], sb, NULL, other, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_string_not_equal(id, other);
+    assert_int_equal(record_lines(read_record(NULL, "kept/runs", id), id), 1);
     for (size_t i = 0; i < 2; i++) {
         play_clear(&p);
         p.say[0] = TEXT("done");
         cay_run_result_free(box_run(&a, i ? "second" : "first", (cay_run_config){ .rollout_id = id, .conversation_id = "talk", .group_id = "group" }));
     }
-    snprintf(path, sizeof path, "kept/runs/%s.jsonl", id);
-    if (cay_file_get(sb, NULL, path, 1 << 20, &text, &len, &err) < 0)
-        fail_msg("%s", err.msg);
+    char *text = read_record(NULL, "kept/runs", id);
     has(text, "first");
     has(text, "second");
+    assert_int_equal(record_lines(text, id), 3);
+    assert_int_equal(record_lines(read_record(NULL, "kept/runs", other), other), 1);
     cay_cap_free(caps[0]);
+    caps[0] = cay_cap_shell(NULL);
+    assert_int_equal(cay_memory_rollout(caps[0], sb, NULL, id, &err), CAY_EINVAL); /* no memory */
+    cay_cap_free(caps[0]);
+}
+
+/* Where no sandbox is yet it begins in the store, and the first run brings it along. */
+static void a_rollout_begins_in_the_store(void **state)
+{
+    (void)state;
+    char *store = support_home(), id[32];
+    cay_memory_options o = { .size = sizeof o, .generate = true, .sessions_dir = "st/runs", .memories_dir = "st/memories", .store = store };
+    cay_capability *caps[1] = { NULL };
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    if (cay_memory_rollout(caps[0], NULL, NULL, id, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(record_lines(read_record(store, "sessions", id), id), 1);
+    p.say[0] = TEXT("done");
+    p.say[1] = TEXT("{\\\"rollout_slug\\\":\\\"\\\",\\\"rollout_summary\\\":\\\"\\\",\\\"raw_memory\\\":\\\"\\\"}");
+    cay_run_result_free(box_run(&a, "first", (cay_run_config){ .rollout_id = id }));
+    assert_int_equal(p.at, 2);
+    has(p.input[1], "completed (1 segment,"); /* what nobody ran is no segment */
+    assert_int_equal(record_lines(read_record(store, "sessions", id), id), 2);
+    cay_cap_free(caps[0]);
+    support_home_remove(store);
 }
 
 /* ------------------------------------------------------------------ limits of a run */
@@ -559,7 +622,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         T(a_window_that_is_told_counts), T(a_window_goes_by_the_models_name), T(a_small_window_is_compacted_here), T(entries_of_capabilities_enter_a_living_sandbox), T(tools_of_capabilities_are_configured), T(a_capability_says_whether_it_is_available),
         T(an_agent_works_as_its_user), T(a_user_that_is_none_is_told_first),
-        T(a_tool_reaches_the_sandbox_of_its_run), T(a_rollout_is_created_before_its_runs), T(archives_keep_to_the_runs_limits), T(a_run_says_how_much_is_done_at_once), T(a_function_says_that_it_is_done), T(each_request_has_its_entry),
+        T(a_tool_reaches_the_sandbox_of_its_run), T(a_rollout_is_created_before_its_runs), T(a_rollout_begins_in_the_store), T(archives_keep_to_the_runs_limits), T(a_run_says_how_much_is_done_at_once), T(a_function_says_that_it_is_done), T(each_request_has_its_entry),
         T(an_audit_goes_to_several_places),
     };
     return cmocka_run_group_tests(tests, box_open, box_close);

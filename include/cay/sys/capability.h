@@ -236,8 +236,9 @@ CAY_API int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model 
 CAY_API int cay_memory_wait(cay_capability *memory, const cay_call *call, cay_err *err);
 /* What making memories has taken so far. It is no part of any run's usage. */
 CAY_API cay_tokens cay_memory_usage(const cay_capability *memory);
-/* An id for cay_run_config.rollout_id under which several runs are one rollout; dst holds 32 bytes. */
-CAY_API void cay_memory_rollout(char dst[32]);
+/* Creates a rollout before its runs: an empty record, in the sandbox's sessions_dir, or without a sandbox in the store; and its id, for the cay_run_config.rollout_id of
+ * the runs that belong to it. CAY_EINVAL "memory_config_invalid" where there is neither, or nothing is recorded (generate). */
+CAY_API int cay_memory_rollout(cay_capability *memory, cay_sandbox *sb, const cay_call *call, char dst[32], cay_err *err);
 
 #ifdef __cplusplus
 }

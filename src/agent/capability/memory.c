@@ -100,11 +100,30 @@ int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model, 
     return rc;
 }
 
-void cay_memory_rollout(char dst[32])
+static int begin_in(cay__memory *m, cay_sandbox *sb, const cay_call *call, const char *id, cay_err *err)
 {
-    char id[24];
+    cay_info *info = NULL;
+    CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
+    const cay__memory_at at = { .m = m, .sb = sb, .call = call, .root = info->workdir && *info->workdir ? info->workdir : "/workspace" };
+    int rc = cay__memory_begin(&at, id, err);
+    cay_info_free(info);
+    return rc;
+}
+
+int cay_memory_rollout(cay_capability *memory, cay_sandbox *sb, const cay_call *call, char dst[32], cay_err *err)
+{
+    cay__memory *m = cay__capability_self(memory, "memory");
+    const cay__memory_at store = { .m = m, .call = call };
+    char id[24], name[32];
+    if (!m)
+        return cay_fail(err, CAY_EINVAL, "this capability is not memory");
+    if (!m->o.generate || (!sb && !cay__memory_keeps(m)))
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "a rollout is recorded with generate, in a sandbox or in a store of the memory");
     cay__id_make(id, 'r');
-    snprintf(dst, 32, "rollout-%s", id);
+    snprintf(name, sizeof name, "rollout-%s", id);
+    CAY_TRY(sb ? begin_in(m, sb, call, name, err) : cay__memory_begin(&store, name, err));
+    memcpy(dst, name, sizeof name);
+    return 0;
 }
 
 /* ------------------------------------------------------------------ the capability */

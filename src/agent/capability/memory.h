@@ -57,6 +57,7 @@ cay_capability *cay__cap_notes(const char *dir);
 cay_capability *cay__cap_patch_below(const char *dir);
 
 int  cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *err);
+int  cay__memory_begin(const cay__memory_at *at, const char *id, cay_err *err); /* a record without a run; without a sandbox in the store */
 /* Both phases for the jobs of this sandbox. */
 int  cay__memory_make(cay__memory *m, cay_sandbox *sb, const char *root, const char *user, cay_model *model, const cay_call *call, unsigned *made, cay_err *err);
 /* How the segments of a record ended, told in a few words; *last is the state of the last one. Lines come from the sandbox and may be
@@ -69,5 +70,6 @@ void *cay__memory_remote(cay_service *svc, const char *url, const char *auth); /
 extern const cay_memory_store cay__memory_remote_store;
 int  cay__memory_fetch(const cay__memory_at *at, cay_err *err); /* store → sandbox */
 int  cay__memory_keep(const cay__memory_at *at, cay_err *err);  /* sandbox → store */
+int  cay__memory_keep_record(const cay__memory_at *at, const char *name, const char *text, size_t len, cay_err *err); /* one file of sessions, by no sandbox */
 
 extern const char cay__memory_read_prompt[], cay__memory_live_prompt[], cay__memory_fixed_prompt[], cay__memory_extract_prompt[], cay__memory_consolidate_prompt[];

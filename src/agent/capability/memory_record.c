@@ -54,9 +54,21 @@ static json_t *kept_items(const char *text)
     return list;
 }
 
+static int append(const cay__memory_at *at, const char *id, const json_t *line, cay_err *err)
+{
+    char name[160];
+    CAY_AUTOFREE char *text = line ? cay__json_text(line, CAY__MEMORY_FILE - 2) : NULL;
+    if (!text)
+        return cay_fail(err, CAY_ETOOBIG, "the record of the run is larger than 16 MiB");
+    size_t n = strlen(text);
+    text[n] = '\n'; /* cay__json_text() leaves room for its end, which is not needed now */
+    snprintf(name, sizeof name, "%s.jsonl", id);
+    return at->sb ? cay__memory_write(at, at->m->sessions, name, text, n + 1, true, err) : cay__memory_keep_record(at, name, text, n + 1, err);
+}
+
 int cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *err)
 {
-    char when[40], name[160];
+    char when[40];
     cay__memory_time(when);
     CAY_AUTOJSON *waits = kept_items(r->interruptions);
     CAY_AUTOJSON *j = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:s?, s:s?, s:b}}", "updated_at", when, "rollout_id", r->id, "input", kept_items(r->input),
@@ -66,13 +78,15 @@ int cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *
         json_object_set(j, "interruptions", waits);
     if (j && r->output)
         json_object_set_new(j, "final_output", json_string(r->output));
-    CAY_AUTOFREE char *text = j ? cay__json_text(j, CAY__MEMORY_FILE - 2) : NULL;
-    if (!text)
-        return cay_fail(err, CAY_ETOOBIG, "the record of the run is larger than 16 MiB");
-    size_t n = strlen(text);
-    text[n] = '\n'; /* cay__json_text() leaves room for its end, which is not needed now */
-    snprintf(name, sizeof name, "%s.jsonl", r->id);
-    return cay__memory_write(at, at->m->sessions, name, text, n + 1, true, err);
+    return append(at, r->id, j, err);
+}
+
+int cay__memory_begin(const cay__memory_at *at, const char *id, cay_err *err)
+{
+    char when[40];
+    cay__memory_time(when);
+    CAY_AUTOJSON *j = json_pack("{s:s, s:s, s:[], s:[]}", "updated_at", when, "rollout_id", id, "input", "generated_items");
+    return append(at, id, j, err);
 }
 
 /* A word of ours, whatever the line says: it is written into the heads of memories. */

@@ -17,7 +17,6 @@ enum { STORE_BYTES = 256 << 20, STEP_MS = 50 };
 typedef struct transfer {
     const cay__memory_at *at;
     const char           *dir;   /* in the sandbox */
-    int                   host;  /* directory that stands for it */
     uint64_t              bytes;
     char                (*names)[256];
     size_t                n;
@@ -130,31 +129,40 @@ static int note_name(const cay_dirent *e, void *arg)
     return 0;
 }
 
+static int keep_file(const cay__memory *m, const char *sub, const char *file, const void *data, size_t len, cay_err *err)
+{
+    char name[300];
+    const cay__fs_write w = { .mode = 0600, .parents = true };
+    if (m->o.keeper) {
+        snprintf(name, sizeof name, "%s/%s", sub, file);
+        return m->o.keeper->put(m->o.keeper_self, name, data, len, err);
+    }
+    CAY_AUTOFD fd = open_store(m->store, sub, err);
+    CAY_TRY(fd);
+    const cay__fs fs = { .root = fd };
+    return cay__fs_put(&fs, file, data, len, &w) < 0 ? cay_fail_sys(err, CAY_ESYS, "memory store: %.100s", file) : 0;
+}
+
+static int commit(const cay__memory *m, cay_err *err)
+{
+    return m->o.keeper && m->o.keeper->commit ? m->o.keeper->commit(m->o.keeper_self, err) : 0;
+}
+
 static int keep_dir(const cay__memory_at *at, const char *sub, const char *dir, cay_err *err)
 {
-    char path[4096], name[300];
-    const cay_memory_store *own = at->m->o.keeper;
-    CAY_AUTOFD fd = own ? -1 : open_store(at->m->store, sub, err);
-    transfer t = { .at = at, .dir = dir, .host = fd, .err = err };
-    CAY_TRY(own ? 0 : fd);
+    char path[4096];
+    transfer t = { .at = at, .dir = dir, .err = err };
     snprintf(path, sizeof path, "%s/%s", at->root, dir);
     int rc = cay_dir_list(at->sb, at->call, path, 4, note_name, &t, err);
     if (rc == CAY_ENOENT)
         rc = 0;
-    const cay__fs fs = { .root = fd };
     for (size_t i = 0; rc == 0 && i < t.n; i++) {
         CAY_AUTOFREE char *data = NULL;
         size_t len = 0;
-        const cay__fs_write w = { .mode = 0600, .parents = true };
         if (cay__memory_read(at, dir, t.names[i], &data, &len, NULL) < 0)
             continue; /* changed or gone meanwhile */
         t.bytes += len;
-        if (t.bytes > STORE_BYTES)
-            rc = cay_fail(err, CAY_ETOOBIG, "the sandbox's memories are larger than 256 MiB");
-        else if (own && snprintf(name, sizeof name, "%s/%s", sub, t.names[i]) > 0)
-            rc = own->put(at->m->o.keeper_self, name, data, len, err);
-        else if (cay__fs_put(&fs, t.names[i], data, len, &w) < 0)
-            rc = cay_fail_sys(err, CAY_ESYS, "memory store: %.100s", t.names[i]);
+        rc = t.bytes > STORE_BYTES ? cay_fail(err, CAY_ETOOBIG, "the sandbox's memories are larger than 256 MiB") : keep_file(at->m, sub, t.names[i], data, len, err);
     }
     free(t.names);
     return rc;
@@ -167,16 +175,15 @@ bool cay__memory_keeps(const cay__memory *m)
 
 static int keep_all(const cay__memory_at *at, cay_err *err)
 {
-    const cay_memory_store *own = at->m->o.keeper;
     CAY_TRY(keep_dir(at, "memories", at->m->memories, err));
     CAY_TRY(keep_dir(at, "sessions", at->m->sessions, err));
-    return own && own->commit ? own->commit(at->m->o.keeper_self, err) : 0;
+    return commit(at->m, err);
 }
 
 /* ------------------------------------------------------------------ one at a time */
 
 /* A run that begins while the one before is still being kept would read half of it, and two that are kept at once would be mixed. Whoever waits here can be canceled. */
-static int alone(const cay__memory_at *at, int (*fn)(const cay__memory_at *at, cay_err *err), cay_err *err)
+static int enter(const cay__memory_at *at, cay_err *err)
 {
     for (;;) {
         struct timespec until;
@@ -185,9 +192,14 @@ static int alone(const cay__memory_at *at, int (*fn)(const cay__memory_at *at, c
         until.tv_sec += until.tv_nsec / 1000000000l;
         until.tv_nsec %= 1000000000l;
         if (pthread_mutex_timedlock(&at->m->keeping, &until) == 0)
-            break;
+            return 0;
         CAY_TRY(cay__call_check(at->call, "waiting for memories that are being kept", err));
     }
+}
+
+static int alone(const cay__memory_at *at, int (*fn)(const cay__memory_at *at, cay_err *err), cay_err *err)
+{
+    CAY_TRY(enter(at, err));
     int rc = fn(at, err);
     pthread_mutex_unlock(&at->m->keeping);
     return rc;
@@ -195,3 +207,13 @@ static int alone(const cay__memory_at *at, int (*fn)(const cay__memory_at *at, c
 
 int cay__memory_fetch(const cay__memory_at *at, cay_err *err) { return alone(at, fetch_all, err); }
 int cay__memory_keep(const cay__memory_at *at, cay_err *err) { return alone(at, keep_all, err); }
+
+int cay__memory_keep_record(const cay__memory_at *at, const char *name, const char *text, size_t len, cay_err *err)
+{
+    CAY_TRY(enter(at, err));
+    int rc = keep_file(at->m, "sessions", name, text, len, err);
+    if (rc == 0)
+        rc = commit(at->m, err);
+    pthread_mutex_unlock(&at->m->keeping);
+    return rc;
+}
