@@ -166,6 +166,8 @@ struct cay_agent {
 
     /* Of CAY_TOOLS_ASK: the tools of a turn are done, results is [{"tool", "call_id", "output"}]. *output, malloc'ed, is the final one; NULL: the model goes on. */
     int       (*tools_done)(cay_run *run, const cay_agent *agent, const char *results, char **output, cay_err *err);
+    /* Or base_instructions made for each turn; *text is malloc'ed, NULL: base_instructions. */
+    int       (*base_instruct)(cay_run *run, const cay_agent *agent, char **text, cay_err *err);
 };
 
 /* A tool that runs `agent` on its "input" and answers with its output. The run's config is inherited; a sandbox agent has a sandbox

@@ -79,7 +79,7 @@ int cay__instructions(cay_run *r, cay__seat *s, char **out, cay_err *err)
     CAY_AUTOBUF b = CAY__BUF(PROMPT_MAX);
     CAY_AUTOBUF caps = CAY__BUF(PROMPT_MAX);
     CAY_AUTOBUF fs = CAY__BUF(65536);
-    CAY_AUTOFREE char *made = NULL;
+    CAY_AUTOFREE char *made = NULL, *base = NULL;
     const cay_agent *a = s->agent;
     if (a->instruct)
         CAY_TRY(a->instruct(r, s->given, &made, err));
@@ -88,7 +88,9 @@ int cay__instructions(cay_run *r, cay__seat *s, char **out, cay_err *err)
         *out = cay__strdup(own ? own : "");
         return 0;
     }
-    section(&b, "Base instructions", a->base_instructions ? a->base_instructions : cay__base_prompt);
+    if (a->base_instruct)
+        CAY_TRY(a->base_instruct(r, s->given, &base, err));
+    section(&b, "Base instructions", base ? base : a->base_instructions ? a->base_instructions : cay__base_prompt);
     section(&b, "Agent instructions", own);
     CAY_TRY(capability_texts(s, &caps, err));
     section(&b, "Sandbox capabilities", caps.data);

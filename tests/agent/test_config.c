@@ -321,6 +321,42 @@ static void a_tool_reaches_the_sandbox_of_its_run(void **state)
     box_told_has(1, "no sandbox here");
 }
 
+/* ------------------------------------------------------------------ what it is told first */
+
+static int turn_text(cay_run *run, const cay_agent *agent, char **text, cay_err *err)
+{
+    const size_t turn = p.at;
+    assert_ptr_equal(cay_run_agent(run), agent);
+    if (turn == 2)
+        return cay_fail_why(err, CAY_EPERM, "no_base", "nothing to begin with");
+    if (turn == 0)
+        *text = cay__strdup("Made for the first turn.");
+    return 0;
+}
+
+/* 10.6: the base is a text, a function of the turn, or ours; an agent of an older program has no such function. */
+static void base_instructions_are_made_for_each_turn(void **state)
+{
+    (void)state;
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .instructions = "Be kind.", .base_instructions = "Written down.", .base_instruct = turn_text };
+    cay_err err = CAY_ERR_INIT;
+    cay_run_result *r = NULL;
+    cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb };
+    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"true\\\"}");
+    p.say[1] = TEXT("done");
+    cay_run_result_free(box_run(&a, "go", (cay_run_config){ 0 }));
+    has(p.instructions[0], "# Base instructions\n\nMade for the first turn.\n\n# Agent instructions\n\nBe kind.");
+    has_not(p.instructions[0], "Written down.");
+    has(p.instructions[1], "# Base instructions\n\nWritten down.\n\n# Agent"); /* it gave none */
+    assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EPERM);
+    assert_string_equal(err.reason, "no_base");
+    assert_int_equal(p.at, 2); /* nobody was asked */
+    a.size = offsetof(cay_agent, base_instruct);
+    p.say[2] = TEXT("done");
+    cay_run_result_free(box_run(&a, "go", (cay_run_config){ 0 }));
+    has(p.instructions[2], "Written down.");
+}
+
 /* ------------------------------------------------------------------ rollouts */
 
 /* The lines of a record, the first of which nobody ran; freed. */
@@ -622,7 +658,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         T(a_window_that_is_told_counts), T(a_window_goes_by_the_models_name), T(a_small_window_is_compacted_here), T(entries_of_capabilities_enter_a_living_sandbox), T(tools_of_capabilities_are_configured), T(a_capability_says_whether_it_is_available),
         T(an_agent_works_as_its_user), T(a_user_that_is_none_is_told_first),
-        T(a_tool_reaches_the_sandbox_of_its_run), T(a_rollout_is_created_before_its_runs), T(a_rollout_begins_in_the_store), T(archives_keep_to_the_runs_limits), T(a_run_says_how_much_is_done_at_once), T(a_function_says_that_it_is_done), T(each_request_has_its_entry),
+        T(a_tool_reaches_the_sandbox_of_its_run), T(base_instructions_are_made_for_each_turn), T(a_rollout_is_created_before_its_runs), T(a_rollout_begins_in_the_store), T(archives_keep_to_the_runs_limits), T(a_run_says_how_much_is_done_at_once), T(a_function_says_that_it_is_done), T(each_request_has_its_entry),
         T(an_audit_goes_to_several_places),
     };
     return cmocka_run_group_tests(tests, box_open, box_close);
