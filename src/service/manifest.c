@@ -90,36 +90,49 @@ static int check_given(const cay_create *c, const cay__mani *f, cay_err *err)
     return 0;
 }
 
+/* A variable of the manifest counts unless the caller gave it, and is no part of the record unless it stays. */
+static bool is_extra(const cay_create *c, const cay__env *v)
+{
+    return !has_env(c->env, v->name) && (!v->value || v->ephemeral);
+}
+
+/* *value: malloc'ed. 1: there is none, and that is right. */
+static int plain_value(cay__mani *f, const cay__env *v, cay__value *value, cay_err *err)
+{
+    const char *text = v->value ? v->value : given(f->given, v->name);
+    if (text) {
+        *value = (cay__value){ cay__strdup(text), strlen(text) };
+        return 0;
+    }
+    if (!f->done)
+        return cay_fail_why(err, CAY_EINVAL, "manifest_invalid", "environment %.60s: its value was left out when the manifest was saved; give it again", v->name);
+    note_missing(f->given, v->name); /* ephemeral, and this is not the first start: it is gone, as it was meant to be */
+    return 1;
+}
+
 static int read_extra(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
 {
-    size_t n = 0;
-    f->extra = cay__arena_take(mem, (f->m->nenv + 1) * sizeof *f->extra);
-    for (size_t i = 0; i < f->m->nenv; i++) {
+    size_t n = 0, all = f->m->nenv;
+    CAY_AUTOFREE cay__want *want = cay__alloc((all + 1) * sizeof *want);
+    f->extra = cay__arena_take(mem, (all + 1) * sizeof *f->extra);
+    for (size_t i = 0; i < all; i++)
+        want[i] = (cay__want){ .name = f->m->env[i].name, .source = is_extra(c, &f->m->env[i]) ? f->m->env[i].source : NULL };
+    int rc = cay__secret_read_all(svc, want, all, err);
+    if (rc < 0)
+        return cay_wrap(err, rc, "environment");
+    for (size_t i = 0; i < all; i++) {
         const cay__env *v = &f->m->env[i];
-        cay__value value = { 0 };
-        if (has_env(c->env, v->name) || (v->value && !v->ephemeral))
-            continue;
-        if (v->source) {
-            int rc = cay__secret_read(svc, v->name, v->source, &value, err);
-            if (rc < 0)
-                return cay_wrap(err, rc, "environment");
-        } else if (v->value) {
-            value = (cay__value){ cay__strdup(v->value), strlen(v->value) };
-        } else if (given(f->given, v->name)) {
-            value = (cay__value){ cay__strdup(given(f->given, v->name)), strlen(given(f->given, v->name)) };
-        } else if (f->done) {
-            note_missing(f->given, v->name); /* ephemeral, and this is not the first start: it is gone, as it was meant to be */
-            continue;
-        } else {
-            return cay_fail_why(err, CAY_EINVAL, "manifest_invalid", "environment %.60s: its value was left out when the manifest was saved; give it again", v->name);
+        cay__value *value = &want[i].value;
+        int got = rc < 0 || !is_extra(c, v) ? 1 : v->source ? 0 : plain_value(f, v, value, err);
+        if (got == 0) {
+            char *copy = cay__arena_take(mem, value->len + 1);
+            memcpy(copy, value->data, value->len);
+            f->extra[n++] = (cay_pair){ v->name, copy };
         }
-        char *copy = cay__arena_take(mem, value.len + 1);
-        memcpy(copy, value.data, value.len);
-        cay__value_wipe(&value);
-        f->extra[n++] = (cay_pair){ v->name, copy };
-        f->extra[n] = (cay_pair){ NULL, NULL };
+        cay__value_wipe(value);
+        rc = CAY_MIN(rc, got);
     }
-    return 0;
+    return rc;
 }
 
 const cay_pair *cay__mani_env(const cay__mani *f, const cay_pair *env, cay__arena *mem)

@@ -243,6 +243,30 @@ try '{"entries":{},"environment":{"A":{"type":"ref","source":"env:TEST_NOT_SET_A
 c --json create --manifest bad.json >/dev/null
 ok "10 a source that fails ends it" grep -q '"reason":"secret_unreadable"' "$tmp/err"
 ok "nothing was made" same "$(layers) $(c ls -q | wc -l)" "$before 0"
+# Two commands that would go on for ten minutes, and one that waits until both run and then fails: one after another it would never be the first.
+cat >"$tmp/source" <<'END'
+case $1 in
+wait) echo $$ >"$2/$3.pid" && exec sleep 600 ;;
+fail) while ! { [ -s "$2/one.pid" ] && [ -s "$2/two.pid" ]; }; do sleep 0.02; done; exit 1 ;;
+tell) : >"$2/$3"; while [ ! -e "$2/$4" ]; do sleep 0.02; done; echo "$3" ;;
+esac
+END
+for name in one two; do echo "cmd $name /bin/sh $tmp/source wait $tmp $name"; done >"$CAY_HOME/secrets.conf"
+{
+    echo "cmd three /bin/sh $tmp/source fail $tmp"
+    echo "cmd here /bin/sh $tmp/source tell $tmp here there"
+    echo "cmd there /bin/sh $tmp/source tell $tmp there here"
+} >>"$CAY_HOME/secrets.conf"
+try '{"environment":{"ONE":{"type":"ref","source":"cmd:one"},"TWO":{"type":"ref","source":"cmd:two"},"THREE":{"type":"ref","source":"cmd:three"}}}'
+c --json create --manifest bad.json >/dev/null
+ok "10 of three sources the one that fails is told" grep -q 'environment: secret THREE: failed' "$tmp/err"
+ok "10 by its reason" grep -q '"reason":"secret_unreadable"' "$tmp/err"
+ended() { [ -s "$1" ] && ! kill -0 "$(cat "$1")" 2>/dev/null; }
+ok "10 the first of the others is cancelled" ended "$tmp/one.pid"
+ok "10 the second of the others is cancelled" ended "$tmp/two.pid"
+ok "10 and nothing was made of it" same "$(layers) $(c ls -q | wc -l)" "$before 0"
+try '{"environment":{"A":{"type":"ref","source":"cmd:here"},"B":{"type":"ref","source":"cmd:there"}}}'
+ok "10 sources that wait for each other are read at once" same "$(c run --manifest bad.json -- sh -c 'echo $A $B')" "here there"
 try '{"entries":{"m":{"type":"mount","source":"other","read_only":true}}}'
 ok "a bind is in place" same "$(c run --manifest bad.json -- sh -c 'cat m/s; echo y >m/s 2>/dev/null || echo ro')" "sro"
 try '{"root":"/home/user/work","entries":{"x":{"type":"file","content":"here"}}}'
