@@ -246,8 +246,8 @@ static void case_50_a_port_that_nobody_declared(void **state)
 
 /* ------------------------------------------------------------------ archives */
 
-/* A tar of n files d/f1 …, and of a link when it is named. The caller closes it. */
-static int tar_of(unsigned n, const char *link)
+/* A tar of n files d/f1 …, and of one member more. The caller closes it. */
+static int tar_with(unsigned n, const cay__member *more)
 {
     CAY_AUTOBUF b = CAY__BUF(1 << 20);
     cay__member *m = cay__alloc(sizeof *m);
@@ -259,17 +259,21 @@ static int tar_of(unsigned n, const char *link)
         cay__buf_add(&b, "hi", 2);
         cay__tar_pad(&b, 2);
     }
-    if (link) {
-        *m = (cay__member){ .type = '2', .mode = 0777 };
-        snprintf(m->name, sizeof m->name, "d/link");
-        snprintf(m->target, sizeof m->target, "%s", link);
-        cay__tar_head(&b, m);
-    }
+    if (more)
+        cay__tar_head(&b, more);
     cay__buf_add(&b, end, sizeof end);
     free(m);
     int fd = memfd_create("archive", MFD_CLOEXEC);
     assert_true(fd >= 0 && write(fd, b.data, b.len) == (ssize_t)b.len && lseek(fd, 0, SEEK_SET) == 0);
     return fd;
+}
+
+/* And of a link when it is named. */
+static int tar_of(unsigned n, const char *link)
+{
+    cay__member m = { .type = '2', .mode = 0777, .name = "d/link" };
+    snprintf(m.target, sizeof m.target, "%s", link ? link : "");
+    return tar_with(n, link ? &m : NULL);
 }
 
 static int extract(cay_session *s, cay_extract x, int fd, cay_extracted *n, cay_err *err)
@@ -334,6 +338,30 @@ static void case_48_archives_of_no_known_form(void **state)
     cay_session_free(s);
 }
 
+/* What comes behind a good member: nothing of either is written. */
+static void case_41_hostile_members(void **state)
+{
+    (void)state;
+    static const struct {
+        char        type;
+        const char *name, *target;
+    } rows[] = { { '0', "/abs", "" }, { '0', "d/../../up", "" }, { '0', "C:/x", "" }, { '0', "a\\b", "" }, { '1', "d/hard", "d/f1" }, { '2', "d/soft", "f1" },
+                 { '3', "d/dev", "" }, { '6', "d/fifo", "" }, { '0', "d/f1", "" }, { '0', "d/f1/below", "" } };
+    cay_session *s = opened((cay_session_spec){ .remove = true });
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        cay_err err = CAY_ERR_INIT;
+        cay__member m = { .type = rows[i].type, .mode = 0644 };
+        snprintf(m.name, sizeof m.name, "%s", rows[i].name);
+        snprintf(m.target, sizeof m.target, "%s", rows[i].target);
+        if (extract(s, (cay_extract){ .path = "in/a.tar" }, tar_with(1, &m), NULL, &err) == 0)
+            fail_msg("%s was taken", rows[i].name);
+        if (strncmp(err.reason, "archive_", 8) || there(s, "in") || there(s, "up") || there(s, "/abs"))
+            fail_msg("%s: %s", rows[i].name, err.msg);
+    }
+    assert_int_equal(cay_session_close(s, NULL, NULL), 0);
+    cay_session_free(s);
+}
+
 /* A link in it, or one in its way: nothing is written. */
 static void archives_go_through_no_link(void **state)
 {
@@ -347,6 +375,16 @@ static void archives_go_through_no_link(void **state)
     assert_int_equal(extract(s, (cay_extract){ .path = "a.tar" }, tar_of(2, NULL), NULL, &err), CAY_ETYPE);
     assert_string_equal(err.reason, "workspace_archive_write_error");
     assert_false(there(s, "a.tar") || there(s, "/tmp/f1"));
+    assert_int_equal(cay_file_remove(cay_session_sandbox(s), NULL, "d", false, &err), 0);
+    if (cay_file_put(cay_session_sandbox(s), NULL, "d/kept", "kept", 4, &(cay_write){ .size = sizeof(cay_write), .parents = true }, &err) < 0 ||
+        cay_file_symlink(cay_session_sandbox(s), NULL, "kept", "d/f1", &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(extract(s, (cay_extract){ .path = "a.tar" }, tar_of(2, NULL), NULL, &err), CAY_ETYPE); /* a link of the same name, too */
+    assert_false(there(s, "a.tar") || there(s, "d/f2"));
+    CAY_AUTOFREE char *kept = NULL;
+    size_t len = 0;
+    assert_int_equal(cay_file_get(cay_session_sandbox(s), NULL, "d/kept", 100, &kept, &len, &err), 0);
+    assert_string_equal(kept, "kept");
     assert_int_equal(cay_session_close(s, NULL, NULL), 0);
     cay_session_free(s);
 }
@@ -356,7 +394,7 @@ int main(int argc, char **argv)
     provider = argc > 1 ? argv[1] : "local";
     const struct CMUnitTest tests[] = { cmocka_unit_test(case_29_reading_what_is_missing_or_shut), cmocka_unit_test(case_30_writing_over_another_type),
                                         cmocka_unit_test(case_32_links_in_a_circle), cmocka_unit_test(case_33_the_link_goes_its_target_stays), cmocka_unit_test(case_34_removing_nothing), cmocka_unit_test(case_39_closing_twice_at_once), cmocka_unit_test(case_40_an_end_that_fails),
-                                        cmocka_unit_test(case_49_the_address_of_a_port), cmocka_unit_test(case_50_a_port_that_nobody_declared), cmocka_unit_test(case_47_limits_of_a_call_replace_the_sessions),
+                                        cmocka_unit_test(case_49_the_address_of_a_port), cmocka_unit_test(case_50_a_port_that_nobody_declared), cmocka_unit_test(case_41_hostile_members), cmocka_unit_test(case_47_limits_of_a_call_replace_the_sessions),
                                         cmocka_unit_test(case_48_archives_of_no_known_form), cmocka_unit_test(archives_go_through_no_link) };
     return cmocka_run_group_tests(tests, box_open, box_close);
 }

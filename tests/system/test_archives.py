@@ -228,12 +228,22 @@ def a_foreign_tar_becomes_the_workspace():
     new = cay("snapshot", "import", path)
     text = cay("run", "--from", new, "--", "sh", "-c", "cd /workspace; ./bin/run; ./lib64/run; stat -c '%a %U' bin/run plain secret; echo more >>secret")
     assert text.split() == ["ran", "ran", "755", "user", "644", "user", "600", "user"], text
+    # and saved: a file that its owner may only read comes back writable, and only what could be run can be run
+    box = cay("create", "--from", new)
+    cay("exec", box, "--", "sh", "-c", "cd /workspace; chmod 400 secret; chmod 640 plain")
+    cay("snapshot", "export", cay("snapshot", box), "--format", "tar", "-o", tmp + "/saved.tar")
+    cay("rm", "-f", box)
+    with tarfile.open(tmp + "/saved.tar") as t:
+        assert [oct(t.getmember(n).mode) for n in ("./bin/run", "./plain", "./secret")] == ["0o755", "0o640", "0o400"]
+    text = cay("run", "--from", cay("snapshot", "import", tmp + "/saved.tar"), "--", "sh", "-c", "cd /workspace; ./bin/run; stat -c %a bin/run plain secret; echo more >>secret; cat secret")
+    assert text.split() == ["ran", "755", "640", "600", "smore"], text
 
 
 def what_is_refused_leaves_nothing():
     snaps = cay("snapshots", "-q")
     layers = sorted(os.listdir(home + "/layers"))
     for members, word in (([("ok", REG, b"1", 0o644), ("../out", REG, b"2", 0o644)], "archive_path"), ([("/abs", REG, b"", 0o644)], "archive_path"),
+                          ([("ok", REG, b"1", 0o644), ("C:\\x", REG, b"", 0o644)], "archive_path"), ([("ok", REG, b"1", 0o644), ("a\\b", REG, b"", 0o644)], "archive_path"),
                           ([("l", SYM, b"/etc", 0o777)], "archive_link"), ([("l", SYM, b"d", 0o777), ("l/x", REG, b"", 0o644)], "archive_link"),
                           ([("a", REG, b"1", 0o644), ("h", LNK, b"a", 0o644)], "archive_link"), ([("a", REG, b"1", 0o644), ("a", REG, b"2", 0o644)], "archive_duplicate"),
                           ([("dev", tarfile.CHRTYPE, b"", 0o644)], "archive_special"), ([("p", tarfile.FIFOTYPE, b"", 0o644)], "archive_special")):

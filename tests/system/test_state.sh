@@ -13,9 +13,14 @@ echo host >"$tmp/shared/f"
 chmod -R a+rX "$tmp"
 c volume create data >/dev/null
 
+saved() { ls "$CAY_HOME/layers" | grep -c '^s'; c snapshots -q | wc -l; }
 id=$(c create --name web -e PLAIN=yes)
 c exec "$id" -- sh -c 'echo one >/workspace/f; mkdir /workspace/d; echo x >/workspace/d/g'
+before=$(saved)
 ok "a state without snapshot" c state "$id" >"$tmp/plain.json"
+c kill "$id" >/dev/null
+ok "saves nothing, neither now nor when it stops" same "$(saved)" "$before"
+c resume "$id" >/dev/null
 ok "is one JSON object" same "$(python3 -c 'import json,sys; s=json.load(open(sys.argv[1])); print(s["type"], s["session_id"], s["snapshot"]["type"])' "$tmp/plain.json")" "cay $id noop"
 ok "with a snapshot" c state --snapshot "$id" >"$tmp/s.json"
 ok "it has a fingerprint" grep -q '"snapshot_fingerprint_version":"cay_layers_sha256_v1"' "$tmp/s.json"
@@ -73,6 +78,10 @@ o=$(sed -n 's/.*"id":"\(s[a-z2-7]*\)".*/\1/p' "$tmp/o.json")
 sed "s/\"id\":\"s[a-z2-7]*\"/\"id\":\"$o\"/" "$tmp/s.json" >"$tmp/forged.json"
 ok "another's snapshot is refused" fails resume --state "$tmp/forged.json"
 ok "and said" says "is not one of sandbox"
+for bad in ../x a/b s/../../x; do
+    sed "s|\"id\":\"s[a-z2-7]*\"|\"id\":\"$bad\"|" "$tmp/o.json" >"$tmp/forged.json"
+    ok "a snapshot $bad is refused" fails resume --state "$tmp/forged.json"
+done
 sed 's/"provider":"native"/"provider":"local"/' "$tmp/o.json" >"$tmp/forged.json"
 ok "a weaker provider is refused" fails resume --state "$tmp/forged.json"
 sed 's/"limits":{/"root":"\/","limits":{/' "$tmp/o.json" >"$tmp/forged.json"
@@ -94,8 +103,9 @@ c state --snapshot "$id" >"$tmp/e.json"
 ok "nothing ephemeral is in its state" sh -c "! grep -q 'vanishing\|unsaid' '$tmp/e.json'"
 ok "but its names are" grep -q '"environment":\["E"\],"ephemeral":\["tmp.txt"\]' "$tmp/e.json"
 c kill "$id" >/dev/null
+c resume "$id" >/dev/null && c exec "$id" -- rm tmp.txt && c kill "$id" >/dev/null
 ok "unchanged but for that it is kept" same "$(how "$tmp/e.json" --manifest "$tmp/m.json")" kept
-ok "with its files" same "$(c exec "$id" -- cat a)" changed
+ok "with its files, and the ephemeral one is written again" same "$(c exec "$id" -- cat a tmp.txt)" changedvanishing
 ok "and ephemeral variables, by the manifest" same "$(c exec "$id" -- sh -c 'echo $E$P')" unsaidplain
 ok "a running one takes none" fails resume -e E=new "$id"
 c kill "$id" >/dev/null
@@ -121,9 +131,22 @@ c rm -f "$id" >/dev/null
 
 # A directory of the host by its manifest: that is what it comes by again.
 mkdir "$tmp/dir" && echo outside >"$tmp/dir/f" && chmod 755 "$tmp"
-printf '{"entries":{"in":{"type":"mount","source":"dir","mount_strategy":{"type":"local_bind"}}}}' >"$tmp/b.json"
+printf '{"entries":{"in":{"type":"mount","source":"dir","read_only":false,"mount_strategy":{"type":"local_bind"}}}}' >"$tmp/b.json"
 id=$(c create --manifest "$tmp/b.json")
+c exec "$id" -- sh -c 'echo saved >file'
 c state --snapshot "$id" >"$tmp/bs.json"
+c exec "$id" -- sh -c 'touch new; ln -sf in/f file'
+echo later >"$tmp/dir/g"
+c kill "$id" >/dev/null
+ok "what changed around a mount is taken back" same "$(how "$tmp/bs.json" --manifest "$tmp/b.json")" restored
+ok "and what is mounted is as it was" same "$(ls "$tmp/dir"; c exec "$id" -- sh -c 'ls; cat in/f in/g')" "f
+g
+file
+in
+outside
+later"
+ok "a file replaces the link of its name, not what that named" same "$(c exec "$id" -- sh -c 'test ! -L file && cat file'; cat "$tmp/dir/f")" "saved
+outside"
 c rm -f "$id" >/dev/null
 ok "a bind of the manifest is asked for" fails resume --state "$tmp/bs.json"
 ok "as a manifest" says "--manifest FILE with its mounts"
