@@ -76,7 +76,7 @@ async function json<X>(method: string, path: string, o: Options = {}): Promise<X
   return (a.status === 204 ? undefined : await a.json()) as X;
 }
 export const get = <X>(path: string, query?: Options['query'], signal?: AbortSignal) => json<X>('GET', path, { query, signal });
-export const post = <X>(path: string, body: unknown = {}) => json<X>('POST', path, { body });
+export const post = <X>(path: string, body: unknown = {}, headers?: Record<string, string>) => json<X>('POST', path, { body, headers });
 export const put = <X>(path: string, body: unknown) => json<X>('PUT', path, { body });
 export const patch = <X>(path: string, body: unknown) => json<X>('PATCH', path, { body });
 export const del = <X>(path: string, query?: Options['query']) => json<X>('DELETE', path, { query });

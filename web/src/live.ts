@@ -13,6 +13,7 @@ export const ends = signal<ReadonlyMap<string, number>>(new Map()); // when proc
 export const net = signal<ReadonlyMap<string, api.NetRecord[]>>(new Map()); // what was refused, by sandbox
 export const deadJobs = signal<api.Job[]>([]);
 export const builds = signal<api.Build[]>([]);           // the newest first
+export const progress = signal<Happening | null>(null);  // of the manifest that was heard of last
 export const doctor = signal<api.Doctor | null>(null);
 export const templates = signal<api.Template[]>([]);
 export const retryAt = signal(0);
@@ -71,6 +72,8 @@ export async function reloadJobs() { deadJobs.value = (await api.get<api.List<ap
 
 export async function reloadBuilds() { builds.value = (await api.get<api.List<api.Build>>('/builds')).items.slice(0, 50); }
 
+export async function reloadTemplates() { templates.value = (await api.get<api.List<api.Template>>('/templates')).items; }
+
 async function loadAll() {
   const [b, s] = await Promise.all([api.all<api.Box>('/sandboxes'), api.all<api.Snapshot>('/snapshots')]);
   batch(() => {
@@ -84,7 +87,7 @@ async function loadAll() {
     quiet(reloadJobs()),
     quiet(reloadBuilds()),
     quiet(api.get<api.Doctor>('/doctor').then(d => { doctor.value = d; })),
-    quiet(api.get<api.List<api.Template>>('/templates').then(t => { templates.value = t.items; })),
+    quiet(reloadTemplates()),
     quiet(loadRefused(b)),
   ]);
 }
@@ -118,11 +121,12 @@ function askSoon(id: string) {
 export function takePast(all: Happening[]) {
   const known = new Set(feed.value.map(e => e.id));
   batch(() => {
-    feed.value = [...feed.value, ...all.filter(e => !known.has(e.id) && e.kind !== 'lost' && !(e.kind === 'net' && e.net?.verdict !== 'deny')).reverse()].slice(0, FEED);
+    feed.value = [...feed.value, ...all.filter(e => !known.has(e.id) && e.kind !== 'lost' && e.kind !== 'progress' && !(e.kind === 'net' && e.net?.verdict !== 'deny')).reverse()].slice(0, FEED);
     ends.value = new Map([...all.filter(e => e.kind === 'exit' && e.process).map((e): [string, number] => [e.process, e.time_ms]), ...ends.value]);
   });
 }
 export function take(e: Happening) {
+  if (e.kind === 'progress') { progress.value = e; return; }
   batch(() => {
     if (e.kind === 'created' || e.kind === 'exec') tally[e.kind]++;
     if (e.net?.verdict === 'deny') tally.refused++;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import type { Box, NetRecord, Process, Snapshot } from './api';
-import { asker, backoff, bestDrop, command as command_, counts, cutBy, diffLines, effect, fuzzy, lifted, lineage, matches, refusals, remedy, ruleFor, sides, tally, timeline, tree, why, withBoxes, withHoles, type Tint } from './state';
+import { asker, backoff, bestDrop, command as command_, counts, cutBy, diffLines, effect, fuzzy, keptBy, lifted, lineage, manifestDone, matches, refusals, remedy, ruleFor, sides, tally, timeline, tree, why, withBoxes, withHoles, type Tint } from './state';
 import { buildLog, buildRemedy, buildSteps } from './lib/build';
 import { ago, bytes, even, period, safe, size, span, word } from './lib/format';
 import { coast, radii } from './lib/islet';
@@ -10,6 +10,7 @@ import { oneByOne, order } from './lib/order';
 import { place, type Place } from './lib/place';
 import { OutLines, plainText } from './lib/output';
 import { href, parse } from './lib/router';
+import { called, chosen, loose, outside, settingsOf } from './lib/settings';
 import { Events, type Message } from './lib/sse';
 
 const box = (id: string, more: Partial<Box> = {}) => ({ id, name: '', state: 'running', reason: '', template: 'host', tenant: 'default', labels: {}, created_ms: 1, from: '', ...more }) as Box;
@@ -72,8 +73,28 @@ test('events are put together from any pieces', () => {
 
 test('what an event changes', () => {
   assert.deepEqual(['created', 'paused', 'removed', 'lost', 'exec', 'net'].map(kind => effect({ kind, sandbox: 'c' })), ['ask', 'ask', 'gone', 'all', 'none', 'none']);
+  assert.equal(effect({ kind: 'progress', sandbox: '' }), 'none'); // ten a second: nothing is asked for again
   assert.deepEqual(['policy', 'connect'].map(event => effect({ kind: 'net', sandbox: 'c', net: { event } })), ['ask', 'none']);
   assert.deepEqual([0, 1, 2, 3, 4, 9].map(backoff), [1000, 2000, 4000, 8000, 15000, 15000]);
+});
+
+test('what a template leaves to choose, and what is asked for of it', () => {
+  const t = { name: 'codex:latest', names: ['codex:latest', 'c'], config: { settings: { permissions: { default: 'ask', description: 'bypass: it asks nobody', choices: { ask: {}, bypass: {} } }, model: { texts: {} }, odd: 7 } } }, all = settingsOf(t);
+  assert.deepEqual(all, [{ name: 'permissions', about: 'bypass: it asks nobody', choices: ['ask', 'bypass'], initial: 'ask' }, { name: 'model', about: '', choices: [], initial: '' }, { name: 'odd', about: '', choices: [], initial: '' }]);
+  assert.deepEqual([settingsOf(undefined), settingsOf({ name: 'host' }), settingsOf({ config: { settings: ['a'] } })], [[], [], []]);
+  assert.deepEqual(chosen(all, {}), []);
+  assert.deepEqual(chosen(all, { permissions: 'ask', model: ' gpt-5 ', gone: 'x' }), [['model', 'gpt-5']]); // not the default, and not what another template had
+  assert.deepEqual(chosen(all, { permissions: 'bypass' }), [['permissions', 'bypass']]);
+  assert.equal('a b"$c:/@'.replace(outside, ''), 'abc:/@');
+  assert.deepEqual(['codex', 'codex:latest', 'c', 'code'].map(n => called(t, n)), [true, true, true, false]);
+  assert.deepEqual([loose({}), loose({ settings: { permissions: 'bypass', model: 'bypassing' } })], [[], [['permissions', 'bypass']]]);
+});
+
+test('how far a manifest is', () => {
+  const at = (e: object) => manifestDone({ kind: 'progress', ...e } as never);
+  assert.deepEqual(at({ entries: 3, entries_total: 40 }), { text: '3 of 40 entries', part: 3 / 40 });
+  assert.deepEqual(at({ entries: 0, entries_total: 1, bytes: 1 << 20, bytes_total: 4 << 20 }), { text: '0 of 1 entry, 1 MiB of 4 MiB', part: 0.25 });
+  assert.equal(at({}).part, 0);
 });
 
 test('marks are set where people expect them', () => {
@@ -259,4 +280,11 @@ test('an islet stays where it is when others come and go', () => {
 test('a command that was kept in part says so', () => {
   const p = (state: string, command: string) => command_({ state, command } as Process);
   assert.deepEqual([p('ended', 'ls'), p('ended', 'x'.repeat(63)), p('running', 'x'.repeat(63))], ['ls', 'x'.repeat(63) + '…', 'x'.repeat(63)]);
+});
+
+test('a snapshot that was forgotten leaves those below it on the line', () => {
+  const all = map(snap('s1', 'a', '', 1), snap('s2', 'a', 's1', 2));
+  assert.deepEqual([...keptBy(box('a', { from: 'forgotten' }), all)].sort(), ['s1', 's2']);
+  assert.deepEqual([...keptBy(box('a', { from: 's1' }), all)], ['s1']);
+  assert.deepEqual([...keptBy(box('a'), all)], []);
 });

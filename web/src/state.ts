@@ -3,7 +3,7 @@
 import type { Box, NetRecord, Process, Snapshot, AuditLine } from './api';
 import { bytes as size } from './lib/format';
 
-export interface Happening { id: string; time_ms: number; sandbox: string; kind: string; reason: string; process: string; code: number; net?: NetRecord; snapshot?: string }
+export interface Happening { id: string; time_ms: number; sandbox: string; kind: string; reason: string; process: string; code: number; net?: NetRecord; snapshot?: string; key?: string; entries?: number; entries_total?: number; bytes?: number; bytes_total?: number }
 
 // ------------------------------------------------------------------ the set of sandboxes
 
@@ -13,7 +13,7 @@ export function effect(e: { kind: string; sandbox: string; net?: { event: string
   switch (e.kind) {
     case 'removed': return 'gone';
     case 'lost': return 'all';
-    case 'snapshot': return 'none';
+    case 'snapshot': case 'progress': return 'none';
     case 'net': return e.net?.event === 'policy' ? 'ask' : 'none';
     case 'created': case 'paused': case 'resumed': case 'extended': case 'stopped': case 'limit': return 'ask';
     default: return e.sandbox || e.kind === 'lost' ? 'none' : 'all';
@@ -27,6 +27,12 @@ export function withBoxes(all: Boxes, asked: string[], there: Box[], gone: Reado
   return m;
 }
 export function withoutBox(all: Boxes, id: string): Boxes { const m = new Map(all); m.delete(id); return m; }
+
+/** How far a manifest is, in words and as a share of one; what is large tells it by its bytes. */
+export function manifestDone(e: Happening): { text: string; part: number } {
+  const { entries = 0, entries_total: all = 0, bytes = 0, bytes_total: most = 0 } = e;
+  return { text: `${entries} of ${all} ${all === 1 ? 'entry' : 'entries'}${most ? `, ${size(bytes)} of ${size(most)}` : ''}`, part: Math.min(1, most ? bytes / most : all ? entries / all : 0) };
+}
 
 export const title = (b: { name?: string; id: string }) => b.name || b.id.slice(0, 8);
 /** How a state looks; those on their way somewhere turn. */
@@ -102,10 +108,14 @@ export const family = (id: string, boxes: Boxes, snaps: ReadonlyMap<string, Snap
 
 /** What was taken while processes ran is a copy beside the sandbox, which does not stand on it; only a swap leaves the line when it is undone. */
 const beside = (s: Snapshot) => s.method !== 'swap';
+/** What it stands on. When that was forgotten, nobody tells what was below: most likely the newest that is left. */
+function ground(b: Box, snaps: ReadonlyMap<string, Snapshot>): Snapshot | undefined {
+  return snaps.get(b.from) ?? (b.from ? [...snaps.values()].filter(s => s.sandbox === b.id).sort((x, y) => y.created_ms - x.created_ms)[0] : undefined);
+}
 /** Ids of a sandbox's own snapshots that its present follows from, and of those above it. */
 export function keptBy(b: Box, snaps: ReadonlyMap<string, Snapshot>): Set<string> {
   const kept = new Set<string>();
-  for (let s = snaps.get(b.from); s && !kept.has(s.id); s = snaps.get(s.parent)) kept.add(s.id);
+  for (let s = ground(b, snaps); s && !kept.has(s.id); s = snaps.get(s.parent)) kept.add(s.id);
   for (const s of snaps.values()) if (s.sandbox === b.id && beside(s)) kept.add(s.id);
   return kept;
 }

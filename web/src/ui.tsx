@@ -69,7 +69,7 @@ export const Seg = <X extends string>({ value, options, onPick, label, small }: 
 );
 
 export const Sheet = ({ title, note, actions, children, class: c = '' }: { title: ComponentChildren; note?: ComponentChildren; actions?: ComponentChildren; children?: ComponentChildren; class?: string }) => (
-  <section class={`sheet ${c}`}><div class="bar"><h2>{title}</h2>{note !== undefined && <span class="dim">{note}</span>}{actions && <span class="right acts">{actions}</span>}</div>{children}</section>
+  <section class={`sheet ${c}`}><div class="bar"><h2>{title}</h2>{note !== undefined && <span class={typeof note === 'number' ? 'dim count' : 'dim'}>{note}</span>}{actions && <span class="right acts">{actions}</span>}</div>{children}</section>
 );
 
 // ------------------------------------------------------------------ states of a page

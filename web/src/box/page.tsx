@@ -5,6 +5,7 @@ import { lazy } from '../lib/lazy';
 import { all, get, of, type AuditLine, type Box, type Change, type List } from '../api';
 import { bytes, plural, safe, span } from '../lib/format';
 import { go, href } from '../lib/router';
+import { loose } from '../lib/settings';
 import { allow, askFork, extend, fork, kept, kill, pause, remove, rename, several, snapshot, start, undo } from '../actions';
 import { boxes, feed, loadNet, loaded, now, put, refused, snaps } from '../live';
 import { useKeys } from '../keys';
@@ -68,8 +69,8 @@ function Shown({ b, tab }: { b: Box; tab: Tab }) {
   return (
     <div class="sb">
       <div class="sbhead"><Islet id={b.id} state={bad ? 'damaged' : b.state} size={44} />
-        <div class="grow"><h1><span class="cut"><Said text={title(b)} most={80} /></span><span class={`chip ${bad ? 'bad' : 'sandc'}`}><span class={`mark ${bad ? 'failed' : b.state === 'creating' ? 'starting' : b.state}`} />{bad ? 'failed' : b.state}</span>{b.network === 'all' && <a class="chip warn" href={to('network')} title="It may reach everything but what is always closed">network all</a>}</h1>
-          <div class="facts"><span class="mono idchip">{b.id} <Copy text={b.id} label="Copy the id" /></span><span><b><Said text={b.template} most={30} /></b> template</span><span>{!b.layers.length ? 'walls are told while it runs' : <>level <b>{b.level} {b.isolation}</b>, {soft.length ? <a href={to('resources')} title={soft.map(l => `${l.name}: ${l.state}${l.why ? `, ${l.why}` : ''}`).join('\n')}>all but {plural(soft.length, 'layer')}</a> : `all ${b.layers.length} layers`}</>}</span>
+        <div class="grow"><h1><span class="cut"><Said text={title(b)} most={80} /></span><span class={`chip ${bad ? 'bad' : 'sandc'}`}><span class={`mark ${bad ? 'failed' : b.state === 'creating' ? 'starting' : b.state}`} />{bad ? 'failed' : b.state}</span>{b.network === 'all' && <a class="chip warn" href={to('network')} title="It may reach everything but what is always closed">network all</a>}{loose(b).map(([k]) => <span class="chip warn" key={k} title="What runs in it asks nobody before it acts">{safe(k, 40)} bypass</span>)}</h1>
+          <div class="facts"><span class="mono idchip">{b.id} <Copy text={b.id} label="Copy the id" /></span><span><b><Said text={b.template} most={30} /></b> template</span><span>{!b.layers.length ? 'its level is told while it runs' : <>level <b>{b.level} {b.isolation}</b>, {soft.length ? <a href={to('resources')} title={soft.map(l => `${l.name}: ${l.state}${l.why ? `, ${l.why}` : ''}`).join('\n')}>all but {plural(soft.length, 'layer')}</a> : `all ${b.layers.length} layers`}</>}</span>
             <span class="wide">{n(limits.cpu_milli) > 0 && <><b>{n(limits.cpu_milli) / 1000}</b> CPU, </>}{n(limits.memory) > 0 && <b>{bytes(n(limits.memory))}</b>}{n(limits.disk) > 0 && <>, <b>{bytes(n(limits.disk))}</b> disk</>}</span>
             <span>{on ? 'up' : 'made'} <b>{span(now.value - b.created_ms)}</b>{!on && ' ago'}</span>{b.deadline_ms > 0 && on && <span>{b.on_expiry === 'pause' ? 'pauses' : 'ends'} in <b>{span(b.deadline_ms - now.value)}</b> <button type="button" class="plain" onClick={() => extend(b)}>extend</button></span>}{!on && b.reason && <span>ended: <b>{safe(b.reason, 80)}</b></span>}</div></div>
         <div class="acts"><Btn icon="snap" onClick={() => snapshot(b)}>Snapshot <kbd aria-hidden="true">S</kbd></Btn><Btn icon="fork" onClick={() => fork(b)}>Fork <kbd aria-hidden="true">F</kbd></Btn><UndoBtn b={b} alive={inside.alive.length} />

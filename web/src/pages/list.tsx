@@ -5,6 +5,7 @@ import { bytes, plural, safe, span } from '../lib/format';
 import { go, href, route, setQuery } from '../lib/router';
 import { boxes, cpu, loaded, now, refreshAll, sorted, used } from '../live';
 import { overlay, useKeys } from '../keys';
+import { loose } from '../lib/settings';
 import { bestDrop, failed, matches, title } from '../state';
 import { attempt, Blank, Btn, Islet, Loading, question, Said, Seg, State, toast, When } from '../ui';
 import { del, of, post, type Box } from '../api';
@@ -32,7 +33,7 @@ export default function List() {
   const each = (what: string, f: (b: Box) => Promise<unknown>) => attempt(`Not all were ${what}`, async () => { await Promise.all(some.map(f)); toast(`${plural(some.length, 'sandbox', 'sandboxes')} ${what}.`); choose(new Set()); });
   return (
     <div class="page"><div class="head"><div><h1>Sandboxes</h1></div></div>
-      <div class="filters"><input type="search" class="in" placeholder="Name, id, state:paused, template:host, network:all, label:a=b" aria-label="Search sandboxes" value={q} onInput={e => { setQuery({ q: e.currentTarget.value || null }); move(0); }} />
+      <div class="filters"><input type="search" class="in" placeholder="Name, id, template:host, network:all, label:a=b" aria-label="Search sandboxes" value={q} onInput={e => { setQuery({ q: e.currentTarget.value || null }); move(0); }} />
         <Seg label="State" value={state} onPick={v => { setQuery({ state: v || null }); move(0); }} options={[['', `All ${all.length}`], ['running', `Running ${count('running')}`], ['paused', `Paused ${count('paused')}`], ['stopped', `Stopped ${count('stopped')}`], ...(count('failed') ? [['failed', `Failed ${count('failed')}`] as [Filter, string]] : [])]} />
         <span class="dim right wide hint"><kbd>J</kbd> <kbd>K</kbd> move <kbd>X</kbd> select <kbd>↵</kbd> open</span></div>
       {some.length > 0 && <div class="chosen" role="status"><b>{some.length} selected</b><Btn kind="small" icon="pause" onClick={() => each('paused', b => post(of(b.id, '/pause')))}>Pause</Btn><Btn kind="small danger" icon="bin" onClick={() => { question.value = { title: `Delete ${plural(some.length, 'sandbox', 'sandboxes')}?`, danger: true, yes: `Delete ${some.length}`, text: <p class="soft">{some.slice(0, 6).map(title).join(', ')}{some.length > 6 ? ' and others' : ''}. Their files go with them.</p>, act: () => each('deleted', b => del(of(b.id))) }; }}>Delete…</Btn><Btn kind="quiet small" onClick={() => choose(new Set())}>Clear</Btn></div>}
@@ -71,8 +72,8 @@ function Row({ b, whose, sel, chosen, pick }: { b: Box; whose: boolean; sel: boo
   const ends = b.deadline_ms ? span(b.deadline_ms - now.value) : b.state === 'running' ? 'never' : 'kept';
   return (
     <tr class={`${sel ? 'sel' : ''} ${chosen ? 'chosen-row' : ''}`} aria-selected={chosen || undefined} onClick={pick} onDblClick={() => go(href(['sandbox', b.id]))}>
-      <td><Islet id={b.id} state={bad ? 'damaged' : b.state} /></td><td class="cut name"><a href={href(['sandbox', b.id])}><Said text={title(b)} most={80} /></a>{!b.name && <span class="dim mono wide"> {b.id.slice(8)}</span>}</td><td><State state={b.state} bad={bad} /></td><td class="x soft cut"><Said text={b.template} most={40} /></td><td class="x soft">{b.layers.length ? `${b.level} ${b.isolation}` : <span class="dim">–</span>}</td>
+      <td><Islet id={b.id} state={bad ? 'damaged' : b.state} /></td><td class="cut name"><a href={href(['sandbox', b.id])}><Said text={title(b)} most={80} /></a>{!b.name && <span class="dim mono wide"> {b.id.slice(8)}</span>}</td><td><State state={b.state} bad={bad} /></td><td class="x soft cut"><Said text={b.template} most={40} />{loose(b).length > 0 && <span class="warn">, bypass</span>}</td><td class="x soft">{b.layers.length ? `${b.level} ${b.isolation}` : <span class="dim">–</span>}</td>
       <td class="x nowrap">{b.state !== 'running' ? <span class="dim">–</span> : <><span class="meter"><i class={pct > 85 ? 'hot' : ''} style={{ width: `${pct}%` }} /></span><span class="mono dim">{share.toFixed(2)}{most ? ` of ${most}` : ''}</span></>}</td><td class="x mono soft nowrap">{u ? <>{bytes(u.memory)}{room > 0 && <span class="dim"> of {bytes(room)}</span>}</> : '–'}</td><td class="x nowrap">{b.network === 'all' ? <span class="warn" title="It may reach everything but what is always closed">all </span> : b.network === 'rules' ? 'rules ' : null}{u && u.net_rx + u.net_tx ? <span class="mono soft">{bytes(u.net_rx + u.net_tx)}</span> : b.network === 'all' || b.network === 'rules' ? null : <span class="dim">–</span>}</td>{whose && <td class="x dim">{safe(b.tenant, 60)}</td>}<td class="x num soft"><When t={b.created_ms} /></td><td class="x num soft">{ends}</td>
-      <td class="sub cut">{safe(b.template, 40)}{b.layers.length > 0 && `, level ${b.level} ${b.isolation}`}{u ? `, ${bytes(u.memory)}` : ''}{b.network === 'all' && <span class="warn">, network all</span>}</td></tr>
+      <td class="sub cut">{safe(b.template, 40)}{b.layers.length > 0 && `, level ${b.level} ${b.isolation}`}{u ? `, ${bytes(u.memory)}` : ''}{b.network === 'all' && <span class="warn">, network all</span>}{loose(b).length > 0 && <span class="warn">, bypass</span>}</td></tr>
   );
 }

@@ -74,11 +74,11 @@ function waiting(): Wait[] {
   const name = (id: string) => { const b = boxes.value.get(id); return <a href={href(['sandbox', id, 'network'])}>{safe(b ? title(b) : id, 60)}</a>; };
   const no: Wait[] = refused.value.slice(0, 5).map(r => ({
     key: r.box + r.key, icon: 'no', tone: 'bad', title: <span class="cut" title={safe(r.name)}>{safe(r.name, 60)}{r.port ? `:${r.port}` : ''}</span>,
-    text: <>{name(r.box)} was refused {r.times === 1 ? 'once' : `${r.times} times in ${span(Math.max(1000, r.last - r.first))}`}. {why(r.reason)}</>,
+    text: <>{name(r.box)} was refused {r.times === 1 ? 'once' : `${r.times} times in ${span(Math.max(1000, r.last - r.first)).replace(' ', '\u00a0')}`}. {why(r.reason)}</>,
     act: lifted(r.reason) ? <Menu label={`Allow ${safe(r.name, 60)}`} items={allowMenu(r)}>Allow…</Menu> : <Btn kind="small quiet" onClick={() => dismiss(r)}>Hide</Btn>,
   }));
   const dead: Wait[] = deadJobs.value.slice(0, 3).map(j => ({
-    key: j.id, icon: 'bang', tone: 'warn', title: <>A job gave up after {plural(j.attempts, 'try', 'tries')}</>, text: <><code>{safe(j.kind)}</code> of <code>{safe(j.subject, 24)}</code>: {safe(j.error, 160)}</>, act: <Btn kind="small" href="#/jobs">Open</Btn>,
+    key: j.id, icon: 'bang', tone: 'warn', title: <>A job gave up after {plural(j.attempts, 'try', 'tries')}</>, text: <><code>{safe(j.kind)}</code>{j.subject && <> of <code>{safe(j.subject, 24)}</code></>}: {safe(j.error, 160)}</>, act: <Btn kind="small" href="#/jobs">Open</Btn>,
   }));
   const bad: Wait[] = sorted.value.filter(failed).slice(0, 3).map(b => ({ key: b.id, icon: 'x', tone: 'bad', title: <Said text={title(b)} class="cut" />, text: <>It ended: {safe(b.reason)}. Its files are kept.</>, act: <Btn kind="small" href={href(['sandbox', b.id])}>Look</Btn> }));
   // A build that failed waits until a later one of the same name is ready.
