@@ -58,7 +58,7 @@ bool cay__ticket_use(cay__tickets *t, const char *text, const char *key, int64_t
         found = true;
         good = now_ms < t->slot[i].until_ms && (!strcmp(t->slot[i].key, key) || CAY__MUTANT("console-ticket-owner"));
         if (!CAY__MUTANT("console-ticket"))
-            explicit_bzero(&t->slot[i], sizeof t->slot[i]);
+            memset(&t->slot[i], 0, sizeof t->slot[i]);
     }
     pthread_mutex_unlock(&t->lock);
     return good;
