@@ -121,7 +121,8 @@ static void s91_linger(void)
     char out[400] = "";
     cay_sandbox *sb = box();
     const char *send = "python3 -c '\n"
-                       "import array, socket, struct, threading, time\n"
+                       "import array, signal, socket, struct, time\n"
+                       "signal.signal(signal.SIGALRM, lambda *a: None); signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)\n"
                        "kept, l = [], socket.socket()\n"
                        "l.bind((\"127.0.0.1\", 0)); l.listen(64)\n"
                        "def lingering():\n"
@@ -139,7 +140,7 @@ static void s91_linger(void)
                        "        try:\n"
                        "            if k or data == text: s.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array(\"i\", [c.fileno()] * k))] if k else [])\n"
                        "        except BrokenPipeError: pass\n" /* init was faster */
-                       "    threading.Thread(target=c.close, daemon=True).start(); kept.append(s)\n" /* init may have been faster: then it is we who wait */
+                       "    c.close(); kept.append(s)\n" /* at once, so that init is the last; where it was faster it is we who wait, until the next signal */
                        "print(\"sent\", flush=True)\n"
                        "time.sleep(120)' > /tmp/sent 2>&1 & for i in $(seq 200); do grep -q sent /tmp/sent && exit 0; sleep 0.1; done; cat /tmp/sent; exit 1";
     CHECK(command(sb, NULL, send, out, sizeof out) == 0, "sending failed: %s", out);
