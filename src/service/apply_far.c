@@ -13,7 +13,6 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV)
@@ -104,20 +103,23 @@ static cay_apply_result fetch(cay__apply_far *a, cay__apply_change *x, int paren
         return says(x, CAY_APPLY_GONE, *why.msg ? why.msg : "its path is too long");
     if (!a->dry)
         unlinkat(parent, TEMP, 0);
-    CAY_AUTOFD out = a->dry ? memfd_create("cay-apply", MFD_CLOEXEC) : openat(parent, TEMP, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, x->c->new_mode & 0777);
+    /* To look is to digest: nothing of what a server sends is kept, however much it is. */
+    CAY_AUTOFD out = a->dry ? -1 : openat(parent, TEMP, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, x->c->new_mode & 0777);
     struct stat st;
-    if (out < 0 || fstat(out, &st) < 0)
+    if (!a->dry && (out < 0 || fstat(out, &st) < 0))
         return says_errno(x, "write");
     cay__sha256_begin(&sum);
     while (all <= x->c->new_size && (n = read(in, buf, sizeof buf)) > 0) {
         cay__sha256_add(&sum, buf, (size_t)n);
         all += (uint64_t)n;
-        if (!cay__fd_write_all(out, buf, (size_t)n))
+        if (!a->dry && !cay__fd_write_all(out, buf, (size_t)n))
             return says_errno(x, "write");
     }
     cay__sha256_end(&sum, digest);
     if (n != 0 || all != x->c->new_size)
         return says(x, CAY_APPLY_GONE, "it changed meanwhile");
+    if (a->dry)
+        return CAY_APPLY_DONE;
     mode_t mode = (st.st_mode & 0777) | (old ? old->st_mode & x->c->new_mode & 0777 : 0);
     if (fchmod(out, mode) < 0 || (geteuid() == 0 && old && fchown(out, old->st_uid, old->st_gid) < 0))
         return says_errno(x, "write");
