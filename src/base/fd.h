@@ -37,6 +37,9 @@ void    cay__fd_hurry(bool on);
 
 /* openat2(2) with RESOLVE_NO_MAGICLINKS added and EAGAIN retried; falls back to nothing. */
 int cay__fd_openat2(int dir, const char *path, uint64_t flags, uint32_t mode, uint64_t resolve);
+/* The directory (O_PATH) of the last name of a relative path, which is put into name. On the way there is no link, no ".." and no other
+ * filesystem: ELOOP, EINVAL, EXDEV. make, unless NULL, is asked for each directory that is missing. */
+int cay__fd_parent(int dir, const char *path, bool (*make)(void *arg, int at, const char *name), void *arg, char name[256]);
 
 /* CLOCK_MONOTONIC and CLOCK_BOOTTIME and wall clock in milliseconds; monotonic in microseconds. */
 int64_t cay__now_ms(void);

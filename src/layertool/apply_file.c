@@ -87,29 +87,11 @@ static bool make_link(const apply *a, int parent, const char *target, const stru
 
 /* ---- ways ---- */
 
-/* The parent of the path's last name, which is put into name. make: directories that are missing are made. */
-static int parent_of(apply *a, const char *path, bool make, char name[256])
+/* A directory that is missing on the way to a change. */
+static bool make_way(void *self, int at, const char *name)
 {
-    int at = openat(a->dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (const char *p = path; at >= 0;) {
-        size_t n = strcspn(p, "/");
-        if (!n || n > 255 || (n == 1 && *p == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
-            errno = n > 255 ? ENAMETOOLONG : EINVAL;
-            cay__close_fd(&at);
-            break;
-        }
-        memcpy(name, p, n);
-        name[n] = 0;
-        if (!p[n])
-            break;
-        p += n + 1;
-        int next = cay__fd_openat2(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
-        if (next < 0 && errno == ENOENT && make && make_dir(a, at, name, 0777 & ~a->t->umask))
-            next = cay__fd_openat2(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
-        cay__close_fd(&at);
-        at = next;
-    }
-    return at;
+    const apply *a = self;
+    return make_dir(a, at, name, 0777 & ~a->t->umask);
 }
 
 /* To the directory of the path in the sandbox's view; it is left at the root again by go_home(). */
@@ -327,7 +309,7 @@ static int put(apply *a, item *it, const entry *src, const char *src_name)
     char name[256];
     struct stat st = src->st, old;
     const char *why;
-    CAY_AUTOFD parent = parent_of(a, it->path, !a->dry, name);
+    CAY_AUTOFD parent = cay__fd_parent(a->dir, it->path, a->dry ? NULL : make_way, a, name);
     if (parent < 0 && a->dry && (errno == ENOENT || errno == ENOTDIR))
         return says(it, CAY__APPLY_DONE, ""); /* its directory comes before it */
     if (parent < 0)
@@ -377,7 +359,7 @@ int apply_remove(apply *a, item *it, cay_err *err)
     go_home(a);
     if (e.there)
         return says(it, CAY__APPLY_GONE, "it is in the sandbox again");
-    CAY_AUTOFD parent = parent_of(a, it->path, false, name);
+    CAY_AUTOFD parent = cay__fd_parent(a->dir, it->path, NULL, NULL, name);
     if (parent < 0)
         return errno == ENOENT ? says(it, CAY__APPLY_DONE, "") : says_errno(it, "enter its directory");
     if (fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) < 0)

@@ -10,13 +10,11 @@
 #include <base/guard.h>
 #include <base/str.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV)
-#define TEMP    ".cay-apply-tmp"
+#define TEMP ".cay-apply-tmp"
 
 enum { PIECE = 64 << 10 };
 
@@ -33,29 +31,10 @@ static cay_apply_result says_errno(cay__apply_change *x, const char *what)
     return e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST ? CAY_APPLY_CONFLICT : CAY_APPLY_REFUSED;
 }
 
-/* The parent of the path's last name, which is put into name. make: directories that are missing are made. */
-static int parent_of(int dir, const char *path, bool make, char name[256])
+static bool make_way(void *arg, int at, const char *name)
 {
-    int at = openat(dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (const char *p = path; at >= 0;) {
-        size_t n = strcspn(p, "/");
-        if (!n || n > 255 || (n == 1 && *p == '.') || (n == 2 && p[0] == '.' && p[1] == '.')) {
-            errno = n > 255 ? ENAMETOOLONG : EINVAL;
-            cay__close_fd(&at);
-            break;
-        }
-        memcpy(name, p, n);
-        name[n] = 0;
-        if (!p[n])
-            break;
-        p += n + 1;
-        int next = cay__fd_openat2(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
-        if (next < 0 && errno == ENOENT && make && mkdirat(at, name, 0777) == 0)
-            next = cay__fd_openat2(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
-        cay__close_fd(&at);
-        at = next;
-    }
-    return at;
+    (void)arg;
+    return mkdirat(at, name, 0777) == 0;
 }
 
 /* Of a file its bytes, of a link its target; "" of anything else. */
@@ -192,7 +171,7 @@ cay_apply_result cay__apply_put(cay__apply_far *a, cay__apply_change *x)
 {
     char name[256];
     struct stat old;
-    CAY_AUTOFD parent = parent_of(a->dir, x->c->path, !a->dry, name);
+    CAY_AUTOFD parent = cay__fd_parent(a->dir, x->c->path, a->dry ? NULL : make_way, NULL, name);
     if (parent < 0 && a->dry && errno == ENOENT)
         return CAY_APPLY_DONE; /* its directory comes before it */
     if (parent < 0)
@@ -218,7 +197,7 @@ cay_apply_result cay__apply_remove(cay__apply_far *a, cay__apply_change *x)
 {
     char name[256];
     struct stat old;
-    CAY_AUTOFD parent = parent_of(a->dir, x->c->path, false, name);
+    CAY_AUTOFD parent = cay__fd_parent(a->dir, x->c->path, NULL, NULL, name);
     if (parent < 0)
         return errno == ENOENT ? CAY_APPLY_DONE : says_errno(x, "enter its directory");
     if (fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) < 0)

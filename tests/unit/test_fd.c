@@ -174,6 +174,51 @@ static void beneath_stays_beneath(void **s)
     rmdir(dir);
 }
 
+static bool make_dir(void *asked, int at, const char *name)
+{
+    ++*(unsigned *)asked;
+    return mkdirat(at, name, 0700) == 0;
+}
+
+static void a_parent_is_reached_by_directories_alone(void **s)
+{
+    (void)s;
+    char dir[] = "/tmp/cay-test-fd-XXXXXX", name[256], longest[300];
+    unsigned asked = 0;
+    struct stat a, b;
+    assert_non_null(mkdtemp(dir));
+    CAY_AUTOFD at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD top = cay__fd_parent(at, "file", make_dir, &asked, name);
+    assert_true(fstat(top, &a) == 0 && fstat(at, &b) == 0 && a.st_ino == b.st_ino);
+    assert_string_equal(name, "file");
+    assert_int_equal(cay__fd_parent(at, "one/two/file", NULL, NULL, name), -1);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(asked, 0);
+    CAY_AUTOFD two = cay__fd_parent(at, "one/two/other", make_dir, &asked, name);
+    assert_int_equal(asked, 2);
+    assert_true(fstat(two, &a) == 0 && fstatat(at, "one/two", &b, 0) == 0 && a.st_ino == b.st_ino);
+    assert_string_equal(name, "other");
+    assert_int_equal(symlinkat("one", at, "link"), 0);
+    assert_int_equal(cay__fd_parent(at, "link/two/other", make_dir, &asked, name), -1); /* a link, be it to the inside */
+    assert_true(errno == ELOOP || errno == ENOTDIR);
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    const struct { const char *path; int why; } none[] = { { "", EINVAL }, { "/etc/passwd", EINVAL }, { "one//x", EINVAL }, { "one/", EINVAL }, { "one/./x", EINVAL },
+        { "one/../x", EINVAL }, { "..", EINVAL }, { ".", EINVAL }, { longest, ENAMETOOLONG } };
+    for (size_t i = 0; i < CAY_LEN(none); i++) {
+        assert_int_equal(cay__fd_parent(at, none[i].path, make_dir, &asked, name), -1);
+        assert_int_equal(errno, none[i].why);
+    }
+    CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(cay__fd_parent(root, "proc/self", NULL, NULL, name), -1); /* another filesystem */
+    assert_int_equal(errno, EXDEV);
+    assert_int_equal(asked, 2);
+    unlinkat(at, "link", 0);
+    unlinkat(at, "one/two", AT_REMOVEDIR);
+    unlinkat(at, "one", AT_REMOVEDIR);
+    rmdir(dir);
+}
+
 static void nonblock_goes_on_and_off(void **s)
 {
     (void)s;
@@ -222,6 +267,7 @@ int main(void)
         cmocka_unit_test(reads_and_writes_are_whole_across_a_pipe),
         cmocka_unit_test(small_files),
         cmocka_unit_test(beneath_stays_beneath),
+        cmocka_unit_test(a_parent_is_reached_by_directories_alone),
         CASE(nonblock_goes_on_and_off),
         cmocka_unit_test(a_start_time_names_one_process),
         cmocka_unit_test(close_from_leaves_the_lower_ones),
