@@ -404,8 +404,11 @@ case_nobody() { # who egress is
     :
 }
 
-cases=${*:-$(sed -n 's/^case_\([a-z0-9_]*\)().*/\1/p' "$0")}
-for c in $cases; do
+all=$(sed -n 's/^case_\([a-z0-9_]*\)().*/\1/p' "$0")
+for c in "$@"; do # before anything is made
+    echo "$all" | grep -qxF -e "$c" || { echo "not ok - there is no case $c: $(echo "$all" | tr '\n' ' ')"; exit 1; }
+done
+for c in ${*:-$all}; do
     now=0
     "case_$c"
     [ $now = 0 ] && echo "ok - $c" || echo "not ok - $c"
