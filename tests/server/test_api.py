@@ -602,9 +602,26 @@ class Sockets(Base):
             w.close()
         self.until(lambda: self.run_in('cat left0 left1; fold -w 1 keys | sort | tr -d "\\n"')['stdout'] == '200000\n200000\nabcdefghijklmnopqrst')  # each was another socket's: in any order
 
+    def test_a_process_that_ends_with_its_sandbox_has_an_end(self):
+        """In a stream and on a socket as for who waits, though the sandbox has nothing of it any more."""
+        self.box = self.json('POST', API + '/sandboxes', {}, want=201)['id']
+        self.addCleanup(self.s.ask, 'DELETE', API + '/sandboxes/' + self.box)
+        p = self.start('echo there; sleep 60')
+        w, c = Socket(self, p + '/ws'), self.s.connection()
+        self.addCleanup(c.close)
+        c.request('GET', p + '/stream', headers={'Authorization': 'Bearer ' + self.s.key})
+        stream = c.getresponse()
+        while w.next()[1][1:] != b'there\n':
+            pass
+        self.json('POST', self.path('/kill'), want=200)
+        _, told = w.rest()
+        self.assertEqual([(t['type'], t.get('signal'), t.get('reason')) for t in told], [('exit', 9, 'killed')])
+        self.assertEqual(w.code, 1000)
+        self.assertRegex(stream.read().decode(), r'event: stdout\ndata: .*there.*\n\nid: 6\.0\nevent: exit\ndata: {"code":137,"signal":9,"reason":"killed".*\n\n$')
+
     def test_what_cannot_be_understood_ends_it(self):
         p = self.start('sleep 60')
-        for message in (b'{', b'{}', b'{"type":"resize"}', b'{"type":"signal","signal":"x"}', b'{"type":"signal","more":1}', b'x' * 5000):
+        for message in (b'{', b'{}', b'{"type":"resize"}', b'{"type":"signal","signal":"x"}', b'{"type":"signal","more":1}', b'{"type":"close_stdin","more":1}', b'x' * 5000):
             w = Socket(self, p + '/ws')
             w.send(message, 1)
             w.rest()

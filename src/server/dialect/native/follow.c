@@ -184,6 +184,8 @@ int cay__follow_work(cay__pump *p, cay__buf *out)
         return finish(f, out);
     for (int i = 0; i < 2; i++)
         if (f->s[i].fd >= 0 && ready & 1u << i && pull_stream(f, &call, i, out, &err) < 0) {
+            if (err.code == CAY_ENOENT) /* its sandbox was stopped: what it held went along, how the process ended is known */
+                return finish(f, out);
             f->teller->fail(f, &err, out);
             return CAY__PUMP_END;
         }

@@ -202,6 +202,8 @@ static int take_order(ws *w, cay__pump *p, const char *data, size_t len, cay_err
         return cay_fail(err, CAY_EINVAL, "type: want resize, signal or close_stdin");
     json_object_del(j, "type");
     o.what = resize ? RESIZE : SIGNAL;
+    if (close_in && json_object_size(j))
+        return cay_fail(err, CAY_EINVAL, "close_stdin has no other members");
     int rc = close_in ? 0 : cay__shape_read(&mem, j, resize ? &cay__size_shape : &cay__signal_shape, resize ? (void *)&o.size : (void *)&o.sig, err);
     cay__arena_clear(&mem);
     if (rc < 0)
