@@ -7,12 +7,15 @@
 
 enum { BLOCKED = -1, BROKEN = -2 };
 
+/* The first thing that went wrong is the cause; what OpenSSL says after it tells where in OpenSSL that was. */
 static int fail_ssl(cay_err *err, const char *what, const char *path)
 {
-    char text[160];
-    ERR_error_string_n(ERR_peek_last_error(), text, sizeof text);
+    unsigned long e = ERR_peek_error();
+    bool file = ERR_SYSTEM_ERROR(e);
+    const char *why = file ? strerror(ERR_GET_REASON(e)) : ERR_reason_error_string(e);
+    cay_fail_why(err, CAY_EINVAL, "tls_files", "--tls: %s %s: %s%s", what, path, why ? why : "refused", file ? "" : "; want a certificate and its own key, both as PEM");
     ERR_clear_error();
-    return cay_fail_why(err, CAY_EINVAL, "tls_files", "--tls: %s %s: %s", what, path, text);
+    return CAY_EINVAL;
 }
 
 /* Only HTTP/1.1 is spoken; a client that offers none of the names goes on without one. */
@@ -35,9 +38,9 @@ int cay__tls_load(cay__server *s, cay_err *err)
     SSL_CTX_set_alpn_select_cb(ctx, choose, NULL);
     int rc = 0;
     if (SSL_CTX_use_certificate_chain_file(ctx, s->conf.tls_cert) != 1)
-        rc = fail_ssl(err, "read", s->conf.tls_cert);
+        rc = fail_ssl(err, "take the certificate", s->conf.tls_cert);
     else if (SSL_CTX_use_PrivateKey_file(ctx, s->conf.tls_key, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ctx) != 1)
-        rc = fail_ssl(err, "read", s->conf.tls_key);
+        rc = fail_ssl(err, "take the key", s->conf.tls_key);
     if (rc < 0) {
         SSL_CTX_free(ctx);
         return rc;

@@ -18,10 +18,11 @@ import time
 
 
 class Server:
-    def __init__(self, build, *args, env=None, program='cay-server', pass_fds=()):
+    def __init__(self, build, *args, env=None, program='cay-server', pass_fds=(), stderr=None):
         self.build = os.path.abspath(build)
         self.args = args
         self.pass_fds = pass_fds
+        self.stderr = stderr
         self.program = os.path.join(self.build, program)
         self.env = dict(os.environ, CAY_LIBEXEC=self.build, **(env or {}))
         self.tmp = tempfile.mkdtemp(prefix='cay-server-')
@@ -33,7 +34,8 @@ class Server:
 
     def start(self):
         self.proc = subprocess.Popen([self.program, '--home', self.home, '--listen', '127.0.0.1:0', '--listen', 'unix:' + self.unix,
-                                      *self.args], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=self.env, text=True, pass_fds=self.pass_fds)
+                                      *self.args], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=self.env, text=True, pass_fds=self.pass_fds,
+                                     stderr=self.stderr)
         self.url = None
         for line in self.proc.stdout:
             m = re.match(r'listening on (https?://\S+)', line)

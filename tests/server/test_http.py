@@ -2,6 +2,7 @@
 """The HTTP core: what is refused, what is kept apart, and what is survived."""
 import json
 import os
+import pathlib
 import signal
 import socket
 import ssl
@@ -324,7 +325,7 @@ class Life(unittest.TestCase):
                             return out
                         out += piece
             make('localhost')
-            with Server(BUILD, '--tls', cert + ',' + key, program='tests/server/cay-server-echo') as s:
+            with open(os.path.join(d, 'said'), 'w') as said, Server(BUILD, '--tls', cert + ',' + key, program='tests/server/cay-server-echo', stderr=said) as s:
                 self.assertTrue(s.url.startswith('https://'))
                 self.assertEqual(statuses(ask('localhost')), [200])
                 self.assertEqual(statuses(ask('localhost', OK + OK + LAST)), [200, 200, 200])
@@ -342,6 +343,24 @@ class Life(unittest.TestCase):
                         time.sleep(0.05)
                 else:
                     self.fail('the certificate stayed')
+                held = socket.create_connection(('127.0.0.1', s.port), 20)
+                with ssl.create_default_context(cafile=cert).wrap_socket(held, server_hostname='other.localhost') as open_one:
+                    os.rename(cert, cert + '.good')
+                    for text, why in ((None, 'cert.pem: No such file or directory'), ('rubbish', 'cert.pem: no start line')):  # the old one serves on, new connections and open ones
+                        if text:
+                            with open(cert, 'w') as f:
+                                f.write(text)
+                        s.proc.send_signal(signal.SIGHUP)
+                        end = time.time() + 20
+                        while why not in pathlib.Path(said.name).read_text():
+                            self.assertLess(time.time(), end, 'the bad certificate was not told')
+                            time.sleep(0.02)
+                        ctx = ssl.create_default_context(cafile=cert + '.good')
+                        with socket.create_connection(('127.0.0.1', s.port), 20) as plain, ctx.wrap_socket(plain, server_hostname='other.localhost') as c:
+                            c.sendall(LAST)
+                            self.assertEqual(statuses(c.recv(65536)), [200])
+                        open_one.sendall(OK)
+                        self.assertEqual(statuses(open_one.recv(65536)), [200])
 
     def test_an_idle_connection_does_not_hold_the_end_up(self):
         with Server(BUILD) as s:
