@@ -90,7 +90,7 @@ int cay__reply_problem(cay__req *r, const cay_err *err)
     cay__buf_str(&b, "}\n");
     if (status == 401)
         cay__reply_field(r, "WWW-Authenticate", "Bearer");
-    if (status == 429 || status == 503) {
+    if (status == 503 || (status == 429 && err->retry != CAY_RETRY_NO)) {
         char s[16];
         snprintf(s, sizeof s, "%u", CAY_MAX((err->retry_after_ms + 999) / 1000, 1u));
         cay__reply_field(r, "Retry-After", s);

@@ -55,14 +55,20 @@ static int budget_of(cay__db *db, const char *tenant, budget *b, cay_err *err)
 static int exceeded(const char *tenant, int kind, int64_t most, int64_t used, int64_t more, cay_err *err)
 {
     int64_t per = kinds[kind].per;
+    bool never = more > most; /* NO_LIMIT is more than anything */
     if (more == NO_LIMIT)
-        return cay_fail_why(err, CAY_ERATE, "quota_exceeded", "tenant %s may have %lld%s of %s together: a sandbox without that limit does not fit", tenant,
-                            (long long)(most / per), kinds[kind].unit, kinds[kind].name);
-    int rc = cay_fail_why(err, CAY_ERATE, "quota_exceeded", "tenant %s may have %lld%s of %s, has %lld and asks for %lld more; remove some, or ask for less", tenant,
-                          (long long)(most / per), kinds[kind].unit, kinds[kind].name, (long long)(used / per), (long long)(more / per));
-    snprintf(err->detail, sizeof err->detail, "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld,\"asked\":%lld}", kinds[kind].name, (long long)most,
-             (long long)used, (long long)more);
-    return rc;
+        cay_fail_why(err, CAY_ERATE, "quota_exceeded", "tenant %s may have %lld%s of %s together: a sandbox without that limit does not fit", tenant,
+                     (long long)(most / per), kinds[kind].unit, kinds[kind].name);
+    else
+        cay_fail_why(err, CAY_ERATE, "quota_exceeded", "tenant %s may have %lld%s of %s, has %lld and asks for %lld more; %s", tenant, (long long)(most / per),
+                     kinds[kind].unit, kinds[kind].name, (long long)(used / per), (long long)(more / per), never ? "ask for less" : "remove some, or ask for less");
+    if (never)
+        err->retry = CAY_RETRY_NO;
+    char asked[32] = "\"unlimited\"";
+    if (more != NO_LIMIT)
+        snprintf(asked, sizeof asked, "%lld", (long long)more);
+    snprintf(err->detail, sizeof err->detail, "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld,\"asked\":%s}", kinds[kind].name, (long long)most, (long long)used, asked);
+    return CAY_ERATE;
 }
 
 int cay__quota_templates(const char *tenant, int64_t most, int64_t need, cay_err *err)

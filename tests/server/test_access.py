@@ -166,11 +166,14 @@ class Tenants(Base):
 
     def test_quotas(self):
         key = self.tenant('small', sandboxes=1, memory=1 << 30)
-        self.fails('POST', API + '/sandboxes', 429, 'quota_exceeded', {}, key=key) # 2 GiB is what one has unless it says less
+        p, head = self.fails('POST', API + '/sandboxes', 429, 'quota_exceeded', {}, key=key)  # 2 GiB is what one has unless it says less
+        self.assertEqual((p['retry'], head['Retry-After']), ('no', None))  # however long one waits
+        p, _ = self.fails('POST', API + '/sandboxes', 429, 'quota_exceeded', {'limits': {'memory': 'unlimited'}}, key=key)
+        self.assertEqual((p['retry'], p['info']['most'], p['info']['asked']), ('no', 1 << 30, 'unlimited'))
         little = {'limits': {'memory': 256 << 20}}
         box = self.ask('POST', API + '/sandboxes', little, key=key, want=201)[0]['id']
-        p, _ = self.fails('POST', API + '/sandboxes', 429, 'quota_exceeded', little, key=key)
-        self.assertEqual(p['info']['quota'], 'sandboxes')
+        p, head = self.fails('POST', API + '/sandboxes', 429, 'quota_exceeded', little, key=key)
+        self.assertEqual((p['info']['quota'], p['retry'], head['Retry-After']), ('sandboxes', 'yes', '1'))
         t, _ = self.ask('PATCH', API + '/tenants/small', {'most': {'sandboxes': 5, 'creates_per_min': 1}}, want=200)
         self.assertEqual((t['most']['sandboxes'], t['most']['memory'], t['used']['sandboxes']), (5, 1 << 30, 1))
         second = self.ask('POST', API + '/sandboxes', little, key=key, want=201)[0]['id']
