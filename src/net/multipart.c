@@ -105,6 +105,24 @@ static int fill(cay__multipart *m, cay_err *err)
     return 0;
 }
 
+static int need(cay__multipart *m, size_t n, cay_err *err)
+{
+    while (m->end - m->at < n)
+        CAY_TRY(fill(m, err));
+    return 0;
+}
+
+/* What looks like a delimiter ends a part only when it is one to its end: a file whose bytes hold the boundary is not taken for complete. */
+static int end_part(cay__multipart *m, cay_err *err)
+{
+    CAY_TRY(need(m, m->dlen + 2, err));
+    const char *mark = m->buf + m->at + m->dlen;
+    if (memcmp(mark, "--", 2) && memcmp(mark, "\r\n", 2))
+        return bad(err, "a delimiter is not alone on its line");
+    m->in = false;
+    return 0;
+}
+
 /* Bytes of the part that are here; 0 at its end. */
 static int look(cay__multipart *m, size_t *n, cay_err *err)
 {
@@ -114,7 +132,7 @@ static int look(cay__multipart *m, size_t *n, cay_err *err)
         const char *p = memmem(m->buf + m->at, have, m->delim, m->dlen);
         *n = p ? (size_t)(p - (m->buf + m->at)) : CAY__MUTANT("fuzz-multipart") ? have : have >= m->dlen ? have - m->dlen + 1 : 0;
         if (p && !*n)
-            m->in = false;
+            CAY_TRY(end_part(m, err));
         else if (*n)
             return 0;
         else
@@ -186,13 +204,6 @@ static int take_head(char *head, cay__form_part *out, cay_err *err)
     return out->name[0] ? 0 : bad(err, "a part has no name");
 }
 
-static int need(cay__multipart *m, size_t n, cay_err *err)
-{
-    while (m->end - m->at < n)
-        CAY_TRY(fill(m, err));
-    return 0;
-}
-
 int cay__multipart_next(cay__multipart *m, cay__form_part *out, cay_err *err)
 {
     size_t n;
@@ -203,14 +214,10 @@ int cay__multipart_next(cay__multipart *m, cay__form_part *out, cay_err *err)
         m->at += n;
     } while (n);
     m->at += m->dlen;
-    CAY_TRY(need(m, 2, err));
-    const char *mark = m->buf + m->at;
-    if (mark[0] == '-' && mark[1] == '-') { /* what comes after the last one is nobody's */
+    if (m->buf[m->at] == '-') { /* what comes after the last one is nobody's */
         m->over = true;
         return 0;
     }
-    if (mark[0] != '\r' || mark[1] != '\n')
-        return bad(err, "a delimiter is not alone on its line");
     if (++m->parts > PARTS_MAX)
         return bad(err, "it has more than 1000 parts");
     char *head, *end; /* from the delimiter's own CR LF on, so that an empty head ends, too */

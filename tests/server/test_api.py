@@ -744,7 +744,8 @@ class Files(Base):
         self.put('w/a', b'def', '&append=1', 200)
         status, head, body = self.get('w/a')
         self.assertEqual((status, body, head['Content-Length']), (200, b'abcdef', '6'))
-        self.assertEqual(self.get('w/a', If_None_Match=head['ETag'])[0], 304)
+        for known, status in ((head['ETag'], 304), ('"other", W/' + head['ETag'], 304), ('*', 304), ('"other"', 200), (head['ETag'][:-2] + '"', 200)):
+            self.assertEqual(self.get('w/a', If_None_Match=known)[0], status, known)
         self.assertEqual(self.ask('PUT', self.files('?path=w/a&exclusive=1'), b'')[0], 409)
         self.assertEqual(self.ask('PUT', self.files('?path=w/no/a'), b'')[0], 404)
         self.assertEqual(self.ask('PUT', self.files('?path=w/b&mode=999'), b'')[0], 400)
@@ -827,6 +828,9 @@ class Files(Base):
         for bad in ('../x', '/etc/x', 'a/../../x', ''):
             self.assertEqual(self.ask('POST', self.files('?path=up'), form((('a', bad, b'1'),)), kind)[0], 400, bad)
         self.assertEqual(self.ask('POST', self.files('?path=up'), form(parts)[:-20], kind)[0], 400)
+        for cut in (form((('a', 'half', b'1\r\n--%sx2' % b),)), form((('a', 'half', b'1'),))[:-4]):  # what only begins like a delimiter ends no file
+            self.assertEqual(self.ask('POST', self.files('?path=up'), cut, kind)[0], 400)
+            self.assertEqual(self.get('up/half')[0], 404)
         self.assertEqual(self.ask('POST', self.files('?path=up'), b'{}', {'Content-Type': 'application/json'})[0], 415)
 
     def test_look_and_change(self):

@@ -64,7 +64,7 @@ int cay__on_file_get(cay__req *r, cay_err *err)
     if (st.type != CAY_FILE)
         return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", path);
     name_version(r, &st, etag, sizeof etag);
-    if (if_none && (!strcmp(if_none, etag) || !strcmp(if_none, "*")))
+    if (if_none && (strstr(if_none, etag) || !strcmp(if_none, "*"))) /* one of a list: with its quotes it is part of no other */
         return cay__reply(r, 304, NULL, NULL, 0);
     int part = !if_range || !strcmp(if_range, etag) ? cay__range_parse(cay__head_field(&r->head, "range"), st.size, &from, &len) : 0;
     if (part < 0) {
