@@ -98,6 +98,7 @@ int cay_build_gc(cay_service *svc, const cay_call *call, size_t *n, cay_err *err
 
 int cay_build_caches(cay_service *svc, const cay_call *call, const char *tenant, int (*fn)(const cay_build_cache *c, void *arg), void *arg, cay_err *err)
 {
+    CAY__BACK(svc, build_caches, svc, call, fn, arg, err);
     keeping k = { .tenant = tenant, .caches = true };
     int rc = cay_note_list(svc, SPACE, "", on_note, &k, err);
     for (size_t i = 0; rc == 0 && i < k.n; i++) {

@@ -83,6 +83,7 @@ typedef struct cay__back {
     int  (*build_get)(cay_service *svc, const char *ref, int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err);
     int  (*build_log)(cay_service *svc, const char *id, uint64_t *offset, int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err);
     int  (*build_cancel)(cay_service *svc, const char *id, cay_err *err);
+    int  (*build_caches)(cay_service *svc, const cay_call *call, int (*fn)(const cay_build_cache *c, void *arg), void *arg, cay_err *err);
     int  (*build_prune)(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
     int  (*gc)(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
     const char *(*url)(const cay_service *svc);

@@ -417,7 +417,7 @@ int cay_template_publish(cay_service *svc, const cay_call *call, const cay_templ
     if (rc == 0)
         rc = cay__json_object("record: spec", snap->row.spec, &behind, err);
     cay__id_make(id, 't');
-    cay__str_join(source, sizeof source, "snapshot:", snap->row.id, NULL);
+    cay__str_join(source, sizeof source, ours ? "sandbox:" : "snapshot:", ours ? snap->row.sandbox : snap->row.id, NULL);
     cay_template_row row = { .size = sizeof row, .id = id, .tenant = spec.tenant ? spec.tenant : snap->row.tenant, .base = snap->row.template_, .layers = snap->row.layers,
                              .source = spec.source ? spec.source : source, .digest = spec.digest ? spec.digest : "", .shared = !spec.hidden,
                              .config = spec.config ? spec.config : cay__json_str(behind, "image", "{}"), .bytes = snap->row.bytes, .files = snap->row.files };

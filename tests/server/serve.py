@@ -49,9 +49,9 @@ class Server:
         self.key = self.make_key('--scope', 'admin')
         return self
 
-    def cay(self, *words, timeout=60):
-        """The command line on the same state directory; what it says on standard output."""
-        r = subprocess.run([os.path.join(self.build, 'cay'), *words], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+    def cay(self, *words, timeout=60, key=None):
+        """The command line on the same state directory; what it says on standard output. key: for --host."""
+        r = subprocess.run([os.path.join(self.build, 'cay'), *words], env=dict(self.env, CAY_API_KEY=key) if key else self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
         if r.returncode:
             raise RuntimeError('cay %s: %s' % (' '.join(words), r.stderr))
         return r.stdout

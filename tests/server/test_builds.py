@@ -206,7 +206,7 @@ class Builds(unittest.TestCase):
         end = time.monotonic() + 60
         while True:
             status, head, data = self.s.ask('GET', API + '/builds/%s/log?follow=0' % id)
-            if b'here' in data or time.monotonic() > end:
+            if b'"text":"here"' in data or time.monotonic() > end:
                 break
             time.sleep(0.1)
         self.assertIn(b'"text":"here"', data)
@@ -233,6 +233,7 @@ class Builds(unittest.TestCase):
             time.sleep(0.1)
         before = labels()
         self.assertTrue(mine < before, before)
+        self.assertEqual(self.ask('GET', '/builds/caches', key=key), (200, {'items': []}))
         self.assertEqual(self.ask('POST', '/builds/prune', key=key)[1]['removed'], 0)
         self.assertEqual(labels(), before)
         self.assertEqual(self.ask('POST', '/builds/%s/cancel' % id)[0], 200)

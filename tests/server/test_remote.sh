@@ -217,6 +217,7 @@ printf 'FROM host\nRUN echo no >&2; exit 3\n' >"$t/ctx/bad"
 says 'a step that fails' 'exit code 3: no' template build -f bad "$t/ctx"
 saved=$(run template save web saved:1)
 is 'template save' "$saved" template ls -q saved
+ok 'and tells of which, not of a snapshot that nobody finds' sh -c "'$cay' template inspect saved:1 </dev/null | grep -q '\"sandbox:$(run inspect --json web | grep -o 'c[a-z2-7]\{19\}' | head -n 1)\"'"
 is 'of a sandbox, by its name' 'one' run --template saved:1 -- head -1 /workspace/tree/a
 says 'an image on host is none' 'programs of this machine' template export saved:1 "$t/saved.tar"
 ok 'no half file is left' test ! -e "$t/saved.tar"

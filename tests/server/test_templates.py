@@ -188,6 +188,12 @@ class Templates(unittest.TestCase):
         self.assertEqual(self.built(build, keys['ann']), 'ready', build)
         name = 'build.%s.%s' % (digest(b'ann')[7:23], digest(b'/c')[7:31])
         self.assertEqual([v['name'] for v in self.ask('GET', '/volumes')[1]['items'] if v['name'].startswith('build.')], [name])
+        for who, seen in ((None, [('/c', name, 'ann')]), ('ann', [('/c', name, 'ann')]), ('bob', [])):
+            items = self.ask('GET', '/builds/caches', key=keys[who])[1]['items']
+            self.assertEqual([(c['id'], c['volume'], c['tenant']) for c in items], seen, who)
+            self.assertTrue(all(c['limit'] and c['used_ms'] for c in items), items)
+        listed = json.loads(self.s.cay('--host', self.s.url, '--json', 'template', 'caches', key=keys['ann']))
+        self.assertEqual([c['id'] for c in listed], ['/c'])
         make = lambda who: self.ask('POST', '/sandboxes', json.dumps({'volumes': [{'name': name, 'target': '/x'}]}).encode(), keys[who], {'Content-Type': 'application/json'})
         for who in (None, 'bob'):
             status, e = make(who)

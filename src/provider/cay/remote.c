@@ -582,5 +582,5 @@ const cay__back cay__back_far = {
     .template_export = cay__remote_template_export, .template_pull = cay__remote_template_pull, .registry_login = cay__remote_registry_login,
     .registry_logout = cay__remote_registry_logout, .registry_logins = cay__remote_registry_logins, .build_run = cay__remote_build_run,
     .build_list = cay__remote_build_list, .build_get = cay__remote_build_get, .build_log = cay__remote_build_log, .build_cancel = cay__remote_build_cancel,
-    .build_prune = cay__remote_build_prune, .gc = cay__remote_gc, .url = far_url, .manifest = far_manifest, .set_manifest = far_set_manifest,
+    .build_caches = cay__remote_build_caches, .build_prune = cay__remote_build_prune, .gc = cay__remote_gc, .url = far_url, .manifest = far_manifest, .set_manifest = far_set_manifest,
 };

@@ -59,6 +59,7 @@ int cay__remote_build_list(cay_service *svc, int (*fn)(const cay_build_info *b, 
 int cay__remote_build_get(cay_service *svc, const char *ref, int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err);
 int cay__remote_build_log(cay_service *svc, const char *id, uint64_t *offset, int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err);
 int cay__remote_build_cancel(cay_service *svc, const char *id, cay_err *err);
+int cay__remote_build_caches(cay_service *svc, const cay_call *call, int (*fn)(const cay_build_cache *c, void *arg), void *arg, cay_err *err);
 int cay__remote_build_prune(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
 int cay__remote_gc(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
 int cay__remote_audit_verify(cay_service *svc, const char *head, cay_audit_proof *out, cay_err *err);

@@ -402,7 +402,27 @@ int cay__remote_build_cancel(cay_service *svc, const char *id, cay_err *err)
     return cay__remote_order(svc, "POST", "builds", id, "/cancel", NULL, NULL, err);
 }
 
-/* ------------------------------------------------------------------ what is left over */
+/* ------------------------------------------------------------------ what is kept, and what is left over */
+
+typedef struct cache_lister {
+    int (*fn)(const cay_build_cache *c, void *arg);
+    void *arg;
+} cache_lister;
+
+static int on_cache(const json_t *o, void *arg)
+{
+    cache_lister *l = arg;
+    cay_build_cache c = { .size = sizeof c, .id = cay__far_word(o, "id"), .volume = cay__far_word(o, "volume"), .tenant = cay__far_word(o, "tenant"),
+                          .bytes = (uint64_t)cay__json_int(o, "bytes", 0), .limit = (uint64_t)cay__json_int(o, "limit", 0), .used_ms = cay__json_int(o, "used_ms", 0) };
+    return l->fn(&c, l->arg);
+}
+
+int cay__remote_build_caches(cay_service *svc, const cay_call *call, int (*fn)(const cay_build_cache *c, void *arg), void *arg, cay_err *err)
+{
+    CAY__FAR_TARGET(target);
+    cay__buf_str(&target, CAY__FAR_API "/builds/caches");
+    return cay__remote_each(svc, call, &target, on_cache, &(cache_lister){ fn, arg }, err);
+}
 
 static int removed(cay_service *svc, const cay_call *call, const char *path, size_t *n, cay_err *err)
 {

@@ -201,6 +201,33 @@ int cay__on_build_list(cay__req *r, cay_err *err)
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
 }
 
+#define OF(field) offsetof(cay_build_cache, field)
+static const cay__field cache_fields[] = {
+    { "id", CAY__F_STR, OF(id), .about = "as the Dockerfile has it, else its target" },
+    { "volume", CAY__F_STR, OF(volume), .about = "that holds it" },
+    { "tenant", CAY__F_STR, OF(tenant) },
+    { "bytes", CAY__F_U64, OF(bytes) },
+    { "limit", CAY__F_U64, OF(limit) },
+    { "used_ms", CAY__F_I64, OF(used_ms), .about = "when a build last had it; 0: not known" },
+};
+static const cay__shape cache_shape = CAY__SHAPE("BuildCache", cay_build_cache, cache_fields, "a directory that builds keep for the next one");
+
+static int add_cache(const cay_build_cache *c, void *arg)
+{
+    return cay__items_add(arg, c);
+}
+
+const cay__doc cay__doc_build_caches = { "listBuildCaches", "builds", "what builds keep by RUN --mount=type=cache", .answers = { { 200, &cache_shape, .list = true } } };
+int cay__on_build_caches(cay__req *r, cay_err *err)
+{
+    cay__items l;
+    cay__items_begin(&l, r, &cache_shape);
+    int rc = cay_build_caches(r->svc, &r->call, owner(r), add_cache, &l, err);
+    if (rc < 0)
+        cay__items_drop(&l);
+    return rc < 0 ? rc : cay__items_reply(&l, 200, err);
+}
+
 const cay__doc cay__doc_build_get = { "getBuild", "builds", "one of them", .answers = { { 200, &build_shape }, { 404 } } };
 int cay__on_build_get(cay__req *r, cay_err *err)
 {

@@ -124,6 +124,7 @@ static const cay__route routes[] = {
     OP("POST", "/builds", build_create, RAW | CREATE),
     OP("GET", "/builds", build_list, 0),
     OP("POST", "/builds/prune", build_prune, 0),
+    OP("GET", "/builds/caches", build_caches, 0),
     OP("GET", "/builds/{id}", build_get, 0),
     OP("POST", "/builds/{id}/cancel", build_cancel, 0),
     OP("GET", "/builds/{id}/log", build_log, 0),

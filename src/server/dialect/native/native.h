@@ -149,6 +149,7 @@ CAY__OP(pool_put);
 CAY__OP(pool_list);
 CAY__OP(pool_delete);
 CAY__OP(build_list);
+CAY__OP(build_caches);
 CAY__OP(build_get);
 CAY__OP(build_cancel);
 CAY__OP(build_log);

@@ -83,7 +83,7 @@ static const cay__field info_fields[] = {
     { "on_expiry", CAY__F_WORD, AT(on_expiry), .more = expiry_words },
     { "auto_resume", CAY__F_BOOL, AT(auto_resume) },
     { "tenant", CAY__F_STR, AT(tenant) },
-    { "from", CAY__F_STR, AT(from), CAY__F_MAYBE, .about = "the snapshot it stands on: the last one taken, or the one it was made, forked or put back from" },
+    { "from", CAY__F_STR, AT(from), CAY__F_MAYBE, .about = "the snapshot it stands on: the last one taken, or the one it was made, forked or put back from; one that was forgotten since, as is that of a saved template, is told still" },
     { "network", CAY__F_STR, AT(network), CAY__F_MAYBE, .about = "what it may reach: off, rules or all; without, that is not known" },
     { "settings", CAY__F_PAIRS, AT(settings), CAY__F_MAYBE, .about = "those of its template, as they are in it" },
     { "labels", CAY__F_PAIRS, AT(labels) },
