@@ -71,7 +71,11 @@ typedef struct cay_op {
     const char *const *argv; /* of process.start: the command, or */
     const char *shell, *user;
     uint64_t    bytes;   /* of file.write */
-    const int  *exit_code; /* of process.wait and shell.run: what the command ended with; NULL when it did not */
+    const int  *exit_code; /* of process.run, process.wait and shell.run: what the command ended with; NULL when it did not */
+    uint16_t    port;    /* of port.connect and port.endpoint: the sandbox's; else 0 */
+    const struct cay_endpoint *endpoint; /* of port.endpoint: where it is reached; NULL when nowhere */
+    const bool *alive;   /* of sandbox.describe: whether it runs; NULL when that is not known */
+    uint64_t    timeout_ms; /* of process.start; 0: none */
 } cay_op;
 
 /* How a call that may block is bounded. NULL means no bound. */

@@ -120,12 +120,19 @@ void cay__op_exit(cay__op *op, int code)
     op->exited = true;
 }
 
+void cay__op_alive(cay__op *op, bool alive)
+{
+    op->alive = alive;
+    op->looked = true;
+}
+
 void cay__op_end(cay__op *op)
 {
     if (!op->call)
         return;
     bool failed = op->err && op->err->code != op->before;
     cay_op o = { .size = sizeof o, .name = op->name, .sandbox = op->sandbox, .process = op->process, .began_ns = op->began_ns, .ended_ns = wall_ns(),
-                 .fault = failed ? op->err : NULL, .path = op->path, .argv = op->argv, .shell = op->shell, .user = op->user, .bytes = op->bytes, .exit_code = op->exited ? &op->exit_code : NULL };
+                 .fault = failed ? op->err : NULL, .path = op->path, .argv = op->argv, .shell = op->shell, .user = op->user, .bytes = op->bytes, .exit_code = op->exited ? &op->exit_code : NULL,
+                 .port = op->port, .endpoint = op->endpoint, .alive = op->looked ? &op->alive : NULL, .timeout_ms = op->timeout_ms };
     op->call->tell(op->call->tell_arg, &o);
 }

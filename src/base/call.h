@@ -33,6 +33,10 @@ typedef struct cay__op {
     uint64_t        bytes;
     int             exit_code;
     bool            exited; /* exit_code is known */
+    bool            alive, looked; /* looked: alive is known */
+    uint16_t        port;
+    const struct cay_endpoint *endpoint; /* outlives the operation */
+    uint64_t        timeout_ms;
 } cay__op;
 #define CAY__OP(call, name, sandbox, err) __attribute__((cleanup(cay__op_end), unused)) cay__op op_ = cay__op_begin(call, name, sandbox, err)
 cay__op cay__op_begin(const cay_call *call, const char *name, const char *sandbox, const cay_err *err);
@@ -41,3 +45,4 @@ void    cay__op_end(cay__op *op);
 void    cay__op_sandbox(cay__op *op, const char *id);
 void    cay__op_process(cay__op *op, const char *id);
 void    cay__op_exit(cay__op *op, int code);
+void    cay__op_alive(cay__op *op, bool alive);

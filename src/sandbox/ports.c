@@ -17,6 +17,7 @@ int cay_port_list(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_por
 int cay_port_connect(cay_sandbox *sb, const cay_call *call, uint16_t port, int *fd, cay_err *err)
 {
     CAY__OP(call, "port.connect", sb->id, err);
+    op_.port = port;
     if (!port)
         return cay_fail_why(err, CAY_EINVAL, "port_invalid", "port 0: give 1 to 65535");
     CAY_TRY(cay__call_check(call, "connect", err));
@@ -48,7 +49,6 @@ static int on_published(const cay_endpoint *e, void *arg)
 
 static int each_published(cay_sandbox *sb, const cay_call *call, published *p, cay_err *err)
 {
-    CAY__OP(call, "port.endpoints", sb->id, err);
     CAY_TRY(cay__call_check(call, "endpoints", err));
     CAY_TRY(cay__sandbox_files(sb, err));
     return CAY__HAS(sb->ops, endpoints) ? sb->ops->endpoints(sb->box, call, on_published, p, err) : 0;
@@ -56,12 +56,15 @@ static int each_published(cay_sandbox *sb, const cay_call *call, published *p, c
 
 int cay_port_endpoints(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err)
 {
+    CAY__OP(call, "port.endpoints", sb->id, err);
     return each_published(sb, call, &(published){ .fn = fn, .arg = arg }, err);
 }
 
 int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_endpoint *out, cay_err *err)
 {
     published p = { .want = port };
+    CAY__OP(call, "port.endpoint", sb->id, err);
+    op_.port = port;
     if (!port)
         return cay_fail_why(err, CAY_EINVAL, "port_invalid", "port 0: give 1 to 65535");
     CAY_TRY(each_published(sb, call, &p, err));
@@ -75,6 +78,7 @@ int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_
         }
         return rc;
     }
+    op_.endpoint = &p.found;
     cay__answer_give(out, &p.found, sizeof p.found);
     return 0;
 }

@@ -164,6 +164,7 @@ static int run(cay_proc *p, bool tty, const cay_call *call, feeder *f, sink s[2]
 int cay_sandbox_run(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec, const void *input,
                     size_t input_len, size_t max_output, cay_result *out, cay_err *err)
 {
+    CAY__OP(call, "process.run", sb->id, err);
     CAY_AUTOPTR(cay_proc) p = NULL;
     cay_result r = { .size = sizeof r, .exit.size = sizeof r.exit };
     cay_spawn sp;
@@ -175,6 +176,7 @@ int cay_sandbox_run(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec
     sp.on_full = CAY_FULL_BLOCK; /* we read all the time, so nothing need be dropped */
     sp.attach = true;
     CAY_TRY(cay_sandbox_spawn(sb, call, &sp, &p, err));
+    cay__op_process(&op_, cay_proc_id(p));
     feeder f = { .p = p, .data = input_len ? input : NULL, .len = input_len };
     int rc = run(p, sp.tty, call, &f, s, &r.exit, err);
     feed_end(&f);
@@ -192,6 +194,7 @@ int cay_sandbox_run(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec
     r.errout = s[1].data;
     r.errout_len = s[1].len;
     r.truncated = s[0].cut || s[1].cut;
+    cay__op_exit(&op_, r.exit.code);
     cay__answer_give(out, &r, sizeof r);
     return 0;
 }

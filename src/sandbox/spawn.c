@@ -132,6 +132,7 @@ int cay_sandbox_spawn(cay_sandbox *sb, const cay_call *call, const cay_spawn *sp
     op_.argv = s.argv;
     op_.shell = s.shell;
     op_.user = s.user;
+    op_.timeout_ms = s.timeout_ms;
     CAY_TRY(cay__spawn_check(&s, err));
     CAY_TRY(cay__call_check(call, "spawn", err));
     CAY_TRY(cay__fence_spawn(sb, call, &s, err));

@@ -231,6 +231,10 @@ static void on_op(void *arg, const cay_op *op)
         put_text(&b, "cay.sandbox", op->sandbox);
     if (*op->process)
         put_text(&b, "cay.process", op->process);
+    if (op->exit_code)
+        cay__buf_fmt(&b, ",\"process.exit.code\":%d", *op->exit_code);
+    if (op->port)
+        cay__buf_fmt(&b, ",\"server.port\":%u", op->port);
     close_span(&b, op->fault ? cay_code_name(op->fault->code) : NULL, op->fault ? op->fault->reason : "");
     add(r->server->tracing, &b);
 }

@@ -296,9 +296,8 @@ int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay
     return 0;
 }
 
-int cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err)
+static int describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err)
 {
-    CAY__OP(call, "sandbox.describe", sb->id, err);
     CAY__BACK(sb->owner, describe, sb, call, out, err);
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
@@ -307,6 +306,14 @@ int cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, 
     *out = cay__info_new(sb->id, l.row ? &l.row->row : NULL, &l.t);
     if (l.svc)
         cay__info_mounts(l.svc, *out);
+    return 0;
+}
+
+int cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err)
+{
+    CAY__OP(call, "sandbox.describe", sb->id, err);
+    CAY_TRY(describe(sb, call, out, err));
+    cay__op_alive(&op_, (*out)->state == CAY_RUNNING);
     return 0;
 }
 

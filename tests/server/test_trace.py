@@ -84,6 +84,8 @@ class Trace(unittest.TestCase):
             self.assertEqual(start['parentSpanId'], run['spanId'])
             self.assertEqual(attributes(start)['cay.sandbox'], box)
             self.assertRegex(attributes(start)['cay.process'], '^p[a-z2-7]{19}$')
+            ran = next(x for x in spans if x['name'] == 'process.run' and x['traceId'] == TRACE)
+            self.assertEqual((attributes(ran)['cay.process'], attributes(ran)['process.exit.code']), (attributes(start)['cay.process'], '0'))
             self.assertLessEqual(int(run['startTimeUnixNano']), int(start['startTimeUnixNano']) + 1000)
             self.assertLessEqual(int(start['endTimeUnixNano']), int(run['endTimeUnixNano']) + 1000)
             self.assertEqual(by['sandbox.create']['traceId'], by['POST /api/v1/sandboxes']['traceId'])
