@@ -10,12 +10,14 @@
  *
  *   run        state: started, completed, interrupted, failed, cancelled; reason
  *   approval   tool, call_id, verdict: asked, approved, rejected
- *   tool       tool, call_id, inside (called by code), ms, outcome: ok, failed, refused; reason; hosted: the endpoint ran it
- *   operation  op: process.start, file.write, …; call_id, sandbox, process, ms, bytes, outcome, reason; with cay_ledger_detail()
- *              command or shell, path and user: which may hold what a model was told
+ *   tool       tool, call_id, span_id, inside (called by code), ms, outcome: ok, failed, refused; reason; hosted: the endpoint ran it; with cay_ledger_output()
+ *              what it answered
+ *   operation  op: process.start, file.write, …; call_id, span_id (the call's), sandbox, process, ms, timeout_ms, bytes, outcome, reason, retryable; exit_code when a command
+ *              has ended (process.wait, shell.run); port, and where it is reached (server.port, server.address); with cay_ledger_detail() command or shell, path and user: which
+ *              may hold what a model was told
  *   handoff    to
  *
- * What was said, arguments of tools, output and contents are in none. Events are written one by one, as they happen, in order; a sink that fails is counted
+ * What was said, arguments of tools and contents are in none, and output is in none unless cay_ledger_output() asks for it. Events are written one by one, as they happen, in order; a sink that fails is counted
  * and, with `strict`, ends the run with its error: nothing more is done that nobody wrote down.
  */
 #pragma once
@@ -50,6 +52,7 @@ CAY_API cay_ledger *cay_ledger_workspace(bool strict);
 /* What is written to a is written to other behind it, whose own `strict` and detail count; it goes with a. Before the first run. */
 CAY_API void cay_ledger_also(cay_ledger *a, cay_ledger *other);
 CAY_API void cay_ledger_detail(cay_ledger *a, bool on);
+CAY_API void cay_ledger_output(cay_ledger *a, bool on); /* what tools answered, 8,000 bytes of each: what commands printed is among it */
 CAY_API uint64_t cay_ledger_lost(const cay_ledger *a);
 CAY_API void cay_ledger_free(cay_ledger *a);
 

@@ -30,6 +30,7 @@ typedef struct one_call {
     cay_run         view; /* the run as a call beside others sees it */
     int64_t         began;
     cay__watched   *watched; /* what it does in the sandbox */
+    char            span_id[32];
 } one_call;
 
 /* ------------------------------------------------------------------ answers */
@@ -73,6 +74,10 @@ static int audit_tool(cay_run *r, const one_call *c, const char *outcome, cay_er
         json_object_set_new(e, "ms", json_integer((cay__now_us() - c->began) / 1000));
     if (c->rc < 0)
         json_object_set_new(e, "reason", json_string(*c->own.reason ? c->own.reason : cay_code_name(c->rc)));
+    if (*c->span_id)
+        json_object_set_new(e, "span_id", json_string(c->span_id));
+    if (c->o.text.data)
+        json_object_set_new(e, "output", cay__text_cut(c->o.text.data, CAY__EVENT_OUTPUT));
     return cay__ledger(r, "tool", e, err);
 }
 
@@ -165,18 +170,16 @@ static void begin_tool(cay_run *r, one_call *c, bool beside)
     c->began = cay__now_us();
     hook_start(r, &c->pub);
     c->span = cay__span_begin(r, "function", c->pub.tool);
+    cay__str_copy(c->span_id, sizeof c->span_id, cay__span_id(c->span));
     cay__span_content(c->span, "input", c->pub.arguments);
-    cay__span_call(c->span, &c->call);
-    if (!beside) {
-        c->watched = cay__watched_begin(r, c->pub.call_id, &c->call);
-        return;
+    if (beside) { /* what it may ask of the run, with its own deadline */
+        c->view = *r;
+        c->view.call = &c->call;
+        cay__trace_beside(c->span, &c->view);
+        c->pub.run = &c->view;
     }
-    cay__span_beside(c->span);
-    c->view = *r; /* what it may ask of the run, with its own deadline; spans are the run's thread's */
-    c->view.call = &c->call;
-    c->view.span = NULL;
-    c->pub.run = &c->view;
-    c->watched = cay__watched_begin(&c->view, c->pub.call_id, &c->call);
+    c->watched = cay__watched_begin(c->pub.run, c->pub.call_id, c->span_id, &c->call);
+    cay__span_call(c->span, &c->call);
 }
 
 static void call_beside(void *arg, size_t i)
@@ -198,6 +201,7 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
 {
     int rc = c->rc;
     r->canceled = r->canceled || c->view.canceled;
+    cay__trace_joined(&c->view);
     c->pub.run = r;
     int noted = cay__watched_end(CAY_STEAL(c->watched), err);
     cay__span_content(c->span, "output", c->o.text.data);
@@ -292,6 +296,7 @@ static int ready(cay_run *r, one_call *c, const json_t *item, cay_err *err)
 static void forget(one_call *c)
 {
     cay__watched_end(c->watched, NULL);
+    cay__trace_joined(&c->view);
     cay__span_end(c->span, NULL);
     json_decref(cay__output_take(&c->o));
     json_decref(c->out);

@@ -162,17 +162,18 @@ static int start(struct cay__guards *g, cay_run *r, cay_err *err)
     sigset_t all, old;
     for (size_t i = 0; i < g->n; i++) {
         g->v[i].span = cay__span_begin(r, "guardrail", called(g->v[i].g));
-        cay__span_beside(g->v[i].span);
         g->v[i].view = *r;
         g->v[i].view.call = &g->call;
-        g->v[i].view.span = NULL;
+        cay__trace_beside(g->v[i].span, &g->v[i].view);
     }
     sigfillset(&all); /* signals are for the program's own threads */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     int e = pthread_create(&g->thread, NULL, check_all, g);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    for (size_t i = 0; e && i < g->n; i++)
+    for (size_t i = 0; e && i < g->n; i++) {
+        cay__trace_joined(&g->v[i].view);
         cay__span_end(g->v[i].span, NULL);
+    }
     errno = e;
     return e ? cay_fail_sys(err, CAY_ESYS, "a thread for guards") : 0;
 }
@@ -226,6 +227,7 @@ int cay__guards_end(cay_run *r, struct cay__guards *g, int rc, cay_err *err)
         fails(g, g->n);
     pthread_join(g->thread, NULL);
     for (size_t i = 0; i < g->n; i++) {
+        cay__trace_joined(&g->v[i].view);
         cay__span_data(g->v[i].span, "triggered", json_boolean(g->v[i].rc > 0));
         cay__span_end(g->v[i].span, NULL);
     }

@@ -30,6 +30,19 @@ char *cay__item_text(const json_t *item)
     return CAY_STEAL(b.data);
 }
 
+json_t *cay__text_cut(const char *text, size_t most)
+{
+    size_t n = strlen(text), cut = CAY_MIN(n, most);
+    while (cut && cut < n && (text[cut] & 0xc0) == 0x80)
+        cut--;
+    CAY_AUTOBUF b = CAY__BUF(most + 64);
+    cay__buf_add(&b, text, cut);
+    if (cut < n)
+        cay__buf_fmt(&b, "… (%zu bytes more)", n - cut);
+    json_t *v = json_stringn(b.data ? b.data : "", b.len);
+    return v ? v : json_null();
+}
+
 int cay__input_items(const char *input, json_t **out, cay_err *err)
 {
     size_t i;

@@ -33,6 +33,11 @@ void cay_ledger_detail(cay_ledger *a, bool on)
     a->detail = on;
 }
 
+void cay_ledger_output(cay_ledger *a, bool on)
+{
+    a->output = on;
+}
+
 bool cay__ledger_detail(const cay_run *r)
 {
     for (const cay_ledger *a = r->conf->ledger; a; a = a->next)
@@ -61,11 +66,14 @@ void cay_ledger_free(cay_ledger *a)
 }
 
 /* One event for one of them; -1 when it must be written and could not be. */
-static int write_to(cay_ledger *a, cay_run *r, const json_t *event, const json_t *detail, cay_err *why)
+static int write_to(cay_ledger *a, cay_run *r, const json_t *event, json_t *detail, json_t *output, cay_err *why)
 {
-    CAY_AUTOJSON *whole = a->detail && detail ? json_copy((json_t *)event) : NULL;
-    if (whole)
-        json_object_update(whole, (json_t *)detail);
+    bool in_detail = a->detail && detail, with_output = a->output && output;
+    CAY_AUTOJSON *whole = in_detail || with_output ? json_copy((json_t *)event) : NULL;
+    if (in_detail)
+        json_object_update(whole, detail);
+    if (with_output)
+        json_object_set(whole, "output", output);
     CAY_AUTOFREE char *text = cay__json_text(whole ? whole : event, CAY__EVENT_MAX);
     cay_err own = CAY_ERR_INIT;
     int rc = !text        ? cay_fail(&own, CAY_ETOOBIG, "the event is larger than 64 KiB")
@@ -82,6 +90,7 @@ int cay__ledger(cay_run *r, const char *event, json_t *more, cay_err *err)
 {
     cay_ledger *first = r->conf->ledger;
     CAY_AUTOJSON *own = more, *detail = json_incref(json_object_get(more, "detail"));
+    CAY_AUTOJSON *output = json_incref(json_object_get(more, "output"));
     cay_err why = CAY_ERR_INIT;
     char id[24];
     int rc = 0;
@@ -94,8 +103,9 @@ int cay__ledger(cay_run *r, const char *event, json_t *more, cay_err *err)
     if (e && own)
         json_object_update(e, own);
     json_object_del(e, "detail");
+    json_object_del(e, "output");
     for (cay_ledger *a = first; a; a = a->next)
-        rc = write_to(a, r, e, detail, &why) < 0 ? -1 : rc;
+        rc = write_to(a, r, e, detail, output, &why) < 0 ? -1 : rc;
     pthread_mutex_unlock(&first->lock);
     if (rc == 0)
         return 0;

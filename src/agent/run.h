@@ -178,6 +178,7 @@ const char *cay__conversation_id(const cay_conversation *c);
 /* items.c */
 char *cay__item_text(const json_t *item); /* of a message; malloc'ed, or NULL */
 bool  cay__item_is(const json_t *item, const char *type);
+json_t *cay__text_cut(const char *text, size_t most); /* as a string; what is left out is counted in it */
 bool  cay__item_is_call(const json_t *item);
 /* hosted.c: tools that the endpoint runs. */
 struct cay__hosted_name {

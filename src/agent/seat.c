@@ -3,6 +3,7 @@
 #include "mcp.h"
 #include "run.h"
 #include "trace.h"
+#include <base/call.h>
 #include <base/spec.h>
 #include <base/str.h>
 #include <cay/manifest.h>
@@ -48,6 +49,14 @@ static cay__span *begin_span(cay_run *r, const cay__seat *s, const char *name)
     if (*s->backend)
         cay__span_data(span, "backend_id", json_string(s->backend));
     return span;
+}
+
+/* The run's call, with what is done under it told below the span. */
+static cay_call told_below(const cay_run *r, cay__span *span)
+{
+    cay_call c = cay__call_copy(r->call);
+    cay__span_call(span, &c);
+    return c;
 }
 
 /* A saved state names sandboxes; only those that a run of ours with that very id made are taken. */
@@ -115,7 +124,8 @@ static int come_back(cay_run *r, cay__seat *s, cay_err *err)
     cay_resume_state spec = { .size = sizeof spec, .state = r->conf->session_state, .len = strlen(r->conf->session_state), .with = r->conf->create };
     cay_err own = CAY_ERR_INIT;
     cay__span *span = begin_span(r, s, "sandbox.resume_session");
-    int rc = cay_service_resume_state(r->conf->service, r->call, &spec, &s->sb, NULL, &own);
+    const cay_call call = told_below(r, span);
+    int rc = cay_service_resume_state(r->conf->service, &call, &spec, &s->sb, NULL, &own);
     cay__span_end(span, rc < 0 ? &own : NULL);
     if (rc < 0) {
         if (err)
@@ -133,7 +143,10 @@ void cay__seat_save(cay_run *r, cay__seat *s, bool gone)
     cay_err err = CAY_ERR_INIT;
     if (!s->sb || (!r->conf->save && !s->returned))
         return;
-    if (cay_sandbox_save_state(s->sb, NULL, &spec, &r->session_state, &err) == 0)
+    cay__span *span = gone ? cay__span_sandbox(r, "persist_workspace") : NULL;
+    int rc = cay_sandbox_save_state(s->sb, NULL, &spec, &r->session_state, &err);
+    cay__span_end(span, rc < 0 ? &err : NULL);
+    if (rc == 0)
         return;
     s->owned = s->owned && !gone;
     cay__run_note(r, "cleanup", err.msg, NULL);
@@ -198,10 +211,11 @@ static void draw_tree(cay_run *r, cay__seat *s)
     cay_manifest_free(m);
 }
 
-static int look_around(cay_run *r, cay__seat *s, cay_err *err)
+static int look_around(cay_run *r, cay__seat *s, cay__span *span, cay_err *err)
 {
     cay_info *info = NULL;
-    CAY_TRY(cay_sandbox_describe(s->sb, r->call, &info, err));
+    const cay_call call = told_below(r, span);
+    CAY_TRY(cay_sandbox_describe(s->sb, &call, &info, err));
     cay_state state = info->state;
     cay__str_copy(s->backend, sizeof s->backend, info->provider ? info->provider : "");
     cay__str_copy(s->workdir, sizeof s->workdir, info->workdir && *info->workdir ? info->workdir : "/workspace");
@@ -397,7 +411,7 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
             rc = get_sandbox(r, s, &own);
         cay__span *started = rc == 0 ? begin_span(r, s, "sandbox.start") : NULL;
         if (rc == 0)
-            rc = look_around(r, s, &own);
+            rc = look_around(r, s, started, &own);
         if (rc == 0)
             rc = check_cwd(r, s, &own);
         if (rc == 0)

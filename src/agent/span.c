@@ -17,6 +17,10 @@ struct cay__span {
     char       id[32], parent[32], started[40];
     char       caller[CAY__TRACEPARENT + 1]; /* what a tool's work is told of whom it works for */
     json_t    *data, *into; /* into: where what is known of it goes; of custom ones that is a place of its own in data */
+    const char *word;       /* of the sandbox's operations: the SDK's, so that a failure has its names; or NULL */
+    bool       quiet;       /* what its failures say may name files and commands */
+    void     (*tell)(void *arg, const cay_op *op); /* who is told of operations besides, or NULL */
+    void      *tell_arg;
 };
 
 /* What the result tells: shared with the runs of agents that are called as tools. */
@@ -78,6 +82,11 @@ const char *cay__trace_id(const cay_run *r)
     return r->span ? trace_of(r)->id : NULL;
 }
 
+const char *cay__span_id(const cay__span *s)
+{
+    return s ? s->id : "";
+}
+
 /* ------------------------------------------------------------------ telling */
 
 /* Takes object. Any thread. */
@@ -105,11 +114,9 @@ static json_t *trace_object(const cay_run *r, const char *id)
                      r->conf->group_id, "metadata");
 }
 
-void cay__trace_begin(cay_run *r)
+/* For r. What is `over` it, if anything, is told where that is told, and below `parent`. */
+static trace *branch(cay_run *r, const trace *over, const cay__span *parent)
 {
-    const trace *over = r->conf->over_;
-    if (!over && !r->conf->tracer && !r->conf->trace)
-        return;
     trace *t = cay__alloc(sizeof *t);
     t->tracer = over ? over->tracer : r->conf->tracer;
     t->content = r->conf->trace_content;
@@ -120,9 +127,34 @@ void cay__trace_begin(cay_run *r)
     t->root.run = r;
     if (over) {
         cay__str_copy(t->id, sizeof t->id, over->id);
-        cay__str_copy(t->root.id, sizeof t->root.id, over->open->id);
-        return;
+        cay__str_copy(t->root.id, sizeof t->root.id, parent->id);
     }
+    return t;
+}
+
+void cay__trace_beside(cay__span *s, cay_run *view)
+{
+    view->span = NULL;
+    if (!s)
+        return;
+    const trace *over = trace_of(s->run);
+    trace_of(s->run)->open = s->up; /* what begins there is beside it, not below */
+    branch(view, over, s);
+}
+
+void cay__trace_joined(cay_run *view)
+{
+    free(CAY_STEAL(view->span));
+}
+
+void cay__trace_begin(cay_run *r)
+{
+    const trace *over = r->conf->over_;
+    if (!over && !r->conf->tracer && !r->conf->trace)
+        return;
+    trace *t = branch(r, over, over ? over->open : NULL);
+    if (over)
+        return;
     hex_id(t->id, sizeof t->id, "trace_", 16);
     json_t *o = trace_object(r, t->id);
     if (o && t->tracer && cay__tracer_watches(t->tracer))
@@ -185,6 +217,7 @@ cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
     if (!s->data)
         s->data = json_pack("{s:s, s:s, s:{}}", "type", kind, "name", "?", "data"); /* a name that is no text */
     s->into = strcmp(kind, "custom") ? s->data : json_object_get(s->data, "data");
+    s->quiet = !strcmp(kind, "function");
     if (t->tracer && cay__tracer_watches(t->tracer)) {
         CAY_AUTOJSON *o = span_object(t, s, NULL, NULL);
         if (o)
@@ -199,12 +232,6 @@ cay__span *cay__span_model(cay_run *r, const cay_model *m)
     return cay__span_begin(r, kind && !strcmp(kind, "responses") ? "response" : "generation", cay_model_name(m));
 }
 
-void cay__span_beside(cay__span *s)
-{
-    if (s)
-        trace_of(s->run)->open = s->up;
-}
-
 void cay__span_data(cay__span *s, const char *key, json_t *value)
 {
     if (s)
@@ -217,15 +244,7 @@ void cay__span_content(cay__span *s, const char *key, const char *text)
 {
     if (!s || !text || !trace_of(s->run)->content)
         return;
-    size_t n = strlen(text), cut = CAY_MIN(n, (size_t)CONTENT_MAX);
-    while (cut && cut < n && (text[cut] & 0xc0) == 0x80)
-        cut--;
-    CAY_AUTOBUF b = CAY__BUF(CONTENT_MAX + 64);
-    cay__buf_add(&b, text, cut);
-    if (cut < n)
-        cay__buf_fmt(&b, "… (%zu bytes more)", n - cut);
-    json_t *v = json_stringn(b.data ? b.data : "", b.len);
-    cay__span_data(s, key, v ? v : json_null());
+    cay__span_data(s, key, cay__text_cut(text, CONTENT_MAX));
 }
 
 void cay__span_usage(cay__span *s, const cay_tokens *u)
@@ -235,6 +254,31 @@ void cay__span_usage(cay__span *s, const cay_tokens *u)
                                              "output_tokens", (json_int_t)u->output, "reasoning_tokens", (json_int_t)u->reasoning));
 }
 
+/* What failed. Where the message may name files and commands, what kind of failure it was is told, and no more. */
+static json_t *error_of(const cay_err *fault, bool quiet)
+{
+    char text[80];
+    snprintf(text, sizeof text, "%s%s%s", cay_code_name(fault->code), *fault->reason ? " " : "", fault->reason);
+    return json_pack("{s:s, s:{s:s, s:s}}", "message", quiet ? text : fault->msg, "data", "error_code", fault->reason, "error_type", cay_code_name(fault->code));
+}
+
+/* By the SDK's names. What is one operation to a tool is another one's to its table of errors. */
+static void put_fault(json_t *data, const cay_err *fault, const char *word)
+{
+    static const char *const as[][2] = { { "view_image", "read" },        { "write_stdin", "exec" },         { "memory.read_summary", "read" },
+                                         { "memory.read_file", "read" },  { "memory.write_file", "write" },  { "memory.append_jsonl", "write" } };
+    for (size_t i = 0; word && i < CAY_LEN(as); i++)
+        if (!strcmp(as[i][0], word)) {
+            word = as[i][1];
+            break;
+        }
+    cay_sdk_error e = cay_sdk_error_of(fault, word);
+    json_object_set_new(data, "error.type", json_string(e.name));
+    json_object_set_new(data, "error_type", json_string(e.name));
+    json_object_set_new(data, "error_code", json_string(e.code));
+    json_object_set_new(data, "error_retryable", e.retry ? json_boolean(e.retry == CAY_RETRY_YES) : json_null());
+}
+
 void cay__span_end(cay__span *s, const cay_err *fault)
 {
     char ended[40];
@@ -242,8 +286,9 @@ void cay__span_end(cay__span *s, const cay_err *fault)
         return;
     trace *t = trace_of(s->run);
     now_text(ended);
-    json_t *error = fault ? json_pack("{s:s, s:{s:s, s:s}}", "message", fault->msg, "data", "error_code", fault->reason, "error_type", cay_code_name(fault->code)) : NULL;
-    json_t *o = span_object(t, s, ended, error);
+    if (fault && s->word)
+        put_fault(s->into, fault, s->word);
+    json_t *o = span_object(t, s, ended, fault ? error_of(fault, s->quiet && !t->content) : NULL);
     if (o)
         tell(t, o, true);
     for (cay__span *p = t->open; p != &t->root; p = p->up)
@@ -255,31 +300,52 @@ void cay__span_end(cay__span *s, const cay_err *fault)
     free(s);
 }
 
+/* ------------------------------------------------------------------ operations of a sandbox */
+
 /* The SDK's word for an operation, where it has one. */
 static const char *sdk_word(const char *name)
 {
-    static const char *const words[][2] = { { "process.start", "exec" }, { "file.read", "read" }, { "file.write", "write" }, { "port.connect", "resolve_exposed_port" },
-                                            { "sandbox.snapshot", "persist_workspace" } };
+    static const char *const words[][2] = { { "process.run", "exec" },           { "shell.run", "exec" },
+                                            { "file.read", "read" },             { "file.write", "write" },
+                                            { "port.connect", "resolve_exposed_port" }, { "port.endpoint", "resolve_exposed_port" },
+                                            { "sandbox.describe", "running" },   { "sandbox.snapshot", "persist_workspace" },
+                                            { "snapshot.export", "persist_workspace" }, { "snapshot.import", "hydrate_workspace" },
+                                            { "sandbox.undo", "hydrate_workspace" } };
     for (size_t i = 0; i < CAY_LEN(words); i++)
         if (!strcmp(words[i][0], name))
             return words[i][1];
     return NULL;
 }
 
-/* Its message may name files and commands: what kind of failure it was is told, and no more. That a file is not there answers who looks for it. */
-static json_t *fault_of(const cay_op *op, json_t *data)
+static void put_sandbox(json_t *data, const cay_run *r, const char *word, const char *id)
 {
-    const cay_err *f = op->fault;
-    char text[80];
-    if (!f || (f->code == CAY_ENOENT && !strcmp(op->name, "file.stat")))
-        return json_null();
-    cay_sdk_error e = cay_sdk_error_of(f, sdk_word(op->name));
-    json_object_set_new(data, "error.type", json_string(e.name));
-    json_object_set_new(data, "error_type", json_string(e.name));
-    json_object_set_new(data, "error_code", json_string(e.code));
-    json_object_set_new(data, "error_retryable", e.retry ? json_boolean(e.retry == CAY_RETRY_YES) : json_null());
-    snprintf(text, sizeof text, "%s %s", cay_code_name(f->code), f->reason);
-    return json_pack("{s:s, s:n}", "message", text, "data");
+    json_object_set_new(data, "sandbox.session.id", json_string(id));
+    json_object_set_new(data, "session_id", json_string(id));
+    if (word)
+        json_object_set_new(data, "sandbox.operation", json_string(word));
+    if (r->seat && *r->seat->backend)
+        json_object_set_new(data, "sandbox.backend", json_string(r->seat->backend));
+}
+
+static void put_exit(json_t *data, int code) /* by both of the SDK's names */
+{
+    json_object_set_new(data, "exit_code", json_integer(code));
+    json_object_set_new(data, "process.exit.code", json_integer(code));
+}
+
+/* Where a port is reached. An address of another machine is nobody's business who reads traces. */
+static void put_server(json_t *data, const cay_op *op)
+{
+    const cay_endpoint *e = op->endpoint;
+    json_object_set_new(data, "server.port", json_integer(e ? e->host_port : op->port));
+    if (e && (!strncmp(e->host, "127.", 4) || !strcmp(e->host, "::1") || !strcmp(e->host, "localhost")))
+        json_object_set_new(data, "server.address", json_string(e->host));
+}
+
+/* That a file is not there answers who looks for it. */
+static const cay_err *counts_as_fault(const cay_op *op)
+{
+    return op->fault && op->fault->code == CAY_ENOENT && !strcmp(op->name, "file.stat") ? NULL : op->fault;
 }
 
 /* On whatever thread the tool works: nothing of the run is touched. */
@@ -287,25 +353,46 @@ static void on_op(void *arg, const cay_op *op)
 {
     const cay__span *s = arg;
     const trace *t = trace_of(s->run);
-    const cay__seat *seat = s->run->seat;
-    char id[32], from[40], to[40];
+    const cay_err *fault = counts_as_fault(op);
+    const char *word = sdk_word(op->name);
+    char id[32], name[64], from[40], to[40];
     hex_id(id, sizeof id, "span_", 12);
     time_text((struct timespec){ .tv_sec = op->began_ns / 1000000000, .tv_nsec = op->began_ns % 1000000000 }, from);
     time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000, .tv_nsec = op->ended_ns % 1000000000 }, to);
-    json_t *data = json_pack("{s:s, s:s, s:s, s:s}", "cay.sandbox", op->sandbox, "cay.process", op->process, "sandbox.session.id", op->sandbox, "session_id", op->sandbox);
-    if (sdk_word(op->name))
-        json_object_set_new(data, "sandbox.operation", json_string(sdk_word(op->name)));
-    if (seat && *seat->backend)
-        json_object_set_new(data, "sandbox.backend", json_string(seat->backend));
-    if (op->exit_code) { /* by both of the SDK's names */
-        json_object_set_new(data, "exit_code", json_integer(*op->exit_code));
-        json_object_set_new(data, "process.exit.code", json_integer(*op->exit_code));
-    }
-    json_t *error = fault_of(op, data);
+    snprintf(name, sizeof name, "%s%s", word ? "sandbox." : "", word ? word : op->name);
+    json_t *data = json_pack("{s:s, s:s, s:s}", "cay.operation", op->name, "cay.sandbox", op->sandbox, "cay.process", op->process);
+    put_sandbox(data, s->run, word, op->sandbox);
+    if (op->exit_code)
+        put_exit(data, *op->exit_code);
+    if (op->port)
+        put_server(data, op);
+    if (op->alive)
+        json_object_set_new(data, "alive", json_boolean(*op->alive));
+    if (fault)
+        put_fault(data, fault, word ? word : !strncmp(op->name, "process.", 8) ? "exec" : NULL);
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:o}, s:o}", "object", "trace.span", "id", id, "trace_id", t->id, "parent_id", s->id, "started_at",
-                          from, "ended_at", to, "span_data", "type", "custom", "name", op->name, "data", data, "error", error);
+                          from, "ended_at", to, "span_data", "type", "custom", "name", name, "data", data, "error", fault ? error_of(fault, true) : json_null());
     if (o)
         tell(t, o, true);
+    if (s->tell)
+        s->tell(s->tell_arg, op);
+}
+
+cay__span *cay__span_sandbox(cay_run *r, const char *word)
+{
+    cay__span *s = r ? (cay__span *)cay_sandbox_span(r, word) : NULL;
+    if (!s)
+        return NULL;
+    s->word = word;
+    s->quiet = true;
+    put_sandbox(s->into, r, word, r->seat->sb ? cay_sandbox_id(r->seat->sb) : "");
+    return s;
+}
+
+void cay__span_exit(cay__span *s, int code)
+{
+    if (s)
+        put_exit(s->into, code);
 }
 
 void cay__span_call(cay__span *s, cay_call *call)
@@ -317,6 +404,10 @@ void cay__span_call(cay__span *s, cay_call *call)
     snprintf(p.span, sizeof p.span, "%.16s", s->id + strlen("span_"));
     cay__traceparent_write(&p, s->caller);
     call->trace = s->caller;
+    /* Who was told before is told besides; of spans only the innermost tells. */
+    const cay__span *over = call->tell == on_op ? call->tell_arg : NULL;
+    s->tell = over ? over->tell : call->tell;
+    s->tell_arg = over ? over->tell_arg : call->tell_arg;
     call->tell = on_op;
     call->tell_arg = s;
 }

@@ -7,7 +7,7 @@
 
 typedef struct cay__watched cay__watched;
 
-/* Makes `call` tell us, and pass it on to whoever it told before. NULL, and nothing costs anything, where there is no audit. */
-cay__watched *cay__watched_begin(cay_run *r, const char *call_id, cay_call *call);
+/* Makes `call` tell us, and pass it on to whoever it told before. span: the call's, or "". NULL, and nothing costs anything, where there is no audit. */
+cay__watched *cay__watched_begin(cay_run *r, const char *call_id, const char *span, cay_call *call);
 /* Negative when the audit could not be written and must be. */
 int cay__watched_end(cay__watched *w, cay_err *err);

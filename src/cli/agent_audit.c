@@ -57,6 +57,7 @@ int agent_audit_open(const agent_audit *a, cay_ledger **out, cay_err *err)
             CAY_TRY(cay_ledger_file(to, true, &one, err));
         }
         cay_ledger_detail(one, a->detail);
+        cay_ledger_output(one, a->output);
         if (*out)
             cay_ledger_also(*out, one);
         else

@@ -9,7 +9,7 @@
 typedef struct agent_audit {
     opt_list to;         /* files, addresses, "workspace:" */
     opt_list spool, key; /* one for each address, in their order; or none at all */
-    bool     detail;
+    bool     detail, output;
 } agent_audit;
 
 int agent_audit_check(const agent_audit *a, cay_err *err);

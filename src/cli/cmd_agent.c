@@ -57,6 +57,7 @@ static const opt_def defs[] = {
     { "audit-spool", 0, "FILE", "where events wait that the server of --audit did not take; one for each server, in their order, or none", OPT_LIST, AT(audit.spool) },
     { "audit-key", 0, "SOURCE", "where the key of that server is: env:NAME, file:PATH or none; one for each, in their order (default env:CAY_AUDIT_KEY for a single one)", OPT_LIST, AT(audit.key) },
     { "audit-detail", 0, NULL, "with commands and paths, which may hold what the model was told", OPT_FLAG, AT(audit.detail) },
+    { "audit-output", 0, NULL, "with what tools answered: what commands printed, what files hold", OPT_FLAG, AT(audit.output) },
     { "memory", 0, "DIR|URL", "learn from run to run: what was learnt is kept there, in files or as one archive at https:// or s3://BUCKET/KEY", OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },

@@ -44,6 +44,7 @@ static int destroy_faulty(void *box, const cay_call *call, cay_err *err)
     return no_end ? cay_fail_why(err, CAY_EUPSTREAM, "transport", "it does not go") : cay__memory.destroy(box, call, err);
 }
 
+static int endpoints_faulty(void *box, const cay_call *call, int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err);
 static cay_provider_ops faulty;
 static const cay_provider_ops *const providers[] = { &faulty, NULL };
 
@@ -83,6 +84,7 @@ static int open_all(void **state)
     faulty.name = "faulty";
     faulty.spawn = spawn_faulty;
     faulty.destroy = destroy_faulty;
+    faulty.endpoints = endpoints_faulty;
     cay_open o = { .size = sizeof o, .home = home, .provider = "local", .libexec = support_libexec() };
     cay_open f = { .size = sizeof f, .home = faulty_home, .provider = "faulty", .libexec = support_libexec(), .extra = providers };
     if (cay_service_open(&o, &svc, &err) < 0 || cay_service_open(&f, &faulty_svc, &err) < 0)
@@ -133,6 +135,35 @@ static cay_run_result *run_on(cay_service *on, cay_agent *a, cay_run_config conf
 }
 #define RUN(on, a, ...) run_on(on, a, (cay_run_config){ __VA_ARGS__ })
 #define EXEC(id, args) CALL(id, "exec_command", args)
+
+/* ------------------------------------------------------------------ spans of a result */
+
+static const json_t *data_of(const json_t *span)
+{
+    return json_object_get(json_object_get(span, "span_data"), "data");
+}
+
+/* The nth of that name. */
+static const json_t *span_of(const json_t *trace, const char *name, size_t nth)
+{
+    size_t i;
+    json_t *s;
+    json_array_foreach(json_object_get(trace, "spans"), i, s)
+        if (!strcmp(cay__json_str(json_object_get(s, "span_data"), "name", ""), name) && !nth--)
+            return s;
+    fail_msg("there is no span %s", name);
+    return NULL;
+}
+
+static const char *span_name(const json_t *trace, const char *id)
+{
+    size_t i;
+    json_t *s;
+    json_array_foreach(json_object_get(trace, "spans"), i, s)
+        if (!strcmp(cay__json_str(s, "id", ""), id))
+            return cay__json_str(json_object_get(s, "span_data"), "name", "");
+    return "";
+}
 
 /* ------------------------------------------------------------------ processes */
 
@@ -234,9 +265,17 @@ static void commands_run_beside_each_other(void **state)
 #define MEET(mine, other) "{\\\"cmd\\\":\\\"touch " mine "; while [ ! -e " other " ]; do sleep 0.02; done; echo met " other "\\\",\\\"yield_time_ms\\\":20000}"
     p.say[0] = "[" CALL_ITEM("c1", "exec_command", MEET("one", "two")) "," CALL_ITEM("c2", "exec_command", MEET("two", "one")) "]";
     p.say[1] = TEXT("done");
-    cay_run_result_free(RUN(svc, &a, .beside = 2));
+    cay_run_result *r = RUN(svc, &a, .beside = 2, .trace = true);
     has(p.input[1], "met two");
     has(strstr(p.input[1], "met two"), "met one"); /* told in the order of the calls */
+    CAY_AUTOJSON *t = json_loads(r->trace, 0, NULL);
+    for (size_t i = 0; i < 2; i++) { /* each below its own call, and what it does in the sandbox below that, whatever the thread */
+        const json_t *exec = span_of(t, "sandbox.exec", i);
+        assert_string_equal(span_name(t, cay__json_str(exec, "parent_id", "")), "exec_command");
+        assert_string_equal(span_name(t, cay__json_str(span_of(t, "process.wait", i), "parent_id", "")), "sandbox.exec");
+    }
+    assert_string_not_equal(cay__json_str(span_of(t, "sandbox.exec", 0), "parent_id", ""), cay__json_str(span_of(t, "sandbox.exec", 1), "parent_id", ""));
+    cay_run_result_free(r);
 }
 
 /* ------------------------------------------------------------------ the runner */
@@ -572,7 +611,8 @@ static void spans_tell_once_and_no_secrets(void **state)
     p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"echo tok; echo sk-live-1234567890; exit 3\\\"}");
     p.say[1] = "[" CALL_ITEM("c2", "view_image", "{\\\"path\\\":\\\"none.png\\\"}") "," /* not there: a failure */
                "{\"type\":\"custom_tool_call\",\"call_id\":\"c3\",\"name\":\"apply_patch\",\"input\":\"*** Begin Patch\\n*** Add File: new.txt\\n+x\\n*** End Patch\"}]"; /* nor is this, as it should be */
-    p.say[2] = TEXT("done");
+    p.say[2] = CALL("c4", "write_stdin", "{\\\"session_id\\\":4711}");
+    p.say[3] = TEXT("done");
     cay_tracer *t = cay_tracer_new(&keeper, NULL);
     cay_run_result_free(RUN(svc, &a, .tracer = t));
     cay_tracer_free(t);
@@ -585,9 +625,18 @@ static void spans_tell_once_and_no_secrets(void **state)
     }
     has(spans, "\"process.start\""); /* what the tool did in the sandbox is below it */
     has(spans, "\"cay.sandbox\":\"c");
-    has(spans, "\"sandbox.operation\":\"exec\",\"sandbox.backend\":\"local\"");
-    has(spans, "\"exit_code\":3,\"process.exit.code\":3"); /* of the command, and of nothing else */
-    assert_int_equal(times(spans, "\"exit_code\""), 1);
+    has(spans, "\"name\":\"sandbox.exec\",\"data\":{\"sandbox.session.id\":\"c");
+    has(spans, "\"sandbox.operation\":\"exec\",\"sandbox.backend\":\"local\",\"exit_code\":3,\"process.exit.code\":3");
+    assert_int_equal(times(spans, "\"exit_code\""), 2); /* of the command and of waiting for it, and of nothing else */
+    has(spans, "\"name\":\"sandbox.running\"");
+    has(spans, "\"alive\":true");
+    has(spans, "\"name\":\"sandbox.view_image\"");
+    has(spans, "\"name\":\"sandbox.write\"");
+    const char *typed = strstr(spans, "\"name\":\"sandbox.write_stdin\"");
+    has(typed, "\"session_id\":4711,");
+    has(typed, "\"error_type\":\"PtySessionNotFoundError\",\"error_code\":\"pty_session_not_found\",\"error_retryable\":false");
+    has_not(spans, "none.png");
+    has_not(spans, "new.txt");
     has(spans, "\"name\":\"sandbox.cleanup_sessions\",\"data\":{\"session_count\":1}");
     has(spans, "\"name\":\"sandbox.cleanup\",\"data\":{\"agent_name\":\"A\",\"backend_id\":\"local\"}");
     has(spans, "\"error_type\":\"WorkspaceReadNotFoundError\",\"error_code\":\"workspace_read_not_found\",\"error_retryable\":false");
@@ -605,6 +654,111 @@ static void spans_tell_once_and_no_secrets(void **state)
     p.say[0] = TEXT("done");
     cay_run_result_free(RUN(svc, &a));
     assert_int_equal(batches, 0);
+}
+
+/* Two ports that somebody can reach, here and elsewhere. */
+static int endpoints_faulty(void *box, const cay_call *call, int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err)
+{
+    static const cay_endpoint list[] = { { .size = sizeof *list, .port = 8000, .host = "127.0.0.1", .host_port = 18000 },
+                                         { .size = sizeof *list, .port = 9000, .host = "203.0.113.7", .host_port = 19000 },
+                                         { .size = sizeof *list, .port = 9100, .host = "127.0.0.1" } };
+    (void)box, (void)call, (void)err;
+    for (size_t i = 0; i < CAY_LEN(list); i++)
+        fn(&list[i], arg);
+    return 0;
+}
+
+static int look_for_ports(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    static const uint16_t ports[] = { 8000, 9000, 9100, 1 };
+    cay_sandbox *sb = cay_run_sandbox(call->run);
+    cay_endpoint e = { .size = sizeof e };
+    (void)arg, (void)err;
+    for (size_t i = 0; i < CAY_LEN(ports); i++) {
+        cay_err own = CAY_ERR_INIT;
+        cay_port_endpoint(sb, cay_run_call(call->run), ports[i], &e, &own);
+    }
+    cay_output_text(out, "looked", 6);
+    return 0;
+}
+
+static char *audited;
+static int keep_audit(void *self, const char *json, cay_err *err)
+{
+    char *more = NULL;
+    (void)self, (void)err;
+    assert_true(asprintf(&more, "%s%s\n", audited ? audited : "", json) > 0);
+    free(audited);
+    audited = more;
+    return 0;
+}
+
+/* 14.1, 14.2: where a port is reached. The address of another machine is in no trace. */
+static void ports_are_told(void **state)
+{
+    static const cay_ledger_sink sink = { .size = sizeof sink, .write = keep_audit };
+    static const cay_tool looker = { .size = sizeof looker, .name = "look", .call = look_for_ports };
+    static const cay_tool *const tools[] = { &looker };
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .tools = tools, .ntools = 1 };
+    cay_ledger *l = cay_ledger_new(&sink, NULL, true);
+    (void)state;
+    p.say[0] = CALL("c1", "look", "{}");
+    p.say[1] = TEXT("done");
+    cay_run_result *r = RUN(faulty_svc, &a, .trace = true, .ledger = l);
+    CAY_AUTOJSON *t = json_loads(r->trace, 0, NULL);
+    const json_t *here = data_of(span_of(t, "sandbox.resolve_exposed_port", 0)), *away = data_of(span_of(t, "sandbox.resolve_exposed_port", 1));
+    assert_string_equal(cay__json_str(here, "sandbox.operation", ""), "resolve_exposed_port");
+    assert_int_equal(cay__json_int(here, "server.port", 0), 18000);
+    assert_string_equal(cay__json_str(here, "server.address", ""), "127.0.0.1");
+    assert_int_equal(cay__json_int(away, "server.port", 0), 19000);
+    assert_null(json_object_get(away, "server.address"));
+    const json_t *lost = data_of(span_of(t, "sandbox.resolve_exposed_port", 2)), *never = data_of(span_of(t, "sandbox.resolve_exposed_port", 3));
+    assert_string_equal(cay__json_str(lost, "error_code", ""), "exposed_port_unavailable");
+    assert_true(json_is_true(json_object_get(lost, "error_retryable"))); /* the provider may have it later */
+    assert_true(json_is_false(json_object_get(never, "error_retryable")));
+    assert_int_equal(cay__json_int(never, "server.port", 0), 1);
+    has_not(r->trace, "203.0.113.7");
+    has(audited, "\"op\":\"port.endpoint\",\"call_id\":\"c1\",\"span_id\":\"span_");
+    has(audited, "\"port\":8000,\"server.port\":18000,\"server.address\":\"127.0.0.1\"");
+    has(audited, "\"port\":1,\"reason\":\"exposed_port_unavailable\",\"retryable\":false");
+    has_not(audited, "looked");
+    cay_run_result_free(r);
+    cay_ledger_free(l);
+    free(audited);
+    audited = NULL;
+}
+
+/* 14.1: what memory does, by the SDK's names. */
+static void memory_is_told(void **state)
+{
+    char store[300];
+    cay_err err = CAY_ERR_INIT;
+    cay_capability *caps[3] = { NULL, cay_cap_shell(NULL), cay_cap_filesystem(NULL) };
+    (void)state;
+    snprintf(store, sizeof store, "%s/told", home);
+    cay_memory_options o = { .size = sizeof o, .read = true, .generate = true, .store = store };
+    if (cay_cap_memory(&o, &caps[0], &err) < 0)
+        fail_msg("%s", err.msg);
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 3 };
+    p.say[0] = TEXT("first");
+    p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
+    p.say[2] = CONSOLIDATE;
+    p.say[3] = TEXT("consolidated");
+    cay_run_result *r = RUN(svc, &a, .trace = true, .rollout_id = "roll-1");
+    CAY_AUTOJSON *t = json_loads(r->trace, 0, NULL);
+    assert_true(json_is_null(json_object_get(span_of(t, "sandbox.memory.read_summary", 0), "error"))); /* there is none yet, which is no failure */
+    assert_string_equal(cay__json_str(data_of(span_of(t, "sandbox.memory.enqueue_rollout", 0)), "rollout_id", ""), "roll-1");
+    assert_string_equal(span_name(t, cay__json_str(span_of(t, "sandbox.memory.append_jsonl", 0), "parent_id", "")), "sandbox.memory.enqueue_rollout");
+    const json_t *flush = span_of(t, "sandbox.memory.flush", 0);
+    assert_int_equal(cay__json_int(data_of(flush), "rollout_count", 0), 1);
+    assert_string_equal(cay__json_str(data_of(flush), "sandbox.backend", ""), "local");
+    assert_string_equal(span_name(t, cay__json_str(span_of(t, "sandbox.memory.read_file", 0), "parent_id", "")), "sandbox.memory.flush");
+    assert_string_equal(span_name(t, cay__json_str(span_of(t, "sandbox.memory.write_file", 0), "parent_id", "")), "sandbox.memory.flush");
+    has_not(r->trace, "tabs");
+    has_not(r->trace, ".md");
+    cay_run_result_free(r);
+    for (size_t i = 0; i < CAY_LEN(caps); i++)
+        cay_cap_free(caps[i]);
 }
 
 static json_t *sent_to(const char *path)
@@ -676,7 +830,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(the_one_that_ended_makes_room), T(without_a_session_a_command_runs_once), T(what_it_started_ends_with_it), T(commands_run_beside_each_other),
-        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(memories_are_kept_where_the_caller_wants), T(a_store_that_forgets_once_loses_no_memories), T(a_store_sees_one_run_at_a_time), T(memories_have_a_budget), T(spans_reach_a_collector),
+        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(ports_are_told), T(memory_is_told),
+        T(memories_are_kept_where_the_caller_wants), T(a_store_that_forgets_once_loses_no_memories), T(a_store_sees_one_run_at_a_time), T(memories_have_a_budget), T(spans_reach_a_collector),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

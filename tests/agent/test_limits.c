@@ -136,7 +136,7 @@ static void what_is_done_is_written_down(void **state)
     cay_agent a = { .size = sizeof a, .name = "Seen", .sandbox = true };
     (void)state;
     p.say[0] = CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: seen.txt\\n+secret words\\n*** End Patch\\n");
-    p.say[1] = SH("c1", "echo hidden");
+    p.say[1] = SH("c1", "echo hidden; exit 7");
     p.say[2] = CALL("c2", "nosuch", "{}");
     p.say[3] = TEXT("done");
     cay_run_result_free(box_run(&a, "go", (cay_run_config){ .ledger = audit }));
@@ -147,6 +147,7 @@ static void what_is_done_is_written_down(void **state)
     has(written.data, "\"event\":\"operation\",\"op\":\"file.write\",\"call_id\":\"c0\"");
     has(written.data, "\"bytes\":12");
     has(written.data, "\"event\":\"operation\",\"op\":\"process.start\",\"call_id\":\"c1\"");
+    has(strstr(written.data, "\"op\":\"process.wait\",\"call_id\":\"c1\""), "\"exit_code\":7");
     has_not(written.data, "secret words");
     has_not(written.data, "hidden");
     has_not(written.data, "seen.txt");
@@ -162,6 +163,17 @@ static void what_is_done_is_written_down(void **state)
     has(written.data, "printf 'hid''den'");
     has_not(written.data, "secret words");
     has_not(written.data, "hidden");
+    has_not(written.data, "\"output\"");
+    /* What tools answered, where that is wanted, and not all of it. */
+    play_clear(&p);
+    p.say[0] = SH("c1", "printf 'hid''den'; printf %09000d 0; echo end");
+    p.say[1] = TEXT("done");
+    cay_ledger_output(audit, true);
+    cay_run_result_free(box_run(&a, "go", (cay_run_config){ .ledger = audit }));
+    has(written.data, "hidden0000");
+    has(written.data, "bytes more)\"");
+    has_not(written.data, "0end");
+    cay_ledger_output(audit, false);
     /* What cannot be written down is not done. */
     play_clear(&p);
     p.say[0] = SH("c0", "echo one");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* apply_patch and view_image. */
 #include "memory.h"
+#include <agent/trace.h>
 #include <base/buf.h>
 #include <base/call.h>
 #include <base/json.h>
@@ -159,7 +160,7 @@ static const char *media_type(const char *d, size_t n, const char *path)
     return is_svg(d, n, path) ? "image/svg+xml" : NULL;
 }
 
-static int read_image(bound *b, const cay_call *call, const char *path, cay__buf *data, cay_err *err)
+static int read_image(const bound *b, const cay_call *call, const char *path, cay__buf *data, cay_err *err)
 {
     CAY_AUTOFD fd = -1;
     cay_read spec = { .size = sizeof spec, .length = IMAGE_MAX + 1, .user = b->user };
@@ -176,6 +177,20 @@ static int read_image(bound *b, const cay_call *call, const char *path, cay__buf
             cay__buf_used(data, (size_t)n);
     }
     return 0;
+}
+
+/* As one operation of the sandbox, with what it does below it. */
+static int read_traced(const bound *b, cay_run *run, const char *path, cay__buf *data, cay_err *err)
+{
+    cay_call call = cay__call_copy(cay_run_call(run));
+    cay__span *span = cay__span_sandbox(run, "view_image");
+    cay__span_content(span, "path", path);
+    if (b->user)
+        cay__span_data(span, "run_as", json_string(b->user));
+    cay__span_call(span, &call);
+    int rc = read_image(b, &call, path, data, err);
+    cay__span_end(span, rc < 0 ? err : NULL);
+    return rc;
 }
 
 __attribute__((format(printf, 2, 3))) static int say(cay_tool_output *out, const char *fmt, ...)
@@ -200,7 +215,7 @@ static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out
     const char *path = cay__json_str(a, "path", "");
     if (cay_patch_path(path, b->root, b->cwd, whole, sizeof whole, &why) < 0)
         return say(out, "image path `%.200s` is outside the workspace", path);
-    int rc = read_image(b, cay_run_call(call->run), whole, &data, &why);
+    int rc = read_traced(b, call->run, whole, &data, &why);
     if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT || rc == CAY_EGONE) {
         *err = why;
         return rc;

@@ -2,6 +2,7 @@
 /* What earlier runs learnt: read into the instructions, recorded as runs end, made into memories afterwards. */
 #include "memory.h"
 #include "output.h"
+#include <agent/trace.h>
 #include <base/spec.h>
 #include <base/str.h>
 #include <stdio.h>
@@ -16,22 +17,31 @@ typedef struct bound {
 
 static cay__memory_at where(const bound *b)
 {
-    return (cay__memory_at){ .m = b->m, .sb = b->sb, .call = cay_run_call(b->run), .root = b->root, .user = b->user };
+    return (cay__memory_at){ .m = b->m, .run = b->run, .sb = b->sb, .call = cay_run_call(b->run), .root = b->root, .user = b->user };
 }
 
 /* ------------------------------------------------------------------ reading */
 
+static int read_summary(const bound *b, char **text, size_t *len)
+{
+    cay__memory_at at = where(b);
+    cay_err err = CAY_ERR_INIT;
+    cay__span *span = cay__span_sandbox(CAY_STEAL(at.run), "memory.read_summary"); /* which is all there is to tell */
+    int rc = cay__memory_read(&at, b->m->memories, "memory_summary.md", text, len, &err);
+    cay__span_end(span, rc < 0 && rc != CAY_ENOENT ? &err : NULL);
+    return rc;
+}
+
 static int instructions(void *arg, char **out, cay_err *err)
 {
     const bound *b = arg;
-    const cay__memory_at at = where(b);
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOBUF cut = CAY__BUF(1 << 20);
     cay__buf t = CAY__BUF(2 << 20);
     uint64_t before;
     size_t len = 0;
     (void)err;
-    if (!b->m->o.read || cay__memory_read(&at, b->m->memories, "memory_summary.md", &text, &len, NULL) < 0 || !len)
+    if (!b->m->o.read || read_summary(b, &text, &len) < 0 || !len)
         return 0;
     cay__truncate(text, len, CAY__MEMORY_SUMMARY_TOKENS, &cut, &before);
 #pragma GCC diagnostic push
@@ -62,6 +72,17 @@ static void queue(cay__memory *m, const char *sandbox, const char *id)
     pthread_mutex_unlock(&m->lock);
 }
 
+static int enqueue(const cay__memory_at *at, const cay_rollout *r, cay_err *err)
+{
+    cay__span *span = cay__span_sandbox(at->run, "memory.enqueue_rollout");
+    cay__span_data(span, "rollout_id", json_string(r->id));
+    int rc = cay__memory_record(at, r, err);
+    cay__span_end(span, rc < 0 ? err : NULL);
+    if (rc == 0)
+        queue(at->m, cay_sandbox_id(at->sb), r->id);
+    return rc;
+}
+
 static int finish(void *arg, const cay_rollout *r, cay_err *err)
 {
     bound *b = arg;
@@ -69,15 +90,14 @@ static int finish(void *arg, const cay_rollout *r, cay_err *err)
     const cay__memory_at at = where(b);
     if (!b->m->o.generate)
         return 0;
-    CAY_TRY(cay__memory_record(&at, r, err));
-    queue(b->m, cay_sandbox_id(b->sb), r->id);
+    CAY_TRY(enqueue(&at, r, err));
     if (!cay__memory_keeps(b->m) || !strcmp(r->state, "interrupted"))
         return 0; /* it goes on, or its sandbox stays: cay_memory_flush() */
     if (b->m->o.background) {
         cay__memory_later(b->m, b->sb, b->root, b->user, b->model, cay__run_give_sandbox(b->run, b->sb));
         return 0;
     }
-    int rc = cay__memory_make(b->m, b->sb, b->root, b->user, b->model, at.call, &made, err);
+    int rc = cay__memory_make(&at, b->model, &made, err);
     int kept = cay__memory_keep(&at, rc == 0 ? err : NULL);
     return rc < 0 ? rc : kept;
 }
@@ -90,8 +110,8 @@ int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model, 
     if (!m)
         return cay_fail(err, CAY_EINVAL, "this capability is not memory");
     CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
-    int rc = cay__memory_make(m, sb, info->workdir && *info->workdir ? info->workdir : "/workspace", NULL, model, call, &n, err);
-    const cay__memory_at at = { .m = m, .sb = sb, .call = call, .root = info->workdir };
+    const cay__memory_at at = { .m = m, .sb = sb, .call = call, .root = info->workdir && *info->workdir ? info->workdir : "/workspace" };
+    int rc = cay__memory_make(&at, model, &n, err);
     if (cay__memory_keeps(m) && rc == 0)
         rc = cay__memory_keep(&at, err);
     cay_info_free(info);

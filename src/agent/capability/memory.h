@@ -36,6 +36,7 @@ typedef struct cay__memory {
 /* Where it works. */
 typedef struct cay__memory_at {
     cay__memory       *m;
+    cay_run           *run; /* whose spans tell of it; NULL outside of one */
     cay_sandbox       *sb;
     const cay_call    *call;
     const char        *root, *user;
@@ -59,7 +60,7 @@ cay_capability *cay__cap_patch_below(const char *dir);
 int  cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *err);
 int  cay__memory_begin(const cay__memory_at *at, const char *id, cay_err *err); /* a record without a run; without a sandbox in the store */
 /* Both phases for the jobs of this sandbox. */
-int  cay__memory_make(cay__memory *m, cay_sandbox *sb, const char *root, const char *user, cay_model *model, const cay_call *call, unsigned *made, cay_err *err);
+int  cay__memory_make(const cay__memory_at *at, cay_model *model, unsigned *made, cay_err *err);
 /* How the segments of a record ended, told in a few words; *last is the state of the last one. Lines come from the sandbox and may be
  * anything. */
 void cay__memory_states(const char *jsonl, cay__buf *out, const char **last);

@@ -35,7 +35,7 @@ static void one(cay__memory *m, const cay__later *l)
     cay_err err = CAY_ERR_INIT;
     const cay_call call = { .size = sizeof call, .cancel_fd = m->stop };
     const cay__memory_at at = { .m = m, .sb = l->sb, .call = &call, .root = l->root, .user = l->user };
-    int rc = cay__memory_make(m, l->sb, l->root, l->user, l->model, &call, &made, &err);
+    int rc = cay__memory_make(&at, l->model, &made, &err);
     int kept = cay__memory_keep(&at, rc == 0 ? &err : NULL);
     rc = rc < 0 ? rc : kept;
     pthread_mutex_lock(&m->lock);

@@ -2,6 +2,7 @@
 /* Records to memories. Phase one reads each rollout alone; phase two, once, consolidates the newest of what they gave. */
 #include "memory.h"
 #include "output.h"
+#include <agent/trace.h>
 #include <base/str.h>
 #include <stdio.h>
 
@@ -321,33 +322,45 @@ static cay__rollout_job *take_jobs(cay__memory *m, const char *sandbox)
     return list;
 }
 
-int cay__memory_make(cay__memory *m, cay_sandbox *sb, const char *root, const char *user, cay_model *model, const cay_call *call, unsigned *made, cay_err *err)
+static int both_phases(work *w, cay__rollout_job *jobs, unsigned total, unsigned *made, cay_err *err)
 {
-    work w = { .at = { .m = m, .sb = sb, .call = call, .root = root, .user = user }, .model = model, .m = m };
     int first = 0;
-    unsigned at = 0, total = 0;
-    cay__rollout_job *jobs = take_jobs(m, cay_sandbox_id(sb));
-    for (const cay__rollout_job *j = jobs; j; j = j->next)
-        total++;
-    *made = 0;
+    unsigned at = 0;
     for (cay__rollout_job *j = jobs, *next; j; j = next) {
-        cay__memory_tell(m, "extract", at++, total, NULL);
+        cay__memory_tell(w->m, "extract", at++, total, NULL);
         bool some = false;
         cay_err own = CAY_ERR_INIT;
-        int rc = phase_one(&w, j->id, &some, &own);
+        int rc = phase_one(w, j->id, &some, &own);
         *made += rc == 0 && some;
         if (rc < 0 && first == 0) {
             first = rc;
-            if (err)
-                *err = own;
+            *err = own;
         }
         next = j->next;
         free(j);
     }
     if (*made) {
-        cay__memory_tell(m, "consolidate", total, total, NULL);
-        int rc = phase_two(&w, first == 0 ? err : NULL);
+        cay__memory_tell(w->m, "consolidate", total, total, NULL);
+        int rc = phase_two(w, first == 0 ? err : NULL);
         first = first ? first : rc;
     }
     return first;
+}
+
+int cay__memory_make(const cay__memory_at *at, cay_model *model, unsigned *made, cay_err *err)
+{
+    work w = { .at = *at, .model = model, .m = at->m };
+    unsigned total = 0;
+    cay_err own = CAY_ERR_INIT;
+    cay__rollout_job *jobs = take_jobs(w.m, cay_sandbox_id(at->sb));
+    for (const cay__rollout_job *j = jobs; j; j = j->next)
+        total++;
+    *made = 0;
+    cay__span *span = cay__span_sandbox(at->run, "memory.flush");
+    cay__span_data(span, "rollout_count", json_integer(total));
+    int rc = both_phases(&w, jobs, total, made, &own);
+    cay__span_end(span, rc < 0 ? &own : NULL);
+    if (rc < 0 && err)
+        *err = own;
+    return rc;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of memory in a sandbox, and the record of a run: one JSON line per segment. */
 #include "memory.h"
+#include <agent/trace.h>
 #include <base/mutant.h>
 #include <stdio.h>
 #include <time.h>
@@ -23,20 +24,31 @@ static int path_of(const cay__memory_at *at, const char *dir, const char *name, 
 int cay__memory_read(const cay__memory_at *at, const char *dir, const char *name, char **out, size_t *len, cay_err *err)
 {
     char path[4096];
+    cay_err own = CAY_ERR_INIT;
     CAY_TRY(path_of(at, dir, name, path, sizeof path, err));
-    return cay_file_get(at->sb, at->call, path, CAY__MEMORY_FILE, out, len, err);
+    cay__span *span = cay__span_sandbox(at->run, "memory.read_file");
+    int rc = cay_file_get(at->sb, at->call, path, CAY__MEMORY_FILE, out, len, &own);
+    cay__span_end(span, rc < 0 && rc != CAY_ENOENT ? &own : NULL); /* many are only looked for */
+    if (rc < 0 && err)
+        *err = own;
+    return rc;
 }
 
 int cay__memory_write(const cay__memory_at *at, const char *dir, const char *name, const char *text, size_t len, bool append, cay_err *err)
 {
     char path[4096];
     cay_write w = { .size = sizeof w, .parents = true, .append = append, .user = at->user };
+    cay_err own = CAY_ERR_INIT;
     CAY_TRY(path_of(at, dir, name, path, sizeof path, err));
-    int rc = cay_file_put(at->sb, at->call, path, text, len, &w, err);
+    cay__span *span = cay__span_sandbox(at->run, append ? "memory.append_jsonl" : "memory.write_file");
+    int rc = cay_file_put(at->sb, at->call, path, text, len, &w, &own);
     if (rc == CAY_ENOENT && append) { /* the first line makes the file */
         w.append = false;
-        rc = cay_file_put(at->sb, at->call, path, text, len, &w, err);
+        rc = cay_file_put(at->sb, at->call, path, text, len, &w, &own);
     }
+    cay__span_end(span, rc < 0 ? &own : NULL);
+    if (rc < 0 && err)
+        *err = own;
     return rc;
 }
 

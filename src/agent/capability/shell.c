@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exec_command and write_stdin: commands that answer, or go on while the agent does something else. */
 #include "sessions.h"
+#include <agent/trace.h>
+#include <base/call.h>
 #include <base/fd.h>
 #include <base/json.h>
 #include <base/spec.h>
@@ -69,15 +71,28 @@ static int tell_mistake(const bound *b, const char *text, cay_tool_output *out)
     return 0;
 }
 
-static int answer(bound *b, cay__cmd *s, const cay_call *call, int64_t began_us, uint64_t yield_ms, const json_t *args, cay_tool_output *out, cay_err *err)
+/* One call of a tool here: what it works under, and what is told of it. */
+typedef struct act {
+    bound           *b;
+    const json_t    *args;
+    cay_call         call;
+    cay_tool_output *out;
+    cay__span       *span;
+    cay_err          why; /* what failed, also when the model was told and may mend it */
+    int64_t          began_us;
+} act;
+
+static int answer(act *a, cay__cmd *s, uint64_t yield_ms)
 {
     cay__printed p = CAY__PRINTED;
-    int rc = cay__cmd_collect(s, call, yield_ms, &p, err);
+    int rc = cay__cmd_collect(s, &a->call, yield_ms, &p, &a->why);
     if (rc == 0) {
-        cay__told t = { .seconds = (double)(cay__now_us() - began_us) / 1e6, .ended = s->exited, .code = s->exit.code, .session = s->id };
-        tell(b, &t, &p, args, out);
+        cay__told t = { .seconds = (double)(cay__now_us() - a->began_us) / 1e6, .ended = s->exited, .code = s->exit.code, .session = s->id };
+        tell(a->b, &t, &p, a->args, a->out);
+        if (s->exited)
+            cay__span_exit(a->span, s->exit.code);
     }
-    cay__cmd_leave(&b->sessions, s);
+    cay__cmd_leave(&a->b->sessions, s);
     cay__buf_clear(&p.b);
     return rc;
 }
@@ -87,26 +102,45 @@ static bool ours_to_tell(int rc)
     return rc < 0 && rc != CAY_ECANCELED && rc != CAY_ETIMEOUT && rc != CAY_EGONE;
 }
 
+/* The whole of a call, as one operation of the sandbox, with what it does below it. */
+static int act_on(bound *b, const cay_tool_call *call, cay_tool_output *out, const char *word, int (*fn)(act *a), cay_err *err)
+{
+    CAY_AUTOJSON *args = NULL;
+    CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
+    act a = { .b = b, .args = args, .call = cay__call_copy(cay_run_call(call->run)), .out = out, .span = cay__span_sandbox(call->run, word), .why = CAY_ERR_INIT,
+              .began_us = cay__now_us() };
+    cay__span_call(a.span, &a.call);
+    int rc = fn(&a);
+    cay__span_end(a.span, rc < 0 ? &a.why : NULL);
+    if (ours_to_tell(rc))
+        return tell_mistake(b, a.why.msg, out);
+    if (rc < 0)
+        *err = a.why;
+    return rc;
+}
+
 enum { ONCE_MS = 300000 };
 
 /* Its session could not be had and nothing was started: it runs once and to its end, without one. */
-static int run_once(const bound *b, const cay_call *c, const cay_spawn *spec, const char *why, const json_t *args, cay_tool_output *out, cay_err *err)
+static int run_once(act *a, const cay_spawn *spec)
 {
     cay_spawn own = *spec;
     cay_result res = { .size = sizeof res };
     cay__printed p = CAY__PRINTED;
-    int64_t began = cay__now_us();
     char note[400];
+    int n = snprintf(note, sizeof note, "(no session could be opened: %.300s; it ran once and cannot be typed into)\n", a->why.msg);
     own.timeout_ms = ONCE_MS;
-    CAY_TRY(cay_sandbox_run(b->sessions.sb, c, &own, NULL, 0, CAY__KEEP_BYTES, &res, err));
-    int n = snprintf(note, sizeof note, "(no session could be opened: %.300s; it ran once and cannot be typed into)\n", why);
+    a->began_us = cay__now_us();
+    a->why = (cay_err)CAY_ERR_INIT;
+    CAY_TRY(cay_sandbox_run(a->b->sessions.sb, &a->call, &own, NULL, 0, CAY__KEEP_BYTES, &res, &a->why));
     cay__printed_add(&p, note, (size_t)n);
     cay__printed_add(&p, res.out, res.out_len);
     if (res.out_len && res.errout_len && res.out[res.out_len - 1] != '\n')
         cay__printed_add(&p, "\n", 1);
     cay__printed_add(&p, res.errout, res.errout_len);
-    cay__told t = { .seconds = (double)(cay__now_us() - began) / 1e6, .ended = true, .code = res.exit.code };
-    tell(b, &t, &p, args, out);
+    cay__told t = { .seconds = (double)(cay__now_us() - a->began_us) / 1e6, .ended = true, .code = res.exit.code };
+    tell(a->b, &t, &p, a->args, a->out);
+    cay__span_exit(a->span, res.exit.code);
     cay__buf_clear(&p.b);
     cay_result_clear(&res);
     return 0;
@@ -114,78 +148,70 @@ static int run_once(const bound *b, const cay_call *c, const cay_spawn *spec, co
 
 /* ------------------------------------------------------------------ tools */
 
-static int exec_command(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+static int exec_one(act *a)
 {
-    bound *b = arg;
-    CAY_AUTOJSON *a = NULL;
     CAY_AUTOBUF dir = CAY__BUF(8192);
-    const cay_call *c = cay_run_call(call->run);
-    int64_t began = cay__now_us();
-    CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
-    const char *cmd = cay__json_str(a, "cmd", NULL), *program = cay__json_str(a, "shell", NULL), *workdir = cay__json_str(a, "workdir", NULL);
-    bool login = cay__json_bool(a, "login", true);
+    const bound *b = a->b;
+    const char *cmd = cay__json_str(a->args, "cmd", NULL), *program = cay__json_str(a->args, "shell", NULL), *workdir = cay__json_str(a->args, "workdir", NULL);
+    bool login = cay__json_bool(a->args, "login", true);
     if (!cmd)
-        return tell_mistake(b, "cmd has a NUL character in it", out);
+        return cay_fail(&a->why, CAY_EINVAL, "cmd has a NUL character in it");
     const char *named[] = { program ? program : "sh", login && program ? "-lc" : "-c", cmd, NULL };
-    cay_spawn spec = { .size = sizeof spec, .user = b->user, .tty = cay__json_bool(a, "tty", false), .cols = 80, .rows = 24 };
+    cay_spawn spec = { .size = sizeof spec, .user = b->user, .tty = cay__json_bool(a->args, "tty", false), .cols = 80, .rows = 24 };
     if (workdir && *workdir && workdir[0] != '/' && workdir[0] != '~')
         cay__buf_fmt(&dir, "%s/%s", b->cwd, workdir);
     else
         cay__buf_str(&dir, workdir && *workdir ? workdir : b->cwd);
+    if (dir.full)
+        return cay_fail(&a->why, CAY_ETOOBIG, "workdir is too long");
     spec.cwd = dir.data;
     if (!program && login)
         spec.shell = cmd, spec.login = true;
     else
         spec.argv = named;
     cay__cmd *s = NULL;
-    cay_err why = CAY_ERR_INIT;
-    int rc = dir.full ? cay_fail(&why, CAY_ETOOBIG, "workdir is too long") : cay__cmd_start(&b->sessions, c, &spec, &s, &why);
-    if (rc < 0 && rc != CAY_ETIMEOUT && why.retry == CAY_RETRY_YES && !spec.tty)
-        return run_once(b, c, &spec, why.msg, a, out, err);
-    if (ours_to_tell(rc))
-        return tell_mistake(b, why.msg, out);
-    if (rc < 0) {
-        *err = why;
-        return rc;
-    }
-    return answer(b, s, c, began, cay__cmd_yield((uint64_t)cay__json_int(a, "yield_time_ms", 10000), false), a, out, err);
+    int rc = cay__cmd_start(&a->b->sessions, &a->call, &spec, &s, &a->why);
+    if (rc < 0 && rc != CAY_ETIMEOUT && a->why.retry == CAY_RETRY_YES && !spec.tty)
+        return run_once(a, &spec);
+    CAY_TRY(rc);
+    return answer(a, s, cay__cmd_yield((uint64_t)cay__json_int(a->args, "yield_time_ms", 10000), false));
+}
+
+static int exec_command(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    return act_on(arg, call, out, "exec", exec_one, err);
 }
 
 static int feed(cay__cmd *s, const cay_call *call, const char *chars, size_t n, cay_err *err)
 {
     if (!s->tty && n == 1 && chars[0] == 3)
         return cay_proc_signal(s->p, call, SIGINT, CAY_SCOPE_TREE, err);
+    if (!s->tty)
+        return cay_fail(err, CAY_EINVAL, "stdin is not available for this process; start it with tty true to type into it");
     CAY_TRY(cay_proc_write(s->p, call, chars, n, err));
     poll(NULL, 0, 100); /* most programs answer within it: one answer instead of two */
     return 0;
 }
 
+static int write_one(act *a)
+{
+    cay__cmd *s = NULL;
+    const json_t *chars = json_object_get(a->args, "chars");
+    size_t n = json_is_string(chars) ? json_string_length(chars) : 0;
+    uint64_t yield = (uint64_t)cay__json_int(a->args, "yield_time_ms", 250);
+    int64_t id = cay__json_int(a->args, "session_id", -1);
+    cay__span_data(a->span, "session_id", json_integer(id)); /* the command's, as the SDK has it here */
+    CAY_TRY(cay__cmd_find(&a->b->sessions, &a->call, id, &s, &a->why));
+    int rc = n ? feed(s, &a->call, json_string_value(chars), n, &a->why) : 0;
+    if (rc == 0 || rc == CAY_ESTATE || rc == CAY_EGONE) /* it ended meanwhile: what it said last is the answer */
+        return answer(a, s, cay__cmd_yield(yield, !n));
+    cay__cmd_leave(&a->b->sessions, s);
+    return rc;
+}
+
 static int write_stdin(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
-    bound *b = arg;
-    CAY_AUTOJSON *a = NULL;
-    const cay_call *c = cay_run_call(call->run);
-    int64_t began = cay__now_us();
-    cay_err why = CAY_ERR_INIT;
-    cay__cmd *s = NULL;
-    CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
-    const json_t *chars = json_object_get(a, "chars");
-    size_t n = json_is_string(chars) ? json_string_length(chars) : 0;
-    uint64_t yield = (uint64_t)cay__json_int(a, "yield_time_ms", 250);
-    int rc = cay__cmd_find(&b->sessions, c, cay__json_int(a, "session_id", -1), &s, &why);
-    if (rc == 0 && n && !s->tty && !(n == 1 && json_string_value(chars)[0] == 3))
-        return tell_mistake(b, "stdin is not available for this process; start it with tty true to type into it", out);
-    if (rc == 0 && n)
-        rc = feed(s, c, json_string_value(chars), n, &why);
-    if (rc == CAY_ESTATE || rc == CAY_EGONE)
-        rc = 0; /* it ended meanwhile: what it said last is the answer */
-    if (ours_to_tell(rc))
-        return tell_mistake(b, why.msg, out);
-    if (rc < 0) {
-        *err = why;
-        return rc;
-    }
-    return answer(b, s, c, began, cay__cmd_yield(yield, !n), a, out, err);
+    return act_on(arg, call, out, "write_stdin", write_one, err);
 }
 
 static bool asks(void *arg, const cay_tool_call *call)
