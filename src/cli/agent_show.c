@@ -16,6 +16,7 @@ void agent_show_begin(agent_show *s)
 void agent_show_end(agent_show *s)
 {
     json_decref(s->calls);
+    json_decref(s->said);
     *s = (agent_show){ .live = false };
 }
 
@@ -44,6 +45,20 @@ static void line(agent_show *s, out_style style, const char *text)
     safe(2, text, strlen(text));
     to(2, out_off(2));
     to(2, "\n");
+}
+
+/* ------------------------------------------------------------------ what it says on the way */
+
+static void show_said(agent_show *s)
+{
+    CAY_AUTOJSON *item = CAY_STEAL(s->said);
+    size_t i;
+    json_t *part;
+    json_array_foreach(json_object_get(item, "content"), i, part) {
+        const char *text = cay__json_str(part, "text", "");
+        if (*text)
+            line(s, OUT_PLAIN, text);
+    }
 }
 
 /* ------------------------------------------------------------------ calls and outputs */
@@ -144,10 +159,13 @@ static void show_item(agent_show *s, const char *name, const char *json)
 {
     CAY_AUTOJSON *item = json_loads(json, JSON_DECODE_ANY, NULL);
     s->answered = s->answered || strcmp(name, "tool_output");
+    show_said(s);
     if (!strcmp(name, "message_output_created")) {
         if (s->in_line)
             to(1, "\n");
         s->in_line = false;
+        if (!s->streamed)
+            s->said = json_incref(item);
     } else if (!strcmp(name, "tool_called") || !strcmp(name, "handoff_requested")) {
         agent_hosted_line theirs;
         const char *id = cay__json_str(item, "call_id", "");

@@ -3,7 +3,7 @@
  * cli/agent_show.h - a run as people and programs follow it.
  *
  * On a terminal the agent's words come as they are written, tool calls and the first lines of what they gave between them. Into a pipe
- * goes the final answer alone; progress is on standard error. With --json every event is a line. Whatever a model or a sandbox says is
+ * goes the final answer alone; progress, with what it says on the way, is on standard error. With --json every event is a line. Whatever a model or a sandbox says is
  * escaped before it reaches a terminal.
  */
 #pragma once
@@ -16,6 +16,7 @@ typedef struct agent_show {
     bool  in_line;   /* the cursor is not at the start of a line */
     bool  answered;  /* the model was asked in this process */
     struct json_t *calls; /* by id: those whose line was not shown yet */
+    struct json_t *said;  /* a message that nobody saw yet: progress if something follows, else the answer; or NULL */
 } agent_show;
 
 void agent_show_begin(agent_show *s);

@@ -68,9 +68,13 @@ ok "the answer is passed on as it is" same "$out" "$(printf 'fin\033[31m')"
 
 # Events for programs.
 cat >"$tmp/two.json" <<'S'
-{"turns": [{"calls": [{"id": "k1", "name": "exec_command", "arguments": {"cmd": "echo one >> log; cat log"}}]},
+{"turns": [{"text": "I look first.\u001b[2J", "calls": [{"id": "k1", "name": "exec_command", "arguments": {"cmd": "echo one >> log; cat log"}}]},
            {"expect": {"last": ["one"]}, "text": "finished"}]}
 S
+ok "into a pipe goes the answer alone" same "$(agent --model "scripted:$tmp/two.json" hi)" finished
+ok "and what it said before is progress" has "$(tr '\n' ' ' <"$tmp/err")" "I look first."
+ok "told once, before what it did" has "$(tr '\n' ' ' <"$tmp/err" | sed 's/.*I look first/once/')" "exec_command echo one"
+ok "its escapes are seen" lacks "$(cat "$tmp/err")" "$(printf '\033')"
 agent --json --trace "$tmp/trace" --model "scripted:$tmp/two.json" hi >"$tmp/out"
 ok "every event is JSON" python3 -c 'import json,sys; [json.loads(l) for l in open(sys.argv[1])]' "$tmp/out"
 ok "the last is the result" has "$(tail -n 1 "$tmp/out")" '"event":"result","output":"finished"'
