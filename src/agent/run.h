@@ -38,6 +38,7 @@ struct cay__seat {
     bool             returned; /* it came back by a session state */
     char             workdir[1024], cwd[1024];
     char             backend[32]; /* its provider, once it is known */
+    cay_state        state;       /* in which it was found */
     cay__bound      *caps;
     size_t           ncaps;
     cay_capability **made; /* the default ones, ours */

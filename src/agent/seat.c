@@ -42,13 +42,17 @@ cay_model *cay__seat_model(const cay_run *r, const cay__seat *s)
 /* ------------------------------------------------------------------ the sandbox */
 
 /* Spans of an agent's sandbox say whose it is, and where it runs. */
-static cay__span *begin_span(cay_run *r, const cay__seat *s, const char *name)
+static cay__span *named_span(const cay__seat *s, cay__span *span)
 {
-    cay__span *span = cay__span_begin(r, "custom", name);
     cay__span_data(span, "agent_name", json_string(s->agent->name));
     if (*s->backend)
         cay__span_data(span, "backend_id", json_string(s->backend));
     return span;
+}
+
+static cay__span *begin_span(cay_run *r, const cay__seat *s, const char *name)
+{
+    return named_span(s, cay__span_begin(r, "custom", name));
 }
 
 /* The run's call, with what is done under it told below the span. */
@@ -59,32 +63,38 @@ static cay_call told_below(const cay_run *r, cay__span *span)
     return c;
 }
 
+/* What it is and where, told to the span as well. *ours: a run of this very id made it. */
+static int learn(cay_run *r, cay__seat *s, cay__span *span, bool *ours, cay_err *err)
+{
+    cay_info *info = NULL;
+    const cay_call call = told_below(r, span);
+    CAY_TRY(cay_sandbox_describe(s->sb, &call, &info, err));
+    s->state = info->state;
+    cay__str_copy(s->backend, sizeof s->backend, info->provider ? info->provider : "");
+    cay__str_copy(s->workdir, sizeof s->workdir, info->workdir && *info->workdir ? info->workdir : "/workspace");
+    for (const cay_pair *l = info->labels; l && l->key; l++)
+        *ours = *ours || (!strcmp(l->key, "cay.run") && !strcmp(l->value, r->id));
+    cay_info_free(info);
+    named_span(s, span);
+    return 0;
+}
+
 /* A saved state names sandboxes; only those that a run of ours with that very id made are taken. */
 static int find_again(cay_run *r, cay__seat *s, cay_err *err)
 {
     CAY_AUTOFREE char *id = CAY_STEAL(s->resume);
-    cay_sandbox *sb = NULL;
-    cay_info *info = NULL;
     bool ours = false;
     cay__span *span = begin_span(r, s, "sandbox.resume_session");
-    int rc = cay_service_find(r->conf->service, r->call, id, &sb, err);
-    cay__span_end(span, rc < 0 ? err : NULL);
-    if (rc < 0)
-        return cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
-    rc = cay_sandbox_describe(sb, r->call, &info, err);
-    for (const cay_pair *l = rc == 0 ? info->labels : NULL; l && l->key; l++)
-        ours = ours || (!strcmp(l->key, "cay.run") && !strcmp(l->value, r->id));
+    int rc = cay_service_find(r->conf->service, r->call, id, &s->sb, err);
     if (rc == 0)
-        cay_info_free(info);
+        rc = learn(r, s, span, &ours, err);
+    else
+        cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
     if (rc == 0 && !ours)
         rc = cay_fail_why(err, CAY_EPERM, "run_state", "the state of the run names a sandbox that is not its own");
-    if (rc < 0) {
-        cay_sandbox_unref(sb);
-        return rc;
-    }
-    s->sb = sb;
-    s->owned = true;
-    return 0;
+    cay__span_end(span, rc < 0 ? err : NULL);
+    s->owned = rc == 0;
+    return rc;
 }
 
 static int make_new(cay_run *r, cay__seat *s, cay_err *err)
@@ -109,13 +119,15 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
     cay__span *span = begin_span(r, s, "sandbox.create_session");
     cay_err own = CAY_ERR_INIT;
     int rc = cay_service_create(r->conf->service, r->call, &spec, &s->sb, &own);
+    s->owned = s->made_new = rc == 0;
+    if (rc == 0)
+        rc = learn(r, s, span, &(bool){ false }, &own);
     cay__span_end(span, rc < 0 ? &own : NULL);
     if (rc < 0) {
         if (err)
             *err = own;
         return cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
     }
-    s->owned = s->made_new = true;
     return cay__run_note(r, "sandbox", cay_sandbox_id(s->sb), err);
 }
 
@@ -126,14 +138,15 @@ static int come_back(cay_run *r, cay__seat *s, cay_err *err)
     cay__span *span = begin_span(r, s, "sandbox.resume_session");
     const cay_call call = told_below(r, span);
     int rc = cay_service_resume_state(r->conf->service, &call, &spec, &s->sb, NULL, &own);
+    r->came_back = s->owned = s->returned = rc == 0;
+    if (rc == 0)
+        rc = learn(r, s, span, &(bool){ false }, &own);
     cay__span_end(span, rc < 0 ? &own : NULL);
     if (rc < 0) {
         if (err)
             *err = own;
         return cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
     }
-    r->came_back = true;
-    s->owned = s->returned = true;
     return cay__run_note(r, "sandbox", cay_sandbox_id(s->sb), err);
 }
 
@@ -213,14 +226,9 @@ static void draw_tree(cay_run *r, cay__seat *s)
 
 static int look_around(cay_run *r, cay__seat *s, cay__span *span, cay_err *err)
 {
-    cay_info *info = NULL;
-    const cay_call call = told_below(r, span);
-    CAY_TRY(cay_sandbox_describe(s->sb, &call, &info, err));
-    cay_state state = info->state;
-    cay__str_copy(s->backend, sizeof s->backend, info->provider ? info->provider : "");
-    cay__str_copy(s->workdir, sizeof s->workdir, info->workdir && *info->workdir ? info->workdir : "/workspace");
-    cay_info_free(info);
-    if (state == CAY_PAUSED || state == CAY_STOPPED)
+    if (!*s->backend) /* one that was given to the run */
+        CAY_TRY(learn(r, s, span, &(bool){ false }, err));
+    if (s->state == CAY_PAUSED || s->state == CAY_STOPPED)
         CAY_TRY(cay_sandbox_resume(s->sb, r->call, err));
     if (!s->made_new)
         CAY_TRY(cay__seat_follow(r, s, err));
@@ -409,7 +417,7 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
         rc = take_agent(s, &own);
         if (rc == 0)
             rc = get_sandbox(r, s, &own);
-        cay__span *started = rc == 0 ? begin_span(r, s, "sandbox.start") : NULL;
+        cay__span *started = rc == 0 ? named_span(s, cay__span_seat(r, s, "start")) : NULL;
         if (rc == 0)
             rc = look_around(r, s, started, &own);
         if (rc == 0)
@@ -444,7 +452,7 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
 {
     bool ends = s->sb && s->owned && !keep;
     cay__span *whole = ends ? begin_span(r, s, "sandbox.cleanup") : NULL;
-    cay__span *span = ends ? begin_span(r, s, "sandbox.stop") : NULL;
+    cay__span *span = ends ? named_span(s, cay__span_seat(r, s, "stop")) : NULL;
     for (size_t i = s->ncaps; i-- > 0;)
         if (s->caps[i].cap->ops->stop)
             s->caps[i].cap->ops->stop(s->caps[i].bound);
@@ -453,7 +461,7 @@ void cay__seat_close(cay_run *r, cay__seat *s, bool keep)
         cay_cap_free(s->made[i]);
     if (ends) {
         cay_err err = CAY_ERR_INIT;
-        span = begin_span(r, s, "sandbox.shutdown");
+        span = named_span(s, cay__span_seat(r, s, "shutdown"));
         int rc = cay_sandbox_remove(s->sb, NULL, &err);
         cay__span_end(span, rc < 0 ? &err : NULL);
         cay__span_end(whole, rc < 0 ? &err : NULL);

@@ -310,21 +310,21 @@ static const char *sdk_word(const char *name)
                                             { "port.connect", "resolve_exposed_port" }, { "port.endpoint", "resolve_exposed_port" },
                                             { "sandbox.describe", "running" },   { "sandbox.snapshot", "persist_workspace" },
                                             { "snapshot.export", "persist_workspace" }, { "snapshot.import", "hydrate_workspace" },
-                                            { "sandbox.undo", "hydrate_workspace" } };
+                                            { "sandbox.undo", "hydrate_workspace" }, { "sandbox.restore", "hydrate_workspace" } };
     for (size_t i = 0; i < CAY_LEN(words); i++)
         if (!strcmp(words[i][0], name))
             return words[i][1];
     return NULL;
 }
 
-static void put_sandbox(json_t *data, const cay_run *r, const char *word, const char *id)
+static void put_sandbox(json_t *data, const cay__seat *seat, const char *word, const char *id)
 {
     json_object_set_new(data, "sandbox.session.id", json_string(id));
     json_object_set_new(data, "session_id", json_string(id));
     if (word)
         json_object_set_new(data, "sandbox.operation", json_string(word));
-    if (r->seat && *r->seat->backend)
-        json_object_set_new(data, "sandbox.backend", json_string(r->seat->backend));
+    if (seat && *seat->backend)
+        json_object_set_new(data, "sandbox.backend", json_string(seat->backend));
 }
 
 static void put_exit(json_t *data, int code) /* by both of the SDK's names */
@@ -361,7 +361,7 @@ static void on_op(void *arg, const cay_op *op)
     time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000, .tv_nsec = op->ended_ns % 1000000000 }, to);
     snprintf(name, sizeof name, "%s%s", word ? "sandbox." : "", word ? word : op->name);
     json_t *data = json_pack("{s:s, s:s, s:s}", "cay.operation", op->name, "cay.sandbox", op->sandbox, "cay.process", op->process);
-    put_sandbox(data, s->run, word, op->sandbox);
+    put_sandbox(data, s->run->seat, word, op->sandbox);
     if (op->exit_code)
         put_exit(data, *op->exit_code);
     if (op->port)
@@ -378,15 +378,20 @@ static void on_op(void *arg, const cay_op *op)
         s->tell(s->tell_arg, op);
 }
 
-cay__span *cay__span_sandbox(cay_run *r, const char *word)
+cay__span *cay__span_seat(cay_run *r, const cay__seat *seat, const char *word)
 {
-    cay__span *s = r ? (cay__span *)cay_sandbox_span(r, word) : NULL;
+    cay__span *s = (cay__span *)cay_sandbox_span(r, word);
     if (!s)
         return NULL;
     s->word = word;
     s->quiet = true;
-    put_sandbox(s->into, r, word, r->seat->sb ? cay_sandbox_id(r->seat->sb) : "");
+    put_sandbox(s->into, seat, word, seat->sb ? cay_sandbox_id(seat->sb) : "");
     return s;
+}
+
+cay__span *cay__span_sandbox(cay_run *r, const char *word)
+{
+    return r ? cay__span_seat(r, r->seat, word) : NULL;
 }
 
 void cay__span_exit(cay__span *s, int code)

@@ -29,6 +29,7 @@ void       cay__span_usage(cay__span *s, const cay_tokens *u);
 void       cay__span_end(cay__span *s, const cay_err *fault);
 /* One operation of the SDK's in the agent's sandbox, "sandbox.WORD", with what those have; r may be NULL. word lives as long. */
 cay__span *cay__span_sandbox(cay_run *r, const char *word);
+cay__span *cay__span_seat(cay_run *r, const cay__seat *seat, const char *word); /* of another agent's */
 void       cay__span_exit(cay__span *s, int code); /* of a command that ended */
 /* What is done under the call is told as spans below s, and another server is told of whom it works for. As long as s lives. */
 void       cay__span_call(cay__span *s, cay_call *call);

@@ -184,6 +184,7 @@ static int rebuild(const way *w, cay_sandbox **out, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     const cay_create *given = w->with;
+    CAY__OP(w->call, "sandbox.restore", w->s->id, err);
     CAY_TRY(check_snapshot(w, err));
     CAY_TRY(cay__state_match(w->s, given, given->manifest ? &w->given : NULL, err));
     cay_create c = w->s->spec->create;

@@ -628,6 +628,15 @@ static void spans_tell_once_and_no_secrets(void **state)
     has(spans, "\"name\":\"sandbox.exec\",\"data\":{\"sandbox.session.id\":\"c");
     has(spans, "\"sandbox.operation\":\"exec\",\"sandbox.backend\":\"local\",\"exit_code\":3,\"process.exit.code\":3");
     assert_int_equal(times(spans, "\"exit_code\""), 2); /* of the command and of waiting for it, and of nothing else */
+    has(spans, "\"name\":\"sandbox.create_session\",\"data\":{\"agent_name\":\"A\",\"backend_id\":\"local\"}");
+    static const char *const lives[] = { "start", "stop", "shutdown" };
+    for (size_t i = 0; i < CAY_LEN(lives); i++) {
+        char name[160], word[160];
+        snprintf(name, sizeof name, "\"name\":\"sandbox.%s\",\"data\":{\"sandbox.session.id\":\"c", lives[i]);
+        snprintf(word, sizeof word, "\"sandbox.operation\":\"%s\",\"sandbox.backend\":\"local\",\"agent_name\":\"A\",\"backend_id\":\"local\"}", lives[i]);
+        has(spans, name);
+        has(spans, word);
+    }
     has(spans, "\"name\":\"sandbox.running\"");
     has(spans, "\"alive\":true");
     has(spans, "\"name\":\"sandbox.view_image\"");

@@ -527,7 +527,9 @@ static void a_run_comes_back_by_a_session_state(void **state)
         play_clear(&p);
         p.say[0] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"echo more >> mark; cat mark\\\"}");
         p.say[1] = TEXT("done");
-        cay_run_result *next = run_conf(&a, "go", (cay_run_config){ .session_state = r->session_state });
+        cay_run_result *next = run_conf(&a, "go", (cay_run_config){ .session_state = r->session_state, .trace = true });
+        has(next->trace, "\"name\":\"sandbox.hydrate_workspace\",\"data\":{\"cay.operation\":\"sandbox.restore\"");
+        has(next->trace, "\"name\":\"sandbox.persist_workspace\",\"data\":{\"sandbox.session.id\":\"c");
         told_has(1, i ? "one\nmore\nmore" : "one\nmore");
         cay_run_result_free(r);
         r = next;
