@@ -330,7 +330,7 @@ typedef struct cay_endpoint {
     bool     tls;
 } cay_endpoint;
 CAY_API int cay_port_endpoints(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err);
-/* Where that one is. CAY_ENOENT "exposed_port_unavailable", detail {"port":…,"reason":"not_configured"}: nobody asked for it at create; CAY_EUPSTREAM,
+/* Where that one is. CAY_ENOENT "exposed_port_unavailable", detail {"port":…,"reason":"not_configured","exposed_ports":[…]}: nobody asked for it at create; CAY_EUPSTREAM,
  * reason "backend_unavailable" in the detail: it was, and the provider does not have it now. */
 CAY_API int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_endpoint *out, cay_err *err);
 /* Its address as a URL: "http://127.0.0.1:8000/", an IPv6 address in brackets, without the port that its scheme has anyway. Cut to cap bytes. */

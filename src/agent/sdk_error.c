@@ -25,6 +25,7 @@ static const struct {
     { "workspace_archive_write_error", "WorkspaceArchiveWriteError", NULL, OPEN },
     { "local_file_read_error", "LocalFileReadError", NULL, NO },
     { "local_dir_read_error", "LocalDirReadError", NULL, NO },
+    { "fetch_digest", "LocalChecksumError", "local_checksum_error", NO },
     { "git_missing_in_image", "GitMissingInImageError", NULL, NO },
     { "git_clone_error", "GitCloneError", NULL, OPEN },
     { "git_subpath_error", "GitSubpathError", NULL, NO },
@@ -64,10 +65,76 @@ static const struct {
     { "start", CAY_ENOENT, "WorkspaceRootNotFoundError", "workspace_root_not_found", NO },
     { "start", 0, "WorkspaceStartError", "workspace_start_error", OPEN },
     { "stop", 0, "WorkspaceStopError", "workspace_stop_error", OPEN },
+    { "apply_patch", 0, "ApplyPatchError", "apply_patch_error", NO },
     { "resolve_exposed_port", 0, "ExposedPortUnavailableError", "exposed_port_unavailable", OPEN },
     { "snapshot_persist", 0, "SnapshotPersistError", "snapshot_persist_error", OPEN },
     { "snapshot_restore", CAY_ENOENT, "SnapshotNotRestorableError", "snapshot_not_restorable", NO },
     { "snapshot_restore", 0, "SnapshotRestoreError", "snapshot_restore_error", OPEN },
+};
+
+/* By our code, where neither says more. */
+static const struct {
+    int         code;
+    const char *name, *word;
+    int         retry;
+} by_code[] = {
+    { CAY_EINVAL, "ConfigurationError", "sandbox_config_invalid", NO },
+    { CAY_ENOTSUP, "SandboxUnsupportedFeatureError", "unsupported_feature", NO },
+    { CAY_ESTATE, "SandboxLifecycleError", "lifecycle_error", OPEN },
+    { CAY_EGONE, "SandboxLifecycleError", "lifecycle_error", OPEN },
+    { CAY_EUPSTREAM, "SandboxProviderError", "provider_error", OPEN },
+};
+
+/* Whose kind it is; what is not here is a SandboxError. */
+static const char *const parents[][2] = {
+    { "ApplyPatchError", "ConfigurationError" },
+    { "InvalidManifestPathError", "ConfigurationError" },
+    { "InvalidCompressionSchemeError", "ConfigurationError" },
+    { "SkillsConfigError", "ConfigurationError" },
+    { "ApplyPatchPathError", "ApplyPatchError" },
+    { "ApplyPatchDiffError", "ApplyPatchError" },
+    { "ExposedPortUnavailableError", "SandboxRuntimeError" },
+    { "ExecFailureError", "SandboxRuntimeError" },
+    { "ExecTimeoutError", "ExecFailureError" },
+    { "ExecTransportError", "ExecFailureError" },
+    { "PtySessionNotFoundError", "SandboxRuntimeError" },
+    { "WorkspaceIOError", "SandboxRuntimeError" },
+    { "ApplyPatchFileNotFoundError", "WorkspaceIOError" },
+    { "ApplyPatchDecodeError", "WorkspaceIOError" },
+    { "WorkspaceReadNotFoundError", "WorkspaceIOError" },
+    { "WorkspaceArchiveReadError", "WorkspaceIOError" },
+    { "WorkspaceArchiveWriteError", "WorkspaceIOError" },
+    { "WorkspaceWriteTypeError", "WorkspaceIOError" },
+    { "WorkspaceStartError", "SandboxRuntimeError" },
+    { "WorkspaceStopError", "SandboxRuntimeError" },
+    { "WorkspaceRootNotFoundError", "SandboxRuntimeError" },
+    { "LocalArtifactError", "ArtifactError" },
+    { "LocalFileReadError", "LocalArtifactError" },
+    { "LocalDirReadError", "LocalArtifactError" },
+    { "LocalChecksumError", "LocalArtifactError" },
+    { "GitArtifactError", "ArtifactError" },
+    { "GitMissingInImageError", "GitArtifactError" },
+    { "GitCloneError", "GitArtifactError" },
+    { "GitSubpathError", "GitArtifactError" },
+    { "GitCopyError", "GitArtifactError" },
+    { "MountArtifactError", "ArtifactError" },
+    { "MountToolMissingError", "MountArtifactError" },
+    { "MountCommandError", "MountArtifactError" },
+    { "MountConfigError", "MountArtifactError" },
+    { "SnapshotPersistError", "SnapshotError" },
+    { "SnapshotRestoreError", "SnapshotError" },
+    { "SnapshotNotRestorableError", "SnapshotError" },
+    /* The run's, which are no sandbox's. */
+    { "MaxTurnsExceededError", "AgentsError" },
+    { "ModelBehaviorError", "AgentsError" },
+    { "ModelRefusalError", "AgentsError" },
+    { "ModelTimeoutError", "AgentsError" },
+    { "InputGuardrailTripwireTriggered", "AgentsError" },
+    { "OutputGuardrailTripwireTriggered", "AgentsError" },
+    { "ToolGuardrailTripwireTriggered", "AgentsError" },
+    { "ToolCallError", "AgentsError" },
+    { "ToolTimeoutError", "ToolCallError" },
+    { "UserError", "AgentsError" },
 };
 
 static cay_sdk_error made(const cay_err *err, const char *name, const char *code, int retry)
@@ -82,11 +149,32 @@ static cay_sdk_error made(const cay_err *err, const char *name, const char *code
 
 cay_sdk_error cay_sdk_error_of(const cay_err *err, const char *op)
 {
+    if (!strcmp(err->reason, "tool_failed") && err->code == CAY_ETIMEOUT)
+        return made(err, "ToolTimeoutError", "tool_timeout", NO);
     for (size_t i = 0; i < CAY_LEN(by_reason); i++)
         if (!strcmp(err->reason, by_reason[i].reason))
             return made(err, by_reason[i].name, by_reason[i].code ? by_reason[i].code : by_reason[i].reason, by_reason[i].retry);
     for (size_t i = 0; op && i < CAY_LEN(by_op); i++)
         if (!strcmp(op, by_op[i].op) && (!by_op[i].failed || by_op[i].failed == err->code))
             return made(err, by_op[i].name, by_op[i].code, by_op[i].retry);
-    return err->code == CAY_EINVAL ? made(err, "ConfigurationError", "sandbox_config_invalid", NO) : made(err, "SandboxRuntimeError", "runtime_error", OPEN);
+    for (size_t i = 0; i < CAY_LEN(by_code); i++)
+        if (by_code[i].code == err->code)
+            return made(err, by_code[i].name, by_code[i].word, by_code[i].retry);
+    return made(err, "SandboxRuntimeError", "runtime_error", OPEN);
+}
+
+static const char *parent_of(const char *name)
+{
+    for (size_t i = 0; i < CAY_LEN(parents); i++)
+        if (!strcmp(parents[i][0], name))
+            return parents[i][1];
+    return strcmp(name, "SandboxError") && strcmp(name, "AgentsError") ? "SandboxError" : NULL;
+}
+
+bool cay_sdk_error_is(const cay_sdk_error *e, const char *name)
+{
+    const char *at = e->name;
+    while (at && strcmp(at, name) != 0)
+        at = parent_of(at);
+    return at || !strcmp(e->alias, name);
 }

@@ -34,11 +34,15 @@ typedef struct published {
     void     *arg;
     uint16_t  want; /* 0: all that are there */
     cay_endpoint found;
+    char      asked[400]; /* all that were asked for, between commas: as many as find room */
 } published;
 
 static int on_published(const cay_endpoint *e, void *arg)
 {
     published *p = arg;
+    size_t n = strlen(p->asked);
+    if (n + 8 < sizeof p->asked)
+        snprintf(p->asked + n, sizeof p->asked - n, "%s%u", n ? "," : "", e->port);
     if (p->want) {
         if (e->port == p->want && !p->found.host_port)
             p->found = *e;
@@ -74,7 +78,7 @@ int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_
                               : cay_fail_why(err, CAY_ENOENT, "exposed_port_unavailable", "port %u of %s is not published; ask for it when it is made (option publish of docker), or use cay port forward", port, sb->id);
         if (err) {
             err->retry = p.found.port ? CAY_RETRY_YES : CAY_RETRY_NO;
-            snprintf(err->detail, sizeof err->detail, "{\"port\":%u,\"reason\":\"%s\"}", port, p.found.port ? "backend_unavailable" : "not_configured");
+            snprintf(err->detail, sizeof err->detail, "{\"port\":%u,\"reason\":\"%s\",\"exposed_ports\":[%s]}", port, p.found.port ? "backend_unavailable" : "not_configured", p.asked);
         }
         return rc;
     }

@@ -686,6 +686,8 @@ static int look_for_ports(void *arg, const cay_tool_call *call, cay_tool_output 
     for (size_t i = 0; i < CAY_LEN(ports); i++) {
         cay_err own = CAY_ERR_INIT;
         cay_port_endpoint(sb, cay_run_call(call->run), ports[i], &e, &own);
+        if (i == 3)
+            assert_string_equal(own.detail, "{\"port\":1,\"reason\":\"not_configured\",\"exposed_ports\":[8000,9000,9100]}");
     }
     cay_output_text(out, "looked", 6);
     return 0;

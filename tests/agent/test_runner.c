@@ -815,18 +815,27 @@ static void errors_have_the_names_of_the_sdk(void **state)
         int         code;
         const char *reason, *op, *name, *alias, *word;
         int         retry;
+        const char *is, *is_not;
     } cases[] = {
-        { CAY_ENOENT, "", "read", "WorkspaceReadNotFoundError", "WorkspaceReadNotFound", "workspace_read_not_found", CAY_RETRY_NO },
-        { CAY_ETIMEOUT, "", "exec", "ExecTimeoutError", "ExecTimeout", "exec_timeout", CAY_RETRY_NO },
-        { CAY_EBUSY, "", "exec", "ExecTransportError", "ExecTransport", "exec_transport_error", CAY_RETRY_YES },
-        { CAY_ETYPE, "", "write", "WorkspaceWriteTypeError", "WorkspaceWriteType", "workspace_write_type_error", CAY_RETRY_NO },
-        { CAY_ENOENT, "apply_patch_file_not_found", "exec", "ApplyPatchFileNotFoundError", "ApplyPatchFileNotFound", "apply_patch_file_not_found", CAY_RETRY_NO },
-        { CAY_EINVAL, "archive_format", "hydrate_workspace", "InvalidCompressionSchemeError", "InvalidCompressionScheme", "invalid_compression_scheme", CAY_RETRY_NO },
-        { CAY_ENOENT, "git_missing_in_image", "start", "GitMissingInImageError", "GitMissingInImage", "git_missing_in_image", CAY_RETRY_NO },
-        { CAY_ETOOBIG, "max_turns", NULL, "MaxTurnsExceededError", "MaxTurnsExceeded", "max_turns_exceeded", CAY_RETRY_NO },
-        { CAY_EPERM, "guardrail_input", NULL, "InputGuardrailTripwireTriggered", "InputGuardrailTripwireTriggered", "guardrail_input", CAY_RETRY_NO },
-        { CAY_EINVAL, "", NULL, "ConfigurationError", "Configuration", "sandbox_config_invalid", CAY_RETRY_NO },
-        { CAY_ESYS, "", "nosuch", "SandboxRuntimeError", "SandboxRuntime", "runtime_error", 0 },
+        { CAY_ENOENT, "", "read", "WorkspaceReadNotFoundError", "WorkspaceReadNotFound", "workspace_read_not_found", CAY_RETRY_NO, "WorkspaceIOError", "ExecFailureError" },
+        { CAY_ETIMEOUT, "", "exec", "ExecTimeoutError", "ExecTimeout", "exec_timeout", CAY_RETRY_NO, "ExecFailureError", "WorkspaceIOError" },
+        { CAY_EBUSY, "", "exec", "ExecTransportError", "ExecTransport", "exec_transport_error", CAY_RETRY_YES, "SandboxRuntimeError", "ConfigurationError" },
+        { CAY_ETYPE, "", "write", "WorkspaceWriteTypeError", "WorkspaceWriteType", "workspace_write_type_error", CAY_RETRY_NO, "WorkspaceWriteType", "SnapshotError" },
+        { CAY_ENOENT, "apply_patch_file_not_found", "exec", "ApplyPatchFileNotFoundError", "ApplyPatchFileNotFound", "apply_patch_file_not_found", CAY_RETRY_NO, "WorkspaceIOError",
+          "ApplyPatchError" },
+        { CAY_EINVAL, "apply_patch_invalid_diff", NULL, "ApplyPatchDiffError", "ApplyPatchDiff", "apply_patch_invalid_diff", CAY_RETRY_NO, "ConfigurationError", "WorkspaceIOError" },
+        { CAY_EINVAL, "archive_format", "hydrate_workspace", "InvalidCompressionSchemeError", "InvalidCompressionScheme", "invalid_compression_scheme", CAY_RETRY_NO,
+          "ConfigurationError", "ArtifactError" },
+        { CAY_ENOENT, "git_missing_in_image", "start", "GitMissingInImageError", "GitMissingInImage", "git_missing_in_image", CAY_RETRY_NO, "ArtifactError", "LocalArtifactError" },
+        { CAY_EUPSTREAM, "fetch_digest", NULL, "LocalChecksumError", "LocalChecksum", "local_checksum_error", CAY_RETRY_NO, "LocalArtifactError", "GitArtifactError" },
+        { CAY_ENOENT, "", "snapshot_restore", "SnapshotNotRestorableError", "SnapshotNotRestorable", "snapshot_not_restorable", CAY_RETRY_NO, "SnapshotError", "ArtifactError" },
+        { CAY_ETOOBIG, "max_turns", NULL, "MaxTurnsExceededError", "MaxTurnsExceeded", "max_turns_exceeded", CAY_RETRY_NO, "AgentsError", "SandboxError" },
+        { CAY_EPERM, "guardrail_input", NULL, "InputGuardrailTripwireTriggered", "InputGuardrailTripwireTriggered", "guardrail_input", CAY_RETRY_NO, "AgentsError", "UserError" },
+        { CAY_ETIMEOUT, "tool_failed", NULL, "ToolTimeoutError", "ToolTimeout", "tool_timeout", CAY_RETRY_NO, "ToolCallError", "SandboxError" },
+        { CAY_EINVAL, "", NULL, "ConfigurationError", "Configuration", "sandbox_config_invalid", CAY_RETRY_NO, "SandboxError", "SandboxRuntimeError" },
+        { CAY_ENOTSUP, "", NULL, "SandboxUnsupportedFeatureError", "SandboxUnsupportedFeature", "unsupported_feature", CAY_RETRY_NO, "SandboxError", "AgentsError" },
+        { CAY_EGONE, "", NULL, "SandboxLifecycleError", "SandboxLifecycle", "lifecycle_error", 0, "SandboxError", "SandboxRuntimeError" },
+        { CAY_ESYS, "", "nosuch", "SandboxRuntimeError", "SandboxRuntime", "runtime_error", 0, "SandboxRuntimeError", "nosuch" },
     };
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         cay_err err = CAY_ERR_INIT;
@@ -836,6 +845,8 @@ static void errors_have_the_names_of_the_sdk(void **state)
         assert_string_equal(e.alias, cases[i].alias);
         assert_string_equal(e.code, cases[i].word);
         assert_int_equal(e.retry, cases[i].retry ? cases[i].retry : err.retry);
+        assert_true(cay_sdk_error_is(&e, cases[i].is) && cay_sdk_error_is(&e, cases[i].name));
+        assert_false(cay_sdk_error_is(&e, cases[i].is_not));
     }
 }
 
