@@ -198,7 +198,7 @@ typedef struct cay_filter {
     const cay_pair *labels;   /* all must match; ends with a NULL key */
     const char     *provider; /* or NULL */
     size_t          limit;    /* 0: all */
-    const char     *after;    /* id after which to continue, or NULL */
+    const char     *after;    /* id after which to continue, or ID.CREATED_MS, which goes on also when that one is gone; or NULL */
     const char     *tenant;   /* or NULL: of all */
     const char     *metadata; /* one JSON object whose members the sandbox's metadata has, with the same values; or NULL */
 } cay_filter;

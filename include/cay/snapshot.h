@@ -60,7 +60,7 @@ typedef struct cay_snapshot_filter {
     size_t      size;
     const char *sandbox; /* id; NULL: of all */
     const char *label;   /* or NULL */
-    const char *after;   /* id after which to continue, or NULL */
+    const char *after;   /* id after which to continue, or ID.CREATED_MS, which goes on also when that one is gone; or NULL */
     size_t      limit;   /* 0: all */
     const char *tenant;  /* or NULL: of all */
 } cay_snapshot_filter;

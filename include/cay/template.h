@@ -62,7 +62,7 @@ typedef struct cay_template_filter {
     size_t      size;
     const char *tenant; /* what it sees; NULL: all */
     const char *name;   /* of those with this name only, whatever the tag when it has none; or NULL */
-    const char *after;  /* id after which to continue, or NULL */
+    const char *after;  /* id after which to continue, or ID.CREATED_MS, which goes on also when that one is gone; or NULL */
     size_t      limit;  /* 0: all */
 } cay_template_filter;
 /* Oldest first; a non-zero return of fn stops and is returned. */

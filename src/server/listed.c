@@ -4,6 +4,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 enum { SLOTS = 32, BODY_MAX = 256 << 10, ALL_MAX = 1 << 20, SKEW_MS = 50 };
@@ -158,4 +159,19 @@ void cay__listing_keep(cay__listing *l, const char *body, size_t len)
     for (slot *old; all->bytes > ALL_MAX && (old = oldest(all, s)) && old->used;)
         empty(all, old);
     pthread_mutex_unlock(&all->lock);
+}
+
+void cay__mark_put(char out[CAY__LISTED_NEXT], const char *id, int64_t created_ms)
+{
+    snprintf(out, CAY__LISTED_NEXT, "%s.%" PRId64, id, created_ms);
+}
+
+bool cay__mark_valid(const char *mark, char kind)
+{
+    char id[CAY_ID_LEN + 1] = "";
+    size_t n = strcspn(mark, ".");
+    const char *ms = mark[n] ? mark + n + 1 : "0";
+    if (n == CAY_ID_LEN)
+        memcpy(id, mark, n);
+    return cay__id_valid(id, kind) && *ms && strlen(ms) <= 18 && !ms[strspn(ms, "0123456789")];
 }

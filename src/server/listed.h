@@ -5,6 +5,7 @@
  *   cay__listing_reply()  answers with what was kept, if nothing has changed since
  *   cay__listing_saw()    what the new answer tells of
  *   cay__listing_keep()   keeps it
+ *   cay__mark_put()       where the next page begins, for any kind of list
  *
  * Whether something has changed is cay_service_version()'s word, asked for before the list is made: a change that comes meanwhile makes
  * what is kept worthless and never wrong.
@@ -32,3 +33,7 @@ typedef struct cay__listing {
 bool cay__listing_reply(cay__listing *l, cay__req *r);
 void cay__listing_saw(cay__listing *l, const cay_info *info);
 void cay__listing_keep(cay__listing *l, const char *body, size_t len);
+
+/* "ID.CREATED_MS" of the last one told: with the time a list goes on also when that one is gone. One who asks may leave the time out. */
+void cay__mark_put(char out[CAY__LISTED_NEXT], const char *id, int64_t created_ms);
+bool cay__mark_valid(const char *mark, char kind);

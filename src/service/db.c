@@ -26,6 +26,10 @@
 #define SNAPS                                                                                                      \
     "SELECT " SNAP_COLUMNS ",coalesce(u.n,0) FROM snapshots s LEFT JOIN (SELECT CASE WHEN json_valid(spec)"        \
     " THEN json_extract(spec,'$.from') END AS stands, count(*) AS n FROM sandboxes GROUP BY 1) u ON u.stands=s.id "
+/* Behind which row a list goes on: that of id ?1. When it is gone and its time ?2 is known, behind those that are older: none is passed over, one of the same
+ * millisecond may come twice. The number itself would be exact, and would tell each tenant how much the others do. */
+#define BEHIND(table)                                                                                                                                          \
+    "SELECT coalesce((SELECT seq FROM " table " WHERE id=?1),(SELECT min(seq)-1 FROM " table " WHERE created_ms>=?2),CASE WHEN ?2 NOT NULL THEN 9223372036854775807 END)"
 #define KEY_COLUMNS "id,hash,tenant,scope,name,sandbox,path,port,created_ms,expires_ms,revoked_ms,used_ms"
 /* One that is stopped takes no cpu and memory; one that is about to start does. */
 #define LIVE(column) "total(CASE WHEN b.state<>'stopped' OR b.reason='starting' THEN b." column " ELSE 0 END)"
@@ -66,7 +70,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_REMOVE] = "DELETE FROM sandboxes WHERE id=?1",
     [CAY__Q_GET] = "SELECT id,name,provider,reason,state,spec,box,labels,metadata,tenant,created_ms,changed_ms,version"
                    " FROM sandboxes WHERE id=?1",
-    [CAY__Q_SEQ] = "SELECT seq FROM sandboxes WHERE id=?1",
+    [CAY__Q_SEQ] = BEHIND("sandboxes"),
     [CAY__Q_LIST] = "SELECT id,name,provider,reason,state,spec,box,labels,metadata,tenant,created_ms,changed_ms,version"
                     " FROM sandboxes WHERE seq>?1 AND (?2 IS NULL OR provider=?2) AND (?3 IS NULL OR tenant=?3) ORDER BY seq",
     [CAY__Q_RESOLVE] = "SELECT id FROM sandboxes WHERE id>=?1 AND id<?1||char(0x10ffff)"
@@ -94,7 +98,7 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_SNAP_GET] = "SELECT " SNAP_COLUMNS ",(SELECT count(*) FROM sandboxes b WHERE instr(b.spec,'\"from\":\"'||s.id||'\"')>0"
                         " AND CASE WHEN json_valid(b.spec) THEN json_extract(b.spec,'$.from') END=s.id) FROM snapshots s WHERE id=?1",
     [CAY__Q_SNAP_LIST] = SNAPS "WHERE seq>?1 AND (?2 IS NULL OR sandbox=?2) ORDER BY seq",
-    [CAY__Q_SNAP_SEQ] = "SELECT seq FROM snapshots WHERE id=?1",
+    [CAY__Q_SNAP_SEQ] = BEHIND("snapshots"),
     [CAY__Q_SNAP_LAST] = "SELECT id FROM snapshots WHERE sandbox=?1 AND state='ready' AND method<>'swap'"
                          " AND layers=substr(?2,1,length(?2)-1)||CASE ?2 WHEN '[]' THEN '' ELSE ',' END||'\"'||id||'\"]'"
                          " ORDER BY seq DESC LIMIT 1",
@@ -130,7 +134,7 @@ static const char *const queries[CAY__Q_COUNT] = {
                         "shared,bytes,files,created_ms,"
                         "(SELECT count(*) FROM sandboxes b WHERE CASE WHEN json_valid(b.spec) THEN json_extract(b.spec,'$.template_id') END=t.id)"
                         " FROM templates t WHERE seq>?1 AND (?2 IS NULL OR tenant=?2 OR shared) AND (?3 IS NULL OR id=?3) ORDER BY seq",
-    [CAY__Q_TPL_SEQ] = "SELECT seq FROM templates WHERE id=?1",
+    [CAY__Q_TPL_SEQ] = BEHIND("templates"),
     [CAY__Q_TPL_RESOLVE] = "SELECT DISTINCT t.id FROM templates t WHERE (?3 IS NULL OR t.tenant=?3 OR t.shared) AND"
                            " ((t.id>=?1 AND t.id<?1||char(0x10ffff)) OR ((t.tenant=coalesce(?3,'default') OR t.shared) AND"
                            " EXISTS(SELECT 1 FROM template_names n WHERE n.id=t.id AND n.name=?1)))"

@@ -66,8 +66,8 @@ int cay__db_write(cay__db *db, unsigned how, int (*fn)(cay__db *db, void *arg, c
 void cay__db_text(sqlite3_stmt *st, int i, const char *s);
 /* One statement with up to three texts, NULL: not bound; the count of changed rows, or an error. */
 int  cay__db_change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c, const char *what, cay_err *err);
-/* Where a row stands in its table's order: 1, 0: there is none, or an error. */
-int  cay__db_seq(cay__db *db, enum cay__query q, const char *id, const char *what, int64_t *out, cay_err *err);
+/* Where a list goes on, in its table's order: 1, 0: nowhere, or an error. after: an id, or ID.CREATED_MS. */
+int  cay__db_seq(cay__db *db, enum cay__query q, const char *after, const char *what, int64_t *out, cay_err *err);
 /* Rows that were read under the lock, each a block to be freed, for a caller that is told without it. */
 typedef struct cay__db_rows {
     void **at;

@@ -22,13 +22,18 @@ int cay__db_change(cay__db *db, enum cay__query q, const char *a, const char *b,
     return sqlite3_changes(db->sql);
 }
 
-int cay__db_seq(cay__db *db, enum cay__query q, const char *id, const char *what, int64_t *out, cay_err *err)
+int cay__db_seq(cay__db *db, enum cay__query q, const char *after, const char *what, int64_t *out, cay_err *err)
 {
+    size_t n = strcspn(after, ".");
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
     if (!st)
         return err->code;
-    cay__db_text(st, 1, id);
+    sqlite3_bind_text(st, 1, after, (int)n, SQLITE_STATIC);
+    if (after[n])
+        sqlite3_bind_int64(st, 2, strtoll(after + n + 1, NULL, 10));
     int rc = cay__db_step(db, st, what, err);
+    if (rc == 1 && sqlite3_column_type(st, 0) == SQLITE_NULL)
+        return 0;
     if (rc == 1)
         *out = sqlite3_column_int64(st, 0);
     return rc;

@@ -175,7 +175,7 @@ class Api(unittest.TestCase):
         mine = self.call('GET', '/snapshots?sandbox=' + box)
         self.assertEqual([s['id'] for s in mine['items']], [one['id'], two['id']])
         page = self.call('GET', '/snapshots?limit=1&sandbox=' + box)
-        self.assertEqual((len(page['items']), page['next']), (1, one['id']))
+        self.assertEqual((len(page['items']), page['next']), (1, '%s.%d' % (one['id'], one['created_ms'])))
         page = self.call('GET', '/snapshots?limit=1&sandbox=%s&after=%s' % (box, page['next']))
         self.assertEqual(([s['id'] for s in page['items']], 'next' in page), ([two['id']], False))
         self.changes(box, one, two)

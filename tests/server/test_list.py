@@ -139,6 +139,13 @@ class List(unittest.TestCase):
             rest = self.s.json('GET', API + '?limit=2&after=' + first['next'])[2]
             self.assertEqual([i['id'] for i in first['items'] + rest['items']], [self.box] + more)
             self.assertNotIn('next', rest)
+        self.assertEqual(self.s.ask('DELETE', '%s/%s' % (API, more.pop(0)))[0], 204)  # the last of the first page: the next one goes on all the same
+        self.assertEqual([i['id'] for i in self.s.json('GET', API + '?limit=2&after=' + first['next'])[2]['items']], more)
+        self.assertEqual(self.s.json('GET', API + '?after=%s.99999999999999' % first['next'].split('.')[0])[2], {'items': []})
+        for bad in ('x', first['next'] + 'x', first['next'].split('.')[0] + '.', 's' + first['next'][1:], ''):
+            status, _, p = self.s.json('GET', API + '?after=' + bad)
+            self.assertEqual((status, p.get('reason')), (400, 'bad_query'), bad)
+        self.assertEqual(self.s.json('GET', API + '?after=' + first['next'].split('.')[0])[0], 404)  # an id alone does not tell where it was
         self.assertEqual(self.s.ask('DELETE', '%s/%s' % (API, more.pop()))[0], 204)
         self.assertEqual([i['id'] for i in self.s.json('GET', API + '?limit=3')[2]['items']], [self.box] + more)
         self.assertNotIn('next', self.s.json('GET', API + '?limit=3')[2])

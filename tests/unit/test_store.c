@@ -182,6 +182,14 @@ static void lists_are_filtered_and_paged_in_order(void **s)
     assert_int_equal(none.n, 0);
     f = (cay_filter){ .size = sizeof f, .after = "cnone" };
     assert_int_equal(ops->list(st, &f, see, &none, NULL), CAY_ENOENT);
+    /* with its time a list goes on behind one that is gone: nothing is passed over, and behind the last there is nothing */
+    f.after = "cnone.0";
+    page.n = 0;
+    assert_int_equal(ops->list(st, &f, see, &page, NULL), 0);
+    assert_int_equal(page.n, all.n);
+    f.after = "cnone.99999999999999";
+    assert_int_equal(ops->list(st, &f, see, &none, NULL), 0);
+    assert_int_equal(none.n, 0);
     int n = 0;
     assert_int_equal(ops->list(st, NULL, stop_at_second, &n, NULL), 77);
     assert_int_equal(n, 2);

@@ -80,7 +80,7 @@ static int box_of(cay__far *f, const char *id, const json_t *o, void **box, cay_
 /* Every sandbox of ours, or the one with that id of ours, page by page. */
 static int each(cay__far *f, const cay_call *call, const char *id, int (*fn)(const json_t *o, void *arg), void *arg, cay_err *err)
 {
-    char label[256], after[CAY_ID_LEN + 1] = "";
+    char label[256], after[CAY__FAR_MARK] = "";
     snprintf(label, sizeof label, "%s=%s", id ? CAY__FAR_ID : CAY__FAR_INSTANCE, id ? id : f->instance);
     for (;;) {
         CAY__FAR_TARGET(target);

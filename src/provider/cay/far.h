@@ -20,6 +20,7 @@
 #include <sandbox/sandbox.h>
 
 #define CAY__FAR_API      "/api/v1"
+#define CAY__FAR_MARK     64 /* where a list goes on, as the server tells it */
 #define CAY__FAR_ID       "cay.id"       /* labels: our id of the sandbox, */
 #define CAY__FAR_INSTANCE "cay.instance" /* and whose it is */
 

@@ -98,7 +98,7 @@ static int far_create(cay_service *svc, const cay_call *call, const cay_create *
 /* Every sandbox that the filter lets through, page by page. */
 static int each(cay_service *svc, const cay_call *call, const cay_filter *f, int (*fn)(const json_t *o, void *arg), void *arg, cay_err *err)
 {
-    char after[CAY_ID_LEN + 1] = "", label[1400];
+    char after[CAY__FAR_MARK] = "", label[1400];
     size_t n = 0;
     cay__str_copy(after, sizeof after, f->after ? f->after : "");
     for (;;) {
@@ -362,7 +362,7 @@ static int far_snapshot_get(cay_service *svc, const cay_call *call, const char *
 static int far_snapshots(cay_service *svc, const cay_call *call, const cay_snapshot_filter *given, int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err)
 {
     cay_snapshot_filter f;
-    char after[CAY_ID_LEN + 1] = "";
+    char after[CAY__FAR_MARK] = "";
     size_t n = 0;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_snapshot_filter", err));
     cay__str_copy(after, sizeof after, f.after ? f.after : "");

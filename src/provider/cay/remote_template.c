@@ -29,7 +29,7 @@ static cay_template *template_of(const json_t *o)
 
 int cay__remote_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *f, int (*fn)(const cay_template *, void *), void *arg, cay_err *err)
 {
-    char after[CAY_ID_LEN + 1] = "";
+    char after[CAY__FAR_MARK] = "";
     size_t n = 0;
     cay__str_copy(after, sizeof after, f->after ? f->after : "");
     for (;;) {

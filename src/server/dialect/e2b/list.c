@@ -107,12 +107,6 @@ static size_t begin_of(const ids *l, bool asc, const char *after)
     return k;
 }
 
-static bool is_token(const char *s)
-{
-    size_t n = strcspn(s, ".");
-    return n == CAY_ID_LEN && (!s[n] || (s[n + 1] && !s[n + 1 + strspn(s + n + 1, "0123456789")]));
-}
-
 /* Newest first unless asked otherwise. */
 static int list(cay__req *r, pages *p, cay_err *err)
 {
@@ -122,7 +116,7 @@ static int list(cay__req *r, pages *p, cay_err *err)
     CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
     if (!limit)
         return cay_fail(err, CAY_EINVAL, "limit is 1 to %d", E2B_PAGE);
-    if (after && *after && !is_token(after))
+    if (after && *after && !cay__mark_valid(after, 'c'))
         return cay_fail(err, CAY_EINVAL, "nextToken is none that this server gave");
     if (cay__listing_reply(&l.kept, r))
         return 0;
@@ -141,7 +135,7 @@ static int list(cay__req *r, pages *p, cay_err *err)
             break;
         }
         json_array_append_new(p->list, e2b_listed(&b));
-        snprintf(last, sizeof last, "%s.%lld", l.v[i].id, (long long)l.v[i].ms);
+        cay__mark_put(last, l.v[i].id, l.v[i].ms);
     }
     free(l.v);
     if (more) {

@@ -6,6 +6,7 @@
  */
 #pragma once
 #include <server/dialect/dialect.h>
+#include <server/listed.h>
 #include <server/openapi.h>
 #include <server/server.h>
 
@@ -200,7 +201,7 @@ typedef struct cay__items {
     cay__req         *r;
     const cay__shape *shape;
     cay__buf          b;
-    char              next[64]; /* with a value: where to go on */
+    char              next[CAY__LISTED_NEXT]; /* with a value: where to go on */
 } cay__items;
 void cay__items_begin(cay__items *l, cay__req *r, const cay__shape *s);
 int  cay__items_add(cay__items *l, const void *obj); /* CAY_ETOOBIG when the answer grows beyond 64 MiB */

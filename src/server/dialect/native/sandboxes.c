@@ -140,7 +140,7 @@ static const cay__query list_query[] = {
     { "tenant", "string", "only of this one; to scope admin" },
     { "id", "string", "only these, whole ids; again for more, at most 100. What is not there is left out, and nothing else is looked at", .many = true },
     { "limit", "integer", "how many at most: 1 to 1000; 100" },
-    { "after", "string", "`next` of the answer before" },
+    { "after", "string", "`next` of the answer before, or an id" },
     { NULL },
 };
 enum { NAMED_MAX = 100 };
@@ -150,7 +150,7 @@ typedef struct lister {
     cay__listing kept;
     size_t     n, limit;
     unsigned   states; /* 0: any */
-    char       last[CAY_ID_LEN + 1];
+    char       last[CAY__LISTED_NEXT];
 } lister;
 
 static int on_info(const cay_info *i, void *arg)
@@ -164,7 +164,7 @@ static int on_info(const cay_info *i, void *arg)
         return 1;
     }
     l->n++;
-    cay__str_copy(l->last, sizeof l->last, i->id);
+    cay__mark_put(l->last, i->id, i->created_ms);
     return cay__items_sandbox(&l->list, i);
 }
 
@@ -242,8 +242,8 @@ int cay__on_sandbox_list(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?metadata=%.40s: want one JSON object", f.metadata);
     if (!limit)
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?limit=0: want 1 to 1000");
-    if (f.after && !cay__id_valid(f.after, 'c'))
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?after=%.30s: want a sandbox's whole id", f.after);
+    if (f.after && !cay__mark_valid(f.after, 'c'))
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?after=%.30s: want `next` of the answer before, or a sandbox's whole id", f.after);
     l.limit = limit;
     f.limit = l.states ? 0 : limit + 1;
     if (cay__listing_reply(&l.kept, r))

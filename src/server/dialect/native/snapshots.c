@@ -53,7 +53,7 @@ int cay__on_snapshot_create(cay__req *r, cay_err *err)
 typedef struct page {
     cay__items l;
     size_t     n, limit;
-    char       last[CAY_ID_LEN + 1];
+    char       last[CAY__LISTED_NEXT];
 } page;
 
 static int on_snapshot(const cay_snapshot *s, void *arg)
@@ -63,13 +63,13 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
         cay__str_copy(p->l.next, sizeof p->l.next, p->last);
         return 0;
     }
-    cay__str_copy(p->last, sizeof p->last, s->id);
+    cay__mark_put(p->last, s->id, s->created_ms);
     return cay__items_add(&p->l, s);
 }
 
 static const cay__query list_query[] = {
     { "sandbox", "string", "of this one" }, { "label", "string", "with this label" }, { "limit", "integer", "how many at most" },
-    { "after", "string", "go on behind this id" }, { 0 },
+    { "after", "string", "`next` of the answer before, or an id" }, { 0 },
 };
 const cay__doc cay__doc_snapshot_list = { "listSnapshots", "snapshots", "those there are, oldest first", .query = list_query,
                                           .answers = { { 200, &cay__snapshot_shape, .list = true }, { 400 } } };
@@ -80,8 +80,8 @@ int cay__on_snapshot_list(cay__req *r, cay_err *err)
     cay_snapshot_filter f = { .size = sizeof f, .sandbox = cay__req_query(r, "sandbox"), .label = cay__req_query(r, "label"),
                               .after = cay__req_query(r, "after"), .tenant = owner(r) };
     CAY_TRY(cay__req_number(r, "limit", LIMIT, LIMIT_MAX, &limit, err));
-    if (!limit || (f.after && !cay__id_valid(f.after, 's')) || (f.sandbox && !cay__id_valid(f.sandbox, 'c')))
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s", !limit ? "limit= is at least 1" : "after= and sandbox= are whole ids");
+    if (!limit || (f.after && !cay__mark_valid(f.after, 's')) || (f.sandbox && !cay__id_valid(f.sandbox, 'c')))
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s", !limit ? "limit= is at least 1" : "after= is `next` of the answer before, or a whole id, and so is sandbox=");
     p.limit = (size_t)limit;
     f.limit = p.limit + 1;
     cay__items_begin(&p.l, r, &cay__snapshot_shape);

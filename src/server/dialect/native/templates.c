@@ -56,7 +56,7 @@ static view seen(const cay_template *t)
 typedef struct page {
     cay__items l;
     size_t     n, limit;
-    char       last[CAY_ID_LEN + 1];
+    char       last[CAY__LISTED_NEXT];
 } page;
 
 static int on_template(const cay_template *t, void *arg)
@@ -67,12 +67,12 @@ static int on_template(const cay_template *t, void *arg)
         cay__str_copy(p->l.next, sizeof p->l.next, p->last);
         return 0;
     }
-    cay__str_copy(p->last, sizeof p->last, t->id);
+    cay__mark_put(p->last, t->id, t->created_ms);
     return cay__items_add(&p->l, &v);
 }
 
 static const cay__query list_query[] = {
-    { "name", "string", "with this name" }, { "limit", "integer", "how many at most, besides host" }, { "after", "string", "go on behind this id" }, { 0 },
+    { "name", "string", "with this name" }, { "limit", "integer", "how many at most, besides host" }, { "after", "string", "`next` of the answer before, or an id" }, { 0 },
 };
 const cay__doc cay__doc_template_list = { "listTemplates", "templates", "what a sandbox may start from: host, then the others, oldest first", .query = list_query,
                                           .answers = { { 200, &template_shape, .list = true }, { 400 } } };
@@ -82,8 +82,8 @@ int cay__on_template_list(cay__req *r, cay_err *err)
     page p = { .n = 0 };
     cay_template_filter f = { .size = sizeof f, .tenant = owner(r), .name = cay__req_query(r, "name"), .after = cay__req_query(r, "after") };
     CAY_TRY(cay__req_number(r, "limit", LIMIT, LIMIT_MAX, &limit, err));
-    if (!limit || (f.after && !cay__id_valid(f.after, 't')))
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s", !limit ? "limit= is at least 1" : "after= is a whole id");
+    if (!limit || (f.after && !cay__mark_valid(f.after, 't')))
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s", !limit ? "limit= is at least 1" : "after= is `next` of the answer before, or a whole id");
     p.limit = (size_t)limit;
     f.limit = p.limit + 1;
     cay__items_begin(&p.l, r, &template_shape);
