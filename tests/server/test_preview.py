@@ -82,7 +82,8 @@ class Preview(unittest.TestCase):
                 ({'X-API-Key': 'e2b_' + '0' * 72}, 401, 'key_invalid'),
                 ({'X-API-Key': other}, 404, 'sandbox_not_found')):
             got, _, body = self.get('/hello', how, token=None)
-            self.assertEqual((got, json.loads(body)['reason']), (status, reason), how)
+            self.assertEqual(got, status, 'the preview opened by %r: %r' % (how, body[:60]))
+            self.assertEqual(json.loads(body)['reason'], reason, how)
         self.assertEqual(self.get('/hello?cay_token=cayp_00', token=None)[0], 403)
 
     def test_what_does_not_exist_is_not_told_apart(self):
