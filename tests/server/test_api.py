@@ -198,6 +198,7 @@ class Sandboxes(Base):
             self.assertEqual([b['id'] for b in some['items']], found)
         for q in ('limit=0', 'limit=1001', 'limit=x', 'state=asleep', 'label=x', 'after=nothing', 'metadata=x', 'metadata=%5B%5D'):
             self.fails('GET', API + '/sandboxes?' + q, 400, 'bad_query')
+        self.fails('GET', API + '/sandboxes?after=' + NOT, 404, 'sandbox_not_found')
 
     def test_life(self):
         b = self.make()

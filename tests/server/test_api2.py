@@ -175,6 +175,8 @@ class Api(unittest.TestCase):
         mine = self.call('GET', '/snapshots?sandbox=' + box)
         self.assertEqual([s['id'] for s in mine['items']], [one['id'], two['id']])
         page = self.call('GET', '/snapshots?limit=1&sandbox=' + box)
+        self.call('GET', '/snapshots?after=s' + 'a' * 19, want=404)
+        self.assertEqual(self.call('GET', '/snapshots?after=s%s.99999999999999' % ('a' * 19))['items'], [])
         self.assertEqual((len(page['items']), page['next']), (1, '%s.%d' % (one['id'], one['created_ms'])))
         page = self.call('GET', '/snapshots?limit=1&sandbox=%s&after=%s' % (box, page['next']))
         self.assertEqual(([s['id'] for s in page['items']], 'next' in page), ([two['id']], False))

@@ -79,6 +79,8 @@ class Templates(unittest.TestCase):
         self.assertEqual(self.ask('GET', '/templates/none:1')[0], 404)
         self.assertEqual(self.ask('DELETE', '/templates/none:1')[0], 404)
         self.assertEqual(self.ask('GET', '/templates?after=x')[0], 400)
+        self.assertEqual(self.ask('GET', '/templates?after=t' + 'a' * 19)[0], 404)
+        self.assertEqual(self.ask('GET', '/templates?after=t%s.99999999999999' % ('a' * 19))[1]['items'], [])
         self.assertEqual(self.s.json('POST', API + '/sandboxes', {'template': 'none:1'})[0], 404)
 
     def test_another_tenant_uses_what_is_shared_and_removes_it_not(self):

@@ -225,7 +225,7 @@ static int list_named(cay__req *r, cay_err *err)
 }
 
 const cay__doc cay__doc_sandbox_list = { "listSandboxes", "sandboxes", "those there are, oldest first", .query = list_query,
-                                         .answers = { { 200, &cay__sandbox_shape, .list = true }, { 400 } } };
+                                         .answers = { { 200, &cay__sandbox_shape, .list = true }, { 400 }, { 404 } } };
 int cay__on_sandbox_list(cay__req *r, cay_err *err)
 {
     if (cay__native_query_nth(r, "id", 0))

@@ -72,7 +72,7 @@ static const cay__query list_query[] = {
     { "after", "string", "`next` of the answer before, or an id" }, { 0 },
 };
 const cay__doc cay__doc_snapshot_list = { "listSnapshots", "snapshots", "those there are, oldest first", .query = list_query,
-                                          .answers = { { 200, &cay__snapshot_shape, .list = true }, { 400 } } };
+                                          .answers = { { 200, &cay__snapshot_shape, .list = true }, { 400 }, { 404 } } };
 int cay__on_snapshot_list(cay__req *r, cay_err *err)
 {
     uint64_t limit;

@@ -75,7 +75,7 @@ static const cay__query list_query[] = {
     { "name", "string", "with this name" }, { "limit", "integer", "how many at most, besides host" }, { "after", "string", "`next` of the answer before, or an id" }, { 0 },
 };
 const cay__doc cay__doc_template_list = { "listTemplates", "templates", "what a sandbox may start from: host, then the others, oldest first", .query = list_query,
-                                          .answers = { { 200, &template_shape, .list = true }, { 400 } } };
+                                          .answers = { { 200, &template_shape, .list = true }, { 400 }, { 404 } } };
 int cay__on_template_list(cay__req *r, cay_err *err)
 {
     uint64_t limit;
