@@ -79,6 +79,8 @@ void cay__conn_accept(cay__lane *l, cay__listener *via, int fd)
 void cay__conn_close(cay__conn *c)
 {
     cay__lane *l = c->lane;
+    if (l->at == c)
+        l->at = NULL;
     cay__stream_free(c);
     cay__loop_del(&l->loop, &c->w);
     *c->prev = c->next;
@@ -169,7 +171,7 @@ void cay__conn_next(cay__conn *c)
         c->in_at = 0;
     }
     set_until(c, c->skip ? c->lane->server->conf.body_ms : CAY__IDLE_MS);
-    if (c->tls && cay__tls_waiting(c)) {
+    if (c->tls && cay__tls_waiting(c) && c->in.len - c->in_at <= CAY__HEAD_MAX + CAY__SOON) { /* as much as leaves room for what is read */
         cay__conn_want(c, EPOLLIN);
         read_some(c);
     } else if (c->in.len > c->in_at) {
@@ -347,12 +349,24 @@ static size_t take(cay__conn *c, const char *data, size_t n)
     return (size_t)used;
 }
 
+/* Behind what is kept, which moves to the front: a peer that asks without end, each time with a part of the next request behind the last, would fill the
+ * buffer with what was answered long ago. */
+static void keep_more(cay__conn *c, const char *data, size_t n)
+{
+    if (c->in_at && n) {
+        memmove(c->in.data, c->in.data + c->in_at, c->in.len - c->in_at);
+        c->in.len -= c->in_at;
+        c->in_at = 0;
+    }
+    cay__buf_add(&c->in, data, n);
+}
+
 /* What came is taken apart: heads that are answered at once, then one that is not, and what follows is kept. */
-static void go(cay__conn *c, const char *data, size_t n)
+static void take_apart(cay__conn *c, const char *data, size_t n)
 {
     bool kept = c->in.len > c->in_at;
     if (kept) {
-        cay__buf_add(&c->in, data, n);
+        keep_more(c, data, n);
         data = c->in.data + c->in_at;
         n = c->in.len - c->in_at;
     }
@@ -399,6 +413,26 @@ static void go(cay__conn *c, const char *data, size_t n)
     }
 }
 
+/* An answer that was given on the way asks for what is behind it. That is taken up here and not inside: a peer may send hundreds of requests at once, and
+ * each would have its frames on the stack. */
+static void go(cay__conn *c, const char *data, size_t n)
+{
+    cay__lane *l = c->lane;
+    if (l->at == c) {
+        keep_more(c, data, n);
+        l->more = true;
+        return;
+    }
+    l->at = c;
+    do {
+        l->more = false;
+        take_apart(c, data, n);
+        data = NULL;
+        n = 0;
+    } while (l->at == c && l->more); /* closed, it is nobody's any more */
+    l->at = NULL;
+}
+
 static void read_some(cay__conn *c)
 {
     cay__lane *l = c->lane;
@@ -412,7 +446,7 @@ static void read_some(cay__conn *c)
     if (c->state == CAY__CONN_HEAD) {
         go(c, l->scratch, (size_t)n);
     } else if (c->state == CAY__CONN_BODY) {
-        cay__buf_add(&c->in, l->scratch, (size_t)n);
+        keep_more(c, l->scratch, (size_t)n);
         if (body_ready(c))
             dispatch(c);
     }

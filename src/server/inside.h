@@ -51,6 +51,8 @@ typedef struct cay__lane {
     cay__door         door[CAY__LISTENERS];
     uint64_t          luck;  /* for ids of requests */
     struct cay__req  *spare; /* for heads that are answered at once */
+    struct cay__conn *at;    /* whose bytes are being taken apart */
+    bool              more;  /* and there are more of them to be */
     bool              draining;
     int64_t           drain_until; /* streams are ended then */
     cay__upstream        *kept;  /* connections into sandboxes that wait; preview_kept.c */

@@ -65,6 +65,20 @@ class Http(unittest.TestCase):
     def test_requests_in_one_packet_are_answered_in_order(self):
         self.assertEqual(statuses(self.s.raw(OK + OK + b'GET /no HTTP/1.1\r\nHost: localhost\r\n\r\n' + LAST)), [200, 200, 404, 200])
 
+    def test_requests_without_end_are_all_answered(self):
+        """A part of the next one is behind each piece that is read, whatever is its size."""
+        body = b'POST /no HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello'  # answered on the lane as well, once its body is there
+        for one, n in ((OK[:-2] + b'X-Filler: ' + b'x' * 97 + b'\r\n\r\n', 5000), (body, 3000)):
+            with self.s.socket() as c:
+                told = threading.Thread(target=c.sendall, args=(one * n + LAST,))
+                told.start()
+                got, piece = [], True
+                while piece:
+                    piece = c.recv(65536)
+                    got.append(piece)
+                told.join()
+            self.assertEqual(len(statuses(b''.join(got))), n + 1)
+
     def test_a_head_may_come_byte_by_byte(self):
         with self.s.socket() as c:
             for i in range(len(LAST)):
@@ -329,6 +343,14 @@ class Life(unittest.TestCase):
                 self.assertTrue(s.url.startswith('https://'))
                 self.assertEqual(statuses(ask('localhost')), [200])
                 self.assertEqual(statuses(ask('localhost', OK + OK + LAST)), [200, 200, 200])
+                many = (OK[:-2] + b'X-Filler: ' + b'x' * 97 + b'\r\n\r\n') * 3000
+                ctx = ssl.create_default_context(cafile=cert)
+                with socket.create_connection(('127.0.0.1', s.port), 20) as plain, ctx.wrap_socket(plain, server_hostname='localhost') as c:
+                    got = b''
+                    for at in range(0, len(many), 10000):  # a part of a request at the end of each piece
+                        c.sendall(many[at:at + 10000])
+                        while got.count(b'HTTP/1.1 200') < min(at + 10000, len(many)) // (len(many) // 3000):
+                            got += c.recv(65536)
                 data = os.urandom(3000000)
                 back = ask('localhost', ('POST /t/raw HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n' % (s.key, len(data))).encode() + data)
                 self.assertTrue(back.endswith(data))
