@@ -576,6 +576,35 @@ static void memories_have_a_budget(void **state)
     cay_sandbox_unref(sb);
 }
 
+/* 11.1 */
+static void phases_have_settings_of_their_own(void **state)
+{
+    const cay_model_settings one = { .size = sizeof one, .max_output_tokens = 77 }, two = { .size = sizeof two, .max_output_tokens = 88 };
+    cay_memory_options o = { .size = sizeof o, .generate = true, .phase_one_settings = &one, .phase_two_settings = &two, .phase_two_turns = 1 };
+    cay_capability *caps[2] = { NULL, cay_cap_shell(NULL) };
+    cay_sandbox *sb = NULL;
+    cay_create c = { .size = sizeof c };
+    cay_err err = CAY_ERR_INIT;
+    (void)state;
+    assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
+    assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    p.say[0] = TEXT("first");
+    p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
+    p.say[2] = CONSOLIDATE;
+    cay_run_result_free(RUN(svc, &a, .sandbox = sb));
+    assert_int_equal(cay_memory_flush(caps[0], sb, model, NULL, NULL, &err), CAY_ETOOBIG); /* it would have gone on */
+    assert_string_equal(err.reason, "max_turns");
+    assert_int_equal(p.at, 3);
+    assert_int_equal(p.most[0], 0);
+    assert_int_equal(p.most[1], 77);
+    assert_int_equal(p.most[2], 88);
+    cay_cap_free(caps[0]);
+    cay_cap_free(caps[1]);
+    cay_sandbox_remove(sb, NULL, NULL);
+    cay_sandbox_unref(sb);
+}
+
 /* ------------------------------------------------------------------ traces */
 
 static char *spans;
@@ -842,7 +871,7 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(the_one_that_ended_makes_room), T(without_a_session_a_command_runs_once), T(what_it_started_ends_with_it), T(commands_run_beside_each_other),
         T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(ports_are_told), T(memory_is_told),
-        T(memories_are_kept_where_the_caller_wants), T(a_store_that_forgets_once_loses_no_memories), T(a_store_sees_one_run_at_a_time), T(memories_have_a_budget), T(spans_reach_a_collector),
+        T(memories_are_kept_where_the_caller_wants), T(a_store_that_forgets_once_loses_no_memories), T(a_store_sees_one_run_at_a_time), T(memories_have_a_budget), T(phases_have_settings_of_their_own), T(spans_reach_a_collector),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -224,6 +224,8 @@ typedef struct cay_memory_options {
     void      (*progress)(void *arg, const cay_memory_progress *p); /* or NULL */
     void       *progress_arg;
     uint64_t    budget;      /* tokens that making memories may take in all; 0: no bound. Beyond it nothing is made: CAY_ETOOBIG "memory_budget" */
+    const cay_model_settings *phase_one_settings, *phase_two_settings; /* copied, their texts live as long as the capability; NULL: nothing is said, as not every model thinks */
+    unsigned    phase_two_turns; /* most times its model is asked; 0: 500 */
 } cay_memory_options;
 /* CAY_EINVAL "memory_config_invalid". */
 CAY_API int cay_cap_memory(const cay_memory_options *o, cay_capability **out, cay_err *err);

@@ -226,8 +226,11 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
 {
     cay_memory_options o;
     cay_memory_store kept;
+    cay_model_settings one, two;
     CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_memory_options", err));
     CAY_TRY(cay__spec_take(&kept, sizeof kept, o.keeper, "cay_memory_store", err));
+    CAY_TRY(cay__spec_take(&one, sizeof one, o.phase_one_settings, "cay_model_settings", err));
+    CAY_TRY(cay__spec_take(&two, sizeof two, o.phase_two_settings, "cay_model_settings", err));
     o.keeper = o.keeper ? &kept : NULL;
     const char *memories = o.memories_dir ? o.memories_dir : "memories", *sessions = o.sessions_dir ? o.sessions_dir : "sessions";
     int rc = check(&o, memories, sessions, err);
@@ -245,6 +248,8 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     }
     cay__memory *m = cay__alloc(sizeof *m);
     m->o = o;
+    m->one = one;
+    m->two = two;
     if (o.keeper) {
         m->own = *o.keeper;
         m->o.keeper = &m->own;

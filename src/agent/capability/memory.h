@@ -21,6 +21,7 @@ typedef struct cay__memory {
     cay_memory_options o;
     char              *memories, *sessions, *extra, *store;
     cay_memory_store   own;  /* what o.keeper names, as far as we know it */
+    cay_model_settings one, two; /* of the phases */
     pthread_mutex_t    keeping; /* held while files go between a sandbox and the store: it sees one run at a time */
     pthread_mutex_t    lock; /* of what follows: several runs may use one description */
     cay__rollout_job  *jobs;

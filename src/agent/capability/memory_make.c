@@ -65,7 +65,7 @@ static int ask_one(work *w, const char *jsonl, size_t len, json_t **out, const c
     cay__buf_fmt(&text, "\nThe record:\n%s", cut.data ? cut.data : "");
     cay__buf_fmt(&told, "%s%s%s", cay__memory_extract_prompt, w->m->extra ? "\n" : "", w->m->extra ? w->m->extra : "");
     cay_agent a = { .size = sizeof a, .name = "sandbox-memory-phase-one", .instructions = told.data, .output_schema = extract_schema, .output_strict = true,
-                    .settings = { .size = sizeof a.settings } };
+                    .settings = w->m->one };
     cay_run_config conf = { .size = sizeof conf, .model = w->m->o.phase_one ? w->m->o.phase_one : w->model, .max_turns = 1 };
     CAY_TRY(account(w, NULL, err));
     CAY_TRY(cay_agent_run(&a, w->at.call, text.data, &conf, &r, err));
@@ -242,8 +242,9 @@ static int consolidate(work *w, bool first, cay__buf changes[3], cay_err *err)
         cay__buf_fmt(&told, "\n%s\n", w->m->extra);
     cay_capability *caps[] = { cay__cap_patch_below(w->m->memories), cay__cap_notes(w->m->memories), cay_cap_compaction(NULL) };
     cay_agent a = { .size = sizeof a, .name = "sandbox-memory-phase-two", .sandbox = true, .run_as = w->at.user, .capabilities = caps,
-                    .ncapabilities = CAY_LEN(caps), .settings = { .size = sizeof a.settings } };
-    cay_run_config conf = { .size = sizeof conf, .model = w->m->o.phase_two ? w->m->o.phase_two : w->model, .max_turns = PHASE_TWO_TURNS, .sandbox = w->at.sb };
+                    .ncapabilities = CAY_LEN(caps), .settings = w->m->two };
+    const unsigned turns = w->m->o.phase_two_turns ? w->m->o.phase_two_turns : PHASE_TWO_TURNS;
+    cay_run_config conf = { .size = sizeof conf, .model = w->m->o.phase_two ? w->m->o.phase_two : w->model, .max_turns = turns, .sandbox = w->at.sb };
     int rc = cay_agent_run(&a, w->at.call, told.data, &conf, &r, err);
     if (rc == 0) {
         account(w, r, NULL);
