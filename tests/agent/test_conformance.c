@@ -136,6 +136,14 @@ static cay_run_result *run_on(cay_service *on, cay_agent *a, cay_run_config conf
 #define RUN(on, a, ...) run_on(on, a, (cay_run_config){ __VA_ARGS__ })
 #define EXEC(id, args) CALL(id, "exec_command", args)
 
+static size_t times(const char *text, const char *part)
+{
+    size_t n = 0;
+    for (const char *s = text; s && (s = strstr(s, part)); s += strlen(part))
+        n++;
+    return n;
+}
+
 /* ------------------------------------------------------------------ spans of a result */
 
 static const json_t *data_of(const json_t *span)
@@ -576,6 +584,59 @@ static void memories_have_a_budget(void **state)
     cay_sandbox_unref(sb);
 }
 
+/* 11.4: agents that work in one sandbox may have a memory each. A run of both is recorded once; directories that are shared by halves, or made in two ways, are refused. */
+static void memories_of_one_sandbox_agree(void **state)
+{
+    static const struct {
+        cay_memory_options one, two;
+        size_t             lines;
+        const char        *why;
+    } cases[] = {
+        { { .generate = true }, { .generate = true }, 1, NULL },
+        { { .generate = true }, { .generate = true, .memories_dir = "m2", .sessions_dir = "s2" }, 1, NULL },
+        { { .generate = true }, { .generate = true, .memories_dir = "m2" }, 0, "share sessions/" },
+        { { .generate = true }, { .generate = true, .max_raw = 7 }, 0, "different options" },
+    };
+    (void)state;
+    for (size_t i = 0; i < CAY_LEN(cases); i++) {
+        cay_memory_options o[2] = { cases[i].one, cases[i].two };
+        cay_capability *caps[2] = { NULL, NULL };
+        cay_err err = CAY_ERR_INIT;
+        cay_create c = { .size = sizeof c };
+        cay_sandbox *sb = NULL;
+        cay_run_result *r = NULL;
+        for (size_t k = 0; k < 2; k++) {
+            o[k].size = sizeof o[k];
+            assert_int_equal(cay_cap_memory(&o[k], &caps[k], &err), 0);
+        }
+        assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
+        cay_agent second = { .size = sizeof second, .name = "Second", .sandbox = true, .capabilities = &caps[1], .ncapabilities = 1 };
+        const cay_handoff to = { .agent = &second };
+        cay_agent first = { .size = sizeof first, .name = "First", .sandbox = true, .capabilities = &caps[0], .ncapabilities = 1, .handoffs = &to, .nhandoffs = 1 };
+        play_clear(&p);
+        p.say[0] = CALL("c1", "transfer_to_second", "{}");
+        p.say[1] = TEXT("done");
+        cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb, .rollout_id = "both" };
+        int rc = cay_agent_run(&first, NULL, "go", &conf, &r, &err);
+        if (cases[i].why) {
+            assert_int_equal(rc, CAY_EINVAL);
+            assert_string_equal(err.reason, "memory_config_invalid");
+            has(err.msg, cases[i].why);
+        } else {
+            CAY_AUTOFREE char *text = NULL;
+            size_t len = 0;
+            assert_int_equal(rc, 0);
+            assert_int_equal(cay_file_get(sb, NULL, "sessions/both.jsonl", 1 << 20, &text, &len, &err), 0);
+            assert_int_equal(times(text, "\n"), cases[i].lines);
+        }
+        cay_run_result_free(r);
+        for (size_t k = 0; k < 2; k++)
+            cay_cap_free(caps[k]);
+        cay_sandbox_remove(sb, NULL, NULL);
+        cay_sandbox_unref(sb);
+    }
+}
+
 /* 11.1 */
 static void phases_have_settings_of_their_own(void **state)
 {
@@ -623,14 +684,6 @@ static int keep_spans(void *self, const char *const *objects, size_t n, cay_err 
     return 0;
 }
 static const cay_trace_sink keeper = { .size = sizeof keeper, .write = keep_spans };
-
-static size_t times(const char *text, const char *part)
-{
-    size_t n = 0;
-    for (const char *s = text; s && (s = strstr(s, part)); s += strlen(part))
-        n++;
-    return n;
-}
 
 /* 97 */
 static void spans_tell_once_and_no_secrets(void **state)
@@ -871,7 +924,7 @@ int main(int argc, char **argv)
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(the_one_that_ended_makes_room), T(without_a_session_a_command_runs_once), T(what_it_started_ends_with_it), T(commands_run_beside_each_other),
         T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(ports_are_told), T(memory_is_told),
-        T(memories_are_kept_where_the_caller_wants), T(a_store_that_forgets_once_loses_no_memories), T(a_store_sees_one_run_at_a_time), T(memories_have_a_budget), T(phases_have_settings_of_their_own), T(spans_reach_a_collector),
+        T(memories_are_kept_where_the_caller_wants), T(a_store_that_forgets_once_loses_no_memories), T(a_store_sees_one_run_at_a_time), T(memories_have_a_budget), T(phases_have_settings_of_their_own), T(memories_of_one_sandbox_agree), T(spans_reach_a_collector),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -54,6 +54,65 @@ static int instructions(void *arg, char **out, cay_err *err)
     return 0;
 }
 
+/* ------------------------------------------------------------------ others in the same sandbox */
+
+static void close_memory(void *self);
+
+/* Calls fn for each memory of the run that works in this one's sandbox, in order, itself among them; ends when it is not 0. */
+static int each_memory(const bound *b, int (*fn)(const bound *b, const bound *other, void *arg), void *arg)
+{
+    for (const cay__seat *s = b->run->seats; s; s = s->next)
+        for (size_t i = 0; i < s->ncaps; i++) {
+            const bound *other = s->caps[i].bound;
+            int rc = other && s->caps[i].cap->ops->close == close_memory && !strcmp(cay_sandbox_id(other->sb), cay_sandbox_id(b->sb)) ? fn(b, other, arg) : 0;
+            if (rc)
+                return rc;
+        }
+    return 0;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return !strcmp(a ? a : "", b ? b : "");
+}
+
+static bool same_making(const cay__memory *a, const cay__memory *b)
+{
+    return a->o.max_raw == b->o.max_raw && a->o.phase_one == b->o.phase_one && a->o.phase_two == b->o.phase_two && a->o.phase_two_turns == b->o.phase_two_turns &&
+           same_text(a->extra, b->extra) && same_text(a->store, b->store) && a->o.keeper_self == b->o.keeper_self;
+}
+
+/* Files of two layouts do not mix, and those of one are made in one way. */
+static int check_other(const bound *b, const bound *other, void *err)
+{
+    const cay__memory *m = b->m, *o = other->m;
+    bool memories = !strcmp(m->memories, o->memories), sessions = !strcmp(m->sessions, o->sessions);
+    if (m == o || (!memories && !sessions))
+        return 0;
+    if (memories != sessions)
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "two memories in one sandbox share %s/ and not their other directory: give them both, or two of their own",
+                            memories ? m->memories : m->sessions);
+    if (m->o.generate && o->o.generate && !same_making(m, o))
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "two memories in one sandbox make %s/ with different options: give both agents one capability", m->memories);
+    return 0;
+}
+
+static int find_first(const bound *b, const bound *other, void *arg)
+{
+    if (!other->m->o.generate || strcmp(other->m->sessions, b->m->sessions) != 0)
+        return 0;
+    *(const bound **)arg = other;
+    return 1;
+}
+
+/* One line for one part of a run, however many agents remember there. */
+static bool records(const bound *b)
+{
+    const bound *first = b;
+    each_memory(b, find_first, &first);
+    return b->m->o.generate && first == b;
+}
+
 /* ------------------------------------------------------------------ recording */
 
 static void queue(cay__memory *m, const char *sandbox, const char *id)
@@ -88,7 +147,7 @@ static int finish(void *arg, const cay_rollout *r, cay_err *err)
     bound *b = arg;
     unsigned made;
     const cay__memory_at at = where(b);
-    if (!b->m->o.generate)
+    if (!records(b))
         return 0;
     CAY_TRY(enqueue(&at, r, err));
     if (!cay__memory_keeps(b->m) || !strcmp(r->state, "interrupted"))
@@ -163,7 +222,9 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     *b = (bound){ .m = self, .run = scope->run, .sb = cay_sandbox_ref(scope->sandbox), .model = scope->model, .root = cay__strdup(scope->workdir),
                   .user = scope->user ? cay__strdup(scope->user) : NULL };
     const cay__memory_at at = where(b);
-    int rc = cay__memory_keeps(b->m) ? cay__memory_fetch(&at, err) : 0;
+    int rc = each_memory(b, check_other, err);
+    if (rc == 0 && cay__memory_keeps(b->m))
+        rc = cay__memory_fetch(&at, err);
     if (rc < 0)
         stop(b);
     else
