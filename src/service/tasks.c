@@ -170,10 +170,21 @@ int cay_task_sweep(cay_service *svc, int64_t before_ms, size_t *n, cay_err *err)
     return svc->store->task_sweep(svc->db, before_ms, n, err);
 }
 
+static bool is_state(const char *s)
+{
+    static const char *const states[] = { "waiting", "running", "done", "dead", "canceled" };
+    for (size_t i = 0; i < CAY_LEN(states); i++)
+        if (!strcmp(s, states[i]))
+            return true;
+    return false;
+}
+
 int cay_task_list(cay_service *svc, const cay_task_filter *given, int (*fn)(const cay_task *, void *), void *arg, cay_err *err)
 {
     cay_task_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_task_filter", err));
+    if (f.state && !is_state(f.state))
+        return cay_fail_why(err, CAY_EINVAL, "task_spec", "state %.20s: want waiting, running, done, dead or canceled", f.state);
     CAY__BACK(svc, task_list, svc, &f, fn, arg, err);
     return svc->store->task_list(svc->db, &f, fn, arg, err);
 }

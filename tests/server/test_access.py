@@ -305,7 +305,9 @@ class Jobs(Base):
         self.assertEqual(self.state(box), 'running')
         self.fails('POST', API + '/jobs', 400, 'field_invalid', {'kind': 'dance', 'sandbox': box})
         self.fails('POST', API + '/jobs', 404, 'sandbox_not_found', {'kind': 'kill', 'sandbox': NOT})
-        self.fails('GET', API + '/jobs?limit=x', 400, 'bad_query')
+        self.fails('POST', API + '/jobs', 400, 'field_invalid', {'kind': 'kill', 'sandbox': box, 'in_ms': 600000, 'due_ms': 5})
+        for q, reason in (('limit=x', 'bad_query'), ('limit=0', 'bad_query'), ('state=asleep', 'task_spec')):
+            self.fails('GET', API + '/jobs?' + q, 400, reason)
         for verb in ('cancel', 'replay'):
             self.fails('POST', API + '/jobs/jaaaaaaaaaaaaaaaaaaa/' + verb, 404, 'task_not_found')
         later = self.ask('POST', API + '/jobs', {'kind': 'remove', 'sandbox': box, 'in_ms': 600000}, want=201)[0]['id']

@@ -67,6 +67,8 @@ int cay__on_job_create(cay__req *r, cay_err *err)
     cay_sandbox *sb;
     cay_info *info = NULL;
     CAY_TRY(cay__req_shape(r, &job_body_shape, &b, err));
+    if (b.in_ms && b.due_ms)
+        return cay_fail_why(err, CAY_EINVAL, "field_invalid", "in_ms: it stands instead of due_ms, not beside it");
     CAY_TRY(cay__req_sandbox(r, b.sandbox, &sb, err));
     CAY_TRY(cay_sandbox_describe(sb, &r->call, &info, err)); /* an admin may mean another tenant's */
     cay_task t = { .size = sizeof t, .kind = b.kind, .subject = info->id, .key = info->id, .tenant = info->tenant,
@@ -97,8 +99,10 @@ int cay__on_job_list(cay__req *r, cay_err *err)
     uint64_t limit;
     cay__items l;
     CAY_TRY(cay__req_number(r, "limit", 100, 1000, &limit, err));
+    if (!limit)
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?limit=0: want 1 to 1000");
     cay_task_filter f = { .size = sizeof f, .state = cay__req_query(r, "state"), .kind = cay__req_query(r, "kind"), .subject = cay__req_query(r, "sandbox"),
-                          .tenant = cay__req_tenant(r), .limit = (size_t)CAY_MAX(limit, 1u) };
+                          .tenant = cay__req_tenant(r), .limit = (size_t)limit };
     cay__items_begin(&l, r, &job_shape);
     int rc = cay_task_list(r->svc, &f, add_job, &l, err);
     if (rc < 0)
