@@ -150,7 +150,9 @@ const trace_one *traces_find(const traces *t, const char *id, cay_err *err)
     const trace_one *found = NULL;
     char want[33];
     bare(id, 32, want);
-    for (size_t i = 0; i < t->n; i++) {
+    size_t n = strlen(want);
+    bool sound = !id || (n && strlen(id) >= n && !strcmp(id + strlen(id) - n, want)); /* nothing was left out of it */
+    for (size_t i = 0; sound && i < t->n; i++) {
         if (!id && (!found || t->v[i].from_us >= found->from_us))
             found = &t->v[i];
         if (!id || strncmp(t->v[i].id, want, strlen(want)))
@@ -161,7 +163,7 @@ const trace_one *traces_find(const traces *t, const char *id, cay_err *err)
         }
         found = &t->v[i];
     }
-    if (!found || (id && !*want)) {
+    if (!found) {
         cay_fail_why(err, CAY_ENOENT, "trace_not_found", "no trace begins with %.40s; --list shows them", id ? id : "");
         return NULL;
     }

@@ -269,6 +269,10 @@ class Builds(unittest.TestCase):
         text = b'FROM host\nRUN echo good >/home/user/mark\n'
         id = self.submit(text, '?name=planted', type_='text/plain')
         self.assertEqual(self.follow(id)[1]['state'], 'ready')
+        self.s.cay('tenant', 'create', 'builder')  # nor is one of tenant default, whom everybody sees the templates of
+        other = self.s.make_key('--tenant', 'builder')
+        seen, end = self.follow(self.submit(text, type_='text/plain', key=other))
+        self.assertEqual((end['state'], [d['cached'] for k, d, _ in seen if k == 'step']), ('ready', [False]), end)
         step = [x for x in self.ask('GET', '/snapshots')[1]['items'] if json.loads(x['metadata'] if isinstance(x['metadata'], str) else json.dumps(x['metadata'])).get('build') == id]
         self.assertEqual(self.ask('DELETE', '/templates/planted')[0], 204)
         self.assertEqual(self.ask('DELETE', '/snapshots/' + step[0]['id'])[0], 200)

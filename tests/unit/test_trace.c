@@ -48,8 +48,12 @@ static void spans_stand_below_their_parents(void **state)
     assert_string_equal(all.v[1].name, "elsewhere");
     assert_string_equal(traces_find(&all, NULL, &err)->id, "bb22");
     assert_string_equal(traces_find(&all, "aa", &err)->id, "aa11");
-    assert_null(traces_find(&all, "cc", &err));
-    assert_string_equal(err.reason, "trace_not_found");
+    assert_string_equal(traces_find(&all, "trace_aa11", &err)->id, "aa11");
+    static const char *const none[] = { "cc", "zz", "aaz", "", "trace_" };
+    for (size_t i = 0; i < CAY_LEN(none); i++) {
+        assert_null(traces_find(&all, none[i], &err));
+        assert_string_equal(err.reason, "trace_not_found");
+    }
     assert_int_equal(trace_tree_read(path, "aa11", &t, &err), 0);
     assert_int_equal(t.n, 3);
     assert_string_equal(t.v[0].name, "first");
