@@ -123,6 +123,7 @@ void cli_verb_help(const cli_verb *v, cay__buf *out)
 /* Where to look next, by the stable word or else by the code. */
 static const char *hint_for(const cay_err *e)
 {
+#define STATE_HINT "`cay inspect ID` tells its state; `cay resume ID` starts a paused or stopped one"
     static const struct {
         const char *reason;
         int         code;
@@ -137,7 +138,11 @@ static const char *hint_for(const cay_err *e)
         { "no_stderr", 0, "it has a terminal: `cay attach -it ID PROCESS` joins it" },
         { "keeper_start", 0, "`cay doctor` looks for the cause" },
         { NULL, CAY_EISOLATION, "`cay doctor` tells what this host can give, and what would help" },
-        { NULL, CAY_ESTATE, "`cay inspect ID` tells its state; `cay resume ID` starts a paused or stopped one" },
+        { "sandbox_paused", 0, STATE_HINT }, /* jobs, tenants and the audit log have states of their own */
+        { "sandbox_stopped", 0, STATE_HINT },
+        { "sandbox_state", 0, STATE_HINT },
+        { "not_running", 0, STATE_HINT },
+        { "state_changed", 0, STATE_HINT },
         { NULL, CAY_EGONE, "`cay ls` shows the sandboxes there are" },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++)

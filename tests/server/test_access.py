@@ -340,9 +340,23 @@ class Zaudit(Base):
         self.fails('GET', API + '/audit/proof?head=1', 400, 'audit_head')
         self.assertIn('follow each other', S.cay('audit', 'verify'))
         self.assertIn('127.0.0.1:%d answers' % S.port, S.cay('doctor', '--server'))  # wherever it listens
-        with open(os.path.join(S.home, 'audit', '00000001.jsonl')) as f:
+        path = os.path.join(S.home, 'audit', '00000001.jsonl')
+        with open(path) as f:
             text = f.read()
         self.assertNotIn(S.key[12:], text)
+        # One word in a line, and a line that is not there: told with its place, by the command as by the server.
+        lines = text.splitlines(True)
+        for wrong, at in ((lines[:1] + [lines[1].replace('"verdict":"', '"verdict":"x')] + lines[2:], 3), (lines[:1] + lines[2:], 2)):
+            with open(path, 'w') as f:
+                f.write(''.join(wrong))
+            with self.assertRaises(RuntimeError) as caught:
+                S.cay('audit', 'verify')
+            self.assertRegex(str(caught.exception), r'the audit log was changed: 00000001.jsonl, line %d: [^\n]*\n$' % at)  # and nothing of sandboxes
+            proof, _ = self.ask('GET', API + '/audit/proof', want=200)
+            self.assertEqual((proof['sound'], 'line %d' % at in proof['why']), (False, True), proof)
+        with open(path, 'w') as f:
+            f.write(text)
+        self.assertTrue(self.ask('GET', API + '/audit/proof', want=200)[0]['sound'])
 
 
 class Zlast(Base):
