@@ -44,6 +44,40 @@ static void free_list(char **list)
     free(list);
 }
 
+/* Letters, digits and '-' between dots, as in a Host field; a literal address of IPv6 has brackets and is always ours. */
+static bool is_name(const char *s, size_t n)
+{
+    bool edge = true; /* where no '-' may be, and no dot */
+    for (size_t i = 0; i < n; i++) {
+        bool inner = s[i] == '-' || s[i] == '.';
+        if (!(inner || (s[i] >= '0' && s[i] <= '9') || (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z')) || (edge && inner))
+            return false;
+        edge = s[i] == '.';
+    }
+    return n && n <= HOST_MAX && !edge && s[n - 1] != '-';
+}
+
+static bool is_origin(const char *s)
+{
+    const char *at = cay__str_starts(s, "http://") ? s + 7 : cay__str_starts(s, "https://") ? s + 8 : "";
+    size_t n = *at == '[' ? strcspn(at, "]") + 1 : strcspn(at, ":/");
+    size_t digits = at[0] && at[n] == ':' ? strspn(at + n + 1, "0123456789") : 0;
+    return *at && (*at == '[' || is_name(at, n)) && (at[n] == ':' ? digits && !at[n + 1 + digits] : !at[n]);
+}
+
+int cay__gate_check(const cay__gate_conf *c, cay_err *err)
+{
+    if (c->domain && !is_name(c->domain, strlen(c->domain)))
+        return cay_fail(err, CAY_EINVAL, "--domain %.100s: want a name, such as boxes.example.org", c->domain);
+    for (const char *const *p = c->hosts; p && *p; p++)
+        if (!is_name(*p, strlen(*p)))
+            return cay_fail(err, CAY_EINVAL, "--allow-host %.100s: want a name without a port, such as box.example.org", *p);
+    for (const char *const *p = c->origins; p && *p; p++)
+        if (!is_origin(*p))
+            return cay_fail(err, CAY_EINVAL, "--allow-origin %.100s: want https://HOST[:PORT] or http://HOST[:PORT] and nothing behind it, as browsers send it", *p);
+    return 0;
+}
+
 cay__gate *cay__gate_new(const cay__gate_conf *c)
 {
     cay__gate *g = cay__alloc(sizeof *g);

@@ -15,6 +15,8 @@ typedef struct cay__gate_conf {
     unsigned           rate, burst;      /* requests a second of one key, and how many at once; 0: 2,000 and 4,000 */
 } cay__gate_conf;
 
+/* CAY_EINVAL: a name or origin that no request can have, so that it would be allowed in vain. */
+int        cay__gate_check(const cay__gate_conf *conf, cay_err *err);
 cay__gate *cay__gate_new(const cay__gate_conf *conf); /* copies what it keeps */
 void       cay__gate_free(cay__gate *g);
 /* host: of the request, with its port, or "". CAY_EPERM, "host_not_allowed". */

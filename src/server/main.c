@@ -199,16 +199,37 @@ static int open_log(cay__server *s, cay_err *err)
     return s->log_fd < 0 ? cay_fail_sys(err, CAY_ESYS, "--log %s", s->conf.log) : 0;
 }
 
+static int there_is(const cay_tenant *t, void *arg)
+{
+    (void)t, (void)arg;
+    return 0;
+}
+
+/* --as of a tenant that is not there would refuse everything that comes. */
+static int mind_tenants(cay__server *s, cay_err *err)
+{
+    for (size_t i = 0; i < s->nlisteners; i++) {
+        const char *as = s->listeners[i].as;
+        int rc = as ? cay_tenant_get(s->svc, as, there_is, NULL, err) : 0;
+        if (rc < 0)
+            return rc == CAY_ENOENT ? cay_fail(err, CAY_EINVAL, "--as %.64s: there is no such tenant; `cay tenant create %.64s` makes it", as, as) : rc;
+    }
+    return 0;
+}
+
 static int start(cay__server *s, const words *w, cay_err *err)
 {
     const cay_open spec = { .size = sizeof spec, .home = s->conf.home, .provider = w->provider };
+    const cay__gate_conf gate = { .domain = s->conf.domain, .hosts = s->conf.hosts, .origins = s->conf.origins };
+    CAY_TRY(cay__gate_check(&gate, err));
     CAY_TRY(open_log(s, err));
     CAY_TRY(cay__tracing_open(&s->conf, &s->tracing, err));
     CAY_TRY(open_tls(s, w->tls, err));
     CAY_TRY(open_listeners(s, w, err));
     CAY_TRY(cay_service_open(&spec, &s->svc, err));
     name_instance(s);
-    s->gate = cay__gate_new(&(cay__gate_conf){ .domain = s->conf.domain, .hosts = s->conf.hosts, .origins = s->conf.origins });
+    CAY_TRY(mind_tenants(s, err));
+    s->gate = cay__gate_new(&gate);
     s->previews = cay__previews_new();
     s->hub = cay__hub_new(s->svc);
     s->listed = cay__listed_new();

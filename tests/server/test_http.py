@@ -397,6 +397,10 @@ class Life(unittest.TestCase):
             r = subprocess.run([os.path.join(BUILD, 'cay-server'), '--home', s.home, '--listen', '0.0.0.0:0'], capture_output=True, text=True, timeout=20)
             self.assertEqual(r.returncode, 1)
             self.assertIn('--tls', r.stderr)
+            for words, said in ((['--dialect', 'sandbox-server', '--as', 'nobody'], '--as nobody: there is no such tenant'), (['--domain', '-x-'], '--domain -x-'),
+                                (['--allow-origin', 'https://a.example/'], 'nothing behind it'), (['--allow-host', 'a:80'], 'without a port')):
+                r = subprocess.run([os.path.join(BUILD, 'cay-server'), '--home', s.home, '--listen', '127.0.0.1:0', *words], capture_output=True, text=True, timeout=20)
+                self.assertEqual((r.returncode, said in r.stderr, r.stdout), (2, True, ''), r.stderr)
 
 
 if __name__ == '__main__':

@@ -66,6 +66,24 @@ static void pages_of_others_are_refused(void **s)
     cay__gate_free(g);
 }
 
+static void what_no_request_can_have_is_refused(void **s)
+{
+    (void)s;
+    static const char *const names[] = { "localhost", "a.b-c.example", "127.0.0.1" }, *const no_names[] = { "", "-a", "a-", ".a", "a.", "a..b", "a_b", "a/b", "a:80", "http://a", "a b" };
+    static const char *const pages[] = { "https://a.example", "http://a:8090", "http://127.0.0.1:1", "http://[::1]:3000" };
+    static const char *const no_pages[] = { "", "x", "a.example", "https://", "https://a/", "https://a.example/x", "https://a:", "https://a:8x", "ftp://a", "https://a b", "*", "null" };
+    for (size_t i = 0; i < CAY_LEN(names); i++)
+        assert_int_equal(cay__gate_check(&(cay__gate_conf){ .domain = names[i], .hosts = (const char *[]){ names[i], NULL } }, NULL), 0);
+    for (size_t i = 0; i < CAY_LEN(no_names); i++) {
+        assert_int_equal(cay__gate_check(&(cay__gate_conf){ .domain = no_names[i] }, NULL), CAY_EINVAL);
+        assert_int_equal(cay__gate_check(&(cay__gate_conf){ .hosts = (const char *[]){ "a", no_names[i], NULL } }, NULL), CAY_EINVAL);
+    }
+    for (size_t i = 0; i < CAY_LEN(pages); i++)
+        assert_int_equal(cay__gate_check(&(cay__gate_conf){ .origins = (const char *[]){ pages[i], NULL } }, NULL), 0);
+    for (size_t i = 0; i < CAY_LEN(no_pages); i++)
+        assert_int_equal(cay__gate_check(&(cay__gate_conf){ .origins = (const char *[]){ no_pages[i], NULL } }, NULL), CAY_EINVAL);
+}
+
 static void a_burst_passes_and_then_the_rate(void **s)
 {
     (void)s;
@@ -127,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_of_others_are_refused),
         cmocka_unit_test(pages_of_others_are_refused),
+        cmocka_unit_test(what_no_request_can_have_is_refused),
         cmocka_unit_test(a_burst_passes_and_then_the_rate),
         cmocka_unit_test(threads_share_one_bucket),
     };
