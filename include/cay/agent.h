@@ -236,6 +236,8 @@ typedef struct cay_run_config {
     void       *sampled_;                   /* ours: what MCP servers asked the model for in it */
     unsigned    manifest_entries, local_dir_files; /* of a new sandbox's manifest: how many entries, and files of one local directory, are worked on at once; 0: what it says itself */
     const struct cay_archive_limits *archive_limits; /* of cay_run_extract(): cay/workspace.h; or NULL */
+    const char *kept_conversation; /* "conv_…", a conversation that the endpoint keeps: what is new is sent, and it adds that and its answers. What it has cannot be left out, so
+                                      handoffs have no filter; not with `conversation`, `chain` or previous_response_id. Responses API only. Or NULL */
 } cay_run_config;
 
 typedef struct cay_interruption {
@@ -263,7 +265,7 @@ typedef struct cay_run_result {
 } cay_run_result;
 
 /* input: text, or a JSON list of items when it begins with '['. Errors have reasons: max_turns, model_behavior, model_refusal,
- * guardrail_input, guardrail_output, guardrail_tool, prompt_unsupported, previous_response, hosted_tool, tool_failed, agent_busy, run_state, and those of models and sandboxes.
+ * guardrail_input, guardrail_output, guardrail_tool, prompt_unsupported, previous_response, kept_conversation, hosted_tool, tool_failed, agent_busy, run_state, and those of models and sandboxes.
  * On an error *out is untouched; what the run made is cleaned up. */
 CAY_API int  cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, const cay_run_config *config,
                            cay_run_result **out, cay_err *err);

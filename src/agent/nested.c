@@ -56,7 +56,7 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
     json_object_del(outer->nested, call->call_id);
     conf.state = state;
-    conf.previous_response_id = NULL;
+    conf.previous_response_id = conf.kept_conversation = NULL;
     conf.conversation = NULL;
     conf.on_event = NULL;
     conf.nest_ = outer->nest + 1;

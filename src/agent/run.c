@@ -133,7 +133,7 @@ static bool sound_rollout(const char *id)
 static int choose_rollout(cay_run *r, cay_err *err)
 {
     const char *session = r->conf->conversation ? cay__conversation_id(r->conf->conversation) : NULL;
-    const char *ids[] = { r->conf->rollout_id, r->conf->conversation_id, session, r->conf->group_id };
+    const char *ids[] = { r->conf->rollout_id, r->conf->conversation_id, r->conf->kept_conversation, session, r->conf->group_id };
     if (ids[0] && !sound_rollout(ids[0]))
         return cay_fail_why(err, CAY_EINVAL, "rollout_invalid", "rollout id \"%.60s\": want letters, digits, . _ and -, at most 128, the first a letter or digit", ids[0]);
     for (size_t i = 0; i < CAY_LEN(ids) && !*r->rollout; i++)
@@ -147,6 +147,8 @@ static int choose_rollout(cay_run *r, cay_err *err)
 static int begin(cay_run *r, cay_agent *agent, const char *input, cay_err *err)
 {
     CAY_AUTOFREE char *before = NULL;
+    if (r->conf->kept_conversation && (r->conf->conversation || r->conf->chain || r->conf->previous_response_id))
+        return cay_fail_why(err, CAY_EINVAL, "kept_conversation", "what was said is kept by the endpoint (kept_conversation) or here (conversation), or is gone on from (chain, previous_response_id): choose one");
     if (r->conf->state) {
         if (input)
             return cay_fail(err, CAY_EINVAL, "a run that goes on from a state takes no new input");

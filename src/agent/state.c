@@ -32,6 +32,10 @@ json_t *cay__state_save(const cay_run *r)
                      (json_int_t)u->cached, "output_tokens", (json_int_t)u->output, "reasoning_tokens", (json_int_t)u->reasoning, "total_tokens", (json_int_t)u->total,
                      "interruptions", r->pending, "previous_response_id", r->response_id, "rollout_id", r->rollout,
                      "sandbox", "current_agent_key", r->seat->key, "sessions_by_agent", sessions);
+    if (st && r->told_to && r->told <= json_array_size(r->context)) { /* what its endpoint has seen or said */
+        json_object_set_new(st, "told_items", json_integer((json_int_t)r->told));
+        json_object_set_new(st, "told_model", json_string(cay_model_name(r->told_to)));
+    }
     if (st && json_object_size(r->nested))
         json_object_set(st, "nested", r->nested);
     if (st && r->requests)
@@ -167,6 +171,14 @@ static cay_tokens usage_of(const json_t *u)
 #undef N
 }
 
+/* How much of the context the endpoint knows: by a state that says so, and when it is still the same model. Else all is sent, as a new history. */
+static size_t told_of(const json_t *st, const cay_model *m)
+{
+    int64_t n = cay__json_int(st, "told_items", -1);
+    bool same = m && cay_model_name(m) && !strcmp(cay__json_str(st, "told_model", ""), cay_model_name(m));
+    return same && n >= 0 && (size_t)n <= json_array_size(json_object_get(st, "context_items")) ? (size_t)n : SIZE_MAX;
+}
+
 int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err)
 {
     CAY_AUTOJSON *st = NULL;
@@ -201,6 +213,7 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
     r->max_turns = r->conf->max_turns ? r->conf->max_turns : (unsigned)cay__json_int(st, "max_turns", 10);
     const char *id = cay__json_str(st, "previous_response_id", NULL);
     r->response_id = id ? cay__strdup(id) : NULL;
+    r->told = told_of(st, cay__seat_model(r, r->seat));
     r->kept = json_array_size(r->items);
     r->resumed = json_array_size(r->pending) > 0;
     r->tools_used = true;

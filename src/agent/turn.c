@@ -54,20 +54,38 @@ static void hooks_after(cay_run *r, const cay_model_reply *reply)
             both[i]->model_end(both[i]->arg, r, reply);
 }
 
-/* The answer to go on from, and *input cut to what it has not seen; NULL when all is sent. */
-static const char *chained(cay_run *r, const cay_model *m, char **input)
+/* What the endpoint has neither seen nor said. */
+static bool only_new(const cay_run *r, char **input)
 {
-    if (!r->response_id || !cay_model_kind(m)->chains || r->told > json_array_size(r->context) || (r->told_to && r->told_to != m))
-        return NULL;
     CAY_AUTOJSON *new = json_array();
     for (size_t i = r->told; i < json_array_size(r->context); i++)
         json_array_append(new, json_array_get(r->context, i));
     char *text = json_array_size(new) ? cay__json_text(new, CAY__TEXT_MAX) : NULL;
     if (!text)
-        return NULL;
+        return false;
     free(*input);
     *input = text;
-    return r->response_id;
+    return true;
+}
+
+/* The answer to go on from, and *input cut to what it has not seen; NULL when all is sent. */
+static const char *chained(cay_run *r, const cay_model *m, char **input)
+{
+    if (!r->response_id || !cay_model_kind(m)->chains || r->told > json_array_size(r->context) || (r->told_to && r->told_to != m))
+        return NULL;
+    return only_new(r, input) ? r->response_id : NULL;
+}
+
+/* The endpoint has what was said: it is sent the rest, or nothing at all when it would have to forget something. */
+static int converse(const cay_run *r, const cay_model *m, char **input, cay_err *err)
+{
+    if (!cay_model_kind(m)->chains)
+        return cay_fail_why(err, CAY_ENOTSUP, "kept_conversation", "the run is part of a conversation that the endpoint keeps, and only the Responses API keeps any");
+    if (r->told > json_array_size(r->context))
+        return cay_fail_why(err, CAY_ENOTSUP, "kept_conversation", "the endpoint keeps the conversation: nothing of it can be left out by the filter of a handoff, and a saved run has to tell what was sent");
+    if (r->told_to && r->told_to != m)
+        return cay_fail_why(err, CAY_ENOTSUP, "kept_conversation", "the endpoint keeps the conversation: agent %.60s has another model, which does not know it", r->seat->agent->name);
+    return only_new(r, input) ? 0 : cay_fail_why(err, CAY_EINVAL, "kept_conversation", "there is nothing new to say");
 }
 
 static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
@@ -83,7 +101,12 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
     input = cay__json_text(r->context, CAY__TEXT_MAX);
     if (!input)
         return cay_fail_why(err, CAY_ETOOBIG, "history_too_big", "what was said so far is larger than 256 MiB");
-    CAY_TRY(rewrite(r, &input, err));
+    if (r->conf->kept_conversation) {
+        CAY_TRY(converse(r, m, &input, err));
+        set.store = true;
+    } else {
+        CAY_TRY(rewrite(r, &input, err));
+    }
     if (r->conf->previous_response_id && !cay_model_kind(m)->chains)
         return cay_fail_why(err, CAY_ENOTSUP, "previous_response", "the run is to go on from an answer that the endpoint keeps, and only the Responses API keeps any");
     if (r->conf->chain || r->conf->previous_response_id) {
@@ -99,7 +122,7 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
         set.tool_choice = NULL; /* a tool that must be called was; else it would be so for ever */
     cay_model_request q = { .size = sizeof q, .instructions = instructions && *instructions ? instructions : NULL, .input = input, .tools = s->tools_json,
                             .output_schema = s->agent->output_schema, .output_strict = s->agent->output_strict, .settings = &set, .extra = s->extra, .previous_id = before, .prompt = prompt,
-                            .on_event = on_model_event, .arg = r };
+                            .on_event = on_model_event, .arg = r, .conversation = r->conf->kept_conversation };
     hooks_before(r, instructions, input);
     struct cay__guards *guards = NULL;
     CAY_TRY(cay__guards_begin(r, &guards, err));

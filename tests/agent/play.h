@@ -15,7 +15,7 @@ enum { PLAY_MAX = 80 };
 typedef struct play {
     const char *say[PLAY_MAX]; /* lists of items; NULL ends */
     size_t      at;
-    char       *previous[PLAY_MAX], *prompt[PLAY_MAX];
+    char       *previous[PLAY_MAX], *prompt[PLAY_MAX], *conversation[PLAY_MAX];
     char       *input[PLAY_MAX], *instructions[PLAY_MAX], *tools[PLAY_MAX], *extra[PLAY_MAX], *choice[PLAY_MAX];
     uint64_t    most[PLAY_MAX]; /* output tokens that were allowed */
     uint64_t    tokens;         /* of each answer; 0: 1 */
@@ -43,6 +43,7 @@ static int play_ask(void *self, const cay_call *call, const cay_model_request *q
     p->tools[p->at] = play_copy(q->tools);
     p->extra[p->at] = play_copy(q->extra);
     p->previous[p->at] = play_copy(q->previous_id);
+    p->conversation[p->at] = play_copy(q->conversation);
     p->prompt[p->at] = play_copy(q->prompt);
     p->choice[p->at] = play_copy(q->settings ? q->settings->tool_choice : NULL);
     p->most[p->at] = q->settings ? q->settings->max_output_tokens : 0;
@@ -72,6 +73,7 @@ static inline void play_clear(play *p)
         free(p->extra[i]);
         free(p->choice[i]);
         free(p->previous[i]);
+        free(p->conversation[i]);
         free(p->prompt[i]);
     }
     *p = (play){ .at = 0 };

@@ -141,16 +141,16 @@ static void requests_have_the_form_that_is_asked_for(void **state)
     static const char *const headers[] = { "X-Team: blue", NULL };
     cay_model_settings set = { .size = sizeof set, .has_temperature = true, .temperature = 0.25, .max_output_tokens = 77, .tool_choice = "f", .parallel = -1,
                                .reasoning = "low", .extra = "{\"seed\":5}" };
-    cay_model_request q = { .instructions = "be kind", .settings = &set, .output_schema = "{\"type\":\"object\"}", .output_strict = true,
+    cay_model_request q = { .instructions = "be kind", .settings = &set, .output_schema = "{\"type\":\"object\"}", .output_strict = true, .conversation = "conv_1",
         .tools = "[{\"type\":\"function\",\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":\"object\"},\"strict\":false}]",
         .input = "[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"},{\"type\":\"input_image\",\"image_url\":\"data:x\"}]},"
                  "{\"type\":\"function_call\",\"call_id\":\"c1\",\"name\":\"f\",\"arguments\":\"{}\"},{\"type\":\"custom_tool_call\",\"call_id\":\"c2\",\"name\":\"g\",\"input\":\"t\"},"
                  "{\"type\":\"function_call_output\",\"call_id\":\"c1\",\"output\":\"o1\"},"
                  "{\"type\":\"custom_tool_call_output\",\"call_id\":\"c2\",\"output\":[{\"type\":\"input_image\",\"image_url\":\"data:y\"}]}]" };
-    static const char *const want[2][12] = {
+    static const char *const want[2][13] = {
         { "\"auth\": \"Bearer sk-test-1234567890\"", "\"team\": \"blue\"", "\"instructions\": \"be kind\"", "\"temperature\": 0.25", "\"max_output_tokens\": 77",
           "\"tool_choice\": {\"type\": \"function\", \"name\": \"f\"}", "\"parallel_tool_calls\": false", "\"reasoning\": {\"effort\": \"low\"}", "\"seed\": 5",
-          "\"name\": \"final_output\"", "\"store\": false", "\"include\": [\"reasoning.encrypted_content\"]" },
+          "\"name\": \"final_output\"", "\"store\": false", "\"include\": [\"reasoning.encrypted_content\"]", "\"conversation\": \"conv_1\"" },
         { "\"auth\": \"Bearer sk-test-1234567890\"", "{\"role\": \"system\", \"content\": \"be kind\"}", "\"max_tokens\": 77", "\"reasoning_effort\": \"low\"", "\"seed\": 5",
           "\"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}", "\"image_url\": {\"url\": \"data:x\"}", "{\"role\": \"tool\", \"tool_call_id\": \"c1\", \"content\": \"o1\"}",
           "{\"url\": \"data:y\"}", "\"function\": {\"name\": \"g\", \"arguments\": \"{\\\"input\\\":\\\"t\\\"}\"}", "\"json_schema\": {\"name\": \"final_output\"", "\"include_usage\": true" },
@@ -162,7 +162,7 @@ static void requests_have_the_form_that_is_asked_for(void **state)
         if (ask(m, q, &r, &err) < 0)
             fail_msg("%s", err.msg);
         const char *sent = last_request();
-        for (size_t k = 0; k < 12; k++)
+        for (size_t k = 0; k < 13 && want[i][k]; k++)
             if (!strstr(sent, want[i][k]))
                 fail_msg("%s lacks %s: %s", apis[i], want[i][k], sent);
         cay_model_reply_clear(&r);

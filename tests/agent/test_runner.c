@@ -578,6 +578,76 @@ static void a_chain_sends_what_is_new(void **state)
     cay_run_result_free(s);
 }
 
+/* A run that waited goes on where its endpoint is: what that has seen is not sent again. */
+static void a_saved_run_sends_what_is_new(void **state)
+{
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = guarded_tools, .ntools = 1 };
+    const cay_run_config ways[] = { { .chain = true }, { .kept_conversation = "conv_1" } };
+    (void)state;
+    for (size_t i = 0; i < CAY_LEN(ways); i++) {
+        cay_run_config conf = ways[i];
+        play_clear(&p);
+        p.say[0] = CALL("c1", "add", "{\\\"a\\\":1}");
+        cay_run_result *r = run(&a, "first words", conf);
+        assert_int_equal(r->ninterruptions, 1);
+        cay_state_doc *doc = NULL;
+        assert_int_equal(cay_state_open(r->state, &doc, NULL), 0);
+        assert_int_equal(cay_state_approve(doc, "c1", false, NULL), 0);
+        CAY_AUTOFREE char *text = cay_state_text(doc);
+        conf.state = text;
+        p.say[1] = TEXT("done");
+        cay_run_result_free(run(&a, NULL, conf));
+        has_not(p.input[1], "first words");
+        has_not(p.input[1], "\"function_call\"");
+        has(p.input[1], "function_call_output");
+        if (conf.chain)
+            assert_string_equal(p.previous[1], "resp_1");
+        else
+            assert_string_equal(p.conversation[1], "conv_1");
+        /* Another model knows nothing of it: it is sent everything, and no answer of somebody else's. */
+        cay_model *other = play_model(&p, "other");
+        conf.model = other;
+        p.say[2] = TEXT("done");
+        if (conf.chain) {
+            cay_run_result_free(run(&a, NULL, conf));
+            has(p.input[2], "first words");
+            assert_null(p.previous[2]);
+        } else {
+            fails(&a, NULL, conf, "kept_conversation");
+        }
+        cay_model_free(other);
+        cay_state_close(doc);
+        cay_run_result_free(r);
+    }
+}
+
+static void a_conversation_may_be_the_endpoints(void **state)
+{
+    (void)state;
+    cay_agent b = { .size = sizeof b, .name = "B" };
+    const cay_handoff to = { .agent = &b };
+    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .handoffs = &to, .nhandoffs = 1 };
+    p.say[0] = CALL("c1", "add", "{\\\"a\\\":1}");
+    p.say[1] = CALL("c2", "transfer_to_b", "{}");
+    p.say[2] = TEXT("done");
+    cay_run_result *r = run(&a, "first words", CONF(.kept_conversation = "conv_1"));
+    for (size_t i = 0; i < 3; i++) {
+        assert_string_equal(p.conversation[i], "conv_1");
+        assert_null(p.previous[i]);
+    }
+    has(p.input[0], "first words");
+    has_not(p.input[1], "first words");
+    has(p.input[1], "c1");
+    has_not(p.input[2], "c1");
+    has(p.input[2], "c2");
+    has(r->history, "first words");
+    cay_run_result_free(r);
+    cay_conversation *mine = cay_conversation_memory("mine");
+    fails(&a, "go", CONF(.kept_conversation = "conv_1", .conversation = mine), "kept_conversation");
+    fails(&a, "go", CONF(.kept_conversation = "conv_1", .chain = true), "kept_conversation");
+    cay_conversation_free(mine);
+}
+
 static void what_an_endpoint_lacks_is_told(void **state)
 {
     (void)state;
@@ -586,6 +656,7 @@ static void what_an_endpoint_lacks_is_told(void **state)
     p.say[0] = TEXT("well");
     fails(&a, "go", CONF(.model = plain), "prompt_unsupported");
     fails(&b, "go", CONF(.model = plain, .previous_response_id = "resp_1"), "previous_response");
+    fails(&b, "go", CONF(.model = plain, .kept_conversation = "conv_1"), "kept_conversation");
     cay_run_result_free(run(&b, "go", CONF(.model = plain, .chain = true)));
     assert_null(p.previous[0]);
     cay_model_free(plain);
@@ -890,7 +961,7 @@ int main(void)
         T(a_schema_has_only_so_many_steps), T(a_tool_that_raises_ends_the_run), T(turns_have_a_limit), T(outputs_fit_their_schema), T(a_required_tool_is_required_once),
         T(a_tool_may_have_the_last_word), T(a_run_waits_and_goes_on), T(what_is_not_decided_still_waits), T(a_state_that_was_tampered_with_is_refused),
         T(somebody_may_decide_at_once), T(work_is_handed_over), T(an_agent_is_a_tool), T(an_agent_as_a_tool_waits_with_its_caller), T(tools_run_beside_each_other), T(tools_have_guards),
-        T(a_handoff_tells_why_and_shows_what_it_wants), T(a_chain_sends_what_is_new), T(what_an_endpoint_lacks_is_told), T(guards_stop_what_they_find), T(guards_run_beside_the_model), T(hooks_and_events_tell_in_order),
+        T(a_handoff_tells_why_and_shows_what_it_wants), T(a_chain_sends_what_is_new), T(a_saved_run_sends_what_is_new), T(a_conversation_may_be_the_endpoints), T(what_an_endpoint_lacks_is_told), T(guards_stop_what_they_find), T(guards_run_beside_the_model), T(hooks_and_events_tell_in_order),
         T(an_event_may_cancel), T(a_conversation_goes_on), T(what_is_asked_wrongly_is_told), T(a_prompts_variables_are_made_for_each_turn), T(errors_have_the_names_of_the_sdk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,7 @@ typedef struct cay_model_request {
     /* Pieces as they come, or NULL: data is JSON, type its "type". A negative return ends the request. */
     int       (*on_event)(const char *type, const char *data, void *arg);
     void       *arg;
+    const char *conversation;  /* one that the endpoint keeps, and adds input and answer to; or NULL; only where ops->chains */
 } cay_model_request;
 
 /* Strings are malloc'ed by the model; cay_model_reply_clear() frees them. */

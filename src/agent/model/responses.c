@@ -129,6 +129,8 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     cay__body_str(b, "model", e->model);
     if (q->previous_id)
         cay__body_str(b, "previous_response_id", q->previous_id);
+    if (q->conversation)
+        cay__body_str(b, "conversation", q->conversation);
     if (q->prompt)
         cay__body_raw(b, "prompt", q->prompt);
     if (q->instructions)
