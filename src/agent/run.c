@@ -100,7 +100,7 @@ static int go(cay_run *r, cay_err *err)
     for (cay__next next = CAY__AGAIN; next == CAY__AGAIN;) {
         CAY_TRY(cay__call_check_run(r) < 0 ? cay__call_fail_run(r, err) : 0);
         if (!r->resumed && r->turn >= r->max_turns)
-            return cay_fail_why(err, CAY_ETOOBIG, "max_turns", "the run has not ended after %u turns; raise max_turns if it should go on", r->max_turns);
+            return cay_fail_why(err, CAY_ETOOBIG, "max_turns", "the run has not ended after %u turn%s; raise max_turns if it should go on", r->max_turns, r->max_turns == 1 ? "" : "s");
         if (!r->agent_span)
             r->agent_span = cay__span_begin(r, "agent", r->seat->agent->name);
         CAY_TRY(cay__seat_prepare(r, r->seat, err));

@@ -202,6 +202,15 @@ static void the_one_that_ended_makes_room(void **state)
             fail_msg("%zu: %s", i, err.msg);
         ids[i] = s->id;
         s->busy = false;
+        cay__printed warned = CAY__PRINTED;
+        CAY_AUTOBUF text = CAY__BUF(4096);
+        cay__cmds_warn(t, &warned);
+        cay__printed_text(&warned, &text);
+        if (i + 1 < 60)
+            assert_int_equal(text.len, 0);
+        else
+            has(text.data, i + 1 == 60 ? "(60 commands are open" : "commands are open");
+        cay__buf_clear(&warned.b);
     }
     size_t there = 0;
     for (size_t i = 0; i < CAY__SESSIONS_MAX; i++)

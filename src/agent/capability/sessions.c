@@ -132,6 +132,20 @@ int cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, ca
     return 0;
 }
 
+void cay__cmds_warn(cay__cmds *t, cay__printed *out)
+{
+    char text[160];
+    size_t n = 0;
+    pthread_mutex_lock(&t->lock);
+    for (size_t i = 0; i < CAY_LEN(t->v); i++)
+        n += t->v[i].id != 0;
+    pthread_mutex_unlock(&t->lock);
+    if (n < CAY__SESSIONS_MANY)
+        return;
+    int len = snprintf(text, sizeof text, "(%zu commands are open; of more than %d the one that was used longest ago is ended)\n", n, CAY__SESSIONS_MAX);
+    cay__printed_add(out, text, (size_t)len);
+}
+
 /* ------------------------------------------------------------------ finding */
 
 typedef struct sought {

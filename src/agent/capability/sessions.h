@@ -12,6 +12,7 @@
 
 enum {
     CAY__SESSIONS_MAX = 64, CAY__SESSIONS_RECENT = 8, /* never pruned: the last used */
+    CAY__SESSIONS_MANY = 60,                          /* from here on the agent is warned */
     CAY__YIELD_MIN = 250, CAY__YIELD_MAX = 30000, CAY__YIELD_POLL = 5000,
 };
 
@@ -35,6 +36,8 @@ typedef struct cay__cmds {
 
 /* Starts spec (labels and stdin are filled in); a place is made by ending an old one when all are taken. */
 int  cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, cay__cmd **out, cay_err *err);
+/* Tells that there are many, before one of them has to go. */
+void cay__cmds_warn(cay__cmds *t, cay__printed *out);
 /* CAY_ENOENT "pty_session_not_found". */
 int  cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out, cay_err *err);
 /* Collects for at most yield_ms (within the bounds above), or until it has ended and all it printed was read. */

@@ -82,9 +82,11 @@ typedef struct act {
     int64_t          began_us;
 } act;
 
-static int answer(act *a, cay__cmd *s, uint64_t yield_ms)
+static int answer(act *a, cay__cmd *s, uint64_t yield_ms, bool began)
 {
     cay__printed p = CAY__PRINTED;
+    if (began)
+        cay__cmds_warn(&a->b->sessions, &p);
     int rc = cay__cmd_collect(s, &a->call, yield_ms, &p, &a->why);
     if (rc == 0) {
         cay__told t = { .seconds = (double)(cay__now_us() - a->began_us) / 1e6, .ended = s->exited, .code = s->exit.code, .session = s->id };
@@ -174,7 +176,7 @@ static int exec_one(act *a)
     if (rc < 0 && rc != CAY_ETIMEOUT && a->why.retry == CAY_RETRY_YES && !spec.tty)
         return run_once(a, &spec);
     CAY_TRY(rc);
-    return answer(a, s, cay__cmd_yield((uint64_t)cay__json_int(a->args, "yield_time_ms", 10000), false));
+    return answer(a, s, cay__cmd_yield((uint64_t)cay__json_int(a->args, "yield_time_ms", 10000), false), true);
 }
 
 static int exec_command(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
@@ -204,7 +206,7 @@ static int write_one(act *a)
     CAY_TRY(cay__cmd_find(&a->b->sessions, &a->call, id, &s, &a->why));
     int rc = n ? feed(s, &a->call, json_string_value(chars), n, &a->why) : 0;
     if (rc == 0 || rc == CAY_ESTATE || rc == CAY_EGONE) /* it ended meanwhile: what it said last is the answer */
-        return answer(a, s, cay__cmd_yield(yield, !n));
+        return answer(a, s, cay__cmd_yield(yield, !n), false);
     cay__cmd_leave(&a->b->sessions, s);
     return rc;
 }
