@@ -169,26 +169,29 @@ export async function later(page, api, s, id, wrong) {
   });
   await step('settings of a template are chosen and seen, and a manifest tells how far it is', page, async () => {
     const { id: base } = await api('POST', '/sandboxes', {}), form = page.locator('#create'), choice = form.locator('select[name="set.permissions"]'), model = form.locator('input[name="set.model"]');
-    await api('POST', '/templates', { from: base, names: ['pilot'], config: { settings: { permissions: { default: 'ask', description: 'bypass: it <b>asks</b> nobody', choices: { ask: {}, bypass: {} } }, model: { texts: {} } }, setting_files: { '/home/user/pilot': { content: '${permissions} ${model}' } } } });
+    await api('POST', '/templates', { from: base, names: ['pilot'], config: { limits: { memory: 96 << 20 }, settings: { permissions: { default: 'ask', description: 'bypass: it <b>asks</b> nobody', choices: { ask: {}, bypass: {} } }, model: { texts: {} } }, setting_files: { '/home/user/pilot': { content: '${permissions} ${model}' } } } });
     await api('DELETE', `/sandboxes/${base}`);
     await page.evaluate(m => sessionStorage.setItem('draft', JSON.stringify({ template: 'host', name: 'piloted', manifest: m })), '{ "entries": { "a": { "type": "file", "content": "ahoy" } } }');
     await page.locator('#main').focus();
     await page.keyboard.press('c');
     await form.locator('label', { hasText: 'pilot:latest' }).click(); // it came after the page was opened
     equal(await choice.inputValue(), 'ask', 'what is chosen at first');
+    equal(await form.locator('input[name=memory]').getAttribute('placeholder'), '96 MiB', "the template's own limit");
+    await form.locator('input[name=disk]').fill('512 MiB');
     await choice.selectOption('bypass');
     await form.locator('.field.amber', { hasText: 'bypass: it <b>asks</b> nobody' }).waitFor();
     await model.fill('one "two');
     await form.getByRole('button', { name: 'Write onetwo' }).click();
     equal(await model.inputValue(), 'onetwo', 'the model');
-    await form.getByText('--set permissions=bypass --set model=onetwo').waitFor();
+    await form.getByText('--set permissions=bypass --set model=onetwo --disk 512m').waitFor();
     // The answer is held back, so that there is time to look.
     await page.evaluate(() => { const ask = window.fetch; window.fetch = async (...a) => { const answer = await ask(...a); if (!a[0].endsWith('/sandboxes')) return answer; window.fetch = ask; while (!(window.told = document.querySelector('.putting')?.innerText)) await new Promise(requestAnimationFrame); return answer; }; });
     await page.keyboard.press('Control+Enter');
     await page.locator('.sbhead .chip.warn', { hasText: 'permissions bypass' }).waitFor();
     truth((await page.evaluate(() => window.told)).includes('1 of 1 entry, 4 B of 4 B'), 'how far it was');
     await page.locator('.glance section', { hasText: 'Settings' }).getByText('onetwo').waitFor();
-    const b = page.url().match(/sandbox\/(c[a-z2-7]{19})/)[1];
+    const b = page.url().match(/sandbox\/(c[a-z2-7]{19})/)[1], { limits } = await api('GET', `/sandboxes/${b}`);
+    equal([limits.memory, limits.disk, limits.cpu_milli].join(), [96 << 20, 512 << 20, 2000].join(), 'limits: of the template, written, usual');
     equal((await api('POST', `/sandboxes/${b}/run`, { shell: 'cat ~/pilot' })).stdout, 'bypass onetwo', 'the file that the template writes');
     await go('#/sandboxes');
     await page.locator('.list tr', { hasText: 'piloted' }).locator('td.x .warn', { hasText: 'bypass' }).waitFor();

@@ -10,7 +10,7 @@ import { oneByOne, order } from './lib/order';
 import { place, type Place } from './lib/place';
 import { OutLines, plainText } from './lib/output';
 import { href, parse } from './lib/router';
-import { called, chosen, loose, outside, settingsOf } from './lib/settings';
+import { called, chosen, limitsOf, loose, outside, settingsOf } from './lib/settings';
 import { Events, type Message } from './lib/sse';
 
 const box = (id: string, more: Partial<Box> = {}) => ({ id, name: '', state: 'running', reason: '', template: 'host', tenant: 'default', labels: {}, created_ms: 1, from: '', ...more }) as Box;
@@ -81,6 +81,8 @@ test('what an event changes', () => {
 test('what a template leaves to choose, and what is asked for of it', () => {
   const t = { name: 'codex:latest', names: ['codex:latest', 'c'], config: { settings: { permissions: { default: 'ask', description: 'bypass: it asks nobody', choices: { ask: {}, bypass: {} } }, model: { texts: {} }, odd: 7 } } }, all = settingsOf(t);
   assert.deepEqual(all, [{ name: 'permissions', about: 'bypass: it asks nobody', choices: ['ask', 'bypass'], initial: 'ask' }, { name: 'model', about: '', choices: [], initial: '' }, { name: 'odd', about: '', choices: [], initial: '' }]);
+  assert.deepEqual(limitsOf({ config: { limits: { memory: 256 * 2 ** 20, cpu_milli: 500, disk: '1G' } } }), { cpu: '0.5', memory: '256 MiB', disk: '10 GiB' });
+  assert.deepEqual([limitsOf(undefined), limitsOf({ config: { limits: [1] } })], Array(2).fill({ cpu: '2', memory: '2 GiB', disk: '10 GiB' }));
   assert.deepEqual([settingsOf(undefined), settingsOf({ name: 'host' }), settingsOf({ config: { settings: ['a'] } })], [[], [], []]);
   assert.deepEqual(chosen(all, {}), []);
   assert.deepEqual(chosen(all, { permissions: 'ask', model: ' gpt-5 ', gone: 'x' }), [['model', 'gpt-5']]); // not the default, and not what another template had

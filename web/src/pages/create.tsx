@@ -8,14 +8,14 @@ import { mended } from '../lib/fix';
 import { completions, lint } from './manifest';
 import { bytes, period, plural, safe, size, span, word } from '../lib/format';
 import { go, href, route } from '../lib/router';
-import { bypass, called, chosen, outside, settingsOf, type Setting } from '../lib/settings';
+import { bypass, called, chosen, limitsOf, outside, settingsOf, type Setting } from '../lib/settings';
 import { doctor, progress, put, reloadTemplates, templates } from '../live';
 import { manifestDone, type Happening } from '../state';
 import { overlay } from '../keys';
 import { Btn, Cmd, Dialog, Icon, Trouble, useAsk, toast } from '../ui';
 
 interface Draft { name: string; template: string; settings: Record<string, string>; cpu: string; memory: string; disk: string; net: string; rules: string; ttl: string; expiry: 'kill' | 'pause'; isolation: string; manifest: string }
-const empty: Draft = { name: '', template: 'host', settings: {}, cpu: '2', memory: '1 GiB', disk: '10 GiB', net: 'off', rules: '', ttl: '', expiry: 'kill', isolation: '', manifest: '' };
+const empty: Draft = { name: '', template: 'host', settings: {}, cpu: '', memory: '', disk: '', net: 'off', rules: '', ttl: '', expiry: 'kill', isolation: '', manifest: '' };
 const example = '{\n  "entries": {\n    "hello.txt": { "type": "file", "content": "hello\\n" }\n  }\n}\n';
 const kept = (): Draft => { try { return { ...empty, ...JSON.parse(sessionStorage.getItem('draft') ?? '{}') }; } catch { return empty; } };
 
@@ -36,12 +36,12 @@ export function request(d: Draft, settings: Setting[] = []): { body: Create; cmd
     (body.settings ??= {})[name] = value;
     cmd.push(`--set ${word(`${name}=${value}`)}`);
   }
-  const cpu = Number(d.cpu);
-  if (d.cpu && !(cpu > 0 && cpu <= 1024)) return wrong('cpu', 'CPUs: a number such as 2 or 0.5', /\d+(\.\d+)?/.exec(d.cpu.replace(',', '.'))?.[0]?.replace(/^0+(?=\d)/, '') || '2');
-  if (d.cpu && cpu !== 2) { limits.cpu_milli = Math.round(cpu * 1000); cmd.push(`--cpus ${cpu}`); }
+  const cpu = Number(d.cpu), own = limitsOf(undefined); // a limit that is not written is the template's, or what is usual
+  if (d.cpu && !(cpu > 0 && cpu <= 1024)) return wrong('cpu', 'CPUs: a number such as 2 or 0.5', /\d+(\.\d+)?/.exec(d.cpu.replace(',', '.'))?.[0]?.replace(/^0+(?=\d)/, '') || own.cpu);
+  if (d.cpu) { limits.cpu_milli = Math.round(cpu * 1000); cmd.push(`--cpus ${cpu}`); }
   for (const k of ['memory', 'disk'] as const) {
     const n = d[k].trim() ? size(d[k]) : 0;
-    if (Number.isNaN(n)) return wrong(k, `${k[0]!.toUpperCase()}${k.slice(1)}: 512 MiB, 2 GiB`, meant(d[k], 'MiB', empty[k]));
+    if (Number.isNaN(n)) return wrong(k, `${k[0]!.toUpperCase()}${k.slice(1)}: 512 MiB, 2 GiB`, meant(d[k], 'MiB', own[k]));
     if (n) { limits[k] = n; cmd.push(`--${k} ${bytes(n).replace(' ', '').replace(/iB$/, '').toLowerCase()}`); }
   }
   if (Object.keys(limits).length) body.limits = limits;
@@ -64,7 +64,7 @@ export function request(d: Draft, settings: Setting[] = []): { body: Create; cmd
 }
 
 export default function CreateDialog() {
-  const [d, setD] = useState<Draft>(() => { const k = kept(), t = route.value.query.get('template'); return t && t !== k.template ? { ...k, template: t, settings: {} } : k; }), [error, fail] = useState<unknown>(null), [bad, setBad] = useState<Wrong['field'] | ''>(''), [busy, work] = useState(''), all = templates.value.length ? templates.value : [{ name: 'host', about: '', bytes: 0 }], own = templates.value.find(t => called(t, d.template)), settings = settingsOf(own), presets = useAsk(() => get<Record<string, string[]>>('/net/presets'), []), form = useRef<HTMLFormElement>(null), picks = useRef<HTMLDivElement>(null), [seed, plant] = useState(0); // another text from outside is another editor: what is typed must not be
+  const [d, setD] = useState<Draft>(() => { const k = kept(), t = route.value.query.get('template'); return t && t !== k.template ? { ...k, template: t, settings: {} } : k; }), [error, fail] = useState<unknown>(null), [bad, setBad] = useState<Wrong['field'] | ''>(''), [busy, work] = useState(''), all = templates.value.length ? templates.value : [{ name: 'host', about: '', bytes: 0 }], own = templates.value.find(t => called(t, d.template)), settings = settingsOf(own), limits = limitsOf(own), presets = useAsk(() => get<Record<string, string[]>>('/net/presets'), []), form = useRef<HTMLFormElement>(null), picks = useRef<HTMLDivElement>(null), [seed, plant] = useState(0); // another text from outside is another editor: what is typed must not be
   useEffect(() => { void reloadTemplates().catch(() => undefined); }, []); // one that was built since the page was opened
   useEffect(() => { const p = picks.current!, on = p.querySelector<HTMLElement>('label:has(:checked)'); if (on) p.scrollTop = on.offsetTop - p.offsetTop - 4; }, [templates.value.length]);
   const set = (change: Partial<Draft>) => setD(old => { const n = { ...old, ...change }; sessionStorage.setItem('draft', JSON.stringify(n)); return n; }), close = () => { overlay.value = ''; }, r = request(d, settings);
@@ -100,7 +100,7 @@ export default function CreateDialog() {
       <div class="form"><div>{field('name', 'Name', { placeholder: 'optional', autofocus: true, maxLength: 100 })}
         <fieldset><legend>Template</legend><div class="pick all" ref={picks}>{all.map(t => <label key={t.name}><input type="radio" name="template" checked={called(t, d.template)} onChange={() => set({ template: t.name, settings: {} })} /><b class="cut">{safe(t.name, 40)}</b><span class="clamp">{safe(t.about, 100) || (t.bytes ? bytes(t.bytes) : '')}</span></label>)}</div></fieldset>
         {settings.length > 0 && <fieldset class="settings"><legend>Settings of {safe(d.template, 40)}</legend>{settings.map(s => <Choice key={s.name} s={s} bad={bad === `set.${s.name}`} value={d.settings[s.name] ?? s.initial} onPick={v => set({ settings: { ...d.settings, [s.name]: v } })} />)}</fieldset>}
-        <div class="threes">{field('cpu', 'CPUs', { inputMode: 'decimal' })}{field('memory', 'Memory')}{field('disk', 'Disk')}</div>
+        <div class="threes">{field('cpu', 'CPUs', { inputMode: 'decimal', placeholder: limits.cpu })}{field('memory', 'Memory', { placeholder: limits.memory })}{field('disk', 'Disk', { placeholder: limits.disk })}</div>
         <fieldset><legend>Network</legend><div class="pick three">{([['off', 'None', 'loopback only'], ['rules', 'Rules', 'by name'], ['all', 'All', 'but closed ranges']] as const).map(([v, n, t]) => <label key={v} class={v === 'all' ? 'amber' : ''}><input type="radio" name="net" checked={d.net === v} onChange={() => set({ net: v })} /><b>{n}</b>{t}</label>)}</div>
           {d.net === 'rules' && <>{field('rules', 'Hosts or presets', { placeholder: 'pypi.org *.npmjs.org github', class: `in mono ${bad === 'rules' ? 'wrong' : ''}` })}<p class="presets dim">{Object.keys(presets.data ?? {}).map(p => <button type="button" class="plain" key={p} title={presets.data![p]!.join('\n')} onClick={() => set({ rules: `${d.rules} ${p}`.trim() })}>{p}</button>)}</p></>}</fieldset>
         <div class="threes">{field('ttl', 'Ends after', { placeholder: 'never' })}<label class="field"><span>Then</span><select class="in" value={d.expiry} onChange={e => set({ expiry: e.currentTarget.value as 'kill' })}><option value="kill">it ends</option><option value="pause">it pauses</option></select></label><label class="field"><span>Least level</span><select class="in" value={d.isolation} onChange={e => set({ isolation: e.currentTarget.value })}><option value="">any{doctor.value ? ` (${doctor.value.level})` : ''}</option><option value="process">1 process</option><option value="rootless">2 rootless</option><option value="root">3 root</option></select></label></div></div>
