@@ -529,4 +529,4 @@ class Pulls(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(argv=sys.argv[:1])
+    unittest.main()
