@@ -47,7 +47,7 @@ typedef struct cay_mcp_spec {
     bool               host;     /* on this very machine, with all your rights */
     /* … or an address that speaks streamable HTTP. */
     const char        *url;
-    const char *const *headers;  /* "Name: value", NULL-terminated; or NULL */
+    const char *const *headers;  /* "Name: value", NULL-terminated; a value env:NAME or file:PATH is read there, and goes over https:// or to this machine alone; or NULL */
     bool               approval; /* every call waits for a yes */
     bool               resources; /* give the model tools to list and read its resources: NAME_list_resources, NAME_read_resource */
     uint64_t           timeout_ms; /* of one request; 0: 60 s */

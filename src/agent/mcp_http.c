@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An MCP server at an address: a request for each message, answered by a document or a short stream of events. */
 #include "mcp.h"
+#include "model/endpoint.h"
 #include <net/http.h>
 #include <net/sse.h>
 #include <base/fd.h>
@@ -132,6 +133,31 @@ static void close_http(void *self)
     free(h);
 }
 
+/* A value env:NAME or file:PATH is read there; what it holds is a secret, and does not travel for everybody to read. */
+static int header_of(const char *url, const char *line, char **out, cay_err *err)
+{
+    CAY_AUTOFREE char *secret = NULL;
+    size_t n = strcspn(line, ":");
+    const char *value = line[n] ? line + n + 1 : "";
+    value += strspn(value, " \t");
+    if (strncmp(value, "env:", 4) && strncmp(value, "file:", 5)) {
+        *out = cay__strdup(line);
+        return 0;
+    }
+    if (!strncmp(url, "http://", 7) && !cay__http_is_loopback(url))
+        return cay_fail_why(err, CAY_EPERM, "mcp_header", "header %.*s would travel to %.100s unencrypted; use https://", (int)CAY_MIN(n, (size_t)60), line, url);
+    cay_err own = CAY_ERR_INIT;
+    int rc = cay__model_secret(value, &secret, &own);
+    if (rc < 0)
+        return cay_fail_why(err, rc, "mcp_header", "header %.*s: %.100s cannot be read, or is empty", (int)CAY_MIN(n, (size_t)60), line, value);
+    bool sound = secret && !strpbrk(secret, "\r\n");
+    if (!sound || asprintf(out, "%.*s: %s", (int)n, line, secret) < 0)
+        rc = cay_fail_why(err, CAY_EINVAL, "mcp_header", "header %.*s: what is in %.100s has a line break in it", (int)CAY_MIN(n, (size_t)60), line, value);
+    if (secret)
+        explicit_bzero(secret, strlen(secret));
+    return rc;
+}
+
 int cay__mcp_http(cay_mcp *m, const cay_mcp_spec *spec, cay__mcp_link *out, cay_err *err)
 {
     static const char *const ours[] = { "Content-Type: application/json", "Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-06-18" };
@@ -146,8 +172,14 @@ int cay__mcp_http(cay_mcp *m, const cay_mcp_spec *spec, cay__mcp_link *out, cay_
     h->headers = cay__alloc((n + CAY_LEN(ours) + 2) * sizeof *h->headers);
     for (size_t i = 0; i < CAY_LEN(ours); i++)
         h->headers[h->n++] = cay__strdup(ours[i]);
-    for (size_t i = 0; i < n; i++)
-        h->headers[h->n++] = cay__strdup(spec->headers[i]);
+    for (size_t i = 0; i < n; i++) {
+        int rc = header_of(spec->url, spec->headers[i], &h->headers[h->n], err);
+        if (rc < 0) {
+            close_http(h);
+            return rc;
+        }
+        h->n++;
+    }
     *out = (cay__mcp_link){ .self = h, .exchange = exchange, .close = close_http };
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_mcp.h"
+#include "agent_mcp_file.h"
 #include <base/base.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ void agent_mcp_each(size_t n, void (*fn)(void *arg, size_t i), void *arg)
 }
 
 typedef struct opening {
-    const opt_list     *list;
+    const mcp_servers  *list;
     cay_service        *svc;
     bool                approval;
     const cay_mcp_asks *asks;
@@ -60,39 +61,40 @@ typedef struct opening {
 static void open_one(void *arg, size_t i)
 {
     opening *o = arg;
-    const char *what = o->list->v[i];
-    bool url = !strncmp(what, "http://", 7) || !strncmp(what, "https://", 8);
-    const char *const argv[] = { "sh", "-c", what, NULL };
-    char name[AGENT_MCP_NAME];
-    agent_mcp_name(name, i);
-    cay_mcp_spec spec = { .size = sizeof spec, .name = name, .resources = true, .argv = url ? NULL : argv, .service = o->svc, .url = url ? what : NULL, .approval = o->approval, .asks = o->asks };
+    const mcp_server *s = &o->list->v[i];
+    cay_mcp_spec spec = { .size = sizeof spec, .name = s->name, .resources = true, .argv = s->url ? NULL : s->argv, .env = s->env[0].key ? s->env : NULL, .service = o->svc,
+                          .create = &s->create, .url = s->url, .headers = s->headers[0] ? (const char *const *)s->headers : NULL, .approval = o->approval, .asks = o->asks };
     o->err[i] = (cay_err)CAY_ERR_INIT;
     o->rc[i] = cay_mcp_open(&spec, NULL, &o->v[i], &o->err[i]);
 }
 
-void agent_mcp_name(char name[AGENT_MCP_NAME], size_t i)
+/* A command of the command line is the one word that its shell gets. */
+static void what_it_is(const mcp_server *s, char *dst, size_t cap)
 {
-    if (i)
-        snprintf(name, AGENT_MCP_NAME, "mcp%zu", i + 1);
-    else
-        snprintf(name, AGENT_MCP_NAME, "mcp");
+    snprintf(dst, cap, "%s", s->url ? s->url : s->argv[0] && !strcmp(s->argv[0], "sh") && s->argv[2] ? s->argv[2] : s->argv[0]);
 }
 
 int agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, const cay_mcp_asks *asks, agent_mcp *m, cay_err *err)
 {
-    opening o = { .list = list, .svc = svc, .approval = approval, .asks = asks };
-    int rc = 0;
-    if (list->n > AGENT_MCP)
-        return cay_fail(err, CAY_ETOOBIG, "--mcp: at most %d servers", AGENT_MCP);
-    agent_mcp_each(list->n, open_one, &o);
-    for (size_t i = 0; i < list->n; i++) {
-        if (o.rc[i] == 0)
+    mcp_servers servers;
+    int rc = mcp_servers_read(list, &servers, err);
+    opening o = { .list = &servers, .svc = svc, .approval = approval, .asks = asks };
+    size_t n = rc == 0 ? servers.n : 0;
+    agent_mcp_each(n, open_one, &o);
+    for (size_t i = 0; i < n; i++) {
+        const mcp_server *s = &servers.v[i];
+        char what[sizeof m->what[0]];
+        what_it_is(s, what, sizeof what);
+        if (o.rc[i] == 0) {
+            snprintf(m->name[m->n], sizeof m->name[0], "%s", s->name);
+            memcpy(m->what[m->n], what, sizeof what);
             add_tools(m, m->v[m->n++] = o.v[i]);
-        if (o.rc[i] < 0 && rc == 0) {
+        } else if (rc == 0) {
             *err = o.err[i];
-            rc = cay_wrap(err, o.rc[i], "--mcp %.60s", list->v[i]);
+            rc = cay_wrap(err, o.rc[i], "--mcp %.60s", what);
         }
     }
+    mcp_servers_clear(&servers);
     return rc;
 }
 

@@ -50,7 +50,7 @@ static const opt_def defs[] = {
     { "skills", 0, "DIR", "directories with a SKILL.md that it may load", OPT_STR, AT(skills) },
     { "tools", 0, "all|NAME,…", "file_read … process_list too, all or some (cay tools lists them)", OPT_STR, AT(tools) },
     { "ptc", 0, NULL, "let it write Python that calls its tools", OPT_FLAG, AT(ptc) },
-    { "mcp", 0, "COMMAND|URL", "tools of an MCP server: a command in a sandbox of its own, or an address", OPT_LIST, AT(mcp) },
+    { "mcp", 0, "COMMAND|URL|FILE", "tools of an MCP server: a command in a sandbox of its own, or an address; or of those that a mcp.json lists", OPT_LIST, AT(mcp) },
     { "hosted", 0, "TOOL", "a tool that the endpoint runs: web_search, code_interpreter, image_generation, file_search:STORE, mcp:LABEL=URL, or JSON", OPT_LIST, AT(hosted) },
     { "browser", 0, NULL, "give it a browser: a headless Chromium in the sandbox", OPT_FLAG, AT(browser) },
     { "audit", 0, "FILE|URL|workspace:", "append what it was let do there, a JSON object a line, or POST it; workspace: is a file in the sandbox. May be given again", OPT_LIST, AT(audit.to) },

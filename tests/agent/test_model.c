@@ -441,6 +441,32 @@ static void resources_and_prompts_of_mcp_servers_are_used(void **state)
     cay_mcp_close(m);
 }
 
+static void headers_of_mcp_servers_come_from_their_sources(void **state)
+{
+    char url[100];
+    cay_err err = CAY_ERR_INIT;
+    cay_mcp *m = NULL;
+    (void)state;
+    setenv("TEST_MCP", "Bearer mcp-1", 1);
+    setenv("TEST_BREAK", "x\nEvil: yes", 1);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/mcp-auth/", port);
+    const struct {
+        const char *url, *header, *reason;
+    } rows[] = { { url, "Authorization: env:TEST_MCP", NULL }, { url, "Authorization: Bearer mcp-1", NULL }, { url, "Authorization: Bearer wrong", "" }, { url, "Authorization: env:NOT_SET_HERE", "mcp_header" },
+                 { "http://mcp.example/", "Authorization: env:TEST_MCP", "mcp_header" }, { url, "Authorization: env:TEST_BREAK", "mcp_header" } };
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        const char *const headers[] = { rows[i].header, NULL };
+        cay_mcp_spec s = { .size = sizeof s, .url = rows[i].url, .headers = headers };
+        int rc = cay_mcp_open(&s, NULL, &m, &err);
+        assert_int_equal(rc < 0, rows[i].reason != NULL);
+        if (rc == 0)
+            cay_mcp_close(m);
+        else if (*rows[i].reason)
+            assert_string_equal(err.reason, rows[i].reason);
+        assert_null(strstr(err.msg, "mcp-1"));
+    }
+}
+
 static void tools_of_mcp_servers_are_used(void **state)
 {
     (void)state;
@@ -562,7 +588,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_apis_answer_streamed_and_whole), cmocka_unit_test(compatible_servers_are_understood), cmocka_unit_test(requests_have_the_form_that_is_asked_for), cmocka_unit_test(what_comes_from_several_places_is_one_request), cmocka_unit_test(an_endpoint_tells_which_models_it_has),
         cmocka_unit_test(what_may_pass_is_asked_again), cmocka_unit_test(servers_that_behave_badly_are_told_of),
-        cmocka_unit_test(a_request_is_canceled_and_bounded), cmocka_unit_test(nobody_there_is_told), cmocka_unit_test(keys_come_from_their_sources_alone),
+        cmocka_unit_test(a_request_is_canceled_and_bounded), cmocka_unit_test(nobody_there_is_told), cmocka_unit_test(headers_of_mcp_servers_come_from_their_sources), cmocka_unit_test(keys_come_from_their_sources_alone),
         cmocka_unit_test(tools_of_mcp_servers_are_used),
         cmocka_unit_test(resources_and_prompts_of_mcp_servers_are_used),
     };

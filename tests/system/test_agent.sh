@@ -181,6 +181,25 @@ ok "tools of an MCP server" same "$(agent --mcp "$mcp" --model "scripted:$tmp/mc
 agent --mcp 'exit 3' --model "scripted:$tmp/mcp.json" hi >/dev/null
 ok "one that does not start is told" has "$(cat "$tmp/err")" "--mcp exit 3"
 ok "and leaves nothing" none
+# Several by a file, as other programs have it: a program of a directory that is shown to it, with a key of ours, and an address.
+mkdir "$tmp/srv"
+cp "$(dirname "$peer")/mcpserver" "$tmp/srv/server.py"
+cat >"$tmp/servers.json" <<S
+{"mcpServers": {"loud": {"command": "sh", "args": ["-c", "[ \"\$WORD\" = \"\$0\" ] && exec python3 srv/server.py", "sk-mcp-1"], "env": {"WORD": "env:TEST_WORD"}, "mounts": ["$tmp/srv"]}}}
+S
+export TEST_WORD=sk-mcp-1
+ok "servers of a file" same "$(agent --mcp "$tmp/servers.json" --model "scripted:$tmp/mcp.json" hi)" heard
+cat >"$tmp/far.json" <<S
+{"mcpServers": {"far": {"type": "http", "url": "$url/mcp-auth/", "headers": {"Authorization": "env:TEST_AUTH"}}}}
+S
+ok "an address with its key" same "$(TEST_AUTH='Bearer mcp-1' agent --mcp "$tmp/far.json" --model "scripted:$tmp/mcp.json" hi)" heard
+for wrong in '{"x": {"command": "a", "disabled": true}}|disabled: is not known' '{"x": {"args": ["a"]}}|no command' '{"x": {"command": "a", "env": {"A": "env:NOT_SET_HERE"}}}|NOT_SET_HERE is not set' \
+    '{"x": {"url": "https://a.example", "net": ["all"]}}|env, net and mounts' '{"x": {"command": "a", "mounts": ["/nosuch"]}}|/nosuch' '{}|mcpServers'; do
+    printf '{"mcpServers": %s}' "${wrong%|*}" >"$tmp/wrong.json"
+    agent --mcp "$tmp/wrong.json" --model "scripted:$tmp/mcp.json" hi >/dev/null
+    ok "a server's ${wrong#*|} is told" has "$(cat "$tmp/err")" "${wrong#*|}"
+done
+ok "nothing is left of them" none
 
 # Several calls at once: each above what it gave.
 cat >"$tmp/both.json" <<'S'

@@ -55,13 +55,11 @@ static void list_all(chat *c, size_t only)
     search s = { .c = c, .only = only };
     agent_mcp_each(c->mcp.n, ask_one, &s);
     for (size_t i = 0; i < c->mcp.n; i++) {
-        char name[AGENT_MCP_NAME];
         size_t n = 0;
         const cay_tool *const *tools = cay_mcp_tools(c->mcp.v[i], &n);
         if (only != SIZE_MAX && only != i)
             continue;
-        agent_mcp_name(name, i);
-        chat_text(c, OUT_BOLD, "%s: %s", name, c->a->mcp.v[i]);
+        chat_text(c, OUT_BOLD, "%s: %s", c->mcp.name[i], c->mcp.what[i]);
         for (size_t k = 0; k < n; k++)
             chat_text(c, OUT_PLAIN, "  tool %s: %.200s", tools[k]->name, tools[k]->description);
         rows(c, "resource", s.v[i].resources, "uri");
@@ -131,12 +129,9 @@ static void read_resource(chat *c, size_t only, const char *uri)
 /* A server's name in front: the others are not asked. */
 static size_t named(const chat *c, const char *word)
 {
-    for (size_t i = 0; i < c->mcp.n; i++) {
-        char name[AGENT_MCP_NAME];
-        agent_mcp_name(name, i);
-        if (!strcmp(name, word))
+    for (size_t i = 0; i < c->mcp.n; i++)
+        if (!strcmp(c->mcp.name[i], word))
             return i;
-    }
     return SIZE_MAX;
 }
 
@@ -148,7 +143,7 @@ void chat_mcp(chat *c, int argc, char **argv)
         argv++;
     }
     if (!c->mcp.n) {
-        chat_text(c, OUT_WARN, "this talk has no MCP servers; cay chat --mcp COMMAND|URL gives it one");
+        chat_text(c, OUT_WARN, "this talk has no MCP servers; cay chat --mcp COMMAND|URL|FILE.json gives it one");
     } else if (argc == 1) {
         list_all(c, only);
     } else if (argc > 2 && !strcmp(argv[1], "prompt")) {

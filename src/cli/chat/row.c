@@ -20,7 +20,7 @@ static const opt_def defs[] = {
     { "sandbox-setup", 0, "FILE", "a shell script that is run in a new sandbox first", OPT_STR, AT(setup) },
     { "empty", 0, NULL, "begin with an empty workspace instead of the current directory", OPT_FLAG, AT(empty) },
     { "skills", 0, "DIR", "directories with a SKILL.md that it may load", OPT_STR, AT(skills) },
-    { "mcp", 0, "COMMAND|URL", "tools of an MCP server: a command in a sandbox of its own, or an address", OPT_LIST, AT(mcp) },
+    { "mcp", 0, "COMMAND|URL|FILE", "tools of an MCP server: a command in a sandbox of its own, or an address; or of those that a mcp.json lists", OPT_LIST, AT(mcp) },
     { "hosted", 0, "TOOL", "a tool that the endpoint runs: web_search, code_interpreter, image_generation, file_search:STORE, mcp:LABEL=URL, or JSON", OPT_LIST, AT(hosted) },
     { "max-turns", 0, "N", "most times the model is asked for one message (default 100)", OPT_NUM, AT(max_turns), 1, 100000 },
     { "no-splash", 0, NULL, "begin without a greeting", OPT_FLAG, AT(no_splash) },
