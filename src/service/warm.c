@@ -114,6 +114,12 @@ static int judge(cay_warm *w, cay_err *err)
     return cay__tenant_check(w->tenant, err);
 }
 
+static int there_is(const cay_tenant *t, void *arg)
+{
+    (void)t, (void)arg;
+    return 0;
+}
+
 int cay_warm_put(cay_service *svc, const cay_call *call, const cay_warm *given, cay_err *err)
 {
     cay_warm w;
@@ -123,6 +129,9 @@ int cay_warm_put(cay_service *svc, const cay_call *call, const cay_warm *given, 
     CAY_TRY(cay__spec_take(&w, sizeof w, given, "cay_warm", err));
     CAY_TRY(judge(&w, err));
     CAY__BACK(svc, warm_put, svc, call, &w, err);
+    if (!strcmp(w.template_, CAY__BASE_HOST))
+        return cay_fail_why(err, CAY_EINVAL, "warm_invalid", "template host needs no pool: the keeper has some ready at all times");
+    CAY_TRY(cay_tenant_get(svc, w.tenant, there_is, NULL, err));
     char id[24], means[CAY_TEMPLATE_NAME + 1];
     name_pool(w.tenant, w.template_, id);
     if (cay__warm_engine(svc, w.template_, &image) && strcmp(w.tenant, CAY_TENANT_DEFAULT) != 0) /* who may use which image is asked each time: docs/docker.md */

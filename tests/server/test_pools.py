@@ -262,6 +262,8 @@ class Pools(unittest.TestCase):
         self.ask('PUT', '/pools', {'template': 'svc', 'low': 3, 'high': 2}, want=400)
         self.ask('PUT', '/pools', {'template': 'svc', 'high': 65}, want=400)
         self.ask('PUT', '/pools', {'high': 1}, want=400)
+        self.assertEqual(self.ask('PUT', '/pools', {'template': 'svc', 'high': 1, 'tenant': 'nobody'}, want=404)['reason'], 'tenant_not_found')
+        self.assertIn('needs no pool', self.ask('PUT', '/pools', {'template': 'host', 'high': 1}, want=400)['detail'])
         self.ask('DELETE', '/pools', want=400)
         self.ask('DELETE', '/pools?template=none', want=404)
         self.s.cay('pool', 'set', 'svc', '--low', '1')
