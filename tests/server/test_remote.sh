@@ -33,6 +33,8 @@ until_() { for _ in $(seq 200); do "$@" >/dev/null 2>&1 && return 0; sleep 0.1; 
 says 'without a key it is refused' 'key' --host "$CAY_URL" ls
 says 'nobody there is told' '127.0.0.1:1' --host http://127.0.0.1:1 ls
 says 'a URL that is none is told' 'ftp' --host ftp://x ls
+says 'provider cay without a server' 'no server is named' --provider cay create
+is 'which leaves no record' '' ls -q
 
 # Ids of a server that is up to something: what is no id is none, on the terminal and in JSON.
 cat >"$t/liar.py" <<'END'
