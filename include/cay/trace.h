@@ -10,7 +10,8 @@
  * A trace has an id "trace_…" and spans "span_…": task (the run), agent, turn, response (the Responses API) or generation (other models), function, handoff, guardrail, mcp_tools, and custom ones for the sandbox
  * (sandbox.prepare_agent, create_session, resume_session, start, stop, shutdown, cleanup, cleanup_sessions) and for what is done in it: sandbox.exec, write_stdin, read, write, view_image, running, resolve_exposed_port, persist_workspace, hydrate_workspace, memory.…,
  * and by our own names what the SDKs have no word for (process.start, file.stat). Agents used as tools are below the call. Spans hold names and counts; what was said, commands and output are in none, unless cay_run_config.trace_content asks for it.
- * Spans wait in memory, at most 8,192, and are sent together: at the end of a run, or when 256 have gathered. cay_run_result.trace has them all, too.
+ * Spans wait in memory, at most 8,192, and are sent together: at the end of a run, or when 256 have gathered; to a file and to a collector also every 5 s, as the next one comes. After a failure nothing is tried
+ * for 5 s, then 10, at most a minute, but at the end of a run. cay_run_result.trace has them all, too.
  */
 #pragma once
 #include <cay/agent.h>

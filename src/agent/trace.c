@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 
-enum { QUEUE_MAX = 8192, BATCH = 256 };
+enum { QUEUE_MAX = 8192, BATCH = 256, PAUSE_MAX = 60000 };
 
 typedef struct processor {
     cay_trace_processor ops;
@@ -21,6 +21,8 @@ struct cay_tracer {
     char                 *queue[QUEUE_MAX];
     size_t                n;
     uint64_t              lost;
+    int64_t               every, sent; /* how often in ms, and when last; 0: only with the end of a run, or when much has gathered */
+    int64_t               pause, until; /* after a failure nothing is tried for so long, until then: whoever is away does not hold up a run again and again */
     cay_tracer           *also;
     processor            *processors;
     size_t                nprocessors;
@@ -36,6 +38,7 @@ cay_tracer *cay_tracer_new(const cay_trace_sink *sink, void *self)
         return NULL;
     }
     t->self = self;
+    t->sent = cay__now_ms();
     pthread_mutex_init(&t->lock, NULL);
     return t;
 }
@@ -49,6 +52,9 @@ static int flush(cay_tracer *t, cay_err *err)
     int rc = t->sink.write(t->self, (const char *const *)t->queue, n, err);
     if (rc < 0)
         t->lost += n;
+    t->sent = cay__now_ms();
+    t->pause = rc >= 0 ? 0 : t->pause ? CAY_MIN(2 * t->pause, PAUSE_MAX) : CAY__TRACE_EVERY;
+    t->until = t->sent + t->pause;
     for (size_t i = 0; i < n; i++)
         free(t->queue[i]);
     t->n = 0;
@@ -92,6 +98,20 @@ void cay_tracer_free(cay_tracer *t)
     }
 }
 
+void cay__tracer_every(cay_tracer *t, int64_t ms)
+{
+    t->every = ms;
+}
+
+/* With the lock held. */
+static bool is_due(const cay_tracer *t)
+{
+    if (t->n < BATCH && !t->every)
+        return false;
+    int64_t now = cay__now_ms();
+    return now >= t->until && (t->n >= BATCH || now >= t->sent + t->every);
+}
+
 /* Takes text. */
 static void queue(cay_tracer *t, char *text)
 {
@@ -100,7 +120,7 @@ static void queue(cay_tracer *t, char *text)
         t->queue[t->n++] = CAY_STEAL(text);
     else
         t->lost++;
-    if (t->n >= BATCH)
+    if (is_due(t))
         flush(t, NULL);
     pthread_mutex_unlock(&t->lock);
     free(text);
@@ -197,5 +217,6 @@ int cay_tracer_file(const char *path, cay_tracer **out, cay_err *err)
     int *own = cay__alloc(sizeof *own);
     *own = CAY_STEAL_FD(fd);
     *out = cay_tracer_new(&file_sink, own);
+    cay__tracer_every(*out, CAY__TRACE_EVERY);
     return 0;
 }

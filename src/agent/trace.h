@@ -6,7 +6,7 @@
 #pragma once
 #include "run.h"
 
-enum { CAY__TRACE_OBJECT = 64 << 10 };
+enum { CAY__TRACE_OBJECT = 64 << 10, CAY__TRACE_EVERY = 5000 };
 
 typedef struct cay__span cay__span;
 
@@ -37,5 +37,7 @@ void       cay__span_call(cay__span *s, cay_call *call);
 /* trace.c: one begins; does anybody want to know that. */
 void cay__tracer_start(cay_tracer *t, const json_t *object);
 bool cay__tracer_watches(const cay_tracer *t);
+/* What waits is sent so often in ms, by whoever adds to it: one can look at a run that lasts. */
+void cay__tracer_every(cay_tracer *t, int64_t ms);
 /* span.c: "2026-01-31T12:00:00.123456+00:00" as microseconds since 1970, 0 for what is none. */
 int64_t cay__trace_time(const char *text);

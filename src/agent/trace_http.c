@@ -200,5 +200,6 @@ int cay_tracer_http(const cay_tracer_http_spec *given, cay_tracer **out, cay_err
     for (size_t i = 0; spec->headers && spec->headers[i]; i++)
         add_header(c, spec->headers[i], "");
     *out = cay_tracer_new(&sink, c);
+    cay__tracer_every(*out, CAY__TRACE_EVERY);
     return 0;
 }

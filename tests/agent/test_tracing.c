@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run tells of itself: spans of its result, below each other, through processors, to two places and to people. */
 #include "play.h"
+#include <agent/trace.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -200,6 +201,44 @@ static void processors_look_change_and_keep_back(void **state)
     free(second);
 }
 
+typedef struct away {
+    int    calls;
+    size_t objects;
+    bool   there;
+} away;
+
+static int take_or_not(void *self, const char *const *objects, size_t n, cay_err *err)
+{
+    away *a = self;
+    (void)objects;
+    a->calls++;
+    a->objects += n;
+    return a->there ? 0 : cay_fail(err, CAY_EUPSTREAM, "nobody there");
+}
+
+/* A collector that is away is asked once, and then left alone for a while: it does not hold up a run with every batch. One that is there is told of a run that lasts. */
+static void who_is_away_is_left_alone(void **state)
+{
+    static const cay_trace_sink sink = { .size = sizeof sink, .write = take_or_not };
+    away a = { 0 };
+    cay_tracer *t = cay_tracer_new(&sink, &a);
+    (void)state;
+    for (size_t i = 0; i < 1000; i++)
+        cay_tracer_put(t, "{}");
+    assert_int_equal(a.calls, 1);
+    assert_int_equal(cay_tracer_lost(t), 256);
+    a.there = true;
+    cay_tracer_flush(t, NULL); /* at the end of a run it is asked all the same */
+    assert_int_equal(a.calls, 2);
+    assert_int_equal(a.objects, 1000);
+    cay__tracer_every(t, 1);
+    usleep(2000);
+    cay_tracer_put(t, "{}");
+    assert_int_equal(a.calls, 3);
+    assert_int_equal(cay_tracer_lost(t), 256);
+    cay_tracer_free(t);
+}
+
 static void people_see_a_tree(void **state)
 {
     (void)state;
@@ -222,6 +261,6 @@ static void people_see_a_tree(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-    const struct CMUnitTest tests[] = { T(a_result_has_its_trace), T(what_was_said_is_told_when_asked_for), T(processors_look_change_and_keep_back), T(people_see_a_tree) };
+    const struct CMUnitTest tests[] = { T(a_result_has_its_trace), T(what_was_said_is_told_when_asked_for), T(processors_look_change_and_keep_back), T(people_see_a_tree), T(who_is_away_is_left_alone) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
