@@ -133,6 +133,8 @@ static int read_arguments(one_call *c, cay_err *err)
 static cay_call bounded(const cay_run *r, const cay_tool *t)
 {
     cay_call call = cay__call_copy(r->call);
+    call.tell = r->tell; /* and not a call that this one is inside of: what is done is told once */
+    call.tell_arg = r->tell_arg;
     int64_t end = t->timeout_ms ? cay__now_ms() + (int64_t)t->timeout_ms : 0;
     if (end && (!call.deadline_ms || end < call.deadline_ms))
         call.deadline_ms = end;

@@ -4,6 +4,7 @@
  * the call then goes on from there.
  */
 #include "run.h"
+#include <base/call.h>
 
 typedef struct agent_tool {
     cay_tool   tool;
@@ -68,7 +69,10 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     conf.over_ = outer->span; /* its spans are below this call's; NULL where it runs beside others */
     if (!conf.model)
         conf.model = cay__seat_model(outer, outer->seat);
-    CAY_TRY(cay_agent_run(t->agent, outer->call, state ? NULL : cay__json_str(args, "input", ""), &conf, &res, err));
+    cay_call own = cay__call_copy(outer->call);
+    own.tell = outer->tell; /* its calls tell what they do themselves */
+    own.tell_arg = outer->tell_arg;
+    CAY_TRY(cay_agent_run(t->agent, &own, state ? NULL : cay__json_str(args, "input", ""), &conf, &res, err));
     int rc = 0;
     if (res->output) {
         cay_output_text(out, res->output, strlen(res->output));

@@ -338,7 +338,8 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
 int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, const cay_run_config *config, cay_run_result **out, cay_err *err)
 {
     cay_run_config conf;
-    cay_run r = { .conf = &conf, .call = call };
+    const cay_call known = cay__call_copy(call);
+    cay_run r = { .conf = &conf, .call = call, .tell = known.tell, .tell_arg = known.tell_arg };
     cay__sampled sampled = { 0 };
     cay_err own = CAY_ERR_INIT;
     CAY_TRY(cay__spec_take(&conf, sizeof conf, config, "cay_run_config", err));

@@ -64,6 +64,8 @@ typedef struct cay__sampled {
 struct cay_run {
     const cay_run_config *conf;
     const cay_call       *call;
+    void                (*tell)(void *arg, const cay_op *op); /* whom the caller wants told of operations, or NULL; besides them only the tool call at hand is */
+    void                 *tell_arg;
     cay__seat            *seats, *seat;
     json_t               *input;   /* of this run */
     json_t               *context; /* what the model is sent: what was before, input, items; cut by compaction */

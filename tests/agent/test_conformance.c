@@ -6,6 +6,7 @@
 #include "play.h"
 #include "../support/support.h"
 #include <agent/capability/sessions.h>
+#include <agent/run.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
@@ -830,6 +831,61 @@ static void ports_are_told(void **state)
     audited = NULL;
 }
 
+static int started;
+static void count_starts(void *arg, const cay_op *op)
+{
+    (void)arg;
+    started += !strcmp(op->name, "process.start");
+}
+
+/* A tool that calls a tool, as code does that was given them. */
+static int call_another(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
+{
+    CAY_AUTOJSON *answer = NULL;
+    bool ran = false;
+    (void)arg;
+    CAY_TRY(cay__call_inside(call->run, "exec_command", "in1", "{\"cmd\":\"true\"}", &ran, &answer, err));
+    assert_true(ran);
+    cay_output_text(out, "did", 3);
+    return 0;
+}
+
+/* Calls inside calls: each operation is told once, to the innermost span, the audit, and whoever the caller wanted told. */
+static void what_is_done_inside_is_told_once(void **state)
+{
+    static const cay_ledger_sink sink = { .size = sizeof sink, .write = keep_audit };
+    static const cay_tool calls = { .size = sizeof calls, .name = "another", .call = call_another };
+    static const cay_tool *const inner_tools[] = { &calls };
+    cay_agent inner = { .size = sizeof inner, .name = "Inner", .sandbox = true, .tools = inner_tools, .ntools = 1 };
+    cay_tool *as_tool = cay_agent_as_tool(&inner, "ask_inner", "asks");
+    const cay_tool *const tools[] = { as_tool };
+    cay_agent outer = { .size = sizeof outer, .name = "Outer", .tools = tools, .ntools = 1 };
+    cay_ledger *l = cay_ledger_new(&sink, NULL, true);
+    const cay_call call = { .size = sizeof call, .tell = count_starts };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .trace = true, .ledger = l };
+    cay_run_result *r = NULL;
+    cay_err err = CAY_ERR_INIT;
+    (void)state;
+    started = 0;
+    p.say[0] = CALL("c1", "ask_inner", "{\\\"input\\\":\\\"go\\\"}");
+    p.say[1] = CALL("c2", "another", "{}");
+    p.say[2] = TEXT("inner done");
+    p.say[3] = TEXT("done");
+    if (cay_agent_run(&outer, &call, "go", &conf, &r, &err) < 0)
+        fail_msg("%s", err.msg);
+    assert_int_equal(started, 1);
+    assert_int_equal(times(r->trace, "\"name\":\"process.start\""), 1);
+    assert_int_equal(times(audited, "\"op\":\"process.start\""), 1);
+    has(audited, "\"op\":\"process.start\",\"call_id\":\"in1\"");
+    CAY_AUTOJSON *t = json_loads(r->trace, 0, NULL);
+    assert_string_equal(span_name(t, cay__json_str(span_of(t, "exec_command", 0), "parent_id", "")), "another");
+    cay_run_result_free(r);
+    cay_tool_free(as_tool);
+    cay_ledger_free(l);
+    free(audited);
+    audited = NULL;
+}
+
 /* 14.1: what memory does, by the SDK's names. */
 static void memory_is_told(void **state)
 {
@@ -932,7 +988,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         T(the_one_that_ended_makes_room), T(without_a_session_a_command_runs_once), T(what_it_started_ends_with_it), T(commands_run_beside_each_other),
-        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(ports_are_told), T(memory_is_told),
+        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(ports_are_told), T(what_is_done_inside_is_told_once), T(memory_is_told),
         T(memories_are_kept_where_the_caller_wants), T(a_store_that_forgets_once_loses_no_memories), T(a_store_sees_one_run_at_a_time), T(memories_have_a_budget), T(phases_have_settings_of_their_own), T(memories_of_one_sandbox_agree), T(spans_reach_a_collector),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
