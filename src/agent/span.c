@@ -342,10 +342,11 @@ static void put_server(json_t *data, const cay_op *op)
         json_object_set_new(data, "server.address", json_string(e->host));
 }
 
-/* That a file is not there answers who looks for it. */
+/* That a file or a process is not there answers who looks for it. */
 static const cay_err *counts_as_fault(const cay_op *op)
 {
-    return op->fault && op->fault->code == CAY_ENOENT && !strcmp(op->name, "file.stat") ? NULL : op->fault;
+    bool looks = !strcmp(op->name, "file.stat") || !strcmp(op->name, "process.attach");
+    return looks && op->fault && op->fault->code == CAY_ENOENT ? NULL : op->fault;
 }
 
 /* On whatever thread the tool works: nothing of the run is touched. */

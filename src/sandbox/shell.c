@@ -201,13 +201,16 @@ int cay_shell_open(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *
     CAY_TRY(cay__sandbox_ready(sb, err));
     snprintf(tag, sizeof tag, "shell:%s", s.name);
     int rc = CAY_EEXIST;
+    cay_err own = CAY_ERR_INIT; /* one that has to be started first is no failure */
     for (int i = 0; i < 5 && rc == CAY_EEXIST; i++) { /* somebody may start or end it meanwhile */
-        rc = find(sb, call, s.name, tag, out, err);
+        rc = find(sb, call, s.name, tag, out, &own);
         if (rc == CAY_ENOENT && !s.attach)
-            rc = start(sb, call, &s, tag, out, err);
+            rc = start(sb, call, &s, tag, out, &own);
         if (rc == CAY_EEXIST)
             poll(NULL, 0, LOOK_MS);
     }
+    if (rc < 0 && err)
+        *err = own;
     return rc;
 }
 

@@ -184,9 +184,25 @@ static void arguments_are_checked(void **state)
 
 /* ------------------------------------------------------------------ commands */
 
+static int shells_failed, shell_code;
+static void note_shell(void *arg, const cay_op *op)
+{
+    (void)arg;
+    shells_failed += op->fault && !strcmp(op->name, "shell.open");
+    if (op->exit_code && !strcmp(op->name, "shell.run"))
+        shell_code = *op->exit_code;
+}
+
 static void the_shell_keeps_its_state(void **state)
 {
     (void)state;
+    const cay_call told = { .size = sizeof told, .tell = note_shell };
+    char *text = NULL;
+    cay_err err = CAY_ERR_INIT;
+    assert_int_equal(cay_toolset_call(ts, &told, "shell_exec", "{\"command\":\"exit_with() { return $1; }; exit_with 3\"}", &text, NULL, &err), 0);
+    free(text);
+    assert_int_equal(shells_failed, 0); /* one that has to be started first is no failure */
+    assert_int_equal(shell_code, 3);
     good("shell_exec", "{\"command\":\"mkdir -p sub && cd sub && echo here\"}", "[SUCCESS]\nhere\n");
     good("shell_exec", "{\"command\":\"pwd\"}", "/sub\n");
     good("shell_exec", "{\"command\":\"echo out; echo err >&2; (exit 3)\"}", "[FAILED] exit code 3\n");
