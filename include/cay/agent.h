@@ -229,7 +229,7 @@ typedef struct cay_run_config {
     const char *workflow;                   /* name of the trace; NULL: "Agent workflow" */
     cay_tracer *tracer;                     /* or NULL */
     bool        trace;                      /* cay_run_result.trace also without a tracer */
-    bool        trace_content;              /* spans tell what was said: input and output of the model and of tools, 16 KiB each */
+    bool        trace_content;              /* spans tell what was said: input and output of the model and of tools, 16 KiB each, and what errors of tools say */
     cay_ledger *ledger;                     /* cay/ledger.h; or NULL */
     unsigned    nest_;                      /* ours: how deep agents call each other */
     void       *over_;                      /* ours: the trace of the run that this one is a call of */
