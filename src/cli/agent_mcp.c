@@ -1,19 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent_mcp.h"
 #include "agent_mcp_file.h"
+#include "out.h"
 #include <base/base.h>
 #include <pthread.h>
 #include <stdio.h>
 
-static void add_tools(agent_mcp *m, const cay_mcp *one)
+struct renamed_tool {
+    cay_tool             tool;
+    char                 name[65];
+    struct renamed_tool *next;
+};
+
+static bool is_there(const agent_mcp *m, const char *name)
+{
+    for (size_t i = 0; i < m->ntools; i++)
+        if (!strcmp(m->tools[i]->name, name))
+            return true;
+    return false;
+}
+
+/* A second tool of a name is called SERVER_NAME: a model tells tools apart by nothing else. */
+static const cay_tool *rename_tool(agent_mcp *m, const char *server, const cay_tool *t)
+{
+    struct renamed_tool *r = cay__alloc(sizeof *r);
+    snprintf(r->name, sizeof r->name, "%s_%s", server, t->name);
+    for (char *s = r->name; *s; s++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *s))
+            *s = '_';
+    r->tool = *t;
+    r->tool.name = r->name;
+    r->next = m->renamed;
+    m->renamed = r;
+    out_note("cay: tool %s of MCP server %s is called %s here: another server has one of that name", t->name, server, r->name);
+    return &r->tool;
+}
+
+static void add_tools(agent_mcp *m, const char *server, const cay_mcp *one)
 {
     size_t n = 0;
     const cay_tool *const *list = cay_mcp_tools(one, &n);
     m->tools = realloc(m->tools, (m->ntools + n + 1) * sizeof *m->tools);
     if (!m->tools)
         abort();
-    for (size_t i = 0; i < n; i++)
-        m->tools[m->ntools++] = list[i];
+    for (size_t i = 0; i < n; i++) {
+        const cay_tool *t = is_there(m, list[i]->name) ? rename_tool(m, server, list[i]) : list[i];
+        m->tools[m->ntools++] = t;
+    }
 }
 
 /* ------------------------------------------------------------------ all at once */
@@ -88,7 +121,7 @@ int agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, const 
         if (o.rc[i] == 0) {
             snprintf(m->name[m->n], sizeof m->name[0], "%s", s->name);
             memcpy(m->what[m->n], what, sizeof what);
-            add_tools(m, m->v[m->n++] = o.v[i]);
+            add_tools(m, s->name, m->v[m->n++] = o.v[i]);
         } else if (rc == 0) {
             *err = o.err[i];
             rc = cay_wrap(err, o.rc[i], "--mcp %.60s", what);
@@ -102,6 +135,10 @@ void agent_mcp_close(agent_mcp *m)
 {
     for (size_t i = 0; i < m->n; i++)
         cay_mcp_close(m->v[i]);
+    for (struct renamed_tool *r = m->renamed, *next; r; r = next) {
+        next = r->next;
+        free(r);
+    }
     free(m->tools);
     *m = (agent_mcp){ .n = 0 };
 }

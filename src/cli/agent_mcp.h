@@ -14,6 +14,7 @@ typedef struct agent_mcp {
     size_t           n;
     const cay_tool **tools; /* of all of them */
     size_t           ntools;
+    struct renamed_tool *renamed; /* whose names two servers have */
 } agent_mcp;
 
 /* All at once; close it in any case. */

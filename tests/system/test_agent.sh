@@ -189,6 +189,11 @@ cat >"$tmp/servers.json" <<S
 S
 export TEST_WORD=sk-mcp-1
 ok "servers of a file" same "$(agent --mcp "$tmp/servers.json" --model "scripted:$tmp/mcp.json" hi)" heard
+cat >"$tmp/both.json" <<'S'
+{"turns": [{"expect": {"tools": ["upper", "mcp2_upper"]}, "calls": [{"name": "mcp2_upper", "arguments": {"text": "loud"}}]}, {"expect": {"last": ["LOUD"]}, "text": "heard"}]}
+S
+ok "two servers of one tool's name" same "$(agent --mcp "$tmp/servers.json" --mcp "$mcp" --model "scripted:$tmp/both.json" hi)" heard
+ok "which is said" has "$(cat "$tmp/err")" "tool upper of MCP server mcp2 is called mcp2_upper here"
 cat >"$tmp/far.json" <<S
 {"mcpServers": {"far": {"type": "http", "url": "$url/mcp-auth/", "headers": {"Authorization": "env:TEST_AUTH"}}}}
 S
