@@ -365,6 +365,8 @@ int main(int argc, char **argv)
     json_object_seed(0);
     if (take_words(argc, argv, &w, &s.conf, &err) < 0 || cay__harden(&err) < 0 || start(&s, &w, &err) < 0) {
         fprintf(stderr, "cay: %s\n", err.msg);
+        if (s.svc)
+            cay_service_close(s.svc);
         return err.code == CAY_EINVAL ? 2 : 1;
     }
     leave_address(&s, true);
