@@ -27,7 +27,7 @@ static const opt_def defs[] = {
     { "trace", 0, "FILE", "append spans to a file, which `cay trace` shows", OPT_STR, offsetof(serve_args, trace) },
     { "workers", 0, "N", "at most so many requests at work at once; 64 unless told", OPT_NUM, offsetof(serve_args, workers), 1, 1024 },
     { "connections", 0, "N", "at most so many connections; 20000 unless told", OPT_NUM, offsetof(serve_args, connections), 1, 1000000 },
-    { "dialect", 0, "NAME", "the last --listen speaks this protocol alone, at its root", OPT_LIST, offsetof(serve_args, dialect) },
+    { "dialect", 0, "NAME", "the last --listen speaks this protocol alone, at its root; as often as --listen: each its own", OPT_LIST, offsetof(serve_args, dialect) },
     { "as", 0, "TENANT", "and needs no key: who comes there is this tenant; loopback and unix sockets alone", OPT_LIST, offsetof(serve_args, as) },
     OPT_END
 };
@@ -51,6 +51,21 @@ static void add_num(words *w, int i, const char *name, uint64_t v)
 {
     snprintf(w->num[i], sizeof w->num[i], "%llu", (unsigned long long)v);
     add(w, name, v ? w->num[i] : NULL);
+}
+
+/* Each --dialect and --as with the --listen of the same place; one alone is the last listener's. */
+static int add_listeners(words *w, const serve_args *a, cay_err *err)
+{
+    size_t n = a->listen.n;
+    if ((a->dialect.n > 1 && a->dialect.n != n) || (a->as.n > 1 && a->as.n != n))
+        return cay_fail(err, CAY_EINVAL, "--dialect and --as: once, for the last --listen, or as often as --listen");
+    for (size_t i = 0; i < CAY_MAX(n, 1u); i++) {
+        bool last = i + 1 >= n;
+        add(w, "--dialect", a->dialect.n > 1 ? a->dialect.v[i] : last && a->dialect.n ? a->dialect.v[0] : NULL);
+        add(w, "--as", a->as.n > 1 ? a->as.v[i] : last && a->as.n ? a->as.v[0] : NULL);
+        add(w, "--listen", i < n ? a->listen.v[i] : NULL);
+    }
+    return 0;
 }
 
 /* --user stands in "/", whatever root's directory was. */
@@ -88,18 +103,12 @@ static int serve(void *opts, int argc, char **argv)
     add(&w, "--trace", a->trace);
     add_num(&w, 0, "--workers", a->workers);
     add_num(&w, 1, "--connections", a->connections);
-    for (size_t i = 0; i < a->listen.n; i++)
-        add(&w, "--listen", a->listen.v[i]);
+    if (add_listeners(&w, a, &err) < 0)
+        return cli_usage(&cli_serve, &err);
     for (size_t i = 0; i < a->hosts.n; i++)
         add(&w, "--allow-host", a->hosts.v[i]);
     for (size_t i = 0; i < a->origins.n; i++)
         add(&w, "--allow-origin", a->origins.v[i]);
-    if (a->dialect.n > 1 || a->as.n > 1) {
-        cay_fail(&err, CAY_EINVAL, "--dialect and --as: once, for the last --listen");
-        return cli_usage(&cli_serve, &err);
-    }
-    add(&w, "--dialect", a->dialect.n ? a->dialect.v[0] : NULL);
-    add(&w, "--as", a->as.n ? a->as.v[0] : NULL);
     if (a->insecure)
         w.v[w.n++] = "--insecure";
     w.v[w.n] = NULL;

@@ -18,11 +18,11 @@ static const cay__route preview_route = { "*", "", on_preview, CAY__ROUTE_OPEN |
 static const cay__route known_route = { "*", "", on_known, CAY__ROUTE_OPEN | CAY__ROUTE_RAW | CAY__ROUTE_LOOP, NULL };
 const cay__dialect cay__preview_dialect = { .name = "preview", .base = "/preview", .routes = &preview_route, .nroutes = 0, .fail = cay__preview_page };
 
-const cay__route *cay__preview_route(const cay__server *s, const cay__head *h)
+const cay__route *cay__preview_route(const cay__server *s, const cay__head *h, bool by_path)
 {
     cay__preview_at at;
     int path = 0;
-    if (!cay__preview_host(h->host, cay__server_domain(s), &at) && !(path = cay__preview_path(h->path, &at)))
+    if (!cay__preview_host(h->host, cay__server_domain(s), &at) && !(by_path && (path = cay__preview_path(h->path, &at))))
         return NULL;
     const char *token = path < 0 ? NULL : cay__preview_token(h);
     cay_sandbox *sb = token ? cay__previews_known(cay__server_previews((cay__server *)(uintptr_t)s), &at, token, false) : NULL;

@@ -169,7 +169,8 @@ int cay__route_find(cay__req *r, cay_err *err)
     int wrong = 0;
     cay_err first = CAY_ERR_INIT;
     r->dialect = first_dialect(r);
-    if (!r->dialect && !r->conn->via->root && (r->route = cay__preview_route(r->server, &r->head))) {
+    /* By Host on a protocol's own listener, too: the addresses that it gives out name it. The port's token is asked for there as everywhere, --as or not. */
+    if (!r->dialect && (r->route = cay__preview_route(r->server, &r->head, !r->conn->via->root))) {
         r->dialect = &cay__preview_dialect;
         return 0;
     }

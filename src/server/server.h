@@ -231,9 +231,9 @@ int cay__reply_raw(cay__req *r, const cay__raw *raw); /* copied */
 
 /* ------------------------------------------------------------------ previews: server/preview.h */
 
-/* Asked first for every head: a row when it is for a preview, by its Host or its path. Its dialect is cay__preview_dialect, its route is open
+/* Asked first for every head: a row when it is for a preview, by its Host or, where paths are not a protocol's own, its path. Its dialect is cay__preview_dialect, its route is open
  * and raw; cay__auth() is not called for it, since its rules about Host and Origin are others. */
-const cay__route *cay__preview_route(const cay__server *s, const cay__head *h);
+const cay__route *cay__preview_route(const cay__server *s, const cay__head *h, bool by_path);
 extern const cay__dialect cay__preview_dialect;
 struct cay__previews *cay__previews_new(void); /* what the server keeps for them */
 void cay__previews_free(struct cay__previews *p);

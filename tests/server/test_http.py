@@ -392,6 +392,21 @@ class Life(unittest.TestCase):
             self.assertFalse(os.path.exists(s.unix))
             c.close()
 
+    def test_listeners_have_the_protocols_of_their_places(self):
+        cay = [os.path.join(BUILD, 'cay'), 'serve']
+        with tempfile.TemporaryDirectory() as d:
+            env = dict(os.environ, CAY_LIBEXEC=os.path.abspath(BUILD), CAY_HOME=os.path.join(d, 'home'))
+            two = ['--dialect', 'e2b', '--as', 'default', '--listen', 'unix:' + d + '/a', '--dialect', 'sandbox-server', '--as', 'default', '--listen', 'unix:' + d + '/b']
+            for words, want in ((two, [('a', ' for e2b, without a key, as tenant default'), ('b', ' for sandbox-server, without a key, as tenant default')]),
+                                (['--listen', 'unix:' + d + '/a', '--listen', 'unix:' + d + '/b', '--dialect', 'e2b'], [('a', ''), ('b', ' for e2b')])):
+                with subprocess.Popen(cay + words, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True) as p:
+                    try:
+                        self.assertEqual([p.stdout.readline() for _ in want], ['listening on unix:%s/%s%s\n' % (d, n, more) for n, more in want])
+                    finally:
+                        p.terminate()
+            r = subprocess.run(cay + two + ['--dialect', 'e2b'], env=env, capture_output=True, text=True, timeout=20)
+            self.assertEqual((r.returncode, 'as often as --listen' in r.stderr), (2, True), r.stderr)
+
     def test_an_address_beyond_this_machine_needs_more(self):
         with Server(BUILD) as s:
             r = subprocess.run([os.path.join(BUILD, 'cay-server'), '--home', s.home, '--listen', '0.0.0.0:0'], capture_output=True, text=True, timeout=20)

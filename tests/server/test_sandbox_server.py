@@ -239,6 +239,28 @@ def own_root(path):
     s, j = there("POST", "/sandboxes/create", {"user_id": "u"})
     ok("create without a key", s == 200 and j["success"], s, j)
     ok("both ways see it", call("GET", "/sandboxes/%s/status" % j["sandbox_id"])[0] == 200)
+    # The address of an exposed port is one of this listener's: it opens there, with its token alone.
+    own, port = j["provider_sandbox_id"], 8000
+    s, e = there("POST", "/sandboxes/expose-port", {"sandbox_id": j["sandbox_id"], "port": port})
+    u = urllib.parse.urlsplit(e["url"])
+    there("POST", "/sandboxes/run-cmd", {"sandbox_id": j["sandbox_id"], "background": True, "command": "mkdir www; cd www; echo '{\"seen\": 1}' >index.html; exec python3 -m http.server %d" % port})
+    until, got = time.time() + 30, (0, None)
+    while time.time() < until and got[0] != 200:
+        time.sleep(0.1)
+        s, _, data = server.ask("GET", "/preview/%s/%d/" % (own, port))
+        got = s, data
+    for target, status in (("/?" + u.query, 303), ("/", 401), ("/?cay_token=cayp_00", 403)):
+        c = Unix(path)
+        c.request("GET", target, headers={"Host": u.netloc, "Accept": "text/html", "Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"})
+        r = c.getresponse()
+        ok("the preview on that listener: %s is %d" % (target[:12], status), r.status == status, r.status, r.read()[:200])
+        c.close()
+    c = Unix(path)
+    c.request("GET", "/", headers={"Host": u.netloc, "X-Cay-Token": urllib.parse.parse_qs(u.query)["cay_token"][0]})
+    ok("and shows the page", json.loads(c.getresponse().read()) == {"seen": 1})
+    c.close()
+    s, e = there("GET", "/preview/%s/%d/" % (own, port))
+    ok("paths there are the protocol's own", s == 404 and "detail" in e, s, e)
     s, j = there("DELETE", "/sandboxes/" + j["sandbox_id"])
     ok("and delete", s == 200, s, j)
     s, j = there("GET", "/nowhere")
