@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cay e2b env, cay cloudflare env: what they print is read by a shell, and a client with nothing else finds the server."""
+"""cay e2b env, cay cloudflare env, make run: what they print is read by a shell, and a client with nothing else finds the server."""
 import http.client
 import json
 import os
@@ -69,6 +69,26 @@ class Env(unittest.TestCase):
             self.assertEqual(self.words('cloudflare', '--listen', given % port)['CLOUDFLARE_SANDBOX_WORKER_URL'], 'http://%s:%d' % (host, port), given)
         self.assertEqual(self.words('e2b', '--url', 'https://box.example:9')['E2B_SANDBOX_URL'], 'https://box.example:9')
         self.assertEqual(self.words('e2b')['E2B_API_URL'], 'http://127.0.0.1:8090')
+
+    def test_make_run(self):
+        with subprocess.Popen([os.path.join(HERE, '..', '..', 'tools', 'run-server'), BUILD, '--listen', '127.0.0.1:0'], env=self.s.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True) as p:
+            lines = []
+            while not lines or not lines[-1].startswith('docs/wire/native.md'):
+                lines.append(p.stdout.readline())
+                self.assertTrue(lines[-1], lines)
+            script = ''.join(l for l in lines if l.startswith(('url=', 'id=', 'curl')))
+            said = subprocess.run(['sh', '-c', script], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60).stdout.splitlines()
+            self.assertEqual(len(said), 3, said)
+            self.assertIn('Linux cay ', json.loads(said[1])['stdout'])
+            self.assertIn(said[0], [b['id'] for b in json.loads(said[2])['items']])
+            url = next(l for l in lines if l.startswith('listening on http')).split()[2]
+            self.assertTrue(any(l.startswith('http://cay.localhost:%s/#/?in=e2b_' % url.rsplit(':', 1)[1]) for l in lines), lines)
+            p.terminate()  # whoever ends the script ends the server
+            p.stdout.read()
+            self.assertEqual(p.wait(30), 0)
+            with self.assertRaises(ConnectionRefusedError):
+                ask(url, 'GET', '/health')
 
     def test_bad(self):
         before = self.keys()
