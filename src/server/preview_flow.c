@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 
 enum {
-    READ = 64 << 10, PIECE = 16 << 10,
+    READ = 64 << 10, /* at once: less makes more pieces of an answer, each of which its reader pays for */
     ROUND = 256 << 10,       /* read at one turn of the loop, so that others have theirs */
     HINTS = 16,              /* 1xx answers before the real one */
     HEAD_MS = 300000,        /* until an answer begins */
@@ -320,11 +320,10 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
     if (!(ready & 1u) && !(f->up.tells && ready & 1u << 4))
         return late(p, f, out);
     for (size_t all = 0; all < ROUND || cay__uplink_more(&f->up);) {
-        char buf[PIECE];
+        char buf[READ];
         bool plain = f->phase == TUNNEL || (f->phase == LENGTH && f->left >= READ); /* from the socket into the answer */
-        size_t room = plain ? READ : sizeof buf;
-        char *to = plain ? cay__buf_room(out, room) : buf;
-        ssize_t n = to ? cay__uplink_recv(&f->up, to, room) : 0;
+        char *to = plain ? cay__buf_room(out, READ) : buf;
+        ssize_t n = to ? cay__uplink_recv(&f->up, to, READ) : 0;
         if (!to)
             return CAY_ETOOBIG;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
@@ -336,7 +335,7 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
         if (rc != CAY__PUMP_ON || out->full)
             return out->full ? CAY_ETOOBIG : rc;
         all += (size_t)n;
-        if ((size_t)n < room && !f->up.tls)
+        if (n < READ && !f->up.tls)
             break;
     }
     return CAY__PUMP_ON;

@@ -270,6 +270,15 @@ class Preview(unittest.TestCase):
             time.sleep(0.1)
             self.assertEqual([self.get('/hello')[::2] for _ in range(3)], [(200, b'hello\n')] * 3)
 
+    def test_a_body_on_a_kept_connection_waits_for_no_acknowledgement(self):
+        c, took = self.s.connection(), []
+        for _ in range(12):  # the first ones are acknowledged at once, later ones after 40 ms
+            began = time.monotonic()
+            self.get('/seen', conn=c, method='POST', body=b'x' * 10)
+            took.append(time.monotonic() - began)
+        c.close()
+        self.assertLess(min(took[4:]), 0.03)
+
     def test_pipelined_requests_are_answered_in_order(self):
         one = 'GET /%s HTTP/1.1\r\nHost: ' + self.host + '\r\nX-Cay-Token: ' + self.token + '\r\n'
         data = self.s.raw((one % 'hello' + '\r\n' + one % 'chunked' + '\r\n' + one % 'hello' + 'Connection: close\r\n\r\n').encode())
