@@ -11,6 +11,7 @@
 #include <cay/agent.h>
 #include <cay/ledger.h>
 #include <cay/fetch.h>
+#include <cay/interpreter.h>
 #include <cay/mcp.h>
 #include <cay/note.h>
 #include <cay/patch.h>

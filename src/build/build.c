@@ -234,8 +234,10 @@ static int final_config(cay__builder *b, cay_err *err)
     const cay__recipe *r = &b->recipe;
     json_t *c = b->stages[b->target].config;
     const char *base_user = b->stages[b->target].base_user;
+    CAY_AUTOJSON *interpreter = cay__interpreter_of(c);
     CAY_TRY(set_json(c, "services", r->services, err));
     services_list(c);
+    CAY_TRY(cay__interpreter_service(r, c, interpreter, err));
     CAY_TRY(set_json(c, "limits", r->limits, err));
     CAY_TRY(limits_numbers(json_object_get(c, "limits"), err));
     if (r->sudo >= 0)
@@ -330,6 +332,7 @@ static int build_all(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
     char source[80], before[16][CAY_ID_LEN + 1];
     size_t nbefore = 0;
     CAY_TRY(read_recipe(b, err));
+    CAY_TRY(cay__interpreter_steps(b, err));
     CAY_TRY(find_net(b, err));
     CAY_TRY(find_names(b, &names, err));
     CAY_TRY(cay__plan_stages(b, err));

@@ -173,6 +173,12 @@ bool cay__mount_forget(cay_service *svc, const char *volume);
 void cay__lent_sweep(cay_service *svc);
 void cay__lent_prune(cay_service *svc, const char *tenant, const json_t *busy, size_t *n);
 
+/* interpreter.c: the steps that put it in; the service of a config, or NULL, which the caller gives back; and that service in a config whose own services took the
+ * place of the base's: made anew where the recipe says so, else the base's. */
+int     cay__interpreter_steps(cay__builder *b, cay_err *err);
+json_t *cay__interpreter_of(const json_t *config);
+int     cay__interpreter_service(const cay__recipe *r, json_t *config, json_t *base, cay_err *err);
+
 /* get.c: spec->pull */
 int  cay__build_get(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err);
 /* A template by name, or an image that is not here and comes from its registry. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host LANGUAGE PROGRAM [SCRIPT]: what stands before a kernel inside a sandbox, static so that any template can run it. It reads requests as lines
- * of JSON, {"id","code","env"} and {"interrupt": ID}, and answers with lines of events: number_of_executions, stdout, stderr, result, error and
- * end_of_execution, each with the request's id. One request is done at a time, the others wait.
+ * interpreter --kernel LANGUAGE PROGRAM [SCRIPT]: a kernel of bash, or of node with SCRIPT (kernel.js). It reads requests as lines of JSON, {"id","code","env"}
+ * and {"interrupt": ID}, one at a time, and answers with lines of events: number_of_executions, stdout, stderr, result, error and end_of_execution, each
+ * with the request's id. (python with kernel.py speaks these lines itself.)
  *
- * python is PROGRAM with SCRIPT (kernel.py), which speaks these lines itself: this program becomes it. bash, and node with SCRIPT (kernel.js), run beside
- * it: code goes to them by a pipe of its own and results come by another; what they print comes by their streams, so that it cannot be taken for a result.
+ * The program runs beside it: code goes there by a pipe of its own and results come by another; what it prints comes by its streams, so that it cannot be
+ * taken for a result.
  */
-#include "json.h"
+#include "serve.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -44,8 +44,7 @@ typedef struct stream {
 } stream;
 
 typedef struct request {
-    struct request *next;
-    char           *line, *id;
+    char *line, *id;
 } request;
 
 static struct {
@@ -57,7 +56,6 @@ static struct {
     stream      out[2];
     text        in, heard, sends; /* what came, in pieces; what is to go */
     size_t      sent;
-    request    *first, **last;
     request    *now;
     text        results; /* events of the current one, as lines, told when its output is */
     bool        ended;   /* the program is done with it */
@@ -65,13 +63,6 @@ static struct {
     int64_t     kill_at, seen_by;
     unsigned    count;
 } H;
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
-}
 
 static void write_all(const char *s, size_t n)
 {
@@ -135,12 +126,6 @@ static size_t unfinished(const char *p, size_t n)
     return 0;
 }
 
-static void cut(text *t, size_t n)
-{
-    memmove(t->p, t->p + n, t->len - n);
-    t->len -= n;
-}
-
 /* False: it is over. */
 static bool take_output(stream *s)
 {
@@ -151,11 +136,11 @@ static bool take_output(stream *s)
     text_add(&s->held, buf, (size_t)n);
     for (char *at; (at = memmem(s->held.p, s->held.len, H.mark, MARK)); s->seen = true) {
         tell_text(s, s->held.p, (size_t)(at - s->held.p));
-        cut(&s->held, (size_t)(at - s->held.p) + MARK);
+        text_cut(&s->held, (size_t)(at - s->held.p) + MARK);
     }
     size_t keep = n ? unfinished(s->held.p, s->held.len) : 0;
     tell_text(s, s->held.p, s->held.len - keep);
-    cut(&s->held, s->held.len - keep);
+    text_cut(&s->held, s->held.len - keep);
     return n > 0;
 }
 
@@ -263,20 +248,10 @@ static void drop(request *q)
 
 static void stop(const char *id)
 {
-    if (H.now && !strcmp(H.now->id, id)) {
-        kill(-H.pid, SIGINT);
-        H.kill_at = now_ms() + KILL_MS;
+    if (!H.now || strcmp(H.now->id, id))
         return;
-    }
-    for (request **p = &H.first; *p; p = &(*p)->next)
-        if (!strcmp((*p)->id, id)) {
-            request *q = *p;
-            *p = q->next;
-            if (!*p)
-                H.last = p;
-            drop(q);
-            return;
-        }
+    kill(-H.pid, SIGINT);
+    H.kill_at = now_ms() + KILL_MS;
 }
 
 static void take_line(char *line, size_t n)
@@ -286,17 +261,12 @@ static void take_line(char *line, size_t n)
     line[n] = 0;
     if (json_member(line, line + n, "interrupt", &at, &end) && json_text(at, end, &id)) {
         stop(id.p);
-        free(id.p);
-    } else if (json_member(line, line + n, "id", &at, &end) && json_text(at, end, &id)) {
-        request *q = calloc(1, sizeof *q);
-        if (!q || !(q->line = strdup(line)))
-            abort();
-        q->id = id.p;
-        *H.last = q;
-        H.last = &q->next;
-    } else {
-        free(id.p);
+    } else if (!H.now && json_member(line, line + n, "id", &at, &end) && json_text(at, end, &id)) {
+        H.now = cay__alloc(sizeof *H.now);
+        *H.now = (request){ .line = cay__strdup(line), .id = CAY_STEAL(id.p) };
+        begin();
     }
+    free(id.p);
 }
 
 static bool take_requests(void)
@@ -308,7 +278,7 @@ static bool take_requests(void)
     text_add(&H.in, buf, (size_t)n);
     while ((nl = memchr(H.in.p, '\n', H.in.len))) {
         take_line(H.in.p, (size_t)(nl - H.in.p));
-        cut(&H.in, (size_t)(nl - H.in.p) + 1);
+        text_cut(&H.in, (size_t)(nl - H.in.p) + 1);
     }
     return n > 0;
 }
@@ -339,7 +309,7 @@ static bool take_said(void)
     text_add(&H.heard, buf, (size_t)n);
     while ((zero = memchr(H.heard.p, 0, H.heard.len))) {
         take_event(H.heard.p, (size_t)(zero - H.heard.p));
-        cut(&H.heard, (size_t)(zero - H.heard.p) + 1);
+        text_cut(&H.heard, (size_t)(zero - H.heard.p) + 1);
     }
     return n > 0;
 }
@@ -414,7 +384,7 @@ static int wait_ms(void)
     return !at ? -1 : left < 0 ? 0 : (int)left;
 }
 
-/* It ended: what it printed and gave is told, and the server tells the rest. */
+/* It ended: what it printed and gave is told, and the interpreter tells the rest. */
 static void last_words(void)
 {
     for (int k = 0; k < 1000 && poll(&(struct pollfd){ H.said, POLLIN, 0 }, 1, 0) > 0 && take_said();)
@@ -451,28 +421,16 @@ static void turn(void)
         kill(-H.pid, SIGKILL);
     if (H.now && H.ended && ((H.out[0].seen && H.out[1].seen) || now_ms() >= H.seen_by))
         finish();
-    if (!H.now && H.first) {
-        H.now = H.first;
-        H.first = H.now->next;
-        if (!H.first)
-            H.last = &H.first;
-        begin();
-    }
 }
 
-int main(int argc, char **argv)
+int host_main(int argc, char **argv)
 {
     unsigned char random[(MARK - 2) / 2];
     if (argc < 3 || (argc < 4 && strcmp(argv[1], "bash"))) {
-        fprintf(stderr, "usage: %s python|javascript|typescript|bash PROGRAM [SCRIPT]\n", argc ? argv[0] : "host");
+        fprintf(stderr, "usage: interpreter --kernel javascript|typescript|bash PROGRAM [SCRIPT]\n");
         return 2;
     }
-    if (!strcmp(argv[1], "python")) {
-        execv(argv[2], (char *[]){ argv[2], "-u", argv[3], NULL });
-        return 127;
-    }
     H.language = argv[1];
-    H.last = &H.first;
     need(getrandom(random, sizeof random, 0) == sizeof random);
     H.mark[0] = H.mark[MARK - 1] = '\036';
     for (size_t i = 0; i < sizeof random; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "json.h"
 #include <base/mutant.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,28 @@ void text_add(text *t, const char *s, size_t n)
 void text_str(text *t, const char *s)
 {
     text_add(t, s, strlen(s));
+}
+
+void text_fmt(text *t, const char *fmt, ...)
+{
+    char line[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    text_add(t, line, n < 0 ? 0 : (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+void text_cut(text *t, size_t n)
+{
+    memmove(t->p, t->p + n, t->len - n);
+    t->len -= n;
+}
+
+void text_clear(text *t)
+{
+    free(t->p);
+    *t = (text){ 0 };
 }
 
 /* Bytes of the character at s, 0 when it is none: no overlong form, no surrogate, nothing beyond the last. */
@@ -167,7 +190,7 @@ static const char *escape(const char *s, const char *end, text *out)
     if (!hex4(s, end, &c))
         return NULL;
     s += 4;
-    if (c >= 0xd800 && c < 0xdc00 && end - s > 6 && s[0] == '\\' && s[1] == 'u' && hex4(s + 2, end, &low) && low >= 0xdc00 && low < 0xe000) {
+    if (c >= 0xd800 && c < 0xdc00 && end - s >= 6 && s[0] == '\\' && s[1] == 'u' && hex4(s + 2, end, &low) && low >= 0xdc00 && low < 0xe000) {
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
         s += 6;
     }
@@ -205,4 +228,102 @@ bool json_text(const char *at, const char *stop, text *out)
         }
     }
     return true;
+}
+
+/* ------------------------------------------------------------------ is it JSON at all */
+
+enum { DEPTH = 64 };
+
+static const char *value(const char *s, const char *end, int depth);
+
+static const char *sound_text(const char *s, const char *end)
+{
+    unsigned c;
+    for (s++; s < end && *s != '"';) {
+        size_t k = whole((const unsigned char *)s, (size_t)(end - s));
+        if (!k || (unsigned char)*s < 0x20)
+            return NULL;
+        if (*s != '\\') {
+            s += k;
+        } else if (s + 1 < end && s[1] && strchr("\"\\/bfnrt", s[1])) {
+            s += 2;
+        } else if (s + 1 < end && s[1] == 'u' && hex4(s + 2, end, &c)) {
+            s += 6;
+        } else {
+            return NULL;
+        }
+    }
+    return s < end ? s + 1 : NULL;
+}
+
+static const char *digits(const char *s, const char *end)
+{
+    const char *from = s;
+    while (s < end && *s >= '0' && *s <= '9')
+        s++;
+    return s > from ? s : NULL;
+}
+
+static const char *number(const char *s, const char *end)
+{
+    s += *s == '-';
+    const char *whole_part = s;
+    if (!(s = digits(s, end)) || (*whole_part == '0' && s > whole_part + 1))
+        return NULL;
+    if (s < end && *s == '.' && !(s = digits(s + 1, end)))
+        return NULL;
+    if (s < end && (*s == 'e' || *s == 'E')) {
+        s++;
+        s += s < end && (*s == '+' || *s == '-');
+        s = digits(s, end);
+    }
+    return s;
+}
+
+/* Behind the list or object that begins at s. */
+static const char *many(const char *s, const char *end, int depth)
+{
+    char last = *s == '{' ? '}' : ']';
+    bool named = *s == '{';
+    s = blank(s + 1, end);
+    if (s < end && *s == last)
+        return s + 1;
+    while (s && s < end) {
+        if (named) {
+            if (*s != '"' || !(s = sound_text(s, end)) || (s = blank(s, end)) >= end || *s != ':')
+                return NULL;
+            s = blank(s + 1, end);
+        }
+        if (!(s = value(s, end, depth)) || (s = blank(s, end)) >= end)
+            return NULL;
+        if (*s == last)
+            return s + 1;
+        if (*s != ',')
+            return NULL;
+        s = blank(s + 1, end);
+    }
+    return NULL;
+}
+
+static const char *value(const char *s, const char *end, int depth)
+{
+    static const char *const words[] = { "true", "false", "null" };
+    if (s >= end || depth > DEPTH)
+        return NULL;
+    if (*s == '"')
+        return sound_text(s, end);
+    if (*s == '{' || *s == '[')
+        return many(s, end, depth + 1);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t n = strlen(words[i]);
+        if ((size_t)(end - s) >= n && !memcmp(s, words[i], n))
+            return s + n;
+    }
+    return *s == '-' || (*s >= '0' && *s <= '9') ? number(s, end) : NULL;
+}
+
+bool json_sound(const char *s, const char *end)
+{
+    s = value(blank(s, end), end, 0);
+    return s && blank(s, end) == end;
 }

@@ -66,6 +66,7 @@ typedef struct cay__preview_back {
     bool tls, head_only, http10, websocket;
     bool tls_inside;
     bool keep;     /* the peer would send another request */
+    const char *origin; /* whose pages may read it: NULL: the program says, "": nobody else's, "*": everybody's */
     char host[300]; /* as the peer calls us */
 } cay__preview_back;
 /* How the answer's body is framed for the peer. */
@@ -109,6 +110,7 @@ typedef struct cay__preview_start {
     cay_sandbox *sb;
     int          fd; /* -1: one that waited, or it is connected by a worker */
     bool         html;   /* faults are shown as pages */
+    int        (*dial)(cay_sandbox *sb, const cay_call *call, uint16_t port, int *fd, cay_err *err); /* NULL: cay_port_connect() */
 } cay__preview_start;
 /* Takes s->fd and *head, the request's for the program inside; answers r by cay__reply_raw(). */
 int cay__preview_flow(cay__req *r, const cay__preview_start *s, cay__buf *head);

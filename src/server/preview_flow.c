@@ -357,7 +357,7 @@ static int work(cay__pump *p, cay__buf *out)
     cay__upstream_free(p);
     p->fd[0] = -1;
     f->may_again = f->may_take = f->reused = false;
-    int rc = cay_port_connect(f->s.sb, &call, f->s.back.at.port, &f->up.fd, &err);
+    int rc = (f->s.dial ? f->s.dial : cay_port_connect)(f->s.sb, &call, f->s.back.at.port, &f->up.fd, &err);
     if (rc < 0)
         return broken(p, f, &err, out);
     cay__fd_nonblock(f->up.fd, true);

@@ -190,7 +190,7 @@ static void location(const cay__preview_back *b, const char *value, cay__buf *ou
 static void answer_field(const cay__preview_back *b, const cay__head *h, const cay__field_line *f, cay__buf *out)
 {
     if (IN(f->name, hop_fields) || IN(f->name, answer_fields) || (b->at.by_path && IN(f->name, path_fields)) ||
-        cay__head_list(h, "connection", f->name))
+        cay__head_list(h, "connection", f->name) || (b->origin && cay__str_starts(f->name, "access-control-")))
         return;
     if (!strcmp(f->name, "location")) {
         location(b, f->value, out);
@@ -228,6 +228,10 @@ void cay__preview_answer(const cay__preview_back *b, const cay__head *h, cay__pr
         answer_field(b, h, &h->fields[i], out);
     if (b->at.by_path && !CAY__MUTANT("preview-sandbox"))
         by_path(out);
+    if (b->origin && *b->origin) {
+        line(out, "access-control-allow-origin", b->origin);
+        line(out, "access-control-expose-headers", b->origin);
+    }
     if (frame == CAY__FRAME_LENGTH)
         cay__buf_fmt(out, "content-length: %" PRIu64 "\r\n", h->length);
     else if (frame == CAY__FRAME_CHUNKED)

@@ -7,6 +7,7 @@
 #include <base/fd.h>
 #include <base/mutant.h>
 #include <base/str.h>
+#include <base/trust.h>
 #include <cay/policy.h>
 #include <fcntl.h>
 #include <policy/binding.h>
@@ -17,13 +18,7 @@
 #define AUTOPOLICY __attribute__((cleanup(cay__policy_clear))) cay__policy
 #define TRUST_MAX  (16u << 20)
 
-/* Each program reads another one; those that replace the roots get all of them. */
-static const cay_pair trust_env[] = {
-    { "SSL_CERT_FILE", "/etc/cay/bundle.pem" },   { "CURL_CA_BUNDLE", "/etc/cay/bundle.pem" },
-    { "REQUESTS_CA_BUNDLE", "/etc/cay/bundle.pem" }, { "PIP_CERT", "/etc/cay/bundle.pem" },
-    { "GIT_SSL_CAINFO", "/etc/cay/bundle.pem" },  { "AWS_CA_BUNDLE", "/etc/cay/bundle.pem" },
-    { "NODE_EXTRA_CA_CERTS", "/etc/cay/ca.pem" },     { NULL, NULL },
-};
+static const cay_pair trust_env[] = { CAY__TRUST_ENV, { NULL, NULL } };
 
 const cay_pair *cay_secret_env(void)
 {

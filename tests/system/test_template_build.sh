@@ -234,6 +234,24 @@ ok "a setting of a template without" fails create --set permissions=bypass
 ok "is told" says "the template has none"
 c rm -f "$ask" "$bypass" "$fork" "$back" >/dev/null
 
+# ---- the code interpreter, a service of what is built with it and on it
+printf '{"name": "coder", "from": "host", "interpreter": ["bash"]}' >"$tmp/coder"
+printf '{"name": "coder:2", "from": "coder", "services": {"own": {"command": "sleep 1000"}}}' >"$tmp/coder2"
+ok "a template with the interpreter is built" b -f "$tmp/coder" "$tmp/a"
+ok "and another on it" b -f "$tmp/coder2" "$tmp/a"
+coder=$(c create --template coder:2)
+heard() { # what port 49999 says to a request
+    c exec "$coder" -- bash -c 'exec 3<>/dev/tcp/127.0.0.1/49999 && printf "%s HTTP/1.0\r\ncontent-type: application/json\r\ncontent-length: ${#2}\r\n\r\n%s" "$1" "$2" >&3 && cat <&3' bash "$@"
+}
+ok "it comes up with the sandbox" c services wait "$coder" >/dev/null
+ok "as a service" same "$(c --json services "$coder" | grep -o '"name": *"[a-z]*"' | tr -d ' ' | sort | tr '\n' ' ')" '"name":"interpreter" "name":"own" '
+ok "which programs inside find" same "$(heard 'GET /health' | tail -n 1)" '"OK"'
+ok "and which runs code, as the sandbox's user" same "$(heard 'POST /execute' '{"code":"id -un; pwd","language":"bash"}' | sed -n 's/.*"type":"stdout","text":"\([^"]*\)".*/\1/p' | sed 's/.u000a/ /g' | tr -d '\n')" "user /home/user "
+c exec "$coder" -- pkill -9 -x interpreter
+c services wait "$coder" >/dev/null
+ok "one that is killed is started again" same "$(heard 'GET /health' | tail -n 1)" '"OK"'
+c rm -f "$coder" >/dev/null
+
 # ---- what fails
 bad() { # NAME WORD TEXT…
     what=$1 word=$2
@@ -254,6 +272,7 @@ bad "a way out of the context" "is not there" 'FROM host\nCOPY ../../../../etc/h
 bad "a stage that is later" "no stage before this one" 'FROM host AS one\nCOPY --from=later /a /b\nFROM host AS later\nCOPY --from=one /b /b\n'
 bad "a repository" "bad:2: ADD: ADD of a repository is not understood: RUN git clone" 'FROM host\nADD https://127.0.0.1:1/x.git#main:dir /x\n'
 bad "services in a circle" "they wait for each other in a circle" '{"from": "host", "services": {"a": {"command": "true", "after": ["b"]}, "b": {"command": "true", "after": ["a"]}}}'
+bad "two interpreters" 'the field "interpreter" is that service' '{"from": "host", "interpreter": ["python"], "services": {"interpreter": {"command": "true"}}}'
 bad "a setting that is wrong" "config: setting_files./x: \${nosuch} is no setting" '{"from": "host", "setting_files": {"/x": {"content": "${nosuch}"}}}'
 bad "a service that is none" "service a: restart is" '{"from": "host", "services": {"a": {"command": "true", "restart": "sometimes"}}}'
 bad "a file that is not in a stage" "/a/b is not there" 'FROM host AS x\nFROM host\nCOPY --from=x /a/b /c\n'

@@ -195,3 +195,82 @@ test('python: what was shown, by whatever kind; no input; lines in a traceback',
   assert.equal((await box.runCode('_ + 1')).text, '43')
   assert.equal((await box.runCode('import asyncio\nawait asyncio.sleep(0)\nawait asyncio.sleep(0, 8)')).text, '8')
 })
+
+const post = (path, body) => `import json, urllib.request as u
+r = u.urlopen(u.Request("http://localhost:49999${path}", ${body ? `json.dumps(${body}).encode(), {"content-type": "application/json"}` : ''}))
+print(r.status, r.read().decode())`
+const inside = async code => (await box.commands.run(`python3 - <<'E'\n${code}\nE`)).stdout
+test('programs inside find it at its port, and share its contexts', async () => {
+  await box.runCode('shared = 40')
+  assert.equal(await inside(post('/health')), '200 "OK"\n')
+  assert.match(await inside(post('/execute', '{"code": "shared += 2\\nshared"}')), /^200 .*"number_of_executions"[^]*"text":"42"[^]*"end_of_execution"}\n\n$/)
+  assert.equal((await box.runCode('shared')).text, '42')
+  const own = await box.runCode(post('/execute', '{"code": "echo from $((20 + 1))", "language": "bash"}')) // code may ask for other code
+  assert.match(own.logs.stdout.join(''), /from 21/)
+  await box.files.write('mine.py', 'x = 7')
+  assert.equal((await box.runCode('import mine; mine.x', { context: await box.createCodeContext() })).text, '7') // of the directory that code runs in
+  await assert.rejects(box.commands.run(`python3 -c 'import urllib.request as u; u.urlopen(u.Request("http://localhost:49999/health", headers={"host": "evil.example"}))'`), e => /403/.test(e.stderr))
+})
+test('one that is killed takes its kernels along, and the next request has another', async () => {
+  const s = await Sandbox.create({ timeoutMs: 60_000 })
+  try {
+    const pid = (await s.runCode('import os; os.getpid()')).text, busy = s.runCode('while True: pass', { timeoutMs: 30_000 }).catch(e => e)
+    await s.commands.run('pkill -9 -x interpreter')
+    assert.ok(await busy instanceof Error)
+    assert.equal((await s.runCode('"new"')).text, 'new')
+    assert.equal((await s.commands.run(`kill -0 ${pid} || echo gone`)).stdout, 'gone\n')
+  } finally { await s.kill() }
+})
+test('contexts are still there after a pause; a fork has an interpreter of its own', async () => {
+  const s = await Sandbox.create({ timeoutMs: 60_000 })
+  try {
+    await s.runCode('kept = 1')
+    await s.pause()
+    await s.connect()
+    assert.equal((await s.runCode('kept')).text, '1')
+    const [f] = await s.fork({ count: 1, timeoutMs: 60_000 })
+    try { assert.equal((await f.runCode('6 * 7')).text, '42') } finally { await f.kill() }
+  } finally { await s.kill() }
+})
+test('a program that takes the port harms nobody but who asks it, and is told no token', async () => {
+  const own = `import socket, sys, time
+s = socket.create_server(("127.0.0.1", 49999))
+print("there", flush=True)
+while True:
+    c, _ = s.accept()
+    head = c.recv(65536)
+    if sys.argv[1] == "garbage": c.sendall(b"\\x00\\xff" * 3000)
+    if sys.argv[1] == "tells": c.sendall(b"HTTP/1.1 200 OK\\r\\nset-cookie: a=b\\r\\naccess-control-allow-origin: http://evil.example\\r\\ncontent-type: text/html\\r\\ncontent-length: %d\\r\\n\\r\\n" % len(head) + head)
+    if sys.argv[1] == "lies": c.sendall(b"HTTP/1.1 200 OK\\r\\ncontent-length: 5\\r\\ntransfer-encoding: chunked\\r\\n\\r\\nhello")
+    if sys.argv[1] == "endless":
+        c.sendall(b"HTTP/1.1 200 OK\\r\\n\\r\\n")
+        try:
+            while True: c.sendall(b"x" * 65536)
+        except OSError: pass
+    if sys.argv[1] != "silent": c.close()
+    else: held = c`
+  for (const how of ['garbage', 'lies', 'tells', 'endless', 'silent']) {
+    const s = await Sandbox.create({ timeoutMs: 60_000 }), stop = new AbortController()
+    try {
+      await s.files.write('own.py', own)
+      const h = await s.commands.run(`exec python3 own.py ${how}`, { background: true })
+      while (!h.stdout.includes('there')) await new Promise(r => setTimeout(r, 20))
+      const asked = fetch(`${process.env.E2B_SANDBOX_URL}/execute`, { method: 'POST', body: '{"code":"1"}', signal: stop.signal, headers: { 'content-type': 'application/json', 'e2b-sandbox-id': s.sandboxId,
+        'e2b-sandbox-port': '49999', 'x-access-token': s.envdAccessToken, 'e2b-traffic-access-token': s.trafficAccessToken ?? 'none', cookie: 'mine=1', authorization: 'Bearer mine' } })
+      if (how === 'garbage' || how === 'lies') assert.equal((await asked).status, 502, how)
+      if (how === 'tells') {
+        const r = await asked, told = await r.text()
+        assert.match(told, /^POST \/execute HTTP\/1\.1/)
+        assert.ok(!/access-token|authorization|cookie|mine/i.test(told), told)
+        assert.deepEqual([r.headers.get('set-cookie'), r.headers.get('access-control-allow-origin'), /sandbox/.test(r.headers.get('content-security-policy'))], [null, null, true])
+      }
+      if (how === 'endless') {
+        const from = (await asked).body.getReader()
+        for (let n = 0; n < 30e6;) n += (await from.read()).value.length // as much as is wanted; the rest is not read
+      }
+      assert.equal((await box.runCode('1 + 1')).text, '2', how) // others meanwhile
+      stop.abort()
+      await asked.catch(() => {})
+    } finally { await s.kill() }
+  }
+})

@@ -60,14 +60,24 @@ test('an interpreter that a template wants comes up with its sandboxes, and with
   const { id } = await (await fetch(`${api}?name=compat-warm`, { method: 'POST', headers, body: JSON.stringify({ from: 'host', run: ['true'], interpreter: ['python', 'cobol'] }) })).json()
   await (await fetch(`${api}/${id}/log`, { headers })).text() // until it ends
   await Template.build(Template().fromTemplate('compat-warm').runCmd('true'), 'compat-warmer')
-  const kernels = async s => (await s.commands.list()).filter(p => /cay-kernel/.test([p.cmd, ...p.args].join(' '))).map(p => p.pid)
+  const services = (s, how) => fetch(`${process.env.E2B_API_URL}/api/v1/sandboxes/${s.sandboxId}/services`, { headers, ...how }), units = async s => (await (await services(s)).json()).items
   for (const [name, n] of [['compat-warm', 1], ['compat-warmer', 1], ['compat-start', 0]]) {
-    const s = await Interpreter.create(name, { timeoutMs: 60_000 })
+    const s = await Interpreter.create(name, { timeoutMs: 60_000 }), kernels = async () => (await s.commands.run('pgrep -f kernel[.]py || true')).stdout.trim().split('\n').filter(Boolean)
     alive.push(s)
-    const there = await kernels(s)
+    assert.deepEqual((await units(s)).map(u => [u.name, u.port]), n ? [['interpreter', 49999]] : [], name)
+    let there = []
+    for (const end = Date.now() + 20_000; there.length !== n && Date.now() < end;) there = await kernels() // it comes up with the sandbox
     assert.equal(there.length, n, name)
     assert.equal((await s.runCode('6 * 7')).text, '42')
-    assert.deepEqual(n ? await kernels(s) : [], there) // it was that one
+    assert.deepEqual(n ? await kernels() : [], there) // it was that one
+    if (!n) continue
+    // Whoever kills it all finds it again: init sees to that.
+    await s.commands.run('pkill -9 interpreter')
+    assert.equal((await s.runCode('6 * 7')).text, '42')
+    assert.equal((await units(s))[0].state, 'ready')
+    await services(s, { method: 'POST', body: JSON.stringify({ op: 'stop', names: ['interpreter'] }) })
+    while ((await units(s))[0].state !== 'stopped') ;
+    await assert.rejects(s.runCode('1', { timeoutMs: 5000 }), /50[23]/)
   }
 })
 test('a step that fails is named, and leaves no template', async () => {

@@ -171,8 +171,6 @@ static int create(cay__req *r, int64_t default_timeout, cay_err *err)
         cay_sandbox_remove(sb, &r->call, NULL);
         return rc;
     }
-    if (config)
-        e2b_interpreter_begin(r, sb, config);
     CAY_TRY(e2b_sandbox_json(r, cay_sandbox_id(sb), template_, &out, err));
     return cay__reply_json(r, 201, out);
 }

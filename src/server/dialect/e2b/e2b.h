@@ -13,7 +13,6 @@
 #include "envelope.h"
 
 #define E2B_ENVD_PORT    49983
-#define E2B_CODE_PORT    49999
 #define E2B_ENVD_VERSION "0.6.13" /* SDKs choose what they use by it */
 #define E2B_TIMEOUT      300      /* seconds, unless the request says */
 
@@ -123,8 +122,6 @@ typedef struct e2b_daemon {
 } e2b_daemon;
 enum { E2B_NO_TOKEN = 1, E2B_SIGNED = 2 /* a signed URL will do */, E2B_TRAFFIC = 4 /* so will the token of its ports */ };
 /* The sandbox of a request by its headers or host name, with its token checked, resumed where it asked for that; 502 when it does not run. */
-/* interpreter.c: the default contexts that the template's config wants from the start (`interpreter`) begin to come up. What cannot be had is told to whoever uses it. */
-void e2b_interpreter_begin(cay__req *r, cay_sandbox *sb, const char *config);
 int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err);
 /* As the SDKs mean a path: absolute, ~, or below the user's home. In the request's arena. */
 const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path);
@@ -132,9 +129,6 @@ bool e2b_dead(const cay_err *err);
 bool e2b_nobody(const cay_err *err);
 #define E2B_ACCOUNTS_MAX ((size_t)1 << 20) /* of a passwd(5) or group(5) */
 void e2b_as(cay__req *r, e2b_daemon *d, const char *user); /* in the request's memory; "" or NULL: nothing changes */
-
-/* Lines for a kernel's input, whole: those of two requests never mix. CAY_EBUSY: others are being written all the time that the call has. */
-int e2b_kernel_write(cay_proc *p, const cay_call *call, const char *lines, size_t len, cay_err *err);
 
 /* ---- Connect-RPC (rpc.c) */
 typedef struct e2b_rpc {

@@ -3,6 +3,7 @@
 # happens. What the code itself prints, by whatever way, goes through pipes and comes out as events, so that it cannot be taken for one.
 import ast, asyncio, base64, builtins, importlib.util, json, linecache, os, queue, re, runpy, signal, subprocess, sys, threading, time, traceback, types
 
+sys.path[0] = ""  # modules are looked for where the code is, not where this file is
 out = os.fdopen(os.dup(1), "w", buffering=1)
 requests = os.fdopen(os.dup(0), "r", encoding="utf-8", errors="replace")
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -17,7 +18,7 @@ count = 0
 
 def emit(**event):
     with lock:
-        out.write(json.dumps({"id": current, **event}) + "\n")  # whose it is comes first: others pass it over by that
+        out.write(json.dumps({"id": current, **event}, separators=(",", ":")) + "\n")  # whose it is comes first: others pass it over by that
 
 
 class Pipe:
@@ -87,6 +88,14 @@ def asked(value, name):
         return None
 
 
+def show(event, main):
+    try:
+        json.dumps(event, allow_nan=False)
+    except (TypeError, ValueError):  # what cannot be told as JSON is told as text
+        event = dict(dict.fromkeys(event), text=event["text"])
+    emit(type="result", is_main_result=main, **event)
+
+
 def result(value, main):
     text = repr(value)
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
@@ -104,11 +113,7 @@ def result(value, main):
             event["data"] = json.loads(value.to_json(orient="split")) and {str(c): json.loads(value[c].to_json(orient="values")) for c in value.columns}
         except Exception:
             pass
-    try:
-        json.dumps(event)
-    except (TypeError, ValueError):  # what cannot be told as JSON is told as text
-        event = dict(dict.fromkeys(["text", *KINDS, "data", "chart", "extra"]), text=text)
-    emit(type="result", is_main_result=main, **event)
+    show(event, main)
 
 
 def display(*values, raw=False, **_):
@@ -117,7 +122,7 @@ def display(*values, raw=False, **_):
         if raw and isinstance(v, dict):
             event = dict.fromkeys(["text", *KINDS, "data", "chart", "extra"])
             bundle(event, v)
-            emit(type="result", is_main_result=False, **event)
+            show(event, False)
         else:
             result(v, False)
 
@@ -201,7 +206,7 @@ def tell(made, main):
     bundle(event, made)
     if isinstance(event["text"], str) and len(event["text"]) > 1 and event["text"][0] == event["text"][-1] and event["text"][0] in "'\"":
         event["text"] = event["text"][1:-1]
-    emit(type="result", is_main_result=main, **event)
+    show(event, main)
 
 
 def figures(main=False):
@@ -490,8 +495,8 @@ def run(request):
     emit(type="number_of_executions", execution_count=count)
     given = request.get("env") or {}
     before = {k: os.environ.get(k) for k in given}
-    os.environ.update(given)
     try:
+        os.environ.update(given)
         execute(request["code"])
         figures()
     except Told as e:

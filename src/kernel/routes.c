@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the interpreter is asked for: E2B's requests, and its texts where something is wrong with one. */
+#include "serve.h"
+#include <base/str.h>
+#include <stdio.h>
+#include <strings.h>
+
+/* SDKs show what an error's body says as it is. */
+void answer_error(conn *c, const cay_err *err)
+{
+    static const struct { int code, status; } map[] = { { CAY_EINVAL, 400 }, { CAY_ENOENT, 404 }, { CAY_EPERM, 403 }, { CAY_ETOOBIG, 413 }, { CAY_ENOTSUP, 501 }, { CAY_EBUSY, 503 } };
+    int status = 500;
+    for (size_t i = 0; i < CAY_LEN(map); i++)
+        if (map[i].code == err->code)
+            status = map[i].status;
+    answer(c, status, "text/plain; charset=utf-8", err->msg, strlen(err->msg));
+}
+
+/* ------------------------------------------------------------------ bodies */
+
+static bool is_json(const char *type)
+{
+    static const char want[] = "application/json";
+    size_t n = sizeof want - 1;
+    return type && !strncasecmp(type, want, n) && (!type[n] || type[n] == ';' || type[n] == ' ');
+}
+
+/* A page of somebody else's can send a body without asking only as another kind. */
+static int read_object(const conn *c, const char **at, const char **end, cay_err *err)
+{
+    *at = c->body.len ? c->body.p : "{}";
+    *end = *at + (c->body.len ? c->body.len : 2);
+    if (c->body.len && !is_json(cay__head_field(&c->head, "content-type")))
+        return cay_fail(err, CAY_EINVAL, "a body needs Content-Type: application/json");
+    if (!json_sound(*at, *end))
+        return cay_fail(err, CAY_EINVAL, "the body is not sound JSON");
+    *at += strspn(*at, " \t\r\n");
+    return **at == '{' ? 0 : cay_fail(err, CAY_EINVAL, "the body is not a JSON object; write it as {…}");
+}
+
+/* A member that is a text; "" when it is none. */
+static const char *member(const char *at, const char *end, const char *name, text *out)
+{
+    const char *from, *to;
+    out->len = 0;
+    text_add(out, "", 0);
+    return json_member(at, end, name, &from, &to) && json_text(from, to, out) ? out->p : "";
+}
+
+/* A value as it stands, on one line: within texts there are no newlines. */
+static void add_flat(text *t, const char *at, const char *end)
+{
+    size_t from = t->len;
+    text_add(t, at, (size_t)(end - at));
+    for (char *s = t->p + from; s < t->p + t->len; s++)
+        if (*s == '\n' || *s == '\r')
+            *s = ' ';
+}
+
+/* ------------------------------------------------------------------ routes */
+
+static int on_health(conn *c, const char *id, cay_err *err)
+{
+    (void)id, (void)err;
+    answer(c, 200, "application/json", "\"OK\"", 4);
+    return 0;
+}
+
+static int on_contexts(conn *c, const char *id, cay_err *err)
+{
+    text list = { 0 };
+    (void)id, (void)err;
+    context_list(&list);
+    answer(c, 200, "application/json", list.p, list.len);
+    free(list.p);
+    return 0;
+}
+
+static int on_context_create(conn *c, const char *id, cay_err *err)
+{
+    const char *at, *end;
+    text language = { 0 }, cwd = { 0 }, made = { 0 };
+    (void)id;
+    CAY_TRY(read_object(c, &at, &end, err));
+    int rc = context_new(member(at, end, "language", &language), member(at, end, "cwd", &cwd), &made, err);
+    if (rc == 0)
+        answer(c, 200, "application/json", made.p, made.len);
+    free(language.p);
+    free(cwd.p);
+    free(made.p);
+    return rc;
+}
+
+static int on_context_remove(conn *c, const char *id, cay_err *err)
+{
+    CAY_TRY(context_remove(id, err));
+    answer(c, 204, NULL, "", 0);
+    return 0;
+}
+
+static int on_context_restart(conn *c, const char *id, cay_err *err)
+{
+    CAY_TRY(context_restart(id, err));
+    answer(c, 200, "application/json", "null", 4);
+    return 0;
+}
+
+static int ask(conn *c, const char *at, const char *end, const char *id, const char *language, cay_err *err)
+{
+    static unsigned long count;
+    const char *code, *code_end, *env, *env_end;
+    context *x;
+    if (!json_member(at, end, "code", &code, &code_end) || *code != '"')
+        return cay_fail(err, CAY_EINVAL, "code is missing");
+    if (*id && *language)
+        return cay_fail(err, CAY_EINVAL, "Only one of context_id or language can be provided");
+    CAY_TRY(context_open(id, language, &x, err));
+    snprintf(c->id, sizeof c->id, "x%lu", ++count);
+    text_fmt(&c->ask, "{\"id\":\"%s\",\"code\":", c->id);
+    add_flat(&c->ask, code, code_end);
+    if (json_member(at, end, "env_vars", &env, &env_end) && *env == '{') {
+        text_str(&c->ask, ",\"env\":");
+        add_flat(&c->ask, env, env_end);
+    }
+    text_str(&c->ask, "}\n");
+    stream_begin(c);
+    context_ask(x, c);
+    return 0;
+}
+
+static int on_execute(conn *c, const char *unused, cay_err *err)
+{
+    const char *at, *end;
+    text id = { 0 }, language = { 0 };
+    (void)unused;
+    CAY_TRY(read_object(c, &at, &end, err));
+    int rc = ask(c, at, end, member(at, end, "context_id", &id), member(at, end, "language", &language), err);
+    free(id.p);
+    free(language.p);
+    return rc;
+}
+
+static const struct route {
+    const char *method, *path; /* {id}: one segment */
+    int (*on)(conn *c, const char *id, cay_err *err);
+} routes[] = {
+    { "GET", "/health", on_health },
+    { "POST", "/execute", on_execute },
+    { "GET", "/contexts", on_contexts },
+    { "POST", "/contexts", on_context_create },
+    { "DELETE", "/contexts/{id}", on_context_remove },
+    { "POST", "/contexts/{id}/restart", on_context_restart },
+};
+
+static bool fits(const char *pattern, const char *path, char *id, size_t cap)
+{
+    const char *brace = strchr(pattern, '{');
+    size_t before = brace ? (size_t)(brace - pattern) : strlen(pattern) + 1, n;
+    if (strncmp(path, pattern, before))
+        return false;
+    if (!brace)
+        return true;
+    n = strcspn(path + before, "/");
+    return n && n < cap && !strcmp(path + before + n, brace + 4) && cay__url_decode(path + before, n, false, id);
+}
+
+/* A page whose name was turned to this address would be let in by every browser: it calls us by another name. */
+static bool called_right(const char *host)
+{
+    static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
+    for (size_t i = 0; i < CAY_LEN(names); i++) {
+        size_t n = strlen(names[i]);
+        if (!strncasecmp(host, names[i], n) && (!host[n] || host[n] == ':'))
+            return true;
+    }
+    return !*host;
+}
+
+void on_request(conn *c)
+{
+    cay_err err = CAY_ERR_INIT;
+    char id[256] = "";
+    int rc = called_right(c->head.host) ? 0 : cay_fail(&err, CAY_EPERM, "the interpreter is at localhost:%d", INTERPRETER_PORT);
+    const struct route *r = NULL;
+    for (size_t i = 0; i < CAY_LEN(routes) && !r; i++)
+        if (!strcmp(c->head.method, routes[i].method) && fits(routes[i].path, c->head.path, id, sizeof id))
+            r = &routes[i];
+    if (rc == 0)
+        rc = r ? r->on(c, id, &err) : cay_fail(&err, CAY_ENOENT, "nothing is served at this path");
+    if (rc < 0)
+        answer_error(c, &err);
+}
