@@ -229,6 +229,15 @@ typedef struct cay__raw {
 } cay__raw;
 int cay__reply_raw(cay__req *r, const cay__raw *raw); /* copied */
 
+/* ------------------------------------------------------------------ files: server/file_open.c */
+
+/* Whether what was opened since, as the nth try, is what st tells of: 0, or 1: look at it and open it again. After CAY__FILE_TRIES, each of which loses to a writer who
+ * comes within some hundred microseconds, one to which somebody writes all the time is taken as it is, one that is replaced all the time is CAY_EBUSY, "file_changing". */
+enum { CAY__FILE_TRIES = 50 };
+int cay__file_again(cay_sandbox *sb, const cay_call *call, const char *path, const cay_stat *st, int nth, cay_err *err);
+/* Opens the file that *st tells of; when another was put in its place, that one, of which *st tells then. user: with whose rights, or NULL. */
+int cay__file_open(cay__req *r, cay_sandbox *sb, const char *path, const char *user, cay_stat *st, int *fd, cay_err *err);
+
 /* ------------------------------------------------------------------ previews: server/preview.h */
 
 /* Asked first for every head: a row when it is for a preview, by its Host or, where paths are not a protocol's own, its path. Its dialect is cay__preview_dialect, its route is open

@@ -293,7 +293,7 @@ int cay__ss_download_url(cay__req *r, cay_err *err)
     CAY_TRY(begin_path(r, "sandbox_path", &body, &b, &path, err));
     CAY_TRY(cay__ss_str(body, "presigned_url", true, &url, err));
     CAY_TRY(cay_file_stat(b.sb, &r->call, path, true, &st, err));
-    CAY_TRY(cay_file_open_read(b.sb, &r->call, path, &(cay_read){ .size = sizeof(cay_read), .length = st.size }, &fd, err));
+    CAY_TRY(cay__file_open(r, b.sb, path, NULL, &st, &fd, err));
     cay_call call = bounded(r);
     CAY_TRY(cay_url_put(r->svc, &call, &(cay_url){ .size = sizeof(cay_url), .url = url, .net = rules_of(r, b.sb) }, fd, st.size, err));
     return cay__ss_done(r, "File sent to the presigned URL");

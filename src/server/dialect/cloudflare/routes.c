@@ -107,7 +107,7 @@ static int on_file_get(cay__req *r, cay_err *err)
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "workspace_read_not_found", "%.150s is not there", path);
     CAY_TRY(cf_as(rc, "exec_transport_error", err));
-    CAY_TRY(cf_as(cay_file_open_read(sb, &r->call, path, NULL, &fd, err), "exec_transport_error", err));
+    CAY_TRY(cf_as(cay__file_open(r, sb, path, NULL, &st, &fd, err), "exec_transport_error", err));
     return cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
 }
 

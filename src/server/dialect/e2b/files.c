@@ -27,8 +27,7 @@ int e2b_files_get(cay__req *r, cay_err *err)
         return rc;
     if (st.type != CAY_FILE)
         return cay_fail(err, CAY_EINVAL, "path '%.150s' is a directory", path);
-    const cay_read spec = { .size = sizeof spec, .user = d.user };
-    CAY_TRY(cay_file_open_read(d.sb, &r->call, path, &spec, &fd, err));
+    CAY_TRY(cay__file_open(r, d.sb, path, d.user, &st, &fd, err));
     CAY_AUTOBUF disposition = CAY__BUF(2048);
     cay__buf_str(&disposition, "inline; filename=\"");
     for (const char *c = slash ? slash + 1 : path; *c; c++)

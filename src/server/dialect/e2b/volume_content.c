@@ -207,7 +207,7 @@ int e2b_on_volume_get(cay__req *r, cay_err *err)
     CAY_TRY(cay_file_stat(c.sb, &r->call, c.path, true, &st, err));
     if (st.type != CAY_FILE)
         return cay_fail(err, CAY_EINVAL, "path %.150s is not a file", c.given);
-    CAY_TRY(cay_file_open_read(c.sb, &r->call, c.path, NULL, &fd, err));
+    CAY_TRY(cay__file_open(r, c.sb, c.path, NULL, &st, &fd, err));
     return cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
 }
 

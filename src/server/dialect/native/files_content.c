@@ -19,12 +19,16 @@ enum { SMALL = 65536 };
 
 /* ------------------------------------------------------------------ out */
 
-static void name_version(cay__req *r, const cay_stat *st, char *etag, size_t cap)
+static void version_of(const cay_stat *st, char *etag, size_t cap)
+{
+    snprintf(etag, cap, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", st->inode, (uint64_t)st->mtime_ns, st->size);
+}
+
+static void tell_version(cay__req *r, const cay_stat *st, const char *etag)
 {
     char when[64];
     time_t t = (time_t)(st->mtime_ns / 1000000000);
     struct tm tm;
-    snprintf(etag, cap, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", st->inode, (uint64_t)st->mtime_ns, st->size);
     cay__reply_field(r, "ETag", etag);
     cay__reply_field(r, "Accept-Ranges", "bytes");
     cay__reply_field(r, "X-Content-Type-Options", "nosniff");
@@ -49,37 +53,55 @@ static const cay__query get_query[] = { { "path", "string", "", .required = true
                                       { "kept", "boolean", "of one that is stopped, as it was left, without starting it" }, { NULL } };
 const cay__doc cay__doc_file_get = { "readFile", "files", "its bytes; Range, If-Range and If-None-Match are heard", .query = get_query,
                                      .answers = { { 200, .type = "application/octet-stream" }, { 206, .type = "application/octet-stream" }, { 304 }, { 400 }, { 404 }, { 409 }, { 416 } } };
-int cay__on_file_get(cay__req *r, cay_err *err)
+/* One look at it, what is wanted of it, and its bytes: 1 when another file was put in its place meanwhile. */
+static int get_once(cay__req *r, cay_sandbox *sb, const char *path, bool kept, int nth, cay_err *err)
 {
-    cay_sandbox *sb;
-    const char *path, *if_none = cay__head_field(&r->head, "if-none-match"), *if_range = cay__head_field(&r->head, "if-range");
+    const char *if_none = cay__head_field(&r->head, "if-none-match"), *if_range = cay__head_field(&r->head, "if-range");
     cay_stat st = { .size_of = sizeof st };
     char etag[80], range[80];
     uint64_t from = 0, len = 0;
-    int fd;
-    bool kept = cay__req_flag(r, "kept");
-    CAY_TRY(kept ? cay__native_sandbox(r, &sb, err) : cay__native_files(r, &sb, err));
-    CAY_TRY(cay__native_query(r, "path", &path, err));
+    int got;
     CAY_TRY(kept ? cay_sandbox_kept_stat(sb, &r->call, path, &st, err) : cay_file_stat(sb, &r->call, path, true, &st, err));
     if (st.type != CAY_FILE)
         return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", path);
-    name_version(r, &st, etag, sizeof etag);
-    if (if_none && (strstr(if_none, etag) || !strcmp(if_none, "*"))) /* one of a list: with its quotes it is part of no other */
+    version_of(&st, etag, sizeof etag);
+    if (if_none && (strstr(if_none, etag) || !strcmp(if_none, "*"))) { /* one of a list: with its quotes it is part of no other */
+        tell_version(r, &st, etag);
         return cay__reply(r, 304, NULL, NULL, 0);
+    }
     int part = !if_range || !strcmp(if_range, etag) ? cay__range_parse(cay__head_field(&r->head, "range"), st.size, &from, &len) : 0;
     if (part < 0) {
+        tell_version(r, &st, etag);
         snprintf(range, sizeof range, "bytes */%" PRIu64, st.size);
         cay__reply_field(r, "Content-Range", range);
         return cay_fail_why(err, CAY_EINVAL, "range_not_satisfiable", "the file has %" PRIu64 " bytes", st.size);
     }
     /* Not beyond what was promised, should it grow; a file of no size may be one of proc(5), which has no size but bytes. */
     cay_read spec = { .size = sizeof spec, .offset = from, .length = part ? len : st.size, .user = cay__req_query(r, "user") };
-    CAY_TRY(kept ? open_kept(r, sb, path, &spec, &fd, err) : cay_file_open_read(sb, &r->call, path, &spec, &fd, err));
+    CAY_TRY(kept ? open_kept(r, sb, path, &spec, &got, err) : cay_file_open_read(sb, &r->call, path, &spec, &got, err));
+    CAY_AUTOFD fd = got;
+    int rc = kept ? 0 : cay__file_again(sb, &r->call, path, &st, nth, err);
+    if (rc)
+        return rc;
+    tell_version(r, &st, etag);
     if (part) {
         snprintf(range, sizeof range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from, from + len - 1, st.size);
         cay__reply_field(r, "Content-Range", range);
     }
-    return cay__reply_fd(r, part ? 206 : 200, "application/octet-stream", fd, spec.length ? (int64_t)spec.length : -1);
+    return cay__reply_fd(r, part ? 206 : 200, "application/octet-stream", CAY_STEAL_FD(fd), spec.length ? (int64_t)spec.length : -1);
+}
+
+int cay__on_file_get(cay__req *r, cay_err *err)
+{
+    cay_sandbox *sb;
+    const char *path;
+    int rc = 1;
+    bool kept = cay__req_flag(r, "kept");
+    CAY_TRY(kept ? cay__native_sandbox(r, &sb, err) : cay__native_files(r, &sb, err));
+    CAY_TRY(cay__native_query(r, "path", &path, err));
+    for (int i = 1; rc == 1; i++)
+        rc = get_once(r, sb, path, kept, i, err);
+    return rc;
 }
 
 /* ------------------------------------------------------------------ in */

@@ -2,13 +2,14 @@
 /* Trees as archives, out and in. Every file goes through the sandbox's own calls, so an archive reaches no further than its user does. */
 #include "native.h"
 #include <base/base.h>
+#include <base/fsop.h>
 #include <base/str.h>
 #include <inttypes.h>
 #include <net/tar.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
-enum { ENTRIES_MAX = 1000000, NAMES_MAX = 128 << 20, TURN = 128 << 10, DIRS_MAX = 10000 };
+enum { ENTRIES_MAX = 1000000, NAMES_MAX = 128 << 20, TURN = 128 << 10, FIRST = 32 << 10, DIRS_MAX = 10000 };
 
 /* ------------------------------------------------------------------ out */
 
@@ -37,8 +38,9 @@ static int on_entry(const cay_dirent *e, void *arg)
     packer *k = arg;
     char type = e->st.type == CAY_FILE ? '0' : e->st.type == CAY_DIR ? '5' : e->st.type == CAY_LINK ? '2' : 0;
     size_t a = strlen(e->path) + 1, b = e->st.type == CAY_LINK ? strlen(e->st.target) + 1 : 1;
-    if (!type || a >= CAY__TAR_NAME - 1)
-        return 0; /* sockets, pipes, devices */
+    const char *slash = strrchr(e->path, '/');
+    if (!type || a >= CAY__TAR_NAME - 1 || cay__str_starts(slash ? slash + 1 : e->path, CAY__FS_TMP))
+        return 0; /* sockets, pipes, devices; what is being written and has no name yet */
     if (++k->n > ENTRIES_MAX || (k->bytes += sizeof(entry) + a + b) > NAMES_MAX)
         return CAY_ETOOBIG;
     entry *o = cay__arena_take(&k->mem, sizeof *o + a + b);
@@ -50,25 +52,63 @@ static int on_entry(const cay_dirent *e, void *arg)
     return 0;
 }
 
-/* The next member: its bytes are opened before its head is written, so that one which is gone is just not there. */
+/* Opens the file and reads its first bytes. 1: there are no more. */
+static int open_first(packer *k, const cay_call *call, const char *path, char *first, size_t *n)
+{
+    CAY_TRY(cay_file_open_read(k->sb, call, path, NULL, &k->fd, NULL));
+    for (*n = 0; *n < FIRST;) {
+        ssize_t got = read(k->fd, first + *n, FIRST - *n);
+        if (got == 0)
+            return 1;
+        if (got < 0 && errno != EINTR)
+            return CAY_EGONE;
+        *n += got > 0 ? (size_t)got : 0;
+    }
+    return 0;
+}
+
+/* The first bytes of a member's file, before its head is written, and how long it is. One that is gone is just not there; another may have been put in its place
+ * since it was listed. One that ends within these bytes is as long as they are; of a longer one stat(2) tells. */
+static int open_member(packer *k, const cay_call *call, const entry *e, char *first, size_t *n, uint64_t *size)
+{
+    char path[2 * CAY__TAR_NAME];
+    cay__str_join(path, sizeof path, k->base, *k->base ? "/" : "", e->names, NULL);
+    int rc = open_first(k, call, path, first, n);
+    cay_stat st = { .size_of = sizeof st };
+    for (int i = 1, again = 1; rc == 0 && again == 1; i++) {
+        cay__close_fd(&k->fd);
+        CAY_TRY(cay_file_stat(k->sb, call, path, true, &st, NULL));
+        rc = open_first(k, call, path, first, n);
+        again = rc == 0 ? cay__file_again(k->sb, call, path, &st, i, NULL) : 0;
+        CAY_TRY(again);
+    }
+    *size = rc == 1 ? *n : st.size;
+    *n = (size_t)CAY_MIN(*n, *size);
+    return CAY_MIN(rc, 0);
+}
+
 static int begin(packer *k, const cay_call *call, cay__buf *out)
 {
     entry *e = k->first;
     cay__member *m = cay__alloc(sizeof *m);
-    char path[2 * CAY__TAR_NAME];
-    int rc = 0;
+    CAY_AUTOFREE char *first = e->size ? cay__alloc(FIRST) : NULL;
+    size_t n = 0;
+    uint64_t size = 0;
+    int rc = e->size ? open_member(k, call, e, first, &n, &size) : 0;
     k->first = e->next;
-    *m = (cay__member){ .type = e->type, .mode = e->mode, .uid = e->uid, .gid = e->gid, .size = e->size, .mtime = e->mtime };
+    *m = (cay__member){ .type = e->type, .mode = e->mode, .uid = e->uid, .gid = e->gid, .size = size, .mtime = e->mtime };
     cay__str_join(m->name, sizeof m->name, e->names, e->type == '5' ? "/" : "", NULL);
     cay__str_copy(m->target, sizeof m->target, e->names + strlen(e->names) + 1);
-    if (e->size) {
-        cay_read spec = { .size = sizeof spec, .length = e->size };
-        cay__str_join(path, sizeof path, k->base, *k->base ? "/" : "", e->names, NULL);
-        rc = cay_file_open_read(k->sb, call, path, &spec, &k->fd, NULL);
-        k->left = k->size = e->size;
-    }
-    if (rc >= 0)
+    if (rc >= 0) {
         cay__tar_head(out, m);
+        cay__buf_add(out, first, n);
+        k->size = size;
+        k->left = size - n;
+        if (!k->left) {
+            cay__close_fd(&k->fd);
+            cay__tar_pad(out, k->size);
+        }
+    }
     free(m);
     return rc == CAY_ENOENT ? 0 : rc;
 }
