@@ -40,6 +40,10 @@ async function sdk() {
   const s = await Sandbox.create(E)
   await timed(5, () => s.commands.run('true'))
   tell('e2b-run', await timed(RUNS, () => s.commands.run('true')))
+  const head = { 'content-type': 'application/json', 'e2b-sandbox-id': s.sandboxId, 'e2b-sandbox-port': '49999', 'e2b-traffic-access-token': s.trafficAccessToken }
+  const code = async () => { if (!/"text":"2"/.test(await (await fetch(`${E.apiUrl}/execute`, { method: 'POST', headers: head, body: '{"code":"1 + 1"}' })).text())) throw new Error('another result') }
+  await timed(5, code)
+  tell('e2b-code', await timed(RUNS, code)) // of the interpreter inside, as runCode() asks it
   for (const [name, size, n] of [['e2b-file-1k', 1000, RUNS], ['e2b-file-10m', 10_000_000, FILES]]) {
     const data = new Blob([Buffer.alloc(size, 'x')])
     tell(name, await timed(n, async () => { await s.files.write('f', data); if ((await s.files.read('f', { format: 'bytes' })).length !== size) throw new Error('another length') }))

@@ -232,6 +232,13 @@ test('contexts are still there after a pause; a fork has an interpreter of its o
     try { assert.equal((await f.runCode('6 * 7')).text, '42') } finally { await f.kill() }
   } finally { await s.kill() }
 })
+test('pages of other origins may ask, with the token', async () => {
+  const headers = { 'e2b-sandbox-id': box.sandboxId, 'e2b-sandbox-port': '49999', origin: 'http://page.example' }, url = `${process.env.E2B_SANDBOX_URL}/contexts`
+  for (const [token, status] of [[box.trafficAccessToken, 200], ['none', 401]]) {
+    const r = await fetch(url, { headers: { ...headers, 'e2b-traffic-access-token': token } })
+    assert.deepEqual([r.status, r.headers.get('access-control-allow-origin'), r.headers.get('access-control-allow-credentials')], [status, '*', null])
+  }
+})
 test('a program that takes the port harms nobody but who asks it, and is told no token', async () => {
   const own = `import socket, sys, time
 s = socket.create_server(("127.0.0.1", 49999))
