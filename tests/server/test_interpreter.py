@@ -77,6 +77,15 @@ def head(line, *fields, body=b''):
     return '\r\n'.join((line, 'host: localhost', *fields, '', '')).encode() + body
 
 
+def comes(name):
+    for _ in range(3000):
+        if os.path.exists(os.path.join(tmp, name)):
+            os.unlink(os.path.join(tmp, name))
+            return
+        time.sleep(0.02)
+    same('a file ' + name, False, True)
+
+
 def words_of_http():
     def status(b):
         return int(raw(b, until=b'\r\n\r\n').split(b' ')[1])
@@ -122,30 +131,32 @@ def words_of_json():
 
 
 def those_who_do_not_behave():
-    made = [json.loads(ask('POST', '/contexts', dict(language='bash', cwd='/tmp'))[1])['id'] for _ in range(2)]
+    made = [json.loads(ask('POST', '/contexts', dict(language='bash', cwd=tmp))[1])['id'] for _ in range(2)]
     body = json.dumps(dict(code='yes "$(head -c 1000 /dev/zero | tr "\\0" x)"', context_id=made[0])).encode()
     deaf = socket.create_connection(('127.0.0.1', 49999))
     deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     deaf.sendall(head('POST /execute HTTP/1.1', 'content-type: application/json', 'content-length: %d' % len(body), body=body))
-    time.sleep(1)
+    time.sleep(0.5)
 
     def held():
         with open('/proc/%d/status' % host.pid) as f:
             return int(next(line for line in f if line.startswith('VmRSS')).split()[1])
     before = held()
     same('another context meanwhile', printed(run('echo other', context_id=made[1])), 'other\n')
-    time.sleep(1)
+    time.sleep(0.5)
     same('what is not read is not kept', held() - before < 8192, True)
     deaf.close()  # that is an interrupt
     same('and the context is free again', printed(run('echo free', context_id=made[0])), 'free\n')
-    waits = socket.create_connection(('127.0.0.1', 49999))
-    slow = threading.Thread(target=lambda: same('the first', printed(run('sleep 1; echo first', context_id=made[0])), 'first\n'))
+    slow = threading.Thread(target=lambda: same('the first', printed(run('touch at; until [ -e go ]; do sleep 0.02; done; echo first', context_id=made[0])), 'first\n'))
     slow.start()
-    body = json.dumps(dict(code='touch %s/never' % tmp, context_id=made[0])).encode()
-    time.sleep(0.3)
+    comes('at')
+    body = json.dumps(dict(code='touch never', context_id=made[0])).encode()
+    waits = socket.create_connection(('127.0.0.1', 49999))
     waits.sendall(head('POST /execute HTTP/1.1', 'content-type: application/json', 'content-length: %d' % len(body), body=body))
-    time.sleep(0.2)
+    waits.recv(100)  # it has its place
     waits.close()
+    ask('GET', '/health')  # and that was seen, too
+    open(tmp + '/go', 'w').close()
     slow.join()
     same('who went while waiting', [printed(run('echo next', context_id=made[0])), os.path.exists(tmp + '/never')], ['next\n', False])
     many = [threading.Thread(target=lambda: same('one of many', ask('GET', '/health')[0], 200)) for _ in range(200)]
@@ -170,13 +181,13 @@ def alive(pid):
 
 def ends():
     for language, code in (('python', 'import subprocess\nfor own in False, True: print(subprocess.Popen(["sleep", "1000"], start_new_session=own).pid)'), ('bash', 'sleep 1000 & echo $!; setsid sleep 1000 & echo $!')):
-        i = json.loads(ask('POST', '/contexts', dict(language=language, cwd='/tmp'))[1])['id']
+        i = json.loads(ask('POST', '/contexts', dict(language=language, cwd=tmp))[1])['id']
         pids = [int(p) for p in printed(run(code, context_id=i)).split()]
         same('they run', [len(pids), all(map(alive, pids))], [2, True])
         at_work = []
-        t = threading.Thread(target=lambda: at_work.extend(run('import time; time.sleep(1000)' if language == 'python' else 'sleep 1000', context_id=i)))
+        t = threading.Thread(target=lambda: at_work.extend(run('import time; open("at", "w").close(); time.sleep(1000)' if language == 'python' else 'touch at; sleep 1000', context_id=i)))
         t.start()
-        time.sleep(0.3)
+        comes('at')
         same('restarted', ask('POST', '/contexts/%s/restart' % i)[0], 200)
         t.join()
         same('who was at it is told', at_work[-1].get('name'), 'UnexpectedEndOfExecution')
