@@ -136,6 +136,8 @@ int cay__home_open(const char *home, int *dirfd, cay_err *err)
         return cay_fail_why(err, CAY_ENOTSUP, "home_remote",
                             "state directory %s is on %s, which is not safe for it; set CAY_HOME to a local disk", home,
                             remote);
+    if (faccessat(fd, CAY__HOME_APART, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return cay_fail_why(err, CAY_EPERM, "home_apart", "%s is what root's keeper holds for a server that is not root; ask that server (cay --host URL)", home);
     if (st.st_mode & 022)
         return cay_fail_why(err, CAY_EPERM, "home_writable",
                             "state directory %s is writable by others; run chmod 700 on it or set CAY_HOME", home);

@@ -20,8 +20,10 @@
  * root, else $XDG_DATA_HOME/cay or ~/.local/share/cay. Nothing is made. */
 int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err);
 
+#define CAY__HOME_APART "apart" /* a file that says: root's keeper holds this for a server that is not root (hand/trees.c) */
+
 /* Makes the directory (0700, parents too) if it is missing and opens it. Refused, naming the remedy: not a
- * directory, of another owner, writable by others, full of something else, on a filesystem over a network. */
+ * directory, of another owner, writable by others, full of something else, a server's that is not root, on a filesystem over a network. */
 int cay__home_open(const char *home, int *dirfd, cay_err *err);
 
 /* /run/cay, $XDG_RUNTIME_DIR/cay, /run/user/UID/cay or /tmp/cay-UID, then 8 hex digits of the state

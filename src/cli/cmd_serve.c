@@ -11,7 +11,7 @@ typedef struct serve_args {
     opt_list    listen, dialect, as, hosts, origins;
     const char *domain, *tls, *log, *otlp, *trace, *user;
     uint64_t    workers, connections;
-    bool        insecure;
+    bool        insecure, root_keeper;
 } serve_args;
 
 static const opt_def defs[] = {
@@ -19,6 +19,7 @@ static const opt_def defs[] = {
     { "domain", 0, "NAME", "previews are at PORT-ID.NAME; localhost unless told", OPT_STR, offsetof(serve_args, domain) },
     { "tls", 0, "CERT,KEY", "encrypt, with these PEM files; SIGHUP reads them again", OPT_STR, offsetof(serve_args, tls) },
     { "user", 0, "NAME", "as root: be this user instead, with keeper and sandboxes (level 2); state in /var/lib/cay-NAME unless --home says otherwise", OPT_STR, offsetof(serve_args, user) },
+    { "root-keeper", 0, NULL, "with --user: only the server is that user; a small process of root's keeps sandboxes (level 3), and refuses directories of the host", OPT_FLAG, offsetof(serve_args, root_keeper) },
     { "insecure", 0, NULL, "allow plain HTTP beyond this machine", OPT_FLAG, offsetof(serve_args, insecure) },
     { "allow-host", 0, "NAME", "a name of this server's besides localhost, addresses and --domain; may be given again", OPT_LIST, offsetof(serve_args, hosts) },
     { "allow-origin", 0, "URL", "pages from there may ask, too; may be given again", OPT_LIST, offsetof(serve_args, origins) },
@@ -86,14 +87,24 @@ static int serve(void *opts, int argc, char **argv)
 {
     const serve_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    char program[4096];
-    words w = { .v = { "cay-server" }, .n = 1 };
+    char program[4096], hand[4096];
+    words w = { .n = 0 };
     (void)argc;
     (void)argv;
-    if (cay__libexec_find(NULL, "cay-server", program, sizeof program, &err) < 0)
+    if (cay__libexec_find(NULL, "cay-server", program, sizeof program, &err) < 0 || cay__libexec_find(NULL, "cay-hand", hand, sizeof hand, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (a->user && (whole_paths(a, &err) < 0 || serve_as(a->user, &a->listen, &err) < 0))
+    if (a->root_keeper && !a->user) {
+        cay_fail(&err, CAY_EINVAL, "--root-keeper: --user NAME tells who the server is then");
+        return cli_usage(&cli_serve, &err);
+    }
+    if (a->user && (whole_paths(a, &err) < 0 || serve_as(a->user, a->root_keeper, &a->listen, &err) < 0))
         return err.code == CAY_EINVAL ? cli_usage(&cli_serve, &err) : cli_fail(&err, CLI_FAIL);
+    if (a->root_keeper) {
+        add(&w, "cay-hand", a->user);
+        add(&w, cli.home, program);
+    } else {
+        w.v[w.n++] = "cay-server";
+    }
     add(&w, "--home", cli.home);
     add(&w, "--provider", cli_provider());
     add(&w, "--domain", a->domain);
@@ -112,8 +123,8 @@ static int serve(void *opts, int argc, char **argv)
     if (a->insecure)
         w.v[w.n++] = "--insecure";
     w.v[w.n] = NULL;
-    execv(program, (char *const *)w.v);
-    cay_fail_sys(&err, CAY_ESYS, "run %s", program);
+    execv(a->root_keeper ? hand : program, (char *const *)w.v);
+    cay_fail_sys(&err, CAY_ESYS, "run %s", a->root_keeper ? hand : program);
     return cli_fail(&err, CLI_FAIL);
 }
 

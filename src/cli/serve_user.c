@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay serve --user NAME: root gives up being root before anything is opened, and all of it, keeper and sandboxes too, is that user's. */
+/*
+ * cay serve --user NAME: root gives up being root before anything is opened, and all of it, keeper and sandboxes too, is that user's. With --root-keeper
+ * the server alone is: cay-hand stays root, gives it up for the server and keeps what needs root (hand/hand.h).
+ */
 #include "serve_user.h"
 #include "cli.h"
 #include "out.h"
@@ -70,7 +73,7 @@ static int leave_behind(const opt_list *listen, cay_err *err)
     return 0;
 }
 
-int serve_as(const char *name, const opt_list *listen, cay_err *err)
+int serve_as(const char *name, bool root_keeper, const opt_list *listen, cay_err *err)
 {
     static char home[PATH_MAX];
     char run[PATH_MAX], given[PATH_MAX];
@@ -94,7 +97,7 @@ int serve_as(const char *name, const opt_list *listen, cay_err *err)
     setenv("XDG_RUNTIME_DIR", run, 1);
     setenv("HOME", home, 1);
     cli.home = home;
-    if (!give_up(pw))
+    if (!root_keeper && !give_up(pw))
         return cay_fail_sys(err, CAY_ESYS, "become %.60s", name);
     out_note("cay: as %s; a key: setpriv --reuid=%s --regid=%u --init-groups env CAY_HOME=%s XDG_RUNTIME_DIR=%s cay key create --scope admin", name, name, (unsigned)pw->pw_gid, home, run);
     return 0;

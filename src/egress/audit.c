@@ -31,7 +31,7 @@ static bool log_open(box *b)
     if (b->log_fd >= 0)
         return true;
     file_name(b, ".jsonl", name);
-    b->log_fd = openat(b->e->audit_dir, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    b->log_fd = openat(b->e->audit_dir, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
     if (b->log_fd < 0)
         return false;
     b->e->fds++;
@@ -170,7 +170,7 @@ void audit_close(box *b)
     log_shut(b);
     if (fstatat(e->audit_dir, "past.jsonl", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > PAST_MAX)
         renameat(e->audit_dir, "past.jsonl", e->audit_dir, "past.jsonl.1");
-    CAY_AUTOFD past = openat(e->audit_dir, "past.jsonl", O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CAY_AUTOFD past = openat(e->audit_dir, "past.jsonl", O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
     file_name(b, ".jsonl.1", old);
     append(e, past, old);
     file_name(b, ".jsonl", name);

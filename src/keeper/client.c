@@ -307,6 +307,12 @@ static void on_events(const request *r)
     r->c->events = true;
 }
 
+static void on_limit(const request *r)
+{
+    r->c->limited = true;
+    reply_ok(r->c);
+}
+
 #ifdef CAY_FAULTS
 static void on_fault(const request *r)
 {
@@ -355,6 +361,7 @@ static const struct {
     { CAY_MSG_RESTACK, sizeof(cay_m_layer), TOLD, 0, turn_ask },
     { CAY_MSG_UNLAYER, sizeof(cay_m_layer), ID, 0, on_unlayer },
     { CAY_MSG_UNITS, sizeof(cay_m_stream), TOLD, CAY_WIRE_ID, on_units },
+    { CAY_MSG_LIMIT, 0, NOTHING, 0, on_limit },
 #ifdef CAY_FAULTS
     { CAY_MSG_FAULT, 0, NOTHING, 0, on_fault },
 #endif

@@ -142,6 +142,20 @@ void pending_free(pending *p)
     free(p);
 }
 
+/* Who is not root sends descriptors that it could open and root could read: of those it gives only volumes, which stand where root alone makes
+ * names. The janitor opens the path itself and compares, so that a mount of the sender's does not lead elsewhere. */
+static bool is_volume(const char *path)
+{
+    const char *rest = cay__str_starts(path, K.argv[1]) ? path + strlen(K.argv[1]) : "";
+    return cay__str_starts(rest, "/volumes/") && rest[9] && rest[9] != '.' && !strchr(rest + 9, '/');
+}
+
+static bool may_grant(const client *c, const cay_m_create *m)
+{
+    uint32_t all = m->ngrants >= 32 ? ~0u : (1u << m->ngrants) - 1;
+    return !c->limited || CAY__MUTANT("apart-grant") || !((m->flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_ON | CAY_CREATE_DISK)) || m->grants_mount || (all & ~m->grants_store));
+}
+
 static void clone_next(pending *p);
 
 static void cloned(job_wait *j, const cay_job_done *d, int *fds, int nfds)
@@ -183,6 +197,11 @@ static void clone_next(pending *p)
         return;
     }
     j.path[len] = 0;
+    if (p->limited && !is_volume(j.path) && !CAY__MUTANT("apart-volume")) {
+        reply_error(p->c, CAY_EPERM, 0, "grant_refused", "a server that is not root grants nothing but volumes", NULL);
+        pending_free(p);
+        return;
+    }
     int fds[2] = { p->fds[i], -1 };
     if (job_send(&K.janitor, &j, fds, 1, &(job_wait){ .p = p, .fn = cloned }))
         return;
@@ -254,8 +273,11 @@ void box_create(const request *r)
         return;
     if (!m->layer[0] && !root && !reply_error(c, CAY_EINVAL, 0, "bad_request", "create names neither a layer nor a root", NULL))
         return;
+    if (!may_grant(c, m) && !reply_error(c, CAY_EPERM, 0, "grant_refused", "a server that is not root grants no directory of the host: root's own cay does, or a server without --root-keeper", NULL))
+        return;
     pending *p = cay__alloc(sizeof *p);
     p->c = c;
+    p->limited = c->limited;
     p->m = *m;
     p->m.flags &= ~(uint32_t)CAY_CREATE_NET;
     p->policy = net ? CAY_STEAL_FD(r->fds[--nfds]) : -1;

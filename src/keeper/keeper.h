@@ -194,6 +194,7 @@ typedef struct pending {
     struct pending *next;
     client         *c;
     box            *b;
+    bool            limited; /* its client was */
     cay_m_create    m;
     char           *config;
     size_t          config_len;
@@ -214,6 +215,7 @@ struct client {
     int        pid;
     pending   *creating;
     bool       events, events_few;
+    bool       limited; /* CAY_MSG_LIMIT */
     char       events_id[CAY_WIRE_ID];
     uint64_t   events_lost;
 };

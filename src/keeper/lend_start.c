@@ -69,7 +69,11 @@ int operator_open(void)
 static int records(int mode)
 {
     uid_t owner = mode == CAY_MODE_ROOT ? EGRESS_ID : 0;
-    if ((mkdir("net", 0700) < 0 && errno != EEXIST) || lchown("net", owner, owner) < 0)
+    struct stat st;
+    if ((mkdir("net", 0700) < 0 && errno != EEXIST) || lstat("net", &st) < 0)
+        return -1;
+    /* Where a server that is not root reads them, they are of its group (hand/trees.c). */
+    if (lchown("net", owner, st.st_mode & S_ISGID ? st.st_gid : owner) < 0)
         return -1;
     return open("net", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 }
@@ -96,7 +100,7 @@ static _Noreturn void child(const char *program, int mode, const int *fds, int n
     char *const argv[] = { strrchr(program, '/') + 1, NULL }, *const env[] = { NULL };
     int high[4];
     setsid();
-    umask(077);
+    umask(027); /* the group is that of the directory, if it lends its own, or one that nobody is in */
     for (int i = 0; i <= nfds; i++)
         high[i] = fcntl(i < nfds ? fds[i] : tell, F_DUPFD_CLOEXEC, 16);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

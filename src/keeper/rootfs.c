@@ -13,6 +13,13 @@ static int make_dir(int at, const char *name)
     return fchownat(at, name, owner, owner, AT_SYMLINK_NOFOLLOW);
 }
 
+/* Ids of a sandbox have to pass, whoever made them before us and under which umask. The group of a server that is not root may look (hand/trees.c). */
+static bool passable(const char *name)
+{
+    struct stat st;
+    return fstatat(K.home_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && fchmodat(K.home_fd, name, 0711 | (K.mode == CAY_MODE_ROOT && st.st_gid ? 0040 : 0), 0) == 0;
+}
+
 int rootfs_open(void)
 {
     if ((mkdirat(K.home_fd, "sandboxes", 0711) < 0 && errno != EEXIST) || (mkdirat(K.home_fd, "layers", 0711) < 0 && errno != EEXIST))
@@ -20,8 +27,7 @@ int rootfs_open(void)
     CAY_AUTOFD mark = openat(K.home_fd, CAY_HOME_MARK, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (mark < 0 && mknodat(K.home_fd, CAY_HOME_MARK, S_IFREG | 0400, 0) < 0)
         return -1;
-    /* Ids of a sandbox have to pass, whoever made them before us and under which umask. */
-    if (fchmodat(K.home_fd, "sandboxes", 0711, 0) < 0 || fchmodat(K.home_fd, "layers", 0711, 0) < 0)
+    if (!passable("sandboxes") || !passable("layers"))
         return -1;
     return K.layer[0] ? rootfs_seal(K.layer) : 0;
 }

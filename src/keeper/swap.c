@@ -424,7 +424,7 @@ const char *swap_run(const cay_job *job, const int *fds, int nfds, swap_result *
     s->at = s->old = s->root = -1;
     s->lower = nfds > 2 ? fds[2] : -1;
     const char *step = open_all(s, fds[0]);
-    CAY_AUTOFD lock = step ? -1 : openat(s->at, INTENT, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    CAY_AUTOFD lock = step ? -1 : openat(s->at, INTENT, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (!step && (lock < 0 || !lock_wait(lock, LOCK_MS)))
         step = "intent";
     if (!step)

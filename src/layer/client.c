@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <provider/native/hand.h>
 #include <provider/native/native.h>
 #include <signal.h>
 #include <spawn.h>
@@ -72,30 +73,47 @@ static int send_request(int sock, const cay__layer_ask *ask, cay_err *err)
     return 0;
 }
 
+/* By root, whose the layers are. */
+static int start_by_hand(int home_fd, const cay_call *call, const cay__layer_ask *ask, int sock, int *leash, cay_err *err)
+{
+    hand_ask q = { .verb = HAND_TOOL, .op = ask->program && !strcmp(ask->program, "cay-pack") ? HAND_PACK : HAND_LAYER };
+    int fds[1 + CAY__LAYER_FDS] = { sock };
+    cay__str_copy(q.name, sizeof q.name, ask->verb);
+    for (size_t i = 0; i < ask->nfds; i++)
+        fds[1 + i] = ask->fds[i];
+    return cay__hand_ask(home_fd, call, &q, fds, 1 + (int)ask->nfds, NULL, NULL, leash, err);
+}
+
+/* By ourselves, as root or in the keeper's user namespace. */
+static int start_here(const cay__layer_at *at, int home_fd, const cay_call *call, const cay__layer_ask *ask, int sock, int *pid, cay_err *err)
+{
+    char path[PATH_MAX];
+    CAY_AUTOFD user = -1;
+    CAY_TRY(cay__libexec_find(at->libexec, ask->program ? ask->program : "cay-layer", path, sizeof path, err));
+    CAY_TRY(cay__native_userns(at->home, at->libexec, call, &user, err));
+    int fds[FD_VERB - FD_SOCK + CAY__LAYER_FDS] = { sock, home_fd, user };
+    for (size_t i = 0; i < ask->nfds; i++)
+        fds[3 + i] = ask->fds[i];
+    return start(path, ask->verb, fds, 3 + ask->nfds, pid, err);
+}
+
 int cay__layer_open(const cay__layer_at *at, const cay_call *call, const cay__layer_ask *ask, cay__layer_conn *out, cay_err *err)
 {
-    char path[PATH_MAX], home[CAY__HOME_MAX];
-    CAY_AUTOFD home_fd = -1, user = -1, mine = -1, theirs = -1;
-    int fds[FD_VERB - FD_SOCK + CAY__LAYER_FDS], pair[2];
+    char home[CAY__HOME_MAX];
+    CAY_AUTOFD home_fd = -1, mine = -1, theirs = -1;
+    int pair[2];
     if (ask->nfds > CAY__LAYER_FDS)
         return cay_fail(err, CAY_EINVAL, "cay-layer %s: too many descriptors", ask->verb);
     CAY_TRY(cay__call_check(call, ask->verb, err));
     CAY_TRY(cay__home_find(at->home, home, sizeof home, err));
     CAY_TRY(cay__home_open(home, &home_fd, err));
-    CAY_TRY(cay__libexec_find(at->libexec, ask->program ? ask->program : "cay-layer", path, sizeof path, err));
-    CAY_TRY(cay__native_userns(at->home, at->libexec, call, &user, err));
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         return cay_fail_sys(err, CAY_ESYS, "start cay-layer");
     mine = pair[0];
     theirs = pair[1];
-    fds[0] = theirs;
-    fds[1] = home_fd;
-    fds[2] = user;
-    for (size_t i = 0; i < ask->nfds; i++)
-        fds[3 + i] = ask->fds[i];
-    int pid;
-    CAY_TRY(start(path, ask->verb, fds, 3 + ask->nfds, &pid, err));
-    *out = (cay__layer_conn){ .sock = CAY_STEAL_FD(mine), .pid = pid };
+    *out = (cay__layer_conn){ .sock = -1, .leash = -1 };
+    CAY_TRY(cay__hand_there(home_fd) ? start_by_hand(home_fd, call, ask, theirs, &out->leash, err) : start_here(at, home_fd, call, ask, theirs, &out->pid, err));
+    out->sock = CAY_STEAL_FD(mine);
     cay__str_copy(out->verb, sizeof out->verb, ask->verb);
     cay__close_fd(&theirs); /* or its death would not be seen */
     int rc = send_request(out->sock, ask, err);
@@ -136,6 +154,7 @@ void cay__layer_close(cay__layer_conn *c)
 {
     cay__close_fd(&c->sock);
     cay__buf_clear(&c->room);
+    cay__hand_let_go(&c->leash);
     if (c->pid <= 0)
         return;
     /* It sees the closed socket and takes back what it began; one that hangs is not waited for. */

@@ -5,7 +5,7 @@
  *   cay__layer_run()     one request, its records, its result
  *   cay__layer_open() … next() … send() … close()   the same, when the program is to be answered in between
  *
- * As root the program is plain root in a mount namespace of its own. As an ordinary user it is root of the keeper's user
+ * As root the program is plain root in a mount namespace of its own; for a server that is not root cay-hand starts it. As an ordinary user it is root of the keeper's user
  * namespace, whose ids the layers belong to; a keeper is started when none runs. Verbs, their arguments and records are
  * told in layertool/tool.h.
  *
@@ -29,7 +29,7 @@ typedef struct cay__layer_at {
 } cay__layer_at;
 
 typedef struct cay__layer_conn {
-    int       sock, pid;
+    int       sock, pid, leash; /* leash: of one that root runs for us, else -1 */
     cay__buf  room;
     char      verb[24];
 } cay__layer_conn;

@@ -2,6 +2,7 @@
 /* build LAYER ENTRIES EACH BELOW…: a manifest's plan becomes a layer, by one worker per CPU. */
 #include "build.h"
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <base/str.h>
 #include <fcntl.h>
 #include <layer/claim.h>
@@ -166,6 +167,9 @@ static int copy_file(build *b, const build_node *n, int to, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
     if (from < 0 || !same_file(from, n))
         return changed(n->path, err);
+    struct stat st;
+    if (b->t->apart && !CAY__MUTANT("apart-owner") && (fstat(from, &st) < 0 || st.st_uid != b->t->uid))
+        return cay_fail_why(err, CAY_EPERM, "apart_refused", "entry %.150s: a server beside a keeper of root's copies no files but those of its own user", n->path);
     if (copy_bytes(from, to, n->size) < 0)
         return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
     CAY_FAULT("layer.build.copied");

@@ -5,6 +5,7 @@
 #include "pack.h"
 #endif
 #include <base/fd.h>
+#include <base/mutant.h>
 #include <base/path.h>
 #include <base/str.h>
 #include <fcntl.h>
@@ -158,6 +159,11 @@ static int read_request(tool *t, cay_err *err)
             break;
         char *arg = cay__alloc(r.left + 1);
         memcpy(arg, r.p, r.left);
+        /* As root, for somebody who is not: what is below a stack is a layer, and no directory of the host. */
+        if (t->apart && !CAY__MUTANT("apart-host") && (*arg == '/' || cay__str_starts(arg, "root="))) {
+            free(arg);
+            return cay_fail_why(err, CAY_EPERM, "apart_refused", "a server beside a keeper of root's names no directory of the host");
+        }
         t->args[t->nargs++] = arg;
     }
     return cay_fail_why(err, CAY_EINVAL, "protocol", "the request has a wrong form");
@@ -201,10 +207,13 @@ int main(int argc, char **argv)
 {
     tool t = { .home = -1, .layers = -1, .out = CAY__BUF(CAY__REC_MAX) };
     cay_err err = CAY_ERR_INIT;
-    if (argc != 2 || fcntl(TOOL_SOCK, F_GETFD) < 0 || fcntl(TOOL_HOME, F_GETFD) < 0) {
+    uint64_t uid = 0;
+    t.apart = argc == 3;
+    if (argc < 2 || argc > 3 || (t.apart && !cay__str_to_u64(argv[2], &uid)) || fcntl(TOOL_SOCK, F_GETFD) < 0 || fcntl(TOOL_HOME, F_GETFD) < 0) {
         dprintf(2, "cay-layer is started by libcay; it works on the layers of a state directory\n");
         return 2;
     }
+    t.uid = (uid_t)uid;
     quiet_start();
     int rc = serve(&t, argv[1], &err);
     say_end(&t, rc, &err);

@@ -2,10 +2,10 @@
 /*
  * layertool/tool.h - cay-layer from inside: what a verb is given, and how one is added.
  *
- *     cay-layer VERB        3: socket of records (layer/record.h)   4: state directory
+ *     cay-layer VERB [UID]  3: socket of records (layer/record.h)   4: state directory
  *                           5: user namespace to enter, if any      6…: the verb's own descriptors
  *
- * main.c enters the namespaces, reads the request and calls the verb; the verb returns 0 after it has put its result into
+ * UID: cay-hand runs it for a server of that user's (hand/hand.h). main.c enters the namespaces, reads the request and calls the verb; the verb returns 0 after it has put its result into
  * t->out (sent as DONE), or a code with its error. As root ids on disk are TOOL_STORE + id; otherwise we are root of the
  * user namespace they belong to, and id 0 is the caller. The mount namespace is ours alone, so a verb mounts what it likes.
  *
@@ -42,6 +42,8 @@ enum { TOOL_SOCK = 3, TOOL_HOME, TOOL_USER, TOOL_FD };
 #define TOOL_STACK_MAX 128
 
 typedef struct tool {
+    bool         apart; /* for a server that is not root, of `uid`: nothing of the host is named, and only that user's files are copied */
+    uid_t        uid;
     bool         root; /* plain root: ids are moved by TOOL_STORE, overlay's attributes are trusted.* */
     int          home, layers; /* the state directory and layers/ in it, in our mount namespace; also the working directory */
     const char **args;

@@ -3,7 +3,7 @@
  * What a server that root starts gives up before it reads the first byte, for itself and for every program that it starts: rights and system calls over the
  * machine that neither it nor a keeper, a helper or a sandbox has any use for. It stays root over files, mounts and namespaces (docs/threat-model.md says why).
  */
-#include "inside.h"
+#include "harden.h"
 #include <base/base.h>
 #include <base/mutant.h>
 #include <base/sanitize.h>

@@ -6,6 +6,7 @@
  * complete head to the answer. A worker gives it back by one epoll_ctl(2) when nothing is left to do, else by the lane's mailbox.
  */
 #pragma once
+#include "harden.h"
 #include "server.h"
 #include <base/loop.h>
 #include <net/chunk.h>
@@ -215,9 +216,6 @@ void cay__stream_work(cay__conn *c);       /* on a worker */
 bool cay__stream_wants_work(const cay__conn *c);
 void cay__stream_sweep(cay__conn *c, int64_t now);
 void cay__stream_free(cay__conn *c);
-/* harden.c: before any thread. */
-int  cay__harden(cay_err *err);
-void cay__harden_anew(void); /* before the program begins anew: what was given up stays so */
 
 /* anew.c: with the sockets of the program before. */
 void cay__anew_begin(void);

@@ -116,7 +116,7 @@ static void follow(cay__net_events *n, const char *id)
 
 static void open_dir(cay__net_events *n)
 {
-    n->dir = openat(n->home, CAY__AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    n->dir = openat(n->home, CAY__AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (n->dir >= 0 && !watch(n, n->dir, IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_DELETE))
         cay__close_fd(&n->dir);
 }

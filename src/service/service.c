@@ -6,6 +6,7 @@
 #include <base/buf.h>
 #include <base/str.h>
 #include <jansson.h>
+#include <provider/native/hand.h>
 #include <provider/provider.h>
 
 static size_t count(const cay_provider_ops *const *list)
@@ -37,7 +38,7 @@ static int open_all(cay_service *svc, const cay_open *spec, cay_err *err)
     svc->store = &cay__store_sqlite;
     CAY_TRY(svc->store->open(svc->home, &svc->db, err));
     if (!spec->host)
-        return cay__reconcile(svc, err);
+        return cay__hand_gone(svc->home_fd) ? 0 : cay__reconcile(svc, err);
     CAY_TRY(cay__back_far.open(spec, &svc->far, err));
     svc->back = &cay__back_far;
     return 0;

@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <layer/layer.h>
 #include <limits.h>
+#include <provider/native/hand.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -107,7 +108,7 @@ static bool is_young(int dir, const char *name)
 int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err)
 {
     cay__blobs_sweep(svc);
-    int fd = openat(svc->home_fd, CAY__LAYERS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(svc->home_fd, CAY__LAYERS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     int rc = 0;
     if (!d)
@@ -359,6 +360,8 @@ int cay_service_settle(cay_service *svc, const cay_call *call, cay_err *err)
     settling s = { .svc = svc, .call = call, .err = err };
     int rc = 0;
     CAY_TRY(cay__call_check(call, "settle", err));
+    if (cay__hand_gone(svc->home_fd)) /* nothing can be read of the trees now */
+        return 0;
     CAY_AUTOFD lock = openat(svc->home_fd, "settle.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock < 0)
         return cay_fail_sys(err, CAY_ESYS, "open settle.lock");

@@ -4,10 +4,13 @@
     with Server(build) as s:
         status, head, body = s.ask('GET', '/health')
         status, head, obj = s.json('POST', '/api/v1/sandboxes', {'name': 'x'})
+
+With CAY_TEST_APART=NAME, as root, it is one of that user's beside a keeper of root's (cay serve --user NAME --root-keeper).
 """
 import http.client
 import json
 import os
+import pwd
 import re
 import shutil
 import signal
@@ -30,10 +33,24 @@ class Server:
         self.unix = os.path.join(self.tmp, 'sock')
         self.proc = None
         self.env['CAY_HOME'] = self.home
+        self.become = []
+        self.apart = os.environ.get('CAY_TEST_APART') if os.getuid() == 0 else None
+        if self.apart:
+            self.set_apart(pwd.getpwnam(self.apart))
         self.env.setdefault('CAY_SECRET_KEY', os.path.join(self.tmp, 'secret.key'))  # not that of this machine
 
+    def set_apart(self, who):
+        run = os.path.join(self.tmp, 'run')
+        os.chmod(self.tmp, 0o1777)
+        for path in (self.home, run):
+            os.mkdir(path, 0o700)
+            os.chown(path, who.pw_uid, who.pw_gid)
+        self.env.update(XDG_RUNTIME_DIR=run, HOME=self.home)
+        self.become = ['setpriv', '--reuid=%d' % who.pw_uid, '--regid=%d' % who.pw_gid, '--init-groups']
+
     def start(self):
-        self.proc = subprocess.Popen([self.program, '--home', self.home, '--listen', '127.0.0.1:0', '--listen', 'unix:' + self.unix,
+        first = [os.path.join(self.build, 'cay-hand'), self.apart, self.home] if self.apart else []
+        self.proc = subprocess.Popen([*first, self.program, '--home', self.home, '--listen', '127.0.0.1:0', '--listen', 'unix:' + self.unix,
                                       *self.args], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=self.env, text=True, pass_fds=self.pass_fds,
                                      stderr=self.stderr)
         self.url = None
@@ -51,7 +68,7 @@ class Server:
 
     def cay(self, *words, timeout=60, key=None):
         """The command line on the same state directory; what it says on standard output. key: for --host."""
-        r = subprocess.run([os.path.join(self.build, 'cay'), *words], env=dict(self.env, CAY_API_KEY=key) if key else self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
+        r = subprocess.run([*self.become, os.path.join(self.build, 'cay'), *words], env=dict(self.env, CAY_API_KEY=key) if key else self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout)
         if r.returncode:
             raise RuntimeError('cay %s: %s' % (' '.join(words), r.stderr))
         return r.stdout
@@ -62,6 +79,7 @@ class Server:
     def stop(self, sig=signal.SIGTERM):
         if not self.proc:
             return None
+        server = self.pid()
         self.proc.send_signal(sig)
         try:
             rc = self.proc.wait(40)
@@ -71,7 +89,20 @@ class Server:
             rc = None
         self.proc.stdout.close()
         self.proc = None
+        while self.apart and os.path.exists('/proc/%d' % server):  # it ends with its parent, and a moment later
+            time.sleep(0.01)
         return rc
+
+    def pid(self):
+        """Of the server itself, which may have a parent of root's."""
+        if not self.apart:
+            return self.proc.pid
+        with open('/proc/%d/task/%d/children' % (self.proc.pid, self.proc.pid)) as f:
+            for one in f.read().split():
+                with open('/proc/%s/comm' % one) as name:
+                    if name.read().startswith('cay-server'):
+                        return int(one)
+        return self.proc.pid
 
     def __enter__(self):
         try:
@@ -81,14 +112,16 @@ class Server:
             raise
 
     def __exit__(self, *exc):
-        self.stop()
-        cay = os.path.join(self.build, 'cay')  # sandboxes live on without the server
+        if not self.apart:
+            self.stop()
+        cay = [*self.become, os.path.join(self.build, 'cay')]  # sandboxes live on without the server
         try:
-            ids = subprocess.run([cay, 'ls', '-q'], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout.split()
+            ids = subprocess.run([*cay, 'ls', '-q'], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30).stdout.split()
             if ids:
-                subprocess.run([cay, 'rm', '-f', *ids], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+                subprocess.run([*cay, 'rm', '-f', *ids], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
         except (OSError, subprocess.TimeoutExpired):
             pass
+        self.stop()
         for _ in range(50):  # a keeper that is leaving may still write
             shutil.rmtree(self.tmp, ignore_errors=True)
             if not os.path.exists(self.tmp):

@@ -770,7 +770,7 @@ class Files(Base):
         self.assertEqual(self.get('r', Range='bytes=1-1', If_Range='"x"')[0], 200)
 
     def memory(self):
-        with open('/proc/%d/status' % self.s.proc.pid) as f:
+        with open('/proc/%d/status' % self.s.pid()) as f:
             return int(re.search(r'RssAnon:\s+(\d+)', f.read()).group(1)) * 1024
 
     def test_large_ones_need_no_memory(self):
@@ -961,7 +961,7 @@ class Files(Base):
             self.assertEqual((r.read(), r.headers['Content-Range']), (b'tail', 'bytes %d-%d/%d' % (size - 4, size - 1, size)))
         held = [until(200, name) for name in ('below', 'above') * 2]
         self.assertEqual([r.read(3) for _, r in held], [b'\0\0\0'] * 4)
-        fds = '/proc/%d/fd/' % self.s.proc.pid
+        fds = '/proc/%d/fd/' % self.s.pid()
         stats = [os.stat(fds + n) for n in os.listdir(fds) if os.path.exists(fds + n)]
         self.assertEqual([st.st_blocks * 512 < 1 << 20 for st in stats if st.st_size == size], [True] * 4)
         self.assertEqual([n for n in os.listdir(fds) if os.path.islink(fds + n) and os.readlink(fds + n).startswith(self.s.home + '/#')], [])  # a copy without a name

@@ -438,7 +438,7 @@ class Api(unittest.TestCase):
             threading.Thread(target=far.serve_forever, daemon=True).start()
             m.write('{"entries":{"f":{"type":"file","content":"x"}}}')
             m.flush()
-            env = dict(self.s.env, CAY_HOST='http://127.0.0.1:%d' % far.server_port, CAY_API_KEY='k', TERM='xterm')
+            env = dict(self.s.env, CAY_HOME=self.s.tmp + '/of-the-command', CAY_HOST='http://127.0.0.1:%d' % far.server_port, CAY_API_KEY='k', TERM='xterm')
             main, sub = pty.openpty()
             p = subprocess.Popen([os.path.join(BUILD, 'cay'), 'create', '--manifest', m.name], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=sub)
             os.close(sub)

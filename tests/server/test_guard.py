@@ -126,7 +126,7 @@ class Guard(unittest.TestCase):
 
     # -------------------------------------------------------------- S-47
     def resident(self):
-        with open('/proc/%d/statm' % self.s.proc.pid) as f:
+        with open('/proc/%d/statm' % self.s.pid()) as f:
             return int(f.read().split()[1]) * 4096
 
     def test_s47_too_much(self):
@@ -174,7 +174,7 @@ class Guard(unittest.TestCase):
     def test_s45_a_server_of_roots_has_no_right_over_the_machine(self):
         gone = (16, 17, 22, 25, 26, 20, 34, 30, 29, 37, 32, 33, 35, 36, 9, 28, 11, 15, 38, 39, 40)  # SYS_MODULE, SYS_RAWIO, SYS_BOOT, …: linux/capability.h
         mask = sum(1 << n for n in gone)
-        for who in [self.s.proc.pid] + [int(p) for p in os.listdir('/proc') if p.isdigit() and self.keeper(p)]:  # and what it starts
+        for who in [self.s.pid()] + [int(p) for p in os.listdir('/proc') if p.isdigit() and self.keeper(p)]:  # and what it starts
             with open('/proc/%d/status' % who) as f:
                 told = dict(line.rstrip('\n').split(':\t', 1) for line in f if ':\t' in line)
             self.assertEqual((told['NoNewPrivs'], told['Seccomp'].strip()), ('1', '2'), who)

@@ -283,8 +283,8 @@ class Life(unittest.TestCase):
         with Server(BUILD, '--log', '-') as s:
             def look():
                 """(how many filters of system calls it has, how often standard error is open)"""
-                fds = '/proc/%d/fd/' % s.proc.pid
-                with open('/proc/%d/status' % s.proc.pid) as f:
+                fds = '/proc/%d/fd/' % s.pid()
+                with open('/proc/%d/status' % s.pid()) as f:
                     told = dict(line.rstrip('\n').split(':\t', 1) for line in f if ':\t' in line)
                 where = os.readlink(fds + '2')
                 return told.get('Seccomp_filters'), sum(os.readlink(fds + n) == where for n in os.listdir(fds) if os.path.lexists(fds + n))

@@ -25,7 +25,7 @@ def keeper(s):
                 comm = f.read().strip()
         except OSError:
             continue
-        if comm == 'cay-keeper' and s.home.encode() in words:
+        if comm == 'cay-keeper' and {s.home.encode(), s.home.encode() + b'.root'} & set(words):
             return int(pid)
     raise AssertionError('no keeper')
 

@@ -319,7 +319,7 @@ class Preview(unittest.TestCase):
 
     def test_endless_answers_cost_nothing(self):
         def resident():
-            with open('/proc/%d/statm' % self.s.proc.pid) as f:
+            with open('/proc/%d/statm' % self.s.pid()) as f:
                 return int(f.read().split()[1]) * 4096
         before = resident()
         held = []
@@ -379,7 +379,7 @@ class Preview(unittest.TestCase):
         self.assertEqual(silent(), 0)
 
     def cpu(self):
-        with open('/proc/%d/stat' % self.s.proc.pid) as f:
+        with open('/proc/%d/stat' % self.s.pid()) as f:
             return sum(map(int, f.read().rsplit(')', 1)[1].split()[11:13])) / os.sysconf('SC_CLK_TCK')
 
     def test_pages_are_separate(self):

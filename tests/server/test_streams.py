@@ -223,7 +223,7 @@ class Streams(unittest.TestCase):
         c.close()
 
     def rss(self):
-        with open('/proc/%d/statm' % self.s.proc.pid) as f:
+        with open('/proc/%d/statm' % self.s.pid()) as f:
             return int(f.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
 
     def test_who_hangs_up_cancels(self):

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots while processes run: cay-clone does it, in a process of its own (clone/clone.h). */
+#include "hand.h"
 #include "native.h"
 #include <base/base.h>
 #include <base/call.h>
@@ -59,11 +60,34 @@ static int await(int fd, int pid, const cay_call *call, clone_answer *a, cay_err
     return rc;
 }
 
+/* The same by root: closing the leash is what ends it early. */
+static int once_by_hand(cay__nbox *b, const cay_call *call, const cay_snap *spec, clone_answer *a, cay_err *err)
+{
+    hand_ask ask = { .verb = HAND_CLONE, .op = spec->how == CAY_SNAP_STOP };
+    CAY_AUTOFD in = -1, out = -1, leash = -1;
+    int fds[2];
+    cay__str_copy(ask.name, sizeof ask.name, b->id);
+    cay__str_copy(ask.more, sizeof ask.more, spec->layer);
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "start cay-clone");
+    in = fds[0];
+    out = fds[1];
+    CAY_TRY(cay__hand_ask(b->n->home_fd, call, &ask, &out, 1, NULL, NULL, &leash, err));
+    cay__close_fd(&out);
+    int rc = cay__call_wait(call, in, POLLIN, "snapshot", err);
+    if (rc == 0 && cay__fd_read_all(in, a, sizeof *a) != sizeof *a)
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "clone_died", "cay-clone ended before it had the snapshot; what it began is not used");
+    cay__hand_let_go(&leash);
+    return rc;
+}
+
 static int once(cay__nbox *b, const cay_call *call, const cay_snap *spec, const char *program, clone_answer *a, cay_err *err)
 {
     const char *argv[] = { "cay-clone", b->id, spec->layer, spec->how == CAY_SNAP_STOP ? "--stop" : NULL, NULL };
     CAY_AUTOFD keeper = -1, user = -1, in = -1, out = -1;
     int fds[2], pid;
+    if (cay__hand_there(b->n->home_fd))
+        return once_by_hand(b, call, spec, a, err);
     CAY_TRY(cay__native_userns(b->n->home, b->n->libexec, call, &user, err));
     CAY_TRY(b->n->link.dial(b->n->link.arg, call, &keeper, err));
     if (pipe2(fds, O_CLOEXEC) < 0)

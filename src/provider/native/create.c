@@ -2,6 +2,7 @@
 /* The create request: what the keeper is told, and what has to be settled before anybody has the sandbox. */
 #include "box.h"
 #include "disk.h"
+#include "hand.h"
 #include "quota.h"
 #include "throttle.h"
 #include <base/base.h>
@@ -124,6 +125,9 @@ static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const c
 static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec, cay_err *err)
 {
     size_t on = spec->on != NULL;
+    if (cay__hand_there(n->home_fd) && (spec->root || on || spec->ngrants)) /* the keeper would refuse it, too */
+        return cay_fail_why(err, CAY_ENOTSUP, "grant_refused", "%s: a server that is not root grants no directory of the host; root's own cay does, or a server without --root-keeper",
+                            spec->root ? spec->root : on ? spec->on : spec->grants[0].source);
     if (on + spec->ngrants + spec->nvolumes > CAY_GRANTS_MAX)
         return cay_fail_why(err, CAY_EINVAL, "too_many_grants", "%zu directories and volumes: at most %d", on + spec->ngrants + spec->nvolumes, CAY_GRANTS_MAX);
     if (spec->root) {

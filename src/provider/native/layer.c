@@ -4,6 +4,7 @@
  * read-only; of /etc it has what programs in /usr need and nothing that is the host's own business: users, names and
  * resolver are made up, the rest is copied by name, and only what everybody on the host may read.
  */
+#include "hand.h"
 #include "native.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -216,7 +217,7 @@ static int fill(int at, cay_err *err)
 }
 
 /* The name tells what the layer was made from: it changes when the host does. */
-static void layer_name(char *name, size_t cap)
+static void layer_name(int home_fd, char *name, size_t cap)
 {
     static const char *const watched[] = { "/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/os-release", "/etc/localtime", "/bin" };
     struct {
@@ -230,7 +231,7 @@ static void layer_name(char *name, size_t cap)
     char text[9];
     memset(&key, 0, sizeof key);
     cay__str_copy(key.version, sizeof key.version, VERSION);
-    key.root = geteuid() == 0;
+    key.root = geteuid() == 0 || cay__hand_there(home_fd);
     for (size_t i = 0; i < CAY_LEN(watched); i++) {
         struct stat st;
         if (stat(watched[i], &st) == 0) {
@@ -251,8 +252,6 @@ static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *e
 {
     char fresh[128], id[CAY_WIRE_ID];
     struct stat st;
-    if (fstatat(home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
-        return 0;
     if (mkdirat(home_fd, "layers", 0711) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make layers/");
     CAY_AUTOFD gate = openat(home_fd, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -284,12 +283,27 @@ static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *e
     return rc;
 }
 
-int cay__host_layer(int home_fd, char *name, size_t cap, cay_err *err)
+/* `name`, unless it is there: by ourselves, or by root for a server that is not. */
+static int provide(int home_fd, char *name, size_t cap, uint32_t which, int (*fill_it)(int at, cay_err *err), cay_err *err)
 {
     char path[128];
-    layer_name(name, cap);
+    struct stat st;
     cay__str_join(path, sizeof path, "layers/", name, NULL);
-    return make(home_fd, path, fill, err);
+    if (fstatat(home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    if (!cay__hand_there(home_fd))
+        return make(home_fd, path, fill_it, err);
+    hand_answer a;
+    CAY_TRY(cay__hand_ask(home_fd, NULL, &(hand_ask){ .verb = HAND_BASE, .op = which }, NULL, 0, &a, NULL, NULL, err));
+    a.name[sizeof a.name - 1] = 0;
+    cay__str_copy(name, cap, a.name);
+    return 0;
+}
+
+int cay__host_layer(int home_fd, char *name, size_t cap, cay_err *err)
+{
+    layer_name(home_fd, name, cap);
+    return provide(home_fd, name, cap, HAND_HOST, fill, err);
 }
 
 static int fill_image(int at, cay_err *err)
@@ -303,8 +317,6 @@ static int fill_image(int at, cay_err *err)
 
 int cay__image_layer(int home_fd, char *name, size_t cap, cay_err *err)
 {
-    char path[128];
     cay__str_copy(name, cap, "image-" VERSION);
-    cay__str_join(path, sizeof path, "layers/", name, NULL);
-    return make(home_fd, path, fill_image, err);
+    return provide(home_fd, name, cap, HAND_IMAGE, fill_image, err);
 }

@@ -48,6 +48,8 @@ typedef struct cay__nbox {
 
 /* start.c */
 int  cay__native_open(const char *home, const char *libexec, cay__native **out, cay_err *err);
+/* The same for a directory that the caller has looked at: home_fd is taken over, also when it fails. */
+int  cay__native_open_at(const char *home, int home_fd, const char *libexec, cay__native **out, cay_err *err);
 void cay__native_close(cay__native *n);
 /* Says hello once, starting the keeper when there is none. */
 int  cay__native_meet(cay__native *n, const cay_call *call, cay_err *err);

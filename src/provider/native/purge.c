@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All that there is of a state directory goes, and the keeper with it. */
+#include "hand.h"
 #include "native.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -101,6 +102,8 @@ int cay__native_purge(void *self, const cay_call *call, const char *const *names
     cay__native *n = self;
     unowned u = { n, call, err };
     char path[PATH_MAX];
+    if (cay__hand_there(n->home_fd))
+        return cay_fail_why(err, CAY_ENOTSUP, "apart_refused", "the state directory of a server beside a keeper of root's is removed by root, once the server has ended");
     CAY_TRY(cay__provider_native.list(self, call, end_one, &u, err));
     CAY_TRY(remove_names(n, call, names, err));
     /* Who wants a keeper meanwhile waits here, and finds that there is no directory. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "hand.h"
 #include "quota.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -23,8 +24,18 @@ static int control(int fd, int cmd, uint32_t project, void *arg)
     return (int)syscall(SYS_quotactl_fd, fd, QCMD(cmd, PRJQUOTA), project, arg);
 }
 
+static int by_hand(int home_fd, uint32_t op, const char *name, uint64_t bytes, uint64_t inodes, hand_answer *out, cay_err *err)
+{
+    hand_ask ask = { .verb = HAND_QUOTA, .op = op, .a = bytes, .b = inodes };
+    cay__str_copy(ask.name, sizeof ask.name, name);
+    return cay__hand_ask(home_fd, NULL, &ask, NULL, 0, out, NULL, NULL, err);
+}
+
 bool cay__quota_there(int home_fd)
 {
+    hand_answer a;
+    if (cay__hand_there(home_fd))
+        return by_hand(home_fd, HAND_QUOTA_THERE, "", 0, 0, &a, NULL) == 0 && a.value;
     struct fs_quota_statv st = { .qs_version = FS_QSTATV_VERSION1 };
     CAY_AUTOFD fd = geteuid() ? -1 : openat(home_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd >= 0 && control(fd, Q_XGETQSTATV, 0, &st) == 0 && (st.qs_flags & FS_QUOTA_PDQ_ENFD);
@@ -100,6 +111,8 @@ int cay__quota_set(int home_fd, const char *id, uint64_t disk, uint64_t inodes, 
     struct if_dqblk q = { .dqb_bhardlimit = disk == CAY_UNLIMITED ? 0 : CAY_MAX(disk / QIF_DQBLKSIZE, 1),
                           .dqb_ihardlimit = inodes == CAY_UNLIMITED ? 0 : inodes,
                           .dqb_valid = QIF_LIMITS };
+    if (cay__hand_there(home_fd))
+        return by_hand(home_fd, HAND_QUOTA_BOX, id, disk, inodes, NULL, err);
     cay__str_join(path, sizeof path, "sandboxes/", id, NULL);
     CAY_AUTOFD dir = openat(home_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || !give_project(dir, &project) || control(dir, Q_SETQUOTA, project, &q) < 0)
@@ -118,6 +131,8 @@ int cay__quota_volume(int home_fd, const char *name, uint64_t bytes, cay_err *er
 {
     struct if_dqblk q = { .dqb_bhardlimit = CAY_MAX(bytes / QIF_DQBLKSIZE, 1), .dqb_valid = QIF_LIMITS };
     uint32_t project = 0;
+    if (cay__hand_there(home_fd))
+        return by_hand(home_fd, HAND_QUOTA_VOLUME, name, bytes, 0, NULL, err);
     CAY_AUTOFD dir = open_volume(home_fd, name);
     CAY_AUTOFD tree = dir < 0 ? -1 : openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (tree < 0 || !pick_project(dir, &project, &(bool){ false }) || !mark_tree(CAY_STEAL_FD(tree), project, 0) ||
@@ -130,6 +145,10 @@ void cay__quota_drop(int home_fd, const char *name)
 {
     struct if_dqblk none = { .dqb_valid = QIF_LIMITS };
     struct fsxattr x;
+    if (cay__hand_there(home_fd)) {
+        by_hand(home_fd, HAND_QUOTA_DROP, name, 0, 0, NULL, NULL);
+        return;
+    }
     CAY_AUTOFD dir = open_volume(home_fd, name);
     if (dir >= 0 && ioctl(dir, FS_IOC_FSGETXATTR, &x) == 0 && x.fsx_projid >= FIRST)
         control(dir, Q_SETQUOTA, x.fsx_projid, &none);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "hand.h"
 #include "native.h"
 #include "quota.h"
 #include <base/base.h>
@@ -160,6 +161,24 @@ int cay__native_knock(const cay__native *n)
     return CAY_STEAL_FD(s);
 }
 
+/* Root's keeper, by way of who may speak to it. */
+static int dial_by_hand(const cay__native *n, const cay_call *call, int *sock, cay_err *err)
+{
+    const hand_ask ask = { .verb = HAND_DIAL };
+    cay_err why = CAY_ERR_INIT;
+    int rc = 0;
+    for (int i = 0; i < TRIES; i++) { /* one that leaves just now is replaced by the next */
+        rc = cay__hand_ask(n->home_fd, call, &ask, NULL, 0, NULL, sock, NULL, &why);
+        if (rc != CAY_EBUSY || strcmp(why.reason, "again") != 0)
+            break;
+    }
+    if (rc == 0 && *sock < 0)
+        rc = cay_fail_why(&why, CAY_EUPSTREAM, "hand_gone", "root's part of the server gave no connection");
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
 /* One starter at a time; who waited finds the keeper of who came first. */
 static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
 {
@@ -168,6 +187,8 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
     *sock = cay__native_knock(n);
     if (*sock >= 0)
         return 0;
+    if (cay__hand_there(n->home_fd))
+        return dial_by_hand(n, call, sock, err);
     char real[PATH_MAX];
     CAY_TRY(find_keeper(n->libexec, n->keeper, sizeof n->keeper, err));
     if (realpath(n->keeper, real)) /* it looks for cay-egress beside itself, from another directory */
@@ -206,14 +227,20 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
 
 int cay__native_open(const char *home, const char *libexec, cay__native **out, cay_err *err)
 {
+    char found[CAY__HOME_MAX];
+    int fd;
+    CAY_TRY(cay__home_find(home, found, sizeof found, err));
+    CAY_TRY(cay__home_open(found, &fd, err));
+    return cay__native_open_at(found, fd, libexec, out, err);
+}
+
+int cay__native_open_at(const char *home, int home_fd, const char *libexec, cay__native **out, cay_err *err)
+{
     cay__native *n = cay__alloc(sizeof *n);
-    n->home_fd = -1;
+    n->home_fd = home_fd;
+    cay__str_copy(n->home, sizeof n->home, home);
     cay__str_copy(n->libexec, sizeof n->libexec, libexec ? libexec : "");
-    int rc = cay__home_find(home, n->home, sizeof n->home, err);
-    if (rc == 0)
-        rc = cay__home_open(n->home, &n->home_fd, err);
-    if (rc == 0)
-        rc = cay__run_dir(n->home_fd, n->run, sizeof n->run, true, err);
+    int rc = cay__run_dir(n->home_fd, n->run, sizeof n->run, true, err);
     if (rc < 0) {
         cay__close_fd(&n->home_fd);
         free(n);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * HOME.root: everything that root's programs write and read again stands in a directory of root's, in which the server makes, renames and
+ * removes nothing. So no name that they open is the server's choice, and what they find is what they left.
+ */
+#include "inside.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+/* Which of them the server may list; of the others it has to know the name. */
+static const struct {
+    const char *name;
+    mode_t      mode;
+} dirs[] = { { "layers", 0751 }, { "sandboxes", 0751 }, { "volumes", 0711 }, { "net", 02750 } };
+
+static int make_dir(int at, const char *name, mode_t mode, gid_t gid, cay_err *err)
+{
+    struct stat st;
+    bool made = mkdirat(at, name, 0700) == 0;
+    if (!made && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "make %s of the keeper's directory", name);
+    if (made && (fchownat(at, name, 0, gid, AT_SYMLINK_NOFOLLOW) < 0 || fchmodat(at, name, mode, 0) < 0))
+        return cay_fail_sys(err, CAY_ESYS, "give %s of the keeper's directory to the server's group", name);
+    if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) || st.st_gid != gid)
+        return cay_fail_why(err, CAY_EPERM, "apart_group", "%s of the keeper's directory is of group %u, and the server's is %u: it was made for another user", name, (unsigned)st.st_gid, (unsigned)gid);
+    return 0;
+}
+
+/* Whoever may rename a directory on the way could put another in its place. */
+static int check_way(const char *path, cay_err *err)
+{
+    char part[PATH_MAX];
+    struct stat st;
+    cay__str_copy(part, sizeof part, path);
+    for (char *slash; (slash = strrchr(part, '/'));) {
+        *slash = 0;
+        const char *at = *part ? part : "/";
+        if (lstat(at, &st) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "%.200s", at);
+        if (st.st_uid != 0 || (st.st_mode & 022 && !(st.st_mode & S_ISVTX)))
+            return cay_fail_why(err, CAY_EPERM, "apart_way", "--root-keeper: %.150s, above the state directory, is not root's alone to change (uid %u, mode %o); name another by --home", at, (unsigned)st.st_uid,
+                                (unsigned)(st.st_mode & 07777));
+    }
+    return 0;
+}
+
+int trees_open(const char *home, gid_t gid, char *path, size_t cap, int *out, cay_err *err)
+{
+    struct stat st;
+    char real[PATH_MAX];
+    if (!realpath(home, real) || !cay__str_join(path, cap, real, HAND_TREE, NULL))
+        return cay_fail_sys(err, CAY_ESYS, "%.200s", home);
+    CAY_TRY(check_way(path, err));
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "make %.200s", path);
+    CAY_AUTOFD fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
+    if (st.st_uid != 0 || st.st_mode & 027)
+        return cay_fail_why(err, CAY_EPERM, "apart_owner", "%.200s has to be root's, and nobody else's to write: it is of uid %u, mode %o", path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
+    CAY_AUTOFD mark = openat(fd, CAY__HOME_APART, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0400);
+    if (mark < 0 || fchown(fd, 0, gid) < 0 || fchmod(fd, 0710) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "give %.200s to the server's group", path);
+    for (size_t i = 0; i < CAY_LEN(dirs); i++)
+        CAY_TRY(make_dir(fd, dirs[i].name, dirs[i].mode, gid, err));
+    *out = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+/* The lock lives as long as we do. By way of a descriptor, because a socket's name is short. */
+int trees_listen(int tree, gid_t gid, int *out, cay_err *err)
+{
+    struct sockaddr_un sa = { .sun_family = AF_UNIX };
+    struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET }; /* which no child has */
+    int mark = openat(tree, CAY__HOME_APART, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (mark < 0 || fcntl(mark, F_SETLK, &l) < 0)
+        return errno == EAGAIN || errno == EACCES ? cay_fail_why(err, CAY_EBUSY, "apart_served", "this state directory has a server with --root-keeper already") : cay_fail_sys(err, CAY_ESYS, "lock the keeper's directory");
+    snprintf(sa.sun_path, sizeof sa.sun_path, "/proc/self/fd/%d/" HAND_SOCK, tree);
+    unlinkat(tree, HAND_SOCK, 0);
+    CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (s < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 || fchownat(tree, HAND_SOCK, 0, gid, AT_SYMLINK_NOFOLLOW) < 0 || fchmodat(tree, HAND_SOCK, 0660, 0) < 0 || listen(s, 128) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "listen in the keeper's directory");
+    *out = CAY_STEAL_FD(s);
+    return 0;
+}
+
+int trees_link(const char *home, const char *tree, cay_err *err)
+{
+    char there[PATH_MAX], want[PATH_MAX];
+    CAY_AUTOFD at = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (at < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open %.200s", home);
+    for (size_t i = 0; i < CAY_LEN(dirs); i++) {
+        cay__str_join(want, sizeof want, tree, "/", dirs[i].name, NULL);
+        if (symlinkat(want, at, dirs[i].name) < 0 && errno != EEXIST)
+            return cay_fail_sys(err, CAY_ESYS, "link %s in %.200s", dirs[i].name, home);
+        ssize_t n = readlinkat(at, dirs[i].name, there, sizeof there - 1);
+        there[CAY_MAX(n, 0)] = 0;
+        if (strcmp(there, want) != 0)
+            return cay_fail_why(err, CAY_EEXIST, "apart_home", "%.150s has %s of its own: it was used without --root-keeper; name another directory by --home", home, dirs[i].name);
+    }
+    return 0;
+}
