@@ -5,6 +5,7 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/openat2.h>
 #include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -135,7 +136,7 @@ bool same_bytes(int a, const char *name, int b, const char *path, off_t size)
 {
     static char other[SMALL];
     CAY_AUTOFD x = openat(a, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC);
-    CAY_AUTOFD y = openat(b, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC);
+    CAY_AUTOFD y = cay__fd_openat2(b, path, O_RDONLY | O_NONBLOCK | O_NOATIME | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (x < 0 || y < 0)
         return false;
     while (size > 0) {

@@ -6,6 +6,7 @@
 #include <base/str.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 
 #define DEPTH_MAX 1500 /* two descriptors each; a path of 4095 bytes has seldom more */
 
@@ -66,7 +67,7 @@ static bool base_dir(clone_tree *t, const char **path)
         memcpy(t->near_path, *path, n);
         t->near_path[n] = 0;
         t->near_len = n;
-        t->near = openat(t->base, n ? t->near_path : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        t->near = cay__fd_openat2(t->base, n ? t->near_path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     }
     *path += n + (slash != NULL);
     return t->near >= 0;

@@ -9,7 +9,7 @@
  * names below HOME.root; what one could do with any of them one could do to sandboxes of one's own.
  *
  *   main.c     starts the server, reads requests     trees.c   HOME.root, and the links to it
- *   work.c     the verbs
+ *   work.c     the verbs                             jail.c    where root's programs work for them
  */
 #pragma once
 #include <stdint.h>

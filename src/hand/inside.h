@@ -9,6 +9,7 @@ enum { HAND_FDS = 12 }; /* that a request may bring */
 
 typedef struct hand {
     cay__native *n; /* of HOME.root */
+    const char  *home;
     uid_t        uid;
     gid_t        gid;
 } hand;
@@ -27,6 +28,12 @@ int trees_open(const char *home, gid_t gid, char *path, size_t cap, int *fd, cay
 int trees_listen(int tree, gid_t gid, int *sock, cay_err *err);
 /* As the server's user: the links by which its library finds what is in there. */
 int trees_link(const char *home, const char *tree, cay_err *err);
+
+/* ---- jail.c ---- */
+
+/* In a process that is about to execute a program: from now on there is nothing of the host in its sight. The directory that stands for HOME.root; -1 and errno.
+ * looks_at_processes: it keeps the host's, and its rights. */
+int jail_enter(const hand *h, bool looks_at_processes);
 
 /* ---- work.c ---- */
 

@@ -13,6 +13,7 @@
 #include <server/harden.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -36,10 +37,10 @@ typedef struct state {
 
 /* ------------------------------------------------------------------ the server */
 
-/* No way back, no capability left, and its end with ours: without us it could make no sandbox. */
+/* No terminal of root's to type on, no way back, no capability left, and its end with ours: without us it could make no sandbox. */
 static bool give_up(const struct passwd *pw)
 {
-    return initgroups(pw->pw_name, pw->pw_gid) == 0 && setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) == 0 && setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0 && setresuid(0, 0, 0) < 0 &&
+    return setsid() > 0 && initgroups(pw->pw_name, pw->pw_gid) == 0 && setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) == 0 && setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0 && setresuid(0, 0, 0) < 0 &&
            prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
 }
 
@@ -182,13 +183,17 @@ static int serve(state *s)
 
 static int prepare(state *s, char *tree, size_t cap, cay_err *err)
 {
+    static char home[PATH_MAX];
     int fd;
     s->pw = getpwnam(s->argv[-2]);
     if (geteuid() != 0 || !s->pw || s->pw->pw_uid == 0)
         return cay_fail(err, CAY_EINVAL, "cay-hand is started by `cay serve --user NAME --root-keeper`, as root");
     s->h.uid = s->pw->pw_uid;
     s->h.gid = s->pw->pw_gid;
-    CAY_TRY(trees_open(s->home, s->h.gid, tree, cap, &fd, err));
+    if (!realpath(s->home, home))
+        return cay_fail_sys(err, CAY_ESYS, "%.200s", s->home);
+    s->home = s->h.home = home;
+    CAY_TRY(trees_open(home, s->h.gid, tree, cap, &fd, err));
     CAY_TRY(trees_listen(fd, s->h.gid, &s->door, err));
     CAY_TRY(cay__harden(err));
     return cay__native_open_at(tree, fd, NULL, &s->h.n, err);
@@ -211,5 +216,7 @@ int main(int argc, char **argv)
         dprintf(2, "cay: %s\n", err.msg);
         return 1;
     }
-    return serve(&s);
+    int code = serve(&s);
+    cay__native_close(s.h.n);
+    return code;
 }

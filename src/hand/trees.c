@@ -54,11 +54,11 @@ static int check_way(const char *path, cay_err *err)
 int trees_open(const char *home, gid_t gid, char *path, size_t cap, int *out, cay_err *err)
 {
     struct stat st;
-    char real[PATH_MAX];
-    if (!realpath(home, real) || !cay__str_join(path, cap, real, HAND_TREE, NULL))
-        return cay_fail_sys(err, CAY_ESYS, "%.200s", home);
+    if (!cay__str_join(path, cap, home, HAND_TREE, NULL))
+        return cay_fail(err, CAY_EINVAL, "%.200s: the name is too long", home);
     CAY_TRY(check_way(path, err));
-    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+    bool made = mkdir(path, 0700) == 0;
+    if (!made && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make %.200s", path);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -66,8 +66,10 @@ int trees_open(const char *home, gid_t gid, char *path, size_t cap, int *out, ca
     if (st.st_uid != 0 || st.st_mode & 027)
         return cay_fail_why(err, CAY_EPERM, "apart_owner", "%.200s has to be root's, and nobody else's to write: it is of uid %u, mode %o", path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
     CAY_AUTOFD mark = openat(fd, CAY__HOME_APART, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0400);
-    if (mark < 0 || fchown(fd, 0, gid) < 0 || fchmod(fd, 0710) < 0)
+    if (mark < 0 || (made && (fchown(fd, 0, gid) < 0 || fchmod(fd, 0710) < 0)) || fstat(fd, &st) < 0)
         return cay_fail_sys(err, CAY_ESYS, "give %.200s to the server's group", path);
+    if (st.st_gid != gid)
+        return cay_fail_why(err, CAY_EPERM, "apart_group", "%.150s is of group %u, and the server's is %u: it was made for another user", path, (unsigned)st.st_gid, (unsigned)gid);
     for (size_t i = 0; i < CAY_LEN(dirs); i++)
         CAY_TRY(make_dir(fd, dirs[i].name, dirs[i].mode, gid, err));
     *out = CAY_STEAL_FD(fd);
@@ -97,6 +99,8 @@ int trees_link(const char *home, const char *tree, cay_err *err)
     CAY_AUTOFD at = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0)
         return cay_fail_sys(err, CAY_ESYS, "open %.200s", home);
+    if (faccessat(at, "egress.conf", F_OK, AT_SYMLINK_NOFOLLOW) == 0) /* it would not hold, being the server's to change */
+        return cay_fail_why(err, CAY_EPERM, "apart_conf", "%.120s/egress.conf is the server's to change, and does not hold: move it to %.120s/egress.conf or /etc/cay/egress.conf", home, tree);
     for (size_t i = 0; i < CAY_LEN(dirs); i++) {
         cay__str_join(want, sizeof want, tree, "/", dirs[i].name, NULL);
         if (symlinkat(want, at, dirs[i].name) < 0 && errno != EEXIST)

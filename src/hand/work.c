@@ -18,7 +18,7 @@
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
-enum { LIMIT_MS = 5000, END_MS = 5000, ABOVE = 64, FIRST = 3 };
+enum { LIMIT_MS = 5000, END_MS = 5000, ABOVE = 64, FIRST = 3, TREE = -2 };
 
 void hand_answer_send(int sock, int code, const cay_err *err, hand_answer *a, int fd)
 {
@@ -65,23 +65,35 @@ static bool harmless(int fd)
     struct statfs fs;
     if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
         return false;
-    if (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode))
-        return true;
+    int flags = fcntl(fd, F_GETFL), domain = 0, type = 0;
+    socklen_t len = sizeof domain, len2 = sizeof type;
+    if (S_ISSOCK(st.st_mode)) /* connected: nothing else is told as whom we speak */
+        return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len2) == 0 && domain == AF_UNIX && type != SOCK_DGRAM;
+    if (flags < 0 || flags & O_PATH || S_ISFIFO(st.st_mode))
+        return flags >= 0 && !(flags & O_PATH);
     return S_ISREG(st.st_mode) && fs.f_type != PROC_SUPER_MAGIC && fs.f_type != SYSFS_MAGIC && fs.f_type != CGROUP_SUPER_MAGIC && fs.f_type != CGROUP2_SUPER_MAGIC;
 }
 
-static _Noreturn void run(const char *path, const char *const argv[], int *fds, int n)
+static _Noreturn void run(const hand *h, const char *path, const char *const argv[], int *fds, int n, bool looks_at_processes)
 {
     sigset_t none;
+    int exe = open(path, O_RDONLY | O_CLOEXEC), tree = exe < 0 ? -1 : jail_enter(h, looks_at_processes);
+    if (tree < 0) {
+        dprintf(2, "cay-hand: %s: %s\n", path, strerror(errno));
+        _exit(126);
+    }
+    exe = fcntl(exe, F_DUPFD_CLOEXEC, 2 * ABOVE);
+    for (int i = 0; i < n; i++)
+        fds[i] = fds[i] == TREE ? tree : fds[i];
     for (int i = 0; i < n; i++)
         fds[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
     for (int i = 0; i < n; i++)
         if (fds[i] < 0 ? (close(FIRST + i), false) : dup2(fds[i], FIRST + i) < 0)
             _exit(126);
-    syscall(SYS_close_range, (unsigned)(FIRST + n), ~0u, 0u);
+    syscall(SYS_close_range, (unsigned)(FIRST + n), ~0u, 4u /* CLOSE_RANGE_CLOEXEC */);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execv(path, (char *const *)argv);
+    syscall(SYS_execveat, exe, "", argv, environ, AT_EMPTY_PATH);
     _exit(127);
 }
 
@@ -108,7 +120,7 @@ static int start(const hand *h, const hand_job *j, const char *program, const ch
     if (pid < 0)
         return cay_fail_sys(err, CAY_ESYS, "start %s", program);
     if (pid == 0)
-        run(path, argv, fds, n);
+        run(h, path, argv, fds, n, sig != 0);
     for (int i = 0; i < j->nfds; i++) /* or the ends of the program's own would not be seen */
         close(j->fds[i]);
     hand_answer_send(j->conn, 0, NULL, NULL, -1);
@@ -135,7 +147,7 @@ static int tool(const hand *h, hand_job *j, cay_err *err)
     const char *program = j->ask.op == HAND_PACK ? "cay-pack" : "cay-layer";
     snprintf(who, sizeof who, "%u", (unsigned)h->uid);
     const char *argv[] = { program, j->ask.name, who, NULL };
-    int fds[HAND_FDS + 2] = { j->fds[0], h->n->home_fd, -1 }, n = 3;
+    int fds[HAND_FDS + 2] = { j->fds[0], TREE, -1 }, n = 3;
     for (int i = 1; i < j->nfds; i++)
         fds[n++] = j->fds[i];
     return start(h, j, program, argv, fds, n, 0, err);
@@ -149,7 +161,7 @@ static int clone_box(const hand *h, hand_job *j, cay_err *err)
     CAY_AUTOFD keeper = hand_dial(h);
     if (keeper < 0)
         return start_keeper(h, j, err);
-    int fds[] = { h->n->home_fd, keeper, j->fds[0] };
+    int fds[] = { TREE, keeper, j->fds[0] };
     return start(h, j, "cay-clone", argv, fds, (int)CAY_LEN(fds), SIGTERM, err);
 }
 

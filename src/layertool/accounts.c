@@ -174,8 +174,8 @@ static int put(build *b, const char *name, const cay__buf *text, cay_err *err)
 static int store(build *b, const texts *x, cay_err *err)
 {
     uid_t base = b->t->root ? TOOL_STORE : 0;
-    if (mkdirat(b->stage, "etc", 0755) < 0 || fchownat(b->stage, "etc", base, base, 0) < 0 || mkdirat(b->stage, "home", 0755) < 0 ||
-        fchownat(b->stage, "home", base, base, 0) < 0)
+    if (mkdirat(b->stage, "etc", 0755) < 0 || fchownat(b->stage, "etc", base, base, AT_SYMLINK_NOFOLLOW) < 0 || mkdirat(b->stage, "home", 0755) < 0 ||
+        fchownat(b->stage, "home", base, base, AT_SYMLINK_NOFOLLOW) < 0)
         return cay_fail_sys(err, CAY_ESYS, "accounts");
     for (size_t i = 0; i < b->nusers; i++) {
         char home[64];
@@ -184,15 +184,38 @@ static int store(build *b, const texts *x, cay_err *err)
             continue;
         cay__str_join(home, sizeof home, "home/", b->users[i], NULL);
         there = build_below(b, home, O_PATH);
-        if (there < 0 && (mkdirat(b->stage, home, 0755) < 0 || fchownat(b->stage, home, base + b->uids[i], base + b->uids[i], 0) < 0))
+        if (there < 0 && (mkdirat(b->stage, home, 0755) < 0 || fchownat(b->stage, home, base + b->uids[i], base + b->uids[i], AT_SYMLINK_NOFOLLOW) < 0))
             return cay_fail_sys(err, CAY_ESYS, "accounts: make /%s", home);
     }
     CAY_TRY(put(b, "etc/passwd", &x->new_passwd, err));
     return put(b, "etc/group", &x->new_group, err);
 }
 
+/* A user's becomes a directory, and both become lines of files: whoever wrote the plan. */
+static bool is_name(const char *s)
+{
+    return *s && *s != '.' && !strpbrk(s, "/:,\n") && strlen(s) <= 32;
+}
+
+static bool are_names(const build *b)
+{
+    for (size_t i = 0; i < b->nusers; i++)
+        if (!is_name(b->users[i]))
+            return false;
+    for (size_t i = 0; i < b->ngroups; i++) {
+        if (!is_name(b->groups[i].name))
+            return false;
+        for (size_t k = 0; k < b->groups[i].n; k++)
+            if (!is_name(b->groups[i].users[k]))
+                return false;
+    }
+    return true;
+}
+
 static int work(build *b, texts *x, cay_err *err)
 {
+    if (!are_names(b))
+        return cay_fail_why(err, CAY_EINVAL, "protocol", "the plan has a wrong form: a user or group has no name that can be one");
     CAY_TRY(read_below(b, "etc/passwd", x->passwd, err));
     CAY_TRY(read_below(b, "etc/group", x->group, err));
     CAY_TRY(add_groups(b, x, err));

@@ -16,6 +16,7 @@
 
 enum { WORKERS_MAX = 64, TELL_MS = 100 };
 #define COPY_MAX (1u << 30)
+#define PLAN_MAX (1ll << 30) /* as plan/wire.c makes them */
 
 /* ------------------------------------------------------------------ the plan */
 
@@ -69,7 +70,7 @@ static void read_node(build *b, cay__rec *r, build_node *n)
         n->ctime = (int64_t)cay__rec_get_num(r);
     }
     r->bad |= !strchr("dflp", n->type) || !n->type || n->root > b->nroots || *n->path == '/' || !*n->path || strstr(n->path, "..") == n->path ||
-              strstr(n->path, "/../");
+              strstr(n->path, "/../") || (strlen(n->path) > 2 && !strcmp(n->path + strlen(n->path) - 3, "/.."));
 }
 
 static int read_plan(build *b, const void *data, size_t len, cay_err *err)
@@ -93,6 +94,8 @@ static int open_roots(build *b, cay_err *err)
         build_root *r = &b->roots[i];
         struct stat st;
         r->fd = cay__fd_openat2(AT_FDCWD, r->path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
+        if (r->fd < 0 && b->t->apart) /* hand/jail.c */
+            return cay_fail_why(err, CAY_EPERM, "apart_refused", "%.150s: a server beside a keeper of root's copies nothing but what is in its own state directory", r->path);
         if (r->fd < 0 || fstat(r->fd, &st) < 0 || st.st_dev != r->dev || st.st_ino != r->ino)
             return changed(r->path, err);
     }
@@ -193,20 +196,24 @@ typedef struct worker {
     cay_err           err;
 } worker;
 
-static const char *enter_parent(worker *w, const char *path)
+/* The directory that has it, and its name in there; NULL: that cannot be reached, or only over a link. */
+static const char *enter_parent(worker *w, const char *path, int *dir)
 {
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) : 0;
+    *dir = w->b->stage;
     if (!n)
-        return NULL;
-    if (w->dir >= 0 && strlen(w->dir_path) == n && !memcmp(w->dir_path, path, n))
-        return slash + 1;
-    cay__close_fd(&w->dir);
+        return path;
+    errno = ENAMETOOLONG;
     if (n >= sizeof w->dir_path)
         return NULL;
-    memcpy(w->dir_path, path, n);
-    w->dir_path[n] = 0;
-    w->dir = cay__fd_openat2(w->b->stage, w->dir_path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    if (w->dir < 0 || strlen(w->dir_path) != n || memcmp(w->dir_path, path, n)) {
+        cay__close_fd(&w->dir);
+        memcpy(w->dir_path, path, n);
+        w->dir_path[n] = 0;
+        w->dir = cay__fd_openat2(w->b->stage, w->dir_path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    }
+    *dir = w->dir;
     return w->dir < 0 ? NULL : slash + 1;
 }
 
@@ -214,9 +221,10 @@ static int make_one(worker *w, const build_node *n, cay_err *err)
 {
     build *b = w->b;
     uint32_t uid = on_disk(b, n->uid), gid = on_disk(b, n->gid);
-    const char *name = enter_parent(w, n->path);
-    int dir = name ? w->dir : b->stage;
-    name = name ? name : n->path;
+    int dir;
+    const char *name = enter_parent(w, n->path, &dir);
+    if (!name)
+        return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
     if (n->type == 'l') {
         if (symlinkat(n->text, dir, name) < 0 || fchownat(dir, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
             return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
@@ -364,6 +372,10 @@ int build_run(tool *t, cay_err *err)
     for (size_t i = 3; i < t->nargs; i++)
         if (t->args[i][0] != '/')
             CAY_TRY(tool_layer_name(t->args[i], err));
+    /* What is looked at is what is used: nobody can change it any more. */
+    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
+    if ((fcntl(TOOL_FD, F_GET_SEALS) & seals) != seals || st.st_size > PLAN_MAX)
+        return cay_fail_why(err, CAY_EINVAL, "protocol", "the plan is not sealed, or longer than %u MiB", (unsigned)(PLAN_MAX >> 20));
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, TOOL_FD, 0);
     if (map == MAP_FAILED)
         return cay_fail_sys(err, CAY_ESYS, "read the plan");

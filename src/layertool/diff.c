@@ -70,6 +70,8 @@ static int parse(tool *t, ask *q, cay_err *err)
         if (!known)
             return cay_fail(err, CAY_EINVAL, "diff: %.60s", w);
     }
+    if (q->under && !tool_one_name(q->under))
+        return cay_fail(err, CAY_EINVAL, "diff: \"%.60s\" is not one name", q->under);
     return 0;
 }
 

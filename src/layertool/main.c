@@ -19,7 +19,8 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-#define ARGS_MAX 1024
+#define ARGS_MAX   1024
+#define APART_ARGS (1u << 20) /* bytes, of a server that is not root */
 
 static const struct {
     const char *name;
@@ -50,6 +51,11 @@ int tool_layer_name(const char *name, cay_err *err)
     if (!n || n > 63 || *name == '.' || strchr(name, '/') || strpbrk(name, ":,\\"))
         return cay_fail_why(err, CAY_EINVAL, "layer_invalid", "\"%.63s\" is not the name of a layer", name);
     return 0;
+}
+
+bool tool_one_name(const char *name)
+{
+    return *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
 }
 
 int tool_layer_open(tool *t, const char *name, int *fd, cay_err *err)
@@ -114,6 +120,14 @@ static int enter_user(cay_err *err)
     return 0;
 }
 
+/* Above every number that a verb looks at: a descriptor that did not come is none, and not one of ours. */
+static int high(int fd)
+{
+    int to = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, TOOL_FD + TOOL_FDS);
+    cay__close_fd(&fd);
+    return to;
+}
+
 /* The working directory goes along into the new mount namespace; the descriptor we got would stay in the old one. */
 static int enter(tool *t, cay_err *err)
 {
@@ -127,8 +141,8 @@ static int enter(tool *t, cay_err *err)
     t->umask = umask(0);
     if (mkdir("layers", 0711) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make layers/");
-    t->home = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    t->layers = open("layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    t->home = high(open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    t->layers = high(open("layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     return t->home < 0 || t->layers < 0 ? cay_fail_sys(err, CAY_ESYS, "open layers/") : 0;
 }
 
@@ -141,16 +155,27 @@ static void quiet_start(void)
         r.rlim_cur = r.rlim_max;
         setrlimit(RLIMIT_NOFILE, &r);
     }
-    for (int fd = TOOL_SOCK; fd < TOOL_FD + 8; fd++)
+    for (int fd = TOOL_SOCK; fd < TOOL_FD + TOOL_FDS; fd++)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
 /* ---- request and answer ---- */
 
+/* What a stack stands on, or what is above a directory there. */
+static bool of_the_host(const char *arg)
+{
+    static const char *const words[] = { "root=", "a-on=", "b-on=" };
+    for (size_t i = 0; i < CAY_LEN(words); i++)
+        if (cay__str_starts(arg, words[i]))
+            return true;
+    return *arg == '/' || !strcmp(arg, "on");
+}
+
 static int read_request(tool *t, cay_err *err)
 {
     CAY_AUTOBUF room = { 0 };
     cay__rec r;
+    size_t total = 0;
     t->args = cay__alloc(ARGS_MAX * sizeof *t->args);
     for (int n; (n = cay__rec_read(TOOL_SOCK, &room, &r)) == 1;) {
         if (r.type == CAY__REC_GO)
@@ -160,9 +185,10 @@ static int read_request(tool *t, cay_err *err)
         char *arg = cay__alloc(r.left + 1);
         memcpy(arg, r.p, r.left);
         /* As root, for somebody who is not: what is below a stack is a layer, and no directory of the host. */
-        if (t->apart && !CAY__MUTANT("apart-host") && (*arg == '/' || cay__str_starts(arg, "root="))) {
+        total += r.left;
+        if (t->apart && !CAY__MUTANT("apart-host") && (total > APART_ARGS || of_the_host(arg))) {
             free(arg);
-            return cay_fail_why(err, CAY_EPERM, "apart_refused", "a server beside a keeper of root's names no directory of the host");
+            return cay_fail_why(err, CAY_EPERM, "apart_refused", "a server beside a keeper of root's names no directory of the host, and says what it wants in %u kB", APART_ARGS >> 10);
         }
         t->args[t->nargs++] = arg;
     }

@@ -118,8 +118,8 @@ int xattr_set(const tool *t, int dir, const char *name, const xattr *x)
 int meta_follow(int root, int dir, const char *to)
 {
     char name[256];
-    if (*to != '/')
-        return dir < 0 ? -1 : openat(dir, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (*to != '/') /* one name */
+        return dir < 0 || strchr(to, '/') || !strcmp(to, "..") ? -1 : openat(dir, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int at = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (at >= 0) {
         to += strspn(to, "/");

@@ -37,7 +37,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-enum { TOOL_SOCK = 3, TOOL_HOME, TOOL_USER, TOOL_FD };
+enum { TOOL_SOCK = 3, TOOL_HOME, TOOL_USER, TOOL_FD, TOOL_FDS = 8 }; /* so many of a verb's own */
 #define TOOL_STORE     0x70000000u /* as STORE_BASE of keeper/keeper.h */
 #define TOOL_STACK_MAX 128
 
@@ -59,6 +59,8 @@ typedef struct tool {
 
 /* A name that a layer may have: no slash, no dot in front, at most 63 bytes. Fails naming it. */
 int tool_layer_name(const char *name, cay_err *err);
+/* One name of a directory, and not the way out of it. */
+bool tool_one_name(const char *name);
 /* Opens layers/<name>. */
 int tool_layer_open(tool *t, const char *name, int *fd, cay_err *err);
 /* Makes layers/.stage-… for something that is not whole yet and opens it; tool_publish() renames it, tool_unstage() removes it. */

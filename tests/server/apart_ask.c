@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * apart_ask HOME VOLUME: what somebody who took over a server that is not root would ask of cay-hand and of root's keeper, as that user. A line each: what, and the reason
- * or code of the answer. test_apart.py starts it and knows what has to stand there.
+ * apart_ask HOME VOLUME | hold: what somebody who took over a server that is not root would ask of cay-hand and of root's keeper, as that user. A line each: what, and the reason
+ * or code of the answer; with hold: a program that root runs for us stays, waiting for an archive, until standard input ends. test_apart.py starts it and knows what has to stand there.
  */
 #include <base/base.h>
 #include <base/fd.h>
@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -105,12 +106,77 @@ static void ask(const char *what, hand_ask q, const char *name, const char *more
     cay__close_fd(&leash);
 }
 
+static int on_record(cay__rec *rec, void *arg, cay_err *err)
+{
+    (void)rec, (void)arg, (void)err;
+    return 0;
+}
+
 static void run(const char *what, const char *at, const char *verb, const char *const *args, size_t n)
 {
     cay_err err = CAY_ERR_INIT;
     const cay__layer_ask q = { .verb = verb, .args = args, .nargs = n };
     int rc = cay__layer_run(&(cay__layer_at){ .home = at }, NULL, &q, NULL, &err);
     tell(what, rc, err.reason);
+}
+
+/* ---- plans that no library writes ---- */
+
+typedef struct node {
+    char        type;
+    const char *path, *text;
+} node;
+
+static void build(const char *what, const char *at, const char *user, const node *nodes, size_t n, bool sealed)
+{
+    CAY_AUTOBUF b = CAY__BUF(1 << 20);
+    cay_err err = CAY_ERR_INIT;
+    cay__rec_num(&b, 0); /* roots */
+    cay__rec_num(&b, 0); /* groups */
+    cay__rec_num(&b, user != NULL);
+    if (user)
+        cay__rec_str(&b, user);
+    cay__rec_str(&b, "");
+    cay__rec_num(&b, n);
+    for (size_t i = 0; i < n; i++) {
+        cay__rec_num(&b, (uint64_t)nodes[i].type);
+        cay__rec_num(&b, 0666);
+        cay__rec_num(&b, 0);
+        cay__rec_str(&b, "");
+        cay__rec_str(&b, nodes[i].path);
+        cay__rec_num(&b, 0);
+        cay__rec_str(&b, nodes[i].text);
+    }
+    CAY_AUTOFD plan = memfd_create("plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (plan < 0 || !cay__fd_write_all(plan, b.data, b.len) || (sealed && fcntl(plan, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0))
+        exit(1);
+    const cay__layer_ask q = { .verb = "build", .args = (const char *[]){ "lplanned", "1", "1", layer }, .nargs = 4, .fds = &plan, .nfds = 1, .fn = on_record };
+    int rc = cay__layer_run(&(cay__layer_at){ .home = at }, NULL, &q, NULL, &err);
+    tell(what, rc, err.reason);
+}
+
+static void ask_builds(const char *at)
+{
+    build("a plan that changes", at, NULL, (node[]){ { 'd', "a", "" } }, 1, false);
+    build("a plan with a link", at, NULL, (node[]){ { 'l', "x", "/etc" }, { 'f', "x/cay-escaped", "x" } }, 2, true);
+    build("a plan with a way up", at, NULL, (node[]){ { 'd', "a", "" }, { 'd', "a/..", "" } }, 2, true);
+    build("a user that is a path", at, "../../../../../../../etc/cay-escaped", (node[]){ { 'd', "a", "" } }, 1, true);
+}
+
+/* cay-pack waits for records of an archive. */
+static void hold(void)
+{
+    int pair[2], out[2], leash = -1;
+    cay_err err = CAY_ERR_INIT;
+    hand_ask q = { .verb = HAND_TOOL, .op = HAND_PACK, .name = "unpack" };
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
+        cay__hand_ask(home, NULL, &q, (int[]){ pair[1], out[1] }, 2, NULL, NULL, &leash, &err) < 0)
+        exit(1);
+    printf("held\n");
+    while (getchar() != EOF)
+        ;
+    close(pair[0]);
+    cay__hand_let_go(&leash);
 }
 
 static void ask_hand(const char *at)
@@ -139,6 +205,12 @@ static void ask_hand(const char *at)
     run("look at the host", at, "look", (const char *[]){ "root=/root", "path=/", "list" }, 3);
     run("look above", at, "look", (const char *[]){ "a=..", "path=/", "list" }, 3);
     run("look beside", at, "look", (const char *[]){ stack, "top=../../../etc", "path=/", "list" }, 4);
+    run("diff above", at, "diff", (const char *[]){ stack, "b", "under=../../etc" }, 3);
+    run("diff on nothing", at, "diff", (const char *[]){ stack, "on" }, 2);
+    const cay__layer_ask pack = { .program = "cay-pack", .verb = "pack", .args = (const char *[]){ stack, "b-on=l" }, .nargs = 2, .fds = &pair[1], .nfds = 1, .fn = on_record };
+    cay_err err = CAY_ERR_INIT;
+    int rc = cay__layer_run(&(cay__layer_at){ .home = at }, NULL, &pack, NULL, &err);
+    tell("pack above the host", rc, err.reason);
     run("a volume elsewhere", at, "volume", (const char *[]){ "make", "../x" }, 2);
 }
 
@@ -150,7 +222,12 @@ int main(int argc, char **argv)
         return 1;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!strcmp(argv[2], "hold")) {
+        hold();
+        return 0;
+    }
     ask_hand(argv[1]);
+    ask_builds(argv[1]);
     ask_keeper(argv[2]);
     return 0;
 }

@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +34,8 @@ def why_not():
 
 @unittest.skipIf(why_not(), why_not())
 class Apart(unittest.TestCase):
+    maxDiff = None
+
     @classmethod
     def setUpClass(cls):
         cls.s = Server(BUILD).__enter__()
@@ -74,8 +77,42 @@ class Apart(unittest.TestCase):
             'tool apply': 'apart_refused', 'tool on': 'apart_refused', 'tool purge': 'apart_refused', 'tool ../cay-keeper': 'apart_refused', 'tool ': 'apart_refused',
             'a directory for a tool': 'apart_refused', "a file of the kernel's": 'apart_refused', 'clone elsewhere': 'EINVAL', 'quota elsewhere': 'EINVAL', 'no verb': 'EINVAL',
             'merge on the host': 'apart_refused', 'diff with the host': 'apart_refused', 'look at the host': 'apart_refused', 'look above': 'layer_invalid', 'look beside': 'EINVAL',
+            'diff above': 'EINVAL', 'diff on nothing': 'apart_refused', 'pack above the host': 'apart_refused',
+            'a plan that changes': 'protocol', 'a plan with a link': 'EINVAL', 'a plan with a way up': 'protocol', 'a user that is a path': 'protocol',
             'a volume elsewhere': 'layer_invalid', 'create': 'done', 'volume': 'done', 'root': 'grant_refused', 'grant': 'grant_refused', 'copy-on-write': 'grant_refused',
             'mount': 'grant_refused', 'disk': 'grant_refused', 'false volume': 'grant_refused', 'covered volume': 'grant_refused'})
+
+        self.assertFalse(os.path.exists('/etc/cay-escaped'))
+
+    def test_roots_programs_see_nothing_of_the_host(self):
+        p = subprocess.Popen([*self.s.become, BUILD + '/tests/server/apart_ask', self.s.home, 'hold'], env=self.s.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(p.stdout.readline(), 'held\n')
+            for _ in range(500):  # it is being executed
+                with open('/proc/%d/task/%d/children' % (self.s.proc.pid, self.s.proc.pid)) as f:
+                    below = [int(x) for x in f.read().split()]
+                for one in below:
+                    try:
+                        with open('/proc/%d/task/%d/children' % (one, one)) as f:
+                            below += [int(x) for x in f.read().split()]
+                    except FileNotFoundError:
+                        continue
+                tool = [x for x in below if os.path.exists('/proc/%d/exe' % x) and os.readlink('/proc/%d/exe' % x).endswith('cay-pack')]
+                if tool:
+                    break
+                time.sleep(0.01)
+            root = '/proc/%d/root' % tool[0]
+            top = self.s.home.split('/')[1]
+            self.assertEqual(set(os.listdir(root)) - {'lib', 'lib32', 'lib64', 'etc'}, {'t', 'usr', 'proc', 'tmp', top})
+            self.assertEqual(set(os.listdir(root + '/t')), {'layers', 'sandboxes', 'volumes'})
+            self.assertLessEqual(set(os.listdir(root + '/etc')), {'ld.so.cache'})
+            self.assertEqual(set(os.listdir(os.path.dirname(root + self.s.home))), {'home'})
+            self.assertFalse(os.path.exists(root + '/proc/%d' % os.getpid()) and os.readlink(root + '/proc/1/exe').endswith('init'))
+            rights = int(self.status_of(tool[0])['CapEff'], 16)
+            self.assertEqual(rights & ~(1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 21 | 1 << 27 | 1 << 31), 0, hex(rights))  # CHOWN … SYS_ADMIN, MKNOD, SETFCAP
+        finally:
+            p.communicate('', 60)
+        self.assertEqual(p.returncode, 0)
 
     def test_no_directory_of_the_host_is_given(self):
         for more in ({'mounts': [{'source': '/usr/share', 'target': '/x'}]}, {'root': '/usr'}, {'on': '/usr/share'}):
@@ -85,21 +122,23 @@ class Apart(unittest.TestCase):
         self.assertEqual((r.returncode != 0, 'grants no directory of the host' in r.stderr), (True, True), r)
 
     def test_only_files_of_that_user_are_copied(self):
-        with tempfile.TemporaryDirectory() as d:
+        inside = tempfile.mkdtemp(dir=self.s.home)
+        outside = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, outside)
+        for d in (inside, outside):
             os.chmod(d, 0o755)
-            with open(d + '/of-root', 'w') as f:
+        for d, owner, reason in ((outside, self.who.pw_uid, 'apart_refused'), (inside, 0, 'apart_refused'), (inside, self.who.pw_uid, None)):
+            with open(d + '/file', 'w') as f:
                 f.write('secret')
-            manifest = d + '/m.json'
-            for owner, reason in ((0, 'apart_refused'), (self.who.pw_uid, None)):
-                os.chown(d + '/of-root', owner, -1)
-                with open(manifest, 'w') as f:
-                    json.dump({'entries': {'copy': {'type': 'local_file', 'src': d + '/of-root'}}}, f)
-                r = self.theirs(CAY, '--json', 'create', '--manifest', manifest, cwd=d)
-                if reason:
-                    self.assertEqual(json.loads(r.stderr)['error']['reason'], reason, r)
-                else:
-                    self.assertEqual(r.returncode, 0, r)
-                    self.assertEqual(self.s.cay('exec', json.loads(r.stdout)['id'], '--', 'cat', 'copy'), 'secret')
+            os.chown(d + '/file', owner, -1)
+            with open(d + '/m.json', 'w') as f:
+                json.dump({'entries': {'copy': {'type': 'local_file', 'src': d + '/file'}}}, f)
+            r = self.theirs(CAY, '--json', 'create', '--manifest', d + '/m.json', cwd=d)
+            if reason:
+                self.assertEqual(json.loads(r.stderr)['error']['reason'], reason, (d, r))
+            else:
+                self.assertEqual(r.returncode, 0, r)
+                self.assertEqual(self.s.cay('exec', json.loads(r.stdout)['id'], '--', 'cat', 'copy'), 'secret')
 
     def test_nobody_else_is_heard_and_nothing_of_roots_is_written(self):
         connect = "import socket,os\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\ntry:\n s.connect(%r)\nexcept PermissionError:\n print('refused')" % (self.tree + '/hand.sock')
@@ -118,9 +157,9 @@ class Apart(unittest.TestCase):
         self.assertEqual((r.returncode, 'already' in r.stderr), (1, True), r)
         box = self.s.json('POST', API + '/sandboxes', {})[2]
         first = self.s.pid()
-        os.kill(first, signal.SIGSEGV)
-        line = self.s.proc.stdout.readline()
-        while 'http://' not in line:
+        os.kill(first, signal.SIGKILL)
+        line = 'x'
+        while line and 'http://' not in line:
             line = self.s.proc.stdout.readline()
         self.s.port = int(line.rsplit(':', 1)[1])
         self.assertNotEqual(self.s.pid(), first)
