@@ -618,6 +618,7 @@ class Sockets(Base):
         _, told = w.rest()
         self.assertEqual([(t['type'], t.get('signal'), t.get('reason')) for t in told], [('exit', 9, 'killed')])
         self.assertEqual(w.code, 1000)
+        self.assertEqual(self.fails('GET', p, 404, 'process_not_found')['detail'].count('process p'), 1)
         self.assertRegex(stream.read().decode(), r'event: stdout\ndata: .*there.*\n\nid: 6\.0\nevent: exit\ndata: {"code":137,"signal":9,"reason":"killed".*\n\n$')
 
     def test_what_cannot_be_understood_ends_it(self):

@@ -254,7 +254,7 @@ int cay__native_proc(cay__req *r, cay_proc **out, cay_err *err)
     cay_sandbox *sb;
     CAY_TRY(cay__native_use(r, &sb, err));
     int rc = cay_sandbox_attach(sb, &r->call, r->param[1], out, err);
-    return rc < 0 ? cay_wrap(err, rc, "process %.60s", r->param[1]) : 0;
+    return rc < 0 && !cay__str_starts(err->msg, "process ") ? cay_wrap(err, rc, "process %.60s", r->param[1]) : rc; /* some providers name it themselves */
 }
 
 void cay__native_drain(cay_events *ev)
