@@ -155,7 +155,7 @@ static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, ca
                                   .websocket = h->upgrade && !strcasecmp(h->upgrade, "websocket") && !strcmp(h->method, "GET") && h->body == CAY__BODY_NONE };
     if (!cay__str_copy(s.back.host, sizeof s.back.host, h->host))
         return cay_fail_why(err, CAY_EINVAL, "host_invalid", "the Host is too long");
-    cay__preview_request(&(cay__preview_ask){ .at = at, .head = h, .query = query, .peer = r->peer, .host = r->as_host, .tls = r->tls, .websocket = s.back.websocket,
+    cay__preview_request(&(cay__preview_ask){ .at = at, .head = h, .query = query, .peer = r->peer, .host = r->as_host, .trace = r->call.trace, .tls = r->tls, .websocket = s.back.websocket,
                                              .tls_inside = r->as_tls }, &head);
     if (head.full)
         return cay_fail_why(err, CAY_ETOOBIG, "head_too_big", "the head is too long to be passed on");

@@ -53,6 +53,7 @@ typedef struct cay__preview_ask {
     const char      *query; /* without the token */
     const char      *peer;
     const char      *host;  /* that the program is told; NULL: localhost:PORT */
+    const char      *trace; /* traceparent: below our span, if there is one; NULL: as the peer has it */
     bool             tls, websocket;
     bool             tls_inside; /* the program speaks TLS */
 } cay__preview_ask;

@@ -90,7 +90,7 @@ static void ask_field(const cay__preview_ask *a, const cay__field_line *f, cay__
 {
     bool ours = !CAY__MUTANT("preview-secret") && (begins_in(f->name) || ours_key(f));
     bool hop = IN(f->name, hop_fields) || (!CAY__MUTANT("preview-hop") && cay__head_list(a->head, "connection", f->name));
-    if (ours || hop || IN(f->name, ask_fields))
+    if (ours || hop || IN(f->name, ask_fields) || (a->trace && !strcmp(f->name, "traceparent")))
         return;
     if (!strcmp(f->name, "cookie")) {
         CAY_AUTOBUF rest = CAY__BUF(CAY__HEAD_MAX);
@@ -129,6 +129,8 @@ void cay__preview_request(const cay__preview_ask *a, cay__buf *out)
     cay__buf_str(out, "\r\n");
     for (size_t i = 0; i < h->nfields; i++)
         ask_field(a, &h->fields[i], out);
+    if (a->trace)
+        line(out, "traceparent", a->trace);
     line(out, "x-forwarded-for", a->peer);
     line(out, "x-forwarded-host", h->host);
     line(out, "x-forwarded-proto", a->tls ? "https" : "http");

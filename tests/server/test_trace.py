@@ -63,6 +63,19 @@ class Near(Server):
         return super().cay('--host', '', *words, timeout=timeout)
 
 
+SHOW = '''
+import http.server
+class Show(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = self.headers.get('traceparent', '').encode()
+        self.send_response(200)
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+http.server.HTTPServer(('127.0.0.1', 8000), Show).serve_forever()
+'''
+
+
 class Trace(unittest.TestCase):
     def test_spans_go_to_a_collector(self):
         c = Collector()
@@ -97,6 +110,16 @@ class Trace(unittest.TestCase):
             text = json.dumps(c.got)
             self.assertNotIn('hidden-', text)
             self.assertNotIn(s.key, text)
+            # What a preview serves stands below the preview's span, with a trace of the caller's or of ours.
+            s.json('POST', '/api/v1/sandboxes/%s/processes' % box, {'argv': ['python3', '-c', SHOW]})
+            for given in ({'traceparent': '00-%s-%s-01' % (TRACE, SPAN)}, {}):
+                end, status = time.monotonic() + 30, 0
+                while status != 200:
+                    self.assertLess(time.monotonic(), end)
+                    status, _, seen = s.ask('GET', '/preview/%s/8000/' % box, headers=given)
+                version, trace, span, flags = seen.decode().split('-')
+                self.assertEqual((version, flags, trace == TRACE), ('00', '01', bool(given)))
+                c.wait(lambda all: any((x['name'], x['traceId'], x['spanId']) == ('GET /preview', trace, span) for x in all))
             path, headers, body = c.got[0]
             self.assertEqual((path, headers['x-team'], headers['x-other']), ('/v1/traces', 'sand box', '1'))
             self.assertEqual(body['resourceSpans'][0]['resource']['attributes'][0]['value']['stringValue'], 'cay-test')
