@@ -119,14 +119,14 @@ static bool build(const hand *h, bool looks_at_processes)
 /* The first process of a pid namespace is a child: who is seen from outside waits for it. */
 static bool be_first(void)
 {
-    int status = 0, outer = getpid();
+    int status = 0;
     if (unshare(CLONE_NEWPID) < 0)
         return false;
     int pid = fork();
     if (pid < 0)
         return false;
     if (pid == 0)
-        return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && outer > 0;
+        return prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
     cay__fd_close_from(0);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;

@@ -28,8 +28,9 @@ static int make_dir(int at, const char *name, mode_t mode, gid_t gid, cay_err *e
         return cay_fail_sys(err, CAY_ESYS, "make %s of the keeper's directory", name);
     if (made && (fchownat(at, name, 0, gid, AT_SYMLINK_NOFOLLOW) < 0 || fchmodat(at, name, mode, 0) < 0))
         return cay_fail_sys(err, CAY_ESYS, "give %s of the keeper's directory to the server's group", name);
-    if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) || st.st_gid != gid)
-        return cay_fail_why(err, CAY_EPERM, "apart_group", "%s of the keeper's directory is of group %u, and the server's is %u: it was made for another user", name, (unsigned)st.st_gid, (unsigned)gid);
+    if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) || st.st_gid != gid || st.st_mode & 022 || (st.st_uid && strcmp(name, "net") != 0)) /* that one is cay-egress's */
+        return cay_fail_why(err, CAY_EPERM, "apart_group", "%s of the keeper's directory is not root's with the server's group %u (uid %u, group %u, mode %o): it was made for another user, or changed", name, (unsigned)gid, (unsigned)st.st_uid, (unsigned)st.st_gid,
+                            (unsigned)(st.st_mode & 07777));
     return 0;
 }
 
@@ -51,12 +52,22 @@ static int check_way(const char *path, cay_err *err)
     return 0;
 }
 
+/* Where everybody may give any file another name, what lies in a layer or volume need not be of a sandbox. */
+static int check_links(cay_err *err)
+{
+    char text[8] = "";
+    if (cay__fd_read_file(AT_FDCWD, "/proc/sys/fs/protected_hardlinks", text, sizeof text) > 0 && *text == '1')
+        return 0;
+    return cay_fail_why(err, CAY_EPERM, "apart_links", "--root-keeper: this host lets users link to files that are not theirs; `sysctl fs.protected_hardlinks=1` forbids it");
+}
+
 int trees_open(const char *home, gid_t gid, char *path, size_t cap, int *out, cay_err *err)
 {
     struct stat st;
     if (!cay__str_join(path, cap, home, HAND_TREE, NULL))
         return cay_fail(err, CAY_EINVAL, "%.200s: the name is too long", home);
     CAY_TRY(check_way(path, err));
+    CAY_TRY(check_links(err));
     bool made = mkdir(path, 0700) == 0;
     if (!made && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make %.200s", path);

@@ -59,9 +59,9 @@ static int start_keeper(const hand *h, hand_job *j, cay_err *err)
 /* ---- programs ---- */
 
 /* Nothing that the kernel does more for root's hand than for the one that opened it. */
-static bool harmless(int fd)
+static bool harmless(const hand *h, int fd)
 {
-    struct stat st;
+    struct stat st, home;
     struct statfs fs;
     if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
         return false;
@@ -71,7 +71,7 @@ static bool harmless(int fd)
         return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len2) == 0 && domain == AF_UNIX && type != SOCK_DGRAM;
     if (flags < 0 || flags & O_PATH || S_ISFIFO(st.st_mode))
         return flags >= 0 && !(flags & O_PATH);
-    return S_ISREG(st.st_mode) && fs.f_type != PROC_SUPER_MAGIC && fs.f_type != SYSFS_MAGIC && fs.f_type != CGROUP_SUPER_MAGIC && fs.f_type != CGROUP2_SUPER_MAGIC;
+    return S_ISREG(st.st_mode) && (fs.f_type == TMPFS_MAGIC || (stat(h->home, &home) == 0 && home.st_dev == st.st_dev)); /* memory, or its own */
 }
 
 static _Noreturn void run(const hand *h, const char *path, const char *const argv[], int *fds, int n, bool looks_at_processes)
@@ -142,7 +142,7 @@ static int tool(const hand *h, hand_job *j, cay_err *err)
     if (j->nfds < 1)
         return cay_fail(err, CAY_EINVAL, "a tool without its socket");
     for (int i = 0; i < j->nfds; i++)
-        if (!harmless(j->fds[i]))
+        if (!harmless(h, j->fds[i]))
             return cay_fail_why(err, CAY_EPERM, "apart_refused", "a server beside a keeper of root's hands over files, pipes and sockets alone");
     const char *program = j->ask.op == HAND_PACK ? "cay-pack" : "cay-layer";
     snprintf(who, sizeof who, "%u", (unsigned)h->uid);
@@ -156,7 +156,7 @@ static int tool(const hand *h, hand_job *j, cay_err *err)
 static int clone_box(const hand *h, hand_job *j, cay_err *err)
 {
     const char *argv[] = { "cay-clone", j->ask.name, j->ask.more, j->ask.op ? "--stop" : NULL, NULL };
-    if (!cay__id_valid(j->ask.name, 'c') || !cay__layer_valid(j->ask.more) || j->nfds != 1 || !harmless(j->fds[0]))
+    if (!cay__id_valid(j->ask.name, 'c') || !cay__layer_valid(j->ask.more) || j->nfds != 1 || !harmless(h, j->fds[0]))
         return cay_fail(err, CAY_EINVAL, "the request for a snapshot is not well-formed");
     CAY_AUTOFD keeper = hand_dial(h);
     if (keeper < 0)

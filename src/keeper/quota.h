@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define QUOTA_FIRST 0x40000000u /* projects of ours, as provider/native/quota.c picks them */
+
 /* The project of a directory below the working directory; 0: none. */
 uint32_t quota_project(const char *dir);
 /* What the project's files take; false when the kernel does not count. */

@@ -108,7 +108,7 @@ static void do_clone(int *fds, int nfds)
         failed("grant");
         return;
     }
-    CAY_AUTOFD dir = open(job.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD dir = open(job.path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || fstat(dir, &b) < 0) {
         failed("grant");
         return;
@@ -187,6 +187,9 @@ static bool rmtree(void)
     /* A whole sandbox takes its project along; a used work directory is only a part of one. */
     cay__str_join(upper, sizeof upper, job.name, "/upper", NULL);
     uint32_t project = quota_project(upper);
+    /* Of another tree `upper` is content, and its project whose it likes. */
+    if (project < QUOTA_FIRST || project != quota_project(job.name))
+        project = 0;
     CAY_FAULT("janitor.rmtree");
     do {
         lifted = false;

@@ -20,6 +20,7 @@
 #include <sys/resource.h>
 
 #define ARGS_MAX   1024
+#define TREE       "t" /* in a stage */
 #define APART_ARGS (1u << 20) /* bytes, of a server that is not root */
 
 static const struct {
@@ -74,11 +75,16 @@ int tool_stage(tool *t, char name[40], int *fd, cay_err *err)
     uid_t owner = t->root ? TOOL_STORE : 0;
     cay__id_make(id, 'l');
     cay__str_join(name, 40, ".stage-", id, NULL);
-    if (mkdirat(t->layers, name, 0755) < 0)
+    if (mkdirat(t->layers, name, CAY__MUTANT("apart-stage") ? 0755 : 0700) < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a directory in layers/");
-    CAY_AUTOFD at = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (at < 0 || flock(at, LOCK_EX | LOCK_NB) < 0 || fchown(at, owner, owner) < 0) {
+    /* Below a directory that nobody else may enter: what has the modes of a tenant's choice could be changed under our hands. Open until we end, for its lock. */
+    int shut = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool made = shut >= 0 && flock(shut, LOCK_EX | LOCK_NB) == 0 && mkdirat(shut, TREE, 0755) == 0;
+    CAY_AUTOFD at = made ? openat(shut, TREE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (at < 0 || fchown(at, owner, owner) < 0) {
         int rc = cay_fail_sys(err, CAY_ESYS, "make a directory in layers/");
+        if (made)
+            unlinkat(shut, TREE, AT_REMOVEDIR);
         unlinkat(t->layers, name, AT_REMOVEDIR);
         return rc;
     }
@@ -89,8 +95,11 @@ int tool_stage(tool *t, char name[40], int *fd, cay_err *err)
 int tool_publish(tool *t, const char *stage, const char *layer, cay_err *err)
 {
     CAY_TRY(tool_layer_name(layer, err));
-    if (renameat2(t->layers, stage, t->layers, layer, RENAME_NOREPLACE) < 0)
+    char made[44];
+    cay__str_join(made, sizeof made, stage, "/" TREE, NULL);
+    if (renameat2(t->layers, made, t->layers, layer, RENAME_NOREPLACE) < 0)
         return cay_fail_sys(err, CAY_ESYS, "publish layer %s", layer);
+    unlinkat(t->layers, stage, AT_REMOVEDIR);
     return 0;
 }
 

@@ -63,7 +63,7 @@ int tool_layer_name(const char *name, cay_err *err);
 bool tool_one_name(const char *name);
 /* Opens layers/<name>. */
 int tool_layer_open(tool *t, const char *name, int *fd, cay_err *err);
-/* Makes layers/.stage-… for something that is not whole yet and opens it; tool_publish() renames it, tool_unstage() removes it. */
+/* Makes layers/.stage-…/t for something that is not whole yet and opens it; tool_publish() renames it, tool_unstage() removes it. */
 int  tool_stage(tool *t, char name[40], int *fd, cay_err *err);
 int  tool_publish(tool *t, const char *stage, const char *layer, cay_err *err);
 void tool_unstage(tool *t, const char *stage);

@@ -170,12 +170,15 @@ static void hold(void)
     cay_err err = CAY_ERR_INIT;
     hand_ask q = { .verb = HAND_TOOL, .op = HAND_PACK, .name = "unpack" };
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
-        cay__hand_ask(home, NULL, &q, (int[]){ pair[1], out[1] }, 2, NULL, NULL, &leash, &err) < 0)
+        cay__hand_ask(home, NULL, &q, (int[]){ pair[1], out[0] }, 2, NULL, NULL, &leash, &err) < 0)
+        exit(1);
+    if (!cay__rec_send(pair[0], CAY__REC_ARG, "lheld", 5) || !cay__rec_send(pair[0], CAY__REC_GO, NULL, 0))
         exit(1);
     printf("held\n");
     while (getchar() != EOF)
         ;
     close(pair[0]);
+    close(out[1]);
     cay__hand_let_go(&leash);
 }
 

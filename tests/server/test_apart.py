@@ -108,11 +108,22 @@ class Apart(unittest.TestCase):
             self.assertLessEqual(set(os.listdir(root + '/etc')), {'ld.so.cache'})
             self.assertEqual(set(os.listdir(os.path.dirname(root + self.s.home))), {'home'})
             self.assertFalse(os.path.exists(root + '/proc/%d' % os.getpid()) and os.readlink(root + '/proc/1/exe').endswith('init'))
+            # What it makes has the modes that the server chose: until it is whole nobody else gets there.
+            layers = self.tree + '/layers/'
+            for _ in range(500):
+                stages = [x for x in os.listdir(layers) if x.startswith('.stage-')]
+                if stages and os.listdir(layers + stages[0]):
+                    break
+                time.sleep(0.01)
+            st = os.stat(layers + stages[0])
+            self.assertEqual((st.st_uid, st.st_mode & 0o777, os.listdir(layers + stages[0])), (0, 0o700, ['t']))
+            self.assertNotEqual(self.theirs('ls', layers + stages[0] + '/t').returncode, 0)
             rights = int(self.status_of(tool[0])['CapEff'], 16)
             self.assertEqual(rights & ~(1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 21 | 1 << 27 | 1 << 31), 0, hex(rights))  # CHOWN … SYS_ADMIN, MKNOD, SETFCAP
         finally:
             p.communicate('', 60)
         self.assertEqual(p.returncode, 0)
+        self.assertEqual([(os.stat(self.tree + d).st_uid, os.stat(self.tree + d).st_mode & 0o7777) for d in ('/layers', '/volumes', '')], [(0, 0o751), (0, 0o711), (0, 0o710)])
 
     def test_no_directory_of_the_host_is_given(self):
         for more in ({'mounts': [{'source': '/usr/share', 'target': '/x'}]}, {'root': '/usr'}, {'on': '/usr/share'}):

@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -250,7 +251,7 @@ static void layer_name(int home_fd, char *name, size_t cap)
 /* Made out of sight and published by rename; by one, whoever else needs it at the same moment waits for that. */
 static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *err), cay_err *err)
 {
-    char fresh[128], id[CAY_WIRE_ID];
+    char shut[64], fresh[80], id[CAY_WIRE_ID];
     struct stat st;
     if (mkdirat(home_fd, "layers", 0711) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make layers/");
@@ -263,19 +264,21 @@ static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *e
     if (fstatat(home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     cay__id_make(id, 'l');
-    cay__str_join(fresh, sizeof fresh, "layers/.new-", id, NULL);
-    if (mkdirat(home_fd, fresh, 0755) < 0)
+    /* Below a directory that nobody else may enter, until it is whole. */
+    cay__str_join(shut, sizeof shut, "layers/.new-", id, NULL);
+    cay__str_join(fresh, sizeof fresh, shut, "/t", NULL);
+    if (mkdirat(home_fd, shut, 0700) < 0 || mkdirat(home_fd, fresh, 0755) < 0)
         return cay_fail_sys(err, CAY_ESYS, "make %s", fresh);
-    CAY_AUTOFD at = openat(home_fd, fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (at < 0)
+    CAY_AUTOFD at = cay__fd_openat2(home_fd, fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    if (at < 0 || fstat(at, &st) < 0 || st.st_uid != geteuid())
         return cay_fail_sys(err, CAY_ESYS, "open %s", fresh);
     cay_err why = CAY_ERR_INIT;
     int rc = fill_it(at, &why);
     if (rc == 0 && renameat(home_fd, fresh, home_fd, path) < 0)
         rc = cay_fail_sys(&why, CAY_ESYS, "publish %s", path);
+    cay__fs_remove(&(cay__fs){ .root = home_fd }, shut, true);
     if (rc == 0)
         return 0;
-    cay__fs_remove(&(cay__fs){ .root = home_fd }, fresh, true);
     if (why.sys == ENOSPC || why.sys == EDQUOT)
         return cay_fail_why(err, CAY_ENOSPACE, "store_full", "make %s: the disk of the state directory is full; remove sandboxes or free space on it", path);
     if (err)
