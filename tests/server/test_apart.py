@@ -146,6 +146,7 @@ class Apart(unittest.TestCase):
                 json.dump({'entries': {'copy': {'type': 'local_file', 'src': d + '/file'}}}, f)
             r = self.theirs(CAY, '--json', 'create', '--manifest', d + '/m.json', cwd=d)
             if reason:
+                self.assertNotEqual(r.returncode, 0, 'it was copied: %s' % r.stdout)
                 self.assertEqual(json.loads(r.stderr)['error']['reason'], reason, (d, r))
             else:
                 self.assertEqual(r.returncode, 0, r)
