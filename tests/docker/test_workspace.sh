@@ -80,6 +80,7 @@ cay rm -f many >/dev/null
 if [ "$engine" = docker ]; then
     port=$(python3 -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])')
     cay serve --listen "127.0.0.1:$port" >"$tmp/serve" 2>&1 & server=$!
+    cay tenant create other >/dev/null || bad "tenant create"
     refused "a pool of an image for a tenant" warm_invalid cay --json pool set "docker:$CAY_DOCKER_IMAGE" --tenant other
     cay pool set "docker:$CAY_DOCKER_IMAGE" --low 1 --high 2 || bad "pool set"
     n=0; until [ "$(cay pool ls --json | grep -o '"ready": *[0-9]*' | grep -o '[0-9]*$')" = 2 ] || [ $((n += 1)) -gt 300 ]; do sleep 0.2; done
