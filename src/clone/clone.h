@@ -8,7 +8,7 @@
  *   index.c   what the last clone saw              inodes.c  a set of them
  *   subvol.c  on btrfs: a snapshot to walk in
  *
- *     cay-clone SANDBOX LAYER [--stop]     3: the state directory   4: a connection to its keeper   5: the answer
+ *     cay-clone SANDBOX LAYER [--stop|--go] [--apart]     3: the state directory   4: a connection to its keeper   5: the answer
  *                                          6: the keeper's user namespace, unless we are plain root
  *
  * Everything stands still for as long as the tree is walked (on btrfs: until a snapshot is there that can be walked), so that the layer is one moment in time. A file that has not changed
@@ -111,6 +111,9 @@ void inode_set_free(inode_set *s);
 
 enum copy_how { COPY_BYTES, COPY_SHARED }; /* by reflink where the file is large */
 
+/* An open file or directory is the one that was looked at. copy_of_sandboxes: and somebody's of a sandbox (--apart: the caller is not root, and could have moved it there). */
+extern bool copy_of_sandboxes;
+bool copy_same(int fd, const struct stat *st);
 bool copy_file(int from, const char *name, int to, const struct stat *st, enum copy_how how, bool *shared);
 bool copy_special(int from, const char *name, int to, const struct stat *st); /* links, pipes, sockets, whiteouts */
 bool copy_looks(int from, int to, const struct stat *st);                     /* owner, attributes, mode, times of an open one */

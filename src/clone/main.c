@@ -311,6 +311,7 @@ int main(int argc, char **argv)
     cay__str_copy(j.root.layer, sizeof j.root.layer, argv[2]);
     cay__str_join(j.on.layer, sizeof j.on.layer, "o", argv[2] + 1, NULL);
     j.stop = argc > 3 && !strcmp(argv[3], "--stop");
+    copy_of_sandboxes = argc > 4 && !strcmp(argv[4], "--apart");
     int rc = run(&j);
     part *const parts[] = { &j.root, &j.on };
     for (size_t i = 0; i < CAY_LEN(parts); i++)

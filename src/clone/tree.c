@@ -119,7 +119,7 @@ static bool copy_dir(clone_tree *t, int from, int to);
 static bool enter_dir(clone_tree *t, int from, const char *name, int to, const struct stat *st)
 {
     CAY_AUTOFD in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NOATIME | O_CLOEXEC);
-    if (in < 0 || mkdirat(to, name, 0700) < 0)
+    if (in < 0 || !copy_same(in, st) || mkdirat(to, name, 0700) < 0)
         return false;
     CAY_AUTOFD out = openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (out < 0 || ++t->depth > DEPTH_MAX) {

@@ -10,6 +10,7 @@ enum { HAND_FDS = 12 }; /* that a request may bring */
 typedef struct hand {
     cay__native *n; /* of HOME.root */
     const char  *home;
+    dev_t        dev; /* of HOME */
     uid_t        uid;
     gid_t        gid;
 } hand;

@@ -190,9 +190,11 @@ static int prepare(state *s, char *tree, size_t cap, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "cay-hand is started by `cay serve --user NAME --root-keeper`, as root");
     s->h.uid = s->pw->pw_uid;
     s->h.gid = s->pw->pw_gid;
-    if (!realpath(s->home, home))
+    struct stat st;
+    if (!realpath(s->home, home) || lstat(home, &st) < 0)
         return cay_fail_sys(err, CAY_ESYS, "%.200s", s->home);
     s->home = s->h.home = home;
+    s->h.dev = st.st_dev;
     CAY_TRY(trees_open(home, s->h.gid, tree, cap, &fd, err));
     CAY_TRY(trees_listen(fd, s->h.gid, &s->door, err));
     CAY_TRY(cay__harden(err));

@@ -61,17 +61,19 @@ static int start_keeper(const hand *h, hand_job *j, cay_err *err)
 /* Nothing that the kernel does more for root's hand than for the one that opened it. */
 static bool harmless(const hand *h, int fd)
 {
-    struct stat st, home;
+    struct stat st;
     struct statfs fs;
     if (fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
         return false;
     int flags = fcntl(fd, F_GETFL), domain = 0, type = 0;
-    socklen_t len = sizeof domain, len2 = sizeof type;
-    if (S_ISSOCK(st.st_mode)) /* connected: nothing else is told as whom we speak */
-        return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len2) == 0 && domain == AF_UNIX && type != SOCK_DGRAM;
+    socklen_t len = sizeof domain, len2 = sizeof type, len3 = sizeof(struct ucred);
+    struct ucred who;
+    if (S_ISSOCK(st.st_mode)) /* its own at the other end, too: others would be told that root speaks */
+        return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len2) == 0 && domain == AF_UNIX && type != SOCK_DGRAM &&
+               getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len3) == 0 && who.uid == h->uid;
     if (flags < 0 || flags & O_PATH || S_ISFIFO(st.st_mode))
         return flags >= 0 && !(flags & O_PATH);
-    return S_ISREG(st.st_mode) && (fs.f_type == TMPFS_MAGIC || (stat(h->home, &home) == 0 && home.st_dev == st.st_dev)); /* memory, or its own */
+    return S_ISREG(st.st_mode) && (fs.f_type == TMPFS_MAGIC || st.st_dev == h->dev); /* memory, or its own */
 }
 
 static _Noreturn void run(const hand *h, const char *path, const char *const argv[], int *fds, int n, bool looks_at_processes)
@@ -155,7 +157,7 @@ static int tool(const hand *h, hand_job *j, cay_err *err)
 
 static int clone_box(const hand *h, hand_job *j, cay_err *err)
 {
-    const char *argv[] = { "cay-clone", j->ask.name, j->ask.more, j->ask.op ? "--stop" : NULL, NULL };
+    const char *argv[] = { "cay-clone", j->ask.name, j->ask.more, j->ask.op ? "--stop" : "--go", "--apart", NULL };
     if (!cay__id_valid(j->ask.name, 'c') || !cay__layer_valid(j->ask.more) || j->nfds != 1 || !harmless(h, j->fds[0]))
         return cay_fail(err, CAY_EINVAL, "the request for a snapshot is not well-formed");
     CAY_AUTOFD keeper = hand_dial(h);

@@ -37,6 +37,8 @@ int rootfs_open(void)
 int rootfs_seal(const char *layer)
 {
     char path[128];
+    if (K.mode == CAY_MODE_ROOT) /* they are made with the layer (provider/native/layer.c) */
+        return 0;
     cay__str_join(path, sizeof path, "layers/", layer, NULL);
     CAY_AUTOFD at = openat(K.home_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (at < 0)

@@ -187,8 +187,9 @@ static bool rmtree(void)
     /* A whole sandbox takes its project along; a used work directory is only a part of one. */
     cay__str_join(upper, sizeof upper, job.name, "/upper", NULL);
     uint32_t project = quota_project(upper);
-    /* Of another tree `upper` is content, and its project whose it likes. */
-    if (project < QUOTA_FIRST || project != quota_project(job.name))
+    /* Of another tree, a former upper or a layer, `upper` is content and its project whose it likes; a sandbox's directory is root's. */
+    struct stat st;
+    if (project < QUOTA_FIRST || lstat(job.name, &st) < 0 || st.st_uid != 0)
         project = 0;
     CAY_FAULT("janitor.rmtree");
     do {

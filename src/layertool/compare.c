@@ -65,7 +65,7 @@ static int open_regular(int dir, const char *name)
 {
     struct stat st;
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0 || fstat(fd, &st) < 0 || meta_foreign(&st))
         return -1;
     errno = ESTALE;
     return S_ISREG(st.st_mode) ? CAY_STEAL_FD(fd) : -1;

@@ -182,7 +182,10 @@ static bool add_file(EVP_MD_CTX *sum, const entry *e, const char *name)
     ssize_t n;
     if (S_ISLNK(e->st.st_mode))
         return (n = readlinkat(e->dir, name, buf, sizeof buf)) >= 0 && EVP_DigestUpdate(sum, buf, (size_t)n) == 1;
+    struct stat st;
     CAY_AUTOFD fd = openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &st) < 0 || meta_foreign(&st)))
+        return false;
     while (fd >= 0 && (n = read(fd, buf, sizeof buf)) > 0)
         if (EVP_DigestUpdate(sum, buf, (size_t)n) != 1)
             return false;

@@ -144,7 +144,7 @@ static int open_file(int dir, const char *name, struct stat *st)
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
     if (fd < 0)
         fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &now) < 0)
+    if (fd < 0 || fstat(fd, &now) < 0 || meta_foreign(&now))
         return -1;
     errno = ESTALE;
     if (now.st_ino != st->st_ino || !S_ISREG(now.st_mode))

@@ -88,7 +88,7 @@ static int list(tool *t, const view *v, cay_err *err)
 
 /* Only a file is opened, and it is looked at again then: nothing else may be read, waited for or rewound by that. Handed over and not copied: a file
  * of any size, holes and all, takes no room of the host's while somebody reads it. */
-static int hand_over(const tool *t, const entry *e, const char *name, cay_err *err)
+static int hand_over(const entry *e, const char *name, cay_err *err)
 {
     struct stat st = e->st;
     CAY_AUTOFD in = S_ISREG(st.st_mode) ? openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
@@ -96,7 +96,7 @@ static int hand_over(const tool *t, const entry *e, const char *name, cay_err *e
         return cay_fail_sys(err, CAY_ESYS, "open %.200s", name);
     if (!S_ISREG(st.st_mode))
         return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", name);
-    if (t->apart && (st.st_uid < TOOL_STORE || st.st_uid - TOOL_STORE > 65535)) /* another name of a file of the host's */
+    if (meta_foreign(&st))
         return cay_fail_why(err, CAY_EPERM, "apart_refused", "%.200s belongs to nobody of a sandbox", name);
     const int fds[] = { in };
     return cay__fd_send(TOOL_FD, "", 1, fds, 1, MSG_DONTWAIT) == 1 ? 0 : cay_fail_sys(err, CAY_ESYS, "hand over %.200s", name);
@@ -148,7 +148,7 @@ static int answer(tool *t, const ask *q, view *v, cay_err *err)
         return view_down(t, v, name, &other) < 0 ? cay_fail_sys(err, CAY_ESYS, "enter %.200s", name) : list(t, v, err);
     }
     if (q->open)
-        CAY_TRY(hand_over(t, &e, name, err));
+        CAY_TRY(hand_over(&e, name, err));
     cay__buf rec = CAY__BUF(CAY__REC_MAX);
     int rc = say(t, &rec, name, &e, err);
     cay__buf_clear(&rec);

@@ -249,6 +249,8 @@ int main(int argc, char **argv)
         return 2;
     }
     t.uid = (uid_t)uid;
+    if (t.apart)
+        meta_apart(t.uid);
     quiet_start();
     int rc = serve(&t, argv[1], &err);
     say_end(&t, rc, &err);

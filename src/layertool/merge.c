@@ -126,8 +126,9 @@ static int copy_meta(const tool *t, int from, const char *src, int to, const cha
 /* A file with more names than the filesystem allows is copied. */
 static int copy_file(const tool *t, int from, int to, const char *name, const struct stat *st)
 {
+    struct stat now;
     CAY_AUTOFD in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    CAY_AUTOFD out = in < 0 ? -1 : openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    CAY_AUTOFD out = in < 0 || fstat(in, &now) < 0 || meta_foreign(&now) ? -1 : openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (out < 0 || ftruncate(out, st->st_size) < 0)
         return -1;
     for (off_t at = 0;;) {
@@ -184,6 +185,11 @@ static int trace(merge *m, const char *path, char base[REDIRECT_MAX], int *paren
         memcpy(name, p, n);
         name[n] = 0;
         p += n;
+        if (!strcmp(name, "..")) {
+            errno = EINVAL;
+            cay__close_fd(&at);
+            return -1;
+        }
         bool last = !p[strspn(p, "/")];
         size_t len = strlen(base);
         if (at >= 0 && meta_redirect(m->t, at, name, to, sizeof to)) {

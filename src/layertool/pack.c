@@ -330,7 +330,7 @@ static int file(pack *p, const change *ch, cay_err *err)
     CAY_AUTOFD fd = openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
     if (fd < 0)
         fd = openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || meta_foreign(&st))
         return cay_fail_sys(err, CAY_ESYS, "open %.150s", ch->path);
     const char *other = NULL;
     if (st.st_nlink > 1 && p->w.ops->hard_links)

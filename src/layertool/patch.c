@@ -52,7 +52,7 @@ static void load_file(const entry *e, const char *name, side *s)
     struct stat st;
     s->mode = e->st.st_mode & 0100 ? 0100755 : 0100644;
     CAY_AUTOFD fd = openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || meta_foreign(&st)) {
         s->unfit = "cannot be read";
         return;
     }

@@ -153,6 +153,9 @@ const xattr *xattrs_find(const xattrs *x, const char *name);
 /* Sets one, by its outer name; overlay.X becomes what this mode calls it. */
 int  xattr_set(const tool *t, int dir, const char *name, const xattr *x);
 bool meta_whiteout(const struct stat *st);
+/* For a server of this user's, which is not root (t->apart): a file that is of nobody in a sandbox was put there by somebody who could not read it, and is not read for them. */
+void meta_apart(uid_t uid);
+bool meta_foreign(const struct stat *st); /* sets errno */
 /* Marks of overlayfs on a directory, merge.c: what is below does not show; it is shown from another path. */
 bool meta_opaque(const tool *t, int dir, const char *name);
 bool meta_redirect(const tool *t, int dir, const char *name, char *to, size_t cap);

@@ -152,6 +152,26 @@ class Apart(unittest.TestCase):
                 self.assertEqual(r.returncode, 0, r)
                 self.assertEqual(self.s.cay('exec', json.loads(r.stdout)['id'], '--', 'cat', 'copy'), 'secret')
 
+    def test_a_file_that_it_moves_there_is_not_read_for_it(self):
+        for runs in (False, True):
+            box = self.s.json('POST', API + '/sandboxes', {})[2]['id']
+            self.s.cay('exec', box, '--', 'chmod', '777', '.')
+            if runs:
+                self.s.cay('exec', '-d', box, '--', 'sleep', '1000')
+            with open(self.s.home + '/of-root', 'w') as f:  # in a directory of that user's: it can be moved, and not read
+                f.write('secret of root')
+            os.chmod(self.s.home + '/of-root', 0o600)
+            r = self.theirs('mv', self.s.home + '/of-root', self.tree + '/sandboxes/%s/upper/workspace/k' % box)
+            self.assertEqual(r.returncode, 0, r)
+            self.assertNotIn('secret', self.theirs(CAY, 'diff', '--patch', box).stdout)
+            r = self.theirs(CAY, '--json', 'snapshot', box)
+            if runs:  # it would be copied
+                self.assertNotEqual(r.returncode, 0, r)
+            else:  # it stays where it is
+                r = self.theirs(CAY, 'snapshot', 'export', json.loads(r.stdout)['id'], '-o', self.s.home + '/out.tar')
+                self.assertNotEqual(r.returncode, 0, r)
+            self.assertEqual(self.s.ask('DELETE', API + '/sandboxes/' + box)[0], 204)
+
     def test_nobody_else_is_heard_and_nothing_of_roots_is_written(self):
         connect = "import socket,os\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\ntry:\n s.connect(%r)\nexcept PermissionError:\n print('refused')" % (self.tree + '/hand.sock')
         for user, said in (('nobody', 'refused\n'), (USER, '')):
