@@ -20,13 +20,19 @@ static const struct {
     mode_t      mode;
 } dirs[] = { { "layers", 0751 }, { "sandboxes", 0751 }, { "volumes", 0711 }, { "net", 02750 } };
 
+/* As mkdir(2) leaves it: whoever made it was killed before it was the group's. */
+static bool half_made(int fd, const char *name)
+{
+    struct stat st;
+    return fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) == 0 && S_ISDIR(st.st_mode) && !st.st_uid && !st.st_gid && (st.st_mode & 07777) == 0700;
+}
+
 static int make_dir(int at, const char *name, mode_t mode, gid_t gid, cay_err *err)
 {
     struct stat st;
-    bool made = mkdirat(at, name, 0700) == 0;
-    if (!made && errno != EEXIST)
+    if (mkdirat(at, name, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make %s of the keeper's directory", name);
-    if (made && (fchownat(at, name, 0, gid, AT_SYMLINK_NOFOLLOW) < 0 || fchmodat(at, name, mode, 0) < 0))
+    if (half_made(at, name) && (fchownat(at, name, 0, gid, AT_SYMLINK_NOFOLLOW) < 0 || fchmodat(at, name, mode, 0) < 0))
         return cay_fail_sys(err, CAY_ESYS, "give %s of the keeper's directory to the server's group", name);
     if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) || st.st_gid != gid || st.st_mode & 022 || (st.st_uid && strcmp(name, "net") != 0)) /* that one is cay-egress's */
         return cay_fail_why(err, CAY_EPERM, "apart_group", "%s of the keeper's directory is not root's with the server's group %u (uid %u, group %u, mode %o): it was made for another user, or changed", name, (unsigned)gid, (unsigned)st.st_uid, (unsigned)st.st_gid,
@@ -68,6 +74,7 @@ int trees_open(const char *home, gid_t gid, char *path, size_t cap, int *out, ca
         return cay_fail(err, CAY_EINVAL, "%.200s: the name is too long", home);
     CAY_TRY(check_way(path, err));
     CAY_TRY(check_links(err));
+    rmdir(path); /* one without its mark yet is empty */
     bool made = mkdir(path, 0700) == 0;
     if (!made && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make %.200s", path);
@@ -76,8 +83,10 @@ int trees_open(const char *home, gid_t gid, char *path, size_t cap, int *out, ca
         return cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
     if (st.st_uid != 0 || st.st_mode & 027)
         return cay_fail_why(err, CAY_EPERM, "apart_owner", "%.200s has to be root's, and nobody else's to write: it is of uid %u, mode %o", path, (unsigned)st.st_uid, (unsigned)(st.st_mode & 07777));
+    if (!made && faccessat(fd, CAY__HOME_APART, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return cay_fail_why(err, CAY_EPERM, "apart_owner", "%.200s holds something else: move it, or name another state directory by --home", path);
     CAY_AUTOFD mark = openat(fd, CAY__HOME_APART, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0400);
-    if (mark < 0 || (made && (fchown(fd, 0, gid) < 0 || fchmod(fd, 0710) < 0)) || fstat(fd, &st) < 0)
+    if (mark < 0 || (half_made(fd, "") && (fchown(fd, 0, gid) < 0 || fchmod(fd, 0710) < 0)) || fstat(fd, &st) < 0)
         return cay_fail_sys(err, CAY_ESYS, "give %.200s to the server's group", path);
     if (st.st_gid != gid)
         return cay_fail_why(err, CAY_EPERM, "apart_group", "%.150s is of group %u, and the server's is %u: it was made for another user", path, (unsigned)st.st_gid, (unsigned)gid);

@@ -172,6 +172,27 @@ class Apart(unittest.TestCase):
                 self.assertNotEqual(r.returncode, 0, r)
             self.assertEqual(self.s.ask('DELETE', API + '/sandboxes/' + box)[0], 204)
 
+    def test_what_a_killed_start_left_is_made_whole_and_nothing_else_is_taken(self):
+        modes = {'': 0o710, '/layers': 0o751, '/sandboxes': 0o751, '/volumes': 0o711, '/net': 0o2750}
+        for left in ((), ('',), ('', 'apart'), ('', 'apart', 'layers', 'net'), ('', 'others')):
+            with tempfile.TemporaryDirectory() as d:
+                os.chmod(d, 0o755)
+                os.mkdir(d + '/home')
+                os.chown(d + '/home', self.who.pw_uid, self.who.pw_gid)
+                tree = d + '/home.root'
+                for name in left:
+                    if name in ('apart', 'others'):
+                        open(tree + '/' + name, 'w').close()
+                    else:
+                        os.mkdir(tree + '/' + name, 0o700)
+                r = subprocess.run([BUILD + '/cay-hand', USER, d + '/home', '/bin/true'], env=self.s.env, capture_output=True, text=True, timeout=60)
+                if 'others' in left:
+                    self.assertEqual((r.returncode, 'holds something else' in r.stderr, os.listdir(tree), os.stat(tree).st_gid), (1, True, ['others'], 0), r)
+                    continue
+                self.assertEqual(r.returncode, 0, (left, r))
+                self.assertEqual({k: (os.stat(tree + k).st_uid, os.stat(tree + k).st_gid, os.stat(tree + k).st_mode & 0o7777) for k in modes},
+                                 {k: (0, self.who.pw_gid, v) for k, v in modes.items()}, left)
+
     def test_nobody_else_is_heard_and_nothing_of_roots_is_written(self):
         connect = "import socket,os\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\ntry:\n s.connect(%r)\nexcept PermissionError:\n print('refused')" % (self.tree + '/hand.sock')
         for user, said in (('nobody', 'refused\n'), (USER, '')):
