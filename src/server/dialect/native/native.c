@@ -2,6 +2,7 @@
 /* The API of our own: every operation that there is, and how its handlers answer. docs/wire/native.md tells it to people. */
 #include "native.h"
 #include <base/base.h>
+#include <base/str.h>
 #include <stdio.h>
 #include <time.h>
 #include <poll.h>
