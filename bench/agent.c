@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench-agent SCRIPT PACKAGES [quick]: what the harness itself costs. The same dialogues go through the published SDK on node, in turns
- * with ours, where PACKAGES (tests/support/npm) is not empty.
+ * bench-agent SCRIPT PACKAGES [quick]: what the harness itself costs. The same dialogues go through
+ * the published SDK on node, in turns with ours, where PACKAGES (tests/support/npm) is not empty.
  *
  *   agent-turn         a turn with one tool call, model and tool in the process     agent-turn-cpu
  *   agent-tool         one tool call of 20 in a turn
  *   agent-http-cpu     a turn asked over HTTP: CPU time of the asking process       agent-http
  *   agent-first-token  from the server's first piece to the caller's hands
- *   agent-memory       most memory of the process that did all this
- *   agent-1000         runs at once in one process, each of which waits 20 ms for each of 10 answers; floor: the waiting
+ *   agent-memory  most memory of the process that did all this
+ *   agent-1000    runs at once in one process, each of which waits 20 ms for each of 10 answers;
+ *                 floor: the waiting
  *   agent-1000-memory  what one of them takes
- *   agent-patch        apply_patch on a file of 10 MB; floor: reading and writing it through the same sandbox
+ *   agent-patch  apply_patch on a file of 10 MB; floor: reading and writing it through the same
+ *                sandbox
  */
 #include "modelserver.h"
 #include <cay/cay.h>
@@ -25,13 +27,15 @@ static const char *script, *packages;
 /* ------------------------------------------------------------------ our side */
 
 typedef struct played {
-    size_t   at, turns, wide;
+    size_t at, turns, wide;
     unsigned wait_ms;
 } played;
 
-static const char word[] = "[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"done\"}]}]";
+static const char word[] = "[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":"
+                           "\"output_text\",\"text\":\"done\"}]}]";
 
-static int play(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out, cay_err *err)
+static int play(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out,
+                cay_err *err)
 {
     played *p = self;
     size_t k = p->at++, n = p->wide ? (k ? 0 : p->wide) : k < p->turns;
@@ -45,13 +49,18 @@ static int play(void *self, const cay_call *call, const cay_model_request *q, ca
     if (p->wait_ms)
         sleep_ms(p->wait_ms);
     for (size_t i = 0; i < n; i++)
-        len += (size_t)snprintf(text + len, cap - len, "%c{\"type\":\"function_call\",\"call_id\":\"call_%zu_%zu\",\"name\":\"add\",\"arguments\":\"{\\\"a\\\":1}\"}", i ? ',' : '[', k, i);
+        len += (size_t)snprintf(text + len, cap - len,
+                                "%c{\"type\":\"function_call\",\"call_id\":\"call_%zu_%zu\","
+                                "\"name\":\"add\",\"arguments\":\"{\\\"a\\\":1}\"}",
+                                i ? ',' : '[', k, i);
     snprintf(text + len, cap - len, "%s", n ? "]" : word);
     out->output = text;
     out->usage = (cay_tokens){ .requests = 1, .input = 10, .output = 1, .total = 11 };
     return 0;
 }
-static const cay_model_ops ops = { .size = sizeof ops, .name = "played", .custom_tools = true, .compaction = true, .ask = play };
+static const cay_model_ops ops = {
+    .size = sizeof ops, .name = "played", .custom_tools = true, .compaction = true, .ask = play
+};
 
 static int add_numbers(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
@@ -61,15 +70,25 @@ static int add_numbers(void *arg, const cay_tool_call *call, cay_tool_output *ou
     cay_output_text(out, "sum 42", 6);
     return 0;
 }
-static const cay_tool tool = { .size = sizeof tool, .name = "add", .description = "adds", .call = add_numbers,
-    .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"number\"}},\"required\":[\"a\"],\"additionalProperties\":false}" };
+static const cay_tool tool = {
+    .size = sizeof tool,
+    .name = "add",
+    .description = "adds",
+    .call = add_numbers,
+    .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"number\"}},\"required\":["
+                  "\"a\"],\"additionalProperties\":false}"
+};
 static const cay_tool *const tools[] = { &tool };
 
 static int (*on_event)(void *, const cay_run_event *);
 static void run(cay_model *m)
 {
-    cay_agent a = { .size = sizeof a, .name = "A", .instructions = "Add.", .tools = tools, .ntools = 1 };
-    cay_run_config conf = { .size = sizeof conf, .model = m, .max_turns = TURNS + 2, .on_event = on_event };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .instructions = "Add.", .tools = tools, .ntools = 1
+    };
+    cay_run_config conf = {
+        .size = sizeof conf, .model = m, .max_turns = TURNS + 2, .on_event = on_event
+    };
     cay_run_result *r = NULL;
     cay_err err = CAY_ERR_INIT;
     if (cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0)
@@ -91,7 +110,12 @@ static cay_model *model_at(const char *path, bool stream)
     cay_model *m = NULL;
     cay_err err = CAY_ERR_INIT;
     snprintf(url, sizeof url, "http://127.0.0.1:%d%s", port, path);
-    cay_model_open_spec s = { .size = sizeof s, .model = "m", .base_url = url, .api = "responses", .key = "none", .no_stream = !stream };
+    cay_model_open_spec s = { .size = sizeof s,
+                              .model = "m",
+                              .base_url = url,
+                              .api = "responses",
+                              .key = "none",
+                              .no_stream = !stream };
     if (cay_model_open(&s, &m, &err) < 0)
         give_up("a model: %s", err.msg);
     return m;
@@ -101,14 +125,17 @@ static double cpu_us(void)
 {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 static series first;
 static int note_first(void *arg, const cay_run_event *ev)
 {
     (void)arg;
-    const char *d = ev->kind == CAY_RUN_RAW && !strcmp(ev->name, "response.output_text.delta") ? strstr(ev->json, "\"delta\":\"") : NULL;
+    const char *d = ev->kind == CAY_RUN_RAW && !strcmp(ev->name, "response.output_text.delta")
+                        ? strstr(ev->json, "\"delta\":\"")
+                        : NULL;
     if (d)
         add(&first, now_us() - strtod(d + 9, NULL) / 1e3);
     return 0;
@@ -177,7 +204,8 @@ static cost theirs(size_t runs)
     }
     close(p[1]);
     FILE *f = fdopen(p[0], "r");
-    if (!f || fscanf(f, "%lf %lf %lf %lf %lf %lf %lf", &c.turn, &c.turn_cpu, &c.tool, &c.http, &c.http_cpu, &c.first, &c.rss) != 7)
+    if (!f || fscanf(f, "%lf %lf %lf %lf %lf %lf %lf", &c.turn, &c.turn_cpu, &c.tool, &c.http,
+                     &c.http_cpu, &c.first, &c.rss) != 7)
         give_up("the SDK's side did not answer");
     fclose(f);
     if (waitpid(pid, &status, 0) != pid || status)
@@ -185,10 +213,17 @@ static cost theirs(size_t runs)
     return c;
 }
 
-static void tell(const char *name, const char *unit, double value, double peer_value, const char *goal, size_t n)
+static void tell(const char *name, const char *unit, double value, double peer_value,
+                 const char *goal, size_t n)
 {
     const peer peers[] = { { "openai-agents", peer_value }, { NULL, 0 } };
-    figure((fig){ .name = name, .unit = unit, .value = value, .ratio = peer_value > 0 ? value / peer_value : 0, .goal = peer_value > 0 ? goal : NULL, .n = n, .peers = peers });
+    figure((fig){ .name = name,
+                  .unit = unit,
+                  .value = value,
+                  .ratio = peer_value > 0 ? value / peer_value : 0,
+                  .goal = peer_value > 0 ? goal : NULL,
+                  .n = n,
+                  .peers = peers });
 }
 
 static double middle(const cost *v, size_t n, size_t at)
@@ -242,8 +277,15 @@ static void crowd(size_t n)
     for (size_t i = 0; i < n; i++)
         pthread_join(t[i], NULL);
     double took = (now_us() - began) / 1e3, floor = CROWD_TURNS * WAIT_MS;
-    figure((fig){ .name = "agent-1000", .unit = "ms", .value = took, .floor = floor, .ratio = took / floor, .goal = "<=3.0", .n = n });
-    figure((fig){ .name = "agent-1000-memory", .unit = "kB", .value = (most - before) / (double)n, .n = n });
+    figure((fig){ .name = "agent-1000",
+                  .unit = "ms",
+                  .value = took,
+                  .floor = floor,
+                  .ratio = took / floor,
+                  .goal = "<=3.0",
+                  .n = n });
+    figure((fig){
+        .name = "agent-1000-memory", .unit = "kB", .value = (most - before) / (double)n, .n = n });
     free(t);
 }
 
@@ -259,7 +301,8 @@ static void patch(size_t runs)
     cay_sandbox *sb = NULL;
     char *text = malloc((size_t)LINES * LINE + 1);
     series took = { 0 }, floor = { 0 };
-    if (!text || cay_service_open(&open, &svc, &err) < 0 || cay_service_create(svc, NULL, &spec, &sb, &err) < 0)
+    if (!text || cay_service_open(&open, &svc, &err) < 0 ||
+        cay_service_create(svc, NULL, &spec, &sb, &err) < 0)
         give_up("a sandbox: %s", err.msg);
     for (size_t i = 0; i < LINES; i++)
         snprintf(text + i * LINE, LINE + 1, "line %08zu is one of very many, so.\n", i);
@@ -269,21 +312,32 @@ static void patch(size_t runs)
         size_t n = 0;
         cay_patch *p = NULL;
         double t = now_us();
-        if (cay_file_put(sb, NULL, "large.txt", text, len, NULL, &err) < 0 || cay_file_get(sb, NULL, "large.txt", 64 << 20, &data, &n, &err) < 0)
+        if (cay_file_put(sb, NULL, "large.txt", text, len, NULL, &err) < 0 ||
+            cay_file_get(sb, NULL, "large.txt", 64 << 20, &data, &n, &err) < 0)
             give_up("large.txt: %s", err.msg);
         add(&floor, (now_us() - t) / 1e3);
         free(data);
-        snprintf(doc, sizeof doc, "*** Begin Patch\n*** Update File: large.txt\n@@\n line %08d is one of very many, so.\n-line %08d is one of very many, so.\n+changed %zu\n line %08d is one of very many, so.\n*** End Patch\n",
+        snprintf(doc, sizeof doc,
+                 "*** Begin Patch\n*** Update File: large.txt\n@@\n line %08d is one of very many, "
+                 "so.\n-line %08d is one of very many, so.\n+changed %zu\n line %08d is one of "
+                 "very many, so.\n*** End Patch\n",
                  LINES - 100, LINES - 99, i, LINES - 98);
         cay_patch_spec how = { .size = sizeof how };
         t = now_us();
-        if (cay_patch_parse(doc, &p, &err) < 0 || cay_patch_apply(sb, NULL, p, &how, NULL, NULL, &err) < 0)
+        if (cay_patch_parse(doc, &p, &err) < 0 ||
+            cay_patch_apply(sb, NULL, p, &how, NULL, NULL, &err) < 0)
             give_up("the patch: %s", err.msg);
         add(&took, (now_us() - t) / 1e3);
         cay_patch_free(p);
     }
     double v = percentile(&took, 50), f = percentile(&floor, 50);
-    figure((fig){ .name = "agent-patch", .unit = "ms", .value = v, .floor = f, .ratio = v / f, .goal = "<=6.0", .n = runs });
+    figure((fig){ .name = "agent-patch",
+                  .unit = "ms",
+                  .value = v,
+                  .floor = f,
+                  .ratio = v / f,
+                  .goal = "<=6.0",
+                  .n = runs });
     cay_sandbox_remove(sb, NULL, NULL);
     cay_sandbox_unref(sb);
     cay_service_close(svc);

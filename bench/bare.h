@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench/bare.h - a sandbox by system calls alone: namespaces, group, overlay root over the same template, /usr, /proc,
- * /dev, /tmp, the same filter, then exec. What any sandbox of this shape costs the kernel, with nothing around it.
+ * bench/bare.h - a sandbox by system calls alone: namespaces, group, overlay root over the same
+ * template, /usr, /proc, /dev, /tmp, the same filter, then exec. What any sandbox of this shape
+ * costs the kernel, with nothing around it.
  */
 #pragma once
 #include "measure.h"
@@ -14,11 +15,11 @@
 #include <sys/sysmacros.h>
 
 typedef struct bare {
-    char     layer[512]; /* template directory, lower of the overlay */
-    char     dir[512];   /* where uppers are made */
-    char     group[512]; /* a v2 group of ours, "" where there is none */
-    int      program;    /* O_PATH descriptor of what runs inside */
-    bool     user;       /* in a user namespace of its own, one id mapped */
+    char layer[512]; /* template directory, lower of the overlay */
+    char dir[512];   /* where uppers are made */
+    char group[512]; /* a v2 group of ours, "" where there is none */
+    int program;     /* O_PATH descriptor of what runs inside */
+    bool user;       /* in a user namespace of its own, one id mapped */
 } bare;
 
 static inline __attribute__((always_inline)) long raw_clone3(struct clone_args *a)
@@ -26,10 +27,14 @@ static inline __attribute__((always_inline)) long raw_clone3(struct clone_args *
     /* Inline, because a child on its parent's stack must not return through a frame of it. */
 #if defined(__x86_64__)
     long r;
-    __asm__ volatile("syscall" : "=a"(r) : "a"((long)SYS_clone3), "D"(a), "S"(sizeof *a) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(r)
+                     : "a"((long)SYS_clone3), "D"(a), "S"(sizeof *a)
+                     : "rcx", "r11", "memory");
     return r;
 #elif defined(__aarch64__)
-    register long nr __asm__("x8") = SYS_clone3, p __asm__("x0") = (long)a, n __asm__("x1") = sizeof *a;
+    register long nr __asm__("x8") = SYS_clone3, p __asm__("x0") = (long)a,
+                     n __asm__("x1") = sizeof *a;
     __asm__ volatile("svc 0" : "+r"(p) : "r"(nr), "r"(n) : "memory");
     return p;
 #endif
@@ -54,7 +59,8 @@ static inline void bare_root(const bare *b, const char *dir)
     char opt[2048];
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         bare_die("private");
-    snprintf(opt, sizeof opt, "lowerdir=%s,upperdir=%s/u,workdir=%s/w,volatile%s", b->layer, dir, dir, b->user ? ",userxattr" : "");
+    snprintf(opt, sizeof opt, "lowerdir=%s,upperdir=%s/u,workdir=%s/w,volatile%s", b->layer, dir,
+             dir, b->user ? ",userxattr" : "");
     if (chdir(dir) < 0 || mount("overlay", "m", "overlay", MS_NOSUID | MS_NODEV, opt) < 0)
         bare_die("overlay");
     if (mount("/usr", "m/usr", NULL, MS_BIND | MS_REC, NULL) < 0)
@@ -69,8 +75,8 @@ static inline void bare_mounts(const bare *b)
 {
     static const struct {
         const char *path;
-        unsigned    major, minor;
-    } nodes[] = { { "/dev/null", 1, 3 }, { "/dev/zero", 1, 5 },    { "/dev/full", 1, 7 },
+        unsigned major, minor;
+    } nodes[] = { { "/dev/null", 1, 3 },   { "/dev/zero", 1, 5 },    { "/dev/full", 1, 7 },
                   { "/dev/random", 1, 8 }, { "/dev/urandom", 1, 9 }, { "/dev/tty", 5, 0 } };
     if (mount("tmpfs", "/run", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") < 0 ||
         mount("tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755,size=64k") < 0)
@@ -78,8 +84,11 @@ static inline void bare_mounts(const bare *b)
     for (size_t i = 0; i < COUNT(nodes) && !b->user; i++)
         if (mknod(nodes[i].path, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) < 0)
             bare_die(nodes[i].path);
-    if (mkdir("/dev/pts", 0755) < 0 || mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666") < 0 ||
-        mkdir("/dev/shm", 01777) < 0 || mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, NULL) < 0)
+    if (mkdir("/dev/pts", 0755) < 0 ||
+        mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666") <
+            0 ||
+        mkdir("/dev/shm", 01777) < 0 ||
+        mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, NULL) < 0)
         bare_die("/dev");
 }
 
@@ -101,16 +110,20 @@ static __attribute__((noinline)) _Noreturn void bare_inside(const bare *b, const
 
 static __attribute__((noinline)) int bare_clone(const bare *b, const char *dir, int group)
 {
-    struct clone_args a = { .flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_VM |
-                                     CLONE_VFORK | (b->user ? CLONE_NEWUSER : 0) | (group >= 0 ? CLONE_INTO_CGROUP : 0),
-                            .exit_signal = SIGCHLD, .cgroup = group >= 0 ? (uint64_t)group : 0 };
+    struct clone_args a = { .flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+                                     CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_VM | CLONE_VFORK |
+                                     (b->user ? CLONE_NEWUSER : 0) |
+                                     (group >= 0 ? CLONE_INTO_CGROUP : 0),
+                            .exit_signal = SIGCHLD,
+                            .cgroup = group >= 0 ? (uint64_t)group : 0 };
     long pid = raw_clone3(&a);
     if (pid == 0)
         bare_inside(b, dir);
     return (int)pid;
 }
 
-static inline void name_in(char *out, size_t cap, const char *dir, unsigned serial, const char *tail)
+static inline void name_in(char *out, size_t cap, const char *dir, unsigned serial,
+                           const char *tail)
 {
     snprintf(out, cap, "%s/bare-%d-%u%s", dir, (int)getpid(), serial, tail);
 }
@@ -143,8 +156,15 @@ static inline int bare_make(const bare *b, unsigned serial)
 /* Waits for its end and takes everything away again. */
 static inline int bare_end(const bare *b, unsigned serial, int pid)
 {
-    static const char *const parts[] = { "/w/work/incompat/volatile/dirty", "/w/work/incompat/volatile", "/w/work/incompat", "/w/work", "/w",
-                                         "/u/workspace", "/u", "/m", "" };
+    static const char *const parts[] = { "/w/work/incompat/volatile/dirty",
+                                         "/w/work/incompat/volatile",
+                                         "/w/work/incompat",
+                                         "/w/work",
+                                         "/w",
+                                         "/u/workspace",
+                                         "/u",
+                                         "/m",
+                                         "" };
     char path[700];
     int status = -1;
     waitpid(pid, &status, 0);

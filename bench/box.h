@@ -2,8 +2,8 @@
 /*
  * bench/box.h - sandboxes through libcay as any program uses it: nothing of the inside is included.
  *
- * $CAY_HOME is the state directory of this run. prepare() adds a static `true` to its template, so that commands in
- * the figures are the floor's own program and not the dynamic loader.
+ * $CAY_HOME is the state directory of this run. prepare() adds a static `true` to its template, so
+ * that commands in the figures are the floor's own program and not the dynamic loader.
  */
 #pragma once
 #include "keeper.h"
@@ -40,7 +40,9 @@ static inline int make_box(cay_service *svc, const char *hostname, cay_sandbox *
 /* An ordinary one that may reach a name. */
 static inline int make_net_box(cay_service *svc, cay_sandbox **out, cay_err *err)
 {
-    cay_create c = { .size = sizeof c, .ephemeral = true, .net = "cay-net 1\nmode rules\nrule bench.example\n" };
+    cay_create c = { .size = sizeof c,
+                     .ephemeral = true,
+                     .net = "cay-net 1\nmode rules\nrule bench.example\n" };
     return cay_service_create(svc, NULL, &c, out, err);
 }
 
@@ -60,7 +62,8 @@ static inline void copy_file(const char *from, const char *to)
 {
     char buf[65536];
     struct stat st;
-    int in = open(from, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+    int in = open(from, O_RDONLY | O_CLOEXEC),
+        out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
     if (in < 0 || out < 0 || fstat(in, &st) < 0)
         give_up("copy %s to %s: %s", from, to, strerror(errno));
     for (ssize_t n; (n = read(in, buf, sizeof buf)) > 0;)
@@ -71,7 +74,8 @@ static inline void copy_file(const char *from, const char *to)
     close(out);
 }
 
-/* Before the first measured sandbox: makes the template, adds the program, and lets the keeper go that saw it without. */
+/* Before the first measured sandbox: makes the template, adds the program, and lets the keeper go
+ * that saw it without. */
 static inline void prepare(const char *program)
 {
     cay_err err = CAY_ERR_INIT;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* burst TRUE [N]: so many sandboxes asked for at the same moment, each with a command. Counts what failed. */
+/* burst TRUE [N]: so many sandboxes asked for at the same moment, each with a command. Counts what
+ * failed. */
 #include "box.h"
 #include <pthread.h>
 
 typedef struct job {
-    pthread_t          thread;
-    cay_service       *svc;
+    pthread_t thread;
+    cay_service *svc;
     pthread_barrier_t *start;
-    int                rc;
-    cay_err            err;
+    int rc;
+    cay_err err;
 } job;
 
 static void *work(void *arg)

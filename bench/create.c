@@ -2,8 +2,9 @@
 /*
  * create TRUE pool|cold [N]: a sandbox from nothing to the end of its first command.
  *
- * pool: as an agent would, with a pause between, so that one is parked: once bound ahead of time, once with a root that
- * is chosen by the request. cold: $CAY_POOL is 0, nothing is ready, and the destruction is waited for.
+ * pool: as an agent would, with a pause between, so that one is parked: once bound ahead of time,
+ * once with a root that is chosen by the request. cold: $CAY_POOL is 0, nothing is ready, and the
+ * destruction is waited for.
  */
 #include "box.h"
 
@@ -37,7 +38,8 @@ static double once(cay_service *svc, const char *hostname, bool destroy)
     return spent;
 }
 
-/* Each after the same pause, and with and without a policy in both places: what was done before tells in caches and in the pool. */
+/* Each after the same pause, and with and without a policy in both places: what was done before
+ * tells in caches and in the pool. */
 static void pooled(cay_service *svc, bare_spawn *bare, size_t n)
 {
     series floor = { 0 }, ready = { 0 }, late = { 0 }, net = { 0 };
@@ -57,10 +59,12 @@ static void pooled(cay_service *svc, bare_spawn *bare, size_t n)
         add(&late, c);
         add(&net, i % 2 ? b : d);
     }
-    double f = percentile(&floor, 50), r = percentile(&ready, 50), l = percentile(&late, 50), p = percentile(&net, 50);
+    double f = percentile(&floor, 50), r = percentile(&ready, 50), l = percentile(&late, 50),
+           p = percentile(&net, 50);
     figure((fig){ "first-exec", "us", r, f, r / f, "<=6.0", n });
     figure((fig){ "first-exec-late", "us", l, f, l / f, "<=6.0", n });
-    figure((fig){ "create-policy", "us", p - r, f, (p - r) / f, "<=1.0", n }); /* what a policy adds */
+    figure(
+        (fig){ "create-policy", "us", p - r, f, (p - r) / f, "<=1.0", n }); /* what a policy adds */
 }
 
 static void cold(cay_service *svc, bare_spawn *bare, size_t n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cycles TRUE [SECONDS]: whole lives (create, command, destroy) per second with eight in flight, beside the bare
- * sequence of system calls with eight processes. In three turns each.
+ * cycles TRUE [SECONDS]: whole lives (create, command, destroy) per second with eight in flight,
+ * beside the bare sequence of system calls with eight processes. In three turns each.
  */
 #include "bare.h"
 #include "box.h"
@@ -11,10 +11,10 @@
 enum { FLIGHT = 8, TURNS = 3 };
 
 typedef struct lane {
-    pthread_t    thread;
+    pthread_t thread;
     cay_service *svc;
-    double       until;
-    size_t       done;
+    double until;
+    size_t done;
 } lane;
 
 static void *fly(void *arg)
@@ -51,7 +51,8 @@ static double ours(cay_service *svc, double seconds)
 
 static double theirs(const bare *b, double seconds)
 {
-    size_t *done = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), sum = 0;
+    size_t *done = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+           sum = 0;
     double t = now_us();
     int pids[FLIGHT], failed = 0, status;
     for (int i = 0; i < FLIGHT; i++)
@@ -94,7 +95,8 @@ int main(int argc, char **argv)
         add(&c, ours(svc, seconds));
     }
     double floor = percentile(&a, 50), value = percentile(&c, 50);
-    figure((fig){ "cycles", "per s", value, floor, value / floor, ">=0.7", (size_t)(value * seconds) * TURNS });
+    figure((fig){ "cycles", "per s", value, floor, value / floor, ">=0.7",
+                  (size_t)(value * seconds) * TURNS });
     cay_service_close(svc);
     if (b.group[0])
         rmdir(b.group);

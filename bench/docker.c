@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* docker DOCKER SCRIPT PACKAGES [quick]: a command, a sandbox, a small file, 10,000 files and 100 MB in a container of provider docker, beside what the engine's own
- * command line needs for the same, in turns, and the Docker client of the published Agents SDK (docker.js). Run by tests/docker/with; the image is
- * $CAY_DOCKER_IMAGE. */
+/* docker DOCKER SCRIPT PACKAGES [quick]: a command, a sandbox, a small file, 10,000 files and 100
+ * MB in a container of provider docker, beside what the engine's own command line needs for the
+ * same, in turns, and the Docker client of the published Agents SDK (docker.js). Run by
+ * tests/docker/with; the image is $CAY_DOCKER_IMAGE. */
 #include "measure.h"
 #include <cay/cay.h>
 #include <cay/warm.h>
@@ -26,7 +27,8 @@ static double peer_time(const char *const *argv, const char *in)
     posix_spawn_file_actions_addopen(&a, 0, in ? in : "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&a, 1, "/dev/null", O_WRONLY, 0);
     double t = now_us();
-    if (posix_spawnp(&pid, argv[0], &a, NULL, (char *const *)argv, environ) || waitpid(pid, &status, 0) != pid || status)
+    if (posix_spawnp(&pid, argv[0], &a, NULL, (char *const *)argv, environ) ||
+        waitpid(pid, &status, 0) != pid || status)
         give_up("%s %s failed", argv[0], argv[1]);
     t = now_us() - t;
     posix_spawn_file_actions_destroy(&a);
@@ -111,17 +113,20 @@ static double warm_time(cay_service *svc, const char *image)
     return t;
 }
 
-static void tell(const char *name, const char *unit, double scale, series *ours, series *theirs, const char *peer_name, const char *goal, bool times)
+static void tell(const char *name, const char *unit, double scale, series *ours, series *theirs,
+                 const char *peer_name, const char *goal, bool times)
 {
     double a = percentile(ours, 50) / scale, b = percentile(theirs, 50) / scale;
-    figure((fig){ name, unit, a, .ratio = times ? b / a : a / b, .goal = goal, .n = ours->n, .peers = (peer[]){ { peer_name, b }, { NULL, 0 } } });
+    figure((fig){ name, unit, a, .ratio = times ? b / a : a / b, .goal = goal, .n = ours->n,
+                  .peers = (peer[]){ { peer_name, b }, { NULL, 0 } } });
 }
 
 /* ------------------------------------------------------------------ the SDK's client */
 
 enum { SDK_EXEC, SDK_READ, SDK_CREATE, SDK_MANY, SDK_FIGURES };
 
-static void ask_sdk(const char *script, const char *packages, const char *image, size_t files, bool quick, double out[SDK_FIGURES])
+static void ask_sdk(const char *script, const char *packages, const char *image, size_t files,
+                    bool quick, double out[SDK_FIGURES])
 {
     char n[24], rounds[8], line[512] = "";
     snprintf(n, sizeof n, "%zu", files);
@@ -139,16 +144,20 @@ static void ask_sdk(const char *script, const char *packages, const char *image,
         give_up("node cannot be run");
     posix_spawn_file_actions_destroy(&a);
     close(p[1]);
-    for (ssize_t k; at < (int)sizeof line - 1 && (k = read(p[0], line + at, sizeof line - 1 - (size_t)at)) > 0;)
+    for (ssize_t k; at < (int)sizeof line - 1 &&
+                    (k = read(p[0], line + at, sizeof line - 1 - (size_t)at)) > 0;)
         at += (int)k;
     close(p[0]);
-    if (waitpid(pid, &status, 0) != pid || status || sscanf(line, "%lf %lf %lf %lf", &out[0], &out[1], &out[2], &out[3]) != 4)
+    if (waitpid(pid, &status, 0) != pid || status ||
+        sscanf(line, "%lf %lf %lf %lf", &out[0], &out[1], &out[2], &out[3]) != 4)
         give_up("the SDK's Docker client could not be measured: %s", line);
 }
 
-static void tell_sdk(const char *name, const char *unit, double ours, double theirs, const char *goal, size_t n)
+static void tell_sdk(const char *name, const char *unit, double ours, double theirs,
+                     const char *goal, size_t n)
 {
-    figure((fig){ name, unit, ours, .ratio = theirs / ours, .goal = goal, .n = n, .peers = (peer[]){ { "agents-sdk docker", theirs }, { NULL, 0 } } });
+    figure((fig){ name, unit, ours, .ratio = theirs / ours, .goal = goal, .n = n,
+                  .peers = (peer[]){ { "agents-sdk docker", theirs }, { NULL, 0 } } });
 }
 
 /* A sandbox with so many files of 1 kB, and its first command. */
@@ -164,9 +173,12 @@ static double manifest_time(cay_service *svc, size_t files)
     text[1016] = 0;
     at += (size_t)snprintf(m, cap, "{\"version\":1,\"entries\":{");
     for (unsigned d = 0; d < 100; d++) {
-        at += (size_t)snprintf(m + at, cap - at, "%s\"d%u\":{\"type\":\"dir\",\"children\":{", d ? "," : "", d);
+        at += (size_t)snprintf(m + at, cap - at, "%s\"d%u\":{\"type\":\"dir\",\"children\":{",
+                               d ? "," : "", d);
         for (size_t i = d; i < files; i += 100)
-            at += (size_t)snprintf(m + at, cap - at, "%s\"f%zu\":{\"type\":\"file\",\"content\":\"%s\"}", i == d ? "" : ",", i, text);
+            at += (size_t)snprintf(m + at, cap - at,
+                                   "%s\"f%zu\":{\"type\":\"file\",\"content\":\"%s\"}",
+                                   i == d ? "" : ",", i, text);
         at += (size_t)snprintf(m + at, cap - at, "}}");
     }
     snprintf(m + at, cap - at, "}}");
@@ -191,7 +203,10 @@ static void pool(cay_service *svc, const char *image, bool on)
         need(cay_warm_remove(svc, NULL, NULL, name, &err), &err, "give the pool up");
         return;
     }
-    need(cay_warm_put(svc, NULL, &(cay_warm){ .size = sizeof(cay_warm), .template_ = name, .low = 1, .high = 2 }, &err), &err, "keep a pool");
+    need(cay_warm_put(
+             svc, NULL,
+             &(cay_warm){ .size = sizeof(cay_warm), .template_ = name, .low = 1, .high = 2 }, &err),
+         &err, "keep a pool");
     need(cay_warm_list(svc, NULL, fill_pool, svc, &err), &err, "fill the pool");
 }
 
@@ -209,7 +224,8 @@ static double manifest_warm(cay_service *svc, const char *image, size_t files)
     return t;
 }
 
-/* Each a few times, in turns, since it is over in a moment: whatever else goes on hits one of them. The SDK's takes long enough. */
+/* Each a few times, in turns, since it is over in a moment: whatever else goes on hits one of them.
+ * The SDK's takes long enough. */
 static void manifests(cay_service *svc, const char *image, size_t files, bool quick, series out[2])
 {
     for (int i = 0; i < (quick ? 1 : 5); i++) {
@@ -221,7 +237,8 @@ static void manifests(cay_service *svc, const char *image, size_t files, bool qu
 static void tell_manifests(series ours[2], double theirs)
 {
     tell_sdk("docker-manifest", "ms", percentile(&ours[0], 50) / 1000, theirs, ">=20", ours[0].n);
-    tell_sdk("docker-manifest-warm", "ms", percentile(&ours[1], 50) / 1000, theirs, ">=20", ours[1].n);
+    tell_sdk("docker-manifest-warm", "ms", percentile(&ours[1], 50) / 1000, theirs, ">=20",
+             ours[1].n);
 }
 
 int main(int argc, char **argv)
@@ -229,7 +246,8 @@ int main(int argc, char **argv)
     if (argc < 4)
         give_up("usage: docker DOCKER SCRIPT PACKAGES [quick]");
     const char *docker = argv[1], *image = getenv("CAY_DOCKER_IMAGE");
-    bool quick = argc > 4 && !strcmp(argv[4], "quick"), only = argc > 4 && !strcmp(argv[4], "manifest");
+    bool quick = argc > 4 && !strcmp(argv[4], "quick"),
+         only = argc > 4 && !strcmp(argv[4], "manifest");
     double sdk[SDK_FIGURES];
     size_t files = quick ? 500 : 10000;
     cay_err err = CAY_ERR_INIT;
@@ -256,18 +274,26 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < (quick ? 3u : 40u); i++) {
         for (int k = 0; k < 10; k++)
             add(&s[0], exec_time(sb)), add(&s[2], read_time(sb, "/workspace/small", 1024));
-        add(&s[1], peer_time((const char *const[]){ docker, "exec", name, "/usr/bin/true", NULL }, NULL));
-        add(&s[3], peer_time((const char *const[]){ docker, "exec", name, "cat", "/workspace/small", NULL }, NULL));
+        add(&s[1],
+            peer_time((const char *const[]){ docker, "exec", name, "/usr/bin/true", NULL }, NULL));
+        add(&s[3], peer_time((const char *const[]){ docker, "exec", name, "cat", "/workspace/small",
+                                                    NULL },
+                             NULL));
     }
     for (size_t i = 0; i < (quick ? 1u : 10u); i++) {
         add(&s[4], create_time(svc, &other));
         need(cay_sandbox_remove(other, NULL, &err), &err, "remove");
         cay_sandbox_unref(other);
-        add(&s[5], peer_time((const char *const[]){ docker, "run", "--rm", "--network", "none", image, "/usr/bin/true", NULL }, NULL));
+        add(&s[5], peer_time((const char *const[]){ docker, "run", "--rm", "--network", "none",
+                                                    image, "/usr/bin/true", NULL },
+                             NULL));
         add(&s[6], write_time(sb, "/workspace/big", big, BIG));
-        add(&s[7], peer_time((const char *const[]){ docker, "exec", "-i", name, "sh", "-c", "cat > /tmp/big", NULL }, file));
+        add(&s[7], peer_time((const char *const[]){ docker, "exec", "-i", name, "sh", "-c",
+                                                    "cat > /tmp/big", NULL },
+                             file));
         add(&s[8], read_time(sb, "/workspace/big", BIG));
-        add(&s[9], peer_time((const char *const[]){ docker, "exec", name, "cat", "/tmp/big", NULL }, NULL));
+        add(&s[9], peer_time((const char *const[]){ docker, "exec", name, "cat", "/tmp/big", NULL },
+                             NULL));
     }
     unlink(file);
     tell("docker-exec", "us", 1, &s[0], &s[1], "docker exec", ">=50", true);
@@ -286,7 +312,8 @@ int main(int argc, char **argv)
     ask_sdk(argv[2], argv[3], image, files, quick, sdk);
     tell_sdk("docker-sdk-exec", "ms", percentile(&s[0], 50) / 1000, sdk[SDK_EXEC], ">=50", s[0].n);
     tell_sdk("docker-sdk-read", "ms", percentile(&s[2], 50) / 1000, sdk[SDK_READ], ">=100", s[2].n);
-    tell_sdk("docker-sdk-create", "ms", percentile(&s[4], 50) / 1000, sdk[SDK_CREATE], NULL, s[4].n);
+    tell_sdk("docker-sdk-create", "ms", percentile(&s[4], 50) / 1000, sdk[SDK_CREATE], NULL,
+             s[4].n);
     tell_manifests(many, sdk[SDK_MANY]);
     cay_service_close(svc);
     return 0;

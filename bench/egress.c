@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * egress PROGRAM [QUICK]: what the way through cay-egress costs, beside the same server reached directly over loopback and, where it is
- * there, through haproxy in TCP mode. The server is a service of the host for egress, so that all three go over one loopback.
- * Everything in turns, the median of five rounds.
+ * egress PROGRAM [QUICK]: what the way through cay-egress costs, beside the same server reached
+ * directly over loopback and, where it is there, through haproxy in TCP mode. The server is a
+ * service of the host for egress, so that all three go over one loopback. Everything in turns, the
+ * median of five rounds.
  */
 #include "measure.h"
 #include <arpa/inet.h>
@@ -21,13 +22,13 @@
 enum { PORT = 9000, ROUNDS = 5, BOXES = 100, FLOWS = 2000 };
 typedef enum what { CONNECT, PING, BULK, HOLD, MAP } what;
 typedef struct order {
-    what     what;
-    char     addr[16];
+    what what;
+    char addr[16];
     uint16_t port;
     uint64_t n;
 } order;
 typedef struct agent {
-    int   pid, sock;
+    int pid, sock;
     netns net;
 } agent;
 
@@ -44,7 +45,8 @@ static int serve(uint16_t *port)
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t len = sizeof a;
     int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (bind(l, (void *)&a, sizeof a) < 0 || listen(l, 4096) < 0 || getsockname(l, (void *)&a, &len) < 0)
+    if (bind(l, (void *)&a, sizeof a) < 0 || listen(l, 4096) < 0 ||
+        getsockname(l, (void *)&a, &len) < 0)
         give_up("a server: %s", strerror(errno));
     *port = ntohs(a.sin_port);
     int pid = fork();
@@ -68,7 +70,8 @@ static int serve(uint16_t *port)
             if (k == 9 && buf[0] == 'b') {
                 uint64_t left;
                 memcpy(&left, buf + 1, 8);
-                for (ssize_t m; left && (m = send(fd, buf, left < sizeof buf ? left : sizeof buf, MSG_NOSIGNAL)) > 0;)
+                for (ssize_t m; left && (m = send(fd, buf, left < sizeof buf ? left : sizeof buf,
+                                                  MSG_NOSIGNAL)) > 0;)
                     left -= (uint64_t)m;
             } else if (k <= 0 || send(fd, buf, (size_t)k, MSG_NOSIGNAL) < 0)
                 close(fd);
@@ -103,9 +106,12 @@ static double obey(const order *o)
     double t = now_us();
     if (o->what == MAP) { /* the name gets its number */
         static const char q[] = "\0\1\1\0\0\1\0\0\0\0\0\0\3svc\5bench\0\0\1\0\1";
-        struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(53), .sin_addr.s_addr = htonl(0x7f000035) };
+        struct sockaddr_in a = { .sin_family = AF_INET,
+                                 .sin_port = htons(53),
+                                 .sin_addr.s_addr = htonl(0x7f000035) };
         int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        if (connect(s, (void *)&a, sizeof a) < 0 || send(s, q, sizeof q - 1, 0) < 0 || recv(s, buf, sizeof buf, 0) < 16 || memcmp(buf + 39, "\306\22\1\1", 4))
+        if (connect(s, (void *)&a, sizeof a) < 0 || send(s, q, sizeof q - 1, 0) < 0 ||
+            recv(s, buf, sizeof buf, 0) < 16 || memcmp(buf + 39, "\306\22\1\1", 4))
             give_up("egress does not answer for svc.bench");
         close(s);
         return 1;
@@ -191,7 +197,8 @@ static agent agent_start(bool box)
     close(pair[1]);
     a.sock = pair[0];
     int fds[CAY__NET_FDS];
-    if (cay__fd_recv(a.sock, &a.net, sizeof a.net, fds, &n, 0) != sizeof a.net || n != (box ? CAY__NET_FDS : 0))
+    if (cay__fd_recv(a.sock, &a.net, sizeof a.net, fds, &n, 0) != sizeof a.net ||
+        n != (box ? CAY__NET_FDS : 0))
         give_up("an agent did not begin");
     memcpy(a.net.fd, fds, sizeof fds);
     return a;
@@ -226,7 +233,8 @@ static int egress_start(const char *program, uint16_t port, int *pid)
     snprintf(dir, sizeof dir, "%.60s/net", home);
     snprintf(op, sizeof op, "cay-net 1\nservice svc.bench:%d 127.0.0.1:%u\n", PORT, port);
     mkdir(dir, 0700);
-    int fds[3] = { socket(AF_UNIX, SOCK_SEQPACKET, 0), open(dir, O_RDONLY | O_DIRECTORY), memory_file(op) };
+    int fds[3] = { socket(AF_UNIX, SOCK_SEQPACKET, 0), open(dir, O_RDONLY | O_DIRECTORY),
+                   memory_file(op) };
     if (bind(fds[0], (void *)&sa, sizeof sa) < 0 || listen(fds[0], 4) < 0)
         give_up("%s: %s", sa.sun_path, strerror(errno));
     if ((*pid = fork()) == 0) {
@@ -249,17 +257,22 @@ static void lend(int keeper, const agent *a, unsigned number)
 {
     char text[64];
     struct {
-        cay_msg   head;
+        cay_msg head;
         cay_n_box box;
-    } m = { { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_LEND, 0, 0 }, { .cookie = a->net.cookie, .revision = 1, .flags = a->net.how == CAY__NET_NAT ? CAY_N_FALLBACK : 0 } };
-    snprintf(m.box.id, sizeof m.box.id, "caaaaaaaaaaaaaaaaa%c%c", 'a' + number / 26 % 26, 'a' + number % 26);
+    } m = { { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_LEND, 0, 0 },
+            { .cookie = a->net.cookie,
+              .revision = 1,
+              .flags = a->net.how == CAY__NET_NAT ? CAY_N_FALLBACK : 0 } };
+    snprintf(m.box.id, sizeof m.box.id, "caaaaaaaaaaaaaaaaa%c%c", 'a' + number / 26 % 26,
+             'a' + number % 26);
     snprintf(text, sizeof text, "cay-net 1\nmode rules\nrule svc.bench:%d\n", PORT);
     int fds[5] = { a->net.fd[0], a->net.fd[1], a->net.fd[2], a->net.fd[3], memory_file(text) };
     struct {
-        cay_msg   head;
+        cay_msg head;
         cay_n_ack ack;
     } r = { 0 };
-    if (cay__fd_send(keeper, &m, sizeof m, fds, 5, 0) < 0 || recv(keeper, &r, sizeof r, 0) != sizeof r || r.ack.code)
+    if (cay__fd_send(keeper, &m, sizeof m, fds, 5, 0) < 0 ||
+        recv(keeper, &r, sizeof r, 0) != sizeof r || r.ack.code)
         give_up("egress does not take a sandbox: %s", r.ack.msg);
     close(fds[4]);
 }
@@ -268,14 +281,19 @@ static int haproxy(uint16_t to, uint16_t *port)
 {
     char path[120], pidless[] = "-db";
     snprintf(path, sizeof path, "%.80s/haproxy.cfg", getenv("CAY_HOME"));
-    const char *program = getenv("HAPROXY"), *libs = getenv("HAPROXY_LIBS"); /* bench/run says which */
+    const char *program = getenv("HAPROXY"),
+               *libs = getenv("HAPROXY_LIBS"); /* bench/run says which */
     if (!program || access(program, X_OK) < 0)
         return 0;
     *port = (uint16_t)(to + 1 < 65535 ? to + 1 : to - 1);
     FILE *f = fopen(path, "we");
     if (!f)
         return 0;
-    fprintf(f, "global\n maxconn 4000\n nbthread 1\ndefaults\n mode tcp\n timeout connect 5s\n timeout client 60s\n timeout server 60s\nlisten l\n bind 127.0.0.1:%u\n server s 127.0.0.1:%u\n", *port, to);
+    fprintf(
+        f,
+        "global\n maxconn 4000\n nbthread 1\ndefaults\n mode tcp\n timeout connect 5s\n timeout "
+        "client 60s\n timeout server 60s\nlisten l\n bind 127.0.0.1:%u\n server s 127.0.0.1:%u\n",
+        *port, to);
     fclose(f);
     int pid = fork();
     if (pid == 0) {
@@ -318,7 +336,7 @@ int main(int argc, char **argv)
     lend(keeper, &in, 0);
     tell(&in, MAP, "", 0, 0);
     static const struct {
-        what     w;
+        what w;
         uint64_t n;
     } kinds[] = { { CONNECT, 1000 }, { PING, 10000 }, { BULK, 1ull << 30 } };
     double v[3][3] = { 0 }; /* kind; direct, egress, haproxy */
@@ -335,13 +353,21 @@ int main(int argc, char **argv)
             v[k][i] = percentile(&s[i], 50);
     }
     /* Goals speak of the same run; without haproxy those against it are only told. */
-    peer p[4][2] = { { { "haproxy", ha ? v[0][2] : 0 } }, { { "haproxy", ha ? 1e6 / v[0][2] : 0 } }, { { "haproxy", ha ? 1e6 / v[1][2] : 0 } }, { { "haproxy", ha ? v[2][2] : 0 } } };
-    figure((fig){ "egress-first-byte", "us", v[0][1], v[0][0], v[0][1] - v[0][0], "<=500", ROUNDS, p[0] });
-    figure((fig){ "egress-new", "/s", 1e6 / v[0][1], 1e6 / v[0][0], ha ? v[0][2] / v[0][1] : 0, ha ? ">=0.9" : NULL, ROUNDS, p[1] });
-    figure((fig){ "egress-kept", "/s", 1e6 / v[1][1], 1e6 / v[1][0], ha ? v[1][2] / v[1][1] : 0, ha ? ">=1.0" : NULL, ROUNDS, p[2] });
-    figure((fig){ "egress-bulk", "MB/s", v[2][1], v[2][0], v[2][1] / v[2][0], ">=0.5", ROUNDS, p[3] });
+    peer p[4][2] = { { { "haproxy", ha ? v[0][2] : 0 } },
+                     { { "haproxy", ha ? 1e6 / v[0][2] : 0 } },
+                     { { "haproxy", ha ? 1e6 / v[1][2] : 0 } },
+                     { { "haproxy", ha ? v[2][2] : 0 } } };
+    figure((fig){ "egress-first-byte", "us", v[0][1], v[0][0], v[0][1] - v[0][0], "<=500", ROUNDS,
+                  p[0] });
+    figure((fig){ "egress-new", "/s", 1e6 / v[0][1], 1e6 / v[0][0], ha ? v[0][2] / v[0][1] : 0,
+                  ha ? ">=0.9" : NULL, ROUNDS, p[1] });
+    figure((fig){ "egress-kept", "/s", 1e6 / v[1][1], 1e6 / v[1][0], ha ? v[1][2] / v[1][1] : 0,
+                  ha ? ">=1.0" : NULL, ROUNDS, p[2] });
+    figure(
+        (fig){ "egress-bulk", "MB/s", v[2][1], v[2][0], v[2][1] / v[2][0], ">=0.5", ROUNDS, p[3] });
     if (ha)
-        figure((fig){ "egress-bulk-peer", "MB/s", v[2][1], v[2][2], v[2][1] / v[2][2], ">=1.2", ROUNDS, NULL });
+        figure((fig){ "egress-bulk-peer", "MB/s", v[2][1], v[2][2], v[2][1] / v[2][2], ">=1.2",
+                      ROUNDS, NULL });
     int boxes = quick ? 10 : BOXES;
     agent *all = calloc((size_t)boxes, sizeof *all);
     for (int i = 1; i < boxes; i++) {

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exec TRUE [N]: a command in a live sandbox, asked of libcay, beside the bare spawn of the same program. */
+/* exec TRUE [N]: a command in a live sandbox, asked of libcay, beside the bare spawn of the same
+ * program. */
 #include "box.h"
 
 enum { FLOOR, PLAIN, TIMED };
 
-/* In every order: who comes after a command finds warmer caches than who comes after the bare spawn. */
-static const int turns[6][3] = { { FLOOR, PLAIN, TIMED }, { TIMED, FLOOR, PLAIN }, { PLAIN, TIMED, FLOOR },
-                                 { TIMED, PLAIN, FLOOR }, { FLOOR, TIMED, PLAIN }, { PLAIN, FLOOR, TIMED } };
+/* In every order: who comes after a command finds warmer caches than who comes after the bare
+ * spawn. */
+static const int turns[6][3] = { { FLOOR, PLAIN, TIMED }, { TIMED, FLOOR, PLAIN },
+                                 { PLAIN, TIMED, FLOOR }, { TIMED, PLAIN, FLOOR },
+                                 { FLOOR, TIMED, PLAIN }, { PLAIN, FLOOR, TIMED } };
 
 static double exec_time(cay_sandbox *sb, uint64_t timeout_ms)
 {
@@ -31,15 +34,18 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < n + 10; i++)
         for (int k = 0; k < 3; k++) {
             int which = turns[i % COUNT(turns)][k];
-            double took = which == FLOOR ? spawn_time(&bare) : exec_time(sb, which == TIMED ? 60000 : 0);
+            double took =
+                which == FLOOR ? spawn_time(&bare) : exec_time(sb, which == TIMED ? 60000 : 0);
             if (i >= 10) /* warm first: page cache, connections, the pool's refill */
                 add(&all[which], took);
         }
     series *plain = &all[PLAIN];
-    double f = percentile(&all[FLOOR], 50), p = percentile(plain, 50), q = percentile(&all[TIMED], 50);
+    double f = percentile(&all[FLOOR], 50), p = percentile(plain, 50),
+           q = percentile(&all[TIMED], 50);
     figure((fig){ "spawn-floor", "us", f, .n = n });
     figure((fig){ "exec", "us", p, f, p / f, "<=2.0", n });
-    figure((fig){ "exec-p99", "us", percentile(plain, 99), percentile(&all[FLOOR], 99), percentile(plain, 99), "<=1000", n });
+    figure((fig){ "exec-p99", "us", percentile(plain, 99), percentile(&all[FLOOR], 99),
+                  percentile(plain, 99), "<=1000", n });
     figure((fig){ "exec-timeout", "us", q, f, q / f, "<=2.7", n });
     cay_sandbox_remove(sb, NULL, &err);
     cay_sandbox_unref(sb);

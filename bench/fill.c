@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fill make DIR N: N files of 1 kB in a hundred directories. fill churn DIR: rewrites twenty of them, one after another, until it is killed. */
+/* fill make DIR N: N files of 1 kB in a hundred directories. fill churn DIR: rewrites twenty of
+ * them, one after another, until it is killed. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

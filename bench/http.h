@@ -20,7 +20,9 @@ static const char *http_host = "localhost", *http_more = ""; /* more: whole line
 
 static inline int dial(int port)
 {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in a = { .sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0)
@@ -51,7 +53,8 @@ static inline size_t whole(const char *buf, size_t n, size_t *body)
 }
 
 /* One request on a kept connection; its answer in buf. */
-static inline size_t ask(int fd, const char *request, size_t len, char *buf, size_t cap, const char *want)
+static inline size_t ask(int fd, const char *request, size_t len, char *buf, size_t cap,
+                         const char *want)
 {
     size_t n = 0, body;
     if (send(fd, request, len, MSG_NOSIGNAL) != (ssize_t)len)
@@ -68,24 +71,33 @@ static inline size_t ask(int fd, const char *request, size_t len, char *buf, siz
     return n;
 }
 
-static inline size_t put_request(char *buf, size_t cap, const char *method, const char *path, const char *key, const char *type, const char *body)
+static inline size_t put_request(char *buf, size_t cap, const char *method, const char *path,
+                                 const char *key, const char *type, const char *body)
 {
-    int n = snprintf(buf, cap, "%s %s HTTP/1.1\r\nHost: %s\r\n%s%s%s%s%s%s%sContent-Length: %zu\r\n\r\n%s", method, path, http_host, http_more, key ? "Authorization: Bearer " : "", key ? key : "", key ? "\r\n" : "",
-                     type ? "Content-Type: " : "", type ? type : "", type ? "\r\n" : "", strlen(body), body);
+    int n = snprintf(buf, cap,
+                     "%s %s HTTP/1.1\r\nHost: %s\r\n%s%s%s%s%s%s%sContent-Length: %zu\r\n\r\n%s",
+                     method, path, http_host, http_more, key ? "Authorization: Bearer " : "",
+                     key ? key : "", key ? "\r\n" : "", type ? "Content-Type: " : "",
+                     type ? type : "", type ? "\r\n" : "", strlen(body), body);
     return (size_t)n;
 }
 
 /* Requests a second over CONNS kept connections. */
 static inline double rate(int port, const char *path, bool keyed, double seconds)
 {
-    struct { int fd; char text[512]; size_t len; } c[CONNS];
+    struct {
+        int fd;
+        char text[512];
+        size_t len;
+    } c[CONNS];
     struct epoll_event e[CONNS];
     char buf[65536];
     int ep = epoll_create1(EPOLL_CLOEXEC);
     size_t done = 0, body;
     for (int i = 0; i < CONNS; i++) {
         c[i].fd = must_dial(port);
-        c[i].len = put_request(c[i].text, sizeof c[i].text, "GET", path, keyed ? keys[i % KEYS] : NULL, NULL, "");
+        c[i].len = put_request(c[i].text, sizeof c[i].text, "GET", path,
+                               keyed ? keys[i % KEYS] : NULL, NULL, "");
         struct epoll_event add = { .events = EPOLLIN, .data.u32 = (uint32_t)i };
         epoll_ctl(ep, EPOLL_CTL_ADD, c[i].fd, &add);
         (void)!send(c[i].fd, c[i].text, c[i].len, MSG_NOSIGNAL);
@@ -113,7 +125,8 @@ static inline double rate(int port, const char *path, bool keyed, double seconds
         }
     }
     double took = now_us() - begin;
-    for (int i = 0; i < CONNS; i++) { /* what is under way is taken, so that a proxy keeps what it has behind it */
+    for (int i = 0; i < CONNS;
+         i++) { /* what is under way is taken, so that a proxy keeps what it has behind it */
         (void)!recv(c[i].fd, buf, sizeof buf, 0);
         close(c[i].fd);
     }
@@ -147,7 +160,8 @@ static inline int start(char *const argv[])
     return pid;
 }
 
-/* A program that bench/run found or borrowed: argv[0] is what the variable `name` says, with libraries from NAME_LIBS. 0: there is none. */
+/* A program that bench/run found or borrowed: argv[0] is what the variable `name` says, with
+ * libraries from NAME_LIBS. 0: there is none. */
 static inline int start_peer(const char *name, char *argv[])
 {
     char more[64];
@@ -192,7 +206,8 @@ static inline void end(int pid)
     waitpid(pid, NULL, 0);
 }
 
-static inline double best(double (*fn)(int port, const char *path, bool keyed, double s), int port, const char *path, bool keyed)
+static inline double best(double (*fn)(int port, const char *path, bool keyed, double s), int port,
+                          const char *path, bool keyed)
 {
     double top = 0;
     for (int i = 0; i < (quick ? 1 : 3); i++) {
@@ -206,7 +221,8 @@ static inline double download(int port, const char *path, bool keyed, double unu
 {
     static char buf[1 << 20];
     char text[512];
-    size_t len = put_request(text, sizeof text, "GET", path, keyed ? keys[0] : NULL, NULL, ""), n = 0;
+    size_t len = put_request(text, sizeof text, "GET", path, keyed ? keys[0] : NULL, NULL, ""),
+           n = 0;
     int fd = must_dial(port);
     (void)unused;
     double t = now_us();

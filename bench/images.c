@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * images TEMPLATE TRUE [N]: create and first command in a sandbox of an image's template; the floor is `host` in turns with it. TEMPLATE has TRUE as /opt/true.
- * apart: 25 ms between, so that the pool is full; chain: one after the other, faster than it is filled. named: each with a name of its own, which no
- * pool has, so that the root is bound when it is asked for.
+ * images TEMPLATE TRUE [N]: create and first command in a sandbox of an image's template; the floor
+ * is `host` in turns with it. TEMPLATE has TRUE as /opt/true. apart: 25 ms between, so that the
+ * pool is full; chain: one after the other, faster than it is filled. named: each with a name of
+ * its own, which no pool has, so that the root is bound when it is asked for.
  */
 #include "box.h"
 
@@ -10,7 +11,11 @@ static double once(cay_service *svc, const char *template_, const char *hostname
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
-    cay_create c = { .size = sizeof c, .ephemeral = true, .template_ = template_, .hostname = hostname, .user = "root" };
+    cay_create c = { .size = sizeof c,
+                     .ephemeral = true,
+                     .template_ = template_,
+                     .hostname = hostname,
+                     .user = "root" };
     double t = now_us();
     need(cay_service_create(svc, NULL, &c, &sb, &err), &err, "create");
     need(run_in(sb, 0, &err), &err, "run");
@@ -20,7 +25,8 @@ static double once(cay_service *svc, const char *template_, const char *hostname
     return spent;
 }
 
-static void measure(cay_service *svc, const char *template_, const char *hostname, size_t n, unsigned pause_ms, const char *goal, const char *name)
+static void measure(cay_service *svc, const char *template_, const char *hostname, size_t n,
+                    unsigned pause_ms, const char *goal, const char *name)
 {
     series host = { 0 }, image = { 0 };
     for (size_t i = 0; i < n + 3; i++) {

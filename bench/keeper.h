@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench/keeper.h - the keeper of a state directory seen from outside: who it is, and what it and its kin have used. */
+/* bench/keeper.h - the keeper of a state directory seen from outside: who it is, and what it and
+ * its kin have used. */
 #pragma once
 #include "measure.h"
 #include <dirent.h>
@@ -46,7 +47,8 @@ static inline void keeper_end(const char *home)
         give_up("the keeper %d of %s does not end", pid, home);
 }
 
-/* CPU time of one single-threaded process, in microseconds: schedstat counts nanoseconds, stat only ticks. */
+/* CPU time of one single-threaded process, in microseconds: schedstat counts nanoseconds, stat only
+ * ticks. */
 static inline double proc_cpu(int pid)
 {
     char path[64], buf[256];
@@ -63,7 +65,8 @@ static inline int parent_of(int pid)
     return (int)strtol(p + 3, NULL, 10);
 }
 
-/* Keeper and helpers. Their children, the inits, are counted by their groups: nobody waits for them. */
+/* Keeper and helpers. Their children, the inits, are counted by their groups: nobody waits for
+ * them. */
 static inline double keeper_cpu(int keeper)
 {
     DIR *d = opendir("/proc");
@@ -75,7 +78,8 @@ static inline double keeper_cpu(int keeper)
     return sum;
 }
 
-/* The v2 group above all sandboxes of this keeper: found by an init it has parked. False: there is none. */
+/* The v2 group above all sandboxes of this keeper: found by an init it has parked. False: there is
+ * none. */
 static inline bool keeper_group(int keeper, char *out, size_t cap)
 {
     DIR *d = opendir("/proc");
@@ -86,7 +90,8 @@ static inline bool keeper_group(int keeper, char *out, size_t cap)
         if (pid <= 0 || parent_of(parent_of(pid)) != keeper)
             continue;
         snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
-        if (slurp(path, buf, sizeof buf) <= 0 || !(p = strstr(buf, "0::/")) || !(end = strstr(p, "/b")))
+        if (slurp(path, buf, sizeof buf) <= 0 || !(p = strstr(buf, "0::/")) ||
+            !(end = strstr(p, "/b")))
             continue;
         *end = 0;
         static const char *const mounts[] = { "/sys/fs/cgroup/unified", "/sys/fs/cgroup" };
@@ -103,5 +108,7 @@ static inline bool keeper_group(int keeper, char *out, size_t cap)
 static inline double group_cpu(const char *stat)
 {
     char buf[1024];
-    return slurp(stat, buf, sizeof buf) > 0 && !strncmp(buf, "usage_usec ", 11) ? strtod(buf + 11, NULL) : -1;
+    return slurp(stat, buf, sizeof buf) > 0 && !strncmp(buf, "usage_usec ", 11)
+               ? strtod(buf + 11, NULL)
+               : -1;
 }

@@ -2,8 +2,9 @@
 /*
  * bench/measure.h - samples, the spawn floor, and the line that tells a figure.
  *
- * Every program here measures its floor and its figure in turns within one run, so that what else the machine does
- * falls on both alike, and prints figure() lines on stdout. Whatever cannot be measured ends in give_up(): exit 1.
+ * Every program here measures its floor and its figure in turns within one run, so that what else
+ * the machine does falls on both alike, and prints figure() lines on stdout. Whatever cannot be
+ * measured ends in give_up(): exit 1.
  */
 #pragma once
 #include <errno.h>
@@ -38,7 +39,7 @@ static inline _Noreturn __attribute__((format(printf, 1, 2))) void give_up(const
 
 typedef struct series {
     double *v;
-    size_t  n, cap;
+    size_t n, cap;
 } series;
 
 static inline double now_us(void)
@@ -82,7 +83,7 @@ static inline double percentile(series *s, double p)
 /* ---- the floor ---- */
 
 typedef struct bare_spawn {
-    int   fd;
+    int fd;
     char *stack;
 } bare_spawn;
 
@@ -101,7 +102,8 @@ static inline bare_spawn spawn_open(const char *program)
     return s;
 }
 
-/* Start of a static program that exits, and its end: what no exec of any kind can do without. In microseconds. */
+/* Start of a static program that exits, and its end: what no exec of any kind can do without. In
+ * microseconds. */
 static inline double spawn_time(bare_spawn *s)
 {
     int status;
@@ -116,17 +118,17 @@ static inline double spawn_time(bare_spawn *s)
 
 typedef struct peer {
     const char *name;
-    double      value; /* in the figure's unit; 0: not measured */
+    double value; /* in the figure's unit; 0: not measured */
 } peer;
 
 typedef struct fig {
     const char *name, *unit;
-    double      value;
-    double      floor;   /* 0: the figure has none */
-    double      ratio;   /* what the goal speaks of; 0: no goal */
-    const char *goal;    /* "<=2.0", ">=3.0" or NULL */
-    size_t      n;
-    const peer *peers;   /* ends with a NULL name */
+    double value;
+    double floor;     /* 0: the figure has none */
+    double ratio;     /* what the goal speaks of; 0: no goal */
+    const char *goal; /* "<=2.0", ">=3.0" or NULL */
+    size_t n;
+    const peer *peers; /* ends with a NULL name */
 } fig;
 
 static inline bool reached(const fig *f)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory PARK plain|net [N]: what an idle sandbox takes from the machine, beside a parked static init in the same namespaces: the
- * fall of MemAvailable over N of each. net: each has a policy. One figure in a process and with a keeper of its own. The kernel
- * takes namespaces and groups down for seconds after their end and keeps part of their memory for the next ones: so a reading waits
- * until the machine rests, the first population of each kind counts for nothing, and of the others, in turns, the median does.
+ * memory PARK plain|net [N]: what an idle sandbox takes from the machine, beside a parked static
+ * init in the same namespaces: the fall of MemAvailable over N of each. net: each has a policy. One
+ * figure in a process and with a keeper of its own. The kernel takes namespaces and groups down for
+ * seconds after their end and keeps part of their memory for the next ones: so a reading waits
+ * until the machine rests, the first population of each kind counts for nothing, and of the others,
+ * in turns, the median does.
  */
 #include "bare.h"
 #include "box.h"
@@ -51,7 +53,8 @@ static double sandboxes(cay_service *svc, size_t n, bool net, bool few)
     cay_err err = CAY_ERR_INIT;
     double before = available_kb(few);
     for (size_t i = 0; i < n; i++)
-        need(net ? make_net_box(svc, &all[i], &err) : make_box(svc, NULL, &all[i], &err), &err, "create");
+        need(net ? make_net_box(svc, &all[i], &err) : make_box(svc, NULL, &all[i], &err), &err,
+             "create");
     double used = before - available_kb(few);
     for (size_t i = 0; i < n; i++) {
         need(cay_sandbox_remove(all[i], NULL, &err), &err, "remove");
@@ -64,7 +67,8 @@ static double sandboxes(cay_service *svc, size_t n, bool net, bool few)
 int main(int argc, char **argv)
 {
     size_t n = rounds(argc, argv, 3, 500);
-    bool few = n < 100; /* too few to stand out from what else the machine does: a figure without a goal */
+    bool few =
+        n < 100; /* too few to stand out from what else the machine does: a figure without a goal */
     bool net = argc > 2 && !strcmp(argv[2], "net");
     const char *home = getenv("CAY_HOME");
     bare b = { .user = true };
@@ -75,7 +79,8 @@ int main(int argc, char **argv)
         give_up("usage: memory PARK plain|net [N]");
     b.program = open(argv[1], O_PATH | O_CLOEXEC);
     cay_service *svc = service();
-    need(make_box(svc, NULL, &sb, &err), &err, "create"); /* the keeper and its pool are there before we look */
+    need(make_box(svc, NULL, &sb, &err), &err,
+         "create"); /* the keeper and its pool are there before we look */
     snprintf(b.dir, sizeof b.dir, "%s/layers/host-*", home);
     if (glob(b.dir, 0, NULL, &g) != 0)
         give_up("no template in %s", home);
@@ -98,7 +103,8 @@ int main(int argc, char **argv)
     if (!few && (floor <= 0 || value <= 0))
         give_up("idle-memory: other programs gave memory back meanwhile");
     if (net)
-        figure((fig){ "idle-memory-net", "kB", value, floor, value / floor, few ? NULL : "<=1.4", n });
+        figure(
+            (fig){ "idle-memory-net", "kB", value, floor, value / floor, few ? NULL : "<=1.4", n });
     else
         figure((fig){ "idle-memory", "kB", value, floor, value / floor, few ? NULL : "<=1.3", n });
     cay_sandbox_remove(sb, NULL, &err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* output SPEW [BYTES]: what a command prints, read through libcay, beside the same program on a bare pipe. */
+/* output SPEW [BYTES]: what a command prints, read through libcay, beside the same program on a
+ * bare pipe. */
 #include "box.h"
 #include <spawn.h>
 
@@ -12,7 +13,8 @@ static void drain(int fd, uint64_t want)
     for (ssize_t n; (n = read(fd, buf, sizeof buf)) > 0;)
         got += (uint64_t)n;
     if (got != want)
-        give_up("%llu bytes came instead of %llu", (unsigned long long)got, (unsigned long long)want);
+        give_up("%llu bytes came instead of %llu", (unsigned long long)got,
+                (unsigned long long)want);
 }
 
 static double bare(const char *program, const char *bytes, uint64_t want)

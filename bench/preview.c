@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * preview CAY-SERVER UPSTREAM [quick]: requests a second and bytes through a preview into a sandbox, beside haproxy in HTTP mode before the same
- * program on the host, asked by the same client in turns. haproxy goes from loopback to loopback; the preview comes out in another net namespace
- * and asks a token of each request.
+ * preview CAY-SERVER UPSTREAM [quick]: requests a second and bytes through a preview into a
+ * sandbox, beside haproxy in HTTP mode before the same program on the host, asked by the same
+ * client in turns. haproxy goes from loopback to loopback; the preview comes out in another net
+ * namespace and asks a token of each request.
  */
 #include "http.h"
 
@@ -17,7 +18,8 @@ static int start_haproxy(const char *dir, int to, int port)
     if (!f)
         return 0;
     fprintf(f,
-            "global\n maxconn 4000\ndefaults\n mode http\n option http-keep-alive\n http-reuse always\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n"
+            "global\n maxconn 4000\ndefaults\n mode http\n option http-keep-alive\n http-reuse "
+            "always\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n"
             "listen l\n bind 127.0.0.1:%d\n server s 127.0.0.1:%d\n",
             port, to);
     fclose(f);
@@ -34,13 +36,14 @@ static double median(const series *s)
 
 typedef struct row {
     const char *name, *unit, *path;
-    double    (*fn)(int port, const char *path, bool keyed, double seconds);
+    double (*fn)(int port, const char *path, bool keyed, double seconds);
 } row;
 
 static void measure(const row *r, int port, int by, const char *host, const char *token)
 {
     series ours = { 0 }, theirs = { 0 };
-    for (int i = quick ? 0 : -2; i < (quick ? 1 : 5); i++) { /* the first two are for connections to be made */
+    for (int i = quick ? 0 : -2; i < (quick ? 1 : 5);
+         i++) { /* the first two are for connections to be made */
         http_host = host;
         http_more = token;
         double one = r->fn(port, r->path, false, quick ? 0.2 : 1.0);
@@ -70,20 +73,25 @@ int main(int argc, char **argv)
     quick = argc > 3;
     prepare(argv[2]);
     cay_service *svc = service();
-    need(cay_service_create(svc, NULL, &(cay_create){ .size = sizeof(cay_create) }, &sb, &err), &err, "create");
+    need(cay_service_create(svc, NULL, &(cay_create){ .size = sizeof(cay_create) }, &sb, &err),
+         &err, "create");
     const char *const words[] = { INSIDE_TRUE, "8000", NULL };
-    need(cay_sandbox_spawn(sb, NULL, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = words }, &p, &err), &err, "start the program inside");
+    need(cay_sandbox_spawn(sb, NULL, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = words }, &p,
+                           &err),
+         &err, "start the program inside");
     need(cay_port_expose(sb, PORT, 0, &e, &err), &err, "expose");
     int port = free_port(), bare = free_port(), by = free_port();
     snprintf(addr, sizeof addr, "127.0.0.1:%d", port);
     snprintf(word, sizeof word, "%d", bare);
     snprintf(host, sizeof host, "%d-%s.localhost", PORT, cay_sandbox_id(sb));
     snprintf(token, sizeof token, "X-Cay-Token: %s\r\n", e.token);
-    int server = start((char *[]){ argv[1], "--listen", addr, NULL }), up = start((char *[]){ argv[2], word, NULL });
+    int server = start((char *[]){ argv[1], "--listen", addr, NULL }),
+        up = start((char *[]){ argv[2], word, NULL });
     await(port, server);
     await(bare, up);
     int ha = start_haproxy(dir, bare, by);
-    const row rows[] = { { "preview-rate", "1/s", "/small", rate }, { "preview-bulk", "GB/s", "/large", download } };
+    const row rows[] = { { "preview-rate", "1/s", "/small", rate },
+                         { "preview-bulk", "GB/s", "/large", download } };
     for (size_t i = 0; i < COUNT(rows); i++)
         measure(&rows[i], port, ha ? by : 0, host, token);
     if (ha)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run CAY TRUE BUNDLE apart|chain [N]: whole commands, as a shell starts them: `cay run -- true` and its peers.
+ * run CAY TRUE BUNDLE apart|chain [N]: whole commands, as a shell starts them: `cay run -- true`
+ * and its peers.
  *
- * apart: in turns, 25 ms between. chain: N without a pause from an empty pool, the peer half before and half after, and
- * what all of it cost: our clients, keeper and helpers, and the groups of the sandboxes; the peers by wait4(2), those of their
- * processes too that they leave behind (bwrap does not wait for the one that makes the sandbox).
- * BUNDLE is a directory for crun, or "" to leave it out.
+ * apart: in turns, 25 ms between. chain: N without a pause from an empty pool, the peer half before
+ * and half after, and what all of it cost: our clients, keeper and helpers, and the groups of the
+ * sandboxes; the peers by wait4(2), those of their processes too that they leave behind (bwrap does
+ * not wait for the one that makes the sandbox). BUNDLE is a directory for crun, or "" to leave it
+ * out.
  */
 #include "box.h"
 #include <spawn.h>
@@ -18,24 +20,50 @@ enum { CAY, BWRAP, CRUN, DOCKER, KINDS };
 
 typedef struct command {
     const char *name;
-    char       *argv[32];
-    bool        there;
-    series      took;
-    double      cpu_us;
+    char *argv[32];
+    bool there;
+    series took;
+    double cpu_us;
 } command;
 
 static command commands[KINDS] = {
     [CAY] = { "cay", { NULL, "run", "--", "true" } },
-    [BWRAP] = { "bwrap", { "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin",
-                           "--symlink", "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev",
-                           "--tmpfs", "/tmp", "--tmpfs", "/workspace", "--chdir", "/workspace", "--", "true" } },
+    [BWRAP] = { "bwrap",
+                { "bwrap",
+                  "--unshare-all",
+                  "--die-with-parent",
+                  "--ro-bind",
+                  "/usr",
+                  "/usr",
+                  "--symlink",
+                  "usr/bin",
+                  "/bin",
+                  "--symlink",
+                  "usr/lib",
+                  "/lib",
+                  "--symlink",
+                  "usr/lib64",
+                  "/lib64",
+                  "--proc",
+                  "/proc",
+                  "--dev",
+                  "/dev",
+                  "--tmpfs",
+                  "/tmp",
+                  "--tmpfs",
+                  "/workspace",
+                  "--chdir",
+                  "/workspace",
+                  "--",
+                  "true" } },
     [CRUN] = { "crun", { "crun", "run", "-b", NULL, NULL } },
     [DOCKER] = { "docker", { "docker", "run", "--rm", "--network", "none", NULL, "true" } },
 };
 
 static double cpu_of(const struct rusage *ru)
 {
-    return (double)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1e6 + (double)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
+    return (double)(ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * 1e6 +
+           (double)(ru->ru_utime.tv_usec + ru->ru_stime.tv_usec);
 }
 
 /* Status of one run; the time and CPU it took are added. */
@@ -57,7 +85,8 @@ static int go(command *c, bool count)
     if (!getenv("BENCH_SHOW"))
         posix_spawn_file_actions_addopen(&fa, 2, "/dev/null", O_WRONLY, 0);
     double t = now_us();
-    if (posix_spawnp(&pid, c->argv[0], &fa, NULL, c->argv, environ) == 0 && wait4(pid, &status, 0, &ru) == pid && count) {
+    if (posix_spawnp(&pid, c->argv[0], &fa, NULL, c->argv, environ) == 0 &&
+        wait4(pid, &status, 0, &ru) == pid && count) {
         add(&c->took, (now_us() - t) / 1e3);
         c->cpu_us += cpu_of(&ru);
     }
@@ -102,7 +131,8 @@ static void tell(const char *name, const char *goal, double floor, bool mean)
         if (i != CAY && s->n)
             peers[k++] = (peer){ commands[i].name, at[i] };
     }
-    figure((fig){ name, "ms", at[CAY], floor, at[BWRAP] / at[CAY], goal, commands[CAY].took.n, peers });
+    figure((fig){ name, "ms", at[CAY], floor, at[BWRAP] / at[CAY], goal, commands[CAY].took.n,
+                  peers });
 }
 
 static double floor_ms(const char *program)
@@ -132,7 +162,8 @@ static void repeat(command *c, size_t n)
         must(c, true);
 }
 
-/* Also what a peer left to whoever reaps orphans: us, meanwhile. Our keeper must not come to us, so only for peers. */
+/* Also what a peer left to whoever reaps orphans: us, meanwhile. Our keeper must not come to us, so
+ * only for peers. */
 static bool reap(command *c)
 {
     struct rusage ru;
@@ -176,9 +207,14 @@ static void chain(const char *program, size_t n)
     tell("run-chain", ">=1.8", floor_ms(program), true);
     if (inside < 0)
         give_up("run-cpu: the keeper has no v2 group to read CPU time from");
-    double ours = (cay->cpu_us + kin + inside) / (double)n / 1e3, theirs = bwrap->cpu_us / (double)n / 1e3;
-    const peer peers[] = { { "bwrap", theirs }, { "client", cay->cpu_us / (double)n / 1e3 }, { "keeper", kin / (double)n / 1e3 },
-                           { "sandboxes", inside / (double)n / 1e3 }, { "wall", wall }, { NULL, 0 } };
+    double ours = (cay->cpu_us + kin + inside) / (double)n / 1e3,
+           theirs = bwrap->cpu_us / (double)n / 1e3;
+    const peer peers[] = { { "bwrap", theirs },
+                           { "client", cay->cpu_us / (double)n / 1e3 },
+                           { "keeper", kin / (double)n / 1e3 },
+                           { "sandboxes", inside / (double)n / 1e3 },
+                           { "wall", wall },
+                           { NULL, 0 } };
     figure((fig){ "run-cpu", "ms", ours, 0, ours / theirs, "<=1.5", n, peers });
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* serve [PORT]: a static HTTP server, as small as one can be: every request gets the same answer. */
+/* serve [PORT]: a static HTTP server, as small as one can be: every request gets the same answer.
+ */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 int main(int argc, char **argv)
 {
     static const char answer[] = "HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nhi\n";
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(argc > 1 ? argv[1] : "8000")) };
+    struct sockaddr_in a = { .sin_family = AF_INET,
+                             .sin_port = htons((unsigned short)atoi(argc > 1 ? argv[1] : "8000")) };
     int s = socket(AF_INET, SOCK_STREAM, 0), one = 1;
     char buf[2048];
     setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);

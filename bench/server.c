@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server CAY-SERVER TRUE [quick]: what the server costs beside the spawn floor and, where it can be had, nginx, asked by the same client. */
+/* server CAY-SERVER TRUE [quick]: what the server costs beside the spawn floor and, where it can be
+ * had, nginx, asked by the same client. */
 #include "http.h"
 
 enum { IDLE = 10000, SLOW = 2000 };
@@ -12,13 +13,18 @@ static int start_nginx(const char *dir, int port)
     FILE *f = fopen(conf, "we");
     if (!f)
         return 0;
-    fprintf(f,
-            "daemon off; worker_processes auto; pid %s/nginx.pid; error_log /dev/null; user root;\nevents { worker_connections 1024; }\n"
-            "http { access_log off; sendfile on; keepalive_requests 100000000; client_max_body_size 0; client_body_temp_path %s/body; proxy_temp_path %s/p; fastcgi_temp_path %s/f;\n"
-            " uwsgi_temp_path %s/u; scgi_temp_path %s/s; server { listen 127.0.0.1:%d; root %s/www; dav_methods PUT; } }\n",
-            dir, dir, dir, dir, dir, dir, port, dir);
+    fprintf(
+        f,
+        "daemon off; worker_processes auto; pid %s/nginx.pid; error_log /dev/null; user "
+        "root;\nevents { worker_connections 1024; }\n"
+        "http { access_log off; sendfile on; keepalive_requests 100000000; client_max_body_size 0; "
+        "client_body_temp_path %s/body; proxy_temp_path %s/p; fastcgi_temp_path %s/f;\n"
+        " uwsgi_temp_path %s/u; scgi_temp_path %s/s; server { listen 127.0.0.1:%d; root %s/www; "
+        "dav_methods PUT; } }\n",
+        dir, dir, dir, dir, dir, dir, port, dir);
     fclose(f);
-    int pid = start_peer("NGINX", (char *[]){ NULL, "-c", conf, "-p", (char *)(uintptr_t)dir, NULL });
+    int pid =
+        start_peer("NGINX", (char *[]){ NULL, "-c", conf, "-p", (char *)(uintptr_t)dir, NULL });
     if (pid)
         await(port, pid);
     return pid;
@@ -58,8 +64,11 @@ static double upload(int port, const char *path, bool keyed, double unused)
     static char piece[1 << 20];
     char text[512], buf[8192];
     (void)unused;
-    int len = snprintf(text, sizeof text, "PUT %s HTTP/1.1\r\nHost: localhost\r\n%s%s%sContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", path, keyed ? "Authorization: Bearer " : "",
-                       keyed ? keys[0] : "", keyed ? "\r\n" : "", BULK);
+    int len = snprintf(text, sizeof text,
+                       "PUT %s HTTP/1.1\r\nHost: localhost\r\n%s%s%sContent-Type: "
+                       "application/octet-stream\r\nContent-Length: %d\r\n\r\n",
+                       path, keyed ? "Authorization: Bearer " : "", keyed ? keys[0] : "",
+                       keyed ? "\r\n" : "", BULK);
     int fd = must_dial(port);
     double t = now_us();
     (void)!send(fd, text, (size_t)len, MSG_NOSIGNAL);
@@ -81,15 +90,21 @@ static void rates(int port, int peer_port, const char *id)
 {
     char file[160];
     snprintf(file, sizeof file, "/api/v1/sandboxes/%s/files?path=bulk", id);
-    struct { const char *name, *unit, *path, *peer, *goal; bool keyed; double (*fn)(int, const char *, bool, double); } rows[] = {
+    struct {
+        const char *name, *unit, *path, *peer, *goal;
+        bool keyed;
+        double (*fn)(int, const char *, bool, double);
+    } rows[] = {
         { "server-health", "1/s", "/health", "/small", ">=1.0", false, rate },
         { "server-list", "1/s", "/api/v1/sandboxes", "/small", ">=0.5", true, rate },
         { "server-up", "GB/s", file, "/put", ">=0.5", true, upload },
         { "server-down", "GB/s", file, "/large", ">=0.5", true, download },
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        double ours = best(rows[i].fn, port, rows[i].path, rows[i].keyed), theirs = peer_port ? best(rows[i].fn, peer_port, rows[i].peer, false) : 0;
-        figure((fig){ rows[i].name, rows[i].unit, ours, theirs, theirs ? ours / theirs : 0, theirs ? rows[i].goal : NULL, 3 });
+        double ours = best(rows[i].fn, port, rows[i].path, rows[i].keyed),
+               theirs = peer_port ? best(rows[i].fn, peer_port, rows[i].peer, false) : 0;
+        figure((fig){ rows[i].name, rows[i].unit, ours, theirs, theirs ? ours / theirs : 0,
+                      theirs ? rows[i].goal : NULL, 3 });
     }
 }
 
@@ -102,10 +117,12 @@ static void latencies(int port, const char *id, bare_spawn *bare)
     memset(kb, 'k', 1024);
     kb[1024] = 0;
     snprintf(path, sizeof path, "/api/v1/sandboxes/%s/files?path=kb", id);
-    ask(fd, put, put_request(put, sizeof put, "PUT", path, keys[0], "application/octet-stream", kb), buf, sizeof buf, "HTTP");
+    ask(fd, put, put_request(put, sizeof put, "PUT", path, keys[0], "application/octet-stream", kb),
+        buf, sizeof buf, "HTTP");
     size_t get_len = put_request(get, sizeof get, "GET", path, keys[0], NULL, "");
     snprintf(path, sizeof path, "/api/v1/sandboxes/%s/run", id);
-    size_t run_len = put_request(run, sizeof run, "POST", path, keys[0], "application/json", "{\"argv\":[\"" INSIDE_TRUE "\"]}");
+    size_t run_len = put_request(run, sizeof run, "POST", path, keys[0], "application/json",
+                                 "{\"argv\":[\"" INSIDE_TRUE "\"]}");
     for (size_t i = 0; i < n + 10; i++) {
         double a = spawn_time(bare), t = now_us();
         ask(fd, run, run_len, buf, sizeof buf, "\"code\":0");
@@ -157,7 +174,8 @@ static void drip(int *fd, int port, const char *piece, size_t len)
         (void)!send(*fd, "GET / HTTP/1.1\r\nX: ", 19, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* Health requests of one client for `seconds`, 1 ms apart, beside n slow ones, which together send `pace` bytes a second. */
+/* Health requests of one client for `seconds`, 1 ms apart, beside n slow ones, which together send
+ * `pace` bytes a second. */
 static double beside(int port, int *slow, size_t n, double pace, double seconds, double *p99)
 {
     char text[256], buf[1024];
@@ -184,7 +202,8 @@ static void slow_clients(int port)
     for (size_t i = 0; i < n; i++)
         fd[i] = -1;
     beside(port, fd, n, 0, seconds, &quiet);
-    beside(port, fd, n, (double)n / 15, quick ? 1 : 15, &crowded); /* not all at one moment: the server has enough of each after 15 s */
+    beside(port, fd, n, (double)n / 15, quick ? 1 : 15,
+           &crowded); /* not all at one moment: the server has enough of each after 15 s */
     double count = beside(port, fd, n, (double)n, seconds, &crowded);
     for (size_t i = 0; i < n; i++)
         if (fd[i] >= 0)
@@ -240,11 +259,13 @@ int main(int argc, char **argv)
     bare_spawn bare = spawn_open(argv[2]);
     cay_service *svc = service();
     for (size_t i = 0; i < KEYS; i++)
-        need(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key) }, keys[i], &err), &err, "a key");
+        need(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key) }, keys[i], &err), &err,
+             "a key");
     int port = free_port(), peer_port = free_port(), pid = start_server(argv[1], port);
     memory_at_rest(pid);
     for (int i = 0; i < 10; i++) {
-        need(cay_service_create(svc, NULL, &(cay_create){ .size = sizeof(cay_create) }, &sb, &err), &err, "create");
+        need(cay_service_create(svc, NULL, &(cay_create){ .size = sizeof(cay_create) }, &sb, &err),
+             &err, "create");
         snprintf(id, sizeof id, "%s", cay_sandbox_id(sb));
         cay_sandbox_unref(sb);
     }

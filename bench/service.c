@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service SERVE [N]: from the request for a sandbox to the moment when its static HTTP server is known to be ready. The floor: the same
- * server started on the host and tried until it takes a connection.
+ * service SERVE [N]: from the request for a sandbox to the moment when its static HTTP server is
+ * known to be ready. The floor: the same server started on the host and tried until it takes a
+ * connection.
  */
 #include "box.h"
 #include <arpa/inet.h>
@@ -12,7 +13,9 @@
 
 static bool dials(void)
 {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in a = { .sin_family = AF_INET,
+                             .sin_port = htons(PORT),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool ok = connect(s, (struct sockaddr *)&a, sizeof a) == 0;
     close(s);
@@ -40,7 +43,10 @@ static double once(cay_service *svc)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
-    cay_create c = { .size = sizeof c, .ephemeral = true, .services = "{\"web\":{\"command\":[\"" INSIDE_TRUE "\",\"8000\"],\"port\":8000}}" };
+    cay_create c = { .size = sizeof c,
+                     .ephemeral = true,
+                     .services =
+                         "{\"web\":{\"command\":[\"" INSIDE_TRUE "\",\"8000\"],\"port\":8000}}" };
     double t = now_us();
     need(cay_service_create(svc, NULL, &c, &sb, &err), &err, "create");
     need(cay_sandbox_units_wait(sb, NULL, NULL, &err), &err, "wait");

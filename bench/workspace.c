@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * workspace FILL FS [quick] [PART…]: snapshots, forks, undo and manifests on the filesystem of $CAY_HOME, whose name FS goes into the figures.
+ * workspace FILL FS [quick] [PART…]: snapshots, forks, undo and manifests on the filesystem of
+ * $CAY_HOME, whose name FS goes into the figures.
  *
- * Floors are bare system calls on the same filesystem in the same run: a rename and an overlay of as many layers for a quiet snapshot,
- * a walk with hard links and copies for one while something runs, two threads that write for a manifest.
+ * Floors are bare system calls on the same filesystem in the same run: a rename and an overlay of
+ * as many layers for a quiet snapshot, a walk with hard links and copies for one while something
+ * runs, two threads that write for a manifest.
  */
 #include "box.h"
 #include <cay/snapshot.h>
@@ -53,7 +55,8 @@ static void put_fill(cay_sandbox *sb)
         give_up("read %s", fill);
     close(fd);
     cay_write w = { .size = sizeof w, .mode = 0755 };
-    need(cay_file_put(sb, NULL, "/home/user/fill", bytes, (size_t)st.st_size, &w, &err), &err, "put");
+    need(cay_file_put(sb, NULL, "/home/user/fill", bytes, (size_t)st.st_size, &w, &err), &err,
+         "put");
     free(bytes);
 }
 
@@ -98,7 +101,8 @@ static void in_scratch(const char *name)
         give_up("%s: %s", path, strerror(errno));
 }
 
-/* What no swap can do without: the upper directory becomes a layer, a new one is made and mounted on top. */
+/* What no swap can do without: the upper directory becomes a layer, a new one is made and mounted
+ * on top. */
 static double swap_floor(unsigned layers)
 {
     static unsigned round;
@@ -117,8 +121,8 @@ static double swap_floor(unsigned layers)
     mkdir("m", 0755);
     snprintf(name, sizeof name, "l%u", layers - 1);
     double t = now_us();
-    bool ok = rename("u", name) == 0 && mkdir("u", 0755) == 0 && rmdir("w") == 0 && mkdir("w", 0755) == 0 &&
-              mount("overlay", "m", "overlay", 0, opts) == 0;
+    bool ok = rename("u", name) == 0 && mkdir("u", 0755) == 0 && rmdir("w") == 0 &&
+              mkdir("w", 0755) == 0 && mount("overlay", "m", "overlay", 0, opts) == 0;
     t = now_us() - t;
     if (!ok)
         give_up("bare overlay of %u layers: %s", layers, strerror(errno));
@@ -130,9 +134,11 @@ static void copy_one(int from, int to, const char *name)
 {
     char buf[4096];
     struct stat st;
-    int in = openat(from, name, O_RDONLY | O_CLOEXEC), out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int in = openat(from, name, O_RDONLY | O_CLOEXEC),
+        out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     ssize_t n = read(in, buf, sizeof buf);
-    if (in < 0 || out < 0 || fstat(in, &st) < 0 || write(out, buf, (size_t)n) != n || fchown(out, st.st_uid, st.st_gid) < 0 || fchmod(out, st.st_mode) < 0)
+    if (in < 0 || out < 0 || fstat(in, &st) < 0 || write(out, buf, (size_t)n) != n ||
+        fchown(out, st.st_uid, st.st_gid) < 0 || fchmod(out, st.st_mode) < 0)
         give_up("bare copy: %s", strerror(errno));
     close(in);
     close(out);
@@ -162,7 +168,8 @@ static double clone_floor(size_t files)
         snprintf(a, sizeof a, "a/d%u", i);
         snprintf(b, sizeof b, "b/d%u", i);
         mkdir(b, 0755);
-        int from = open(a, O_RDONLY | O_DIRECTORY | O_CLOEXEC), to = open(b, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int from = open(a, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+            to = open(b, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *d = fdopendir(from);
         struct stat st;
         for (struct dirent *e; d && (e = readdir(d));) {
@@ -181,7 +188,7 @@ static double clone_floor(size_t files)
 
 typedef struct half {
     unsigned first;
-    size_t   n;
+    size_t n;
 } half;
 
 static void *write_half(void *arg)
@@ -243,7 +250,8 @@ static void quiet(cay_service *svc, const char *what, size_t files, size_t n)
     drop(sb);
 }
 
-/* A stack that grows, a few files a time: forks and the way back are measured where it is 32 deep. */
+/* A stack that grows, a few files a time: forks and the way back are measured where it is 32 deep.
+ */
 static void deep(cay_service *svc)
 {
     series f32 = { 0 }, s32 = { 0 }, f60 = { 0 }, s60 = { 0 };
@@ -362,9 +370,12 @@ static char *manifest_of(size_t files)
     text[1024] = 0;
     at += (size_t)snprintf(m, cap, "{\"entries\":{");
     for (unsigned d = 0; d < 100; d++) {
-        at += (size_t)snprintf(m + at, cap - at, "%s\"d%u\":{\"type\":\"dir\",\"children\":{", d ? "," : "", d);
+        at += (size_t)snprintf(m + at, cap - at, "%s\"d%u\":{\"type\":\"dir\",\"children\":{",
+                               d ? "," : "", d);
         for (size_t i = d, first = 1; i < files; i += 100, first = 0)
-            at += (size_t)snprintf(m + at, cap - at, "%s\"f%zu\":{\"type\":\"file\",\"content\":\"%zu %s\"}", first ? "" : ",", i, i, text + 8);
+            at += (size_t)snprintf(m + at, cap - at,
+                                   "%s\"f%zu\":{\"type\":\"file\",\"content\":\"%zu %s\"}",
+                                   first ? "" : ",", i, i, text + 8);
         at += (size_t)snprintf(m + at, cap - at, "}}");
     }
     snprintf(m + at, cap - at, "}}");
@@ -450,21 +461,27 @@ static void archives(cay_service *svc)
     snapshot(sb, true, NULL, first);
     fill_box(sb, "/workspace/changed", 20);
     snapshot(sb, true, NULL, second);
-    need(cay_service_settle(svc, NULL, &err), &err, "settle"); /* digests are made in the background, not by who exports */
+    need(cay_service_settle(svc, NULL, &err), &err,
+         "settle"); /* digests are made in the background, not by who exports */
     double w = write_floor(files);
     if (chdir(scratch) < 0)
         give_up("%s: %s", scratch, strerror(errno));
     bool zstd = access("/usr/bin/zstd", X_OK) == 0;
     char line[128];
-    snprintf(line, sizeof line, "mkdir few && ls -d %s/d*/* | head -n 20 | xargs cp -t few", written);
+    snprintf(line, sizeof line, "mkdir few && ls -d %s/d*/* | head -n 20 | xargs cp -t few",
+             written);
     by_tar(line);
     snprintf(line, sizeof line, "tar -c %s | zstd -q -c >whole.tzst", written);
-    double all = zstd ? by_tar(line) : 0, few = zstd ? by_tar("tar -c -C few . | zstd -q -c >few.tzst") : 0;
-    /* A difference is for who has the archive of its parent: that was made before. Once more for the import below. */
+    double all = zstd ? by_tar(line) : 0,
+           few = zstd ? by_tar("tar -c -C few . | zstd -q -c >few.tzst") : 0;
+    /* A difference is for who has the archive of its parent: that was made before. Once more for
+     * the import below. */
     double whole = export_to(svc, first, NULL), part = export_to(svc, second, first);
     export_to(svc, first, NULL);
-    figure((fig){ named("export-difference"), "ms", part, few, zstd ? part / few : 0, zstd ? "<=1.3" : NULL, 1 });
-    figure((fig){ named("export"), "ms", whole, all, zstd ? whole / all : 0, zstd ? "<=1.0" : NULL, 1 });
+    figure((fig){ named("export-difference"), "ms", part, few, zstd ? part / few : 0,
+                  zstd ? "<=1.3" : NULL, 1 });
+    figure((fig){ named("export"), "ms", whole, all, zstd ? whole / all : 0, zstd ? "<=1.0" : NULL,
+                  1 });
     snprintf(path, sizeof path, "%s/archive", scratch);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     cay_import i = { .size = sizeof i };
@@ -485,10 +502,11 @@ static void quiets(cay_service *svc)
 
 static const struct {
     const char *name;
-    void      (*fn)(cay_service *svc);
-    bool        btrfs; /* there, too */
-} parts[] = { { "quiet", quiets, false },       { "deep", deep, false },         { "forks", forks, false },
-              { "manifests", manifests, false }, { "archives", archives, false }, { "running", running, true } };
+    void (*fn)(cay_service *svc);
+    bool btrfs; /* there, too */
+} parts[] = { { "quiet", quiets, false },      { "deep", deep, false },
+              { "forks", forks, false },       { "manifests", manifests, false },
+              { "archives", archives, false }, { "running", running, true } };
 
 static bool wanted(const char *name, int argc, char **argv)
 {

@@ -23,18 +23,26 @@ static int greet(void *arg, const cay_tool_call *call, cay_tool_output *out, cay
 }
 
 static const cay_tool greeting = {
-    .size = sizeof greeting, .name = "house_greeting", .description = "How this house greets.", .call = greet, .arg = "Ahoy",
+    .size = sizeof greeting,
+    .name = "house_greeting",
+    .description = "How this house greets.",
+    .call = greet,
+    .arg = "Ahoy",
 };
 
 /* ------------------------------------------------------------------ a model of our own */
 
 /* What a real one would say, turn by turn. cay/sys/model.h is all that it takes. */
-static int play(void *self, const cay_call *call, const cay_model_request *req, cay_model_reply *out, cay_err *err)
+static int play(void *self, const cay_call *call, const cay_model_request *req,
+                cay_model_reply *out, cay_err *err)
 {
     static const char *const turns[] = {
-        "[{\"type\":\"function_call\",\"call_id\":\"1\",\"name\":\"house_greeting\",\"arguments\":\"{}\"}]",
-        "[{\"type\":\"function_call\",\"call_id\":\"2\",\"name\":\"exec_command\",\"arguments\":\"{\\\"cmd\\\":\\\"echo Ahoy, world > greeting; wc -w < greeting\\\"}\"}]",
-        "[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"greeting has two words.\"}]}]",
+        "[{\"type\":\"function_call\",\"call_id\":\"1\",\"name\":\"house_greeting\",\"arguments\":"
+        "\"{}\"}]",
+        "[{\"type\":\"function_call\",\"call_id\":\"2\",\"name\":\"exec_command\",\"arguments\":\"{"
+        "\\\"cmd\\\":\\\"echo Ahoy, world > greeting; wc -w < greeting\\\"}\"}]",
+        "[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\","
+        "\"text\":\"greeting has two words.\"}]}]",
     };
     size_t *at = self;
     (void)call;
@@ -45,7 +53,9 @@ static int play(void *self, const cay_call *call, const cay_model_request *req, 
     return 0;
 }
 
-static const cay_model_ops player = { .size = sizeof player, .name = "player", .custom_tools = true, .compaction = true, .ask = play };
+static const cay_model_ops player = {
+    .size = sizeof player, .name = "player", .custom_tools = true, .compaction = true, .ask = play
+};
 
 /* ------------------------------------------------------------------ the run */
 
@@ -68,10 +78,16 @@ int main(int argc, char **argv)
     cay_run_result *res = NULL;
     size_t turn = 0;
 
-    /* The agent is a description. Capabilities that are not named are the usual ones: files, shell, compaction. */
+    /* The agent is a description. Capabilities that are not named are the usual ones: files, shell,
+     * compaction. */
     const cay_tool *const tools[] = { &greeting };
-    cay_agent greeter = { .size = sizeof greeter, .name = "Greeter", .sandbox = true, .tools = tools, .ntools = 1,
-                          .instructions = "Write the greeting of this house into the file greeting, then tell how many words it has." };
+    cay_agent greeter = { .size = sizeof greeter,
+                          .name = "Greeter",
+                          .sandbox = true,
+                          .tools = tools,
+                          .ntools = 1,
+                          .instructions = "Write the greeting of this house into the file "
+                                          "greeting, then tell how many words it has." };
 
     int rc = cay_service_open(&open, &svc, &err);
     if (rc == 0 && name)
@@ -80,7 +96,9 @@ int main(int argc, char **argv)
         model = cay_model_new(&player, &turn, "player");
     if (rc == 0) {
         /* The run makes a sandbox for it and removes it in the end, whatever happens. */
-        cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .on_event = show };
+        cay_run_config conf = {
+            .size = sizeof conf, .model = model, .service = svc, .on_event = show
+        };
         rc = cay_agent_run(&greeter, NULL, "Greet the world.", &conf, &res, &err);
     }
     if (rc == 0)

@@ -30,7 +30,9 @@ int main(int argc, char **argv)
 
     /* Specs are plain structs; what is not named is zero, and zero means the default. Should this
      * program die before it cleans up, the sandbox ends by itself a minute later. */
-    cay_create spec = { .size = sizeof spec, .provider = provider, .name = "hello", .ttl_ms = 60000 };
+    cay_create spec = {
+        .size = sizeof spec, .provider = provider, .name = "hello", .ttl_ms = 60000
+    };
     int rc = 1;
     if (cay_service_create(svc, NULL, &spec, &sb, &err) < 0) {
         rc = fail(&err);
@@ -44,7 +46,8 @@ int main(int argc, char **argv)
         rc = fail(&err);
         goto remove;
     }
-    printf("stdout: %sstderr: %sexit:   %d (%s)\n", res.out, res.errout, res.exit.code, res.exit.reason);
+    printf("stdout: %sstderr: %sexit:   %d (%s)\n", res.out, res.errout, res.exit.code,
+           res.exit.reason);
     cay_result_clear(&res);
     rc = 0;
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sandboxed.h - what the longer examples share: a sandbox around one function. hello.c shows the same step by step.
+ * sandboxed.h - what the longer examples share: a sandbox around one function. hello.c shows the
+ * same step by step.
  */
 #pragma once
 #include <cay/cay.h>
 #include <stdio.h>
 
 /* Opens the service, makes a sandbox, calls work, removes it. The exit code of the program. */
-static inline int sandboxed(const char *name, const char *provider, int (*work)(cay_sandbox *sb, cay_err *err))
+static inline int sandboxed(const char *name, const char *provider,
+                            int (*work)(cay_sandbox *sb, cay_err *err))
 {
     cay_err err = CAY_ERR_INIT;
     cay_open open = { .size = sizeof open, .provider = provider ? provider : "native" };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shell - a shell that stays: each command has a result of its own, and what one changes the next one sees.
+ * shell - a shell that stays: each command has a result of its own, and what one changes the next
+ * one sees.
  *
- * Any program that opens the sandbox and asks for the shell by its name goes on where the last one stopped.
+ * Any program that opens the sandbox and asks for the shell by its name goes on where the last one
+ * stopped.
  */
 #include "sandboxed.h"
 #include <cay/shell.h>

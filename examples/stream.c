@@ -44,8 +44,9 @@ static void show(int out, int errout)
 static int talk(cay_sandbox *sb, cay_err *err)
 {
     static const char *const lines[] = { "3\n", "4\n", "12\n" };
-    cay_spawn cmd = { .size = sizeof cmd, .shell = script, .stdin_mode = CAY_STDIN_PIPE,
-                      .timeout_ms = 20000 };
+    cay_spawn cmd = {
+        .size = sizeof cmd, .shell = script, .stdin_mode = CAY_STDIN_PIPE, .timeout_ms = 20000
+    };
     cay_exit end = { .size = sizeof end };
     cay_proc *p;
     int out = -1, errout = -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Items that a model answers with: first as the run's answer, then as the conversation behind a Chat Completions request. */
+/* Items that a model answers with: first as the run's answer, then as the conversation behind a
+ * Chat Completions request. */
 #include <agent/model/chat.h>
 #include <cay/agent.h>
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
-static int say(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out, cay_err *err)
+static int say(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out,
+               cay_err *err)
 {
     (void)call;
     (void)q;
@@ -26,14 +28,23 @@ static int tool(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    static const cay_model_ops ops = { .size = sizeof ops, .name = "say", .custom_tools = true, .ask = say };
-    static const cay_tool add = { .size = sizeof add, .name = "add", .call = tool,
-        .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":[\"integer\",\"null\"],\"minimum\":0},\"b\":{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}}}" },
-                          text_tool = { .size = sizeof text_tool, .name = "patch", .call = tool, .grammar = "" };
+    static const cay_model_ops ops = {
+        .size = sizeof ops, .name = "say", .custom_tools = true, .ask = say
+    };
+    static const cay_tool
+        add = { .size = sizeof add,
+                .name = "add",
+                .call = tool,
+                .parameters =
+                    "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":[\"integer\",\"null\"],"
+                    "\"minimum\":0},\"b\":{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}}}" },
+        text_tool = { .size = sizeof text_tool, .name = "patch", .call = tool, .grammar = "" };
     const cay_tool *const tools[] = { &add, &text_tool };
     cay_agent other = { .size = sizeof other, .name = "Other" };
     const cay_handoff to[] = { { .agent = &other } };
-    cay_agent a = { .size = sizeof a, .name = "A", .tools = tools, .ntools = 2, .handoffs = to, .nhandoffs = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .tools = tools, .ntools = 2, .handoffs = to, .nhandoffs = 1
+    };
     char *text = malloc(len + 1);
     if (!text)
         abort();

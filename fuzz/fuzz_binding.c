@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A destination (first line), a request's METHOD and target (second), a value (the rest): what is bound where, and how it stands there. */
+/* A destination (first line), a request's METHOD and target (second), a value (the rest): what is
+ * bound where, and how it stands there. */
 #include <policy/binding.h>
 #include <stdio.h>
 
@@ -57,11 +58,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             char host[CAY__NAME_MAX + 8];
             const cay__binding *use[CAY__BINDINGS_MAX];
             snprintf(host, sizeof host, "%s%s", b->below ? "a.b." : "", b->host);
-            size_t f = cay__binding_find(&p, b->tls, host, b->port, request, (size_t)(blank - request), blank + 1,
-                                         (size_t)(request + n - blank) - 1, use, &many);
+            size_t f =
+                cay__binding_find(&p, b->tls, host, b->port, request, (size_t)(blank - request),
+                                  blank + 1, (size_t)(request + n - blank) - 1, use, &many);
             must(!many && (!f || (f == 1 && use[0] == b)));
             must(!b->below || !cay__binding_for_host(&p, b->host, b->port, b->tls));
-            must(!f || !strcmp(b->path, "/") || (!strstr(blank + 1, "/../") || strchr(blank + 1, '?')));
+            must(!f || !strcmp(b->path, "/") ||
+                 (!strstr(blank + 1, "/../") || strchr(blank + 1, '?')));
         }
     }
     CAY_AUTOBUF once = CAY__BUF(16384), twice = CAY__BUF(16384);

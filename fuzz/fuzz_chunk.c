@@ -42,8 +42,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         return 0;
     cay__buf whole = CAY__BUF(1 << 20), pieces = CAY__BUF(1 << 20);
     size_t step = 1 + data[0] % 63, end1 = 0, end2 = 0;
-    int a = feed(data + 1, len - 1, len, &whole, &end1), b = feed(data + 1, len - 1, step, &pieces, &end2);
-    if (a != b || (a >= 0 && (end1 != end2 || whole.len != pieces.len || (whole.len && memcmp(whole.data, pieces.data, whole.len)))))
+    int a = feed(data + 1, len - 1, len, &whole, &end1),
+        b = feed(data + 1, len - 1, step, &pieces, &end2);
+    if (a != b || (a >= 0 && (end1 != end2 || whole.len != pieces.len ||
+                              (whole.len && memcmp(whole.data, pieces.data, whole.len)))))
         abort();
     cay__buf_clear(&whole);
     cay__buf_clear(&pieces);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What people type on the command line: ID:PATH, mounts, pairs, ports, modes, owners, sizes, times.
- * Whatever the text, the parsers end, stay inside their buffers, and what they accept keeps its promises.
+ * Whatever the text, the parsers end, stay inside their buffers, and what they accept keeps its
+ * promises.
  */
 #include <base/base.h>
 #include <base/str.h>

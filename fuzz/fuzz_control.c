@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What two clients may send to a keeper that has a sandbox with two commands, and one made ahead. The input is a few
- * packets, each [client and time of day] [descriptors] [length, 2 bytes] [bytes].
+ * What two clients may send to a keeper that has a sandbox with two commands, and one made ahead.
+ * The input is a few packets, each [client and time of day] [descriptors] [length, 2 bytes]
+ * [bytes].
  */
 #include "../tests/support/keeper.h"
 #include <fcntl.h>
@@ -18,7 +19,7 @@ static int companion(unsigned kind)
     int p[2];
     switch (kind) {
     case 0: return pipe2(p, O_CLOEXEC) < 0 ? -1 : (close(p[0]), p[1]); /* nobody reads it */
-    case 1: return open("/dev/null", O_RDWR | O_CLOEXEC);             /* cannot be watched */
+    case 1: return open("/dev/null", O_RDWR | O_CLOEXEC);              /* cannot be watched */
     case 2: return open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
     default: return memfd_create("blob", MFD_CLOEXEC);
     }

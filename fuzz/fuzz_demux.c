@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine sends of an exec ('d'), and what comes over a tunnel: to the library ('n') and to the relay in a container ('f'). By the first byte. */
+/* What an engine sends of an exec ('d'), and what comes over a tunnel: to the library ('n') and to
+ * the relay in a container ('f'). By the first byte. */
 #include <base/base.h>
 #include <base/buf.h>
 #include <base/fd.h>
@@ -26,7 +27,8 @@ static bool keep(void *arg, int which, const char *data, size_t n)
 /* However the bytes are cut, the same comes out. */
 static void demux(const char *data, size_t len)
 {
-    told whole = { { CAY__BUF(1u << 20), CAY__BUF(1u << 20) } }, cut = { { CAY__BUF(1u << 20), CAY__BUF(1u << 20) } };
+    told whole = { { CAY__BUF(1u << 20), CAY__BUF(1u << 20) } },
+         cut = { { CAY__BUF(1u << 20), CAY__BUF(1u << 20) } };
     cay__demux a = { 0 }, b = { 0 };
     bool ok = cay__demux_feed(&a, data, len, keep, &whole), same = true;
     for (size_t i = 0; i < len && same; i++)
@@ -34,7 +36,8 @@ static void demux(const char *data, size_t len)
     if (ok != same)
         abort();
     for (int i = 0; i < 2; i++) {
-        if (whole.of[i].len != cut.of[i].len || (whole.of[i].len && memcmp(whole.of[i].data, cut.of[i].data, whole.of[i].len)))
+        if (whole.of[i].len != cut.of[i].len ||
+            (whole.of[i].len && memcmp(whole.of[i].data, cut.of[i].data, whole.of[i].len)))
             abort();
         cay__buf_clear(&whole.of[i]);
         cay__buf_clear(&cut.of[i]);

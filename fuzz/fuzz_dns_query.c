@@ -20,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         dns_answer a = { .rcode = rcode, .type = types[i], .ttl = 60, .ptr = "name.example" };
         if (!types[i])
             a.ede = DNS_EDE_BLOCKED, a.ede_text = "text";
-        size_t limit = CAY_MIN(q.udp_size, sizeof out), n = dns_write_reply(data, &q, &a, out, limit);
+        size_t limit = CAY_MIN(q.udp_size, sizeof out),
+               n = dns_write_reply(data, &q, &a, out, limit);
         if (n > limit || (n && memcmp(out, data, 2) != 0))
             abort();
         dns_query back; /* what we say is sound: it reads as an answer, so it is dropped */

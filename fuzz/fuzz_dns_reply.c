@@ -10,7 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     static const uint16_t types[] = { DNS_A, DNS_AAAA };
     dns_found f;
     for (size_t i = 0; i < CAY_LEN(types); i++)
-        if (dns_read_reply(data, len, 0x1234, "good.test", types[i], &f) && (f.n < 0 || f.n > DNS_ADDRS))
+        if (dns_read_reply(data, len, 0x1234, "good.test", types[i], &f) &&
+            (f.n < 0 || f.n > DNS_ADDRS))
             abort();
     return 0;
 }

@@ -23,14 +23,16 @@ static void look(const cay__recipe *r, const cay__step *s)
     must(s->nmounts <= CAY__RECIPE_MOUNTS && (s->mounts != NULL) == (s->nmounts > 0));
     for (size_t i = 0; i < s->nmounts; i++) {
         const cay__run_mount *m = &s->mounts[i];
-        must(m->type && strchr("bcst", m->type) && (m->target || (m->type == 's' && m->id)) && (!m->from || m->type == 'b'));
+        must(m->type && strchr("bcst", m->type) && (m->target || (m->type == 's' && m->id)) &&
+             (!m->from || m->type == 'b'));
         must(!m->target || *m->target);
     }
     for (size_t i = 0; i < s->nwords; i++) {
         CAY_AUTOFREE char *out = NULL;
         must(s->words[i] != NULL);
         if (!s->literal)
-            must((cay__recipe_expand(s->words[i], r->escape, get, NULL, &out, NULL) == 0) == (out != NULL));
+            must((cay__recipe_expand(s->words[i], r->escape, get, NULL, &out, NULL) == 0) ==
+                 (out != NULL));
     }
 }
 

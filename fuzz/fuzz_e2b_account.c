@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accounts of a sandbox: its passwd(5) after a first line that is what is looked for. What is found is a field of a line that has it, and ends with NUL. */
+/* Accounts of a sandbox: its passwd(5) after a first line that is what is looked for. What is found
+ * is a field of a line that has it, and ends with NUL. */
 #include <base/arena.h>
 #include <server/dialect/e2b/envelope.h>
 
@@ -21,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         for (unsigned want = 0; want < 7; want++)
             if (e2b_account(text, rest, by, key, want, out, sizeof out)) {
                 size_t k = strnlen(out, sizeof out);
-                if (!k || k == sizeof out || strpbrk(out, ":\n") || !memmem(text, rest, out, k) || (want == by && strcmp(out, key)))
+                if (!k || k == sizeof out || strpbrk(out, ":\n") || !memmem(text, rest, out, k) ||
+                    (want == by && strcmp(out, key)))
                     abort();
             }
     free(text);

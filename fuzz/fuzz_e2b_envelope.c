@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An envelope of a Connect-RPC request: what is read is all of it but its head, and written again it is the same. */
+/* An envelope of a Connect-RPC request: what is read is all of it but its head, and written again
+ * it is the same. */
 #include <base/buf.h>
 #include <server/dialect/e2b/envelope.h>
 
@@ -20,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     } else if (!*err.msg || !*e2b_rpc_code(&err)) {
         abort();
     }
-    /* As a stream of them: each begins where the one before it ended, and what is left over is less than one. */
+    /* As a stream of them: each begins where the one before it ended, and what is left over is less
+     * than one. */
     size_t at = 0, used = 0;
     int rc;
     while ((rc = e2b_next((const char *)data + at, len - at, &used, &text, &n, &err)) > 0) {

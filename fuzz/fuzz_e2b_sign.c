@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A signed address: path, user, expiry and signature as lines. Only the signature that is made of the others fits, and of nothing else. */
+/* A signed address: path, user, expiry and signature as lines. Only the signature that is made of
+ * the others fits, and of nothing else. */
 #include <base/arena.h>
 #include <server/dialect/e2b/envelope.h>
 
@@ -18,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     }
     e2b_signature(part[0], "read", part[1], "token", *part[2] ? part[2] : NULL, a);
     e2b_signature(part[0], "write", part[1], "token", *part[2] ? part[2] : NULL, b);
-    if (strncmp(a, "v1_", 3) || strlen(a) != 46 || strchr(a, '=') || e2b_same(a, b) || !e2b_same(a, a))
+    if (strncmp(a, "v1_", 3) || strlen(a) != 46 || strchr(a, '=') || e2b_same(a, b) ||
+        !e2b_same(a, a))
         abort();
     if (e2b_same(a, part[3]) != !strcmp(a, part[3]))
         abort();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request's body, read by a table that has a row of every kind; what was read is written as JSON that is sound. */
+/* A request's body, read by a table that has a row of every kind; what was read is written as JSON
+ * that is sound. */
 #include <base/base.h>
 #include <cay/service.h>
 #include <server/field.h>
@@ -8,22 +9,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 typedef struct inner {
     const char *name;
-    uint64_t    limit;
+    uint64_t limit;
 } inner;
 typedef struct outer {
-    const char        *str, *path, *json, *any, *bytes, *choice;
-    size_t             nbytes, size;
-    bool               flag;
-    uint16_t           u16;
-    uint32_t           u32, mode;
-    uint64_t           u64;
-    int                num, word, sig;
-    int64_t            i64;
+    const char *str, *path, *json, *any, *bytes, *choice;
+    size_t nbytes, size;
+    bool flag;
+    uint16_t u16;
+    uint32_t u32, mode;
+    uint64_t u64;
+    int num, word, sig;
+    int64_t i64;
     const char *const *strs;
-    const cay_pair    *pairs;
-    inner              in;
-    const inner       *list;
-    size_t             nlist;
+    const cay_pair *pairs;
+    inner in;
+    const inner *list;
+    size_t nlist;
 } outer;
 
 static const char *const words[] = { "one", "two", NULL };
@@ -77,7 +78,8 @@ static void write_out(const outer *o)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     cay_err err = CAY_ERR_INIT;
-    json_t *j = json_loadb((const char *)data, len, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    json_t *j = json_loadb((const char *)data, len,
+                           JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
     cay__arena mem = { 0 };
     outer o = { .num = 1 };
     if (!j)

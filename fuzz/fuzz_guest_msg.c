@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What init takes from the keeper's socket. Calls that would start, signal or limit processes are answered by this program
- * (--wrap): everything up to them is init's. The input is a few packets, each [descriptors] [length, 2 bytes] [bytes].
+ * What init takes from the keeper's socket. Calls that would start, signal or limit processes are
+ * answered by this program
+ * (--wrap): everything up to them is init's. The input is a few packets, each [descriptors]
+ * [length, 2 bytes] [bytes].
  */
 #include <fcntl.h>
 #include <guest/init.h>
@@ -12,10 +14,10 @@
 #include <sys/syscall.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
-int  __wrap_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
-int  __wrap_kill(pid_t pid, int sig);
-int  __wrap_setrlimit(int what, const struct rlimit *r);
-int  __wrap_setrlimit64(int what, const struct rlimit *r);
+int __wrap_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+int __wrap_kill(pid_t pid, int sig);
+int __wrap_setrlimit(int what, const struct rlimit *r);
+int __wrap_setrlimit64(int what, const struct rlimit *r);
 long __wrap_syscall(long nr, ...);
 
 enum { PACKETS = 8 };
@@ -31,8 +33,10 @@ int __wrap_clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
 
 int __wrap_kill(pid_t pid, int sig)
 {
-    bool holds = sig == SIGSTOP || sig == SIGCONT; /* everybody may be stopped at once, and go on, but not ended: file workers are there, too */
-    if (pid == 1 || (pid == -1 && !holds) || pid == 0) /* never: init, everybody, init's own group */
+    bool holds = sig == SIGSTOP || sig == SIGCONT; /* everybody may be stopped at once, and go on,
+                                                      but not ended: file workers are there, too */
+    if (pid == 1 || (pid == -1 && !holds) ||
+        pid == 0) /* never: init, everybody, init's own group */
         abort();
     return 0;
 }

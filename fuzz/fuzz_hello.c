@@ -9,7 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     hello h, part;
     int rc = hello_read(data, len, &h);
-    if (rc == HELLO_OK && h.named && (h.sni_len == 0 || h.sni_len >= sizeof h.sni || h.sni[h.sni_len]))
+    if (rc == HELLO_OK && h.named &&
+        (h.sni_len == 0 || h.sni_len >= sizeof h.sni || h.sni[h.sni_len]))
         abort();
     if (rc == HELLO_MORE && h.need <= len)
         abort(); /* it would be asked again for ever */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An image's documents, one after the other with a NUL between: an index or manifest, then the config of it. What is believed has parts that can be asked for. */
+/* An image's documents, one after the other with a NUL between: an index or manifest, then the
+ * config of it. What is believed has parts that can be asked for. */
 #include <base/base.h>
 #include <service/image.h>
 #include <sys/mman.h>
@@ -21,7 +22,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         check_blob(im->index ? &im->next : &im->config);
         for (size_t i = 0; i < im->n; i++)
             check_blob(&im->layers[i]);
-        if (nul && cay__image_config(nul + 1, len - first - 1, im, NULL) == 0 && (!im->text || cay_template_config_check(im->text, NULL) < 0))
+        if (nul && cay__image_config(nul + 1, len - first - 1, im, NULL) == 0 &&
+            (!im->text || cay_template_config_check(im->text, NULL) < 0))
             abort();
     }
     free(im->text);

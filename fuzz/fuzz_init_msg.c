@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an init that the tenant owns may say to the keeper. The input is a few packets, each [descriptors]
- * [length, 2 bytes] [bytes]; between them a client looks at what the keeper now believes. Bit 6 of the first byte: to a keeper that
- * adopts the sandbox.
+ * What an init that the tenant owns may say to the keeper. The input is a few packets, each
+ * [descriptors] [length, 2 bytes] [bytes]; between them a client looks at what the keeper now
+ * believes. Bit 6 of the first byte: to a keeper that adopts the sandbox.
  */
 #include "../tests/support/keeper.h"
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static void ask(fake *f, uint16_t type, const void *body, size_t n)
 {
     struct {
         cay_msg h;
-        char    body[256];
+        char body[256];
     } m = { .h = { CAY_MSG_MAGIC, CAY_MSG_VERSION, type, 0, 0 } };
     memcpy(m.body, body, n);
     client_packet(f->c[0], (char *)&m, sizeof m.h + n, NULL, 0);

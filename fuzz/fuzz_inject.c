@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request's head to api.test with bindings. What comes out is one head again, asks as much of a body as before, and carries the
- * value once for each binding that was used, never otherwise; an answer that echoes it comes through the mask without the value. */
+/* A request's head to api.test with bindings. What comes out is one head again, asks as much of a
+ * body as before, and carries the value once for each binding that was used, never otherwise; an
+ * answer that echoes it comes through the mask without the value. */
 #include <egress/httphead.h>
 #include <intercept/intercept.h>
 #include <strings.h>
@@ -23,7 +24,8 @@ void note_spent(vault *v)
 
 #define VALUE "V4lue-That-Nobody-Guesses"
 static secret values[] = { { (char *)"KEY", (char *)VALUE, sizeof VALUE - 1 } };
-static const char text[] = "cay-net 1\nmode rules\nrule api.test\nbind KEY api.test/v1,GET\nbind KEY api.test/v1,header:X-Key,GET+POST\nbind KEY *.test,header:X-Other\n"
+static const char text[] = "cay-net 1\nmode rules\nrule api.test\nbind KEY api.test/v1,GET\nbind "
+                           "KEY api.test/v1,header:X-Key,GET+POST\nbind KEY *.test,header:X-Other\n"
                            "bind KEY api.test/q,query:key\n";
 
 static size_t count(const char *p, size_t len)
@@ -40,7 +42,8 @@ static size_t count(const char *p, size_t len)
 static size_t lines(const char *p, size_t len, const char *name)
 {
     size_t n = 0, k = strlen(name);
-    for (const char *at = p, *eol; (eol = memmem(at, len - (size_t)(at - p), "\r\n", 2)); at = eol + 2)
+    for (const char *at = p, *eol; (eol = memmem(at, len - (size_t)(at - p), "\r\n", 2));
+         at = eol + 2)
         n += (size_t)(eol - at) > k && at[k] == ':' && !strncasecmp(at, name, k);
     return n;
 }
@@ -48,7 +51,8 @@ static size_t lines(const char *p, size_t len, const char *name)
 static size_t fields(const char *p, size_t len)
 {
     size_t n = 0;
-    for (const char *at = p, *eol; (eol = memmem(at, len - (size_t)(at - p), "\r\n", 2)); at = eol + 2)
+    for (const char *at = p, *eol; (eol = memmem(at, len - (size_t)(at - p), "\r\n", 2));
+         at = eol + 2)
         n++;
     return n - 2; /* the first and the last line are none */
 }
@@ -66,15 +70,20 @@ static void look(const vault *v, const char *p, size_t len, const http_state *wa
         return;
     }
     http_state is = { 0 };
-    size_t more = lines(got.head, got.len, "Accept-Encoding") + got.n; /* a server may have another limit than ours */
+    size_t more = lines(got.head, got.len, "Accept-Encoding") +
+                  got.n; /* a server may have another limit than ours */
     bool room = fields(p, head) + more <= HTTP_FIELDS;
-    if (room && (http_unit(&is, got.head, got.len, "api.test", 443, host, &why) != HTTP_OK || is.next != was->next || is.left - got.len != was->left - head))
+    if (room && (http_unit(&is, got.head, got.len, "api.test", 443, host, &why) != HTTP_OK ||
+                 is.next != was->next || is.left - got.len != was->left - head))
         abort();
     if (count(got.head, got.len) > before + got.n || count(got.head, got.len) < got.n)
         abort();
     for (size_t i = 0; i < v->policy.nbindings; i++) {
         const cay__binding *b = &v->policy.bindings[i];
-        const char *h = b->below ? NULL : cay__binding_header(b); /* names below one do not count for one that is named itself */
+        const char *h =
+            b->below ? NULL
+                     : cay__binding_header(
+                           b); /* names below one do not count for one that is named itself */
         bool used = false;
         for (size_t k = 0; h && k < got.n; k++)
             used |= cay__binding_header(got.use[k]) && !strcmp(h, cay__binding_header(got.use[k]));

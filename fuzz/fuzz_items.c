@@ -15,7 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     in.len = CAY_MIN(len, in.cap);
     memcpy(in.buf, data, in.len);
     while (it.type != CAY__ITEM_END && cay__item_next(&in, &it, NULL) == 0) {
-        if (strlen(it.path) >= CAY__ITEM_PATH || strlen(it.target) >= CAY__ITEM_PATH || it.extra_len > CAY__ITEM_EXTRA)
+        if (strlen(it.path) >= CAY__ITEM_PATH || strlen(it.target) >= CAY__ITEM_PATH ||
+            it.extra_len > CAY__ITEM_EXTRA)
             abort();
         for (size_t at = 0; cay__item_attr(&it, &at, &name, &value, &n);)
             if (value + n > it.extra + it.extra_len)

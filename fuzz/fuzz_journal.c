@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keeper.log as it may lie there after a crash, or after somebody wrote into it. The first byte tells whether the records
- * get the right magic and sum, so that what is behind the check is reached too.
+ * keeper.log as it may lie there after a crash, or after somebody wrote into it. The first byte
+ * tells whether the records get the right magic and sum, so that what is behind the check is
+ * reached too.
  */
 #include "../tests/support/keeper.h"
 #include <fcntl.h>
@@ -13,8 +14,8 @@ static unsigned seen;
 static void check(const jrec *r, void *arg)
 {
     (void)arg;
-    if (!memchr(r->box, 0, sizeof r->box) || !memchr(r->id, 0, sizeof r->id) || !memchr(r->reason, 0, sizeof r->reason) ||
-        r->op < J_OPEN || r->op > J_MORE)
+    if (!memchr(r->box, 0, sizeof r->box) || !memchr(r->id, 0, sizeof r->id) ||
+        !memchr(r->reason, 0, sizeof r->reason) || r->op < J_OPEN || r->op > J_MORE)
         abort();
     seen++;
 }

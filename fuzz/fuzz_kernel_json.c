@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the interpreter reads: members are found within the bytes there are, all texts of what is sound can be read, and one that was written again reads the same. */
+/* What the interpreter reads: members are found within the bytes there are, all texts of what is
+ * sound can be read, and one that was written again reads the same. */
 #include <kernel/json.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ static void same_again(const char *at, const char *stop, bool sound)
         if (strlen(one.p) != one.len)
             abort();
         text_json(&again, one.p, one.len);
-        if (!json_sound(again.p, again.p + again.len) || !json_text(again.p, again.p + again.len, &two))
+        if (!json_sound(again.p, again.p + again.len) ||
+            !json_text(again.p, again.p + again.len, &two))
             abort();
         text_json(&one, two.p, two.len); /* what was no UTF-8 is U+FFFD now, and stays it */
     }
@@ -40,7 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             same_again(at, stop, sound);
             if (*at != '{')
                 continue;
-            for (const char *p = at + 1, *end = stop, *before = p; json_next(&p, end, &name, &n, &at, &stop); before = p)
+            for (const char *p = at + 1, *end = stop, *before = p;
+                 json_next(&p, end, &name, &n, &at, &stop); before = p)
                 if (p <= before || p > end || stop != p)
                     abort();
         }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What cay-layer and the library say to each other, and the difference of two texts: the first byte chooses. */
+/* What cay-layer and the library say to each other, and the difference of two texts: the first byte
+ * chooses. */
 #include <base/base.h>
 #include <layer/record.h>
 #include <layertool/lines.h>

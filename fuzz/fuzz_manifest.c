@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON of a manifest, trusted or not by its first byte: what is written can be read, and is written the same again. */
+/* The JSON of a manifest, trusted or not by its first byte: what is written can be read, and is
+ * written the same again. */
 #include <base/base.h>
 #include <cay/manifest.h>
 
@@ -31,12 +32,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     size_t sum = 0;
     if (!len || cay_manifest_parse((const char *)data + 1, len - 1, data[0] & 1, &a, &err) < 0)
         return 0;
-    if (cay_manifest_entries(a, see_entry, &sum) || cay_manifest_mounts(a, see_mount, &sum) || cay_manifest_skips(a, see_path, &sum))
+    if (cay_manifest_entries(a, see_entry, &sum) || cay_manifest_mounts(a, see_mount, &sum) ||
+        cay_manifest_skips(a, see_path, &sum))
         abort();
     tree = cay_manifest_describe(a, data[0] >> 4);
     if (cay_manifest_to_json(a, &once, &err) == 0) {
-        if (cay_manifest_parse(once, strlen(once), CAY_MANIFEST_TRUSTED, &b, &err) < 0 || cay_manifest_to_json(b, &twice, &err) < 0 ||
-            strcmp(once, twice) != 0)
+        if (cay_manifest_parse(once, strlen(once), CAY_MANIFEST_TRUSTED, &b, &err) < 0 ||
+            cay_manifest_to_json(b, &twice, &err) < 0 || strcmp(once, twice) != 0)
             abort();
         cay_manifest_change(a, b, 0, NULL, NULL, &err);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Markdown that a model wrote. Lines of plain text come out, which fit the width and hold nothing that drives a terminal: not one control
- * character without colours, and with them only those of ours. */
+/* Markdown that a model wrote. Lines of plain text come out, which fit the width and hold nothing
+ * that drives a terminal: not one control character without colours, and with them only those of
+ * ours. */
 #include <base/buf.h>
 #include <cli/chat/md.h>
 #include <locale.h>
@@ -28,7 +29,8 @@ static void sound(const md_doc *d, size_t width, int colours)
             if (colours && (k = colour(s + at)))
                 continue;
             k = cay__utf8_len(s + at, n - at);
-            if (!k || (unsigned char)s[at] < 0x20 || s[at] == 0x7f || (k == 2 && (unsigned char)s[at] == 0xc2 && (unsigned char)s[at + 1] < 0xa0))
+            if (!k || (unsigned char)s[at] < 0x20 || s[at] == 0x7f ||
+                (k == 2 && (unsigned char)s[at] == 0xc2 && (unsigned char)s[at + 1] < 0xa0))
                 abort();
             cols += md_columns(s + at, k);
         }

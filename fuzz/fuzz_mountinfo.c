@@ -15,10 +15,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     memcpy(m.text, data, len);
     m.text[len] = 0;
     bool ok = mountinfo_parse(&m);
-    if (m.n > MOUNTS_MAX || (ok && (m.root < 0 || (size_t)m.root >= m.n || m.cover >= (int)m.n || m.line[m.root].path[1])))
+    if (m.n > MOUNTS_MAX || (ok && (m.root < 0 || (size_t)m.root >= m.n || m.cover >= (int)m.n ||
+                                    m.line[m.root].path[1])))
         abort();
     for (size_t i = 0; ok && i < m.n; i++)
-        if (m.line[i].path[0] != '/' || m.line[i].path < m.text || m.line[i].path + strlen(m.line[i].path) > m.text + len)
+        if (m.line[i].path[0] != '/' || m.line[i].path < m.text ||
+            m.line[i].path + strlen(m.line[i].path) > m.text + len)
             abort();
     return 0;
 }

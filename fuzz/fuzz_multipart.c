@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A multipart body with boundary "xx". The first byte cuts it in pieces; however it is cut, the same parts come out. */
+/* A multipart body with boundary "xx". The first byte cuts it in pieces; however it is cut, the
+ * same parts come out. */
 #include <base/base.h>
 #include <base/buf.h>
 #include <net/multipart.h>
@@ -8,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 typedef struct src {
     const uint8_t *data;
-    size_t         len, step;
+    size_t len, step;
 } src;
 
 static int give(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
@@ -51,7 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     cay__buf whole = CAY__BUF(4 << 20), pieces = CAY__BUF(4 << 20);
     size_t step = 1 + data[0] % 31;
     int a = flat(data + 1, len - 1, len, &whole), b = flat(data + 1, len - 1, step, &pieces);
-    if (a != b || whole.len != pieces.len || (whole.len && memcmp(whole.data, pieces.data, whole.len)))
+    if (a != b || whole.len != pieces.len ||
+        (whole.len && memcmp(whole.data, pieces.data, whole.len)))
         abort();
     cay__buf_clear(&whole);
     cay__buf_clear(&pieces);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tenant's /etc/passwd, and the name that a client asks for: the first line is the name, the rest the file. */
+/* The tenant's /etc/passwd, and the name that a client asks for: the first line is the name, the
+ * rest the file. */
 #include <guest/init.h>
 
 guest G;
@@ -27,8 +28,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         G.mode = mode;
         if (user_search(file, rest, name, &id))
             continue;
-        if (id.uid > 65535 || id.gid > 65535 || !memchr(id.name, 0, sizeof id.name) || !memchr(id.home, 0, sizeof id.home) ||
-            !memchr(id.shell, 0, sizeof id.shell) || !id.shell[0])
+        if (id.uid > 65535 || id.gid > 65535 || !memchr(id.name, 0, sizeof id.name) ||
+            !memchr(id.home, 0, sizeof id.home) || !memchr(id.shell, 0, sizeof id.shell) ||
+            !id.shell[0])
             abort();
         if (mode == CAY_MODE_SINGLE && id.uid != 1000)
             abort();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A patch, and a file behind the first NUL byte: the envelope is read, and every change is tried on the file. */
+/* A patch, and a file behind the first NUL byte: the envelope is read, and every change is tried on
+ * the file. */
 #include <cay/patch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
                 abort();
             free(out);
         }
-        if (cay_patch_path(p->ops[i].path, "/workspace", "/workspace/a", path, sizeof path, NULL) == 0 &&
+        if (cay_patch_path(p->ops[i].path, "/workspace", "/workspace/a", path, sizeof path, NULL) ==
+                0 &&
             (strncmp(path, "/workspace/", 11) || strstr(path, "/../") || strstr(path, "//")))
             abort();
     }

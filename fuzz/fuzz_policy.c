@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The policy's text and the matcher. First byte: tenant's or operator's file. The first line is what is asked for,
- * HOST PORT; the rest is the file. What is read must be written as it was read, and the decision must hold its own rules.
+ * The policy's text and the matcher. First byte: tenant's or operator's file. The first line is
+ * what is asked for, HOST PORT; the rest is the file. What is read must be written as it was read,
+ * and the decision must hold its own rules.
  */
 #include <policy/policy.h>
 #include <base/str.h>
@@ -33,8 +34,10 @@ static void ask(const cay__policy *op, const cay__policy *p, const char *host, u
 {
     uint8_t addr[16];
     char folded[CAY__NAME_MAX + 1];
-    cay__verdict one = cay__decide_host(op, p, host, port, false), fetch = cay__decide_host(op, p, host, port, true);
-    must(one.reason && fetch.reason && (!one.allow || one.proto) && (!one.allow || !one.rule || !one.rule->deny));
+    cay__verdict one = cay__decide_host(op, p, host, port, false),
+                 fetch = cay__decide_host(op, p, host, port, true);
+    must(one.reason && fetch.reason && (!one.allow || one.proto) &&
+         (!one.allow || !one.rule || !one.rule->deny));
     must(!one.allow || fetch.allow); /* a fetch may do what a program may */
     if (cay__addr_parse(host, addr)) {
         must(!one.allow || !cay__blocked(op, addr));

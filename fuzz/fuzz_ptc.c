@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tools as Python text, of definitions that an MCP server gave, and calls as code in a sandbox sends them. The first line is read as a call,
- * the rest as {"name", "description", "inputSchema"}. What comes out has no line but those that we wrote.
+ * Tools as Python text, of definitions that an MCP server gave, and calls as code in a sandbox
+ * sends them. The first line is read as a call, the rest as {"name", "description", "inputSchema"}.
+ * What comes out has no line but those that we wrote.
  */
 #include <agent/capability/ptc.h>
 #include <stdlib.h>
@@ -37,7 +38,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (cay__relay_parse(text, &c))
         json_decref(c.message);
     json_t *def = rest ? json_loads(rest, 0, NULL) : NULL;
-    cay__py_tool t = { .name = cay__json_str(def, "name", ""), .about = cay__json_str(def, "description", NULL), .schema = json_object_get(def, "inputSchema") };
+    cay__py_tool t = { .name = cay__json_str(def, "name", ""),
+                       .about = cay__json_str(def, "description", NULL),
+                       .schema = json_object_get(def, "inputSchema") };
     if (def && cay__py_name(t.name, fn, sizeof fn)) {
         CAY_AUTOBUF b = CAY__BUF(4 << 20);
         CAY_AUTOBUF doc = CAY__BUF(4 << 20);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a registry asks for (WWW-Authenticate), a name of an image, docker's config.json and templates.conf: whatever it is, by its first byte. */
+/* What a registry asks for (WWW-Authenticate), a name of an image, docker's config.json and
+ * templates.conf: whatever it is, by its first byte. */
 #include <base/base.h>
 #include <service/registry.h>
 
@@ -22,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         char out[CAY_TEMPLATE_NAME + 1], again[CAY_TEMPLATE_NAME + 1];
         if (cay__tname_parse(text, n, NULL) == 0)
             cay__tname_text(n, out);
-        if (cay__tname_clean(text, out, NULL) == 0 && (cay__tname_clean(out, again, NULL) < 0 || strcmp(out, again)))
+        if (cay__tname_clean(text, out, NULL) == 0 &&
+            (cay__tname_clean(out, again, NULL) < 0 || strcmp(out, again)))
             abort(); /* one form, and only one */
         free(n);
     } else if (*data == 'd') {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The head of a request or an answer. The first byte says which, and where it is cut: however it comes, the same is read, and what is read can be written
- * and read again. */
+/* The head of a request or an answer. The first byte says which, and where it is cut: however it
+ * comes, the same is read, and what is read can be written and read again. */
 #include <net/head.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,10 +9,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static int parse(bool answer, const char *text, size_t n, size_t *scanned, cay__head *h)
 {
-    return answer ? cay__answer_read(text, n, scanned, false, h, NULL) : cay__request_read(text, n, scanned, h, NULL);
+    return answer ? cay__answer_read(text, n, scanned, false, h, NULL)
+                  : cay__request_read(text, n, scanned, h, NULL);
 }
 
-/* In pieces, and as one: the code has to be the same, but for an error that is seen before the end of the head. */
+/* In pieces, and as one: the code has to be the same, but for an error that is seen before the end
+ * of the head. */
 static int read_whole(bool answer, const char *text, size_t len, size_t step, cay__head *h)
 {
     size_t scanned = 0;
@@ -29,7 +31,8 @@ static void write_again(bool answer, const cay__head *h, cay__buf *out)
     else
         cay__buf_fmt(out, "%s %s HTTP/1.%d\r\n", h->method, h->target, h->minor);
     for (size_t i = 0; i < h->nfields; i++) {
-        if (strpbrk(h->fields[i].name, " \t\r\n:") || strpbrk(h->fields[i].value, "\r\n") || strlen(h->fields[i].value) != h->fields[i].value_len)
+        if (strpbrk(h->fields[i].name, " \t\r\n:") || strpbrk(h->fields[i].value, "\r\n") ||
+            strlen(h->fields[i].value) != h->fields[i].value_len)
             abort();
         cay__buf_fmt(out, "%s: %s\r\n", h->fields[i].name, h->fields[i].value);
     }
@@ -47,15 +50,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         abort();
     memcpy(text, data + 1, len - 1);
     cay__head whole = { 0 }, cut = { 0 }, again = { 0 };
-    int a = parse(answer, text, len - 1, &scanned, &whole), b = read_whole(answer, text, len - 1, step, &cut);
-    if ((a > 0) != (b > 0) || (a < 0) != (b < 0) || (a > 0 && (a != b || whole.nfields != cut.nfields || whole.body != cut.body || whole.length != cut.length)))
+    int a = parse(answer, text, len - 1, &scanned, &whole),
+        b = read_whole(answer, text, len - 1, step, &cut);
+    if ((a > 0) != (b > 0) || (a < 0) != (b < 0) ||
+        (a > 0 && (a != b || whole.nfields != cut.nfields || whole.body != cut.body ||
+                   whole.length != cut.length)))
         abort();
     if (a > 0) {
         cay__buf out = CAY__BUF(1 << 20);
         write_again(answer, &whole, &out);
         scanned = 0;
         int c = parse(answer, out.data, out.len, &scanned, &again);
-        if (out.len < CAY__HEAD_MAX && (c != (int)out.len || again.nfields != whole.nfields || again.body != whole.body || again.keep_alive != whole.keep_alive))
+        if (out.len < CAY__HEAD_MAX &&
+            (c != (int)out.len || again.nfields != whole.nfields || again.body != whole.body ||
+             again.keep_alive != whole.keep_alive))
             abort();
         if (c > 0)
             cay__head_clear(&again);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring that init held: a sealed memfd whose header anybody may have written. The input is [size of the file in
- * 256-byte steps, 2 bytes] [the file's first bytes, 64] then what is done with it: reads, readers, more output.
+ * A ring that init held: a sealed memfd whose header anybody may have written. The input is [size
+ * of the file in 256-byte steps, 2 bytes] [the file's first bytes, 64] then what is done with it:
+ * reads, readers, more output.
  */
 #include "../tests/support/keeper.h"
 #include <fcntl.h>

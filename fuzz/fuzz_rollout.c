@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of a run as a sandbox left it: what is told of it holds words of ours only, on one line. */
+/* The record of a run as a sandbox left it: what is told of it holds words of ours only, on one
+ * line. */
 #include <agent/capability/memory.h>
 #include <stdlib.h>
 #include <string.h>

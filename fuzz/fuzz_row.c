@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     cay_pair want[] = { { "team", "red" }, { NULL, NULL } };
     cay_filter f = { .size = sizeof f, .labels = want };
     cay__spec *spec = NULL;
-    CAY_AUTOFREE char *copy = cay__alloc(len + CAY_LEN(c.text) + 1); /* SQLite ends every text with NUL */
+    CAY_AUTOFREE char *copy =
+        cay__alloc(len + CAY_LEN(c.text) + 1); /* SQLite ends every text with NUL */
     char *to = copy;
     for (size_t i = 0; i < CAY_LEN(c.text); i++) {
         const char *nl = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;

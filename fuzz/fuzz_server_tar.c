@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tar as it is uploaded. The first byte cuts it in pieces; however it is cut, the same members come out. Sums are set right first where a
- * head says "sum" in their place, so that the fuzzer gets behind them. What was read is written again, and reads the same.
+ * A tar as it is uploaded. The first byte cuts it in pieces; however it is cut, the same members
+ * come out. Sums are set right first where a head says "sum" in their place, so that the fuzzer
+ * gets behind them. What was read is written again, and reads the same.
  */
 #include <base/base.h>
 #include <net/tar.h>
@@ -11,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 typedef struct src {
     const uint8_t *data;
-    size_t         len, step;
+    size_t len, step;
 } src;
 
 static int give(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
@@ -47,8 +48,9 @@ static void write_again(const cay__member *m)
     cay__tar_head(&b, m);
     src s = { (const uint8_t *)b.data, b.len, b.len };
     cay__tar t = { .read = give, .arg = &s };
-    if (b.len % 512 || cay__tar_next(&t, back, NULL) != 1 || strcmp(back->name, m->name) || (m->type == '2' && strcmp(back->target, m->target)) ||
-        back->mode != m->mode || (m->type == '0' && back->size != m->size))
+    if (b.len % 512 || cay__tar_next(&t, back, NULL) != 1 || strcmp(back->name, m->name) ||
+        (m->type == '2' && strcmp(back->target, m->target)) || back->mode != m->mode ||
+        (m->type == '0' && back->size != m->size))
         abort();
     free(back);
 }
@@ -62,7 +64,8 @@ static int flat(const uint8_t *data, size_t len, size_t step, cay__buf *out)
     while ((rc = cay__tar_next(&t, m, NULL)) == 1) {
         char piece[100];
         size_t n;
-        cay__buf_fmt(out, "%c %s %s %o %u %u=", m->type, m->name, m->target, m->mode, m->uid, m->gid);
+        cay__buf_fmt(out, "%c %s %s %o %u %u=", m->type, m->name, m->target, m->mode, m->uid,
+                     m->gid);
         while ((rc = cay__tar_bytes(&t, piece, sizeof piece, &n, NULL)) == 0 && n)
             cay__buf_add(out, piece, n);
         cay__buf_add(out, ";", 1);
@@ -84,7 +87,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     memcpy(copy, data + 1, len - 1);
     mend(copy, len - 1);
     int a = flat(copy, len - 1, len, &whole), b = flat(copy, len - 1, 1 + data[0] % 200, &pieces);
-    if (a != b || whole.len != pieces.len || (whole.len && memcmp(whole.data, pieces.data, whole.len)))
+    if (a != b || whole.len != pieces.len ||
+        (whole.len && memcmp(whole.data, pieces.data, whole.len)))
         abort();
     cay__buf_clear(&whole);
     cay__buf_clear(&pieces);

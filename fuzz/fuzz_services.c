@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON of services: what is written can be read, and is written the same again; on top of itself it is the same, too. */
+/* The JSON of services: what is written can be read, and is written the same again; on top of
+ * itself it is the same, too. */
 #include <base/base.h>
 #include <cay/services.h>
 
@@ -33,8 +34,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (n > CAY_UNITS_MAX || sum > CAY_UNITS_BYTES)
         abort();
     if (cay_units_json(a, &once, &err) == 0) {
-        if (cay_units_parse(once, strlen(once), &b, &err) < 0 || cay_units_json(b, &twice, &err) < 0 || strcmp(once, twice) != 0 ||
-            cay_units_merge(once, once, &both, &err) < 0 || (n ? !both || strcmp(both, once) != 0 : both != NULL))
+        if (cay_units_parse(once, strlen(once), &b, &err) < 0 ||
+            cay_units_json(b, &twice, &err) < 0 || strcmp(once, twice) != 0 ||
+            cay_units_merge(once, once, &both, &err) < 0 ||
+            (n ? !both || strcmp(both, once) != 0 : both != NULL))
             abort();
     }
     cay_units_free(a);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a worker inside a sandbox may answer. The input is [which call] and a few packets, each
- * [raw or not] [length, 2 bytes] [bytes]; unless raw, the head's magic, op, seq and length are put right, so that the
- * rest is reached. What gets through to the caller must be safe to use: no name leads out of its directory.
+ * [raw or not] [length, 2 bytes] [bytes]; unless raw, the head's magic, op, seq and length are put
+ * right, so that the rest is reached. What gets through to the caller must be safe to use: no name
+ * leads out of its directory.
  */
 #include <base/base.h>
 #include <base/fd.h>
@@ -16,9 +17,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 typedef struct script {
     const uint8_t *data;
-    size_t         len;
-    uint16_t       op;
-    int            peer;
+    size_t len;
+    uint16_t op;
+    int peer;
 } script;
 
 static uint32_t next_seq;
@@ -59,7 +60,8 @@ static int open_script(void *arg, const cay_call *call, const char *user, int *s
 
 static void check_path(const char *path)
 {
-    if (!*path || *path == '/' || !strcmp(path, "..") || !strncmp(path, "../", 3) || strstr(path, "/../") || strstr(path, "//"))
+    if (!*path || *path == '/' || !strcmp(path, "..") || !strncmp(path, "../", 3) ||
+        strstr(path, "/../") || strstr(path, "//"))
         abort();
     size_t n = strlen(path);
     if (n > 2 && !strcmp(path + n - 3, "/.."))
@@ -102,8 +104,9 @@ static int on_proc(const cay_proc_info *p, void *arg)
     return strlen(p->user) + strlen(p->command) > 5000;
 }
 
-static const uint16_t ops[] = { CAY_SES_STAT, CAY_SES_LIST, CAY_SES_GREP, CAY_SES_LISTXATTR, CAY_SES_GETXATTR,
-                                CAY_SES_PORTS, CAY_SES_PS, CAY_SES_CONNECT, CAY_SES_WATCH, CAY_SES_READ, CAY_SES_MKDIR };
+static const uint16_t ops[] = { CAY_SES_STAT,     CAY_SES_LIST,  CAY_SES_GREP, CAY_SES_LISTXATTR,
+                                CAY_SES_GETXATTR, CAY_SES_PORTS, CAY_SES_PS,   CAY_SES_CONNECT,
+                                CAY_SES_WATCH,    CAY_SES_READ,  CAY_SES_MKDIR };
 
 static void ask(cay__sessions *s, uint16_t op, cay_err *err)
 {
@@ -116,7 +119,9 @@ static void ask(cay__sessions *s, uint16_t op, cay_err *err)
     switch (op) {
     case CAY_SES_STAT: cay__nf_stat(s, &call, "x", true, &st, err); break;
     case CAY_SES_LIST: cay__nf_list_dir(s, &call, "x", 0, on_entry, NULL, err); break;
-    case CAY_SES_GREP: cay__nf_grep(s, &call, "x", &(cay_grep){ .pattern = "p", .max = 50 }, on_match, NULL, err); break;
+    case CAY_SES_GREP:
+        cay__nf_grep(s, &call, "x", &(cay_grep){ .pattern = "p", .max = 50 }, on_match, NULL, err);
+        break;
     case CAY_SES_LISTXATTR: cay__nf_listxattr(s, &call, "x", on_name, NULL, err); break;
     case CAY_SES_GETXATTR: cay__nf_getxattr(s, &call, "x", "user.y", buf, &n, err); break;
     case CAY_SES_PORTS: cay__nf_ports(s, &call, on_port, NULL, err); break;

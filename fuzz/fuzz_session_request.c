@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a client may send to the worker inside a sandbox. The input is a few packets, each
- * [which descriptor comes along] [length, 2 bytes] [bytes]; the worker serves them in a small tree of its own, and
- * nothing beside that tree may change.
+ * [which descriptor comes along] [length, 2 bytes] [bytes]; the worker serves them in a small tree
+ * of its own, and nothing beside that tree may change.
  */
 #include <base/base.h>
 #include <base/fd.h>
@@ -39,7 +39,8 @@ static void prepare(void)
         abort();
 }
 
-/* 1: a stream socket, 2: a read end that has ended, 3: no pipe at all, 4: a pipe with the rest of the input in it, for FILL. The other end stays in *other. */
+/* 1: a stream socket, 2: a read end that has ended, 3: no pipe at all, 4: a pipe with the rest of
+ * the input in it, for FILL. The other end stays in *other. */
 static int companion(uint8_t kind, const uint8_t *all, size_t len, int *other)
 {
     int p[2];
@@ -74,7 +75,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         data += 3 + n;
         len -= 3 + n;
     }
-    cay__fd_send(sv[0], "x", 1, NULL, 0, MSG_DONTWAIT); /* too short to be a request: ends the session */
+    cay__fd_send(sv[0], "x", 1, NULL, 0,
+                 MSG_DONTWAIT); /* too short to be a request: ends the session */
     cay__session_serve(sv[1], t.root, "/work", "/work/d");
     for (int i = 0; i < PACKETS; i++)
         cay__close_fd(&others[i]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A template's config with settings: what is found right makes files for every sandbox, whatever is chosen. */
+/* A template's config with settings: what is found right makes files for every sandbox, whatever is
+ * chosen. */
 #include <base/base.h>
 #include <service/settings.h>
 #include <cay/template.h>
@@ -13,7 +14,8 @@ static void must(bool holds)
         abort();
 }
 
-/* rc is CAY_ETOOBIG where texts are repeated; each of the files is bounded, not their number of words. */
+/* rc is CAY_ETOOBIG where texts are repeated; each of the files is bounded, not their number of
+ * words. */
 static void use(const char *config, const cay_pair *given)
 {
     cay__arena mem = { 0 };
@@ -22,7 +24,8 @@ static void use(const char *config, const cay_pair *given)
     int rc = cay__settings_prepare(&c, NULL, &mem, &err);
     must(rc == 0 || rc == CAY_ETOOBIG || (given && rc == CAY_EINVAL));
     for (size_t i = 0; rc == 0 && i < c.nseeds; i++)
-        must(*c.seeds[i].path == '/' && c.seeds[i].mode <= 0777 && strlen(c.seeds[i].data) == c.seeds[i].len);
+        must(*c.seeds[i].path == '/' && c.seeds[i].mode <= 0777 &&
+             strlen(c.seeds[i].data) == c.seeds[i].len);
     cay__arena_clear(&mem);
 }
 

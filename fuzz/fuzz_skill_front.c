@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The front matter of a skill, which a sandbox may have written. What comes out is one line of sound text. */
+/* The front matter of a skill, which a sandbox may have written. What comes out is one line of
+ * sound text. */
 #include <agent/capability/skill.h>
 #include <base/buf.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON of a create request as it is kept in a record: what is read, written and read again is the same. */
+/* The JSON of a create request as it is kept in a record: what is read, written and read again is
+ * the same. */
 #include <base/base.h>
 #include <sandbox/limits.h>
 #include <service/spec.h>
@@ -13,12 +14,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     cay_err err = CAY_ERR_INIT;
     if (len)
         memcpy(text, data, len);
-    cay_row row = { .size = sizeof row, .provider = "native", .name = "n", .spec = text, .labels = "{\"k\":\"v\"}" };
+    cay_row row = { .size = sizeof row,
+                    .provider = "native",
+                    .name = "n",
+                    .spec = text,
+                    .labels = "{\"k\":\"v\"}" };
     if (cay__spec_read(&row, &a, &err) < 0)
         return 0;
     if (cay__spec_text(&a->create, &once, &err) == 0) {
         row.spec = once;
-        if (cay__spec_read(&row, &b, &err) < 0 || cay__spec_text(&b->create, &twice, &err) < 0 || strcmp(once, twice) != 0)
+        if (cay__spec_read(&row, &b, &err) < 0 || cay__spec_text(&b->create, &twice, &err) < 0 ||
+            strcmp(once, twice) != 0)
             abort();
     }
     a->create.root = NULL; /* the host's own files are no part of this */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream of events. The first byte cuts it in pieces; however it is cut, the same events come out. */
+/* A stream of events. The first byte cuts it in pieces; however it is cut, the same events come
+ * out. */
 #include "pieces.h"
 #include <net/sse.h>
 #include <stdlib.h>

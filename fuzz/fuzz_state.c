@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session state from anywhere: what is accepted names only ids of ours, no path of the host, and no right. */
+/* A session state from anywhere: what is accepted names only ids of ours, no path of the host, and
+ * no right. */
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
@@ -15,8 +16,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (cay__state_read((const char *)data, len, &s, &err) < 0)
         return 0;
     const cay_create *c = &s->spec->create;
-    if (!cay__id_valid(s->id, 'c') || (s->snapshot[0] && !cay__id_valid(s->snapshot, 's')) || s->level < 0 || s->level > CAY_LEVEL_VM ||
-        c->root || c->on || c->net || c->from || c->manifest || c->ngrants || c->nvolumes || c->nsecrets || c->nlayers || c->min_level)
+    if (!cay__id_valid(s->id, 'c') || (s->snapshot[0] && !cay__id_valid(s->snapshot, 's')) ||
+        s->level < 0 || s->level > CAY_LEVEL_VM || c->root || c->on || c->net || c->from ||
+        c->manifest || c->ngrants || c->nvolumes || c->nsecrets || c->nlayers || c->min_level)
         abort();
     for (size_t i = 0; i < s->nvolumes; i++)
         if (!cay__volume_name(s->volumes[i].name))

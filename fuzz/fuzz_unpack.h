@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An archive through all of cay-unpack; whatever comes out has to be something that the reader of items takes. */
+/* An archive through all of cay-unpack; whatever comes out has to be something that the reader of
+ * items takes. */
 #pragma once
 #include <sys/mman.h>
 #include <unpack/unpack.h>
@@ -18,7 +19,8 @@ static inline void check_items(int fd)
                 abort(); /* a refusal has its own word */
             break;
         }
-        if (it.type != CAY__ITEM_NOTE && it.type != CAY__ITEM_END && !cay__item_path_ok(it.path, true))
+        if (it.type != CAY__ITEM_NOTE && it.type != CAY__ITEM_END &&
+            !cay__item_path_ok(it.path, true))
             abort();
     }
     cay__items_close(&in);
@@ -26,7 +28,12 @@ static inline void check_items(int fd)
 
 static inline void unpack_bytes(const char *as, const char *format, const uint8_t *data, size_t len)
 {
-    unpack u = { .max = { .input = 1 << 20, .output = 4 << 20, .members = 2000, .ratio = 200, .ratio_from = 1 << 20 }, .as = profile_find(as) };
+    unpack u = { .max = { .input = 1 << 20,
+                          .output = 4 << 20,
+                          .members = 2000,
+                          .ratio = 200,
+                          .ratio_from = 1 << 20 },
+                 .as = profile_find(as) };
     CAY_AUTOFD in = memfd_create("in", MFD_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC);
     if (in < 0 || out < 0 || write(in, data, len) != (ssize_t)len || lseek(in, 0, SEEK_SET) != 0)
         abort();
@@ -38,7 +45,9 @@ static inline void unpack_bytes(const char *as, const char *format, const uint8_
         abort();
     stream_close(s);
     if (!u.failed)
-        cay__item_put(&u.out, &(cay__item){ .type = CAY__ITEM_END, .size = u.bytes, .mode = (uint32_t)u.items });
+        cay__item_put(
+            &u.out,
+            &(cay__item){ .type = CAY__ITEM_END, .size = u.bytes, .mode = (uint32_t)u.items });
     if (!cay__items_flush(&u.out) || lseek(out, 0, SEEK_SET) != 0)
         abort();
     names_stop(&u);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of a WebSocket. The first byte cuts them in pieces; however they are cut, the same messages come out. */
+/* Frames of a WebSocket. The first byte cuts them in pieces; however they are cut, the same
+ * messages come out. */
 #include "pieces.h"
 #include <net/ws.h>
 #include <stdlib.h>
@@ -11,7 +12,8 @@ static int keep(int kind, const char *text, size_t len, void *arg, cay_err *err)
 {
     char head[2] = { (char)kind, (char)(len % 251) };
     (void)err;
-    if (text[len] || kind < 1 || kind > CAY__WS_PONG_FRAME || (kind >= CAY__WS_CLOSE_FRAME && len > 125))
+    if (text[len] || kind < 1 || kind > CAY__WS_PONG_FRAME ||
+        (kind >= CAY__WS_CLOSE_FRAME && len > 125))
         abort();
     cay__buf_add(arg, head, 2);
     cay__buf_add(arg, text, len);

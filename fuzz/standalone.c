@@ -32,7 +32,8 @@ static int replay(int dir, const char *name)
         return one < 0 ? one : n;
     }
     size_t len = (size_t)CAY_MIN(st.st_size, SEED_MAX);
-    uint8_t *data = malloc(len ? len : 1); /* of the exact size, so that a sanitizer sees one byte too many */
+    uint8_t *data =
+        malloc(len ? len : 1); /* of the exact size, so that a sanitizer sees one byte too many */
     ssize_t got = data ? cay__fd_read_all(fd, data, len) : -1;
     fprintf(stderr, "%s\n", name);
     if (got >= 0)

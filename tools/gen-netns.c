@@ -2,8 +2,9 @@
 /*
  * gen-netns - writes the netlink messages of src/keeper/netns.c as constant bytes.
  *
- * A net namespace is made for every sandbox ahead of time, so what it is told is put together here, once, and the
- * helper sends it as it is. The page /usr/include/linux/netfilter/nf_tables.h is the reference; the rules are
+ * A net namespace is made for every sandbox ahead of time, so what it is told is put together here,
+ * once, and the helper sends it as it is. The page /usr/include/linux/netfilter/nf_tables.h is the
+ * reference; the rules are
  *
  *     table inet cay
  *       chain pre  { type filter hook prerouting priority mangle; policy accept;
@@ -12,13 +13,14 @@
  *         ip daddr 198.18.0.1 accept  ; ip6 daddr fd63:6179::1 accept
  *         tcp dport 53 accept
  *         tproxy to :15001 accept
- *         tcp flags & (syn|ack) == syn reject with tcp reset }     reached when nobody holds the listener
+ *         tcp flags & (syn|ack) == syn reject with tcp reset }   when nobody holds the listener
  *       chain filt { type filter hook output priority filter; policy accept;
  *         meta l4proto tcp accept ; loopback and own addresses accept ; multicast reject
  *         udp dport 53 accept ; udp sport 53 accept
  *         reject }
  *
- * and, where the kernel has no tproxy, a nat chain at the output hook with `redirect to :15001` instead of pre.
+ * and, where the kernel has no tproxy, a nat chain at the output hook with `redirect to :15001`
+ * instead of pre.
  */
 #include <arpa/inet.h>
 #include <keeper/netns.h>
@@ -34,8 +36,8 @@
 #include <string.h>
 
 static unsigned char buf[8192];
-static size_t        len, msg;
-static unsigned      seq;
+static size_t len, msg;
+static unsigned seq;
 
 static void put(const void *p, size_t n)
 {
@@ -49,7 +51,9 @@ static void put(const void *p, size_t n)
 
 static void begin(unsigned type, unsigned flags, const void *head, size_t n)
 {
-    struct nlmsghdr h = { .nlmsg_type = (unsigned short)type, .nlmsg_flags = (unsigned short)(NLM_F_REQUEST | flags), .nlmsg_seq = ++seq };
+    struct nlmsghdr h = { .nlmsg_type = (unsigned short)type,
+                          .nlmsg_flags = (unsigned short)(NLM_F_REQUEST | flags),
+                          .nlmsg_seq = ++seq };
     msg = len;
     put(&h, sizeof h);
     put(head, n);
@@ -62,7 +66,8 @@ static void end(void)
 
 static void attr(unsigned type, const void *p, size_t n)
 {
-    struct nlattr a = { .nla_len = (unsigned short)(sizeof a + n), .nla_type = (unsigned short)type };
+    struct nlattr a = { .nla_len = (unsigned short)(sizeof a + n),
+                        .nla_type = (unsigned short)type };
     put(&a, sizeof a);
     put(p, n);
 }
@@ -312,7 +317,8 @@ static void nat_chain(void)
 /* Nobody answers there, so a query would be lost without a word. */
 static void reject_multicast(const char *of)
 {
-    static const unsigned char family[] = { NFPROTO_IPV4, NFPROTO_IPV6 }, first[] = { 0xe0, 0xff }, mask[] = { 0xf0, 0xff };
+    static const unsigned char family[] = { NFPROTO_IPV4, NFPROTO_IPV6 }, first[] = { 0xe0, 0xff },
+                               mask[] = { 0xf0, 0xff };
     for (int i = 0; i < 2; i++) {
         rule(of, 0);
         meta(NFT_META_NFPROTO);
@@ -333,7 +339,8 @@ static void filter_chain(void)
     reject_multicast("filt");
     accept_port53("filt", IPPROTO_UDP, 2);
     accept_port53("filt", IPPROTO_UDP, 0);
-    rule("filt", NLM_F_ACK); /* the last one answers for all: a refusal of an earlier one comes before it */
+    rule("filt",
+         NLM_F_ACK); /* the last one answers for all: a refusal of an earlier one comes before it */
     reject(NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_PORT_UNREACH);
     rule_end();
 }
@@ -377,7 +384,11 @@ static void family(int af, const char *own, size_t n, unsigned char bits, unsign
     if (af == AF_INET6)
         attr(IFA_FLAGS, &flags, sizeof flags);
     end();
-    struct rtmsg r = { .rtm_family = (unsigned char)af, .rtm_table = RT_TABLE_LOCAL, .rtm_protocol = RTPROT_BOOT, .rtm_scope = scope, .rtm_type = RTN_LOCAL };
+    struct rtmsg r = { .rtm_family = (unsigned char)af,
+                       .rtm_table = RT_TABLE_LOCAL,
+                       .rtm_protocol = RTPROT_BOOT,
+                       .rtm_scope = scope,
+                       .rtm_type = RTN_LOCAL };
     begin(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, &r, sizeof r);
     attr(RTA_OIF, &oif, sizeof oif);
     attr(RTA_PREFSRC, addr, n);

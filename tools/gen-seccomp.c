@@ -61,26 +61,26 @@ static const struct mutant {
     const char *name;
     const char *calls[16]; /* these become ALLOW in every profile */
 } mutants[] = {
-    {"seccomp-off", {NULL}},
-    {"seccomp-abi", {NULL}},
-    {"seccomp-strict", {NULL}},
-    {"seccomp-level1", {NULL}},
-    {"seccomp-iouring", {"io_uring_setup", "io_uring_enter", "io_uring_register"}},
-    {"seccomp-keyctl", {"keyctl", "add_key", "request_key"}},
-    {"seccomp-mount",
-     {"mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount", "fspick",
-      "open_tree", "open_tree_attr", "move_mount", "mount_setattr", "swapon"}},
-    {"seccomp-clone", {"clone", "clone3", "unshare", "setns"}},
-    {"seccomp-socket", {"socket", "socketpair"}},
-    {"seccomp-tiocsti", {"ioctl"}},
-    {"seccomp-ulp", {"setsockopt"}},
-    {"seccomp-prctl", {"prctl", "seccomp", "personality"}},
-    {"seccomp-modules",
-     {"bpf", "perf_event_open", "userfaultfd", "init_module", "finit_module", "delete_module",
-      "kexec_load", "kexec_file_load", "syslog", "reboot", "acct", "quotactl"}},
-    {"seccomp-core", {"setrlimit", "prlimit64"}},
-    {"seccomp-handle", {"open_by_handle_at", "name_to_handle_at"}},
-    {"seccomp-clock", {"settimeofday", "clock_settime", "clock_adjtime", "adjtimex"}},
+    { "seccomp-off", { NULL } },
+    { "seccomp-abi", { NULL } },
+    { "seccomp-strict", { NULL } },
+    { "seccomp-level1", { NULL } },
+    { "seccomp-iouring", { "io_uring_setup", "io_uring_enter", "io_uring_register" } },
+    { "seccomp-keyctl", { "keyctl", "add_key", "request_key" } },
+    { "seccomp-mount",
+      { "mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount", "fspick",
+        "open_tree", "open_tree_attr", "move_mount", "mount_setattr", "swapon" } },
+    { "seccomp-clone", { "clone", "clone3", "unshare", "setns" } },
+    { "seccomp-socket", { "socket", "socketpair" } },
+    { "seccomp-tiocsti", { "ioctl" } },
+    { "seccomp-ulp", { "setsockopt" } },
+    { "seccomp-prctl", { "prctl", "seccomp", "personality" } },
+    { "seccomp-modules",
+      { "bpf", "perf_event_open", "userfaultfd", "init_module", "finit_module", "delete_module",
+        "kexec_load", "kexec_file_load", "syslog", "reboot", "acct", "quotactl" } },
+    { "seccomp-core", { "setrlimit", "prlimit64" } },
+    { "seccomp-handle", { "open_by_handle_at", "name_to_handle_at" } },
+    { "seccomp-clock", { "settimeofday", "clock_settime", "clock_adjtime", "adjtimex" } },
 };
 
 typedef unsigned label;
@@ -102,7 +102,8 @@ static label emit(prog *p, unsigned code, unsigned jt, unsigned jf, uint32_t k)
         fprintf(stderr, "gen-seccomp: the filter does not fit\n");
         exit(1);
     }
-    p->ins[MAX_INS - 1 - p->n] = (struct sock_filter){(uint16_t)code, (uint8_t)jt, (uint8_t)jf, k};
+    p->ins[MAX_INS - 1 - p->n] =
+        (struct sock_filter){ (uint16_t)code, (uint8_t)jt, (uint8_t)jf, k };
     return ++p->n;
 }
 
@@ -171,7 +172,7 @@ static label among(prog *p, const uint32_t *list, size_t n, label hit, label mis
 }
 
 #define AMONG(p, hit, miss, ...)                                                                   \
-    among(p, (const uint32_t[]){__VA_ARGS__}, LEN(((const uint32_t[]){__VA_ARGS__})), hit, miss)
+    among(p, (const uint32_t[]){ __VA_ARGS__ }, LEN(((const uint32_t[]){ __VA_ARGS__ })), hit, miss)
 
 /* The kernel takes ioctl's request as 32 bits: high bits must not hide it. */
 static label rule_ioctl(prog *p)
@@ -253,9 +254,9 @@ static label rule_setsockopt(prog *p)
     return load_low(p, 1, when(p, BPF_JEQ, IPPROTO_TCP, name, p->to[CAY__SYS_ALLOW]));
 }
 
-/* A core_pattern that begins with a bar starts a program of the host's, as its root and outside every namespace, with a
- * tenant's memory as its input; core(5) spares only who has a limit of 1. Programs that guard their secrets set 0 and
- * end when they cannot, so that they are told yes. */
+/* A core_pattern that begins with a bar starts a program of the host's, as its root and outside
+ * every namespace, with a tenant's memory as its input; core(5) spares only who has a limit of 1.
+ * Programs that guard their secrets set 0 and end when they cannot, so that they are told yes. */
 static label rule_setrlimit(prog *p)
 {
     return load_low(p, 0, when(p, BPF_JEQ, RLIMIT_CORE, p->nothing, p->to[CAY__SYS_ALLOW]));
@@ -336,7 +337,7 @@ static size_t leaves_of(const uint8_t act[CAY__SYS_MAX + 1], leaf *out)
 {
     size_t n = 0;
     for (uint32_t nr = 0; nr <= CAY__SYS_MAX;) {
-        leaf l = {.first = nr, .act = act[nr]};
+        leaf l = { .first = nr, .act = act[nr] };
         while (nr <= CAY__SYS_MAX && act[nr] == l.act) {
             nr++;
             if (nr < CAY__SYS_MAX && act[nr] != l.act && act[nr + 1] == l.act && l.nex < MAX_EX) {
@@ -427,18 +428,18 @@ static void print_filter(const char *name, const prog *p)
 
 static void print_header(const struct mutant *mut)
 {
-    static const char *const names[] = {"default", "strict", "nested"};
+    static const char *const names[] = { "default", "strict", "nested" };
     printf("/* SPDX-License-Identifier: Apache-2.0 */\n"
            "/* Made by tools/gen-seccomp.c from src/guest/seccomp_table.def%s%s. */\n"
            "#ifndef __%s__\n#error \"this filter is for %s\"\n#endif\n",
            mut ? ", weakened by mutant " : "", mut ? mut->name : "", ARCH_NAME, ARCH_NAME);
     for (int i = 0; i < CAY__SYS_PROFILES; i++) {
-        prog p = {.n = 0};
+        prog p = { .n = 0 };
         build_profile(&p, i, mut);
         print_filter(names[i], &p);
     }
     for (int network = 0; network < 2; network++) {
-        prog p = {.n = 0};
+        prog p = { .n = 0 };
         build_level1(&p, network, mut);
         print_filter(network ? "level1_network" : "level1", &p);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * data - numbers are worked on by a script that the agent writes. The sandbox is ours: we take the result out of it.
+ * data - numbers are worked on by a script that the agent writes. The sandbox is ours: we take the
+ * result out of it.
  */
 #include "task.h"
 
@@ -11,8 +12,12 @@ static const file sales[] = {
 
 int main(int argc, char **argv)
 {
-    cay_agent analyst = { .size = sizeof analyst, .name = "Data worker", .sandbox = true,
-                          .instructions = "Write a script, run it, check what it wrote. Leave the input as it is." };
+    cay_agent analyst = {
+        .size = sizeof analyst,
+        .name = "Data worker",
+        .sandbox = true,
+        .instructions = "Write a script, run it, check what it wrote. Leave the input as it is."
+    };
     cay_run_result *res = NULL;
     cay_sandbox *sb = NULL;
     char *text = NULL;
@@ -25,8 +30,10 @@ int main(int argc, char **argv)
         rc = cay_service_create(t.service, NULL, &spec, &sb, &t.err);
     }
     if (rc == 0) {
-        cay_run_config conf = { .size = sizeof conf, .sandbox = sb }; /* given, so the run does not end it */
-        rc = task_run(&t, &analyst, "Sum sales.csv by region into totals.csv, largest first.", &conf, &res);
+        cay_run_config conf = { .size = sizeof conf,
+                                .sandbox = sb }; /* given, so the run does not end it */
+        rc = task_run(&t, &analyst, "Sum sales.csv by region into totals.csv, largest first.",
+                      &conf, &res);
     }
     if (rc == 0)
         rc = cay_file_get(sb, NULL, "totals.csv", 65536, &text, &len, &t.err);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dataroom - questions about documents, answered with the file that says so. A guard lets no answer out that names none.
+ * dataroom - questions about documents, answered with the file that says so. A guard lets no answer
+ * out that names none.
  */
 #include "task.h"
 
 static const file documents[] = {
-    { "contracts/lease.txt", "Lease of the office at 1 Quay Street.\nTerm: five years from 1 March 2024.\nNotice: six months.\n" },
-    { "contracts/supply.txt", "Supply of paper.\nTerm: until either side ends it.\nNotice: thirty days.\n" },
+    { "contracts/lease.txt", "Lease of the office at 1 Quay Street.\nTerm: five years from 1 March "
+                             "2024.\nNotice: six months.\n" },
+    { "contracts/supply.txt",
+      "Supply of paper.\nTerm: until either side ends it.\nNotice: thirty days.\n" },
     { "finance/2024.txt", "Revenue 1,200,000. Rent 90,000.\n" },
     { NULL, NULL },
 };
@@ -32,8 +35,14 @@ int main(int argc, char **argv)
 
     int rc = task_open(&t, argc, argv, documents);
     if (rc == 0) {
-        cay_agent clerk = { .size = sizeof clerk, .name = "Clerk", .sandbox = true, .manifest = t.manifest, .output_guards = &sources, .noutput_guards = 1,
-                            .instructions = "Answer from the documents alone and name the file in brackets. If they do not say it, say so." };
+        cay_agent clerk = { .size = sizeof clerk,
+                            .name = "Clerk",
+                            .sandbox = true,
+                            .manifest = t.manifest,
+                            .output_guards = &sources,
+                            .noutput_guards = 1,
+                            .instructions = "Answer from the documents alone and name the file in "
+                                            "brackets. If they do not say it, say so." };
         rc = task_run(&t, &clerk, "When can we leave the office?", NULL, &res);
     }
     if (rc == 0)

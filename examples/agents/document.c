@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * document - the agent writes documentation, and nothing else: which patches need a yes is decided by the files they touch.
+ * document - the agent writes documentation, and nothing else: which patches need a yes is decided
+ * by the files they touch.
  */
 #include "task.h"
 
 static const file project[] = {
-    { "greet.py", "def greet(name, loud=False):\n    text = 'hello ' + name\n    return text.upper() if loud else text\n" },
+    { "greet.py", "def greet(name, loud=False):\n    text = 'hello ' + name\n    return "
+                  "text.upper() if loud else text\n" },
     { NULL, NULL },
 };
 
@@ -31,15 +33,24 @@ static cay_verdict refuse(void *arg, const cay_tool_call *call, char **message)
 
 int main(int argc, char **argv)
 {
-    const cay_filesystem_options careful = { .size = sizeof careful, .needs_approval = not_a_document };
+    const cay_filesystem_options careful = { .size = sizeof careful,
+                                             .needs_approval = not_a_document };
     cay_capability *can[] = { cay_cap_filesystem(&careful), cay_cap_shell(NULL) };
     cay_run_result *res = NULL;
     task t;
 
     int rc = task_open(&t, argc, argv, project);
     if (rc == 0) {
-        cay_agent writer = { .size = sizeof writer, .name = "Writer", .sandbox = true, .manifest = t.manifest, .capabilities = can, .ncapabilities = 2,
-                             .instructions = "Describe what the code does, not how. Try every example that you write." };
+        cay_agent writer = {
+            .size = sizeof writer,
+            .name = "Writer",
+            .sandbox = true,
+            .manifest = t.manifest,
+            .capabilities = can,
+            .ncapabilities = 2,
+            .instructions =
+                "Describe what the code does, not how. Try every example that you write."
+        };
         cay_run_config conf = { .size = sizeof conf, .approve = refuse };
         rc = task_run(&t, &writer, "Document greet.py.", &conf, &res);
     }

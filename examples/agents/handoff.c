@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * handoff - one agent hears what is wanted, another one does it. It is told why, and sees no more of the talk than its filter leaves.
+ * handoff - one agent hears what is wanted, another one does it. It is told why, and sees no more
+ * of the talk than its filter leaves.
  */
 #include "task.h"
 
@@ -27,17 +28,28 @@ int main(int argc, char **argv)
 {
     cay_run_result *res = NULL;
     task t;
-    cay_agent worker = { .size = sizeof worker, .name = "Worker", .sandbox = true, .instructions = "Count by a command, never by looking.",
+    cay_agent worker = { .size = sizeof worker,
+                         .name = "Worker",
+                         .sandbox = true,
+                         .instructions = "Count by a command, never by looking.",
                          .handoff_description = "Counts things exactly." };
     const cay_handoff to_worker = {
-        .agent = &worker, .taken = taken, .filter = last_words,
-        .parameters = "{\"type\":\"object\",\"required\":[\"why\"],\"properties\":{\"why\":{\"type\":\"string\"}}}",
+        .agent = &worker,
+        .taken = taken,
+        .filter = last_words,
+        .parameters = "{\"type\":\"object\",\"required\":[\"why\"],\"properties\":{\"why\":{"
+                      "\"type\":\"string\"}}}",
     };
-    cay_agent host = { .size = sizeof host, .name = "Host", .instructions = "Hand over whatever needs counting.", .handoffs = &to_worker, .nhandoffs = 1 };
+    cay_agent host = { .size = sizeof host,
+                       .name = "Host",
+                       .instructions = "Hand over whatever needs counting.",
+                       .handoffs = &to_worker,
+                       .nhandoffs = 1 };
 
     int rc = task_open(&t, argc, argv, NULL);
     if (rc == 0)
-        rc = task_run(&t, &host, "Between you and me: how many letters has strawberry?", NULL, &res);
+        rc =
+            task_run(&t, &host, "Between you and me: how many letters has strawberry?", NULL, &res);
     if (rc == 0)
         printf("%s: %s\n", res->agent, res->output);
     cay_run_result_free(res);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * resume - a command waits for somebody's yes. The run ends meanwhile; its state is a text that another process may go on from, tomorrow.
+ * resume - a command waits for somebody's yes. The run ends meanwhile; its state is a text that
+ * another process may go on from, tomorrow.
  */
 #include "task.h"
 
@@ -36,7 +37,12 @@ int main(int argc, char **argv)
     task t;
 
     int rc = task_open(&t, argc, argv, project);
-    cay_agent janitor = { .size = sizeof janitor, .name = "Janitor", .sandbox = true, .manifest = t.manifest, .capabilities = can, .ncapabilities = 1 };
+    cay_agent janitor = { .size = sizeof janitor,
+                          .name = "Janitor",
+                          .sandbox = true,
+                          .manifest = t.manifest,
+                          .capabilities = can,
+                          .ncapabilities = 1 };
     if (rc == 0)
         rc = task_run(&t, &janitor, "Clear the cache.", NULL, &res);
     while (rc == 0 && res->ninterruptions) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * task.h - what these examples share: a service, a model, and files to begin with. ../agent.c shows the same step by step.
+ * task.h - what these examples share: a service, a model, and files to begin with. ../agent.c shows
+ * the same step by step.
  *
  *     ./review native gpt-5.5                  a real model; its key is in $OPENAI_API_KEY
  *     ./review local scripted:review.json      a recorded one: no network, no key
@@ -18,11 +19,11 @@ typedef struct file {
 } file;
 
 typedef struct task {
-    const char  *name;
+    const char *name;
     cay_service *service;
-    cay_model   *model;
-    char        *manifest; /* of the files, for a cay_agent */
-    cay_err      err;
+    cay_model *model;
+    char *manifest; /* of the files, for a cay_agent */
+    cay_err err;
 } task;
 
 /* files ends with a NULL path; or NULL for none. */
@@ -45,7 +46,8 @@ static inline int task_open(task *t, int argc, char **argv, const file *files)
 }
 
 /* One run; `more` is what this example adds to the usual. */
-static inline int task_run(task *t, cay_agent *agent, const char *input, const cay_run_config *more, cay_run_result **out)
+static inline int task_run(task *t, cay_agent *agent, const char *input, const cay_run_config *more,
+                           cay_run_result **out)
 {
     cay_run_config conf = more ? *more : (cay_run_config){ .size = sizeof conf };
     conf.model = t->model;
@@ -58,7 +60,8 @@ static inline int task_run(task *t, cay_agent *agent, const char *input, const c
 static inline int task_close(task *t, int rc)
 {
     if (rc < 0)
-        fprintf(stderr, "%s: %s: %s (%s)\n", t->name, cay_code_name(t->err.code), t->err.msg, t->err.reason);
+        fprintf(stderr, "%s: %s: %s (%s)\n", t->name, cay_code_name(t->err.code), t->err.msg,
+                t->err.reason);
     cay_model_free(t->model);
     if (t->service)
         cay_service_close(t->service);

@@ -12,7 +12,8 @@
  *
  * Calls may block. Different sandboxes may be used from different threads at once;
  * one sandbox serialises its own state changes. Paths are bytes, resolved inside the sandbox,
- * relative ones below its working directory; any byte but NUL may be in a name, so escape them before a terminal sees them.
+ * relative ones below its working directory; any byte but NUL may be in a name, so escape them
+ * before a terminal sees them.
  */
 #pragma once
 #include <cay/error.h>
@@ -30,7 +31,8 @@ typedef enum cay_stdin { CAY_STDIN_NULL = 0, CAY_STDIN_PIPE = 1 } cay_stdin;
 typedef enum cay_stream { CAY_STDOUT = 1, CAY_STDERR = 2 } cay_stream; /* a tty has STDOUT only */
 typedef enum cay_on_full {
     CAY_FULL_DROP = 0, /* oldest bytes go, counted */
-    CAY_FULL_BLOCK,    /* the writer waits for attached readers; 30 s without a read turns it to drop */
+    CAY_FULL_BLOCK, /* the writer waits for attached readers; 30 s without a read turns it to drop
+                     */
 } cay_on_full;
 typedef enum cay_scope {
     CAY_SCOPE_ONE = 0,
@@ -43,49 +45,53 @@ typedef enum cay_env_mode {
     CAY_ENV_ONLY,    /* exactly env */
 } cay_env_mode;
 
-/* What work may touch inside, by lists of absolute paths, each NULL-terminated; a directory stands for all below it, NULL for everything. As
- * cay_call.fence it holds for whatever the call does. Commands, and all that they start, are held to it by the kernel (Landlock, ABI 3 at least),
- * for ever; with a read list the programs, libraries and settings of the system (/usr, /etc, /opt, /proc) stay readable, and devices such as /dev/null usable. Files that
- * a call reads or writes itself are judged by their path, with links looked through. What may be written may be read. It does not stop stat(2),
- * what a process that runs already does when it is asked to, and a program that was allowed from doing what programs can. */
+/* What work may touch inside, by lists of absolute paths, each NULL-terminated; a directory stands
+ * for all below it, NULL for everything. As cay_call.fence it holds for whatever the call does.
+ * Commands, and all that they start, are held to it by the kernel (Landlock, ABI 3 at least), for
+ * ever; with a read list the programs, libraries and settings of the system (/usr, /etc, /opt,
+ * /proc) stay readable, and devices such as /dev/null usable. Files that a call reads or writes
+ * itself are judged by their path, with links looked through. What may be written may be read. It
+ * does not stop stat(2), what a process that runs already does when it is asked to, and a program
+ * that was allowed from doing what programs can. */
 #define CAY_FENCE_MAX 512 /* paths of all lists together */
 typedef struct cay_fence {
-    size_t             size;
-    const char        *workdir; /* where relative paths of file calls begin; NULL: /workspace */
+    size_t size;
+    const char *workdir; /* where relative paths of file calls begin; NULL: /workspace */
     const char *const *read, *const *write, *const *exec;
 } cay_fence;
 
 #define CAY_PROC_LABELS_MAX 1024 /* bytes; a description of more belongs in a file */
 typedef struct cay_spawn {
-    size_t             size;
-    const char *const *argv;       /* NULL-terminated; argv[0] is searched in PATH; or use shell */
-    const char        *shell;      /* one line for the sandbox's shell (bash if there, else sh) */
-    bool               login;      /* with shell: a login shell */
-    const cay_pair    *env;        /* ends with a NULL key */
-    cay_env_mode       env_mode;
-    const char        *cwd;        /* absolute, ~, or relative to the working directory */
-    const char        *user;       /* name or uid; NULL: the sandbox's default user */
-    const char        *profile;    /* "default", or "root" for uid 0 with package-manager rights */
-    cay_stdin          stdin_mode;
-    bool               tty;
-    uint16_t           cols, rows; /* of the tty; 0: 80 × 24 */
-    uint64_t           timeout_ms; /* 0: none. TERM to the tree, KILL one second later */
-    const char        *tag;        /* a name to attach by; unique among live processes, or NULL */
-    const cay_pair    *labels;     /* ends with a NULL key; told by cay_sandbox_procs(). All keys and
-                                      values together, each with one byte more: CAY_PROC_LABELS_MAX */
-    uint32_t           ring_bytes; /* kept output per stream, 4 KiB to 16 MiB, in memory; 0: 1 MiB */
-    cay_on_full        on_full;
-    bool               attach;     /* readers are made with the process: the first cay_proc_output() of
-                                      each stream from its start has every byte, and costs nothing. The
-                                      call may return two milliseconds later, or with the end known */
-    const cay_fence   *fence;      /* what it may touch; NULL: the call's. CAY_ENOTSUP "fence_unsupported" where nobody can hold it */
+    size_t size;
+    const char *const *argv; /* NULL-terminated; argv[0] is searched in PATH; or use shell */
+    const char *shell;       /* one line for the sandbox's shell (bash if there, else sh) */
+    bool login;              /* with shell: a login shell */
+    const cay_pair *env;     /* ends with a NULL key */
+    cay_env_mode env_mode;
+    const char *cwd;     /* absolute, ~, or relative to the working directory */
+    const char *user;    /* name or uid; NULL: the sandbox's default user */
+    const char *profile; /* "default", or "root" for uid 0 with package-manager rights */
+    cay_stdin stdin_mode;
+    bool tty;
+    uint16_t cols, rows;    /* of the tty; 0: 80 × 24 */
+    uint64_t timeout_ms;    /* 0: none. TERM to the tree, KILL one second later */
+    const char *tag;        /* a name to attach by; unique among live processes, or NULL */
+    const cay_pair *labels; /* ends with a NULL key; told by cay_sandbox_procs(). All keys and
+                               values together, each with one byte more: CAY_PROC_LABELS_MAX */
+    uint32_t ring_bytes;    /* kept output per stream, 4 KiB to 16 MiB, in memory; 0: 1 MiB */
+    cay_on_full on_full;
+    bool attach;            /* readers are made with the process: the first cay_proc_output() of
+                               each stream from its start has every byte, and costs nothing. The
+                               call may return two milliseconds later, or with the end known */
+    const cay_fence *fence; /* what it may touch; NULL: the call's. CAY_ENOTSUP "fence_unsupported"
+                               where nobody can hold it */
 } cay_spawn;
 
 typedef struct cay_exit {
-    size_t   size;
-    int      code;      /* 0–255; 128 + signal when a signal ended it */
-    int      signal;    /* or 0 */
-    char     reason[16]; /* "exit", "signal", "oom", "time", "pids", "disk", "killed", "lost" */
+    size_t size;
+    int code;        /* 0–255; 128 + signal when a signal ended it */
+    int signal;      /* or 0 */
+    char reason[16]; /* "exit", "signal", "oom", "time", "pids", "disk", "killed", "lost" */
     uint64_t cpu_us, max_rss;
     uint64_t lost_out, lost_err; /* bytes that left the ring before anyone could keep them */
 } cay_exit;
@@ -97,9 +103,9 @@ CAY_API int cay_sandbox_spawn(cay_sandbox *sb, const cay_call *call, const cay_s
 /* ref: process id ("p…"), pid as seen inside, or tag. Ended processes can be found while kept. */
 CAY_API int cay_sandbox_attach(cay_sandbox *sb, const cay_call *call, const char *ref,
                                cay_proc **out, cay_err *err);
-CAY_API void        cay_proc_unref(cay_proc *p);
+CAY_API void cay_proc_unref(cay_proc *p);
 CAY_API const char *cay_proc_id(const cay_proc *p);
-CAY_API int         cay_proc_pid(const cay_proc *p); /* as seen inside */
+CAY_API int cay_proc_pid(const cay_proc *p); /* as seen inside */
 
 #define CAY_FROM_START 0
 #define CAY_FROM_NOW   UINT64_MAX
@@ -111,14 +117,17 @@ CAY_API int cay_proc_output(cay_proc *p, const cay_call *call, cay_stream which,
  * cay_proc_wait() has returned. Once it has grown, a descriptor of cay_proc_output() may have ended
  * early: open it again at the offset that was reached, or use cay_proc_read(). */
 CAY_API unsigned cay_proc_breaks(const cay_proc *p);
-/* Polling: copies what is kept from *offset on, without waiting; advances *offset; *lost counts bytes
- * that were dropped before they could be read; *eof when nothing more will come. */
+/* Polling: copies what is kept from *offset on, without waiting; advances *offset; *lost counts
+ * bytes that were dropped before they could be read; *eof when nothing more will come. */
 CAY_API int cay_proc_read(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset,
-                          void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err);
-/* The same, but of what came at one time only, and *time_ms tells when that was: wall clock, 0 where no times are kept. Of long output times
- * are kept the coarser the longer it goes on, from 10 ms on; a byte never came before the time that is told. */
-CAY_API int cay_proc_read_at(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset, void *buf, size_t cap, size_t *n,
-                             uint64_t *lost, bool *eof, int64_t *time_ms, cay_err *err);
+                          void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof,
+                          cay_err *err);
+/* The same, but of what came at one time only, and *time_ms tells when that was: wall clock, 0
+ * where no times are kept. Of long output times are kept the coarser the longer it goes on, from 10
+ * ms on; a byte never came before the time that is told. */
+CAY_API int cay_proc_read_at(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset,
+                             void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof,
+                             int64_t *time_ms, cay_err *err);
 /* Waits until all of it is taken. CAY_ESTATE when stdin is not open. */
 CAY_API int cay_proc_write(cay_proc *p, const cay_call *call, const void *data, size_t len,
                            cay_err *err);
@@ -131,35 +140,36 @@ CAY_API int cay_proc_wait(cay_proc *p, const cay_call *call, cay_exit *out, cay_
 /* Becomes readable when the process has ended; for poll only, never read it. Owned by p. */
 CAY_API int cay_proc_exit_fd(cay_proc *p, cay_err *err);
 
-/* Spawn, feed, collect and wait in one. stdin_mode, on_full and attach are chosen here. What comes past
- * max_output (per stream; 0: 16 MiB) is read and not stored. A call that is canceled or passes its
- * deadline kills what it started. out and errout are NUL-terminated; cay_result_clear() frees them. */
+/* Spawn, feed, collect and wait in one. stdin_mode, on_full and attach are chosen here. What comes
+ * past max_output (per stream; 0: 16 MiB) is read and not stored. A call that is canceled or passes
+ * its deadline kills what it started. out and errout are NUL-terminated; cay_result_clear() frees
+ * them. */
 typedef struct cay_result {
-    size_t   size;
+    size_t size;
     cay_exit exit;
-    char    *out, *errout;
-    size_t   out_len, errout_len;
-    bool     truncated; /* more came than max_output */
+    char *out, *errout;
+    size_t out_len, errout_len;
+    bool truncated; /* more came than max_output */
 } cay_result;
-CAY_API int  cay_sandbox_run(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec,
-                             const void *input, size_t input_len, size_t max_output,
-                             cay_result *out, cay_err *err);
+CAY_API int cay_sandbox_run(cay_sandbox *sb, const cay_call *call, const cay_spawn *spec,
+                            const void *input, size_t input_len, size_t max_output, cay_result *out,
+                            cay_err *err);
 CAY_API void cay_result_clear(cay_result *r);
 
 typedef struct cay_proc_info {
-    size_t      size;
+    size_t size;
     const char *id;      /* "" for a process that was not started through the API */
     const char *tag;     /* or "" */
     const char *command; /* argv joined by blanks, cut */
     const char *user;
-    int         pid, ppid;
-    char        state;   /* R S D T Z as in proc(5); 'X' for one that ended and is still kept */
-    bool        tty;
-    uint64_t    cpu_us, rss;
-    int64_t     started_ms; /* wall clock */
-    cay_exit    exit;       /* when state is 'X' */
+    int pid, ppid;
+    char state; /* R S D T Z as in proc(5); 'X' for one that ended and is still kept */
+    bool tty;
+    uint64_t cpu_us, rss;
+    int64_t started_ms;     /* wall clock */
+    cay_exit exit;          /* when state is 'X' */
     const cay_pair *labels; /* as given to cay_sandbox_spawn(); ends with a NULL key, never NULL */
-    int64_t     ended_ms;   /* wall clock; 0: it runs, or nobody knows */
+    int64_t ended_ms;       /* wall clock; 0: it runs, or nobody knows */
 } cay_proc_info;
 CAY_API int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
                               int (*fn)(const cay_proc_info *info, void *arg), void *arg,
@@ -168,75 +178,83 @@ CAY_API int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
 /* ------------------------------------------------------------------ files */
 
 typedef enum cay_file_type {
-    CAY_FILE = 'f', CAY_DIR = 'd', CAY_LINK = 'l', CAY_OTHER = 'o',
+    CAY_FILE = 'f',
+    CAY_DIR = 'd',
+    CAY_LINK = 'l',
+    CAY_OTHER = 'o',
 } cay_file_type;
 
 typedef struct cay_stat {
-    size_t        size_of;
+    size_t size_of;
     cay_file_type type;
-    uint32_t      mode;  /* permission bits */
-    uint32_t      uid, gid;
-    uint64_t      size;
-    uint64_t      inode;
-    uint32_t      nlink;
-    int64_t       mtime_ns;
-    char          target[4096]; /* of a link, whole */
+    uint32_t mode; /* permission bits */
+    uint32_t uid, gid;
+    uint64_t size;
+    uint64_t inode;
+    uint32_t nlink;
+    int64_t mtime_ns;
+    char target[4096]; /* of a link, whole */
 } cay_stat;
 
 typedef struct cay_dirent {
     const char *path; /* relative to the directory that was listed; bytes, NUL-terminated */
-    cay_stat    st;
+    cay_stat st;
 } cay_dirent;
 
 typedef struct cay_read {
-    size_t      size;
-    uint64_t    offset;
-    uint64_t    length; /* 0: to the end */
-    const char *user;   /* whose rights; NULL: the sandbox's default user */
+    size_t size;
+    uint64_t offset;
+    uint64_t length;  /* 0: to the end */
+    const char *user; /* whose rights; NULL: the sandbox's default user */
 } cay_read;
 
 typedef struct cay_write {
-    size_t      size;
-    uint32_t    mode;    /* permission bits; 0: 0644, or what the replaced file had */
-    bool        parents; /* make missing directories */
-    bool        append;  /* add to the end in place instead of replacing */
-    bool        exclusive; /* CAY_EEXIST when it is there */
+    size_t size;
+    uint32_t mode;  /* permission bits; 0: 0644, or what the replaced file had */
+    bool parents;   /* make missing directories */
+    bool append;    /* add to the end in place instead of replacing */
+    bool exclusive; /* CAY_EEXIST when it is there */
     const char *user;
 } cay_write;
 
 /* Reads at most max bytes; more is CAY_ETOOBIG. *data is NUL-terminated and the caller's. */
 CAY_API int cay_file_get(cay_sandbox *sb, const cay_call *call, const char *path, size_t max,
                          char **data, size_t *len, cay_err *err);
-CAY_API int cay_file_put(cay_sandbox *sb, const cay_call *call, const char *path,
-                         const void *data, size_t len, const cay_write *spec, cay_err *err);
-/* Many at once, those of one directory in their order: where the provider can, as a stream. Files that are new show while they are written; others are replaced as by
- * cay_file_put(). Missing directories above are made. What was made before an error stays; the message names the path. */
+CAY_API int cay_file_put(cay_sandbox *sb, const cay_call *call, const char *path, const void *data,
+                         size_t len, const cay_write *spec, cay_err *err);
+/* Many at once, those of one directory in their order: where the provider can, as a stream. Files
+ * that are new show while they are written; others are replaced as by cay_file_put(). Missing
+ * directories above are made. What was made before an error stays; the message names the path. */
 typedef struct cay_fill_item {
-    char        type; /* 'd' directory, 'p' the same and left alone where there is one, 'f' file, 'l' link */
+    char type; /* 'd' directory, 'p' the same and left alone where there is one, 'f' file, 'l' link
+                */
     const char *path; /* absolute */
-    uint32_t    mode;
-    uint32_t    gid;  /* UINT32_MAX: as it comes */
+    uint32_t mode;
+    uint32_t gid;     /* UINT32_MAX: as it comes */
     const void *data; /* of a file, unless fd says where from; a link's target, with its NUL */
-    size_t      len;
-    int         fd;   /* -1, or a file of len bytes here, read from where it stands */
+    size_t len;
+    int fd; /* -1, or a file of len bytes here, read from where it stands */
 } cay_fill_item;
 typedef struct cay_fill {
     size_t size, n;
-    int  (*get)(size_t i, cay_fill_item *out, void *arg, cay_err *err); /* what it points to stays until done; may be asked for one again */
-    int  (*done)(size_t i, const cay_fill_item *item, bool read, void *arg, cay_err *err); /* after each get that gave 0; read: all of its bytes */
-    void  *arg;
+    int (*get)(size_t i, cay_fill_item *out, void *arg,
+               cay_err *err); /* what it points to stays until done; may be asked for one again */
+    int (*done)(size_t i, const cay_fill_item *item, bool read, void *arg,
+                cay_err *err); /* after each get that gave 0; read: all of its bytes */
+    void *arg;
 } cay_fill;
-CAY_API int cay_file_fill(cay_sandbox *sb, const cay_call *call, const cay_fill *spec, cay_err *err);
+CAY_API int cay_file_fill(cay_sandbox *sb, const cay_call *call, const cay_fill *spec,
+                          cay_err *err);
 /* A descriptor that yields the bytes and ends. Not a regular file: CAY_ETYPE, at once. */
 CAY_API int cay_file_open_read(cay_sandbox *sb, const cay_call *call, const char *path,
                                const cay_read *spec, int *fd, cay_err *err);
 /* Bytes written to cay_upload_fd() go to a temporary name beside path; commit puts it in place and
  * returns when the bytes are visible; abort, or death of this program, leaves no trace. */
 typedef struct cay_upload cay_upload;
-CAY_API int  cay_file_open_write(cay_sandbox *sb, const cay_call *call, const char *path,
-                                 const cay_write *spec, cay_upload **out, cay_err *err);
-CAY_API int  cay_upload_fd(cay_upload *up);
-CAY_API int  cay_upload_commit(cay_upload *up, const cay_call *call, cay_err *err); /* frees up */
+CAY_API int cay_file_open_write(cay_sandbox *sb, const cay_call *call, const char *path,
+                                const cay_write *spec, cay_upload **out, cay_err *err);
+CAY_API int cay_upload_fd(cay_upload *up);
+CAY_API int cay_upload_commit(cay_upload *up, const cay_call *call, cay_err *err); /* frees up */
 CAY_API void cay_upload_abort(cay_upload *up);
 
 CAY_API int cay_file_stat(cay_sandbox *sb, const cay_call *call, const char *path, bool follow,
@@ -267,23 +285,24 @@ CAY_API int cay_file_listxattr(cay_sandbox *sb, const cay_call *call, const char
 /* depth 1: the directory itself; 0: all the way down. Links are not followed. */
 CAY_API int cay_dir_list(cay_sandbox *sb, const cay_call *call, const char *path, unsigned depth,
                          int (*fn)(const cay_dirent *ent, void *arg), void *arg, cay_err *err);
-/* Shell patterns: *, ?, [a-z], and ** for any number of directories; sorted by name per directory. */
+/* Shell patterns: *, ?, [a-z], and ** for any number of directories; sorted by name per directory.
+ */
 CAY_API int cay_file_glob(cay_sandbox *sb, const cay_call *call, const char *base,
                           const char *pattern, int (*fn)(const cay_dirent *ent, void *arg),
                           void *arg, cay_err *err);
 typedef struct cay_match {
-    const char *path;   /* relative to base */
-    uint64_t    line;   /* from 1 */
-    uint64_t    column; /* byte, from 1 */
-    const char *text;   /* the line, cut at 4096 bytes */
-    size_t      text_len;
+    const char *path; /* relative to base */
+    uint64_t line;    /* from 1 */
+    uint64_t column;  /* byte, from 1 */
+    const char *text; /* the line, cut at 4096 bytes */
+    size_t text_len;
 } cay_match;
 typedef struct cay_grep {
-    size_t      size;
-    const char *pattern;   /* POSIX extended regular expression, or plain text */
-    bool        plain, ignore_case;
-    const char *include;   /* file name pattern, or NULL */
-    uint64_t    max;       /* matches; 0: 10,000 */
+    size_t size;
+    const char *pattern; /* POSIX extended regular expression, or plain text */
+    bool plain, ignore_case;
+    const char *include; /* file name pattern, or NULL */
+    uint64_t max;        /* matches; 0: 10,000 */
 } cay_grep;
 CAY_API int cay_file_grep(cay_sandbox *sb, const cay_call *call, const char *base,
                           const cay_grep *spec, int (*fn)(const cay_match *m, void *arg), void *arg,
@@ -291,63 +310,78 @@ CAY_API int cay_file_grep(cay_sandbox *sb, const cay_call *call, const char *bas
 
 /* A recursive watch with a bounded queue. */
 typedef enum cay_change {
-    CAY_CHANGE_CREATE = 'c', CAY_CHANGE_WRITE = 'w', CAY_CHANGE_REMOVE = 'r', CAY_CHANGE_RENAME = 'm',
-    CAY_CHANGE_CHMOD = 'p', CAY_CHANGE_OVERFLOW = 'o', /* some changes were lost: list again */
+    CAY_CHANGE_CREATE = 'c',
+    CAY_CHANGE_WRITE = 'w',
+    CAY_CHANGE_REMOVE = 'r',
+    CAY_CHANGE_RENAME = 'm',
+    CAY_CHANGE_CHMOD = 'p',
+    CAY_CHANGE_OVERFLOW = 'o', /* some changes were lost: list again */
 } cay_change;
 typedef struct cay_watch cay_watch;
 typedef struct cay_watch_event {
-    size_t      size;
-    cay_change  change;
+    size_t size;
+    cay_change change;
     const char *path; /* relative to the watched directory; new name for RENAME */
     const char *from; /* old name for RENAME, or "" */
-    bool        dir;
+    bool dir;
 } cay_watch_event;
-CAY_API int  cay_watch_open(cay_sandbox *sb, const cay_call *call, const char *path, bool recursive,
-                            cay_watch **out, cay_err *err);
-CAY_API int  cay_watch_fd(const cay_watch *w); /* readable when next() will not block */
-CAY_API int  cay_watch_next(cay_watch *w, const cay_call *call, cay_watch_event *out, cay_err *err);
+CAY_API int cay_watch_open(cay_sandbox *sb, const cay_call *call, const char *path, bool recursive,
+                           cay_watch **out, cay_err *err);
+CAY_API int cay_watch_fd(const cay_watch *w); /* readable when next() will not block */
+CAY_API int cay_watch_next(cay_watch *w, const cay_call *call, cay_watch_event *out, cay_err *err);
 CAY_API void cay_watch_close(cay_watch *w);
 
 /* ------------------------------------------------------------------ ports */
 
 typedef struct cay_port {
     uint16_t port;
-    char     address[46]; /* as bound inside: "127.0.0.1", "::" */
-    int      pid;         /* inside; 0 when not known */
+    char address[46]; /* as bound inside: "127.0.0.1", "::" */
+    int pid;          /* inside; 0 when not known */
 } cay_port;
 CAY_API int cay_port_list(cay_sandbox *sb, const cay_call *call,
                           int (*fn)(const cay_port *p, void *arg), void *arg, cay_err *err);
 /* A connected stream to 127.0.0.1:port (or ::1) inside. CAY_ENOENT when nobody listens. */
 CAY_API int cay_port_connect(cay_sandbox *sb, const cay_call *call, uint16_t port, int *fd,
                              cay_err *err);
-/* Ports that the provider itself makes reachable from outside, as an engine publishes those of a container (option publish): only what was asked for at
- * create, and where each is. A provider that publishes nothing has none. */
+/* Ports that the provider itself makes reachable from outside, as an engine publishes those of a
+ * container (option publish): only what was asked for at create, and where each is. A provider that
+ * publishes nothing has none. */
 typedef struct cay_endpoint {
-    size_t   size;
-    uint16_t port;     /* inside */
-    char     host[64]; /* an address or a name */
+    size_t size;
+    uint16_t port; /* inside */
+    char host[64]; /* an address or a name */
     uint16_t host_port;
-    bool     tls;
+    bool tls;
 } cay_endpoint;
-CAY_API int cay_port_endpoints(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err);
-/* Where that one is. CAY_ENOENT "exposed_port_unavailable", detail {"port":…,"reason":"not_configured","exposed_ports":[…]}: nobody asked for it at create; CAY_EUPSTREAM,
- * reason "backend_unavailable" in the detail: it was, and the provider does not have it now. */
-CAY_API int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_endpoint *out, cay_err *err);
-/* Its address as a URL: "http://127.0.0.1:8000/", an IPv6 address in brackets, without the port that its scheme has anyway. Cut to cap bytes. */
+CAY_API int cay_port_endpoints(cay_sandbox *sb, const cay_call *call,
+                               int (*fn)(const cay_endpoint *e, void *arg), void *arg,
+                               cay_err *err);
+/* Where that one is. CAY_ENOENT "exposed_port_unavailable", detail
+ * {"port":…,"reason":"not_configured","exposed_ports":[…]}: nobody asked for it at create;
+ * CAY_EUPSTREAM, reason "backend_unavailable" in the detail: it was, and the provider does not have
+ * it now. */
+CAY_API int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port,
+                              cay_endpoint *out, cay_err *err);
+/* Its address as a URL: "http://127.0.0.1:8000/", an IPv6 address in brackets, without the port
+ * that its scheme has anyway. Cut to cap bytes. */
 CAY_API void cay_endpoint_url(const cay_endpoint *e, char *url, size_t cap);
-/* Lets whoever has the token reach a port, through a server that asks cay_port_token_check(). Kept with the sandbox as a hash: the
- * token is told once. ttl_ms 0: a day; at most 7 days. Exposing a port again makes its former token void. */
+/* Lets whoever has the token reach a port, through a server that asks cay_port_token_check(). Kept
+ * with the sandbox as a hash: the token is told once. ttl_ms 0: a day; at most 7 days. Exposing a
+ * port again makes its former token void. */
 typedef struct cay_exposed {
-    size_t   size;
+    size_t size;
     uint16_t port;
-    int64_t  created_ms, expires_ms; /* wall clock */
-    char     token[72]; /* in the answer of cay_port_expose() alone, else "" */
+    int64_t created_ms, expires_ms; /* wall clock */
+    char token[72];                 /* in the answer of cay_port_expose() alone, else "" */
 } cay_exposed;
-CAY_API int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out, cay_err *err);
+CAY_API int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out,
+                            cay_err *err);
 CAY_API int cay_port_unexpose(cay_sandbox *sb, uint16_t port, cay_err *err);
-CAY_API int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg, cay_err *err);
+CAY_API int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg,
+                             cay_err *err);
 /* 0, or CAY_EPERM for a wrong or expired token and for whatever does not exist, alike. */
-CAY_API int cay_port_token_check(cay_service *svc, const char *id, uint16_t port, const char *token, cay_err *err);
+CAY_API int cay_port_token_check(cay_service *svc, const char *id, uint16_t port, const char *token,
+                                 cay_err *err);
 
 #ifdef __cplusplus
 }

@@ -2,13 +2,19 @@
 /*
  * cay/service.h - which sandboxes exist.
  *
- *   cay_service_open()    open the state directory     cay_service_create()  make a sandbox
- *   cay_service_find()    borrow a handle by id        cay_service_list()    all of them
- *   cay_sandbox_pause()   freeze, processes intact     cay_sandbox_resume()  go on, or start again
- *   cay_sandbox_extend()  move the deadlines           cay_sandbox_kill()    stop it, keep the files
+ *   cay_service_open()    open the state directory
+ *   cay_service_create()  make a sandbox
+ *   cay_service_find()    borrow a handle by id
+ *   cay_service_list()    all of them
+ *   cay_sandbox_pause()   freeze, processes intact
+ *   cay_sandbox_resume()  go on, or start again
+ *   cay_sandbox_extend()  move the deadlines
+ *   cay_sandbox_kill()    stop it, keep the files
  *   cay_sandbox_update()  name, labels, metadata
- *   cay_sandbox_remove()  stop it and forget it        cay_sandbox_wait()    until it stops
- *   cay_sandbox_describe()  all that is known          cay_service_events()  what happens, as a stream
+ *   cay_sandbox_remove()    stop it and forget it
+ *   cay_sandbox_wait()      until it stops
+ *   cay_sandbox_describe()  all that is known
+ *   cay_service_events()    what happens, as a stream
  *
  * Sandboxes outlive the program: closing the service changes nothing inside them.
  * Calls may block. A service may be used from several threads at once.
@@ -27,12 +33,11 @@ struct cay_manifest_progress; /* cay/manifest.h */
 
 /* What a provider does before there is a sandbox. */
 typedef struct cay_making {
-    size_t      size;
-    const char *what;  /* "pull", "build" */
-    const char *text;  /* one line, safe for a terminal */
-    bool        brief; /* a figure that the next line replaces: for who watches, not for a log */
+    size_t size;
+    const char *what; /* "pull", "build" */
+    const char *text; /* one line, safe for a terminal */
+    bool brief;       /* a figure that the next line replaces: for who watches, not for a log */
 } cay_making;
-
 
 #define CAY_ID_LEN 20 /* [a-z2-7], first letter tells the kind */
 
@@ -41,13 +46,13 @@ typedef enum cay_state {
     CAY_CREATING,
     CAY_RUNNING,
     CAY_PAUSED,
-    CAY_STOPPED,  /* no process; files are kept; resume starts it again */
+    CAY_STOPPED, /* no process; files are kept; resume starts it again */
     CAY_DELETING,
-    CAY_GONE,     /* only in events and answers, never stored */
-    CAY_DAMAGED,  /* its record could not be read; listed so that it is not lost */
+    CAY_GONE,    /* only in events and answers, never stored */
+    CAY_DAMAGED, /* its record could not be read; listed so that it is not lost */
 } cay_state;
 CAY_API const char *cay_state_name(cay_state s);
-CAY_API cay_state   cay_state_parse(const char *name);
+CAY_API cay_state cay_state_parse(const char *name);
 
 /* How strong the wall is. Level 0 is given only when asked for by name. */
 typedef enum cay_level {
@@ -62,20 +67,23 @@ CAY_API const char *cay_level_name(cay_level l);
 CAY_API int cay_level_parse(const char *name);
 
 typedef struct cay_open {
-    size_t      size;
+    size_t size;
     const char *home;     /* state directory; NULL: $CAY_HOME, /var/lib/cay, or XDG data home */
     const char *provider; /* default provider; NULL: "native" */
     const char *libexec;  /* where cay-keeper is; NULL: beside the running program or the prefix */
     const struct cay_provider_ops *const *extra; /* more providers, NULL-terminated */
-    const char *host;     /* a cay server, whose sandboxes these are then: "https://HOST[:PORT]", "unix:/PATH"; NULL: those of this machine.
-                             What a server is not asked for is CAY_ENOTSUP, "remote_unsupported"; docs/remote.md */
-    const char *key;      /* for it; NULL: $CAY_API_KEY, else the line of host in ~/.config/cay/hosts */
+    const char *host; /* a cay server, whose sandboxes these are then: "https://HOST[:PORT]",
+                         "unix:/PATH"; NULL: those of this machine. What a server is not asked for
+                         is CAY_ENOTSUP, "remote_unsupported"; docs/remote.md */
+    const char *key;  /* for it; NULL: $CAY_API_KEY, else the line of host in ~/.config/cay/hosts */
 } cay_open;
 
-CAY_API int  cay_service_open(const cay_open *spec, cay_service **out, cay_err *err);
+CAY_API int cay_service_open(const cay_open *spec, cay_service **out, cay_err *err);
 CAY_API void cay_service_close(cay_service *svc);
 CAY_API const char *cay_service_home(const cay_service *svc);
-CAY_API const char *cay_service_host(const cay_service *svc); /* the URL of the server whose sandboxes these are; NULL: they are of this machine */
+CAY_API const char *cay_service_host(
+    const cay_service
+        *svc); /* the URL of the server whose sandboxes these are; NULL: they are of this machine */
 
 /* 0 means the default named in the comment; CAY_UNLIMITED means no limit. */
 #define CAY_UNLIMITED UINT64_MAX
@@ -95,7 +103,7 @@ typedef struct cay_limits {
 typedef struct cay_grant {
     const char *source; /* directory on the host, opened with the caller's rights */
     const char *target; /* absolute path inside */
-    bool        rw;
+    bool rw;
 } cay_grant;
 
 typedef struct cay_pair {
@@ -103,11 +111,12 @@ typedef struct cay_pair {
     const char *value;
 } cay_pair;
 
-/* A secret that never enters: inside, variable `name` holds a placeholder; the value is put into requests to the destination on
- * their way out. */
+/* A secret that never enters: inside, variable `name` holds a placeholder; the value is put into
+ * requests to the destination on their way out. */
 typedef struct cay_secret {
-    const char *name;        /* letters, digits and '_' */
-    const char *source;      /* "env:VARIABLE", "file:PATH", "cmd:NAME" (of secrets.conf), "store:NAME", "fill:NAME" (of the store, with ${store:OTHER} in it) */
+    const char *name;   /* letters, digits and '_' */
+    const char *source; /* "env:VARIABLE", "file:PATH", "cmd:NAME" (of secrets.conf), "store:NAME",
+                           "fill:NAME" (of the store, with ${store:OTHER} in it) */
     const char *destination; /* as in cay_bind (cay/policy.h); NULL: spec->net binds it already */
 } cay_secret;
 
@@ -115,75 +124,95 @@ typedef struct cay_secret {
 typedef struct cay_volume_use {
     const char *name;
     const char *target; /* absolute path inside */
-    bool        rw;
+    bool rw;
 } cay_volume_use;
 
 typedef enum cay_expiry { CAY_EXPIRE_KILL = 0, CAY_EXPIRE_PAUSE = 1 } cay_expiry;
 
 typedef struct cay_create {
-    size_t             size;
-    const char        *provider;  /* NULL: the service's default */
-    const char        *template_; /* a name or an id (cay/template.h); NULL: "host" */
-    const char        *root;      /* any root filesystem directory instead of a template */
-    const char        *name;      /* a label for people; need not be unique */
-    const char        *hostname;  /* NULL: "cay" */
-    const char        *user;      /* default user of its processes; NULL: "user" (uid 1000) */
-    const char        *workdir;   /* NULL: "/workspace" */
-    const cay_pair    *env;       /* for every process; ends with a NULL key */
-    const cay_pair    *labels;    /* ends with a NULL key; list filters by them */
-    const char        *metadata;  /* one JSON object kept for the caller, or NULL */
-    const cay_grant   *grants;
-    size_t             ngrants;
-    cay_limits         limits;
-    int                min_level; /* least isolation accepted; 0: the best the host has, at least 1.
-                                     level 0 needs provider "local" by name */
-    const char *const *require;   /* features by name: "memory-limit", "disk-quota", …; NULL-terminated */
-    uint64_t           ttl_ms;    /* 0: none */
-    uint64_t           idle_ms;   /* 0: none */
-    cay_expiry         on_expiry;
-    bool               ephemeral; /* no row in the store; gone when its last client and process are */
-    bool               no_pin;    /* leave CPU affinity alone */
-    bool               durable;   /* mount without `volatile` */
-    const char        *net;       /* what it may reach: a policy's text (cay/policy.h); NULL: nothing */
-    const cay_secret  *secrets;   /* one name may come again with another destination and the same source */
-    size_t             nsecrets;
-    const char        *from;      /* snapshot to stand on: id, unique prefix or label; NULL: the template alone */
-    const char        *manifest;  /* what is put into it: JSON text, see cay/manifest.h; NULL: nothing */
-    const char        *manifest_base; /* directory that relative host paths of the manifest start from; NULL: it may have none */
-    const char        *on;        /* host directory shown copy-on-write at /workspace, kept by its real path; NULL: none */
-    unsigned           checkpoint; /* keep that many automatic snapshots, one after each exec; 0: none */
+    size_t size;
+    const char *provider;   /* NULL: the service's default */
+    const char *template_;  /* a name or an id (cay/template.h); NULL: "host" */
+    const char *root;       /* any root filesystem directory instead of a template */
+    const char *name;       /* a label for people; need not be unique */
+    const char *hostname;   /* NULL: "cay" */
+    const char *user;       /* default user of its processes; NULL: "user" (uid 1000) */
+    const char *workdir;    /* NULL: "/workspace" */
+    const cay_pair *env;    /* for every process; ends with a NULL key */
+    const cay_pair *labels; /* ends with a NULL key; list filters by them */
+    const char *metadata;   /* one JSON object kept for the caller, or NULL */
+    const cay_grant *grants;
+    size_t ngrants;
+    cay_limits limits;
+    int min_level; /* least isolation accepted; 0: the best the host has, at least 1.
+                      level 0 needs provider "local" by name */
+    const char *const
+        *require;     /* features by name: "memory-limit", "disk-quota", …; NULL-terminated */
+    uint64_t ttl_ms;  /* 0: none */
+    uint64_t idle_ms; /* 0: none */
+    cay_expiry on_expiry;
+    bool ephemeral;  /* no row in the store; gone when its last client and process are */
+    bool no_pin;     /* leave CPU affinity alone */
+    bool durable;    /* mount without `volatile` */
+    const char *net; /* what it may reach: a policy's text (cay/policy.h); NULL: nothing */
+    const cay_secret
+        *secrets; /* one name may come again with another destination and the same source */
+    size_t nsecrets;
+    const char
+        *from; /* snapshot to stand on: id, unique prefix or label; NULL: the template alone */
+    const char *manifest; /* what is put into it: JSON text, see cay/manifest.h; NULL: nothing */
+    const char *manifest_base; /* directory that relative host paths of the manifest start from;
+                                  NULL: it may have none */
+    const char *on;      /* host directory shown copy-on-write at /workspace, kept by its real path;
+                            NULL: none */
+    unsigned checkpoint; /* keep that many automatic snapshots, one after each exec; 0: none */
     const cay_volume_use *volumes;
-    size_t             nvolumes;
-    const char *const *layers;    /* set by the service for the provider: names of the layers that the sandbox stands on above its template,
-                                     bottom first; what a caller gives here is not read */
-    size_t             nlayers;
-    bool               manifest_trusted; /* it is the caller's own: what cay/manifest.h says of TRUSTED */
-    bool               manifest_applied; /* what it puts in place is below already, as in a snapshot; only what is ephemeral is written */
-    void             (*progress)(const struct cay_manifest_progress *p, void *arg); /* while a manifest's layer is built; NULL: nobody looks */
-    void              *progress_arg;
-    const char        *tenant;    /* whose it is (cay/access.h); NULL: that of the snapshot it stands on, else "default" */
-    const char        *once;      /* a word of the tenant's, at most 255 bytes: whoever comes with it again gets the sandbox of the first time, not another;
-                                     CAY_EBUSY while that is being made. NULL: none */
-    bool               auto_resume; /* cay_sandbox_wake() may resume it: a server does when it is used */
-    const char        *image;     /* set by the service, as are the next two: what its template says (cay/template.h: config), a JSON object; or NULL */
-    const char        *template_id, *template_name;
-    const char        *services;  /* commands that are kept running in it: JSON text, see cay/services.h; a manifest's come on top. NULL: none */
-    bool               sudo;      /* our own sudo and su are in it: its users may become others inside, docs/sudo.md */
-    const struct cay_unit *units; /* set by the service for the provider: `services`, read; what a caller gives here is not read */
-    size_t             nunits;
-    bool               units_wait; /* likewise: they are not started before the provider is told to */
-    const cay_pair    *options;   /* what only this provider knows, as image of docker; ends with a NULL key. Others refuse them */
-    const char        *group;     /* name or number: the group of `user`, and then its only one; NULL: those that its files say. Native, docker and podman */
-    void             (*making)(const struct cay_making *m, void *arg); /* while a provider fetches or builds what the sandbox is made of, on the caller's thread;
-                                     NULL: nobody looks */
-    void              *making_arg;
-    uint64_t           on_since_ms; /* set by the service: since when `on` is worked on, which may be before this sandbox was made from another's snapshot */
-    bool               net_usual; /* net is what everybody gets, not what this one asked for: a provider whose networks have no policy leaves "all" away */
-    const cay_pair    *settings;  /* of those that its template has (cay/template.h: config); ends with a NULL key. Others keep their defaults, or with `from` what they were.
-                                     CAY_EINVAL, "setting_unknown" or "setting_invalid" */
-    bool               settings_off; /* none of its template's files for settings is written: for who builds on it */
-    const struct cay_fill_item *seeds; /* set by the service: those files; what a caller gives here is not read */
-    size_t             nseeds;
+    size_t nvolumes;
+    const char *const
+        *layers; /* set by the service for the provider: names of the layers that the sandbox stands
+                    on above its template, bottom first; what a caller gives here is not read */
+    size_t nlayers;
+    bool manifest_trusted; /* it is the caller's own: what cay/manifest.h says of TRUSTED */
+    bool manifest_applied; /* what it puts in place is below already, as in a snapshot; only what is
+                              ephemeral is written */
+    void (*progress)(const struct cay_manifest_progress *p,
+                     void *arg); /* while a manifest's layer is built; NULL: nobody looks */
+    void *progress_arg;
+    const char *tenant; /* whose it is (cay/access.h); NULL: that of the snapshot it stands on, else
+                           "default" */
+    const char *once; /* a word of the tenant's, at most 255 bytes: whoever comes with it again gets
+                         the sandbox of the first time, not another; CAY_EBUSY while that is being
+                         made. NULL: none */
+    bool auto_resume; /* cay_sandbox_wake() may resume it: a server does when it is used */
+    const char *image; /* set by the service, as are the next two: what its template says
+                          (cay/template.h: config), a JSON object; or NULL */
+    const char *template_id, *template_name;
+    const char *services; /* commands that are kept running in it: JSON text, see cay/services.h; a
+                             manifest's come on top. NULL: none */
+    bool sudo; /* our own sudo and su are in it: its users may become others inside, docs/sudo.md */
+    const struct cay_unit *units; /* set by the service for the provider: `services`, read; what a
+                                     caller gives here is not read */
+    size_t nunits;
+    bool units_wait;         /* likewise: they are not started before the provider is told to */
+    const cay_pair *options; /* what only this provider knows, as image of docker; ends with a NULL
+                                key. Others refuse them */
+    const char *group; /* name or number: the group of `user`, and then its only one; NULL: those
+                          that its files say. Native, docker and podman */
+    void (*making)(const struct cay_making *m, void *arg); /* while a provider fetches or builds
+                         what the sandbox is made of, on the caller's thread; NULL: nobody looks */
+    void *making_arg;
+    uint64_t on_since_ms; /* set by the service: since when `on` is worked on, which may be before
+                             this sandbox was made from another's snapshot */
+    bool net_usual; /* net is what everybody gets, not what this one asked for: a provider whose
+                       networks have no policy leaves "all" away */
+    const cay_pair *settings; /* of those that its template has (cay/template.h: config); ends with
+                                 a NULL key. Others keep their defaults, or with `from` what they
+                                 were. CAY_EINVAL, "setting_unknown" or "setting_invalid" */
+    bool settings_off; /* none of its template's files for settings is written: for who builds on it
+                        */
+    const struct cay_fill_item
+        *seeds; /* set by the service: those files; what a caller gives here is not read */
+    size_t nseeds;
 } cay_create;
 
 CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,
@@ -193,17 +222,20 @@ CAY_API int cay_service_find(cay_service *svc, const cay_call *call, const char 
                              cay_sandbox **out, cay_err *err);
 
 typedef struct cay_filter {
-    size_t          size;
-    unsigned        states;   /* bits 1u << cay_state; 0 means all */
-    const cay_pair *labels;   /* all must match; ends with a NULL key */
-    const char     *provider; /* or NULL */
-    size_t          limit;    /* 0: all */
-    const char     *after;    /* id after which to continue, or ID.CREATED_MS, which goes on also when that one is gone; or NULL */
-    const char     *tenant;   /* or NULL: of all */
-    const char     *metadata; /* one JSON object whose members the sandbox's metadata has, with the same values; or NULL */
+    size_t size;
+    unsigned states;        /* bits 1u << cay_state; 0 means all */
+    const cay_pair *labels; /* all must match; ends with a NULL key */
+    const char *provider;   /* or NULL */
+    size_t limit;           /* 0: all */
+    const char *after; /* id after which to continue, or ID.CREATED_MS, which goes on also when that
+                          one is gone; or NULL */
+    const char *tenant;   /* or NULL: of all */
+    const char *metadata; /* one JSON object whose members the sandbox's metadata has, with the same
+                             values; or NULL */
 } cay_filter;
 
-/* One isolation layer or feature as found: {"seccomp", "on"}, {"memory-limit", "soft", "no cgroup …"}. */
+/* One isolation layer or feature as found: {"seccomp", "on"}, {"memory-limit", "soft", "no cgroup
+ * …"}. */
 typedef struct cay_layer {
     const char *name;
     const char *state;  /* "on", "soft", "off" */
@@ -212,31 +244,35 @@ typedef struct cay_layer {
 } cay_layer;
 
 typedef struct cay_info {
-    size_t      size;
+    size_t size;
     const char *id, *name, *provider, *template_, *hostname, *user, *workdir;
-    cay_state   state;
-    const char *reason;   /* why it is in that state: "killed", "ttl", "idle", "oom", "reboot", … */
-    cay_level   level;    /* CAY_LEVEL_NONE with no layers while it does not run: what it gets is known when it starts */
+    cay_state state;
+    const char *reason; /* why it is in that state: "killed", "ttl", "idle", "oom", "reboot", … */
+    cay_level level; /* CAY_LEVEL_NONE with no layers while it does not run: what it gets is known
+                        when it starts */
     const cay_layer *layers;
-    size_t      nlayers;
-    cay_limits  limits;
+    size_t nlayers;
+    cay_limits limits;
     const cay_pair *labels; /* ends with a NULL key */
-    const char *metadata; /* JSON or "" */
-    const char *path;     /* where the workspace is on the host, at levels 0 and 1; else "" */
-    int64_t     created_ms, changed_ms; /* wall clock */
-    int64_t     deadline_ms;            /* wall clock; 0: none */
-    uint64_t    idle_ms;
-    cay_expiry  on_expiry;
-    int         pid;      /* of its init on the host, or 0 */
+    const char *metadata;   /* JSON or "" */
+    const char *path;       /* where the workspace is on the host, at levels 0 and 1; else "" */
+    int64_t created_ms, changed_ms; /* wall clock */
+    int64_t deadline_ms;            /* wall clock; 0: none */
+    uint64_t idle_ms;
+    cay_expiry on_expiry;
+    int pid; /* of its init on the host, or 0 */
     const char *tenant;
-    bool        auto_resume;
-    const char *from;     /* the snapshot it stands on: the last one taken, or the one it was made, forked or put back from; "" without */
-    const char *network;  /* what it may reach: "off", "rules" (those of its policy), "all"; "" where that is not known */
-    const cay_pair *settings; /* those of its template as they are in it; ends with a NULL key. NULL: it has none */
+    bool auto_resume;
+    const char *from;    /* the snapshot it stands on: the last one taken, or the one it was made,
+                            forked or put back from; "" without */
+    const char *network; /* what it may reach: "off", "rules" (those of its policy), "all"; "" where
+                            that is not known */
+    const cay_pair *settings; /* those of its template as they are in it; ends with a NULL key.
+                                 NULL: it has none */
 } cay_info;
 
 typedef struct cay_usage {
-    size_t   size;
+    size_t size;
     uint64_t cpu_us, memory, memory_peak, pids, disk, inodes;
     uint64_t oom_kills, pids_hits;
     uint64_t net_rx, net_tx;
@@ -246,39 +282,47 @@ typedef struct cay_usage {
 CAY_API int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *filter,
                              int (*fn)(const cay_info *info, void *arg), void *arg, cay_err *err);
 
-/* A number that is another one as soon as anything that a list tells of sandboxes of these providers (ending with NULL) has changed and whoever
- * changed it was told so: who keeps an answer and asks for the number before the list knows by it whether the answer still holds. Cheap.
- * The times in a list are by the wall clock, whose jumps are not counted. CAY_ENOTSUP: one of them cannot tell. */
-CAY_API int cay_service_version(cay_service *svc, const char *const *providers, uint64_t *out, cay_err *err);
+/* A number that is another one as soon as anything that a list tells of sandboxes of these
+ * providers (ending with NULL) has changed and whoever changed it was told so: who keeps an answer
+ * and asks for the number before the list knows by it whether the answer still holds. Cheap. The
+ * times in a list are by the wall clock, whose jumps are not counted. CAY_ENOTSUP: one of them
+ * cannot tell. */
+CAY_API int cay_service_version(cay_service *svc, const char *const *providers, uint64_t *out,
+                                cay_err *err);
 
 /* The handle. Any number may exist for one sandbox; dropping one changes nothing inside. */
 CAY_API cay_sandbox *cay_sandbox_ref(cay_sandbox *sb);
-CAY_API void         cay_sandbox_unref(cay_sandbox *sb);
-CAY_API const char  *cay_sandbox_id(const cay_sandbox *sb);
+CAY_API void cay_sandbox_unref(cay_sandbox *sb);
+CAY_API const char *cay_sandbox_id(const cay_sandbox *sb);
 /* The caller frees the answer with cay_info_free(). */
-CAY_API int  cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err);
+CAY_API int cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out,
+                                 cay_err *err);
 CAY_API void cay_info_free(cay_info *info);
-CAY_API int  cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay_err *err);
+CAY_API int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay_err *err);
 
 CAY_API int cay_sandbox_pause(cay_sandbox *sb, const cay_call *call, cay_err *err);
 CAY_API int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err);
-/* The same, with values for variables that the manifest of a stopped one calls ephemeral: nobody kept them. *missing: names that nobody gave
- * now, with commas, malloc'ed; untouched when there are none. env and missing may be NULL. CAY_EINVAL "variable_kept" for any other variable;
- * CAY_ESTATE when there are values and it is not stopped. */
-CAY_API int cay_sandbox_restart(cay_sandbox *sb, const cay_call *call, const cay_pair *env, char **missing, cay_err *err);
-/* Before it is used: resumes a paused or stopped one that was made with auto_resume, and leaves all others as they are. */
+/* The same, with values for variables that the manifest of a stopped one calls ephemeral: nobody
+ * kept them. *missing: names that nobody gave now, with commas, malloc'ed; untouched when there are
+ * none. env and missing may be NULL. CAY_EINVAL "variable_kept" for any other variable; CAY_ESTATE
+ * when there are values and it is not stopped. */
+CAY_API int cay_sandbox_restart(cay_sandbox *sb, const cay_call *call, const cay_pair *env,
+                                char **missing, cay_err *err);
+/* Before it is used: resumes a paused or stopped one that was made with auto_resume, and leaves all
+ * others as they are. */
 CAY_API int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err);
 /* Sets the time left, from now. 0 leaves that one as it is; CAY_UNLIMITED removes it. */
 CAY_API int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms,
                                uint64_t idle_ms, cay_err *err);
 /* Other words for it: NULL leaves one as it is, "", no label and {} take it away. */
 typedef struct cay_update {
-    size_t          size;
-    const char     *name;
-    const cay_pair *labels;   /* all of them; ends with a NULL key */
-    const char     *metadata; /* one JSON object */
+    size_t size;
+    const char *name;
+    const cay_pair *labels; /* all of them; ends with a NULL key */
+    const char *metadata;   /* one JSON object */
 } cay_update;
-CAY_API int cay_sandbox_update(cay_sandbox *sb, const cay_call *call, const cay_update *spec, cay_err *err);
+CAY_API int cay_sandbox_update(cay_sandbox *sb, const cay_call *call, const cay_update *spec,
+                               cay_err *err);
 CAY_API int cay_sandbox_kill(cay_sandbox *sb, const cay_call *call, cay_err *err);
 CAY_API int cay_sandbox_remove(cay_sandbox *sb, const cay_call *call, cay_err *err);
 /* Returns when the sandbox is stopped or gone; *state tells which. */
@@ -286,45 +330,55 @@ CAY_API int cay_sandbox_wait(cay_sandbox *sb, const cay_call *call, cay_state *s
 
 /* An event: a sandbox or process changed. Strings live until the next read. */
 typedef struct cay_event {
-    size_t      size;
-    int64_t     time_ms;  /* wall clock */
-    uint64_t    seq;
-    const char *sandbox;  /* id */
-    const char *kind;     /* "created" "paused" "resumed" "extended" "stopped" "removed" "exec" "exit" "limit" "net" "service" "sudo" "mount" "lost" */
-    const char *reason;   /* "oom", "pids", "disk", "time", "ttl", "idle", "killed", …; of "service" the state (cay/services.h); of "mount" "died": its storage is gone, and cay_info.layers tells which; or "" */
-    const char *process;  /* id; of "service" its name, which is the tag of its process; or "" */
-    int         code;     /* exit code of "exit" and of a "service" that ended, else 0 */
+    size_t size;
+    int64_t time_ms; /* wall clock */
+    uint64_t seq;
+    const char *sandbox; /* id */
+    const char *kind;   /* "created" "paused" "resumed" "extended" "stopped" "removed" "exec" "exit"
+                           "limit" "net" "service" "sudo" "mount" "lost" */
+    const char *reason; /* "oom", "pids", "disk", "time", "ttl", "idle", "killed", …; of "service"
+                           the state (cay/services.h); of "mount" "died": its storage is gone, and
+                           cay_info.layers tells which; or "" */
+    const char *process; /* id; of "service" its name, which is the tag of its process; or "" */
+    int code;            /* exit code of "exit" and of a "service" that ended, else 0 */
     const struct cay_net_record *net; /* of "net" (cay/policy.h), what was decided; else NULL */
 } cay_event;
 typedef struct cay_events cay_events;
-/* sandbox_id NULL: all. Events from now on; a slow reader gets kind "lost" with the count in code. */
-CAY_API int  cay_service_events(cay_service *svc, const char *sandbox_id, cay_events **out, cay_err *err);
-CAY_API int  cay_events_fd(const cay_events *ev); /* readable when cay_events_next() will not block */
-CAY_API int  cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_err *err);
+/* sandbox_id NULL: all. Events from now on; a slow reader gets kind "lost" with the count in code.
+ */
+CAY_API int cay_service_events(cay_service *svc, const char *sandbox_id, cay_events **out,
+                               cay_err *err);
+CAY_API int cay_events_fd(
+    const cay_events *ev); /* readable when cay_events_next() will not block */
+CAY_API int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_err *err);
 CAY_API void cay_events_close(cay_events *ev);
 
 /* What this host can give, layer by layer. */
 typedef struct cay_probe {
-    size_t      size;
-    cay_level   level;
-    const char *mode;   /* "root", "range", "single", "process" */
+    size_t size;
+    cay_level level;
+    const char *mode; /* "root", "range", "single", "process" */
     const cay_layer *layers;
-    size_t      nlayers;
+    size_t nlayers;
 } cay_probe;
-CAY_API int  cay_service_probe(cay_service *svc, const char *provider, cay_probe **out, cay_err *err);
+CAY_API int cay_service_probe(cay_service *svc, const char *provider, cay_probe **out,
+                              cay_err *err);
 CAY_API void cay_probe_free(cay_probe *p);
 
 /* Removes what no record owns: dead directories, groups and sockets of ours. Returns the count. */
 CAY_API int cay_service_gc(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err);
 
-/* Removes all that the state directory holds: every sandbox, whatever its provider, then snapshots, templates, volumes, keys, records and the
- * directory itself; the keeper leaves. After that the service can only be closed. Only names that are ours are removed, and no link is
- * followed; a directory that holds others stays, with those. `left` (may be NULL) is told their names.
- * CAY_EBUSY, "home_busy": another program has it open; "home_mounted": something is mounted below it. A sandbox that cannot be removed, as one
- * of a provider that does not answer, is the error, and then no more than some sandboxes are gone; with `forget` it is only told to `left`.
- * Of a server (cay_open.host): the sandboxes, snapshots, templates and volumes that its key may remove; nothing else, and the service stays open. */
-CAY_API int cay_service_purge(cay_service *svc, const cay_call *call, bool forget, void (*left)(const char *what, void *arg), void *arg,
-                              cay_err *err);
+/* Removes all that the state directory holds: every sandbox, whatever its provider, then snapshots,
+ * templates, volumes, keys, records and the directory itself; the keeper leaves. After that the
+ * service can only be closed. Only names that are ours are removed, and no link is followed; a
+ * directory that holds others stays, with those. `left` (may be NULL) is told their names.
+ * CAY_EBUSY, "home_busy": another program has it open; "home_mounted": something is mounted below
+ * it. A sandbox that cannot be removed, as one of a provider that does not answer, is the error,
+ * and then no more than some sandboxes are gone; with `forget` it is only told to `left`. Of a
+ * server (cay_open.host): the sandboxes, snapshots, templates and volumes that its key may remove;
+ * nothing else, and the service stays open. */
+CAY_API int cay_service_purge(cay_service *svc, const cay_call *call, bool forget,
+                              void (*left)(const char *what, void *arg), void *arg, cay_err *err);
 
 #ifdef __cplusplus
 }

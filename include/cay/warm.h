@@ -2,18 +2,25 @@
 /*
  * cay/warm.h - sandboxes of a template that are made before anybody asks for them.
  *
- *   cay_warm_put()     keep some ready       cay_warm_list()   those that are kept, and how they do
- *   cay_warm_remove()  keep none any more    cay_warm_due()    leave work where one has fallen below its low mark
+ *   cay_warm_put()     keep some ready
+ *   cay_warm_list()    those that are kept, and how they do
+ *   cay_warm_remove()  keep none any more
+ *   cay_warm_due()     leave work where one has fallen below its low mark
  *   cay_warm_fill()    do that work
  *
- * A pool is of one template. When fewer than `low` of its sandboxes are ready, more are made until there are `high`; whoever asks for a sandbox that is
- * made as those are is given one, with its services ready. One that is ready belongs to nobody: it is in no list and in nobody's
- * quota, and the tenant that takes it is asked for its own as if it had been made for it, in the same transaction.
+ * A pool is of one template. When fewer than `low` of its sandboxes are ready, more are made until
+ * there are `high`; whoever asks for a sandbox that is made as those are is given one, with its
+ * services ready. One that is ready belongs to nobody: it is in no list and in nobody's quota, and
+ * the tenant that takes it is asked for its own as if it had been made for it, in the same
+ * transaction.
  *
- * What may differ between a request and the sandbox that is ready: name, labels, metadata, tenant, time-outs, auto_resume and the isolation that is asked for.
- * Anything else (environment, limits, user, network, mounts, …) has to be alike; when several requests for the template that were granted differ from
- * what is kept and are alike among themselves, the pool turns to their kind, once in a few minutes at most. Only those of tenant default and of the pool's own
- * tenant do, and none with services, environment, network or options of their own or with limits above the template's.
+ * What may differ between a request and the sandbox that is ready: name, labels, metadata, tenant,
+ * time-outs, auto_resume and the isolation that is asked for. Anything else (environment, limits,
+ * user, network, mounts, …) has to be alike; when several requests for the template that were
+ * granted differ from what is kept and are alike among themselves, the pool turns to their kind,
+ * once in a few minutes at most. Only those of tenant default and of the pool's own tenant do, and
+ * none with services, environment, network or options of their own or with limits above the
+ * template's.
  */
 #pragma once
 #include <cay/service.h>
@@ -22,30 +29,35 @@
 extern "C" {
 #endif
 
-#define CAY_WARM_MOST 64 /* sandboxes of a pool, and pools */
+#define CAY_WARM_MOST 64     /* sandboxes of a pool, and pools */
 #define CAY_WARM_TASK "warm" /* the kind of its jobs (cay/jobs.h); the subject is the pool's id */
 
 typedef struct cay_warm {
-    size_t      size;
-    const char *template_; /* a name or id, looked up each time: a name that moves takes its pool along */
-    const char *tenant;    /* who looks it up; NULL: "default" */
-    unsigned    low, high; /* 1 <= low <= high <= CAY_WARM_MOST */
+    size_t size;
+    const char
+        *template_; /* a name or id, looked up each time: a name that moves takes its pool along */
+    const char *tenant; /* who looks it up; NULL: "default" */
+    unsigned low, high; /* 1 <= low <= high <= CAY_WARM_MOST */
     /* only when reading */
-    const char *id;        /* of the pool */
-    const char *error;     /* why the last one could not be made, or "" */
-    unsigned    ready, making;
+    const char *id;    /* of the pool */
+    const char *error; /* why the last one could not be made, or "" */
+    unsigned ready, making;
 } cay_warm;
 
 /* Again: other marks. CAY_ENOENT, "template_not_found"; CAY_ETOOBIG, "warm_too_many". */
-CAY_API int cay_warm_put(cay_service *svc, const cay_call *call, const cay_warm *spec, cay_err *err);
-CAY_API int cay_warm_list(cay_service *svc, const cay_call *call, int (*fn)(const cay_warm *w, void *arg), void *arg, cay_err *err);
+CAY_API int cay_warm_put(cay_service *svc, const cay_call *call, const cay_warm *spec,
+                         cay_err *err);
+CAY_API int cay_warm_list(cay_service *svc, const cay_call *call,
+                          int (*fn)(const cay_warm *w, void *arg), void *arg, cay_err *err);
 /* With the sandboxes that are ready. CAY_ENOENT, "warm_not_found". */
-CAY_API int cay_warm_remove(cay_service *svc, const cay_call *call, const char *tenant, const char *template_, cay_err *err);
+CAY_API int cay_warm_remove(cay_service *svc, const cay_call *call, const char *tenant,
+                            const char *template_, cay_err *err);
 
 /* For who does the work of the queue: the server's controller. */
 CAY_API int cay_warm_due(cay_service *svc, cay_err *err);
 CAY_API int cay_warm_fill(cay_service *svc, const cay_call *call, const char *id, cay_err *err);
-/* Since the service was opened: sandboxes that were given out, and requests for which none was ready. */
+/* Since the service was opened: sandboxes that were given out, and requests for which none was
+ * ready. */
 CAY_API void cay_warm_counts(const cay_service *svc, uint64_t *taken, uint64_t *missed);
 
 #ifdef __cplusplus

@@ -6,20 +6,22 @@
 enum { WAITS_MAX = 4 * CAY__CALLS_MAX };
 
 struct cay_state_doc {
-    json_t           *st;
+    json_t *st;
     cay_interruption *list;
-    json_t          **approvals; /* where each is decided */
-    const char      **own;       /* its id in its own run */
-    char            **ids, **tools;
-    size_t            n;
+    json_t **approvals; /* where each is decided */
+    const char **own;   /* its id in its own run */
+    char **ids, **tools;
+    size_t n;
 };
 
 /* prefix: of calls inside that one. */
-static void waits(const json_t *pending, const json_t *nested, const char *agent, json_t *approvals, const char *prefix, unsigned depth, cay__waits_fn *fn, void *arg)
+static void waits(const json_t *pending, const json_t *nested, const char *agent, json_t *approvals,
+                  const char *prefix, unsigned depth, cay__waits_fn *fn, void *arg)
 {
     size_t i;
     json_t *call;
-    json_array_foreach(pending, i, call) {
+    json_array_foreach(pending, i, call)
+    {
         const char *id = cay__item_id(call);
         const json_t *st = json_object_get(nested, id);
         CAY_AUTOBUF whole = CAY__BUF(4096);
@@ -27,19 +29,23 @@ static void waits(const json_t *pending, const json_t *nested, const char *agent
         if (whole.full)
             continue;
         if (st && depth < CAY__NEST_MAX)
-            waits(json_object_get(st, "interruptions"), json_object_get(st, "nested"), cay__json_str(json_object_get(st, "current_agent"), "name", ""),
-                  json_object_get(json_object_get(st, "context"), "approvals"), whole.data, depth + 1, fn, arg);
+            waits(json_object_get(st, "interruptions"), json_object_get(st, "nested"),
+                  cay__json_str(json_object_get(st, "current_agent"), "name", ""),
+                  json_object_get(json_object_get(st, "context"), "approvals"), whole.data,
+                  depth + 1, fn, arg);
         else
             fn(arg, call, whole.data, agent, approvals);
     }
 }
 
-void cay__waits(const json_t *pending, const json_t *nested, const char *agent, json_t *approvals, cay__waits_fn *fn, void *arg)
+void cay__waits(const json_t *pending, const json_t *nested, const char *agent, json_t *approvals,
+                cay__waits_fn *fn, void *arg)
 {
     waits(pending, nested, agent, approvals, "", 0, fn, arg);
 }
 
-static void take(void *arg, const json_t *call, const char *id, const char *agent, json_t *approvals)
+static void take(void *arg, const json_t *call, const char *id, const char *agent,
+                 json_t *approvals)
 {
     cay_state_doc *d = arg;
     d->list = realloc(d->list, (d->n + 1) * sizeof *d->list);
@@ -54,7 +60,10 @@ static void take(void *arg, const json_t *call, const char *id, const char *agen
     d->ids[d->n] = cay__strdup(id);
     d->tools[d->n] = cay__strdup(cay__item_tool(call, &name));
     d->approvals[d->n] = approvals;
-    d->list[d->n] = (cay_interruption){ .call_id = d->ids[d->n], .tool = d->tools[d->n], .agent = agent, .arguments = cay__item_arguments(call) };
+    d->list[d->n] = (cay_interruption){ .call_id = d->ids[d->n],
+                                        .tool = d->tools[d->n],
+                                        .agent = agent,
+                                        .arguments = cay__item_arguments(call) };
     d->n++;
 }
 
@@ -63,19 +72,24 @@ int cay_state_open(const char *json, cay_state_doc **out, cay_err *err)
     CAY_AUTOJSON *st = NULL;
     cay_err quiet = CAY_ERR_INIT;
     if (cay__json_object("it", json, &st, &quiet) < 0)
-        return cay_fail_why(err, CAY_EINVAL, "run_state", "the state of the run is no sound JSON object");
+        return cay_fail_why(err, CAY_EINVAL, "run_state",
+                            "the state of the run is no sound JSON object");
     CAY_TRY(cay__state_check(st, err));
     cay_state_doc *d = cay__alloc(sizeof *d);
-    cay__waits(json_object_get(st, "interruptions"), json_object_get(st, "nested"), cay__json_str(json_object_get(st, "current_agent"), "name", ""),
+    cay__waits(json_object_get(st, "interruptions"), json_object_get(st, "nested"),
+               cay__json_str(json_object_get(st, "current_agent"), "name", ""),
                json_object_get(json_object_get(st, "context"), "approvals"), take, d);
     d->st = CAY_STEAL(st);
     bool sound = d->n <= WAITS_MAX;
-    for (size_t i = 0; sound && i < d->n; i++) /* an id may look like one of a call inside another: nobody could tell what is decided */
+    for (size_t i = 0; sound && i < d->n; i++) /* an id may look like one of a call inside another:
+                                                  nobody could tell what is decided */
         for (size_t k = 0; sound && k < i; k++)
             sound = strcmp(d->ids[i], d->ids[k]) != 0;
     if (!sound) {
         cay_state_close(d);
-        return cay_fail_why(err, CAY_EINVAL, "run_state", "the state of the run cannot be used: too many calls wait, or two by one id");
+        return cay_fail_why(
+            err, CAY_EINVAL, "run_state",
+            "the state of the run cannot be used: too many calls wait, or two by one id");
     }
     *out = d;
     return 0;
@@ -129,7 +143,8 @@ static void forget_id(json_t *of, const char *key, const char *id)
             json_array_remove(v, i);
 }
 
-static int decide(cay_state_doc *d, const char *call_id, bool yes, bool always, const char *message, cay_err *err)
+static int decide(cay_state_doc *d, const char *call_id, bool yes, bool always, const char *message,
+                  cay_err *err)
 {
     const cay_interruption *it = NULL;
     json_t *all = NULL;
@@ -168,7 +183,8 @@ int cay_state_approve(cay_state_doc *d, const char *call_id, bool always, cay_er
     return decide(d, call_id, true, always, NULL, err);
 }
 
-int cay_state_reject(cay_state_doc *d, const char *call_id, bool always, const char *message, cay_err *err)
+int cay_state_reject(cay_state_doc *d, const char *call_id, bool always, const char *message,
+                     cay_err *err)
 {
     return decide(d, call_id, false, always, message, err);
 }

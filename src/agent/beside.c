@@ -8,10 +8,10 @@
 enum { THREADS_MAX = 64 };
 
 typedef struct work {
-    size_t        n;
+    size_t n;
     atomic_size_t next;
-    void        (*fn)(void *arg, size_t i);
-    void         *arg;
+    void (*fn)(void *arg, size_t i);
+    void *arg;
 } work;
 
 static void *take(void *arg)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a model asked for: tools that may run do, those that need a yes wait for it, a handoff changes who goes on. */
+/* What a model asked for: tools that may run do, those that need a yes wait for it, a handoff
+ * changes who goes on. */
 #include "ledger.h"
 #include "run.h"
 #include "trace.h"
@@ -12,25 +13,29 @@
 enum { BESIDE_MAX = 8 };
 
 /* How far a call got. */
-typedef enum fate { FATE_DONE = 0, FATE_TOLD, FATE_WAITS } fate; /* the tool answered; it did not run, and was told why; nobody decided yet */
+typedef enum fate {
+    FATE_DONE = 0,
+    FATE_TOLD,
+    FATE_WAITS
+} fate; /* the tool answered; it did not run, and was told why; nobody decided yet */
 
 typedef struct one_call {
-    const json_t   *item;
+    const json_t *item;
     const cay_tool *tool;
-    cay_tool_call   pub;
-    char           *text; /* its arguments as the tool gets them; owned */
-    json_t         *args; /* parsed, or NULL for free-form ones */
-    fate            how;
-    json_t         *out;  /* what the model is told; NULL for FATE_WAITS */
-    int             rc;   /* of the tool, and why */
-    cay_err         own;
-    cay_call        call;
+    cay_tool_call pub;
+    char *text;   /* its arguments as the tool gets them; owned */
+    json_t *args; /* parsed, or NULL for free-form ones */
+    fate how;
+    json_t *out; /* what the model is told; NULL for FATE_WAITS */
+    int rc;      /* of the tool, and why */
+    cay_err own;
+    cay_call call;
     cay_tool_output o;
-    cay__span      *span;
-    cay_run         view; /* the run as a call beside others sees it */
-    int64_t         began;
-    cay__watched   *watched; /* what it does in the sandbox */
-    char            span_id[32];
+    cay__span *span;
+    cay_run view; /* the run as a call beside others sees it */
+    int64_t began;
+    cay__watched *watched; /* what it does in the sandbox */
+    char span_id[32];
 } one_call;
 
 /* ------------------------------------------------------------------ answers */
@@ -38,7 +43,8 @@ typedef struct one_call {
 int cay__answer(cay_run *r, const json_t *call, json_t *output, cay_err *err)
 {
     bool custom = cay__item_is(call, "custom_tool_call");
-    json_t *item = json_pack("{s:s, s:s, s:o}", "type", custom ? "custom_tool_call_output" : "function_call_output", "call_id",
+    json_t *item = json_pack("{s:s, s:s, s:o}", "type",
+                             custom ? "custom_tool_call_output" : "function_call_output", "call_id",
                              cay__json_str(call, "call_id", ""), "output", output);
     return cay__run_add(r, "tool_output", item, err);
 }
@@ -73,7 +79,8 @@ static int audit_tool(cay_run *r, const one_call *c, const char *outcome, cay_er
     if (c->began)
         json_object_set_new(e, "ms", json_integer((cay__now_us() - c->began) / 1000));
     if (c->rc < 0)
-        json_object_set_new(e, "reason", json_string(*c->own.reason ? c->own.reason : cay_code_name(c->rc)));
+        json_object_set_new(e, "reason",
+                            json_string(*c->own.reason ? c->own.reason : cay_code_name(c->rc)));
     if (*c->span_id)
         json_object_set_new(e, "span_id", json_string(c->span_id));
     if (c->o.text.data)
@@ -83,14 +90,17 @@ static int audit_tool(cay_run *r, const one_call *c, const char *outcome, cay_er
 
 static bool needs_yes(const one_call *c)
 {
-    return c->tool->needs_approval ? c->tool->needs_approval(c->tool->arg, &c->pub) : c->tool->approval;
+    return c->tool->needs_approval ? c->tool->needs_approval(c->tool->arg, &c->pub)
+                                   : c->tool->approval;
 }
 
 /* May it run? FATE_DONE: yes. FATE_TOLD: *out says why not. */
 static fate approve(cay_run *r, const one_call *c, json_t **out)
 {
     CAY_AUTOFREE char *why = NULL;
-    if (!needs_yes(c) || (cay__tool_is_agent(c->tool) && json_object_get(r->nested, c->pub.call_id))) /* it ran already, and goes on */
+    if (!needs_yes(c) ||
+        (cay__tool_is_agent(c->tool) &&
+         json_object_get(r->nested, c->pub.call_id))) /* it ran already, and goes on */
         return FATE_DONE;
     cay_verdict v = cay__verdict(r, &c->pub, &why);
     if (v == CAY_APPROVE)
@@ -106,7 +116,8 @@ static fate approve(cay_run *r, const one_call *c, json_t **out)
 /* Its arguments as the tool wants them, or a text that tells the model what is wrong with them. */
 static int read_arguments(one_call *c, cay_err *err)
 {
-    const json_t *raw = json_object_get(c->item, cay__item_is(c->item, "custom_tool_call") ? "input" : "arguments");
+    const json_t *raw =
+        json_object_get(c->item, cay__item_is(c->item, "custom_tool_call") ? "input" : "arguments");
     const char *text = json_is_string(raw) ? json_string_value(raw) : "";
     if (json_is_string(raw) && strlen(text) != json_string_length(raw))
         return cay_fail(err, CAY_EINVAL, "there is a NUL character in it");
@@ -160,7 +171,8 @@ static void hook_end(cay_run *r, const cay_tool_call *c, const json_t *output)
     for (size_t i = 0; i < 2; i++)
         if (both[i] && both[i]->tool_end) {
             if (!text)
-                text = json_is_string(output) ? cay__strdup(json_string_value(output)) : cay__json_text(output, CAY__TEXT_MAX);
+                text = json_is_string(output) ? cay__strdup(json_string_value(output))
+                                              : cay__json_text(output, CAY__TEXT_MAX);
             both[i]->tool_end(both[i]->arg, r, c, text ? text : "");
         }
 }
@@ -214,11 +226,16 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
     if (rc < 0 && (c->tool->raises || cay__call_check_run(r) < 0)) {
         if (err)
             *err = c->own;
-        return c->tool->raises && rc != CAY_ECANCELED ? cay_fail_why(err, rc, "tool_failed", "tool %.64s: %.160s", c->pub.tool, c->own.msg) : rc;
+        return c->tool->raises && rc != CAY_ECANCELED
+                   ? cay_fail_why(err, rc, "tool_failed", "tool %.64s: %.160s", c->pub.tool,
+                                  c->own.msg)
+                   : rc;
     }
     if (rc < 0) {
         char text[600];
-        snprintf(text, sizeof text, "%sAn error occurred while running the tool. Please try again. Error: %s", c->o.text.len ? "\n" : "", c->own.msg);
+        snprintf(text, sizeof text,
+                 "%sAn error occurred while running the tool. Please try again. Error: %s",
+                 c->o.text.len ? "\n" : "", c->own.msg);
         cay_output_text(&c->o, text, strlen(text));
     }
     if (rc == 0 && cay__tool_is_agent(c->tool) && json_object_get(r->nested, c->pub.call_id)) {
@@ -232,29 +249,35 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
 
 /* ------------------------------------------------------------------ its guards */
 
-/* c->out NULL: before the call, and what a guard says instead of it makes the call FATE_TOLD; else it stands for the answer. */
+/* c->out NULL: before the call, and what a guard says instead of it makes the call FATE_TOLD; else
+ * it stands for the answer. */
 static int ask_guards(cay_run *r, one_call *c, cay_err *err)
 {
     const json_t *output = c->out;
-    CAY_AUTOFREE char *text = !output || !c->tool->nguards ? NULL : json_is_string(output) ? cay__strdup(json_string_value(output)) : cay__json_text(output, CAY__TEXT_MAX);
+    CAY_AUTOFREE char *text = !output || !c->tool->nguards ? NULL
+                              : json_is_string(output)     ? cay__strdup(json_string_value(output))
+                                                           : cay__json_text(output, CAY__TEXT_MAX);
     for (size_t i = 0; i < c->tool->nguards; i++) {
         const cay_tool_guard *g = &c->tool->guards[i];
         CAY_AUTOFREE char *said = NULL;
         if (output ? !g->after : !g->before)
             continue;
         cay__span *span = cay__span_begin(r, "guardrail", g->name ? g->name : "guardrail");
-        int rc = output ? g->after(g->arg, &c->pub, text ? text : "", &said, err) : g->before(g->arg, &c->pub, &said, err);
+        int rc = output ? g->after(g->arg, &c->pub, text ? text : "", &said, err)
+                        : g->before(g->arg, &c->pub, &said, err);
         cay__span_data(span, "triggered", json_boolean(rc > 0));
         cay__span_end(span, NULL);
         CAY_TRY(rc);
         if (rc == CAY_GUARD_TRIP)
-            return cay_fail_why(err, CAY_EPERM, "guardrail_tool", "guard %.60s of tool %.64s does not let %s pass", g->name ? g->name : "", c->pub.tool,
-                                output ? "its answer" : "a call");
+            return cay_fail_why(
+                err, CAY_EPERM, "guardrail_tool", "guard %.60s of tool %.64s does not let %s pass",
+                g->name ? g->name : "", c->pub.tool, output ? "its answer" : "a call");
         if (rc == CAY_GUARD_PASS)
             continue;
         c->how = output ? c->how : FATE_TOLD;
         json_decref(c->out);
-        cay_output_text(&c->o, said ? said : CAY__NOT_APPROVED, strlen(said ? said : CAY__NOT_APPROVED));
+        cay_output_text(&c->o, said ? said : CAY__NOT_APPROVED,
+                        strlen(said ? said : CAY__NOT_APPROVED));
         c->out = cay__output_take(&c->o);
         return 0;
     }
@@ -276,16 +299,23 @@ static int ready(cay_run *r, one_call *c, const json_t *item, cay_err *err)
 {
     cay_err why = CAY_ERR_INIT;
     *c = (one_call){ .item = item, .how = FATE_TOLD, .own = CAY_ERR_INIT };
-    c->pub = (cay_tool_call){ .run = r, .tool = cay__json_str(item, "name", ""), .call_id = cay__json_str(item, "call_id", "") };
+    c->pub = (cay_tool_call){ .run = r,
+                              .tool = cay__json_str(item, "name", ""),
+                              .call_id = cay__json_str(item, "call_id", "") };
     c->tool = cay__tool_find(r->seat, c->pub.tool);
     const char *whose = c->tool ? NULL : cay__json_str(r->seat->withheld, c->pub.tool, NULL);
     if (whose) {
-        c->rc = cay_fail_why(&c->own, CAY_EPERM, "capability_unavailable", "capability %.60s is not available in this run", whose);
+        c->rc = cay_fail_why(&c->own, CAY_EPERM, "capability_unavailable",
+                             "capability %.60s is not available in this run", whose);
         c->out = sound("The tool \"%.80s\" cannot be used: %s.", c->pub.tool, c->own.msg);
     } else if (!c->tool) {
-        c->out = sound("There is no tool named \"%.80s\". Use one of the tools that you were given.", c->pub.tool);
+        c->out =
+            sound("There is no tool named \"%.80s\". Use one of the tools that you were given.",
+                  c->pub.tool);
     } else if (read_arguments(c, &why) < 0) {
-        c->out = sound("An error occurred while parsing tool arguments. Please try again with valid JSON. Error: %.400s", why.msg);
+        c->out = sound("An error occurred while parsing tool arguments. Please try again with "
+                       "valid JSON. Error: %.400s",
+                       why.msg);
     } else {
         c->pub.arguments = c->text;
         c->how = approve(r, c, &c->out);
@@ -306,7 +336,8 @@ static void forget(one_call *c)
     free(c->text);
 }
 
-/* The one way to a tool, for one or for several that may run beside each other. Each is left with its fate and what is told. */
+/* The one way to a tool, for one or for several that may run beside each other. Each is left with
+ * its fate and what is told. */
 static int perform(cay_run *r, json_t *const *items, size_t n, one_call *row, cay_err *err)
 {
     size_t run = 0;
@@ -339,9 +370,11 @@ static int tell(cay_run *r, const one_call *c, char **stop, cay_err *err)
         return cay__run_event(r, CAY_RUN_ITEM, "approval_requested", c->item, err);
     }
     if (c->how == FATE_DONE && r->seat->agent->tool_use == CAY_TOOLS_ASK)
-        json_array_append_new(r->results, json_pack("{s:s, s:s, s:O}", "tool", c->pub.tool, "call_id", c->pub.call_id, "output", c->out));
+        json_array_append_new(r->results, json_pack("{s:s, s:s, s:O}", "tool", c->pub.tool,
+                                                    "call_id", c->pub.call_id, "output", c->out));
     if (c->how == FATE_DONE && !*stop && stops(r->seat->agent, c->pub.tool))
-        *stop = json_is_string(c->out) ? cay__strdup(json_string_value(c->out)) : cay__json_text(c->out, CAY__TEXT_MAX);
+        *stop = json_is_string(c->out) ? cay__strdup(json_string_value(c->out))
+                                       : cay__json_text(c->out, CAY__TEXT_MAX);
     return cay__answer(r, c->item, json_incref(c->out), err);
 }
 
@@ -369,9 +402,11 @@ static size_t row_of(const cay_run *r, json_t *const *items, size_t n)
     return k ? k : 1;
 }
 
-int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const char *arguments, bool *ran, json_t **out, cay_err *err)
+int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const char *arguments,
+                     bool *ran, json_t **out, cay_err *err)
 {
-    CAY_AUTOJSON *item = json_pack("{s:s, s:s, s:s, s:s}", "type", "function_call", "call_id", call_id, "name", tool, "arguments", arguments);
+    CAY_AUTOJSON *item = json_pack("{s:s, s:s, s:s, s:s}", "type", "function_call", "call_id",
+                                   call_id, "name", tool, "arguments", arguments);
     one_call c = { .how = FATE_TOLD };
     if (!item)
         return cay_fail(err, CAY_EINVAL, "the call is no UTF-8 text");
@@ -379,7 +414,9 @@ int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const ch
     int rc = perform(r, (json_t *const[]){ item }, 1, &c, err);
     r->inside--;
     if (rc == 0 && c.how == FATE_WAITS)
-        c.out = sound("Tool %.64s waits for somebody's approval, which cannot be given while code runs. Call it as a tool of your own.", tool);
+        c.out = sound("Tool %.64s waits for somebody's approval, which cannot be given while code "
+                      "runs. Call it as a tool of your own.",
+                      tool);
     if (rc == 0)
         *out = CAY_STEAL(c.out);
     *ran = rc == 0 && c.how == FATE_DONE;
@@ -389,23 +426,33 @@ int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const ch
 
 /* ------------------------------------------------------------------ all of them */
 
-/* The first handoff that can be taken; others are answered. What an endpoint asks for its own MCP servers is decided here. */
-static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t **to, const cay_handoff **target, cay_err *err)
+/* The first handoff that can be taken; others are answered. What an endpoint asks for its own MCP
+ * servers is decided here. */
+static int sort_handoffs(cay_run *r, json_t *calls, json_t **rest, const json_t **to,
+                         const cay_handoff **target, cay_err *err)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(calls, i, item) {
-        bool asked = cay__item_is(item, "mcp_approval_request"); /* its name is one of the server's tools */
-        const cay_handoff *h = asked ? NULL : cay__handoff_find(r->seat, cay__json_str(item, "name", ""));
+    json_array_foreach(calls, i, item)
+    {
+        bool asked =
+            cay__item_is(item, "mcp_approval_request"); /* its name is one of the server's tools */
+        const cay_handoff *h =
+            asked ? NULL : cay__handoff_find(r->seat, cay__json_str(item, "name", ""));
         cay_err why = CAY_ERR_INIT;
         if (asked) {
             CAY_TRY(cay__hosted_decide(r, item, err));
         } else if (!h) {
             json_array_append(*rest, item);
         } else if (*target) {
-            CAY_TRY(cay__answer(r, item, sound("Multiple handoffs detected, ignoring this one."), err));
+            CAY_TRY(
+                cay__answer(r, item, sound("Multiple handoffs detected, ignoring this one."), err));
         } else if (cay__handoff_check(item, h, &why) < 0) {
-            CAY_TRY(cay__answer(r, item, sound("An error occurred while parsing tool arguments. Please try again with valid JSON. Error: %.400s", why.msg), err));
+            CAY_TRY(cay__answer(r, item,
+                                sound("An error occurred while parsing tool arguments. Please try "
+                                      "again with valid JSON. Error: %.400s",
+                                      why.msg),
+                                err));
         } else {
             *target = h;
             *to = item;

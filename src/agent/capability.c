@@ -7,7 +7,8 @@ cay_capability *cay_capability_new(const cay_capability_ops *ops, void *self)
     cay_capability *c = cay__alloc(sizeof *c);
     c->ops = &c->own;
     c->self = self;
-    if (ops && cay__spec_take(&c->own, sizeof c->own, ops, "cay_capability_ops", NULL) == 0 && c->own.name)
+    if (ops && cay__spec_take(&c->own, sizeof c->own, ops, "cay_capability_ops", NULL) == 0 &&
+        c->own.name)
         return c;
     free(c);
     return NULL;
@@ -22,7 +23,8 @@ void cay_cap_free(cay_capability *c)
     free(c);
 }
 
-void cay_cap_configure(cay_capability *c, int (*fn)(void *arg, cay_tool *tool, cay_err *err), void *arg)
+void cay_cap_configure(cay_capability *c, int (*fn)(void *arg, cay_tool *tool, cay_err *err),
+                       void *arg)
 {
     c->configure = fn;
     c->configure_arg = arg;

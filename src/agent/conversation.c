@@ -7,8 +7,8 @@
 
 struct cay_conversation {
     cay_conversation_ops ops; /* a copy: those of its maker may be shorter than we know */
-    void                *self;
-    char                *id;
+    void *self;
+    char *id;
 };
 
 cay_conversation *cay_conversation_new(const cay_conversation_ops *ops, void *self, const char *id)
@@ -33,10 +33,22 @@ void cay_conversation_free(cay_conversation *c)
     free(c);
 }
 
-int cay_conversation_items(cay_conversation *c, char **items, cay_err *err) { return c->ops.load(c->self, items, err); }
-int cay_conversation_clear(cay_conversation *c, cay_err *err) { return c->ops.clear(c->self, err); }
-int cay__conversation_append(cay_conversation *c, const char *items, cay_err *err) { return c->ops.append(c->self, items, err); }
-const char *cay__conversation_id(const cay_conversation *c) { return c->id; }
+int cay_conversation_items(cay_conversation *c, char **items, cay_err *err)
+{
+    return c->ops.load(c->self, items, err);
+}
+int cay_conversation_clear(cay_conversation *c, cay_err *err)
+{
+    return c->ops.clear(c->self, err);
+}
+int cay__conversation_append(cay_conversation *c, const char *items, cay_err *err)
+{
+    return c->ops.append(c->self, items, err);
+}
+const char *cay__conversation_id(const cay_conversation *c)
+{
+    return c->id;
+}
 
 /* ------------------------------------------------------------------ memory */
 
@@ -66,7 +78,11 @@ static void memory_close(void *self)
     json_decref(self);
 }
 
-static const cay_conversation_ops memory = { .size = sizeof memory, .load = memory_load, .append = memory_append, .clear = memory_clear, .close = memory_close };
+static const cay_conversation_ops memory = { .size = sizeof memory,
+                                             .load = memory_load,
+                                             .append = memory_append,
+                                             .clear = memory_clear,
+                                             .close = memory_close };
 
 cay_conversation *cay_conversation_memory(const char *id)
 {
@@ -77,13 +93,14 @@ cay_conversation *cay_conversation_memory(const char *id)
 
 typedef struct kept {
     sqlite3 *db;
-    char    *id;
+    char *id;
 } kept;
 
 static int sql_fail(const kept *k, const char *what, cay_err *err)
 {
     bool busy = sqlite3_errcode(k->db) == SQLITE_BUSY;
-    return cay_fail(err, busy ? CAY_EBUSY : CAY_ESYS, "conversation %.60s: %s: %.120s", k->id, what, sqlite3_errmsg(k->db));
+    return cay_fail(err, busy ? CAY_EBUSY : CAY_ESYS, "conversation %.60s: %s: %.120s", k->id, what,
+                    sqlite3_errmsg(k->db));
 }
 
 static int prepare(const kept *k, const char *sql, sqlite3_stmt **out, cay_err *err)
@@ -118,7 +135,8 @@ static int insert(kept *k, sqlite3_stmt *s, const json_t *new, cay_err *err)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(new, i, item) {
+    json_array_foreach(new, i, item)
+    {
         CAY_AUTOFREE char *text = cay__json_text(item, CAY__TEXT_MAX);
         sqlite3_bind_text(s, 2, text ? text : "{}", -1, SQLITE_STATIC);
         if (sqlite3_step(s) != SQLITE_DONE)
@@ -166,18 +184,26 @@ static void kept_close(void *self)
     free(k);
 }
 
-static const cay_conversation_ops in_sqlite = { .size = sizeof in_sqlite, .load = kept_load, .append = kept_append, .clear = kept_clear, .close = kept_close };
+static const cay_conversation_ops in_sqlite = { .size = sizeof in_sqlite,
+                                                .load = kept_load,
+                                                .append = kept_append,
+                                                .clear = kept_clear,
+                                                .close = kept_close };
 
 int cay_conversation_sqlite(const char *path, const char *id, cay_conversation **out, cay_err *err)
 {
-    static const char schema[] = "PRAGMA journal_mode=WAL; CREATE TABLE IF NOT EXISTS items(n INTEGER PRIMARY KEY, conversation TEXT NOT NULL, item TEXT NOT NULL);"
-                                 "CREATE INDEX IF NOT EXISTS of_conversation ON items(conversation, n)";
-    CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600); /* before SQLite would make it readable by others */
+    static const char schema[] =
+        "PRAGMA journal_mode=WAL; CREATE TABLE IF NOT EXISTS items(n INTEGER PRIMARY KEY, "
+        "conversation TEXT NOT NULL, item TEXT NOT NULL);"
+        "CREATE INDEX IF NOT EXISTS of_conversation ON items(conversation, n)";
+    CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY,
+                         0600); /* before SQLite would make it readable by others */
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "conversation %.200s", path);
     kept *k = cay__alloc(sizeof *k);
     k->id = cay__strdup(id);
-    if (sqlite3_open_v2(path, &k->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK || sqlite3_busy_timeout(k->db, 10000) != SQLITE_OK ||
+    if (sqlite3_open_v2(path, &k->db, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK ||
+        sqlite3_busy_timeout(k->db, 10000) != SQLITE_OK ||
         sqlite3_exec(k->db, schema, NULL, NULL, NULL) != SQLITE_OK) {
         int rc = sql_fail(k, path, err);
         kept_close(k);

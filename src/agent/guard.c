@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Guards: who looks at what comes in and at the answer. Those of the input run before anything else, or beside the first request to the
- * model; then one that trips ends the request, and a request that fails ends them. Nothing the model asks for happens before all have passed.
+ * Guards: who looks at what comes in and at the answer. Those of the input run before anything
+ * else, or beside the first request to the model; then one that trips ends the request, and a
+ * request that fails ends them. Nothing the model asks for happens before all have passed.
  */
 #include "trace.h"
 #include <base/call.h>
@@ -23,13 +24,18 @@ static int verdict(const cay_guard *g, int rc, const char *info, bool in, cay_er
 {
     if (rc <= 0)
         return rc;
-    rc = cay_fail_why(err, CAY_EPERM, in ? "guardrail_input" : "guardrail_output", in ? "guard %.60s does not let the input in" : "guard %.60s does not let the answer out", called(g));
+    rc = cay_fail_why(err, CAY_EPERM, in ? "guardrail_input" : "guardrail_output",
+                      in ? "guard %.60s does not let the input in"
+                         : "guard %.60s does not let the answer out",
+                      called(g));
     if (err && info)
-        cay__str_copy(err->detail, sizeof err->detail, strlen(info) < sizeof err->detail ? info : "");
+        cay__str_copy(err->detail, sizeof err->detail,
+                      strlen(info) < sizeof err->detail ? info : "");
     return rc;
 }
 
-static int in_order(cay_run *r, const cay_guard *list, size_t n, const char *text, bool in, cay_err *err)
+static int in_order(cay_run *r, const cay_guard *list, size_t n, const char *text, bool in,
+                    cay_err *err)
 {
     for (size_t i = 0; i < n; i++) {
         CAY_AUTOFREE char *info = NULL;
@@ -51,7 +57,8 @@ static char *input_text(const cay_run *r)
     size_t i;
     json_t *item;
     cay__buf_str(&b, "");
-    json_array_foreach(r->input, i, item) {
+    json_array_foreach(r->input, i, item)
+    {
         CAY_AUTOFREE char *text = cay__item_text(item);
         if (text)
             cay__buf_fmt(&b, "%s%s", b.len ? "\n" : "", text);
@@ -80,23 +87,23 @@ int cay__guard_output(cay_run *r, cay_err *err)
 
 typedef struct one_guard {
     const cay_guard *g;
-    cay_run          view; /* the run as it was when the model was asked */
-    cay__span       *span;
-    char            *info;
-    int              rc;
-    cay_err          own;
+    cay_run view; /* the run as it was when the model was asked */
+    cay__span *span;
+    char *info;
+    int rc;
+    cay_err own;
 } one_guard;
 
 struct cay__guards {
     const cay_call *before; /* the run's own call */
-    cay_call        call;   /* what the model and the guards work under meanwhile */
-    int             over;   /* an eventfd: somebody has failed, the others may stop */
-    int             either; /* an epoll: it, or the cancel descriptor of the run's call */
-    atomic_size_t   first;  /* who failed first: an index, n for the model, SIZE_MAX for nobody */
-    char           *text;
-    one_guard      *v;
-    size_t          n;
-    pthread_t       thread;
+    cay_call call;          /* what the model and the guards work under meanwhile */
+    int over;               /* an eventfd: somebody has failed, the others may stop */
+    int either;             /* an epoll: it, or the cancel descriptor of the run's call */
+    atomic_size_t first;    /* who failed first: an index, n for the model, SIZE_MAX for nobody */
+    char *text;
+    one_guard *v;
+    size_t n;
+    pthread_t thread;
 };
 
 static void fails(struct cay__guards *g, size_t who)
@@ -186,7 +193,11 @@ int cay__guards_begin(cay_run *r, struct cay__guards **out, cay_err *err)
     if (!most || r->turn != 1 || r->conf->state)
         return 0;
     struct cay__guards *g = cay__alloc(sizeof *g);
-    *g = (struct cay__guards){ .before = r->call, .call = cay__call_copy(r->call), .over = -1, .either = -1, .first = SIZE_MAX };
+    *g = (struct cay__guards){ .before = r->call,
+                               .call = cay__call_copy(r->call),
+                               .over = -1,
+                               .either = -1,
+                               .first = SIZE_MAX };
     g->v = cay__alloc(most * sizeof *g->v);
     add(g, r->conf->input_guards, r->conf->ninput_guards);
     add(g, a->input_guards, a->ninput_guards);
@@ -207,7 +218,8 @@ int cay__guards_begin(cay_run *r, struct cay__guards **out, cay_err *err)
     return 0;
 }
 
-/* One that tripped counts before whatever else failed; of the others the first is the cause, and the rest its consequence. */
+/* One that tripped counts before whatever else failed; of the others the first is the cause, and
+ * the rest its consequence. */
 static int outcome(const struct cay__guards *g, int rc, cay_err *err)
 {
     size_t first = atomic_load(&g->first);

@@ -66,7 +66,8 @@ void cay_ledger_free(cay_ledger *a)
 }
 
 /* One event for one of them; -1 when it must be written and could not be. */
-static int write_to(cay_ledger *a, cay_run *r, const json_t *event, json_t *detail, json_t *output, cay_err *why)
+static int write_to(cay_ledger *a, cay_run *r, const json_t *event, json_t *detail, json_t *output,
+                    cay_err *why)
 {
     bool in_detail = a->detail && detail, with_output = a->output && output;
     CAY_AUTOJSON *whole = in_detail || with_output ? json_copy((json_t *)event) : NULL;
@@ -76,7 +77,7 @@ static int write_to(cay_ledger *a, cay_run *r, const json_t *event, json_t *deta
         json_object_set(whole, "output", output);
     CAY_AUTOFREE char *text = cay__json_text(whole ? whole : event, CAY__EVENT_MAX);
     cay_err own = CAY_ERR_INIT;
-    int rc = !text        ? cay_fail(&own, CAY_ETOOBIG, "the event is larger than 64 KiB")
+    int rc = !text       ? cay_fail(&own, CAY_ETOOBIG, "the event is larger than 64 KiB")
              : a->inside ? a->inside(a->self, r, text, &own)
                          : a->sink.write(a->self, text, &own);
     a->lost += rc < 0;
@@ -97,9 +98,13 @@ int cay__ledger(cay_run *r, const char *event, json_t *more, cay_err *err)
     if (!first)
         return 0;
     cay__id_make(id, 'e');
-    pthread_mutex_lock(&first->lock); /* tools may run beside each other; numbers and lines have one order */
-    CAY_AUTOJSON *e = json_pack("{s:i, s:s, s:I, s:I, s:s, s:s?, s:s?, s:s?, s:s}", "version", 1, "event_id", id, "seq", (json_int_t)++first->seq, "time", (json_int_t)cay__wall_ms(),
-                                "run", r->id, "trace_id", cay__trace_id(r), "agent", r->seat ? r->seat->agent->name : NULL, "actor", r->call ? r->call->actor : NULL, "event", event);
+    pthread_mutex_lock(
+        &first->lock); /* tools may run beside each other; numbers and lines have one order */
+    CAY_AUTOJSON *e =
+        json_pack("{s:i, s:s, s:I, s:I, s:s, s:s?, s:s?, s:s?, s:s}", "version", 1, "event_id", id,
+                  "seq", (json_int_t)++first->seq, "time", (json_int_t)cay__wall_ms(), "run", r->id,
+                  "trace_id", cay__trace_id(r), "agent", r->seat ? r->seat->agent->name : NULL,
+                  "actor", r->call ? r->call->actor : NULL, "event", event);
     if (e && own)
         json_object_update(e, own);
     json_object_del(e, "detail");
@@ -110,7 +115,8 @@ int cay__ledger(cay_run *r, const char *event, json_t *more, cay_err *err)
     if (rc == 0)
         return 0;
     r->canceled = true; /* the call that is under way ends as soon as it can */
-    return cay_fail_why(err, CAY_ESYS, "ledger_failed", "the audit could not be written, so the run ends: %.150s", why.msg);
+    return cay_fail_why(err, CAY_ESYS, "ledger_failed",
+                        "the audit could not be written, so the run ends: %.150s", why.msg);
 }
 
 /* ------------------------------------------------------------------ to a file */
@@ -119,7 +125,9 @@ static int file_write(void *self, const char *json, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(CAY__EVENT_MAX + 16);
     cay__buf_fmt(&b, "%s\n", json); /* one write: lines of two programs do not mix */
-    return cay__fd_write_all(*(int *)self, b.data, b.len) ? 0 : cay_fail_sys(err, CAY_ESYS, "audit file");
+    return cay__fd_write_all(*(int *)self, b.data, b.len)
+               ? 0
+               : cay_fail_sys(err, CAY_ESYS, "audit file");
 }
 
 static void file_close(void *self)
@@ -129,7 +137,9 @@ static void file_close(void *self)
     free(self);
 }
 
-static const cay_ledger_sink file_sink = { .size = sizeof file_sink, .write = file_write, .close = file_close };
+static const cay_ledger_sink file_sink = { .size = sizeof file_sink,
+                                           .write = file_write,
+                                           .close = file_close };
 
 int cay_ledger_file(const char *path, bool strict, cay_ledger **out, cay_err *err)
 {

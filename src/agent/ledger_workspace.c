@@ -12,7 +12,8 @@ typedef struct inside {
 static int append(cay_sandbox *sb, const char *path, const char *text, size_t len, cay_err *err)
 {
     cay_write w = { .size = sizeof w, .parents = true, .append = true };
-    int rc = cay_file_put(sb, NULL, path, text, len, &w, err); /* not by the run's call: that would be an event again */
+    int rc = cay_file_put(sb, NULL, path, text, len, &w,
+                          err); /* not by the run's call: that would be an event again */
     if (rc != CAY_ENOENT)
         return rc;
     w.append = false;
@@ -31,7 +32,8 @@ static int write_inside(void *self, cay_run *r, const char *json, cay_err *err)
     }
     if (!r->seat || !r->seat->sb || !*r->seat->workdir)
         return 0;
-    snprintf(path, sizeof path, "%s/logs/events-%s.jsonl", r->seat->workdir, cay_sandbox_id(r->seat->sb));
+    snprintf(path, sizeof path, "%s/logs/events-%s.jsonl", r->seat->workdir,
+             cay_sandbox_id(r->seat->sb));
     CAY_TRY(append(r->seat->sb, path, i->early.data, i->early.len, err));
     i->early.len = 0;
     return 0;
@@ -50,7 +52,9 @@ static void close_inside(void *self)
     free(i);
 }
 
-static const cay_ledger_sink sink = { .size = sizeof sink, .write = write_nowhere, .close = close_inside };
+static const cay_ledger_sink sink = { .size = sizeof sink,
+                                      .write = write_nowhere,
+                                      .close = close_inside };
 
 cay_ledger *cay_ledger_workspace(bool strict)
 {

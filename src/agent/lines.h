@@ -7,12 +7,12 @@
 
 typedef struct cay__line {
     const char *p;
-    size_t      n; /* without LF, and without CR before it */
+    size_t n; /* without LF, and without CR before it */
 } cay__line;
 
 typedef struct cay__lines {
     cay__line *v;
-    size_t     n, cap;
+    size_t n, cap;
 } cay__lines;
 
 void cay__lines_add(cay__lines *l, const char *p, size_t n);

@@ -6,26 +6,33 @@
 #include <base/spec.h>
 #include <stdio.h>
 
-enum { TOOLS_MAX = 512, PAGES_MAX = 64, LIST_MAX = 16384, TIMEOUT_MS = 60000, SCHEMA_MAX = 1 << 20 };
+enum {
+    TOOLS_MAX = 512,
+    PAGES_MAX = 64,
+    LIST_MAX = 16384,
+    TIMEOUT_MS = 60000,
+    SCHEMA_MAX = 1 << 20
+};
 
 struct cay_mcp {
-    cay__mcp_link    link;
-    char            *name;
-    int64_t          id;
-    uint64_t         timeout_ms;
-    bool             approval;
+    cay__mcp_link link;
+    char *name;
+    int64_t id;
+    uint64_t timeout_ms;
+    bool approval;
     const cay_mcp_asks *asks;
-    cay_run         *run;    /* whose call is under way, or NULL */
-    unsigned         asked;  /* how often it asked during the request at hand */
-    json_t          *offers; /* its capabilities */
-    cay__mcp_tool  **v;
+    cay_run *run;   /* whose call is under way, or NULL */
+    unsigned asked; /* how often it asked during the request at hand */
+    json_t *offers; /* its capabilities */
+    cay__mcp_tool **v;
     const cay_tool **tools;
-    size_t           n;
+    size_t n;
 };
 
 bool cay__mcp_answers(const json_t *m, int64_t id)
 {
-    return !json_object_get(m, "method") && cay__json_int(m, "id", -1) == id && (json_object_get(m, "result") || json_object_get(m, "error"));
+    return !json_object_get(m, "method") && cay__json_int(m, "id", -1) == id &&
+           (json_object_get(m, "result") || json_object_get(m, "error"));
 }
 
 cay_mcp_asks cay__mcp_asks_of(cay_mcp *m, cay_run **run, unsigned *asked)
@@ -51,11 +58,13 @@ static cay_call bounded(const cay_mcp *m, const cay_call *call)
     return c;
 }
 
-int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_t *params, json_t **result, cay_err *err)
+int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_t *params,
+                     json_t **result, cay_err *err)
 {
     cay_call c = bounded(m, call);
     int64_t id = result ? ++m->id : 0;
-    CAY_AUTOJSON *msg = json_pack("{s:s, s:s, s:o?}", "jsonrpc", "2.0", "method", method, "params", params);
+    CAY_AUTOJSON *msg =
+        json_pack("{s:s, s:s, s:o?}", "jsonrpc", "2.0", "method", method, "params", params);
     CAY_AUTOJSON *answer = NULL;
     if (msg && !params)
         json_object_del(msg, "params");
@@ -70,7 +79,8 @@ int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_
         return cay_wrap(err, rc, "MCP server %.60s", m->name);
     const json_t *fault = json_object_get(answer, "error");
     if (fault && !json_is_null(fault))
-        return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: %s: %.150s", m->name, method, cay__json_str(fault, "message", "no reason told"));
+        return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: %s: %.150s",
+                            m->name, method, cay__json_str(fault, "message", "no reason told"));
     if (result)
         *result = json_incref(json_object_get(answer, "result"));
     return 0;
@@ -87,23 +97,28 @@ static int call_tool(void *arg, const cay_tool_call *call, cay_tool_output *out,
     json_t *part;
     CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
     t->mcp->run = call->run;
-    int rc = cay__mcp_request(t->mcp, cay_run_call(call->run), "tools/call", json_pack("{s:s, s:o}", "name", t->name, "arguments", args), &result, err);
+    int rc =
+        cay__mcp_request(t->mcp, cay_run_call(call->run), "tools/call",
+                         json_pack("{s:s, s:o}", "name", t->name, "arguments", args), &result, err);
     t->mcp->run = NULL;
     CAY_TRY(rc);
     if (json_is_true(json_object_get(result, "isError")))
         cay_output_text(out, "The tool failed: ", 17);
-    json_array_foreach(json_object_get(result, "content"), i, part)
-        cay__mcp_content(out, part);
+    json_array_foreach(json_object_get(result, "content"), i, part) cay__mcp_content(out, part);
     return 0;
 }
 
 static bool sound_name(const char *name)
 {
-    return *name && strlen(name) <= 64 && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(name);
+    return *name && strlen(name) <= 64 &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
+               strlen(name);
 }
 
-/* Takes schema. A name that is no tool's, or there already, is left out: a model could not be told of it. */
-static void add_made(cay_mcp *m, const char *name, const char *description, char *schema, cay__mcp_call *fn)
+/* Takes schema. A name that is no tool's, or there already, is left out: a model could not be told
+ * of it. */
+static void add_made(cay_mcp *m, const char *name, const char *description, char *schema,
+                     cay__mcp_call *fn)
 {
     CAY_AUTOFREE char *text = schema;
     if (!sound_name(name) || !text || m->n == TOOLS_MAX)
@@ -116,7 +131,13 @@ static void add_made(cay_mcp *m, const char *name, const char *description, char
     t->name = cay__strdup(name);
     t->description = cay__strdup(description);
     t->schema = CAY_STEAL(text);
-    t->tool = (cay_tool){ .size = sizeof t->tool, .name = t->name, .description = t->description, .parameters = t->schema, .call = fn, .arg = t, .approval = m->approval };
+    t->tool = (cay_tool){ .size = sizeof t->tool,
+                          .name = t->name,
+                          .description = t->description,
+                          .parameters = t->schema,
+                          .call = fn,
+                          .arg = t,
+                          .approval = m->approval };
     m->v[m->n] = t;
     m->tools[m->n++] = &t->tool;
 }
@@ -125,29 +146,40 @@ static void add_tool(cay_mcp *m, const json_t *j)
 {
     const json_t *schema = json_object_get(j, "inputSchema");
     add_made(m, cay__json_str(j, "name", ""), cay__json_str(j, "description", ""),
-             json_is_object(schema) ? cay__json_text(schema, SCHEMA_MAX) : cay__strdup("{\"type\":\"object\",\"properties\":{}}"), call_tool);
+             json_is_object(schema) ? cay__json_text(schema, SCHEMA_MAX)
+                                    : cay__strdup("{\"type\":\"object\",\"properties\":{}}"),
+             call_tool);
 }
 
 const char *cay__mcp_server_of(const cay_tool *t)
 {
-    return t->call == call_tool || cay__mcp_is_resource_tool(t) ? ((const cay__mcp_tool *)t->arg)->mcp->name : NULL;
+    return t->call == call_tool || cay__mcp_is_resource_tool(t)
+               ? ((const cay__mcp_tool *)t->arg)->mcp->name
+               : NULL;
 }
 
-int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const char *key, json_t **out, cay_err *err)
+int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const char *key,
+                  json_t **out, cay_err *err)
 {
     CAY_AUTOFREE char *cursor = NULL;
     CAY_AUTOJSON *all = json_array();
     size_t bytes = 0;
     for (int page = 0; page < PAGES_MAX; page++) {
         CAY_AUTOJSON *result = NULL;
-        CAY_TRY(cay__mcp_request(m, call, method, cursor ? json_pack("{s:s}", "cursor", cursor) : json_object(), &result, err));
+        CAY_TRY(cay__mcp_request(m, call, method,
+                                 cursor ? json_pack("{s:s}", "cursor", cursor) : json_object(),
+                                 &result, err));
         const json_t *list = json_object_get(result, key);
         if (!json_is_array(list))
-            return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: its %s are no list", m->name, key);
+            return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed",
+                                "MCP server %.60s: its %s are no list", m->name, key);
         if (json_array_size(all) + json_array_size(list) > LIST_MAX)
-            return cay_fail_why(err, CAY_ETOOBIG, "mcp_failed", "MCP server %.60s: it has more than %d %s", m->name, LIST_MAX, key);
+            return cay_fail_why(err, CAY_ETOOBIG, "mcp_failed",
+                                "MCP server %.60s: it has more than %d %s", m->name, LIST_MAX, key);
         if ((bytes += json_dumpb(list, NULL, 0, JSON_COMPACT)) > CAY__MCP_MESSAGE)
-            return cay_fail_why(err, CAY_ETOOBIG, "mcp_failed", "MCP server %.60s: its %s are more than %d MB", m->name, key, CAY__MCP_MESSAGE >> 20);
+            return cay_fail_why(err, CAY_ETOOBIG, "mcp_failed",
+                                "MCP server %.60s: its %s are more than %d MB", m->name, key,
+                                CAY__MCP_MESSAGE >> 20);
         json_array_extend(all, (json_t *)list);
         const char *next = cay__json_str(result, "nextCursor", NULL);
         free(cursor);
@@ -157,12 +189,16 @@ int cay__mcp_list(cay_mcp *m, const cay_call *call, const char *method, const ch
             return 0;
         }
     }
-    return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: its list of %s has no end", m->name, key);
+    return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed",
+                        "MCP server %.60s: its list of %s has no end", m->name, key);
 }
 
 int cay__mcp_offers(const cay_mcp *m, const char *what, cay_err *err)
 {
-    return json_object_get(m->offers, what) ? 0 : cay_fail_why(err, CAY_ENOTSUP, "mcp_unsupported", "MCP server %.60s offers no %s", m->name, what);
+    return json_object_get(m->offers, what)
+               ? 0
+               : cay_fail_why(err, CAY_ENOTSUP, "mcp_unsupported", "MCP server %.60s offers no %s",
+                              m->name, what);
 }
 
 const char *cay__mcp_name(const cay_mcp *m)
@@ -176,20 +212,25 @@ static int list_tools(cay_mcp *m, const cay_call *call, cay_err *err)
     CAY_AUTOJSON *all = NULL;
     size_t i;
     json_t *t;
-    if (!json_object_get(m->offers, "tools") && (json_object_get(m->offers, "resources") || json_object_get(m->offers, "prompts")))
+    if (!json_object_get(m->offers, "tools") &&
+        (json_object_get(m->offers, "resources") || json_object_get(m->offers, "prompts")))
         return 0;
     CAY_TRY(cay__mcp_list(m, call, "tools/list", "tools", &all, err));
-    json_array_foreach(all, i, t)
-        add_tool(m, t);
+    json_array_foreach(all, i, t) add_tool(m, t);
     return 0;
 }
 
 static int greet(cay_mcp *m, const cay_call *call, cay_err *err)
 {
     CAY_AUTOJSON *result = NULL;
-    CAY_TRY(cay__mcp_request(m, call, "initialize", json_pack("{s:s, s:o, s:{s:s, s:s}}", "protocolVersion", "2025-06-18", "capabilities", cay__mcp_abilities(m->asks), "clientInfo", "name", "cay", "version", CAY_VERSION), &result, err));
+    CAY_TRY(cay__mcp_request(m, call, "initialize",
+                             json_pack("{s:s, s:o, s:{s:s, s:s}}", "protocolVersion", "2025-06-18",
+                                       "capabilities", cay__mcp_abilities(m->asks), "clientInfo",
+                                       "name", "cay", "version", CAY_VERSION),
+                             &result, err));
     if (!cay__json_str(result, "protocolVersion", NULL))
-        return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: it does not speak MCP", m->name);
+        return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed",
+                            "MCP server %.60s: it does not speak MCP", m->name);
     m->offers = json_incref(json_object_get(result, "capabilities"));
     return cay__mcp_request(m, call, "notifications/initialized", NULL, NULL, err);
 }
@@ -201,7 +242,8 @@ int cay_mcp_open(const cay_mcp_spec *given, const cay_call *call, cay_mcp **out,
     cay_mcp_spec own, *spec = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_mcp_spec", err));
     if (!spec->url == !(spec->argv && spec->argv[0]))
-        return cay_fail(err, CAY_EINVAL, "an MCP server is a program (argv) or an address (url): give one of them");
+        return cay_fail(err, CAY_EINVAL,
+                        "an MCP server is a program (argv) or an address (url): give one of them");
     cay_mcp *m = cay__alloc(sizeof *m);
     m->name = cay__strdup(spec->name ? spec->name : "mcp");
     m->timeout_ms = spec->timeout_ms ? spec->timeout_ms : TIMEOUT_MS;
@@ -209,7 +251,8 @@ int cay_mcp_open(const cay_mcp_spec *given, const cay_call *call, cay_mcp **out,
     m->asks = spec->asks;
     m->v = cay__alloc(TOOLS_MAX * sizeof *m->v);
     m->tools = cay__alloc(TOOLS_MAX * sizeof *m->tools);
-    int rc = spec->url ? cay__mcp_http(m, spec, &m->link, err) : cay__mcp_stdio(m, spec, call, &m->link, err);
+    int rc = spec->url ? cay__mcp_http(m, spec, &m->link, err)
+                       : cay__mcp_stdio(m, spec, call, &m->link, err);
     if (rc == 0)
         rc = greet(m, call, err);
     if (rc == 0)

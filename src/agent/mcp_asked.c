@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an MCP server asks of us while it works on a request: an answer of the model (sampling), something of the user (elicitation), where the
- * workspace is (roots). What nobody offers is refused; a server that goes on asking is, too, and all of a run together have a share of the model, because
- * somebody may have said yes to everything.
+ * What an MCP server asks of us while it works on a request: an answer of the model (sampling),
+ * something of the user (elicitation), where the workspace is (roots). What nobody offers is
+ * refused; a server that goes on asking is, too, and all of a run together have a share of the
+ * model, because somebody may have said yes to everything.
  */
 #include "mcp.h"
 #include "run.h"
@@ -10,9 +11,12 @@
 #include <base/spec.h>
 
 enum { ASKED_MAX = 32, MESSAGES_MAX = 256, TOKENS_MAX = 32768 };
-/* In one run, those of agents used as tools included: answers of the model, and output tokens of all of them. */
+/* In one run, those of agents used as tools included: answers of the model, and output tokens of
+ * all of them. */
 enum { SAMPLED_MAX = 64, SAMPLED_TOKENS = 200000 };
-#define SPENT "the servers of this run have had their share of the model: 64 answers, or 200000 output tokens"
+#define SPENT                                                                                      \
+    "the servers of this run have had their share of the model: 64 answers, or 200000 output "     \
+    "tokens"
 #define IDLE "only while a tool of yours is called"
 /* Codes of JSON-RPC, and the one that the specification gives to a user's no. */
 enum { NO_METHOD = -32601, BAD_PARAMS = -32602, INTERNAL = -32603, REFUSED = -1 };
@@ -20,7 +24,9 @@ enum { NO_METHOD = -32601, BAD_PARAMS = -32602, INTERNAL = -32603, REFUSED = -1 
 static json_t *fault(int code, const char *text)
 {
     json_t *e = json_pack("{s:i, s:s}", "code", code, "message", text);
-    return json_pack("{s:o}", "error", e ? e : json_pack("{s:i, s:s}", "code", code, "message", "no reason that is text"));
+    return json_pack(
+        "{s:o}", "error",
+        e ? e : json_pack("{s:i, s:s}", "code", code, "message", "no reason that is text"));
 }
 
 static json_t *result(json_t *r) /* takes r */
@@ -30,7 +36,8 @@ static json_t *result(json_t *r) /* takes r */
 
 /* ------------------------------------------------------------------ sampling */
 
-/* Its messages as input of a model: what a server writes counts as the user's or the model's word. */
+/* Its messages as input of a model: what a server writes counts as the user's or the model's word.
+ */
 static json_t *sampled_input(const json_t *params)
 {
     const json_t *list = json_object_get(params, "messages");
@@ -39,7 +46,8 @@ static json_t *sampled_input(const json_t *params)
     json_t *m;
     if (!json_array_size(list) || json_array_size(list) > MESSAGES_MAX)
         return NULL;
-    json_array_foreach(list, i, m) {
+    json_array_foreach(list, i, m)
+    {
         json_t *item = cay__mcp_message(m);
         if (!item)
             return NULL;
@@ -55,7 +63,8 @@ static char *said(const cay_model_reply *reply)
     size_t i;
     json_t *item;
     cay__buf_str(&b, "");
-    json_array_foreach(items, i, item) {
+    json_array_foreach(items, i, item)
+    {
         CAY_AUTOFREE char *text = cay__item_is(item, "message") ? cay__item_text(item) : NULL;
         if (text)
             cay__buf_str(&b, text);
@@ -67,24 +76,34 @@ static char *said(const cay_model_reply *reply)
 static int64_t share_left(const cay_run *run)
 {
     uint64_t had = atomic_load(&run->sampled->tokens);
-    return atomic_load(&run->sampled->answers) < SAMPLED_MAX && had < SAMPLED_TOKENS ? (int64_t)(SAMPLED_TOKENS - had) : 0;
+    return atomic_load(&run->sampled->answers) < SAMPLED_MAX && had < SAMPLED_TOKENS
+               ? (int64_t)(SAMPLED_TOKENS - had)
+               : 0;
 }
 
 /* On the run's own thread, between two requests of its own. */
-static json_t *ask_model(cay_run *run, const cay_mcp_asks *a, const cay_call *call, const json_t *params, const char *input)
+static json_t *ask_model(cay_run *run, const cay_mcp_asks *a, const cay_call *call,
+                         const json_t *params, const char *input)
 {
-    int64_t most = CAY_MIN(cay__json_int(params, "maxTokens", TOKENS_MAX), CAY_MIN(share_left(run), (int64_t)TOKENS_MAX));
+    int64_t most = CAY_MIN(cay__json_int(params, "maxTokens", TOKENS_MAX),
+                           CAY_MIN(share_left(run), (int64_t)TOKENS_MAX));
     const json_t *warm = json_object_get(params, "temperature");
-    cay_model_settings set = { .size = sizeof set, .max_output_tokens = (uint64_t)CAY_MAX((int64_t)1, most), .has_temperature = json_is_number(warm),
+    cay_model_settings set = { .size = sizeof set,
+                               .max_output_tokens = (uint64_t)CAY_MAX((int64_t)1, most),
+                               .has_temperature = json_is_number(warm),
                                .temperature = json_number_value(warm) };
-    cay_model_request q = { .size = sizeof q, .instructions = cay__json_str(params, "systemPrompt", NULL), .input = input, .settings = &set };
+    cay_model_request q = { .size = sizeof q,
+                            .instructions = cay__json_str(params, "systemPrompt", NULL),
+                            .input = input,
+                            .settings = &set };
     cay_model_reply reply = { .size = sizeof reply };
     cay_err err = CAY_ERR_INIT;
     cay__span *span = cay__span_model(run, a->model);
     atomic_fetch_add(&run->sampled->answers, 1);
     int rc = cay_model_ask(a->model, call, &q, &reply, &err);
     if (rc == 0) { /* an endpoint that does not count: all that it was allowed */
-        atomic_fetch_add(&run->sampled->tokens, reply.usage.output ? reply.usage.output : set.max_output_tokens);
+        atomic_fetch_add(&run->sampled->tokens,
+                         reply.usage.output ? reply.usage.output : set.max_output_tokens);
         cay__tokens_add(&run->usage, &reply.usage);
         cay__span_usage(span, &reply.usage);
         if (reply.id)
@@ -95,10 +114,13 @@ static json_t *ask_model(cay_run *run, const cay_mcp_asks *a, const cay_call *ca
     cay_model_reply_clear(&reply);
     if (!text)
         return fault(INTERNAL, rc < 0 ? err.msg : "the model's answer is too large");
-    return result(json_pack("{s:s, s:{s:s, s:s}, s:s, s:s}", "role", "assistant", "content", "type", "text", "text", text, "model", cay_model_name(a->model), "stopReason", "endTurn"));
+    return result(json_pack("{s:s, s:{s:s, s:s}, s:s, s:s}", "role", "assistant", "content", "type",
+                            "text", "text", text, "model", cay_model_name(a->model), "stopReason",
+                            "endTurn"));
 }
 
-static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call, const json_t *params)
+static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
+                           const json_t *params)
 {
     CAY_AUTOFREE char *message = NULL;
     if (!a || !a->model || !a->sample)
@@ -114,7 +136,8 @@ static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, cons
         return fault(REFUSED, SPENT);
     cay_verdict v = a->sample(a->arg, cay__mcp_name(m), text, &message);
     if (v != CAY_APPROVE && v != CAY_APPROVE_ALWAYS)
-        return fault(REFUSED, message && *message ? message : "the user did not approve this request");
+        return fault(REFUSED,
+                     message && *message ? message : "the user did not approve this request");
     return ask_model(run, a, call, params, input);
 }
 
@@ -125,20 +148,26 @@ static bool plain_form(const json_t *schema)
 {
     const char *key;
     json_t *v;
-    if (strcmp(cay__json_str(schema, "type", ""), "object") || !json_object_size(json_object_get(schema, "properties")))
+    if (strcmp(cay__json_str(schema, "type", ""), "object") ||
+        !json_object_size(json_object_get(schema, "properties")))
         return false;
-    json_object_foreach(json_object_get(schema, "properties"), key, v) {
+    json_object_foreach(json_object_get(schema, "properties"), key, v)
+    {
         static const char *const types[] = { "string", "number", "integer", "boolean" };
         bool fine = false;
         for (size_t i = 0; i < CAY_LEN(types); i++)
-            fine = fine || !strcmp(cay__json_str(v, "type", json_is_array(json_object_get(v, "enum")) ? "string" : ""), types[i]);
+            fine = fine ||
+                   !strcmp(cay__json_str(v, "type",
+                                         json_is_array(json_object_get(v, "enum")) ? "string" : ""),
+                           types[i]);
         if (!fine)
             return false;
     }
     return true;
 }
 
-static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call, const json_t *params)
+static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
+                              const json_t *params)
 {
     const json_t *schema = json_object_get(params, "requestedSchema");
     const char *text = cay__json_str(params, "message", NULL);
@@ -151,19 +180,23 @@ static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, c
         return fault(REFUSED, IDLE);
     CAY_AUTOFREE char *form = plain_form(schema) ? cay__json_text(schema, 1 << 20) : NULL;
     if (!text || !form)
-        return fault(BAD_PARAMS, "want a message and a requestedSchema that is an object of strings, numbers and booleans");
+        return fault(BAD_PARAMS, "want a message and a requestedSchema that is an object of "
+                                 "strings, numbers and booleans");
     int rc = a->elicit(a->arg, cay__mcp_name(m), text, form, &content);
     if (rc <= 0)
         return result(json_pack("{s:s}", "action", rc < 0 ? "cancel" : "decline"));
     cay_err err = CAY_ERR_INIT;
-    if (cay__json_object("the answer", content ? content : "{}", &value, &err) < 0 || cay__schema_check(schema, value, &err) < 0)
-        return result(json_pack("{s:s}", "action", "cancel")); /* it would not be what was asked for */
+    if (cay__json_object("the answer", content ? content : "{}", &value, &err) < 0 ||
+        cay__schema_check(schema, value, &err) < 0)
+        return result(
+            json_pack("{s:s}", "action", "cancel")); /* it would not be what was asked for */
     return result(json_pack("{s:s, s:O}", "action", "accept", "content", value));
 }
 
 /* ------------------------------------------------------------------ roots, pings, all of them */
 
-static json_t *on_roots(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call, const json_t *params)
+static json_t *on_roots(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
+                        const json_t *params)
 {
     json_t *list = json_array();
     const char *own = cay__mcp_workdir(m);
@@ -178,7 +211,8 @@ static json_t *on_roots(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const c
     return result(json_pack("{s:o}", "roots", list));
 }
 
-static json_t *on_ping(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call, const json_t *params)
+static json_t *on_ping(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
+                       const json_t *params)
 {
     (void)m, (void)run, (void)a, (void)call, (void)params;
     return result(json_object());
@@ -186,9 +220,13 @@ static json_t *on_ping(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const ca
 
 static const struct {
     const char *method;
-    json_t   *(*answer)(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call, const json_t *params);
+    json_t *(*answer)(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
+                      const json_t *params);
 } table[] = {
-    { "ping", on_ping }, { "sampling/createMessage", on_sampling }, { "elicitation/create", on_elicitation }, { "roots/list", on_roots },
+    { "ping", on_ping },
+    { "sampling/createMessage", on_sampling },
+    { "elicitation/create", on_elicitation },
+    { "roots/list", on_roots },
 };
 
 cay_mcp_asks cay__mcp_offered(const cay_mcp_asks *given)
@@ -224,7 +262,9 @@ char *cay__mcp_reply(cay_mcp *m, const cay_call *call, const json_t *message)
         if (!strcmp(table[i].method, method))
             r = table[i].answer(m, run, a, call, json_object_get(message, "params"));
     if (!r)
-        r = asked > ASKED_MAX ? fault(REFUSED, "you ask too much: 32 times for one request is enough") : fault(NO_METHOD, "cay does not offer this");
+        r = asked > ASKED_MAX
+                ? fault(REFUSED, "you ask too much: 32 times for one request is enough")
+                : fault(NO_METHOD, "cay does not offer this");
     json_object_set_new(r, "jsonrpc", json_string("2.0"));
     json_object_set(r, "id", (json_t *)id);
     return cay__json_text(r, CAY__MCP_MESSAGE - 2);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An MCP server at an address: a request for each message, answered by a document or a short stream of events. */
+/* An MCP server at an address: a request for each message, answered by a document or a short stream
+ * of events. */
 #include "mcp.h"
 #include "model/endpoint.h"
 #include <net/http.h>
@@ -9,26 +10,27 @@
 #include <stdio.h>
 
 typedef struct http {
-    cay_mcp   *mcp;
+    cay_mcp *mcp;
     cay__http *client, *side; /* side: for what is said while an answer still comes */
-    char      *url;
-    char       session[256];
-    char     **headers; /* the caller's, then one for the session */
-    size_t     n;
+    char *url;
+    char session[256];
+    char **headers; /* the caller's, then one for the session */
+    size_t n;
 } http;
 
 /* One answer on its way. */
 typedef struct incoming {
-    http    *http;
+    http *http;
     cay_call call;
-    int64_t  id;
+    int64_t id;
     cay__sse sse;
     cay__buf body;
-    bool     stream;
-    json_t  *answer;
+    bool stream;
+    json_t *answer;
 } incoming;
 
-static int post(http *h, cay__http *client, const cay_call *call, const cay__http_req *q, cay__http_reply *r, cay_err *err)
+static int post(http *h, cay__http *client, const cay_call *call, const cay__http_req *q,
+                cay__http_reply *r, cay_err *err)
 {
     char session[300];
     cay__http_req mine = *q;
@@ -53,7 +55,8 @@ static int asked(incoming *in, const json_t *message, cay_err *err)
     if (!h->side)
         CAY_TRY(cay__http_open(&h->side, err));
     if (in->call.deadline_ms)
-        in->call.deadline_ms += cay__now_ms() - began; /* whoever was asked took his time, not the server's */
+        in->call.deadline_ms +=
+            cay__now_ms() - began; /* whoever was asked took his time, not the server's */
     cay__http_req q = { .body = reply, .body_len = strlen(reply), .max_body = 1 << 20 };
     return post(h, h->side, &in->call, &q, &r, err);
 }
@@ -85,25 +88,38 @@ static int on_data(const char *bytes, size_t n, void *arg, cay_err *err)
     if (in->stream)
         return cay__sse_feed(&in->sse, bytes, n, err);
     cay__buf_add(&in->body, bytes, n);
-    return in->body.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "its answer is larger than 64 MiB") : 0;
+    return in->body.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                                        "its answer is larger than 64 MiB")
+                         : 0;
 }
 
 static int ask(http *h, const char *message, incoming *in, cay_err *err)
 {
     cay__http_reply r;
-    cay__http_req q = { .body = message, .body_len = strlen(message), .on_head = on_head, .on_data = on_data, .arg = in, .max_body = CAY__MCP_MESSAGE };
+    cay__http_req q = { .body = message,
+                        .body_len = strlen(message),
+                        .on_head = on_head,
+                        .on_data = on_data,
+                        .arg = in,
+                        .max_body = CAY__MCP_MESSAGE };
     CAY_TRY(post(h, h->client, &in->call, &q, &r, err));
     if (r.status / 100 != 2)
-        return cay_fail_why(err, r.status == 401 || r.status == 403 ? CAY_EAUTH : CAY_EUPSTREAM, "mcp_failed", "it answered %d", r.status);
+        return cay_fail_why(err, r.status == 401 || r.status == 403 ? CAY_EAUTH : CAY_EUPSTREAM,
+                            "mcp_failed", "it answered %d", r.status);
     if (*r.session)
         cay__str_copy(h->session, sizeof h->session, r.session);
     return 0;
 }
 
-static int exchange(void *self, const cay_call *call, const char *message, int64_t id, json_t **answer, cay_err *err)
+static int exchange(void *self, const cay_call *call, const char *message, int64_t id,
+                    json_t **answer, cay_err *err)
 {
     http *h = self;
-    incoming in = { .http = h, .call = *call, .id = id, .sse = CAY__SSE(CAY__MCP_MESSAGE, on_event, &in), .body = CAY__BUF(CAY__MCP_MESSAGE) };
+    incoming in = { .http = h,
+                    .call = *call,
+                    .id = id,
+                    .sse = CAY__SSE(CAY__MCP_MESSAGE, on_event, &in),
+                    .body = CAY__BUF(CAY__MCP_MESSAGE) };
     int rc = h->client ? 0 : cay__http_open(&h->client, err);
     if (rc == 0)
         rc = ask(h, message, &in, err);
@@ -133,7 +149,8 @@ static void close_http(void *self)
     free(h);
 }
 
-/* A value env:NAME or file:PATH is read there; what it holds is a secret, and does not travel for everybody to read. */
+/* A value env:NAME or file:PATH is read there; what it holds is a secret, and does not travel for
+ * everybody to read. */
 static int header_of(const char *url, const char *line, char **out, cay_err *err)
 {
     CAY_AUTOFREE char *secret = NULL;
@@ -145,14 +162,20 @@ static int header_of(const char *url, const char *line, char **out, cay_err *err
         return 0;
     }
     if (!strncmp(url, "http://", 7) && !cay__http_is_loopback(url))
-        return cay_fail_why(err, CAY_EPERM, "mcp_header", "header %.*s would travel to %.100s unencrypted; use https://", (int)CAY_MIN(n, (size_t)60), line, url);
+        return cay_fail_why(err, CAY_EPERM, "mcp_header",
+                            "header %.*s would travel to %.100s unencrypted; use https://",
+                            (int)CAY_MIN(n, (size_t)60), line, url);
     cay_err own = CAY_ERR_INIT;
     int rc = cay__model_secret(value, &secret, &own);
     if (rc < 0)
-        return cay_fail_why(err, rc, "mcp_header", "header %.*s: %.100s cannot be read, or is empty", (int)CAY_MIN(n, (size_t)60), line, value);
+        return cay_fail_why(err, rc, "mcp_header",
+                            "header %.*s: %.100s cannot be read, or is empty",
+                            (int)CAY_MIN(n, (size_t)60), line, value);
     bool sound = secret && !strpbrk(secret, "\r\n");
     if (!sound || asprintf(out, "%.*s: %s", (int)n, line, secret) < 0)
-        rc = cay_fail_why(err, CAY_EINVAL, "mcp_header", "header %.*s: what is in %.100s has a line break in it", (int)CAY_MIN(n, (size_t)60), line, value);
+        rc = cay_fail_why(err, CAY_EINVAL, "mcp_header",
+                          "header %.*s: what is in %.100s has a line break in it",
+                          (int)CAY_MIN(n, (size_t)60), line, value);
     if (secret)
         explicit_bzero(secret, strlen(secret));
     return rc;
@@ -160,10 +183,13 @@ static int header_of(const char *url, const char *line, char **out, cay_err *err
 
 int cay__mcp_http(cay_mcp *m, const cay_mcp_spec *spec, cay__mcp_link *out, cay_err *err)
 {
-    static const char *const ours[] = { "Content-Type: application/json", "Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-06-18" };
+    static const char *const ours[] = { "Content-Type: application/json",
+                                        "Accept: application/json, text/event-stream",
+                                        "MCP-Protocol-Version: 2025-06-18" };
     size_t n = 0;
     if (strncmp(spec->url, "https://", 8) && strncmp(spec->url, "http://", 7))
-        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "\"%.100s\" is no http:// or https:// address", spec->url);
+        return cay_fail_why(err, CAY_EINVAL, "url_invalid",
+                            "\"%.100s\" is no http:// or https:// address", spec->url);
     while (spec->headers && spec->headers[n])
         n++;
     http *h = cay__alloc(sizeof *h);

@@ -29,11 +29,13 @@ json_t *cay__mcp_message(const json_t *message)
     cay__mcp_content(&o, content);
     CAY_AUTOJSON *parts = cay__output_take(&o);
     if (json_is_string(parts)) {
-        json_t *text = json_pack("[{s:s, s:O}]", "type", said ? "output_text" : "input_text", "text", parts);
+        json_t *text =
+            json_pack("[{s:s, s:O}]", "type", said ? "output_text" : "input_text", "text", parts);
         json_decref(parts);
         parts = text;
     }
-    json_array_foreach(parts, i, part) {
+    json_array_foreach(parts, i, part)
+    {
         if (said && !json_object_get(part, "text")) { /* a model says no images */
             json_object_clear(part);
             json_object_set_new(part, "text", json_string("[an image]"));
@@ -44,7 +46,8 @@ json_t *cay__mcp_message(const json_t *message)
     return json_pack("{s:s, s:s, s:O}", "type", "message", "role", role, "content", parts);
 }
 
-int cay_mcp_prompt(cay_mcp *m, const cay_call *call, const char *name, const char *arguments, char **items, cay_err *err)
+int cay_mcp_prompt(cay_mcp *m, const cay_call *call, const char *name, const char *arguments,
+                   char **items, cay_err *err)
 {
     CAY_AUTOJSON *args = NULL, *result = NULL, *list = json_array();
     size_t i;
@@ -56,14 +59,19 @@ int cay_mcp_prompt(cay_mcp *m, const cay_call *call, const char *name, const cha
     if (!params)
         return cay_fail(err, CAY_EINVAL, "the prompt's name is no UTF-8 text");
     CAY_TRY(cay__mcp_request(m, call, "prompts/get", params, &result, err));
-    json_array_foreach(json_object_get(result, "messages"), i, msg) {
+    json_array_foreach(json_object_get(result, "messages"), i, msg)
+    {
         json_t *item = cay__mcp_message(msg);
         if (!item)
-            return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: message %zu of prompt %.60s is no user's or assistant's", cay__mcp_name(m), i + 1, name);
+            return cay_fail_why(
+                err, CAY_EUPSTREAM, "mcp_failed",
+                "MCP server %.60s: message %zu of prompt %.60s is no user's or assistant's",
+                cay__mcp_name(m), i + 1, name);
         json_array_append_new(list, item);
     }
     if (!json_array_size(list))
-        return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: prompt %.60s is empty", cay__mcp_name(m), name);
+        return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed",
+                            "MCP server %.60s: prompt %.60s is empty", cay__mcp_name(m), name);
     char *text = cay__json_text(list, CAY__TEXT_MAX);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "the prompt is larger than 256 MiB");

@@ -32,7 +32,8 @@ int cay_mcp_templates(cay_mcp *m, const cay_call *call, char **list, cay_err *er
     return as_text(all, list, err);
 }
 
-static int read_one(cay_mcp *m, const cay_call *call, const char *uri, json_t **contents, cay_err *err)
+static int read_one(cay_mcp *m, const cay_call *call, const char *uri, json_t **contents,
+                    cay_err *err)
 {
     CAY_AUTOJSON *result = NULL;
     CAY_TRY(cay__mcp_offers(m, "resources", err));
@@ -44,7 +45,9 @@ static int read_one(cay_mcp *m, const cay_call *call, const char *uri, json_t **
     CAY_TRY(cay__mcp_request(m, call, "resources/read", params, &result, err));
     json_t *list = json_object_get(result, "contents");
     if (!json_is_array(list))
-        return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "MCP server %.60s: the contents of %.100s are no list", cay__mcp_name(m), uri);
+        return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed",
+                            "MCP server %.60s: the contents of %.100s are no list",
+                            cay__mcp_name(m), uri);
     *contents = json_incref(list);
     return 0;
 }
@@ -73,7 +76,9 @@ static void show_resource(cay_tool_output *out, const json_t *r)
         cay__output_encoded(out, type, blob);
     } else {
         char line[700];
-        snprintf(line, sizeof line, "[%.400s: %.100s, %zu bytes that are no text]", cay__json_str(r, "uri", "a resource"), *type ? type : "no type told", blob ? strlen(blob) / 4 * 3 : 0);
+        snprintf(line, sizeof line, "[%.400s: %.100s, %zu bytes that are no text]",
+                 cay__json_str(r, "uri", "a resource"), *type ? type : "no type told",
+                 blob ? strlen(blob) / 4 * 3 : 0);
         say(out, line);
     }
 }
@@ -86,26 +91,33 @@ void cay__mcp_content(cay_tool_output *out, const json_t *part)
         show_resource(out, json_object_get(part, "resource"));
     } else if (!strcmp(type, "resource_link")) {
         char line[700];
-        snprintf(line, sizeof line, "[resource %.400s: %.200s]", cay__json_str(part, "uri", ""), cay__json_str(part, "name", ""));
+        snprintf(line, sizeof line, "[resource %.400s: %.200s]", cay__json_str(part, "uri", ""),
+                 cay__json_str(part, "name", ""));
         say(out, line);
     } else if (!strcmp(type, "image") && json_is_string(data)) {
-        cay__output_encoded(out, cay__json_str(part, "mimeType", "image/png"), json_string_value(data));
+        cay__output_encoded(out, cay__json_str(part, "mimeType", "image/png"),
+                            json_string_value(data));
     } else if (json_is_string(text)) {
         cay_output_text(out, json_string_value(text), json_string_length(text));
     }
 }
 
 /* What a model needs of each to choose one. */
-static void tell_list(cay_tool_output *out, const char *heading, const json_t *list, const char *address)
+static void tell_list(cay_tool_output *out, const char *heading, const json_t *list,
+                      const char *address)
 {
     CAY_AUTOBUF b = CAY__BUF(SHOWN_MAX);
     size_t i;
     json_t *r;
     cay__buf_fmt(&b, "%s:\n", heading);
-    json_array_foreach(list, i, r) {
-        const char *about = cay__json_str(r, "description", ""), *type = cay__json_str(r, "mimeType", "");
+    json_array_foreach(list, i, r)
+    {
+        const char *about = cay__json_str(r, "description", ""),
+                   *type = cay__json_str(r, "mimeType", "");
         size_t before = b.len;
-        cay__buf_fmt(&b, "- %s (%s%s%s)%s%s\n", cay__json_str(r, address, ""), cay__json_str(r, "name", ""), *type ? ", " : "", type, *about ? ": " : "", about);
+        cay__buf_fmt(&b, "- %s (%s%s%s)%s%s\n", cay__json_str(r, address, ""),
+                     cay__json_str(r, "name", ""), *type ? ", " : "", type, *about ? ": " : "",
+                     about);
         if (b.full) {
             b.len = before;
             break;
@@ -126,7 +138,9 @@ static int list_call(void *arg, const cay_tool_call *call, cay_tool_output *out,
     CAY_AUTOJSON *list = NULL, *patterns = NULL;
     CAY_TRY(cay__mcp_list(t->mcp, c, "resources/list", "resources", &list, err));
     tell_list(out, "Resources", list, "uri");
-    if (cay__mcp_list(t->mcp, c, "resources/templates/list", "resourceTemplates", &patterns, NULL) == 0 && json_array_size(patterns)) /* servers may lack them */
+    if (cay__mcp_list(t->mcp, c, "resources/templates/list", "resourceTemplates", &patterns,
+                      NULL) == 0 &&
+        json_array_size(patterns)) /* servers may lack them */
         tell_list(out, "Patterns of more", patterns, "uriTemplate");
     return 0;
 }
@@ -139,8 +153,7 @@ static int read_call(void *arg, const cay_tool_call *call, cay_tool_output *out,
     json_t *r;
     CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
     CAY_TRY(read_one(t->mcp, cay_run_call(call->run), cay__json_str(args, "uri", ""), &list, err));
-    json_array_foreach(list, i, r)
-        show_resource(out, r);
+    json_array_foreach(list, i, r) show_resource(out, r);
     return 0;
 }
 
@@ -149,14 +162,19 @@ bool cay__mcp_is_resource_tool(const cay_tool *t)
     return t->call == list_call || t->call == read_call;
 }
 
-void cay__mcp_resource_tools(cay_mcp *m, void (*add)(cay_mcp *m, const char *name, const char *description, char *schema, cay__mcp_call *fn))
+void cay__mcp_resource_tools(cay_mcp *m,
+                             void (*add)(cay_mcp *m, const char *name, const char *description,
+                                         char *schema, cay__mcp_call *fn))
 {
     char name[80];
     cay__tool_name(name, 40, "", cay__mcp_name(m));
     size_t n = strlen(name);
     snprintf(name + n, sizeof name - n, "_list_resources");
-    add(m, name, "Lists the resources that this MCP server lets you read, with their addresses.", cay__strdup("{\"type\":\"object\",\"properties\":{}}"), list_call);
+    add(m, name, "Lists the resources that this MCP server lets you read, with their addresses.",
+        cay__strdup("{\"type\":\"object\",\"properties\":{}}"), list_call);
     snprintf(name + n, sizeof name - n, "_read_resource");
     add(m, name, "Reads one resource of this MCP server by its address.",
-        cay__strdup("{\"type\":\"object\",\"properties\":{\"uri\":{\"type\":\"string\",\"minLength\":1}},\"required\":[\"uri\"]}"), read_call);
+        cay__strdup("{\"type\":\"object\",\"properties\":{\"uri\":{\"type\":\"string\","
+                    "\"minLength\":1}},\"required\":[\"uri\"]}"),
+        read_call);
 }

@@ -12,13 +12,13 @@
 #include <sys/wait.h>
 
 typedef struct stdio {
-    cay_mcp     *mcp;
+    cay_mcp *mcp;
     cay_sandbox *sb;
-    bool         owned;
-    cay_proc    *p;
-    pid_t        pid; /* on the host */
-    int          in, out;
-    cay__buf     buf;
+    bool owned;
+    cay_proc *p;
+    pid_t pid; /* on the host */
+    int in, out;
+    cay__buf buf;
 } stdio;
 
 static void close_stdio(void *self)
@@ -73,13 +73,21 @@ static int start_host(stdio *s, const cay_mcp_spec *spec, cay_err *err)
 static int start_inside(stdio *s, const cay_mcp_spec *spec, const cay_call *call, cay_err *err)
 {
     cay_create create = { .size = sizeof create, .name = spec->name };
-    cay_spawn cmd = { .size = sizeof cmd, .argv = spec->argv, .env = spec->env, .stdin_mode = CAY_STDIN_PIPE, .on_full = CAY_FULL_BLOCK, .attach = true };
+    cay_spawn cmd = { .size = sizeof cmd,
+                      .argv = spec->argv,
+                      .env = spec->env,
+                      .stdin_mode = CAY_STDIN_PIPE,
+                      .on_full = CAY_FULL_BLOCK,
+                      .attach = true };
     if (spec->sandbox) {
         s->sb = cay_sandbox_ref(spec->sandbox);
     } else if (!spec->service) {
-        return cay_fail(err, CAY_EINVAL, "an MCP server runs in a sandbox: give it one, or a service to make it; or say host");
+        return cay_fail(
+            err, CAY_EINVAL,
+            "an MCP server runs in a sandbox: give it one, or a service to make it; or say host");
     } else {
-        CAY_TRY(cay_service_create(spec->service, call, spec->create ? spec->create : &create, &s->sb, err));
+        CAY_TRY(cay_service_create(spec->service, call, spec->create ? spec->create : &create,
+                                   &s->sb, err));
         s->owned = true;
     }
     CAY_TRY(cay_sandbox_spawn(s->sb, call, &cmd, &s->p, err));
@@ -99,14 +107,17 @@ static int ended(stdio *s, cay_err *err)
     for (size_t n = 1; n && !eof;) {
         char piece[sizeof said];
         n = 0;
-        if (cay_proc_read(s->p, &soon, CAY_STDERR, &at, piece, sizeof piece - 1, &n, &lost, &eof, NULL) == 0 && n)
+        if (cay_proc_read(s->p, &soon, CAY_STDERR, &at, piece, sizeof piece - 1, &n, &lost, &eof,
+                          NULL) == 0 &&
+            n)
             snprintf(said, sizeof said, "%.*s", (int)n, piece);
     }
     size_t n = strlen(said);
     while (n && (unsigned char)said[n - 1] <= ' ')
         said[--n] = 0;
     char *last = strrchr(said, '\n');
-    return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "it ended with status %d%s%.150s", how.code, *said ? ": " : "", last ? last + 1 : said);
+    return cay_fail_why(err, CAY_EUPSTREAM, "mcp_failed", "it ended with status %d%s%.150s",
+                        how.code, *said ? ": " : "", last ? last + 1 : said);
 }
 
 static int send_line(stdio *s, const cay_call *call, const char *message, cay_err *err)
@@ -136,7 +147,8 @@ static char *take_line(stdio *s)
     return line;
 }
 
-static int exchange(void *self, const cay_call *call, const char *message, int64_t id, json_t **answer, cay_err *err)
+static int exchange(void *self, const cay_call *call, const char *message, int64_t id,
+                    json_t **answer, cay_err *err)
 {
     stdio *s = self;
     cay_call mine = *call;
@@ -145,15 +157,18 @@ static int exchange(void *self, const cay_call *call, const char *message, int64
     while (id > 0) {
         CAY_AUTOFREE char *line = take_line(s);
         if (line) {
-            json_t *j = json_loads(line, 0, NULL); /* what is no JSON is a program that talks to itself */
+            json_t *j =
+                json_loads(line, 0, NULL); /* what is no JSON is a program that talks to itself */
             if (j && cay__mcp_answers(j, id)) {
                 *answer = j;
                 return 0;
             }
             int64_t began = cay__now_ms();
-            CAY_AUTOFREE char *reply = j ? cay__mcp_reply(s->mcp, call, j) : NULL; /* it may wait for one before it goes on */
+            CAY_AUTOFREE char *reply = j ? cay__mcp_reply(s->mcp, call, j)
+                                         : NULL; /* it may wait for one before it goes on */
             json_decref(j);
-            mine.deadline_ms += cay__now_ms() - began; /* whoever was asked took his time, not the server's */
+            mine.deadline_ms +=
+                cay__now_ms() - began; /* whoever was asked took his time, not the server's */
             CAY_TRY(reply ? send_line(s, call, reply, err) : 0);
             continue;
         }
@@ -182,7 +197,8 @@ static void find_workdir(const stdio *s, const cay_call *call, cay__mcp_link *ou
     cay_info_free(info);
 }
 
-int cay__mcp_stdio(cay_mcp *m, const cay_mcp_spec *spec, const cay_call *call, cay__mcp_link *out, cay_err *err)
+int cay__mcp_stdio(cay_mcp *m, const cay_mcp_spec *spec, const cay_call *call, cay__mcp_link *out,
+                   cay_err *err)
 {
     stdio *s = cay__alloc(sizeof *s);
     *s = (stdio){ .mcp = m, .in = -1, .out = -1, .buf = CAY__BUF(CAY__MCP_MESSAGE) };

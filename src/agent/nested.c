@@ -1,33 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An agent as a tool of another: a run inside a call. When it has to wait for somebody's yes the outer run waits with it and keeps its state;
- * the call then goes on from there.
+ * An agent as a tool of another: a run inside a call. When it has to wait for somebody's yes the
+ * outer run waits with it and keeps its state; the call then goes on from there.
  */
 #include "run.h"
 #include <base/call.h>
 
 typedef struct agent_tool {
-    cay_tool   tool;
+    cay_tool tool;
     cay_agent *agent;
-    char      *name, *description;
+    char *name, *description;
 } agent_tool;
 
 /* Nobody will go on with it: its sandbox is not kept for that. */
 static void give_up(const cay_run *outer, const cay_run_result *res)
 {
     cay_sandbox *sb = NULL;
-    if (!res->sandbox || outer->conf->sandbox || !outer->conf->service || cay_service_find(outer->conf->service, NULL, res->sandbox, &sb, NULL) < 0)
+    if (!res->sandbox || outer->conf->sandbox || !outer->conf->service ||
+        cay_service_find(outer->conf->service, NULL, res->sandbox, &sb, NULL) < 0)
         return;
     cay_sandbox_remove(sb, NULL, NULL);
     cay_sandbox_unref(sb);
 }
 
-static int wait_with(cay_run *outer, const char *call_id, const cay_agent *agent, const cay_run_result *res, cay_err *err)
+static int wait_with(cay_run *outer, const char *call_id, const cay_agent *agent,
+                     const cay_run_result *res, cay_err *err)
 {
     json_t *st = NULL;
     if (outer->inside || cay__json_object("its state", res->state, &st, NULL) < 0) {
         give_up(outer, res);
-        return cay_fail(err, CAY_ENOTSUP, "agent %.60s waits for an approval, which cannot be given while code runs", agent->name);
+        return cay_fail(err, CAY_ENOTSUP,
+                        "agent %.60s waits for an approval, which cannot be given while code runs",
+                        agent->name);
     }
     if (!outer->nested)
         outer->nested = json_object();
@@ -53,7 +57,8 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     CAY_AUTOFREE char *state = kept ? cay__json_text(kept, CAY__TEXT_MAX) : NULL;
     cay_run_result *res = NULL;
     if (outer->nest >= CAY__NEST_MAX)
-        return cay_fail(err, CAY_ETOOBIG, "agents call each other %d deep; that is enough", CAY__NEST_MAX);
+        return cay_fail(err, CAY_ETOOBIG, "agents call each other %d deep; that is enough",
+                        CAY__NEST_MAX);
     CAY_TRY(cay__json_object("its arguments", call->arguments, &args, err));
     json_object_del(outer->nested, call->call_id);
     conf.state = state;
@@ -66,13 +71,15 @@ static int call_agent(void *arg, const cay_tool_call *call, cay_tool_output *out
     conf.session_state = NULL; /* the outer run's */
     conf.save = false;
     conf.sampled_ = outer->sampled;
-    conf.over_ = outer->span; /* its spans are below this call's; NULL where it runs beside others */
+    conf.over_ =
+        outer->span; /* its spans are below this call's; NULL where it runs beside others */
     if (!conf.model)
         conf.model = cay__seat_model(outer, outer->seat);
     cay_call own = cay__call_copy(outer->call);
     own.tell = outer->tell; /* its calls tell what they do themselves */
     own.tell_arg = outer->tell_arg;
-    CAY_TRY(cay_agent_run(t->agent, &own, state ? NULL : cay__json_str(args, "input", ""), &conf, &res, err));
+    CAY_TRY(cay_agent_run(t->agent, &own, state ? NULL : cay__json_str(args, "input", ""), &conf,
+                          &res, err));
     int rc = 0;
     if (res->output) {
         cay_output_text(out, res->output, strlen(res->output));
@@ -106,8 +113,14 @@ cay_tool *cay_agent_as_tool(cay_agent *agent, const char *tool, const char *desc
     t->agent = agent;
     t->name = cay__strdup(name);
     t->description = cay__strdup(description ? description : agent->handoff_description);
-    t->tool = (cay_tool){ .size = sizeof t->tool, .name = t->name, .description = t->description, .call = call_agent, .arg = t, .drop = drop_agent_tool,
-                          .parameters = "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\",\"minLength\":1}},\"required\":[\"input\"]}" };
+    t->tool = (cay_tool){ .size = sizeof t->tool,
+                          .name = t->name,
+                          .description = t->description,
+                          .call = call_agent,
+                          .arg = t,
+                          .drop = drop_agent_tool,
+                          .parameters = "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":"
+                                        "\"string\",\"minLength\":1}},\"required\":[\"input\"]}" };
     return &t->tool;
 }
 

@@ -14,20 +14,21 @@
 #define PATH_MAX_ 4096
 
 typedef struct target {
-    cay_sandbox          *sb;
-    const cay_call       *call;
+    cay_sandbox *sb;
+    const cay_call *call;
     const cay_patch_spec *spec;
-    const char           *root, *cwd;
-    char                  workdir[PATH_MAX_];
-    uint64_t             *left; /* steps of finding places, for all files together */
-    int                 (*fn)(const char *line, void *arg);
-    void                 *arg;
+    const char *root, *cwd;
+    char workdir[PATH_MAX_];
+    uint64_t *left; /* steps of finding places, for all files together */
+    int (*fn)(const char *line, void *arg);
+    void *arg;
 } target;
 
 static int bad_path(cay_err *err, const char *path, const char *reason)
 {
     int rc = cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_path", "%.120s: %s", path,
-                          !strcmp(reason, "empty") ? "a path is empty" : "the path leaves the workspace");
+                          !strcmp(reason, "empty") ? "a path is empty"
+                                                   : "the path leaves the workspace");
     if (err)
         snprintf(err->detail, sizeof err->detail, "{\"reason\":\"%s\"}", reason);
     return rc;
@@ -41,16 +42,19 @@ static bool below(const char *path, const char *root)
     return !strcmp(root, "/") || (!strncmp(path, root, n) && path[n] == '/');
 }
 
-int cay_patch_path(const char *path, const char *root, const char *cwd, char *buf, size_t cap, cay_err *err)
+int cay_patch_path(const char *path, const char *root, const char *cwd, char *buf, size_t cap,
+                   cay_err *err)
 {
     if (!*path)
         return bad_path(err, "\"\"", "empty");
-    if (!cay__path_clean(cwd ? cwd : root, path, buf, cap) || strchr(path, '\n') || !below(buf, root) || !strcmp(buf, root))
+    if (!cay__path_clean(cwd ? cwd : root, path, buf, cap) || strchr(path, '\n') ||
+        !below(buf, root) || !strcmp(buf, root))
         return bad_path(err, path, "escape_root");
     return 0;
 }
 
-/* Links on the way that lead out are refused too. What a racing process does to them in between stays inside the sandbox. */
+/* Links on the way that lead out are refused too. What a racing process does to them in between
+ * stays inside the sandbox. */
 static int follow(const target *t, const char *asked, char *path, cay_err *err)
 {
     char part[PATH_MAX_], next[2 * PATH_MAX_];
@@ -88,7 +92,8 @@ static int resolve(const target *t, const char *path, char *buf, cay_err *err)
     return follow(t, path, whole, err);
 }
 
-int cay__patch_resolve(cay_sandbox *sb, const cay_call *call, const char *root, const char *cwd, const char *path, char *buf, cay_err *err)
+int cay__patch_resolve(cay_sandbox *sb, const cay_call *call, const char *root, const char *cwd,
+                       const char *path, char *buf, cay_err *err)
 {
     const target t = { .sb = sb, .call = call, .root = root, .cwd = cwd };
     return resolve(&t, path, buf, err);
@@ -96,13 +101,15 @@ int cay__patch_resolve(cay_sandbox *sb, const cay_call *call, const char *root, 
 
 /* ------------------------------------------------------------------ one file */
 
-static int read_text(const target *t, const char *path, const char *shown, cay__buf *b, cay_err *err)
+static int read_text(const target *t, const char *path, const char *shown, cay__buf *b,
+                     cay_err *err)
 {
     CAY_AUTOFD fd = -1;
     cay_read spec = { .size = sizeof spec, .user = t->spec->user };
     int rc = cay_file_open_read(t->sb, t->call, path, &spec, &fd, err);
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, rc, "apply_patch_file_not_found", "%.160s: there is no such file to change", shown);
+        return cay_fail_why(err, rc, "apply_patch_file_not_found",
+                            "%.160s: there is no such file to change", shown);
     CAY_TRY(rc);
     for (;;) {
         CAY_TRY(cay__call_wait(t->call, fd, 1 /* POLLIN */, shown, err));
@@ -120,13 +127,17 @@ static int read_text(const target *t, const char *path, const char *shown, cay__
     }
     for (size_t i = 0, k; i < b->len; i += k)
         if (!b->data[i] || !(k = cay__utf8_len(b->data + i, b->len - i)))
-            return cay_fail_why(err, CAY_ETYPE, "apply_patch_decode_error", "%.160s is no UTF-8 text", shown);
+            return cay_fail_why(err, CAY_ETYPE, "apply_patch_decode_error",
+                                "%.160s is no UTF-8 text", shown);
     return 0;
 }
 
-static int put(const target *t, const char *path, const char *data, size_t len, bool exclusive, cay_err *err)
+static int put(const target *t, const char *path, const char *data, size_t len, bool exclusive,
+               cay_err *err)
 {
-    cay_write w = { .size = sizeof w, .parents = true, .exclusive = exclusive, .user = t->spec->user };
+    cay_write w = {
+        .size = sizeof w, .parents = true, .exclusive = exclusive, .user = t->spec->user
+    };
     return cay_file_put(t->sb, t->call, path, data, len, &w, err);
 }
 
@@ -146,7 +157,9 @@ static int create(const target *t, const cay_patch_op *op, const char *path, cay
         l.n--;
     for (size_t i = 0; i < l.n; i++) {
         if (!l.v[i].n || l.v[i].p[0] != '+')
-            return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff", "%.120s: line %zu of a new file does not begin with +", op->path, i + 1);
+            return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff",
+                                "%.120s: line %zu of a new file does not begin with +", op->path,
+                                i + 1);
         if (i)
             cay__buf_str(&b, "\n");
         cay__buf_add(&b, l.v[i].p + 1, l.v[i].n - 1);
@@ -166,13 +179,16 @@ static int update(const target *t, const cay_patch_op *op, const char *path, cay
         CAY_TRY(resolve(t, op->move_to, to, err));
     bool moves = op->move_to && strcmp(to, path);
     CAY_TRY(read_text(t, path, op->path, &old, err));
-    int rc = cay__patch_update(old.data ? old.data : "", old.len, op->diff, t->left, &text, &len, NULL, err);
+    int rc = cay__patch_update(old.data ? old.data : "", old.len, op->diff, t->left, &text, &len,
+                               NULL, err);
     if (rc < 0)
         return cay_wrap(err, rc, "%.100s", op->path);
     if (!t->spec->dry) {
         cay_stat st = { .size_of = sizeof st };
         CAY_TRY(cay_file_stat(t->sb, t->call, path, true, &st, err));
-        cay_write w = { .size = sizeof w, .parents = true, .mode = st.mode & 07777, .user = t->spec->user };
+        cay_write w = {
+            .size = sizeof w, .parents = true, .mode = st.mode & 07777, .user = t->spec->user
+        };
         CAY_TRY(cay_file_put(t->sb, t->call, moves ? to : path, text, len, &w, err));
         if (moves)
             CAY_TRY(cay_file_remove(t->sb, t->call, path, false, err));
@@ -181,12 +197,13 @@ static int update(const target *t, const cay_patch_op *op, const char *path, cay
     return moves ? tell(t, "Moved", op->path, op->move_to) : 0;
 }
 
-static int delete(const target *t, const cay_patch_op *op, const char *path, cay_err *err)
+static int delete (const target *t, const cay_patch_op *op, const char *path, cay_err *err)
 {
     cay_stat st = { .size_of = sizeof st };
     int rc = cay_file_stat(t->sb, t->call, path, false, &st, err);
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, rc, "apply_patch_file_not_found", "%.160s: there is no such file to delete", op->path);
+        return cay_fail_why(err, rc, "apply_patch_file_not_found",
+                            "%.160s: there is no such file to delete", op->path);
     CAY_TRY(rc);
     if (st.type == CAY_DIR)
         return cay_fail(err, CAY_ETYPE, "%.160s is a directory; a patch deletes files", op->path);
@@ -201,18 +218,22 @@ static int find_root(target *t, cay_err *err)
     t->root = t->spec->root;
     if (!t->root) {
         CAY_TRY(cay_sandbox_describe(t->sb, t->call, &info, err));
-        bool fits = cay__path_clean("/", info->workdir && *info->workdir ? info->workdir : "/workspace", t->workdir, sizeof t->workdir);
+        bool fits =
+            cay__path_clean("/", info->workdir && *info->workdir ? info->workdir : "/workspace",
+                            t->workdir, sizeof t->workdir);
         cay_info_free(info);
         if (!fits)
-            return cay_fail(err, CAY_ETOOBIG, "the sandbox's working directory has too long a name");
+            return cay_fail(err, CAY_ETOOBIG,
+                            "the sandbox's working directory has too long a name");
         t->root = t->workdir;
     }
     t->cwd = t->spec->cwd ? t->spec->cwd : t->root;
     return 0;
 }
 
-int cay_patch_apply(cay_sandbox *sb, const cay_call *call, const cay_patch *p, const cay_patch_spec *given,
-                    int (*fn)(const char *line, void *arg), void *arg, cay_err *err)
+int cay_patch_apply(cay_sandbox *sb, const cay_call *call, const cay_patch *p,
+                    const cay_patch_spec *given, int (*fn)(const char *line, void *arg), void *arg,
+                    cay_err *err)
 {
     cay_patch_spec spec;
     cay_call whose;
@@ -236,7 +257,7 @@ int cay_patch_apply(cay_sandbox *sb, const cay_call *call, const cay_patch *p, c
         CAY_TRY(resolve(&t, op->path, path, err));
         CAY_TRY(op->kind == CAY_PATCH_CREATE   ? create(&t, op, path, err)
                 : op->kind == CAY_PATCH_UPDATE ? update(&t, op, path, err)
-                                               : delete(&t, op, path, err));
+                                               : delete (&t, op, path, err));
     }
     return 0;
 }

@@ -16,22 +16,23 @@ typedef struct chunk {
 /* A part of the diff between two anchors. */
 typedef struct section {
     cay__lines context; /* kept and deleted lines: what the file must hold */
-    size_t     chunks;  /* first of its own in work.chunks, with `at` relative to the context */
-    bool       eof;
+    size_t chunks;      /* first of its own in work.chunks, with `at` relative to the context */
+    bool eof;
 } section;
 
 typedef struct work {
     cay__lines file, diff, ins;
-    chunk     *chunks;
-    size_t     n, cap, at; /* at: line of the diff */
-    unsigned   fuzz;
-    uint64_t  *left; /* steps of comparing */
+    chunk *chunks;
+    size_t n, cap, at; /* at: line of the diff */
+    unsigned fuzz;
+    uint64_t *left; /* steps of comparing */
 } work;
 
 static int bad(const work *w, cay_err *err, const char *what, size_t line)
 {
     cay__line l = line < w->diff.n ? w->diff.v[line] : (cay__line){ "", 0 };
-    return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff", "%s (line %zu of the change): %.*s", what, line + 1,
+    return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff",
+                        "%s (line %zu of the change): %.*s", what, line + 1,
                         (int)CAY_MIN(l.n, (size_t)120), l.p);
 }
 
@@ -62,7 +63,8 @@ static cay__line trim_both(cay__line l)
     return trim_end(l);
 }
 
-/* Nothing is the same any more once its steps are used up. A step is about what it takes to compare two short lines as they are. */
+/* Nothing is the same any more once its steps are used up. A step is about what it takes to compare
+ * two short lines as they are. */
 static bool same(const work *w, cay__line a, cay__line b, unsigned fuzz)
 {
     size_t whole = a.n + b.n;
@@ -78,7 +80,8 @@ static bool same(const work *w, cay__line a, cay__line b, unsigned fuzz)
 static const unsigned fuzzes[] = { 0, 1, 100 };
 
 /* Where in the file the context stands, from `start` on; SIZE_MAX: nowhere. */
-static size_t find_from(const work *w, const cay__lines *file, const cay__lines *context, size_t start, unsigned *fuzz)
+static size_t find_from(const work *w, const cay__lines *file, const cay__lines *context,
+                        size_t start, unsigned *fuzz)
 {
     if (!context->n) {
         *fuzz = 0;
@@ -97,7 +100,8 @@ static size_t find_from(const work *w, const cay__lines *file, const cay__lines 
     return SIZE_MAX;
 }
 
-/* At the end of the file first; the empty line behind a last newline is no line that a patch would name. */
+/* At the end of the file first; the empty line behind a last newline is no line that a patch would
+ * name. */
 static size_t find_at_end(const work *w, const cay__lines *context, size_t start, unsigned *fuzz)
 {
     const cay__lines *file = &w->file;
@@ -117,7 +121,8 @@ static size_t find_at_end(const work *w, const cay__lines *context, size_t start
 
 /* ------------------------------------------------------------------ reading the diff */
 
-/* A line that names a place. The first may stand before the cursor already; the others are looked for ahead. */
+/* A line that names a place. The first may stand before the cursor already; the others are looked
+ * for ahead. */
 static bool find_anchor(work *w, cay__line text, bool first, size_t *cursor)
 {
     for (size_t i = 0; first && i < *cursor && *w->left; i++)
@@ -136,7 +141,8 @@ static bool find_anchor(work *w, cay__line text, bool first, size_t *cursor)
 static int take_anchors(work *w, size_t *cursor, bool begun, cay_err *err)
 {
     size_t from = w->at, named = 0;
-    while (w->at < w->diff.n && (cay__line_is(w->diff.v[w->at], "@@") || cay__line_starts(w->diff.v[w->at], "@@ ")))
+    while (w->at < w->diff.n &&
+           (cay__line_is(w->diff.v[w->at], "@@") || cay__line_starts(w->diff.v[w->at], "@@ ")))
         w->at++;
     if (w->at == from && begun)
         return bad(w, err, "Invalid Line: a further place needs an @@ line before it", from);
@@ -179,7 +185,8 @@ static int take_section(work *w, section *s, cay_err *err)
         if (sign == ' ' && (c.ndel || w->ins.n > c.ins))
             end_chunk(w, &c, s);
         if (sign == '-' && w->ins.n > c.ins && c.ndel == 0)
-            end_chunk(w, &c, s); /* lines put in before those taken out: their place is before them */
+            end_chunk(w, &c,
+                      s); /* lines put in before those taken out: their place is before them */
         if (sign == '+')
             cay__lines_add(&w->ins, rest.p, rest.n);
         else if (sign == '-' || sign == ' ')
@@ -203,9 +210,11 @@ static int no_context(const section *s, size_t cursor, cay_err *err)
     char text[160] = "";
     size_t n = 0;
     for (size_t i = 0; i < s->context.n && n < sizeof text - 2; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.*s", i ? "\\n" : "", (int)CAY_MIN(s->context.v[i].n, (size_t)80), s->context.v[i].p);
-    return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff", "Invalid %sContext %zu: the file has no such lines: %s", s->eof ? "EOF " : "",
-                        cursor, text);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%.*s", i ? "\\n" : "",
+                              (int)CAY_MIN(s->context.v[i].n, (size_t)80), s->context.v[i].p);
+    return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff",
+                        "Invalid %sContext %zu: the file has no such lines: %s",
+                        s->eof ? "EOF " : "", cursor, text);
 }
 
 static int place_section(work *w, size_t *cursor, bool begun, cay_err *err)
@@ -217,7 +226,8 @@ static int place_section(work *w, size_t *cursor, bool begun, cay_err *err)
     if (rc == 0)
         rc = take_section(w, &s, err);
     if (rc == 0) {
-        at = s.eof ? find_at_end(w, &s.context, *cursor, &fuzz) : find_from(w, &w->file, &s.context, *cursor, &fuzz);
+        at = s.eof ? find_at_end(w, &s.context, *cursor, &fuzz)
+                   : find_from(w, &w->file, &s.context, *cursor, &fuzz);
         rc = at == SIZE_MAX ? no_context(&s, *cursor, err) : 0;
     }
     for (size_t i = s.chunks; rc == 0 && i < w->n; i++)
@@ -236,17 +246,18 @@ static int apply_chunks(const work *w, const char *nl, cay__buf *out, cay_err *e
 {
     size_t at = 0;
     bool any = false;
-#define PUT(l)                               \
-    do {                                     \
-        if (any)                             \
-            cay__buf_str(out, nl);           \
-        cay__buf_add(out, (l).p, (l).n);     \
-        any = true;                          \
+#define PUT(l)                                                                                     \
+    do {                                                                                           \
+        if (any)                                                                                   \
+            cay__buf_str(out, nl);                                                                 \
+        cay__buf_add(out, (l).p, (l).n);                                                           \
+        any = true;                                                                                \
     } while (0)
     for (size_t i = 0; i < w->n; i++) {
         const chunk *c = &w->chunks[i];
         if (c->at > w->file.n || c->at < at || c->ndel > w->file.n - c->at)
-            return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff", "changes overlap at line %zu of the file", c->at + 1);
+            return cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff",
+                                "changes overlap at line %zu of the file", c->at + 1);
         for (; at < c->at; at++)
             PUT(w->file.v[at]);
         for (size_t k = 0; k < c->nins; k++)
@@ -268,11 +279,13 @@ static bool has_crlf(const char *text, size_t len)
     return false;
 }
 
-int cay__patch_update(const char *text, size_t len, const char *diff, uint64_t *left, char **out, size_t *out_len, unsigned *fuzz, cay_err *err)
+int cay__patch_update(const char *text, size_t len, const char *diff, uint64_t *left, char **out,
+                      size_t *out_len, unsigned *fuzz, cay_err *err)
 {
     work w = { .left = left };
     size_t cursor = 0, dlen = strlen(diff);
-    bool crlf = has_crlf(text, len) || (!memchr(text, '\n', len) && has_crlf(diff, dlen)), begun = false;
+    bool crlf = has_crlf(text, len) || (!memchr(text, '\n', len) && has_crlf(diff, dlen)),
+         begun = false;
     cay__buf b = CAY__BUF(CAY_PATCH_MAX);
     cay__lines_split(&w.file, text, len);
     cay__lines_split(&w.diff, diff, dlen);
@@ -282,7 +295,9 @@ int cay__patch_update(const char *text, size_t len, const char *diff, uint64_t *
     for (; rc == 0 && w.at < w.diff.n; begun = true)
         rc = place_section(&w, &cursor, begun, err);
     if (!*left)
-        rc = cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff", "the places of these changes take too long to find: give lines that are not all alike, or smaller changes");
+        rc = cay_fail_why(err, CAY_EINVAL, "apply_patch_invalid_diff",
+                          "the places of these changes take too long to find: give lines that are "
+                          "not all alike, or smaller changes");
     if (rc == 0)
         rc = apply_chunks(&w, crlf ? "\r\n" : "\n", &b, err);
     cay__lines_clear(&w.file);
@@ -300,7 +315,8 @@ int cay__patch_update(const char *text, size_t len, const char *diff, uint64_t *
     return 0;
 }
 
-int cay_patch_update(const char *text, size_t len, const char *diff, char **out, size_t *out_len, unsigned *fuzz, cay_err *err)
+int cay_patch_update(const char *text, size_t len, const char *diff, char **out, size_t *out_len,
+                     unsigned *fuzz, cay_err *err)
 {
     uint64_t left = CAY__PATCH_STEPS;
     return cay__patch_update(text, len, diff, &left, out, out_len, fuzz, err);

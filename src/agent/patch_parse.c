@@ -15,10 +15,10 @@
 #define MOVE   "*** Move to: "
 
 typedef struct parsed {
-    cay_patch     pub;
-    cay__arena    arena;
+    cay_patch pub;
+    cay__arena arena;
     cay_patch_op *ops;
-    size_t        n, cap;
+    size_t n, cap;
 } parsed;
 
 void cay__lines_add(cay__lines *l, const char *p, size_t n)
@@ -86,10 +86,12 @@ static cay__line trimmed(cay__line l)
 
 static bool is_header(cay__line l)
 {
-    return cay__line_starts(l, ADD) || cay__line_starts(l, DELETE) || cay__line_starts(l, UPDATE) || cay__line_is(trimmed(l), END);
+    return cay__line_starts(l, ADD) || cay__line_starts(l, DELETE) || cay__line_starts(l, UPDATE) ||
+           cay__line_is(trimmed(l), END);
 }
 
-static int take_path(parsed *p, cay__line l, const char *head, size_t at, const char **out, cay_err *err)
+static int take_path(parsed *p, cay__line l, const char *head, size_t at, const char **out,
+                     cay_err *err)
 {
     cay__line path = trimmed((cay__line){ l.p + strlen(head), l.n - strlen(head) });
     if (!path.n)
@@ -122,8 +124,10 @@ static int check_added(const cay__lines *l, size_t from, size_t to, const char *
         return bad(err, "line %zu: Add File %.80s has no lines that begin with +", from, path);
     for (size_t i = from; i < to; i++)
         if (!l->v[i].n || l->v[i].p[0] != '+')
-            return bad(err, "line %zu: in Add File %.80s every line begins with +, this one does not: %.*s", i + 1, path,
-                       (int)CAY_MIN(l->v[i].n, (size_t)40), l->v[i].p);
+            return bad(
+                err,
+                "line %zu: in Add File %.80s every line begins with +, this one does not: %.*s",
+                i + 1, path, (int)CAY_MIN(l->v[i].n, (size_t)40), l->v[i].p);
     return 0;
 }
 
@@ -131,10 +135,13 @@ static int take_op(parsed *p, const cay__lines *l, size_t *at, cay_err *err)
 {
     cay__line h = l->v[*at];
     size_t head = *at, from = head + 1, to;
-    cay_patch_kind kind = cay__line_starts(h, ADD) ? CAY_PATCH_CREATE : cay__line_starts(h, DELETE) ? CAY_PATCH_DELETE : CAY_PATCH_UPDATE;
+    cay_patch_kind kind = cay__line_starts(h, ADD)      ? CAY_PATCH_CREATE
+                          : cay__line_starts(h, DELETE) ? CAY_PATCH_DELETE
+                                                        : CAY_PATCH_UPDATE;
     const char *word = kind == CAY_PATCH_CREATE ? ADD : kind == CAY_PATCH_DELETE ? DELETE : UPDATE;
     if (!cay__line_starts(h, word))
-        return bad(err, "line %zu: want \"%s\", \"%s\" or \"%s\" and a path, not: %.*s", head + 1, ADD, UPDATE, DELETE, (int)CAY_MIN(h.n, (size_t)40), h.p);
+        return bad(err, "line %zu: want \"%s\", \"%s\" or \"%s\" and a path, not: %.*s", head + 1,
+                   ADD, UPDATE, DELETE, (int)CAY_MIN(h.n, (size_t)40), h.p);
     cay_patch_op *op = add(p, kind);
     CAY_TRY(take_path(p, h, word, head, &op->path, err));
     if (kind == CAY_PATCH_UPDATE && from < l->n && cay__line_starts(l->v[from], MOVE)) {
@@ -178,7 +185,8 @@ static int parse_text(parsed *p, const char *text, cay_err *err)
 
 /* ------------------------------------------------------------------ JSON */
 
-static int json_text(parsed *p, const json_t *o, const char *key, const char *other, bool must, size_t at, const char **out, cay_err *err)
+static int json_text(parsed *p, const json_t *o, const char *key, const char *other, bool must,
+                     size_t at, const char **out, cay_err *err)
 {
     const json_t *v = json_object_get(o, key);
     if (!v && other)
@@ -194,9 +202,11 @@ static int json_text(parsed *p, const json_t *o, const char *key, const char *ot
 static int json_op(parsed *p, const json_t *o, cay_err *err)
 {
     static const struct {
-        const char    *type;
+        const char *type;
         cay_patch_kind kind;
-    } types[] = { { "create_file", CAY_PATCH_CREATE }, { "update_file", CAY_PATCH_UPDATE }, { "delete_file", CAY_PATCH_DELETE } };
+    } types[] = { { "create_file", CAY_PATCH_CREATE },
+                  { "update_file", CAY_PATCH_UPDATE },
+                  { "delete_file", CAY_PATCH_DELETE } };
     size_t at = p->n;
     if (!json_is_object(o))
         return bad(err, "operation %zu is no object", at + 1);
@@ -213,7 +223,9 @@ static int json_op(parsed *p, const json_t *o, cay_err *err)
         *add(p, op.kind) = op;
         return 0;
     }
-    return bad(err, "operation %zu: type \"%.40s\" is none of create_file, update_file, delete_file", at + 1, type);
+    return bad(err,
+               "operation %zu: type \"%.40s\" is none of create_file, update_file, delete_file",
+               at + 1, type);
 }
 
 static int json_ops(parsed *p, const json_t *list, cay_err *err)
@@ -222,7 +234,8 @@ static int json_ops(parsed *p, const json_t *list, cay_err *err)
     json_t *o;
     if (!json_is_array(list))
         return bad(err, "\"operations\" is no list");
-    json_array_foreach(list, i, o) {
+    json_array_foreach(list, i, o)
+    {
         CAY_TRY(json_op(p, o, err));
     }
     return p->n ? 0 : bad(err, "the patch holds no operation");
@@ -248,9 +261,10 @@ int cay_patch_parse(const char *text, cay_patch **out, cay_err *err)
 {
     parsed *p = cay__alloc(sizeof *p);
     const char *s = text + strspn(text, " \t\r\n");
-    int rc = strnlen(text, CAY_PATCH_MAX + 1) > CAY_PATCH_MAX ? cay_fail(err, CAY_ETOOBIG, "the patch is larger than 64 MiB")
-             : *s == '{' || *s == '['                         ? parse_json(p, s, err)
-                                                              : parse_text(p, text, err);
+    int rc = strnlen(text, CAY_PATCH_MAX + 1) > CAY_PATCH_MAX
+                 ? cay_fail(err, CAY_ETOOBIG, "the patch is larger than 64 MiB")
+             : *s == '{' || *s == '[' ? parse_json(p, s, err)
+                                      : parse_text(p, text, err);
     if (rc < 0) {
         cay_patch_free(&p->pub);
         return rc;

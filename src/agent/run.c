@@ -10,11 +10,26 @@
 
 enum { MAX_TURNS = 10, KEPT_MS = 24 * 3600 * 1000 };
 
-const cay_agent *cay_run_agent(const cay_run *r) { return r->seat->given; }
-cay_sandbox *cay_run_sandbox(const cay_run *r) { return r->seat->sb; }
-void *cay_run_context(const cay_run *r) { return r->conf->context; }
-const cay_call *cay_run_call(const cay_run *r) { return r->call; }
-cay_tokens cay_run_usage(const cay_run *r) { return r->usage; }
+const cay_agent *cay_run_agent(const cay_run *r)
+{
+    return r->seat->given;
+}
+cay_sandbox *cay_run_sandbox(const cay_run *r)
+{
+    return r->seat->sb;
+}
+void *cay_run_context(const cay_run *r)
+{
+    return r->conf->context;
+}
+const cay_call *cay_run_call(const cay_run *r)
+{
+    return r->call;
+}
+cay_tokens cay_run_usage(const cay_run *r)
+{
+    return r->usage;
+}
 
 int cay__call_check_run(const cay_run *r)
 {
@@ -23,7 +38,8 @@ int cay__call_check_run(const cay_run *r)
 
 int cay__call_fail_run(const cay_run *r, cay_err *err)
 {
-    return r->canceled ? cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended") : cay__call_check(r->call, "run", err);
+    return r->canceled ? cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended")
+                       : cay__call_check(r->call, "run", err);
 }
 
 void cay__tokens_add(cay_tokens *sum, const cay_tokens *u)
@@ -41,21 +57,29 @@ void cay__request_add(cay_run *r, const cay_model *m, const cay_model_reply *rep
     const cay_tokens *u = &reply->usage;
     if (!r->requests)
         r->requests = json_array();
-    json_t *e = json_pack("{s:s, s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:I}", "agent", r->seat->agent->name, "model", cay_model_name(m), "response_id", reply->id, "input_tokens",
-                          (json_int_t)u->input, "cached_tokens", (json_int_t)u->cached, "cache_write_tokens", (json_int_t)reply->cache_write, "output_tokens", (json_int_t)u->output,
-                          "reasoning_tokens", (json_int_t)u->reasoning, "total_tokens", (json_int_t)u->total);
+    json_t *e = json_pack(
+        "{s:s, s:s, s:s?, s:I, s:I, s:I, s:I, s:I, s:I}", "agent", r->seat->agent->name, "model",
+        cay_model_name(m), "response_id", reply->id, "input_tokens", (json_int_t)u->input,
+        "cached_tokens", (json_int_t)u->cached, "cache_write_tokens",
+        (json_int_t)reply->cache_write, "output_tokens", (json_int_t)u->output, "reasoning_tokens",
+        (json_int_t)u->reasoning, "total_tokens", (json_int_t)u->total);
     if (e)
         json_array_append_new(r->requests, e);
 }
 
 /* ------------------------------------------------------------------ events and items */
 
-int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const json_t *json, cay_err *err)
+int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const json_t *json,
+                   cay_err *err)
 {
     if (!r->conf->on_event)
         return 0;
     CAY_AUTOFREE char *text = cay__json_text(json, CAY__TEXT_MAX);
-    cay_run_event ev = { .size = sizeof ev, .kind = kind, .agent = r->seat ? r->seat->given : NULL, .name = name, .json = text ? text : "null" };
+    cay_run_event ev = { .size = sizeof ev,
+                         .kind = kind,
+                         .agent = r->seat ? r->seat->given : NULL,
+                         .name = name,
+                         .json = text ? text : "null" };
     if (r->conf->on_event(r->conf->event_arg, &ev) >= 0)
         return 0;
     r->canceled = true;
@@ -72,10 +96,13 @@ int cay__run_add(cay_run *r, const char *event, json_t *item, cay_err *err)
 {
     CAY_AUTOJSON *own = item;
     if (json_array_size(r->items) >= CAY__ITEMS_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "history_too_big", "the run has made more than %d items", CAY__ITEMS_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "history_too_big",
+                            "the run has made more than %d items", CAY__ITEMS_MAX);
     json_array_append(r->items, own);
-    /* What it thought cannot be sent back when nobody kept it and it came without its sealed form. */
-    bool lost = cay__item_is(own, "reasoning") && !json_object_get(own, "encrypted_content") && !strncmp(cay__json_str(own, "id", ""), "rs_", 3);
+    /* What it thought cannot be sent back when nobody kept it and it came without its sealed form.
+     */
+    bool lost = cay__item_is(own, "reasoning") && !json_object_get(own, "encrypted_content") &&
+                !strncmp(cay__json_str(own, "id", ""), "rs_", 3);
     if (!lost || r->seat->agent->settings.store)
         json_array_append(r->context, own);
     return cay__run_event(r, CAY_RUN_ITEM, event, own, err);
@@ -100,7 +127,10 @@ static int go(cay_run *r, cay_err *err)
     for (cay__next next = CAY__AGAIN; next == CAY__AGAIN;) {
         CAY_TRY(cay__call_check_run(r) < 0 ? cay__call_fail_run(r, err) : 0);
         if (!r->resumed && r->turn >= r->max_turns)
-            return cay_fail_why(err, CAY_ETOOBIG, "max_turns", "the run has not ended after %u turn%s; raise max_turns if it should go on", r->max_turns, r->max_turns == 1 ? "" : "s");
+            return cay_fail_why(
+                err, CAY_ETOOBIG, "max_turns",
+                "the run has not ended after %u turn%s; raise max_turns if it should go on",
+                r->max_turns, r->max_turns == 1 ? "" : "s");
         if (!r->agent_span)
             r->agent_span = cay__span_begin(r, "agent", r->seat->agent->name);
         CAY_TRY(cay__seat_prepare(r, r->seat, err));
@@ -132,10 +162,15 @@ static bool sound_rollout(const char *id)
 
 static int choose_rollout(cay_run *r, cay_err *err)
 {
-    const char *session = r->conf->conversation ? cay__conversation_id(r->conf->conversation) : NULL;
-    const char *ids[] = { r->conf->rollout_id, r->conf->conversation_id, r->conf->kept_conversation, session, r->conf->group_id };
+    const char *session =
+        r->conf->conversation ? cay__conversation_id(r->conf->conversation) : NULL;
+    const char *ids[] = { r->conf->rollout_id, r->conf->conversation_id, r->conf->kept_conversation,
+                          session, r->conf->group_id };
     if (ids[0] && !sound_rollout(ids[0]))
-        return cay_fail_why(err, CAY_EINVAL, "rollout_invalid", "rollout id \"%.60s\": want letters, digits, . _ and -, at most 128, the first a letter or digit", ids[0]);
+        return cay_fail_why(err, CAY_EINVAL, "rollout_invalid",
+                            "rollout id \"%.60s\": want letters, digits, . _ and -, at most 128, "
+                            "the first a letter or digit",
+                            ids[0]);
     for (size_t i = 0; i < CAY_LEN(ids) && !*r->rollout; i++)
         if (ids[i] && sound_rollout(ids[i]))
             cay__str_copy(r->rollout, sizeof r->rollout, ids[i]);
@@ -147,8 +182,12 @@ static int choose_rollout(cay_run *r, cay_err *err)
 static int begin(cay_run *r, cay_agent *agent, const char *input, cay_err *err)
 {
     CAY_AUTOFREE char *before = NULL;
-    if (r->conf->kept_conversation && (r->conf->conversation || r->conf->chain || r->conf->previous_response_id))
-        return cay_fail_why(err, CAY_EINVAL, "kept_conversation", "what was said is kept by the endpoint (kept_conversation) or here (conversation), or is gone on from (chain, previous_response_id): choose one");
+    if (r->conf->kept_conversation &&
+        (r->conf->conversation || r->conf->chain || r->conf->previous_response_id))
+        return cay_fail_why(
+            err, CAY_EINVAL, "kept_conversation",
+            "what was said is kept by the endpoint (kept_conversation) or here (conversation), or "
+            "is gone on from (chain, previous_response_id): choose one");
     if (r->conf->state) {
         if (input)
             return cay_fail(err, CAY_EINVAL, "a run that goes on from a state takes no new input");
@@ -180,9 +219,13 @@ static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
 {
     static const struct {
         const char *reason, *state;
-    } states[] = { { "max_turns", "max_turns_exceeded" }, { "guardrail_input", "guardrail_tripped" }, { "guardrail_output", "guardrail_tripped" },
-        { "guardrail_tool", "guardrail_tripped" } };
-    const char *state = rc == 0 ? (json_array_size(r->pending) ? "interrupted" : "completed") : rc == CAY_ECANCELED ? "cancelled" : "failed";
+    } states[] = { { "max_turns", "max_turns_exceeded" },
+                   { "guardrail_input", "guardrail_tripped" },
+                   { "guardrail_output", "guardrail_tripped" },
+                   { "guardrail_tool", "guardrail_tripped" } };
+    const char *state = rc == 0 ? (json_array_size(r->pending) ? "interrupted" : "completed")
+                        : rc == CAY_ECANCELED ? "cancelled"
+                                              : "failed";
     for (size_t i = 0; rc < 0 && i < CAY_LEN(states); i++)
         if (!strcmp(err->reason, states[i].reason))
             state = states[i].state;
@@ -203,8 +246,15 @@ static void tell_capabilities(cay_run *r, int rc, const cay_err *err)
                 items = cay__json_text(new, CAY__TEXT_MAX);
                 waits = cay__json_text(r->pending, CAY__TEXT_MAX);
             }
-            cay_rollout o = { .size = sizeof o, .id = r->rollout, .input = r->conf->state ? "[]" : input, .items = items, .interruptions = waits,
-                              .state = state, .reason = rc < 0 ? err->reason : NULL, .message = rc < 0 ? err->msg : NULL, .output = rc == 0 ? r->output : NULL };
+            cay_rollout o = { .size = sizeof o,
+                              .id = r->rollout,
+                              .input = r->conf->state ? "[]" : input,
+                              .items = items,
+                              .interruptions = waits,
+                              .state = state,
+                              .reason = rc < 0 ? err->reason : NULL,
+                              .message = rc < 0 ? err->msg : NULL,
+                              .output = rc == 0 ? r->output : NULL };
             if (ops->finish(s->caps[i].bound, &o, &own) < 0)
                 cay__run_note(r, ops->name, own.msg, NULL);
         }
@@ -228,7 +278,7 @@ static int keep_conversation(cay_run *r, int rc, cay_err *err)
 
 typedef struct result {
     cay_run_result pub;
-    cay__arena     arena;
+    cay__arena arena;
 } result;
 
 static const char *keep_text(result *res, char *text)
@@ -237,25 +287,30 @@ static const char *keep_text(result *res, char *text)
 }
 
 typedef struct listing {
-    result           *res;
+    result *res;
     cay_interruption *list;
-    size_t            n;
+    size_t n;
 } listing;
 
-static void count_one(void *arg, const json_t *call, const char *id, const char *agent, json_t *approvals)
+static void count_one(void *arg, const json_t *call, const char *id, const char *agent,
+                      json_t *approvals)
 {
     (void)call, (void)id, (void)agent, (void)approvals;
     ++*(size_t *)arg;
 }
 
-static void list_one(void *arg, const json_t *call, const char *id, const char *agent, json_t *approvals)
+static void list_one(void *arg, const json_t *call, const char *id, const char *agent,
+                     json_t *approvals)
 {
     listing *l = arg;
     cay__arena *a = &l->res->arena;
     struct cay__hosted_name name;
     (void)approvals;
-    l->list[l->n++] = (cay_interruption){ .call_id = cay__arena_str(a, id), .agent = cay__arena_str(a, agent), .tool = cay__arena_str(a, cay__item_tool(call, &name)),
-                                          .arguments = cay__arena_str(a, cay__item_arguments(call)) };
+    l->list[l->n++] =
+        (cay_interruption){ .call_id = cay__arena_str(a, id),
+                            .agent = cay__arena_str(a, agent),
+                            .tool = cay__arena_str(a, cay__item_tool(call, &name)),
+                            .arguments = cay__arena_str(a, cay__item_arguments(call)) };
 }
 
 static void interruptions(cay_run *r, result *res)
@@ -277,12 +332,14 @@ static cay_run_result *make_result(cay_run *r, bool keep)
     res->pub = (cay_run_result){ .size = sizeof res->pub, .usage = r->usage, .turns = r->turn };
     res->pub.agent = cay__arena_str(&res->arena, r->seat->agent->name);
     res->pub.items = keep_text(res, cay__json_text(r->items, CAY__TEXT_MAX));
-    res->pub.requests = r->requests ? keep_text(res, cay__json_text(r->requests, CAY__TEXT_MAX)) : "[]";
+    res->pub.requests =
+        r->requests ? keep_text(res, cay__json_text(r->requests, CAY__TEXT_MAX)) : "[]";
     res->pub.history = keep_text(res, cay__json_text(history, CAY__TEXT_MAX));
     res->pub.response_id = r->response_id ? cay__arena_str(&res->arena, r->response_id) : NULL;
     res->pub.trace_id = cay__trace_id(r) ? cay__arena_str(&res->arena, cay__trace_id(r)) : NULL;
     res->pub.session_state = keep_text(res, CAY_STEAL(r->session_state));
-    res->pub.sandbox = keep && r->seat->sb ? cay__arena_str(&res->arena, cay_sandbox_id(r->seat->sb)) : NULL;
+    res->pub.sandbox =
+        keep && r->seat->sb ? cay__arena_str(&res->arena, cay_sandbox_id(r->seat->sb)) : NULL;
     if (json_array_size(r->pending))
         interruptions(r, res);
     else
@@ -306,7 +363,8 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
     json_int_t ending = 0;
     for (cay__seat *s = r->seats; s; s = s->next) {
         if (s->returned && fault)
-            s->owned = false; /* not of our making, and nothing was saved: whoever has its state comes back to it */
+            s->owned = false; /* not of our making, and nothing was saved: whoever has its state
+                                 comes back to it */
         if (s->sb && s->owned && waits && !r->conf->keep)
             cay_sandbox_extend(s->sb, NULL, KEPT_MS, KEPT_MS, NULL);
         ending += s->sb && s->owned && !keep;
@@ -335,7 +393,8 @@ static void close_run(cay_run *r, bool waits, const cay_err *fault, result *res)
     free(r->session_state);
 }
 
-int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, const cay_run_config *config, cay_run_result **out, cay_err *err)
+int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
+                  const cay_run_config *config, cay_run_result **out, cay_err *err)
 {
     cay_run_config conf;
     const cay_call known = cay__call_copy(call);
@@ -360,7 +419,14 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input, con
     rc = rc < 0 ? rc : kept;
     bool waits = rc == 0 && json_array_size(r.pending);
     if (*r.id)
-        cay__ledger(&r, "run", json_pack("{s:s, s:s}", "state", waits ? "interrupted" : rc == 0 ? "completed" : rc == CAY_ECANCELED ? "cancelled" : "failed", "reason", own.reason), NULL);
+        cay__ledger(&r, "run",
+                    json_pack("{s:s, s:s}", "state",
+                              waits                 ? "interrupted"
+                              : rc == 0             ? "completed"
+                              : rc == CAY_ECANCELED ? "cancelled"
+                                                    : "failed",
+                              "reason", own.reason),
+                    NULL);
     if (conf.ledger && cay_ledger_lost(conf.ledger) > lost && *r.id && r.seat)
         cay__run_note(&r, "audit", "some of what happened could not be written down", NULL);
     bool stays = waits || r.conf->keep || r.conf->sandbox;

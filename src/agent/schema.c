@@ -6,12 +6,12 @@
 enum { DEEP = 64, STEPS = 100000, STEP_BYTES = 4096 };
 
 typedef struct place {
-    const json_t       *root;
+    const json_t *root;
     const struct place *up;
-    const char         *key;
-    size_t              index;
-    unsigned            depth;
-    size_t             *left; /* steps of the whole check: choices of choices grow without end */
+    const char *key;
+    size_t index;
+    unsigned depth;
+    size_t *left; /* steps of the whole check: choices of choices grow without end */
 } place;
 
 static void path_of(const place *p, cay__buf *b)
@@ -29,21 +29,27 @@ static int wrong(const place *p, cay_err *err, const char *what, const char *mor
 {
     CAY_AUTOBUF b = CAY__BUF(400);
     path_of(p, &b);
-    return cay_fail_why(err, CAY_EINVAL, "schema", "%s%s%s%.100s", b.len ? b.data : "", b.len ? ": " : "", what, more);
+    return cay_fail_why(err, CAY_EINVAL, "schema", "%s%s%s%.100s", b.len ? b.data : "",
+                        b.len ? ": " : "", what, more);
 }
 
 static bool is_type(const json_t *v, const char *t)
 {
     static const struct {
         const char *name;
-        json_type   type;
-    } types[] = { { "string", JSON_STRING }, { "object", JSON_OBJECT }, { "array", JSON_ARRAY }, { "null", JSON_NULL }, { "integer", JSON_INTEGER } };
+        json_type type;
+    } types[] = { { "string", JSON_STRING },
+                  { "object", JSON_OBJECT },
+                  { "array", JSON_ARRAY },
+                  { "null", JSON_NULL },
+                  { "integer", JSON_INTEGER } };
     if (!strcmp(t, "boolean"))
         return json_is_boolean(v);
     if (!strcmp(t, "number"))
         return json_is_number(v);
     if (!strcmp(t, "integer") && json_is_real(v))
-        return json_real_value(v) > -9e15 && json_real_value(v) < 9e15 && (double)(int64_t)json_real_value(v) == json_real_value(v);
+        return json_real_value(v) > -9e15 && json_real_value(v) < 9e15 &&
+               (double)(int64_t)json_real_value(v) == json_real_value(v);
     for (size_t i = 0; i < CAY_LEN(types); i++)
         if (!strcmp(types[i].name, t))
             return json_typeof(v) == types[i].type;
@@ -55,10 +61,11 @@ static int check_type(const place *p, const json_t *type, const json_t *v, cay_e
     size_t i;
     json_t *t;
     if (json_is_string(type))
-        return is_type(v, json_string_value(type)) ? 0 : wrong(p, err, "want ", json_string_value(type));
-    json_array_foreach(type, i, t)
-        if (json_is_string(t) && is_type(v, json_string_value(t)))
-            return 0;
+        return is_type(v, json_string_value(type))
+                   ? 0
+                   : wrong(p, err, "want ", json_string_value(type));
+    json_array_foreach(type, i,
+                       t) if (json_is_string(t) && is_type(v, json_string_value(t))) return 0;
     return json_array_size(type) ? wrong(p, err, "of a wrong type", "") : 0;
 }
 
@@ -66,14 +73,18 @@ static int check(const place *p, const json_t *s, const json_t *v, cay_err *err)
 
 static int check_object(const place *p, const json_t *s, const json_t *v, cay_err *err)
 {
-    const json_t *props = json_object_get(s, "properties"), *more = json_object_get(s, "additionalProperties");
+    const json_t *props = json_object_get(s, "properties"),
+                 *more = json_object_get(s, "additionalProperties");
     const char *key;
     json_t *one;
     size_t i;
-    json_array_foreach(json_object_get(s, "required"), i, one)
-        if (json_is_string(one) && !json_object_get(v, json_string_value(one)))
-            return wrong(p, err, "lacks ", json_string_value(one));
-    json_object_foreach((json_t *)v, key, one) {
+    json_array_foreach(
+        json_object_get(s, "required"), i,
+        one) if (json_is_string(one) &&
+                 !json_object_get(v, json_string_value(one))) return wrong(p, err, "lacks ",
+                                                                           json_string_value(one));
+    json_object_foreach((json_t *)v, key, one)
+    {
         const json_t *ps = json_object_get(props, key);
         place at = { .root = p->root, .up = p, .key = key, .depth = p->depth + 1, .left = p->left };
         if (!ps && json_is_false(more))
@@ -89,11 +100,13 @@ static int check_array(const place *p, const json_t *s, const json_t *v, cay_err
     const json_t *items = json_object_get(s, "items");
     size_t i;
     json_t *one;
-    if ((int64_t)json_array_size(v) < cay__json_int(s, "minItems", 0) || (int64_t)json_array_size(v) > cay__json_int(s, "maxItems", INT64_MAX))
+    if ((int64_t)json_array_size(v) < cay__json_int(s, "minItems", 0) ||
+        (int64_t)json_array_size(v) > cay__json_int(s, "maxItems", INT64_MAX))
         return wrong(p, err, "has too few or too many members", "");
     if (!json_is_object(items))
         return 0;
-    json_array_foreach(v, i, one) {
+    json_array_foreach(v, i, one)
+    {
         place at = { .root = p->root, .up = p, .index = i, .depth = p->depth + 1, .left = p->left };
         CAY_TRY(check(&at, items, one, err));
     }
@@ -111,18 +124,20 @@ static int64_t characters(const json_t *v)
 
 static int check_scalar(const place *p, const json_t *s, const json_t *v, cay_err *err)
 {
-    const json_t *e = json_object_get(s, "enum"), *c = json_object_get(s, "const"), *least = json_object_get(s, "minimum"), *most = json_object_get(s, "maximum");
+    const json_t *e = json_object_get(s, "enum"), *c = json_object_get(s, "const"),
+                 *least = json_object_get(s, "minimum"), *most = json_object_get(s, "maximum");
     size_t i;
     json_t *one;
     bool found = !json_is_array(e);
-    json_array_foreach(e, i, one)
-        found = found || json_equal(one, v);
+    json_array_foreach(e, i, one) found = found || json_equal(one, v);
     if (!found || (c && !json_equal(c, v)))
         return wrong(p, err, "is none of the values that are allowed", "");
-    if (json_is_number(v) && ((json_is_number(least) && json_number_value(v) < json_number_value(least)) ||
-                              (json_is_number(most) && json_number_value(v) > json_number_value(most))))
+    if (json_is_number(v) &&
+        ((json_is_number(least) && json_number_value(v) < json_number_value(least)) ||
+         (json_is_number(most) && json_number_value(v) > json_number_value(most))))
         return wrong(p, err, "is too small or too large", "");
-    if (json_is_string(v) && (characters(v) < cay__json_int(s, "minLength", 0) || characters(v) > cay__json_int(s, "maxLength", INT64_MAX)))
+    if (json_is_string(v) && (characters(v) < cay__json_int(s, "minLength", 0) ||
+                              characters(v) > cay__json_int(s, "maxLength", INT64_MAX)))
         return wrong(p, err, json_string_length(v) ? "is too short or too long" : "is empty", "");
     return 0;
 }
@@ -135,12 +150,12 @@ static int check_choices(const place *p, const json_t *s, const json_t *v, cay_e
     for (size_t k = 0; k < CAY_LEN(any); k++) {
         const json_t *list = json_object_get(s, any[k]);
         bool fits = !json_array_size(list);
-        json_array_foreach(list, i, one)
-            fits = fits || check(p, one, v, NULL) == 0;
+        json_array_foreach(list, i, one) fits = fits || check(p, one, v, NULL) == 0;
         if (!fits)
             return wrong(p, err, "fits none of the forms that are allowed", "");
     }
-    json_array_foreach(json_object_get(s, "allOf"), i, one) {
+    json_array_foreach(json_object_get(s, "allOf"), i, one)
+    {
         CAY_TRY(check(p, one, v, err));
     }
     return 0;
@@ -148,16 +163,21 @@ static int check_choices(const place *p, const json_t *s, const json_t *v, cay_e
 
 static const json_t *follow(const json_t *root, const char *ref)
 {
-    const char *name = !strncmp(ref, "#/$defs/", 8) ? ref + 8 : !strncmp(ref, "#/definitions/", 14) ? ref + 14 : NULL;
-    const json_t *defs = json_object_get(root, !strncmp(ref, "#/$defs/", 8) ? "$defs" : "definitions");
+    const char *name = !strncmp(ref, "#/$defs/", 8)          ? ref + 8
+                       : !strncmp(ref, "#/definitions/", 14) ? ref + 14
+                                                             : NULL;
+    const json_t *defs =
+        json_object_get(root, !strncmp(ref, "#/$defs/", 8) ? "$defs" : "definitions");
     return !strcmp(ref, "#") ? root : name ? json_object_get(defs, name) : NULL;
 }
 
 /* What one schema costs against one value, without what is below them. */
 static bool spend(const place *p, const json_t *s, const json_t *v)
 {
-    size_t cost = 1 + json_array_size(json_object_get(s, "enum")) + json_array_size(json_object_get(s, "required")) +
-                  json_array_size(json_object_get(s, "type")) + json_object_size(v) / 8 + json_string_length(v) / STEP_BYTES;
+    size_t cost = 1 + json_array_size(json_object_get(s, "enum")) +
+                  json_array_size(json_object_get(s, "required")) +
+                  json_array_size(json_object_get(s, "type")) + json_object_size(v) / 8 +
+                  json_string_length(v) / STEP_BYTES;
     *p->left -= CAY_MIN(cost, *p->left);
     return *p->left > 0;
 }
@@ -190,5 +210,9 @@ int cay__schema_check(const json_t *schema, const json_t *value, cay_err *err)
     size_t left = STEPS;
     place p = { .root = schema, .left = &left };
     int rc = check(&p, schema, value, err);
-    return left ? rc : wrong(&p, err, "takes more than 100000 steps to check against its schema: give less of it at once", "");
+    return left ? rc
+                : wrong(&p, err,
+                        "takes more than 100000 steps to check against its schema: give less of it "
+                        "at once",
+                        "");
 }

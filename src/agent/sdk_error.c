@@ -9,13 +9,14 @@ enum { NO = CAY_RETRY_NO, OPEN = 0, YES = CAY_RETRY_YES }; /* OPEN: what the err
 /* By our reason; the SDK's code is the same word unless there is one. */
 static const struct {
     const char *reason, *name, *code;
-    int         retry;
+    int retry;
 } by_reason[] = {
     { "sandbox_config_invalid", "ConfigurationError", NULL, NO },
     { "invalid_manifest_path", "InvalidManifestPathError", NULL, NO },
     { "invalid_compression_scheme", "InvalidCompressionSchemeError", NULL, NO },
     { "archive_format", "InvalidCompressionSchemeError", "invalid_compression_scheme", NO },
-    { "exposed_port_unavailable", "ExposedPortUnavailableError", NULL, OPEN }, /* one that nobody asked for says NO itself */
+    { "exposed_port_unavailable", "ExposedPortUnavailableError", NULL,
+      OPEN }, /* one that nobody asked for says NO itself */
     { "skills_config_invalid", "SkillsConfigError", NULL, NO },
     { "apply_patch_invalid_path", "ApplyPatchPathError", NULL, NO },
     { "apply_patch_invalid_diff", "ApplyPatchDiffError", NULL, NO },
@@ -50,9 +51,9 @@ static const struct {
 /* By what was tried and our code, 0 for any; the first row that fits. */
 static const struct {
     const char *op;
-    int         failed;
+    int failed;
     const char *name, *code;
-    int         retry;
+    int retry;
 } by_op[] = {
     { "exec", CAY_ETIMEOUT, "ExecTimeoutError", "exec_timeout", NO },
     { "exec", 0, "ExecTransportError", "exec_transport_error", OPEN },
@@ -74,9 +75,9 @@ static const struct {
 
 /* By our code, where neither says more. */
 static const struct {
-    int         code;
+    int code;
     const char *name, *word;
-    int         retry;
+    int retry;
 } by_code[] = {
     { CAY_EINVAL, "ConfigurationError", "sandbox_config_invalid", NO },
     { CAY_ENOTSUP, "SandboxUnsupportedFeatureError", "unsupported_feature", NO },
@@ -153,7 +154,9 @@ cay_sdk_error cay_sdk_error_of(const cay_err *err, const char *op)
         return made(err, "ToolTimeoutError", "tool_timeout", NO);
     for (size_t i = 0; i < CAY_LEN(by_reason); i++)
         if (!strcmp(err->reason, by_reason[i].reason))
-            return made(err, by_reason[i].name, by_reason[i].code ? by_reason[i].code : by_reason[i].reason, by_reason[i].retry);
+            return made(err, by_reason[i].name,
+                        by_reason[i].code ? by_reason[i].code : by_reason[i].reason,
+                        by_reason[i].retry);
     for (size_t i = 0; op && i < CAY_LEN(by_op); i++)
         if (!strcmp(op, by_op[i].op) && (!by_op[i].failed || by_op[i].failed == err->code))
             return made(err, by_op[i].name, by_op[i].code, by_op[i].retry);

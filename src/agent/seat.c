@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An agent's place in a run: the sandbox it works in, its capabilities bound to it, and the tools of both. */
+/* An agent's place in a run: the sandbox it works in, its capabilities bound to it, and the tools
+ * of both. */
 #include "mcp.h"
 #include "run.h"
 #include "trace.h"
@@ -24,7 +25,8 @@ cay__seat *cay__seat_of(cay_run *r, cay_agent *a)
     s = cay__alloc(sizeof *s);
     s->given = a;
     s->agent = &s->own;
-    if (cay__spec_take(&s->own, sizeof s->own, a, "cay_agent", NULL) < 0) /* told when it is prepared */
+    if (cay__spec_take(&s->own, sizeof s->own, a, "cay_agent", NULL) <
+        0) /* told when it is prepared */
         s->own.name = a->name;
     if (same > 1)
         snprintf(s->key, sizeof s->key, "%.80s#%u", a->name, same);
@@ -71,7 +73,8 @@ static int learn(cay_run *r, cay__seat *s, cay__span *span, bool *ours, cay_err 
     CAY_TRY(cay_sandbox_describe(s->sb, &call, &info, err));
     s->state = info->state;
     cay__str_copy(s->backend, sizeof s->backend, info->provider ? info->provider : "");
-    cay__str_copy(s->workdir, sizeof s->workdir, info->workdir && *info->workdir ? info->workdir : "/workspace");
+    cay__str_copy(s->workdir, sizeof s->workdir,
+                  info->workdir && *info->workdir ? info->workdir : "/workspace");
     for (const cay_pair *l = info->labels; l && l->key; l++)
         *ours = *ours || (!strcmp(l->key, "cay.run") && !strcmp(l->value, r->id));
     cay_info_free(info);
@@ -91,7 +94,8 @@ static int find_again(cay_run *r, cay__seat *s, cay_err *err)
     else
         cay_wrap(err, rc, "the sandbox of agent %.60s", s->agent->name);
     if (rc == 0 && !ours)
-        rc = cay_fail_why(err, CAY_EPERM, "run_state", "the state of the run names a sandbox that is not its own");
+        rc = cay_fail_why(err, CAY_EPERM, "run_state",
+                          "the state of the run names a sandbox that is not its own");
     cay__span_end(span, rc < 0 ? err : NULL);
     s->owned = rc == 0;
     return rc;
@@ -133,7 +137,10 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
 
 static int come_back(cay_run *r, cay__seat *s, cay_err *err)
 {
-    cay_resume_state spec = { .size = sizeof spec, .state = r->conf->session_state, .len = strlen(r->conf->session_state), .with = r->conf->create };
+    cay_resume_state spec = { .size = sizeof spec,
+                              .state = r->conf->session_state,
+                              .len = strlen(r->conf->session_state),
+                              .with = r->conf->create };
     cay_err own = CAY_ERR_INIT;
     cay__span *span = begin_span(r, s, "sandbox.resume_session");
     const cay_call call = told_below(r, span);
@@ -174,14 +181,17 @@ static int get_sandbox(cay_run *r, cay__seat *s, cay_err *err)
     }
     if (!r->conf->service)
         return cay_fail_why(err, CAY_EINVAL, "sandbox_config_invalid",
-                            "agent %.60s works in a sandbox: give the run one (cay_run_config.sandbox) or a service to make it (.service)", s->agent->name);
+                            "agent %.60s works in a sandbox: give the run one "
+                            "(cay_run_config.sandbox) or a service to make it (.service)",
+                            s->agent->name);
     if (s->resume)
         return find_again(r, s, err);
     return r->conf->session_state && !r->came_back ? come_back(r, s, err) : make_new(r, s, err);
 }
 
-/* Looked at with the rights of the agent's user, so that one whom the sandbox does not have, or who may not be there, is told before the model is asked.
- * The dot asks for the right to enter, not only to see it. */
+/* Looked at with the rights of the agent's user, so that one whom the sandbox does not have, or who
+ * may not be there, is told before the model is asked. The dot asks for the right to enter, not
+ * only to see it. */
 static int enter(cay_run *r, const cay__seat *s, cay_err *err)
 {
     char here[sizeof s->cwd + 2];
@@ -194,7 +204,10 @@ static int enter(cay_run *r, const cay__seat *s, cay_err *err)
     snprintf(here, sizeof here, "%s/.", s->cwd);
     int rc = cay_file_stat(s->sb, &as, here, true, &st, err);
     if (rc < 0 && err && user && !strncmp(err->reason, "user_", 5))
-        return cay_wrap(err, rc, "agent %.60s is to work as user %.60s (run_as), whom its sandbox does not have", s->agent->name, user);
+        return cay_wrap(
+            err, rc,
+            "agent %.60s is to work as user %.60s (run_as), whom its sandbox does not have",
+            s->agent->name, user);
     return rc < 0 ? cay_wrap(err, rc, "cwd of the run") : 0;
 }
 
@@ -205,8 +218,10 @@ static int check_cwd(cay_run *r, cay__seat *s, cay_err *err)
         cay__str_copy(s->cwd, sizeof s->cwd, s->workdir);
         return s->agent->run_as ? enter(r, s, err) : 0;
     }
-    if (cwd[0] == '/' || !strcmp(cwd, "..") || !strncmp(cwd, "../", 3) || strstr(cwd, "/../") || (strlen(cwd) > 2 && !strcmp(cwd + strlen(cwd) - 3, "/..")))
-        return cay_fail_why(err, CAY_EINVAL, "sandbox_config_invalid", "cwd \"%.100s\" is not below the working directory", cwd);
+    if (cwd[0] == '/' || !strcmp(cwd, "..") || !strncmp(cwd, "../", 3) || strstr(cwd, "/../") ||
+        (strlen(cwd) > 2 && !strcmp(cwd + strlen(cwd) - 3, "/..")))
+        return cay_fail_why(err, CAY_EINVAL, "sandbox_config_invalid",
+                            "cwd \"%.100s\" is not below the working directory", cwd);
     if ((size_t)snprintf(s->cwd, sizeof s->cwd, "%s/%s", s->workdir, cwd) >= sizeof s->cwd)
         return cay_fail(err, CAY_ETOOBIG, "cwd is too long");
     return enter(r, s, err);
@@ -217,7 +232,8 @@ static void draw_tree(cay_run *r, cay__seat *s)
 {
     CAY_AUTOFREE char *json = NULL;
     cay_manifest *m = NULL;
-    if (cay_sandbox_manifest(s->sb, r->call, &json, NULL) < 0 || cay_manifest_parse(json, strlen(json), CAY_MANIFEST_TRUSTED, &m, NULL) < 0)
+    if (cay_sandbox_manifest(s->sb, r->call, &json, NULL) < 0 ||
+        cay_manifest_parse(json, strlen(json), CAY_MANIFEST_TRUSTED, &m, NULL) < 0)
         return;
     s->tree = cay_manifest_describe(m, 3);
     s->mounts = cay_manifest_mount_policy(m);
@@ -251,7 +267,8 @@ static int check_needs(const cay__seat *s, cay_err *err)
     for (size_t i = 0; i < s->ncaps; i++)
         for (const char *const *n = s->caps[i].cap->ops->needs; n && *n; n++)
             if (!has_capability(s, *n))
-                return cay_fail_why(err, CAY_EINVAL, "capability_missing", "capability %s of agent %.60s needs capability %s beside it",
+                return cay_fail_why(err, CAY_EINVAL, "capability_missing",
+                                    "capability %s of agent %.60s needs capability %s beside it",
                                     s->caps[i].cap->ops->name, s->agent->name, *n);
     return 0;
 }
@@ -270,16 +287,25 @@ static int bind(cay_run *r, cay__seat *s, cay_err *err)
     s->caps = cay__alloc((n ? n : 1) * sizeof *s->caps);
     for (size_t i = 0; i < n; i++) {
         if (!list[i])
-            return cay_fail_why(err, CAY_EINVAL, "spec_size", "capability %zu of agent %.60s could not be made: set the size of its options to their sizeof", i + 1, s->agent->name);
+            return cay_fail_why(err, CAY_EINVAL, "spec_size",
+                                "capability %zu of agent %.60s could not be made: set the size of "
+                                "its options to their sizeof",
+                                i + 1, s->agent->name);
         s->caps[i].cap = list[i];
     }
     s->ncaps = n;
     int rc = check_needs(s, err);
     size_t done = 0;
-    cay_scope_info scope = { .size = sizeof scope, .run = r, .sandbox = s->sb, .user = s->agent->run_as, .workdir = s->workdir, .cwd = s->cwd,
+    cay_scope_info scope = { .size = sizeof scope,
+                             .run = r,
+                             .sandbox = s->sb,
+                             .user = s->agent->run_as,
+                             .workdir = s->workdir,
+                             .cwd = s->cwd,
                              .model = cay__seat_model(r, s) };
     for (; rc == 0 && done < n; done += rc == 0)
-        if (list[done]->ops->start && (rc = list[done]->ops->start(list[done]->self, &scope, &s->caps[done].bound, err)) < 0)
+        if (list[done]->ops->start &&
+            (rc = list[done]->ops->start(list[done]->self, &scope, &s->caps[done].bound, err)) < 0)
             cay_wrap(err, rc, "capability %s", list[done]->ops->name);
     s->ncaps = done; /* what was not started is not stopped */
     return rc;
@@ -342,7 +368,8 @@ static void trace_servers(cay_run *r, const cay_agent *a)
     cay__span_end(span, NULL);
 }
 
-/* Who calls one of its tools all the same is told that the capability is not available, and not that there is no such tool. */
+/* Who calls one of its tools all the same is told that the capability is not available, and not
+ * that there is no such tool. */
 static int withhold(cay__seat *s, cay__bound *b, cay_err *err)
 {
     const cay_tool *const *tools = NULL;
@@ -387,8 +414,12 @@ static int gather(cay_run *r, cay__seat *s, cay_err *err)
 static int take_agent(cay__seat *s, cay_err *err)
 {
     void *free_ = NULL;
-    if (!__atomic_compare_exchange_n(&s->given->busy_, &free_, (void *)s, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        return cay_fail_why(err, CAY_EBUSY, "agent_busy", "agent %.60s is in another run already; a run of its own needs a copy of it", s->agent->name);
+    if (!__atomic_compare_exchange_n(&s->given->busy_, &free_, (void *)s, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return cay_fail_why(
+            err, CAY_EBUSY, "agent_busy",
+            "agent %.60s is in another run already; a run of its own needs a copy of it",
+            s->agent->name);
     s->busy = true;
     return 0;
 }
@@ -398,7 +429,8 @@ static int look_at_agent(cay__seat *s, cay_err *err)
 {
     const size_t least = offsetof(cay_agent, busy_) + sizeof s->own.busy_;
     if (s->given->size < least)
-        return cay_fail_why(err, CAY_EINVAL, "spec_size", "cay_agent.size is %zu; set it to sizeof(cay_agent)", s->given->size);
+        return cay_fail_why(err, CAY_EINVAL, "spec_size",
+                            "cay_agent.size is %zu; set it to sizeof(cay_agent)", s->given->size);
     return cay__spec_take(&s->own, sizeof s->own, s->given, "cay_agent", err);
 }
 
@@ -406,7 +438,9 @@ int cay__seat_prepare(cay_run *r, cay__seat *s, cay_err *err)
 {
     CAY_TRY(look_at_agent(s, err));
     if (!cay__seat_model(r, s))
-        return cay_fail_why(err, CAY_EINVAL, "model_missing", "agent %.60s has no model, and the run has none for it", s->agent->name);
+        return cay_fail_why(err, CAY_EINVAL, "model_missing",
+                            "agent %.60s has no model, and the run has none for it",
+                            s->agent->name);
     if (s->ready)
         return s->sb ? check_cwd(r, s, err) : 0;
     CAY_TRY(cay__hosted_check(s->agent, cay__seat_model(r, s), err));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an agent's sandbox starts with, and what its capabilities add to one that lives already: by the rules of cay_manifest_change(), judged whole before anything is written. */
+/* What an agent's sandbox starts with, and what its capabilities add to one that lives already: by
+ * the rules of cay_manifest_change(), judged whole before anything is written. */
 #include "run.h"
 #include <cay/manifest.h>
 #include <cay/service.h>
@@ -8,9 +9,10 @@ static bool names(const json_t *list, const char *user)
 {
     size_t i;
     json_t *v;
-    json_array_foreach(list, i, v)
-        if (!strcmp(json_is_string(v) ? json_string_value(v) : cay__json_str(v, "name", ""), user) || names(json_object_get(v, "users"), user))
-            return true;
+    json_array_foreach(list, i, v) if (!strcmp(json_is_string(v) ? json_string_value(v)
+                                                                 : cay__json_str(v, "name", ""),
+                                               user) ||
+                                       names(json_object_get(v, "users"), user)) return true;
     return false;
 }
 
@@ -21,7 +23,8 @@ static int replace_text(char **manifest, const json_t *m, cay_err *err)
     return *manifest ? 0 : cay_fail(err, CAY_ETOOBIG, "the manifest is larger than 64 MiB");
 }
 
-/* The user whom the agent works as is made with the sandbox, unless the manifest does so already; and what is put there is that user's, unless it says otherwise. */
+/* The user whom the agent works as is made with the sandbox, unless the manifest does so already;
+ * and what is put there is that user's, unless it says otherwise. */
 static int add_user(char **manifest, const char *user, cay_err *err)
 {
     CAY_AUTOJSON *m = NULL;
@@ -42,7 +45,8 @@ static int edit(const cay__seat *s, bool all, char **text, cay_err *err)
     for (size_t i = 0; s->agent->capabilities && i < s->agent->ncapabilities; i++) {
         const cay_capability *c = s->agent->capabilities[i];
         char *instead = NULL;
-        if (!c || !c->ops->manifest || (c->ops->brings && !all)) /* one that is missing is told by bind() */
+        if (!c || !c->ops->manifest ||
+            (c->ops->brings && !all)) /* one that is missing is told by bind() */
             continue;
         CAY_TRY(c->ops->manifest(c->self, *text, &instead, err));
         if (instead) {
@@ -58,16 +62,20 @@ static int add_limits(const cay_run_config *conf, char **manifest, cay_err *err)
 {
     const struct {
         const char *key, *camel;
-        unsigned    n;
-    } rows[] = { { "manifest_entries", "manifestEntries", conf->manifest_entries }, { "local_dir_files", "localDirFiles", conf->local_dir_files } };
+        unsigned n;
+    } rows[] = { { "manifest_entries", "manifestEntries", conf->manifest_entries },
+                 { "local_dir_files", "localDirFiles", conf->local_dir_files } };
     CAY_AUTOJSON *m = NULL;
     if ((!rows[0].n && !rows[1].n) || !*manifest)
         return 0;
     CAY_TRY(cay__json_object("the manifest", *manifest, &m, err));
-    const json_t *old = json_object_get(m, "concurrency_limits") ? json_object_get(m, "concurrency_limits") : json_object_get(m, "concurrencyLimits");
+    const json_t *old = json_object_get(m, "concurrency_limits")
+                            ? json_object_get(m, "concurrency_limits")
+                            : json_object_get(m, "concurrencyLimits");
     json_t *limits = json_object();
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
-        json_t *before = json_object_get(old, rows[i].key) ? json_object_get(old, rows[i].key) : json_object_get(old, rows[i].camel);
+        json_t *before = json_object_get(old, rows[i].key) ? json_object_get(old, rows[i].key)
+                                                           : json_object_get(old, rows[i].camel);
         if (rows[i].n)
             json_object_set_new(limits, rows[i].key, json_integer(rows[i].n));
         else if (before)
@@ -79,7 +87,8 @@ static int add_limits(const cay_run_config *conf, char **manifest, cay_err *err)
 }
 
 /* The run's manifest, else the agent's, and what capabilities add to it; *out may stay NULL. */
-int cay__seat_manifest(cay_run *r, const cay_create *spec, const cay__seat *s, char **out, cay_err *err)
+int cay__seat_manifest(cay_run *r, const cay_create *spec, const cay__seat *s, char **out,
+                       cay_err *err)
 {
     const char *from = spec->manifest ? spec->manifest : s->agent->manifest;
     CAY_AUTOFREE char *text = from ? cay__strdup(from) : NULL;
@@ -123,5 +132,7 @@ int cay__seat_follow(cay_run *r, cay__seat *s, cay_err *err)
     if (json_equal(before, after))
         return 0;
     rc = cay_sandbox_set_manifest(s->sb, r->call, text, NULL, 0, err);
-    return rc < 0 ? cay_wrap(err, rc, "what capabilities of agent %.60s add to its sandbox", s->agent->name) : 0;
+    return rc < 0 ? cay_wrap(err, rc, "what capabilities of agent %.60s add to its sandbox",
+                             s->agent->name)
+                  : 0;
 }

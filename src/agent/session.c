@@ -16,18 +16,18 @@ typedef struct hook {
 } hook;
 
 struct cay_session {
-    cay_sandbox    *sb;
-    uint16_t        ports[PORTS_MAX];
-    size_t          nports;
-    bool            save, remove;
+    cay_sandbox *sb;
+    uint16_t ports[PORTS_MAX];
+    size_t nports;
+    bool save, remove;
     cay_archive_limits limits; /* all zero: none */
-    pthread_mutex_t lock; /* of what follows; held while it is closed */
-    hook           *hooks;
-    size_t          nhooks;
-    bool            closed;
-    int             rc; /* how closing went, for all who ask */
-    cay_err         why;
-    char           *state;
+    pthread_mutex_t lock;      /* of what follows; held while it is closed */
+    hook *hooks;
+    size_t nhooks;
+    bool closed;
+    int rc; /* how closing went, for all who ask */
+    cay_err why;
+    char *state;
 };
 
 static bool declared(const cay_session *s, uint16_t port)
@@ -38,7 +38,8 @@ static bool declared(const cay_session *s, uint16_t port)
     return false;
 }
 
-int cay_session_open(cay_sandbox *sb, const cay_session_spec *given, cay_session **out, cay_err *err)
+int cay_session_open(cay_sandbox *sb, const cay_session_spec *given, cay_session **out,
+                     cay_err *err)
 {
     cay_session_spec spec;
     cay_archive_limits limits;
@@ -82,7 +83,8 @@ cay_sandbox *cay_session_sandbox(const cay_session *s)
 
 /* ------------------------------------------------------------------ the end */
 
-int cay_session_before_stop(cay_session *s, int (*fn)(void *arg, cay_err *err), void *arg, cay_err *err)
+int cay_session_before_stop(cay_session *s, int (*fn)(void *arg, cay_err *err), void *arg,
+                            cay_err *err)
 {
     pthread_mutex_lock(&s->lock);
     bool closed = s->closed;
@@ -116,14 +118,16 @@ static void close_once(cay_session *s, const cay_call *call)
         cay_err err = CAY_ERR_INIT;
         int rc = cay_sandbox_save_state(s->sb, call, &save, &s->state, &err);
         if (rc < 0 && s->remove)
-            cay_wrap(&err, rc, "sandbox %s is not removed, for it could not be saved", cay_sandbox_id(s->sb));
+            cay_wrap(&err, rc, "sandbox %s is not removed, for it could not be saved",
+                     cay_sandbox_id(s->sb));
         note(s, rc, &err);
         if (rc < 0)
             return; /* removing it would lose the only copy */
     }
     if (s->remove) {
         cay_err err = CAY_ERR_INIT;
-        note(s, cay_sandbox_remove(s->sb, NULL, &err), &err); /* also when whoever closes it has no time left */
+        note(s, cay_sandbox_remove(s->sb, NULL, &err),
+             &err); /* also when whoever closes it has no time left */
     }
 }
 
@@ -145,9 +149,11 @@ const char *cay_session_state(const cay_session *s)
     return s->state;
 }
 
-/* ------------------------------------------------------------------ what differs from the sandbox's own */
+/* ------------------------------------------------------------------ what differs from the
+ * sandbox's own */
 
-int cay_session_rm(cay_session *s, const cay_call *call, const char *path, bool recursive, cay_err *err)
+int cay_session_rm(cay_session *s, const cay_call *call, const char *path, bool recursive,
+                   cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
     int rc = cay_file_remove(s->sb, call, path, recursive, &own);
@@ -158,7 +164,8 @@ int cay_session_rm(cay_session *s, const cay_call *call, const char *path, bool 
     return rc;
 }
 
-int cay_session_extract(cay_session *s, const cay_call *call, const cay_extract *given, cay_extracted *out, cay_err *err)
+int cay_session_extract(cay_session *s, const cay_call *call, const cay_extract *given,
+                        cay_extracted *out, cay_err *err)
 {
     cay_extract x;
     CAY_TRY(cay__spec_take(&x, sizeof x, given, "cay_extract", err));
@@ -171,11 +178,13 @@ int cay_session_connect(cay_session *s, const cay_call *call, uint16_t port, int
 {
     if (declared(s, port))
         return cay_port_connect(s->sb, call, port, fd, err);
-    int rc = cay_fail_why(err, CAY_EPERM, "exposed_port_unavailable", "port %u was not declared when the session was opened", port);
+    int rc = cay_fail_why(err, CAY_EPERM, "exposed_port_unavailable",
+                          "port %u was not declared when the session was opened", port);
     CAY_AUTOJSON *list = json_array();
     for (size_t i = 0; i < s->nports; i++)
         json_array_append_new(list, json_integer(s->ports[i]));
-    CAY_AUTOJSON *detail = json_pack("{s:s, s:i, s:O}", "reason", "not_configured", "port", port, "exposed_ports", list);
+    CAY_AUTOJSON *detail = json_pack("{s:s, s:i, s:O}", "reason", "not_configured", "port", port,
+                                     "exposed_ports", list);
     CAY_AUTOFREE char *text = cay__json_text(detail, sizeof err->detail - 1);
     if (err)
         err->retry = CAY_RETRY_NO;

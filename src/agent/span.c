@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans of one run: a stack on its own thread, told when they end to its tracer and to its result. */
+/* Spans of one run: a stack on its own thread, told when they end to its tracer and to its result.
+ */
 #include "trace.h"
 #include <base/str.h>
 #include <cay/trace.h>
@@ -12,33 +13,35 @@
 enum { SHEET_MAX = 4 << 20, CONTENT_MAX = 16 << 10 };
 
 struct cay__span {
-    cay_run   *run;
+    cay_run *run;
     cay__span *up;
-    char       id[32], parent[32], started[40];
-    char       caller[CAY__TRACEPARENT + 1]; /* what a tool's work is told of whom it works for */
-    json_t    *data, *into; /* into: where what is known of it goes; of custom ones that is a place of its own in data */
-    const char *word;       /* of the sandbox's operations: the SDK's, so that a failure has its names; or NULL */
-    bool       quiet;       /* what its failures say may name files and commands */
-    void     (*tell)(void *arg, const cay_op *op); /* who is told of operations besides, or NULL */
-    void      *tell_arg;
+    char id[32], parent[32], started[40];
+    char caller[CAY__TRACEPARENT + 1]; /* what a tool's work is told of whom it works for */
+    json_t *data, *into; /* into: where what is known of it goes; of custom ones that is a place of
+                            its own in data */
+    const char *
+        word; /* of the sandbox's operations: the SDK's, so that a failure has its names; or NULL */
+    bool quiet; /* what its failures say may name files and commands */
+    void (*tell)(void *arg, const cay_op *op); /* who is told of operations besides, or NULL */
+    void *tell_arg;
 };
 
 /* What the result tells: shared with the runs of agents that are called as tools. */
 typedef struct sheet {
     pthread_mutex_t lock;
-    cay__buf        spans; /* objects between commas */
-    uint64_t        left_out;
+    cay__buf spans; /* objects between commas */
+    uint64_t left_out;
 } sheet;
 
 /* Of a run; its root is a span without a place in the output, or the call that the run is. */
 typedef struct trace {
-    cay__span   root;
-    cay__span  *open; /* the innermost */
-    cay__span  *task;
+    cay__span root;
+    cay__span *open; /* the innermost */
+    cay__span *task;
     cay_tracer *tracer; /* or NULL */
-    sheet      *sheet, own;
-    bool        content;
-    char        id[48];
+    sheet *sheet, own;
+    bool content;
+    char id[48];
 } trace;
 
 static void time_text(struct timespec ts, char buf[40])
@@ -53,7 +56,8 @@ int64_t cay__trace_time(const char *text)
 {
     struct tm tm = { 0 };
     const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-    return rest ? (int64_t)timegm(&tm) * 1000000 + (*rest == '.' ? strtol(rest + 1, NULL, 10) : 0) : 0;
+    return rest ? (int64_t)timegm(&tm) * 1000000 + (*rest == '.' ? strtol(rest + 1, NULL, 10) : 0)
+                : 0;
 }
 
 static void now_text(char buf[40])
@@ -110,7 +114,8 @@ static void tell(const trace *t, json_t *object, bool span)
 
 static json_t *trace_object(const cay_run *r, const char *id)
 {
-    return json_pack("{s:s, s:s, s:s, s:s?, s:n}", "object", "trace", "id", id, "workflow_name", r->conf->workflow ? r->conf->workflow : "Agent workflow", "group_id",
+    return json_pack("{s:s, s:s, s:s, s:s?, s:n}", "object", "trace", "id", id, "workflow_name",
+                     r->conf->workflow ? r->conf->workflow : "Agent workflow", "group_id",
                      r->conf->group_id, "metadata");
 }
 
@@ -180,11 +185,15 @@ char *cay__trace_end(cay_run *r, const cay_err *fault)
         cay_tracer_flush(t->tracer, NULL);
     cay__buf b = CAY__BUF(SHEET_MAX + 8192);
     CAY_AUTOJSON *head = trace_object(r, t->id);
-    json_t *name = json_object_get(head, "workflow_name"), *group = json_object_get(head, "group_id");
-    CAY_AUTOJSON *first = json_pack("{s:s, s:O?, s:O?, s:I}", "trace_id", t->id, "workflow_name", name, "group_id", group, "left_out", (json_int_t)t->own.left_out);
+    json_t *name = json_object_get(head, "workflow_name"),
+           *group = json_object_get(head, "group_id");
+    CAY_AUTOJSON *first =
+        json_pack("{s:s, s:O?, s:O?, s:I}", "trace_id", t->id, "workflow_name", name, "group_id",
+                  group, "left_out", (json_int_t)t->own.left_out);
     CAY_AUTOFREE char *text = first ? cay__json_text(first, 8000) : NULL;
     if (text)
-        cay__buf_fmt(&b, "%.*s,\"spans\":[%s]}", (int)strlen(text) - 1, text, t->own.spans.data ? t->own.spans.data : "");
+        cay__buf_fmt(&b, "%.*s,\"spans\":[%s]}", (int)strlen(text) - 1, text,
+                     t->own.spans.data ? t->own.spans.data : "");
     cay__buf_clear(&t->own.spans);
     free(t);
     if (!b.full && b.data)
@@ -197,8 +206,10 @@ char *cay__trace_end(cay_run *r, const cay_err *fault)
 
 static json_t *span_object(const trace *t, const cay__span *s, const char *ended, json_t *error)
 {
-    return json_pack("{s:s, s:s, s:s, s:s?, s:s, s:s?, s:O, s:o}", "object", "trace.span", "id", s->id, "trace_id", t->id, "parent_id", *s->parent ? s->parent : NULL,
-                     "started_at", s->started, "ended_at", ended, "span_data", s->data, "error", error ? error : json_null());
+    return json_pack("{s:s, s:s, s:s, s:s?, s:s, s:s?, s:O, s:o}", "object", "trace.span", "id",
+                     s->id, "trace_id", t->id, "parent_id", *s->parent ? s->parent : NULL,
+                     "started_at", s->started, "ended_at", ended, "span_data", s->data, "error",
+                     error ? error : json_null());
 }
 
 cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
@@ -215,7 +226,8 @@ cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
     now_text(s->started);
     s->data = json_pack("{s:s, s:s, s:{}}", "type", kind, "name", name, "data");
     if (!s->data)
-        s->data = json_pack("{s:s, s:s, s:{}}", "type", kind, "name", "?", "data"); /* a name that is no text */
+        s->data = json_pack("{s:s, s:s, s:{}}", "type", kind, "name", "?",
+                            "data"); /* a name that is no text */
     s->into = strcmp(kind, "custom") ? s->data : json_object_get(s->data, "data");
     s->quiet = !strcmp(kind, "function");
     if (t->tracer && cay__tracer_watches(t->tracer)) {
@@ -229,7 +241,8 @@ cay__span *cay__span_begin(cay_run *r, const char *kind, const char *name)
 cay__span *cay__span_model(cay_run *r, const cay_model *m)
 {
     const char *kind = cay_model_kind(m)->name;
-    return cay__span_begin(r, kind && !strcmp(kind, "responses") ? "response" : "generation", cay_model_name(m));
+    return cay__span_begin(r, kind && !strcmp(kind, "responses") ? "response" : "generation",
+                           cay_model_name(m));
 }
 
 void cay__span_data(cay__span *s, const char *key, json_t *value)
@@ -250,23 +263,32 @@ void cay__span_content(cay__span *s, const char *key, const char *text)
 void cay__span_usage(cay__span *s, const cay_tokens *u)
 {
     if (s)
-        cay__span_data(s, "usage", json_pack("{s:I, s:I, s:I, s:I, s:I}", "requests", (json_int_t)u->requests, "input_tokens", (json_int_t)u->input, "cached_tokens", (json_int_t)u->cached,
-                                             "output_tokens", (json_int_t)u->output, "reasoning_tokens", (json_int_t)u->reasoning));
+        cay__span_data(s, "usage",
+                       json_pack("{s:I, s:I, s:I, s:I, s:I}", "requests", (json_int_t)u->requests,
+                                 "input_tokens", (json_int_t)u->input, "cached_tokens",
+                                 (json_int_t)u->cached, "output_tokens", (json_int_t)u->output,
+                                 "reasoning_tokens", (json_int_t)u->reasoning));
 }
 
-/* What failed. Where the message may name files and commands, what kind of failure it was is told, and no more. */
+/* What failed. Where the message may name files and commands, what kind of failure it was is told,
+ * and no more. */
 static json_t *error_of(const cay_err *fault, bool quiet)
 {
     char text[80];
-    snprintf(text, sizeof text, "%s%s%s", cay_code_name(fault->code), *fault->reason ? " " : "", fault->reason);
-    return json_pack("{s:s, s:{s:s, s:s}}", "message", quiet ? text : fault->msg, "data", "error_code", fault->reason, "error_type", cay_code_name(fault->code));
+    snprintf(text, sizeof text, "%s%s%s", cay_code_name(fault->code), *fault->reason ? " " : "",
+             fault->reason);
+    return json_pack("{s:s, s:{s:s, s:s}}", "message", quiet ? text : fault->msg, "data",
+                     "error_code", fault->reason, "error_type", cay_code_name(fault->code));
 }
 
 /* By the SDK's names. What is one operation to a tool is another one's to its table of errors. */
 static void put_fault(json_t *data, const cay_err *fault, const char *word)
 {
-    static const char *const as[][2] = { { "view_image", "read" },        { "write_stdin", "exec" },         { "memory.read_summary", "read" },
-                                         { "memory.read_file", "read" },  { "memory.write_file", "write" },  { "memory.append_jsonl", "write" } };
+    static const char *const as[][2] = {
+        { "view_image", "read" },          { "write_stdin", "exec" },
+        { "memory.read_summary", "read" }, { "memory.read_file", "read" },
+        { "memory.write_file", "write" },  { "memory.append_jsonl", "write" }
+    };
     for (size_t i = 0; word && i < CAY_LEN(as); i++)
         if (!strcmp(as[i][0], word)) {
             word = as[i][1];
@@ -276,7 +298,8 @@ static void put_fault(json_t *data, const cay_err *fault, const char *word)
     json_object_set_new(data, "error.type", json_string(e.name));
     json_object_set_new(data, "error_type", json_string(e.name));
     json_object_set_new(data, "error_code", json_string(e.code));
-    json_object_set_new(data, "error_retryable", e.retry ? json_boolean(e.retry == CAY_RETRY_YES) : json_null());
+    json_object_set_new(data, "error_retryable",
+                        e.retry ? json_boolean(e.retry == CAY_RETRY_YES) : json_null());
 }
 
 void cay__span_end(cay__span *s, const cay_err *fault)
@@ -305,12 +328,18 @@ void cay__span_end(cay__span *s, const cay_err *fault)
 /* The SDK's word for an operation, where it has one. */
 static const char *sdk_word(const char *name)
 {
-    static const char *const words[][2] = { { "process.run", "exec" },           { "shell.run", "exec" },
-                                            { "file.read", "read" },             { "file.write", "write" },
-                                            { "port.connect", "resolve_exposed_port" }, { "port.endpoint", "resolve_exposed_port" },
-                                            { "sandbox.describe", "running" },   { "sandbox.snapshot", "persist_workspace" },
-                                            { "snapshot.export", "persist_workspace" }, { "snapshot.import", "hydrate_workspace" },
-                                            { "sandbox.undo", "hydrate_workspace" }, { "sandbox.restore", "hydrate_workspace" } };
+    static const char *const words[][2] = { { "process.run", "exec" },
+                                            { "shell.run", "exec" },
+                                            { "file.read", "read" },
+                                            { "file.write", "write" },
+                                            { "port.connect", "resolve_exposed_port" },
+                                            { "port.endpoint", "resolve_exposed_port" },
+                                            { "sandbox.describe", "running" },
+                                            { "sandbox.snapshot", "persist_workspace" },
+                                            { "snapshot.export", "persist_workspace" },
+                                            { "snapshot.import", "hydrate_workspace" },
+                                            { "sandbox.undo", "hydrate_workspace" },
+                                            { "sandbox.restore", "hydrate_workspace" } };
     for (size_t i = 0; i < CAY_LEN(words); i++)
         if (!strcmp(words[i][0], name))
             return words[i][1];
@@ -338,7 +367,8 @@ static void put_server(json_t *data, const cay_op *op)
 {
     const cay_endpoint *e = op->endpoint;
     json_object_set_new(data, "server.port", json_integer(e ? e->host_port : op->port));
-    if (e && (!strncmp(e->host, "127.", 4) || !strcmp(e->host, "::1") || !strcmp(e->host, "localhost")))
+    if (e &&
+        (!strncmp(e->host, "127.", 4) || !strcmp(e->host, "::1") || !strcmp(e->host, "localhost")))
         json_object_set_new(data, "server.address", json_string(e->host));
 }
 
@@ -358,10 +388,15 @@ static void on_op(void *arg, const cay_op *op)
     const char *word = sdk_word(op->name);
     char id[32], name[64], from[40], to[40];
     hex_id(id, sizeof id, "span_", 12);
-    time_text((struct timespec){ .tv_sec = op->began_ns / 1000000000, .tv_nsec = op->began_ns % 1000000000 }, from);
-    time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000, .tv_nsec = op->ended_ns % 1000000000 }, to);
+    time_text((struct timespec){ .tv_sec = op->began_ns / 1000000000,
+                                 .tv_nsec = op->began_ns % 1000000000 },
+              from);
+    time_text((struct timespec){ .tv_sec = op->ended_ns / 1000000000,
+                                 .tv_nsec = op->ended_ns % 1000000000 },
+              to);
     snprintf(name, sizeof name, "%s%s", word ? "sandbox." : "", word ? word : op->name);
-    json_t *data = json_pack("{s:s, s:s, s:s}", "cay.operation", op->name, "cay.sandbox", op->sandbox, "cay.process", op->process);
+    json_t *data = json_pack("{s:s, s:s, s:s}", "cay.operation", op->name, "cay.sandbox",
+                             op->sandbox, "cay.process", op->process);
     put_sandbox(data, s->run->seat, word, op->sandbox);
     if (op->exit_code)
         put_exit(data, *op->exit_code);
@@ -371,8 +406,10 @@ static void on_op(void *arg, const cay_op *op)
         json_object_set_new(data, "alive", json_boolean(*op->alive));
     if (fault)
         put_fault(data, fault, word ? word : !strncmp(op->name, "process.", 8) ? "exec" : NULL);
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:o}, s:o}", "object", "trace.span", "id", id, "trace_id", t->id, "parent_id", s->id, "started_at",
-                          from, "ended_at", to, "span_data", "type", "custom", "name", name, "data", data, "error", fault ? error_of(fault, true) : json_null());
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:s, s:s, s:o}, s:o}", "object",
+                          "trace.span", "id", id, "trace_id", t->id, "parent_id", s->id,
+                          "started_at", from, "ended_at", to, "span_data", "type", "custom", "name",
+                          name, "data", data, "error", fault ? error_of(fault, true) : json_null());
     if (o)
         tell(t, o, true);
     if (s->tell)

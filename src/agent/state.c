@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run that waits for approval, as JSON. Whoever brings it back may have changed it: nothing in it is obeyed that does not fit the
- * agents at hand. Calls that wait must be calls that were made, once, and were not answered; a sandbox must be the run's own.
+ * A run that waits for approval, as JSON. Whoever brings it back may have changed it: nothing in it
+ * is obeyed that does not fit the agents at hand. Calls that wait must be calls that were made,
+ * once, and were not answered; a sandbox must be the run's own.
  */
 #include "run.h"
 #include <base/str.h>
@@ -10,7 +11,8 @@
 
 static int bad(cay_err *err, const char *what)
 {
-    return cay_fail_why(err, CAY_EINVAL, "run_state", "the state of the run cannot be used: %s", what);
+    return cay_fail_why(err, CAY_EINVAL, "run_state", "the state of the run cannot be used: %s",
+                        what);
 }
 
 /* ------------------------------------------------------------------ saving */
@@ -20,26 +22,36 @@ json_t *cay__state_save(const cay_run *r)
     json_t *sessions = json_object();
     for (const cay__seat *s = r->seats; s; s = s->next)
         if (s->sb && s->owned)
-            json_object_set_new(sessions, s->key, json_pack("{s:s, s:s}", "agent_name", s->agent->name, "sandbox", cay_sandbox_id(s->sb)));
+            json_object_set_new(sessions, s->key,
+                                json_pack("{s:s, s:s}", "agent_name", s->agent->name, "sandbox",
+                                          cay_sandbox_id(s->sb)));
         else if (s->resume) /* not touched in this run: kept for the next */
-            json_object_set_new(sessions, s->key, json_pack("{s:s, s:s}", "agent_name", s->agent->name, "sandbox", s->resume));
+            json_object_set_new(
+                sessions, s->key,
+                json_pack("{s:s, s:s}", "agent_name", s->agent->name, "sandbox", s->resume));
     const cay_tokens *u = &r->usage;
-    json_t *st = json_pack("{s:s, s:s, s:i, s:i, s:{s:s, s:s}, s:O, s:O, s:O, s:{s:O, s:{s:I, s:I, s:I, s:I, s:I, s:I}}, s:O, s:s?, s:s, s:{s:s, s:o}}",
-                     "$schemaVersion", VERSION, "run_id", r->id, "current_turn", (int)r->turn, "max_turns", (int)r->max_turns,
-                     "current_agent", "name", r->seat->agent->name, "key", r->seat->key,
-                     "original_input", r->input, "generated_items", r->items, "context_items", r->context,
-                     "context", "approvals", r->approvals, "usage", "requests", (json_int_t)u->requests, "input_tokens", (json_int_t)u->input, "cached_tokens",
-                     (json_int_t)u->cached, "output_tokens", (json_int_t)u->output, "reasoning_tokens", (json_int_t)u->reasoning, "total_tokens", (json_int_t)u->total,
-                     "interruptions", r->pending, "previous_response_id", r->response_id, "rollout_id", r->rollout,
-                     "sandbox", "current_agent_key", r->seat->key, "sessions_by_agent", sessions);
-    if (st && r->told_to && r->told <= json_array_size(r->context)) { /* what its endpoint has seen or said */
+    json_t *st = json_pack(
+        "{s:s, s:s, s:i, s:i, s:{s:s, s:s}, s:O, s:O, s:O, s:{s:O, s:{s:I, s:I, s:I, s:I, s:I, "
+        "s:I}}, s:O, s:s?, s:s, s:{s:s, s:o}}",
+        "$schemaVersion", VERSION, "run_id", r->id, "current_turn", (int)r->turn, "max_turns",
+        (int)r->max_turns, "current_agent", "name", r->seat->agent->name, "key", r->seat->key,
+        "original_input", r->input, "generated_items", r->items, "context_items", r->context,
+        "context", "approvals", r->approvals, "usage", "requests", (json_int_t)u->requests,
+        "input_tokens", (json_int_t)u->input, "cached_tokens", (json_int_t)u->cached,
+        "output_tokens", (json_int_t)u->output, "reasoning_tokens", (json_int_t)u->reasoning,
+        "total_tokens", (json_int_t)u->total, "interruptions", r->pending, "previous_response_id",
+        r->response_id, "rollout_id", r->rollout, "sandbox", "current_agent_key", r->seat->key,
+        "sessions_by_agent", sessions);
+    if (st && r->told_to &&
+        r->told <= json_array_size(r->context)) { /* what its endpoint has seen or said */
         json_object_set_new(st, "told_items", json_integer((json_int_t)r->told));
         json_object_set_new(st, "told_model", json_string(cay_model_name(r->told_to)));
     }
     if (st && json_object_size(r->nested))
         json_object_set(st, "nested", r->nested);
     if (st && r->requests)
-        json_object_set(json_object_get(json_object_get(st, "context"), "usage"), "request_usage_entries", r->requests);
+        json_object_set(json_object_get(json_object_get(st, "context"), "usage"),
+                        "request_usage_entries", r->requests);
     return st;
 }
 
@@ -51,9 +63,7 @@ static bool list_of_objects(const json_t *l, size_t most)
     json_t *v;
     if (!json_is_array(l) || json_array_size(l) > most)
         return false;
-    json_array_foreach(l, i, v)
-        if (!json_is_object(v))
-            return false;
+    json_array_foreach(l, i, v) if (!json_is_object(v)) return false;
     return true;
 }
 
@@ -64,7 +74,8 @@ static int check_pending(const json_t *st, const json_t *call, cay_err *err)
     json_t *v;
     if (!cay__item_waits(call) || !*id)
         return bad(err, "what waits is no tool call");
-    json_array_foreach(json_object_get(st, "generated_items"), i, v) {
+    json_array_foreach(json_object_get(st, "generated_items"), i, v)
+    {
         if (strcmp(cay__item_id(v), id))
             continue;
         if (!cay__item_waits(v))
@@ -73,8 +84,8 @@ static int check_pending(const json_t *st, const json_t *call, cay_err *err)
             return bad(err, "a call that waits is not the one that was made");
         made++;
     }
-    json_array_foreach(json_object_get(st, "interruptions"), i, v)
-        waits += !strcmp(cay__item_id(v), id);
+    json_array_foreach(json_object_get(st, "interruptions"), i, v) waits +=
+        !strcmp(cay__item_id(v), id);
     return made == 1 && waits == 1 ? 0 : bad(err, "a call that waits was not made once");
 }
 
@@ -84,9 +95,7 @@ static bool sound_verdicts(const json_t *v)
     json_t *id;
     if (!v || json_is_boolean(v))
         return true;
-    json_array_foreach(v, i, id)
-        if (!json_is_string(id))
-            return false;
+    json_array_foreach(v, i, id) if (!json_is_string(id)) return false;
     return json_is_array(v);
 }
 
@@ -101,10 +110,11 @@ static int check_nested(const json_t *st, unsigned depth, cay_err *err)
     json_t *v, *call;
     if (nested && (!json_is_object(nested) || depth >= CAY__NEST_MAX))
         return bad(err, "what agents used as tools wait for is of a wrong kind");
-    json_object_foreach((json_t *)nested, id, v) {
+    json_object_foreach((json_t *)nested, id, v)
+    {
         bool waits = false;
-        json_array_foreach(json_object_get(st, "interruptions"), i, call)
-            waits = waits || !strcmp(cay__item_id(call), id);
+        json_array_foreach(json_object_get(st, "interruptions"), i, call) waits =
+            waits || !strcmp(cay__item_id(call), id);
         if (!waits)
             return bad(err, "an agent used as a tool waits in a call that does not");
         CAY_TRY(check(v, depth + 1, err));
@@ -124,31 +134,40 @@ static int check(const json_t *st, unsigned depth, cay_err *err)
     json_t *v;
     if (strcmp(cay__json_str(st, "$schemaVersion", ""), VERSION))
         return bad(err, "it is of another version; this cay reads " VERSION);
-    if (!cay__id_valid(cay__json_str(st, "run_id", ""), 'r') || !list_of_objects(json_object_get(st, "original_input"), CAY__ITEMS_MAX) ||
-        !list_of_objects(json_object_get(st, "generated_items"), CAY__ITEMS_MAX) || !list_of_objects(json_object_get(st, "context_items"), CAY__ITEMS_MAX) ||
-        !list_of_objects(json_object_get(st, "interruptions"), CAY__CALLS_MAX) || !json_is_object(json_object_get(st, "context")))
+    if (!cay__id_valid(cay__json_str(st, "run_id", ""), 'r') ||
+        !list_of_objects(json_object_get(st, "original_input"), CAY__ITEMS_MAX) ||
+        !list_of_objects(json_object_get(st, "generated_items"), CAY__ITEMS_MAX) ||
+        !list_of_objects(json_object_get(st, "context_items"), CAY__ITEMS_MAX) ||
+        !list_of_objects(json_object_get(st, "interruptions"), CAY__CALLS_MAX) ||
+        !json_is_object(json_object_get(st, "context")))
         return bad(err, "a part of it is missing or of a wrong kind");
     int64_t turn = cay__json_int(st, "current_turn", -1), most = cay__json_int(st, "max_turns", -1);
     if (turn < 0 || turn > 1000000 || most < 1 || most > 1000000)
         return bad(err, "its turns are no counts");
-    json_array_foreach(json_object_get(st, "interruptions"), i, v) {
+    json_array_foreach(json_object_get(st, "interruptions"), i, v)
+    {
         CAY_TRY(check_pending(st, v, err));
     }
     const json_t *approvals = json_object_get(json_object_get(st, "context"), "approvals");
     if (!json_is_object(approvals))
         return bad(err, "its approvals are of a wrong kind");
-    json_object_foreach((json_t *)approvals, key, v)
-        if (!json_is_object(v) || !sound_verdicts(json_object_get(v, "approved")) || !sound_verdicts(json_object_get(v, "rejected")))
-            return bad(err, "its approvals are of a wrong kind");
-    json_object_foreach(json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), key, v)
-        if (!cay__id_valid(cay__json_str(v, "sandbox", ""), 'c'))
-            return bad(err, "it names a sandbox by something that is no id");
+    json_object_foreach(
+        (json_t *)approvals, key,
+        v) if (!json_is_object(v) || !sound_verdicts(json_object_get(v, "approved")) ||
+               !sound_verdicts(json_object_get(
+                   v, "rejected"))) return bad(err, "its approvals are of a wrong kind");
+    json_object_foreach(
+        json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), key,
+        v) if (!cay__id_valid(cay__json_str(v, "sandbox", ""),
+                              'c')) return bad(err,
+                                               "it names a sandbox by something that is no id");
     return check_nested(st, depth, err);
 }
 
 /* ------------------------------------------------------------------ loading */
 
-/* Every agent that can be reached from the first gets its seat, in one order, so that keys mean the same as when it was saved. */
+/* Every agent that can be reached from the first gets its seat, in one order, so that keys mean the
+ * same as when it was saved. */
 static void seat_all(cay_run *r, cay_agent *a, unsigned depth)
 {
     for (const cay__seat *s = r->seats; s; s = s->next)
@@ -167,16 +186,21 @@ static json_t *copy_of(const json_t *st, const char *key)
 static cay_tokens usage_of(const json_t *u)
 {
 #define N(key) ((uint64_t)CAY_MAX(cay__json_int(u, key, 0), 0))
-    return (cay_tokens){ N("requests"), N("input_tokens"), N("cached_tokens"), N("output_tokens"), N("reasoning_tokens"), N("total_tokens") };
+    return (cay_tokens){ N("requests"),      N("input_tokens"),     N("cached_tokens"),
+                         N("output_tokens"), N("reasoning_tokens"), N("total_tokens") };
 #undef N
 }
 
-/* How much of the context the endpoint knows: by a state that says so, and when it is still the same model. Else all is sent, as a new history. */
+/* How much of the context the endpoint knows: by a state that says so, and when it is still the
+ * same model. Else all is sent, as a new history. */
 static size_t told_of(const json_t *st, const cay_model *m)
 {
     int64_t n = cay__json_int(st, "told_items", -1);
-    bool same = m && cay_model_name(m) && !strcmp(cay__json_str(st, "told_model", ""), cay_model_name(m));
-    return same && n >= 0 && (size_t)n <= json_array_size(json_object_get(st, "context_items")) ? (size_t)n : SIZE_MAX;
+    bool same =
+        m && cay_model_name(m) && !strcmp(cay__json_str(st, "told_model", ""), cay_model_name(m));
+    return same && n >= 0 && (size_t)n <= json_array_size(json_object_get(st, "context_items"))
+               ? (size_t)n
+               : SIZE_MAX;
 }
 
 int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err)
@@ -189,7 +213,8 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
     seat_all(r, start, 0);
     const char *key = cay__json_str(json_object_get(st, "current_agent"), "key", "");
     for (cay__seat *s = r->seats; s; s = s->next) {
-        const json_t *kept = json_object_get(json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), s->key);
+        const json_t *kept = json_object_get(
+            json_object_get(json_object_get(st, "sandbox"), "sessions_by_agent"), s->key);
         if (kept)
             s->resume = cay__strdup(cay__json_str(kept, "sandbox", ""));
         if (!strcmp(s->key, key))
@@ -206,11 +231,13 @@ int cay__state_load(cay_run *r, cay_agent *start, const char *text, cay_err *err
     r->pending = copy_of(st, "interruptions");
     r->nested = copy_of(st, "nested");
     r->approvals = json_deep_copy(json_object_get(json_object_get(st, "context"), "approvals"));
-    const json_t *usage = json_object_get(json_object_get(st, "context"), "usage"), *entries = json_object_get(usage, "request_usage_entries");
+    const json_t *usage = json_object_get(json_object_get(st, "context"), "usage"),
+                 *entries = json_object_get(usage, "request_usage_entries");
     r->usage = usage_of(usage);
     r->requests = list_of_objects(entries, CAY__ITEMS_MAX) ? json_deep_copy(entries) : NULL;
     r->turn = (unsigned)cay__json_int(st, "current_turn", 0);
-    r->max_turns = r->conf->max_turns ? r->conf->max_turns : (unsigned)cay__json_int(st, "max_turns", 10);
+    r->max_turns =
+        r->conf->max_turns ? r->conf->max_turns : (unsigned)cay__json_int(st, "max_turns", 10);
     const char *id = cay__json_str(st, "previous_response_id", NULL);
     r->response_id = id ? cay__strdup(id) : NULL;
     r->told = told_of(st, cay__seat_model(r, r->seat));

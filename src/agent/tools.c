@@ -6,8 +6,11 @@
 
 enum { OUTPUT_MAX = 32 << 20 };
 #define NO_PARAMETERS "{\"type\":\"object\",\"properties\":{},\"required\":[]}"
-#define NO_INPUT "{\"type\":\"object\",\"properties\":{},\"required\":[],\"additionalProperties\":false}"
-#define TEXT_PARAMETERS "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},\"required\":[\"input\"]}"
+#define NO_INPUT                                                                                   \
+    "{\"type\":\"object\",\"properties\":{},\"required\":[],\"additionalProperties\":false}"
+#define TEXT_PARAMETERS                                                                            \
+    "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},\"required\":["         \
+    "\"input\"]}"
 
 /* Letters, digits and _; as models want function names. */
 bool cay__tool_name(char *dst, size_t cap, const char *prefix, const char *name)
@@ -57,18 +60,31 @@ static int parameters(const char *tool, const char *text, json_t **out, cay_err 
 static int add_tool(json_t *list, const cay_tool *t, bool custom, cay_err *err)
 {
     const char *about = t->description ? t->description : "";
-    if (!t->name || !*t->name || strlen(t->name) > 64 || strspn(t->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(t->name))
-        return cay_fail(err, CAY_EINVAL, "a tool's name \"%.70s\" has letters, digits, _ and -, and at most 64 of them", t->name ? t->name : "");
+    if (!t->name || !*t->name || strlen(t->name) > 64 ||
+        strspn(t->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") !=
+            strlen(t->name))
+        return cay_fail(
+            err, CAY_EINVAL,
+            "a tool's name \"%.70s\" has letters, digits, _ and -, and at most 64 of them",
+            t->name ? t->name : "");
     if (t->grammar && custom) {
-        json_t *j = json_pack("{s:s, s:s, s:s}", "type", "custom", "name", t->name, "description", about);
+        json_t *j =
+            json_pack("{s:s, s:s, s:s}", "type", "custom", "name", t->name, "description", about);
         if (*t->grammar)
-            json_object_set_new(j, "format", json_pack("{s:s, s:s, s:s}", "type", "grammar", "syntax", "lark", "definition", t->grammar));
+            json_object_set_new(j, "format",
+                                json_pack("{s:s, s:s, s:s}", "type", "grammar", "syntax", "lark",
+                                          "definition", t->grammar));
         json_array_append_new(list, j);
         return 0;
     }
     json_t *p = NULL;
-    CAY_TRY(parameters(t->name, t->parameters ? t->parameters : t->grammar ? TEXT_PARAMETERS : NO_PARAMETERS, &p, err));
-    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name", t->name, "description", about, "parameters", p, "strict",
+    CAY_TRY(parameters(t->name,
+                       t->parameters ? t->parameters
+                       : t->grammar  ? TEXT_PARAMETERS
+                                     : NO_PARAMETERS,
+                       &p, err));
+    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name",
+                                          t->name, "description", about, "parameters", p, "strict",
                                           t->strict && !t->grammar));
     return 0;
 }
@@ -78,10 +94,13 @@ static int add_handoff(json_t *list, const cay_handoff *h, cay_err *err)
     char name[96], about[512];
     json_t *p = NULL;
     handoff_name(h, name, sizeof name);
-    snprintf(about, sizeof about, "Handoff to the %s agent to handle the request. %s", h->agent->name, h->agent->handoff_description ? h->agent->handoff_description : "");
+    snprintf(about, sizeof about, "Handoff to the %s agent to handle the request. %s",
+             h->agent->name, h->agent->handoff_description ? h->agent->handoff_description : "");
     CAY_TRY(parameters(name, h->parameters ? h->parameters : NO_INPUT, &p, err));
-    json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name", name, "description", h->description ? h->description : about,
-                                          "parameters", p, "strict", 0));
+    json_array_append_new(list,
+                          json_pack("{s:s, s:s, s:s, s:o, s:b}", "type", "function", "name", name,
+                                    "description", h->description ? h->description : about,
+                                    "parameters", p, "strict", 0));
     return 0;
 }
 
@@ -91,19 +110,25 @@ int cay__tools_json(const cay__seat *s, const cay_model *m, char **out, cay_err 
     char name[96];
     for (size_t i = 0; i < s->ntools; i++) {
         if (cay__tool_find(s, s->tools[i]->name) != s->tools[i])
-            return cay_fail(err, CAY_EINVAL, "agent %.60s has two tools named %.64s", s->agent->name, s->tools[i]->name);
+            return cay_fail(err, CAY_EINVAL, "agent %.60s has two tools named %.64s",
+                            s->agent->name, s->tools[i]->name);
         CAY_TRY(add_tool(list, s->tools[i], cay_model_kind(m)->custom_tools, err));
     }
     for (size_t i = 0; i < s->agent->nhandoffs; i++) {
         handoff_name(&s->agent->handoffs[i], name, sizeof name);
         if (cay__tool_find(s, name) || cay__handoff_find(s, name) != &s->agent->handoffs[i])
-            return cay_fail(err, CAY_EINVAL, "agent %.60s has two tools named %.64s; give the handoff a name of its own", s->agent->name, name);
+            return cay_fail(
+                err, CAY_EINVAL,
+                "agent %.60s has two tools named %.64s; give the handoff a name of its own",
+                s->agent->name, name);
         CAY_TRY(add_handoff(list, &s->agent->handoffs[i], err));
     }
     CAY_TRY(cay__hosted_fit(s->hosted, m, s->agent->name, err));
     json_array_extend(list, s->hosted);
     *out = cay__json_text(list, CAY__TEXT_MAX);
-    return *out ? 0 : cay_fail(err, CAY_EINVAL, "the tools of agent %.60s are no UTF-8 text", s->agent->name);
+    return *out ? 0
+                : cay_fail(err, CAY_EINVAL, "the tools of agent %.60s are no UTF-8 text",
+                           s->agent->name);
 }
 
 /* ------------------------------------------------------------------ output */
@@ -134,7 +159,8 @@ void cay_output_text(cay_tool_output *o, const char *text, size_t len)
 static void flush_text(cay_tool_output *o)
 {
     if (o->text.len)
-        json_array_append_new(o->parts, json_pack("{s:s, s:o}", "type", "input_text", "text", json_stringn(o->text.data, o->text.len)));
+        json_array_append_new(o->parts, json_pack("{s:s, s:o}", "type", "input_text", "text",
+                                                  json_stringn(o->text.data, o->text.len)));
     cay__buf_clear(&o->text);
 }
 
@@ -145,7 +171,8 @@ static void to_base64(cay__buf *b, const uint8_t *p, size_t n)
     if (!w)
         return;
     for (size_t i = 0; i < n; i += 3) {
-        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
+        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < n ? (uint32_t)p[i + 1] << 8 : 0) |
+                     (i + 2 < n ? p[i + 2] : 0);
         *at++ = set[v >> 18];
         *at++ = set[v >> 12 & 63];
         *at++ = i + 1 < n ? set[v >> 6 & 63] : '=';
@@ -162,19 +189,23 @@ void cay_output_image(cay_tool_output *o, const char *media_type, const void *da
     flush_text(o);
     cay__buf_fmt(&url, "data:%s;base64,", media_type);
     to_base64(&url, data, len);
-    json_array_append_new(o->parts, json_pack("{s:s, s:o}", "type", "input_image", "image_url", json_stringn(url.data, url.len)));
+    json_array_append_new(o->parts, json_pack("{s:s, s:o}", "type", "input_image", "image_url",
+                                              json_stringn(url.data, url.len)));
 }
 
 void cay__output_encoded(cay_tool_output *o, const char *media_type, const char *base64)
 {
     CAY_AUTOBUF url = CAY__BUF(64u << 20);
-    if (strspn(base64, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=") != strlen(base64) || strncmp(media_type, "image/", 6) || strlen(media_type) > 64)
+    if (strspn(base64, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=") !=
+            strlen(base64) ||
+        strncmp(media_type, "image/", 6) || strlen(media_type) > 64)
         return;
     if (!o->parts)
         o->parts = json_array();
     flush_text(o);
     cay__buf_fmt(&url, "data:%s;base64,%s", media_type, base64);
-    json_t *part = url.full ? NULL : json_pack("{s:s, s:s}", "type", "input_image", "image_url", url.data);
+    json_t *part =
+        url.full ? NULL : json_pack("{s:s, s:s}", "type", "input_image", "image_url", url.data);
     if (part)
         json_array_append_new(o->parts, part);
 }

@@ -11,21 +11,23 @@ enum { QUEUE_MAX = 8192, BATCH = 256, PAUSE_MAX = 60000 };
 
 typedef struct processor {
     cay_trace_processor ops;
-    void               *self;
+    void *self;
 } processor;
 
 struct cay_tracer {
-    cay_trace_sink        sink;
-    void                 *self;
-    pthread_mutex_t       lock; /* of what follows, and of the sink */
-    char                 *queue[QUEUE_MAX];
-    size_t                n;
-    uint64_t              lost;
-    int64_t               every, sent; /* how often in ms, and when last; 0: only with the end of a run, or when much has gathered */
-    int64_t               pause, until; /* after a failure nothing is tried for so long, until then: whoever is away does not hold up a run again and again */
-    cay_tracer           *also;
-    processor            *processors;
-    size_t                nprocessors;
+    cay_trace_sink sink;
+    void *self;
+    pthread_mutex_t lock; /* of what follows, and of the sink */
+    char *queue[QUEUE_MAX];
+    size_t n;
+    uint64_t lost;
+    int64_t every, sent;  /* how often in ms, and when last; 0: only with the end of a run, or when
+                             much has gathered */
+    int64_t pause, until; /* after a failure nothing is tried for so long, until then: whoever is
+                             away does not hold up a run again and again */
+    cay_tracer *also;
+    processor *processors;
+    size_t nprocessors;
 };
 
 /* ------------------------------------------------------------------ the queue */
@@ -198,7 +200,9 @@ static int file_write(void *self, const char *const *objects, size_t n, cay_err 
     CAY_AUTOBUF b = CAY__BUF(QUEUE_MAX * (size_t)CAY__TRACE_OBJECT);
     for (size_t i = 0; i < n; i++)
         cay__buf_fmt(&b, "%s\n", objects[i]);
-    return cay__fd_write_all(*(int *)self, b.data, b.len) ? 0 : cay_fail_sys(err, CAY_ESYS, "trace file");
+    return cay__fd_write_all(*(int *)self, b.data, b.len)
+               ? 0
+               : cay_fail_sys(err, CAY_ESYS, "trace file");
 }
 
 static void file_close(void *self)
@@ -207,7 +211,9 @@ static void file_close(void *self)
     free(self);
 }
 
-static const cay_trace_sink file_sink = { .size = sizeof file_sink, .write = file_write, .close = file_close };
+static const cay_trace_sink file_sink = { .size = sizeof file_sink,
+                                          .write = file_write,
+                                          .close = file_close };
 
 int cay_tracer_file(const char *path, cay_tracer **out, cay_err *err)
 {

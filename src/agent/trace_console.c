@@ -8,7 +8,7 @@
 enum { HELD_MAX = 8192, DEPTH_MAX = 24, TEXT_MAX = 4 << 20 };
 
 typedef struct console {
-    int     fd;
+    int fd;
     json_t *held; /* spans whose run goes on */
 } console;
 
@@ -22,22 +22,26 @@ static size_t depth_of(const json_t *ids, const json_t *s)
 {
     size_t d = 0;
     const char *up;
-    while (d < DEPTH_MAX && (up = cay__json_str(s, "parent_id", NULL)) && (s = json_object_get(ids, up)))
+    while (d < DEPTH_MAX && (up = cay__json_str(s, "parent_id", NULL)) &&
+           (s = json_object_get(ids, up)))
         d++;
     return d;
 }
 
 static void line(cay__buf *b, const json_t *s, size_t depth)
 {
-    const json_t *data = json_object_get(s, "span_data"), *error = json_object_get(s, "error"), *usage = json_object_get(data, "usage");
+    const json_t *data = json_object_get(s, "span_data"), *error = json_object_get(s, "error"),
+                 *usage = json_object_get(data, "usage");
     const char *name = cay__json_str(data, "name", ""), *type = cay__json_str(data, "type", "");
-    int64_t us = cay__trace_time(cay__json_str(s, "ended_at", "")) - cay__trace_time(cay__json_str(s, "started_at", ""));
+    int64_t us = cay__trace_time(cay__json_str(s, "ended_at", "")) -
+                 cay__trace_time(cay__json_str(s, "started_at", ""));
     cay__buf_fmt(b, "%10.1f ms  %*s", (double)us / 1000, (int)depth * 2, "");
     if (strcmp(type, "custom"))
         cay__buf_fmt(b, "%s ", type);
     cay__buf_safe(b, name, strlen(name), false);
     if (usage)
-        cay__buf_fmt(b, "  %lld in, %lld out", (long long)cay__json_int(usage, "input_tokens", 0), (long long)cay__json_int(usage, "output_tokens", 0));
+        cay__buf_fmt(b, "  %lld in, %lld out", (long long)cay__json_int(usage, "input_tokens", 0),
+                     (long long)cay__json_int(usage, "output_tokens", 0));
     if (json_is_object(error)) {
         const char *why = cay__json_str(error, "message", "");
         cay__buf_str(b, "  FAILED: ");
@@ -61,7 +65,8 @@ static int print(console *c, cay_err *err)
         line(&b, v[i], depth_of(ids, v[i]));
     free(v);
     json_array_clear(c->held);
-    return !b.len || cay__fd_write_all(c->fd, b.data, b.len) ? 0 : cay_fail_sys(err, CAY_ESYS, "trace");
+    return !b.len || cay__fd_write_all(c->fd, b.data, b.len) ? 0
+                                                             : cay_fail_sys(err, CAY_ESYS, "trace");
 }
 
 static int console_write(void *self, const char *const *objects, size_t n, cay_err *err)
@@ -87,7 +92,9 @@ static void console_close(void *self)
     free(c);
 }
 
-static const cay_trace_sink sink = { .size = sizeof sink, .write = console_write, .close = console_close };
+static const cay_trace_sink sink = { .size = sizeof sink,
+                                     .write = console_write,
+                                     .close = console_close };
 
 cay_tracer *cay_tracer_console(int fd)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spans to a collector over HTTP: OTLP/HTTP JSON, or the form that the Agents SDK's backend takes. */
+/* Spans to a collector over HTTP: OTLP/HTTP JSON, or the form that the Agents SDK's backend takes.
+ */
 #include "trace.h"
 #include <base/fd.h>
 #include <base/spec.h>
@@ -12,10 +13,10 @@ enum { BODY_MAX = 64 << 20, TRIES = 3, WAIT_MS = 10000 };
 
 typedef struct collector {
     cay__http *http;
-    char      *url;
-    char     **headers;
-    size_t     n;
-    bool       otlp;
+    char *url;
+    char **headers;
+    size_t n;
+    bool otlp;
 } collector;
 
 static void nanoseconds(const char *text, char buf[24])
@@ -57,7 +58,8 @@ static void add_members(json_t *list, const char *prefix, const json_t *object)
 {
     const char *key;
     json_t *v;
-    json_object_foreach((json_t *)object, key, v) {
+    json_object_foreach((json_t *)object, key, v)
+    {
         char name[160];
         snprintf(name, sizeof name, "%s%.120s", prefix, key);
         json_t *one = typed_attribute(name, v);
@@ -71,8 +73,10 @@ static json_t *attributes_of(const json_t *data)
     json_t *list = json_array();
     CAY_AUTOJSON *own = json_copy((json_t *)data);
     json_array_append_new(list, attribute("cay.span.type", cay__json_str(data, "type", "custom")));
-    if (!strcmp(cay__json_str(data, "type", ""), "generation") || !strcmp(cay__json_str(data, "type", ""), "response"))
-        json_array_append_new(list, attribute("gen_ai.request.model", cay__json_str(data, "name", "")));
+    if (!strcmp(cay__json_str(data, "type", ""), "generation") ||
+        !strcmp(cay__json_str(data, "type", ""), "response"))
+        json_array_append_new(list,
+                              attribute("gen_ai.request.model", cay__json_str(data, "name", "")));
     add_members(list, "", json_object_get(data, "data"));
     add_members(list, "gen_ai.usage.", json_object_get(data, "usage"));
     json_object_del(own, "type");
@@ -93,11 +97,14 @@ static json_t *otlp_span(const json_t *s)
     nanoseconds(cay__json_str(s, "started_at", ""), from);
     nanoseconds(cay__json_str(s, "ended_at", ""), to);
     bool server = !strcmp(cay__json_str(data, "type", ""), "http");
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:{s:i}}", "traceId", trace_id, "spanId", id, "parentSpanId", parent, "name",
-                          cay__json_str(data, "name", ""), "kind", server ? 2 : 1, "startTimeUnixNano", from, "endTimeUnixNano", to, "attributes",
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:o, s:{s:i}}", "traceId", trace_id,
+                          "spanId", id, "parentSpanId", parent, "name",
+                          cay__json_str(data, "name", ""), "kind", server ? 2 : 1,
+                          "startTimeUnixNano", from, "endTimeUnixNano", to, "attributes",
                           attributes_of(data), "status", "code", json_is_object(error) ? 2 : 1);
     if (o && json_is_object(error))
-        json_object_set_new(json_object_get(o, "status"), "message", json_string(cay__json_str(error, "message", "")));
+        json_object_set_new(json_object_get(o, "status"), "message",
+                            json_string(cay__json_str(error, "message", "")));
     return o;
 }
 
@@ -107,12 +114,14 @@ static json_t *otlp_body(const char *const *objects, size_t n)
     json_t *spans = json_array();
     for (size_t i = 0; i < n; i++) {
         CAY_AUTOJSON *s = json_loads(objects[i], 0, NULL);
-        json_t *one = s && !strcmp(cay__json_str(s, "object", ""), "trace.span") ? otlp_span(s) : NULL;
+        json_t *one =
+            s && !strcmp(cay__json_str(s, "object", ""), "trace.span") ? otlp_span(s) : NULL;
         if (one)
             json_array_append_new(spans, one);
     }
-    return json_pack("{s:[{s:{s:[o]}, s:[{s:{s:s}, s:o}]}]}", "resourceSpans", "resource", "attributes", attribute("service.name", service && *service ? service : "cay"), "scopeSpans", "scope", "name",
-                     "cay", "spans", spans);
+    return json_pack("{s:[{s:{s:[o]}, s:[{s:{s:s}, s:o}]}]}", "resourceSpans", "resource",
+                     "attributes", attribute("service.name", service && *service ? service : "cay"),
+                     "scopeSpans", "scope", "name", "cay", "spans", spans);
 }
 
 static char *body_of(const collector *c, const char *const *objects, size_t n)
@@ -137,11 +146,17 @@ static int send_spans(void *self, const char *const *objects, size_t n, cay_err 
         return cay_fail(err, CAY_ETOOBIG, "the spans are too large to send");
     if (!c->http)
         CAY_TRY(cay__http_open(&c->http, err));
-    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + WAIT_MS }; /* a run does not wait long for its trace */
+    cay_call call = { .size = sizeof call,
+                      .deadline_ms =
+                          cay__now_ms() + WAIT_MS }; /* a run does not wait long for its trace */
     for (int i = 0;; i++) {
         CAY_AUTOBUF answer = CAY__BUF(65536);
         cay__http_reply r;
-        cay__http_req q = { .url = c->url, .headers = (const char *const *)c->headers, .body = body, .body_len = strlen(body), .connect_ms = 3000 };
+        cay__http_req q = { .url = c->url,
+                            .headers = (const char *const *)c->headers,
+                            .body = body,
+                            .body_len = strlen(body),
+                            .connect_ms = 3000 };
         int rc = cay__http_fetch(c->http, &call, &q, &r, &answer, err);
         if (rc == 0 && r.status / 100 == 2)
             return 0;
@@ -176,19 +191,27 @@ static void add_header(collector *c, const char *a, const char *b)
     c->headers[c->n] = NULL;
 }
 
-static const cay_trace_sink sink = { .size = sizeof sink, .write = send_spans, .close = close_collector };
+static const cay_trace_sink sink = { .size = sizeof sink,
+                                     .write = send_spans,
+                                     .close = close_collector };
 
 int cay_tracer_http(const cay_tracer_http_spec *given, cay_tracer **out, cay_err *err)
 {
     cay_tracer_http_spec own, *spec = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_tracer_http_spec", err));
-    const char *name = spec->key && !strncmp(spec->key, "env:", 4) ? spec->key + 4 : NULL, *key = name ? getenv(name) : NULL;
+    const char *name = spec->key && !strncmp(spec->key, "env:", 4) ? spec->key + 4 : NULL,
+               *key = name ? getenv(name) : NULL;
     if (!spec->url || (strncmp(spec->url, "https://", 8) && strncmp(spec->url, "http://", 7)))
-        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "\"%.100s\" is no address of a trace collector", spec->url ? spec->url : "");
+        return cay_fail_why(err, CAY_EINVAL, "url_invalid",
+                            "\"%.100s\" is no address of a trace collector",
+                            spec->url ? spec->url : "");
     if (spec->key && !key)
-        return cay_fail_why(err, CAY_ENOENT, "trace_key", "the trace collector's key is named by env:NAME, and that variable has to be set");
+        return cay_fail_why(
+            err, CAY_ENOENT, "trace_key",
+            "the trace collector's key is named by env:NAME, and that variable has to be set");
     if (key && !strncmp(spec->url, "http://", 7) && !cay__http_is_loopback(spec->url))
-        return cay_fail_why(err, CAY_EPERM, "trace_key", "the key would travel to %.100s unencrypted; use https://", spec->url);
+        return cay_fail_why(err, CAY_EPERM, "trace_key",
+                            "the key would travel to %.100s unencrypted; use https://", spec->url);
     collector *c = cay__alloc(sizeof *c);
     c->url = cay__strdup(spec->url);
     c->otlp = spec->otlp;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One turn: the model is asked, and what it answers is sorted into messages, calls and the final word. */
+/* One turn: the model is asked, and what it answers is sorted into messages, calls and the final
+ * word. */
 #include "run.h"
 #include "trace.h"
 #include <stdio.h>
@@ -9,8 +10,11 @@ static int on_model_event(const char *type, const char *data, void *arg)
     cay_run *r = arg;
     if (!r->conf->on_event)
         return 0;
-    cay_run_event ev = { .size = sizeof ev, .kind = strcmp(type, "cay.retry") ? CAY_RUN_RAW : CAY_RUN_NOTE, .agent = r->seat->given,
-                         .name = strcmp(type, "cay.retry") ? type : "retry", .json = data };
+    cay_run_event ev = { .size = sizeof ev,
+                         .kind = strcmp(type, "cay.retry") ? CAY_RUN_RAW : CAY_RUN_NOTE,
+                         .agent = r->seat->given,
+                         .name = strcmp(type, "cay.retry") ? type : "retry",
+                         .json = data };
     return r->conf->on_event(r->conf->event_arg, &ev);
 }
 
@@ -71,21 +75,32 @@ static bool only_new(const cay_run *r, char **input)
 /* The answer to go on from, and *input cut to what it has not seen; NULL when all is sent. */
 static const char *chained(cay_run *r, const cay_model *m, char **input)
 {
-    if (!r->response_id || !cay_model_kind(m)->chains || r->told > json_array_size(r->context) || (r->told_to && r->told_to != m))
+    if (!r->response_id || !cay_model_kind(m)->chains || r->told > json_array_size(r->context) ||
+        (r->told_to && r->told_to != m))
         return NULL;
     return only_new(r, input) ? r->response_id : NULL;
 }
 
-/* The endpoint has what was said: it is sent the rest, or nothing at all when it would have to forget something. */
+/* The endpoint has what was said: it is sent the rest, or nothing at all when it would have to
+ * forget something. */
 static int converse(const cay_run *r, const cay_model *m, char **input, cay_err *err)
 {
     if (!cay_model_kind(m)->chains)
-        return cay_fail_why(err, CAY_ENOTSUP, "kept_conversation", "the run is part of a conversation that the endpoint keeps, and only the Responses API keeps any");
+        return cay_fail_why(err, CAY_ENOTSUP, "kept_conversation",
+                            "the run is part of a conversation that the endpoint keeps, and only "
+                            "the Responses API keeps any");
     if (r->told > json_array_size(r->context))
-        return cay_fail_why(err, CAY_ENOTSUP, "kept_conversation", "the endpoint keeps the conversation: nothing of it can be left out by the filter of a handoff, and a saved run has to tell what was sent");
+        return cay_fail_why(err, CAY_ENOTSUP, "kept_conversation",
+                            "the endpoint keeps the conversation: nothing of it can be left out by "
+                            "the filter of a handoff, and a saved run has to tell what was sent");
     if (r->told_to && r->told_to != m)
-        return cay_fail_why(err, CAY_ENOTSUP, "kept_conversation", "the endpoint keeps the conversation: agent %.60s has another model, which does not know it", r->seat->agent->name);
-    return only_new(r, input) ? 0 : cay_fail_why(err, CAY_EINVAL, "kept_conversation", "there is nothing new to say");
+        return cay_fail_why(err, CAY_ENOTSUP, "kept_conversation",
+                            "the endpoint keeps the conversation: agent %.60s has another model, "
+                            "which does not know it",
+                            r->seat->agent->name);
+    return only_new(r, input)
+               ? 0
+               : cay_fail_why(err, CAY_EINVAL, "kept_conversation", "there is nothing new to say");
 }
 
 static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
@@ -100,7 +115,8 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
     CAY_TRY(cay__instructions(r, s, &instructions, err));
     input = cay__json_text(r->context, CAY__TEXT_MAX);
     if (!input)
-        return cay_fail_why(err, CAY_ETOOBIG, "history_too_big", "what was said so far is larger than 256 MiB");
+        return cay_fail_why(err, CAY_ETOOBIG, "history_too_big",
+                            "what was said so far is larger than 256 MiB");
     if (r->conf->kept_conversation) {
         CAY_TRY(converse(r, m, &input, err));
         set.store = true;
@@ -108,7 +124,9 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
         CAY_TRY(rewrite(r, &input, err));
     }
     if (r->conf->previous_response_id && !cay_model_kind(m)->chains)
-        return cay_fail_why(err, CAY_ENOTSUP, "previous_response", "the run is to go on from an answer that the endpoint keeps, and only the Responses API keeps any");
+        return cay_fail_why(err, CAY_ENOTSUP, "previous_response",
+                            "the run is to go on from an answer that the endpoint keeps, and only "
+                            "the Responses API keeps any");
     if (r->conf->chain || r->conf->previous_response_id) {
         before = chained(r, m, &input);
         set.store = true;
@@ -117,12 +135,25 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
         CAY_TRY(s->agent->prompting(r, s->given, &made, err));
     const char *prompt = s->agent->prompting ? made : s->agent->prompt;
     if (prompt && !cay_model_kind(m)->prompts)
-        return cay_fail_why(err, CAY_ENOTSUP, "prompt_unsupported", "agent %.60s has a prompt by id, which only the Responses API knows; give it instructions", s->agent->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "prompt_unsupported",
+                            "agent %.60s has a prompt by id, which only the Responses API knows; "
+                            "give it instructions",
+                            s->agent->name);
     if (r->tools_used && !s->agent->keep_tool_choice)
         set.tool_choice = NULL; /* a tool that must be called was; else it would be so for ever */
-    cay_model_request q = { .size = sizeof q, .instructions = instructions && *instructions ? instructions : NULL, .input = input, .tools = s->tools_json,
-                            .output_schema = s->agent->output_schema, .output_strict = s->agent->output_strict, .settings = &set, .extra = s->extra, .previous_id = before, .prompt = prompt,
-                            .on_event = on_model_event, .arg = r, .conversation = r->conf->kept_conversation };
+    cay_model_request q = { .size = sizeof q,
+                            .instructions = instructions && *instructions ? instructions : NULL,
+                            .input = input,
+                            .tools = s->tools_json,
+                            .output_schema = s->agent->output_schema,
+                            .output_strict = s->agent->output_strict,
+                            .settings = &set,
+                            .extra = s->extra,
+                            .previous_id = before,
+                            .prompt = prompt,
+                            .on_event = on_model_event,
+                            .arg = r,
+                            .conversation = r->conf->kept_conversation };
     hooks_before(r, instructions, input);
     struct cay__guards *guards = NULL;
     CAY_TRY(cay__guards_begin(r, &guards, err));
@@ -158,14 +189,16 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
 
 static int behavior(cay_err *err, const char *what)
 {
-    return cay_fail_why(err, CAY_EUPSTREAM, "model_behavior", "the model's answer cannot be used: %s", what);
+    return cay_fail_why(err, CAY_EUPSTREAM, "model_behavior",
+                        "the model's answer cannot be used: %s", what);
 }
 
 static const struct {
     const char *type, *event;
 } known[] = {
-    { "message", "message_output_created" }, { "function_call", "tool_called" }, { "custom_tool_call", "tool_called" },
-    { "reasoning", "reasoning_item_created" }, { "compaction", "compaction_created" },
+    { "message", "message_output_created" }, { "function_call", "tool_called" },
+    { "custom_tool_call", "tool_called" },   { "reasoning", "reasoning_item_created" },
+    { "compaction", "compaction_created" },
 };
 
 /* Calls get an id that is theirs alone in this run: outputs and approvals go by it. */
@@ -176,9 +209,10 @@ static int check_call(const cay_run *r, const json_t *item, cay_err *err)
     json_t *old;
     if (!*id || strlen(id) > 256)
         return behavior(err, "a tool call has no id");
-    json_array_foreach(r->items, i, old)
-        if (cay__item_waits(old) && !strcmp(cay__item_id(old), id))
-            return behavior(err, "two tool calls have the same id");
+    json_array_foreach(
+        r->items, i, old) if (cay__item_waits(old) &&
+                              !strcmp(cay__item_id(old),
+                                      id)) return behavior(err, "two tool calls have the same id");
     return 0;
 }
 
@@ -212,9 +246,8 @@ static bool refused(const json_t *message)
 {
     size_t i;
     json_t *p;
-    json_array_foreach(json_object_get(message, "content"), i, p)
-        if (!strcmp(cay__json_str(p, "type", ""), "refusal"))
-            return true;
+    json_array_foreach(json_object_get(message, "content"), i,
+                       p) if (!strcmp(cay__json_str(p, "type", ""), "refusal")) return true;
     return false;
 }
 
@@ -223,16 +256,19 @@ static int final_output(cay_run *r, const json_t *message, cay_err *err)
     const cay_agent *a = r->seat->agent;
     CAY_AUTOFREE char *text = message ? cay__item_text(message) : NULL;
     if (message && refused(message) && (!text || !*text))
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_refusal", "the model refused: %.160s",
-                            cay__json_str(json_array_get(json_object_get(message, "content"), 0), "refusal", ""));
+        return cay_fail_why(
+            err, CAY_EUPSTREAM, "model_refusal", "the model refused: %.160s",
+            cay__json_str(json_array_get(json_object_get(message, "content"), 0), "refusal", ""));
     if (!text)
         return behavior(err, "it has neither a message nor a tool call");
     if (a->output_schema) {
         CAY_AUTOJSON *value = NULL, *schema = NULL;
         cay_err why = CAY_ERR_INIT;
         CAY_TRY(cay__json_object("the output's schema", a->output_schema, &schema, err));
-        if (cay__json_any("it", text, &value, &why) < 0 || cay__schema_check(schema, value, &why) < 0)
-            return cay_fail_why(err, CAY_EUPSTREAM, "model_behavior", "the model's answer does not fit its schema: %.160s", why.msg);
+        if (cay__json_any("it", text, &value, &why) < 0 ||
+            cay__schema_check(schema, value, &why) < 0)
+            return cay_fail_why(err, CAY_EUPSTREAM, "model_behavior",
+                                "the model's answer does not fit its schema: %.160s", why.msg);
     }
     free(r->output);
     r->output = CAY_STEAL(text);
@@ -256,7 +292,8 @@ static int one_turn(cay_run *r, cay__next *next, cay_err *err)
         cay_model_reply_clear(&reply);
         if (rc < 0 || !json_is_array(output))
             return behavior(err, "it is no list of items");
-        json_array_foreach(output, i, item) {
+        json_array_foreach(output, i, item)
+        {
             CAY_TRY(take_item(r, item, calls, &message, err));
             theirs = theirs || cay__hosted_event(item);
         }
@@ -290,7 +327,8 @@ int cay__turn(cay_run *r, cay__next *next, cay_err *err)
     cay__span_data(span, "turn", json_integer(r->turn));
     cay__span_data(span, "agent_name", json_string(r->seat->agent->name));
     int rc = one_turn(r, next, &own);
-    cay_tokens used = { r->usage.requests - before.requests, r->usage.input - before.input, r->usage.cached - before.cached, r->usage.output - before.output,
+    cay_tokens used = { r->usage.requests - before.requests,   r->usage.input - before.input,
+                        r->usage.cached - before.cached,       r->usage.output - before.output,
                         r->usage.reasoning - before.reasoning, r->usage.total - before.total };
     cay__span_usage(span, &used);
     cay__span_end(span, rc < 0 ? &own : NULL);

@@ -9,16 +9,16 @@ static bool listed(const json_t *v, const char *call_id)
     json_t *id;
     if (json_is_true(v))
         return true;
-    json_array_foreach(v, i, id)
-        if (json_is_string(id) && !strcmp(json_string_value(id), call_id))
-            return true;
+    json_array_foreach(v, i, id) if (json_is_string(id) &&
+                                     !strcmp(json_string_value(id), call_id)) return true;
     return false;
 }
 
 static cay_verdict decided(const cay_run *r, const cay_tool_call *call, const char **message)
 {
     const json_t *a = json_object_get(r->approvals, call->tool);
-    *message = cay__json_str(json_object_get(a, "rejection_messages"), call->call_id, cay__json_str(a, "sticky_rejection_message", CAY__NOT_APPROVED));
+    *message = cay__json_str(json_object_get(a, "rejection_messages"), call->call_id,
+                             cay__json_str(a, "sticky_rejection_message", CAY__NOT_APPROVED));
     if (listed(json_object_get(a, "rejected"), call->call_id))
         return CAY_REJECT;
     return listed(json_object_get(a, "approved"), call->call_id) ? CAY_APPROVE : CAY_ASK_LATER;
@@ -38,9 +38,12 @@ static void remember(cay_run *r, const char *tool, bool yes, const char *message
 
 static void write_down(cay_run *r, const cay_tool_call *call, const char *verdict)
 {
-    json_t *e = r->conf->ledger ? json_pack("{s:s, s:s, s:s}", "tool", call->tool, "call_id", call->call_id, "verdict", verdict) : NULL;
+    json_t *e = r->conf->ledger ? json_pack("{s:s, s:s, s:s}", "tool", call->tool, "call_id",
+                                            call->call_id, "verdict", verdict)
+                                : NULL;
     if (e)
-        cay__ledger(r, "approval", e, NULL); /* one that must be written and is not ends the run at its next step */
+        cay__ledger(r, "approval", e,
+                    NULL); /* one that must be written and is not ends the run at its next step */
 }
 
 cay_verdict cay__verdict(cay_run *r, const cay_tool_call *call, char **why)

@@ -8,21 +8,25 @@
 enum { COMMAND_MAX = 2000 };
 
 struct cay__watched {
-    cay_run        *run;
-    char           *call_id, *span;
-    void          (*tell)(void *arg, const cay_op *op); /* who is told besides, or NULL */
-    void           *tell_arg;
+    cay_run *run;
+    char *call_id, *span;
+    void (*tell)(void *arg, const cay_op *op); /* who is told besides, or NULL */
+    void *tell_arg;
     pthread_mutex_t lock; /* a tool may have threads */
-    int             rc;
-    cay_err         err;
+    int rc;
+    cay_err err;
 };
 
-/* What changes something, starts something or takes something out, and how a command ended; looking around is not written down. */
+/* What changes something, starts something or takes something out, and how a command ended; looking
+ * around is not written down. */
 static bool counts(const cay_op *op)
 {
-    static const char *const names[] = { "process.start", "process.write", "process.signal", "shell.run",  "file.read",  "file.write",   "file.upload",
-                                         "file.mkdir",    "file.remove",   "file.rename",    "file.chmod", "file.chown", "file.symlink", "file.extract",
-                                         "port.connect",  "port.endpoint", "sandbox.snapshot", "sandbox.undo" };
+    static const char *const names[] = { "process.start", "process.write",    "process.signal",
+                                         "shell.run",     "file.read",        "file.write",
+                                         "file.upload",   "file.mkdir",       "file.remove",
+                                         "file.rename",   "file.chmod",       "file.chown",
+                                         "file.symlink",  "file.extract",     "port.connect",
+                                         "port.endpoint", "sandbox.snapshot", "sandbox.undo" };
     for (size_t i = 0; i < CAY_LEN(names); i++)
         if (!strcmp(names[i], op->name))
             return true;
@@ -75,13 +79,17 @@ static void add_facts(json_t *o, const cay_op *op)
 
 static json_t *event_of(const cay__watched *w, const cay_op *op)
 {
-    json_t *o = json_pack("{s:s, s:s, s:s*, s:s, s:I, s:s}", "op", op->name, "call_id", w->call_id, "span_id", *w->span ? w->span : NULL, "sandbox", op->sandbox, "ms",
-                          (json_int_t)((op->ended_ns - op->began_ns) / 1000000), "outcome", op->fault ? "failed" : "ok");
+    json_t *o = json_pack("{s:s, s:s, s:s*, s:s, s:I, s:s}", "op", op->name, "call_id", w->call_id,
+                          "span_id", *w->span ? w->span : NULL, "sandbox", op->sandbox, "ms",
+                          (json_int_t)((op->ended_ns - op->began_ns) / 1000000), "outcome",
+                          op->fault ? "failed" : "ok");
     if (!o)
         return NULL;
     add_facts(o, op);
     if (op->fault) {
-        json_object_set_new(o, "reason", json_string(*op->fault->reason ? op->fault->reason : cay_code_name(op->fault->code)));
+        json_object_set_new(
+            o, "reason",
+            json_string(*op->fault->reason ? op->fault->reason : cay_code_name(op->fault->code)));
         if (op->fault->retry)
             json_object_set_new(o, "retryable", json_boolean(op->fault->retry == CAY_RETRY_YES));
     }
@@ -109,7 +117,12 @@ cay__watched *cay__watched_begin(cay_run *r, const char *call_id, const char *sp
     if (!r->conf->ledger)
         return NULL;
     cay__watched *w = cay__alloc(sizeof *w);
-    *w = (cay__watched){ .run = r, .call_id = cay__strdup(call_id), .span = cay__strdup(span), .tell = call->tell, .tell_arg = call->tell_arg, .err = CAY_ERR_INIT };
+    *w = (cay__watched){ .run = r,
+                         .call_id = cay__strdup(call_id),
+                         .span = cay__strdup(span),
+                         .tell = call->tell,
+                         .tell_arg = call->tell_arg,
+                         .err = CAY_ERR_INIT };
     pthread_mutex_init(&w->lock, NULL);
     call->size = sizeof *call;
     call->tell = saw;

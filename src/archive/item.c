@@ -10,10 +10,10 @@ enum { OUT_BYTES = 256 << 10, IN_BYTES = 256 << 10, MAGIC = 0x31796163 };
 /* As it is on the wire, in host order. */
 typedef struct head {
     uint32_t magic;
-    uint8_t  type, flags;
+    uint8_t type, flags;
     uint16_t path_len, target_len, unused;
     uint32_t extra_len, mode, uid, gid, nsec;
-    int64_t  mtime;
+    int64_t mtime;
     uint64_t size;
 } head;
 
@@ -49,9 +49,18 @@ static void emit(cay__items_out *o, const void *p, size_t n)
 void cay__item_put(cay__items_out *o, const cay__item *it)
 {
     const char *path = it->path ? it->path : "", *target = it->target ? it->target : "";
-    head h = { .magic = MAGIC, .type = (uint8_t)it->type, .flags = (uint8_t)it->flags, .path_len = (uint16_t)strnlen(path, CAY__ITEM_PATH - 1),
-               .target_len = (uint16_t)strnlen(target, CAY__ITEM_PATH - 1), .extra_len = (uint32_t)CAY_MIN(it->extra_len, CAY__ITEM_EXTRA),
-               .mode = it->mode, .uid = it->uid, .gid = it->gid, .nsec = it->nsec, .mtime = it->mtime, .size = it->size };
+    head h = { .magic = MAGIC,
+               .type = (uint8_t)it->type,
+               .flags = (uint8_t)it->flags,
+               .path_len = (uint16_t)strnlen(path, CAY__ITEM_PATH - 1),
+               .target_len = (uint16_t)strnlen(target, CAY__ITEM_PATH - 1),
+               .extra_len = (uint32_t)CAY_MIN(it->extra_len, CAY__ITEM_EXTRA),
+               .mode = it->mode,
+               .uid = it->uid,
+               .gid = it->gid,
+               .nsec = it->nsec,
+               .mtime = it->mtime,
+               .size = it->size };
     if (o->in_file) /* only FAIL comes before a file's last bytes */
         emit(o, &(uint32_t){ ABORT }, sizeof(uint32_t));
     o->in_file = it->type == CAY__ITEM_FILE;
@@ -82,7 +91,10 @@ void cay__item_done(cay__items_out *o)
 
 void cay__items_open(cay__items_in *in, int fd)
 {
-    *in = (cay__items_in){ .fd = fd, .buf = cay__alloc(IN_BYTES), .cap = IN_BYTES, .extra = cay__alloc(CAY__ITEM_EXTRA + 1) };
+    *in = (cay__items_in){ .fd = fd,
+                           .buf = cay__alloc(IN_BYTES),
+                           .cap = IN_BYTES,
+                           .extra = cay__alloc(CAY__ITEM_EXTRA + 1) };
 }
 
 void cay__items_close(cay__items_in *in)
@@ -95,12 +107,14 @@ void cay__items_close(cay__items_in *in)
 
 static int cut_short(cay_err *err)
 {
-    return cay_fail_why(err, CAY_EUPSTREAM, "archive_truncated", "the archive's reader stopped before its end");
+    return cay_fail_why(err, CAY_EUPSTREAM, "archive_truncated",
+                        "the archive's reader stopped before its end");
 }
 
 static int nonsense(cay_err *err, const char *what)
 {
-    return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader", "the archive's reader answered nonsense: %s", what);
+    return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader",
+                        "the archive's reader answered nonsense: %s", what);
 }
 
 /* At least n bytes are in buf from `at` on; n is at most CAY__ITEM_EXTRA. */
@@ -135,14 +149,16 @@ static int take_text(cay__items_in *in, char *dst, size_t n, size_t cap, cay_err
     return memchr(dst, 0, n) ? nonsense(err, "a NUL in a name") : 0;
 }
 
-/* What cay-unpack may say. The words are a reader's that may have been taken over: one that is not listed is not repeated. */
+/* What cay-unpack may say. The words are a reader's that may have been taken over: one that is not
+ * listed is not repeated. */
 static const struct {
     const char *word;
-    int         code;
+    int code;
 } reasons[] = {
-    { "archive_path", CAY_EINVAL },      { "archive_link", CAY_EINVAL },    { "archive_special", CAY_EINVAL },
-    { "archive_duplicate", CAY_EINVAL }, { "archive_corrupt", CAY_EINVAL }, { "archive_limit", CAY_ETOOBIG },
-    { "archive_format", CAY_EINVAL },    { "fetch_failed", CAY_EUPSTREAM },
+    { "archive_path", CAY_EINVAL },    { "archive_link", CAY_EINVAL },
+    { "archive_special", CAY_EINVAL }, { "archive_duplicate", CAY_EINVAL },
+    { "archive_corrupt", CAY_EINVAL }, { "archive_limit", CAY_ETOOBIG },
+    { "archive_format", CAY_EINVAL },  { "fetch_failed", CAY_EUPSTREAM },
 };
 
 static int told(const cay__item *it, cay_err *err)
@@ -150,10 +166,13 @@ static int told(const cay__item *it, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(reasons); i++) {
         if (strcmp(reasons[i].word, it->target))
             continue;
-        return it->path[0] ? cay_fail_why(err, reasons[i].code, reasons[i].word, "%.120s: %.120s", it->path, it->extra)
-                           : cay_fail_why(err, reasons[i].code, reasons[i].word, "%.200s", it->extra);
+        return it->path[0]
+                   ? cay_fail_why(err, reasons[i].code, reasons[i].word, "%.120s: %.120s", it->path,
+                                  it->extra)
+                   : cay_fail_why(err, reasons[i].code, reasons[i].word, "%.200s", it->extra);
     }
-    return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader", "the archive could not be read: %.200s", it->extra);
+    return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader",
+                        "the archive could not be read: %.200s", it->extra);
 }
 
 int cay__item_next(cay__items_in *in, cay__item *out, cay_err *err)
@@ -167,7 +186,8 @@ int cay__item_next(cay__items_in *in, cay__item *out, cay_err *err)
     CAY_TRY(need(in, sizeof h, err));
     memcpy(&h, in->buf + in->at, sizeof h);
     in->at += sizeof h;
-    if (h.magic != MAGIC || !h.type || !strchr("fdlhwne!", h.type) || h.extra_len > CAY__ITEM_EXTRA || h.nsec > 999999999)
+    if (h.magic != MAGIC || !h.type || !strchr("fdlhwne!", h.type) ||
+        h.extra_len > CAY__ITEM_EXTRA || h.nsec > 999999999)
         return nonsense(err, "no item");
     CAY_TRY(take_text(in, in->path, h.path_len, sizeof in->path, err));
     CAY_TRY(take_text(in, in->target, h.target_len, sizeof in->target, err));
@@ -175,8 +195,18 @@ int cay__item_next(cay__items_in *in, cay__item *out, cay_err *err)
     memcpy(in->extra, in->buf + in->at, h.extra_len);
     in->extra[h.extra_len] = 0;
     in->at += h.extra_len;
-    *out = (cay__item){ .type = (char)h.type, .flags = h.flags, .mode = h.mode, .uid = h.uid, .gid = h.gid, .mtime = h.mtime, .nsec = h.nsec,
-                        .size = h.size, .path = in->path, .target = in->target, .extra = in->extra, .extra_len = h.extra_len };
+    *out = (cay__item){ .type = (char)h.type,
+                        .flags = h.flags,
+                        .mode = h.mode,
+                        .uid = h.uid,
+                        .gid = h.gid,
+                        .mtime = h.mtime,
+                        .nsec = h.nsec,
+                        .size = h.size,
+                        .path = in->path,
+                        .target = in->target,
+                        .extra = in->extra,
+                        .extra_len = h.extra_len };
     in->open_file = h.type == CAY__ITEM_FILE;
     return h.type == CAY__ITEM_FAIL ? told(out, err) : 0;
 }
@@ -209,7 +239,8 @@ int cay__item_bytes(cay__items_in *in, const char **p, size_t *n, cay_err *err)
     return 0;
 }
 
-bool cay__item_attr(const cay__item *it, size_t *at, const char **name, const char **value, size_t *len)
+bool cay__item_attr(const cay__item *it, size_t *at, const char **name, const char **value,
+                    size_t *len)
 {
     uint16_t a;
     uint32_t b;
@@ -221,7 +252,8 @@ bool cay__item_attr(const cay__item *it, size_t *at, const char **name, const ch
     memcpy(&b, it->extra + *at + sizeof a, sizeof b);
     size_t from = *at + sizeof a + sizeof b;
     /* the name has its NUL with it */
-    if (a < 2 || a > it->extra_len - from || b > it->extra_len - from - a || it->extra[from + a - 1] || strlen(it->extra + from) + 1 != a) {
+    if (a < 2 || a > it->extra_len - from || b > it->extra_len - from - a ||
+        it->extra[from + a - 1] || strlen(it->extra + from) + 1 != a) {
         *at = it->extra_len + 1;
         return false;
     }

@@ -2,9 +2,9 @@
 /*
  * A stream of items into a directory.
  *
- * One thread reads and makes directories and links, in order; small files are gathered into batches that others write, because
- * that is where the time goes. Every path is opened beneath the root without following any link, so a stream that lies about
- * what it made cannot lead out.
+ * One thread reads and makes directories and links, in order; small files are gathered into batches
+ * that others write, because that is where the time goes. Every path is opened beneath the root
+ * without following any link, so a stream that lies about what it made cannot lead out.
  */
 #include "item.h"
 #include <base/base.h>
@@ -24,48 +24,49 @@ enum { BATCH = 1 << 20, BIG = 256 << 10, BATCHES = 4, THREADS_MAX = 8, HOLE = 40
 
 typedef struct batch {
     size_t len;
-    char   data[BATCH];
+    char data[BATCH];
 } batch;
 
 /* A file in a batch; its path, attributes and bytes follow. */
 typedef struct small {
     cay__item it;
-    size_t    path_len, data_len;
+    size_t path_len, data_len;
 } small;
 
 /* A directory's own mode and time come last: making what is inside would change them. */
 typedef struct late {
     struct late *next;
-    bool         again; /* another came before it */
-    cay__item    it;
-    char         path[];
+    bool again; /* another came before it */
+    cay__item it;
+    char path[];
 } late;
 
 typedef struct sink {
-    cay__sink      *o;
-    int             root, parent; /* parent: of the last path, O_PATH */
-    char            parent_path[CAY__ITEM_PATH];
-    cay__items_in   in;
-    late           *dirs;
-    bool            begun;
-    bool            wanted; /* something was below `only` */
-    batch          *now;
+    cay__sink *o;
+    int root, parent; /* parent: of the last path, O_PATH */
+    char parent_path[CAY__ITEM_PATH];
+    cay__items_in in;
+    late *dirs;
+    bool begun;
+    bool wanted; /* something was below `only` */
+    batch *now;
     /* between the threads */
     pthread_mutex_t lock;
-    pthread_cond_t  more, idle;
-    batch          *free[BATCHES], *full[BATCHES];
-    size_t          nfree, nfull, busy;
-    bool            stop;
-    int             failed; /* code of the first failure of a writer, told in err */
-    cay_err         err;
-    pthread_t       thread[THREADS_MAX];
-    size_t          nthreads;
+    pthread_cond_t more, idle;
+    batch *free[BATCHES], *full[BATCHES];
+    size_t nfree, nfull, busy;
+    bool stop;
+    int failed; /* code of the first failure of a writer, told in err */
+    cay_err err;
+    pthread_t thread[THREADS_MAX];
+    size_t nthreads;
 } sink;
 
 /* ---- one inode ---- */
 
-/* A file's capabilities are those of the root that its owners belong to: vfs_ns_cap_data, linux/capability.h. An image may name another root, even the host's
- * own; whatever it says, they are worth something in the sandbox's namespace alone. What has no such form is left out. */
+/* A file's capabilities are those of the root that its owners belong to: vfs_ns_cap_data,
+ * linux/capability.h. An image may name another root, even the host's own; whatever it says, they
+ * are worth something in the sandbox's namespace alone. What has no such form is left out. */
 static int set_capability(const sink *s, int fd, const char *value, size_t len)
 {
     uint32_t v[6];
@@ -75,7 +76,8 @@ static int set_capability(const sink *s, int fd, const char *value, size_t len)
     uint32_t revision = v[0] >> 24;
     if (revision != (len == 20 ? 2u : 3u))
         return 0;
-    v[0] = (v[0] & 0x00ffffff) | (s->o->uid_base && !CAY__MUTANT("image-capability") ? 0x03000000 : 0x02000000);
+    v[0] = (v[0] & 0x00ffffff) |
+           (s->o->uid_base && !CAY__MUTANT("image-capability") ? 0x03000000 : 0x02000000);
     v[5] = s->o->uid_base;
     return fsetxattr(fd, "security.capability", v, v[0] >> 24 == 3 ? 24 : 20, 0);
 }
@@ -86,16 +88,22 @@ static int set_attrs(sink *s, int fd, const cay__item *it, cay_err *err)
     size_t at = 0, len;
     while (cay__item_attr(it, &at, &name, &value, &len)) {
         if (s->o->image && !strcmp(name, "security.capability")) {
-            if (it->type == CAY__ITEM_FILE && set_capability(s, fd, value, len) < 0 && errno != ENOTSUP && errno != EINVAL)
+            if (it->type == CAY__ITEM_FILE && set_capability(s, fd, value, len) < 0 &&
+                errno != ENOTSUP && errno != EINVAL)
                 return cay_fail_sys(err, CAY_ESYS, "%.150s: attribute %.60s", it->path, name);
             continue;
         }
-        if (strncmp(name, "user.", 5) || !strncmp(name, "user.overlay.", 13) || (s->o->overlay && !strncmp(name, s->o->overlay, strlen(s->o->overlay))))
-            return cay_fail_why(err, CAY_EINVAL, "archive_special", "%.120s: attribute %.60s is none that an archive may set", it->path, name);
+        if (strncmp(name, "user.", 5) || !strncmp(name, "user.overlay.", 13) ||
+            (s->o->overlay && !strncmp(name, s->o->overlay, strlen(s->o->overlay))))
+            return cay_fail_why(err, CAY_EINVAL, "archive_special",
+                                "%.120s: attribute %.60s is none that an archive may set", it->path,
+                                name);
         if (fsetxattr(fd, name, value, len, 0) < 0 && errno != ENOTSUP)
             return cay_fail_sys(err, CAY_ESYS, "%.150s: attribute %.60s", it->path, name);
     }
-    return at > it->extra_len ? cay_fail_why(err, CAY_EUPSTREAM, "archive_reader", "%.150s: attributes are cut", it->path) : 0;
+    return at > it->extra_len ? cay_fail_why(err, CAY_EUPSTREAM, "archive_reader",
+                                             "%.150s: attributes are cut", it->path)
+                              : 0;
 }
 
 static int own(sink *s, int fd, const cay__item *it, cay_err *err)
@@ -105,15 +113,18 @@ static int own(sink *s, int fd, const cay__item *it, cay_err *err)
     if (!o->owners)
         return 0;
     if (uid > 65535 || gid > 65535)
-        return cay_fail_why(err, CAY_EINVAL, "archive_special", "%.150s: owner %u:%u is beyond 65535", it->path, uid, gid);
-    if (fchown(fd, o->uid_base + uid, o->uid_base + gid) < 0 && !(errno == EINVAL && !o->uid_base)) /* one id is all there is */
+        return cay_fail_why(err, CAY_EINVAL, "archive_special",
+                            "%.150s: owner %u:%u is beyond 65535", it->path, uid, gid);
+    if (fchown(fd, o->uid_base + uid, o->uid_base + gid) < 0 &&
+        !(errno == EINVAL && !o->uid_base)) /* one id is all there is */
         return cay_fail_sys(err, CAY_ESYS, "%.150s: owner %u:%u", it->path, uid, gid);
     return 0;
 }
 
 static int finish(sink *s, int fd, const cay__item *it, cay_err *err)
 {
-    struct timespec t[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = it->mtime, .tv_nsec = it->nsec } };
+    struct timespec t[2] = { { .tv_nsec = UTIME_OMIT },
+                             { .tv_sec = it->mtime, .tv_nsec = it->nsec } };
     if (it->type != CAY__ITEM_FILE)
         CAY_TRY(own(s, fd, it, err));
     if (fchmod(fd, it->mode & 07777) < 0 || futimens(fd, t) < 0)
@@ -126,13 +137,15 @@ static int refused_path(cay_err *err, const char *path)
     if (errno == EEXIST)
         return cay_fail_why(err, CAY_EINVAL, "archive_duplicate", "%.150s: comes twice", path);
     if (errno == ELOOP || errno == EXDEV || errno == ENOTDIR)
-        return cay_fail_why(err, CAY_EINVAL, "archive_link", "%.150s: is below something that is no directory", path);
+        return cay_fail_why(err, CAY_EINVAL, "archive_link",
+                            "%.150s: is below something that is no directory", path);
     return cay_fail_sys(err, CAY_ESYS, "make %.150s", path);
 }
 
 static int create_file(sink *s, const cay__item *it, int *fd, cay_err *err)
 {
-    *fd = cay__fd_openat2(s->root, it->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600, BENEATH);
+    *fd = cay__fd_openat2(s->root, it->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                          0600, BENEATH);
     return *fd < 0 ? refused_path(err, it->path) : 0;
 }
 
@@ -259,7 +272,9 @@ static int count(sink *s, size_t bytes, cay_err *err)
     cay__sink *o = s->o;
     o->bytes += bytes;
     if (o->max_bytes && o->bytes > o->max_bytes)
-        return cay_fail_why(err, CAY_ETOOBIG, "archive_limit", "more than %llu bytes come out of it", (unsigned long long)o->max_bytes);
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_limit",
+                            "more than %llu bytes come out of it",
+                            (unsigned long long)o->max_bytes);
     return 0;
 }
 
@@ -356,7 +371,9 @@ static int hide(sink *s, int fd, const char *path, cay_err *err)
 {
     char name[64];
     opaque_name(s->o->overlay, name);
-    return fsetxattr(fd, name, "y", 1, 0) < 0 ? cay_fail_sys(err, CAY_ESYS, "%.150s: hide the lower directory", path) : 0;
+    return fsetxattr(fd, name, "y", 1, 0) < 0
+               ? cay_fail_sys(err, CAY_ESYS, "%.150s: hide the lower directory", path)
+               : 0;
 }
 
 /* One that nobody described looks as it does below. */
@@ -364,7 +381,8 @@ static void as_below(sink *s, cay__item *it)
 {
     struct stat st;
     const cay__sink *o = s->o;
-    if (!(it->flags & CAY__ITEM_IMPLIED) || !o->lower || !o->lower(it->path, &st, o->arg) || !S_ISDIR(st.st_mode))
+    if (!(it->flags & CAY__ITEM_IMPLIED) || !o->lower || !o->lower(it->path, &st, o->arg) ||
+        !S_ISDIR(st.st_mode))
         return;
     it->mode = st.st_mode & 07777;
     it->uid = st.st_uid - o->uid_base;
@@ -383,7 +401,8 @@ static int take_dir(sink *s, const cay__item *given, cay_err *err)
     bool root = !strcmp(it->path, ".");
     as_below(s, it);
     if (it->flags & CAY__ITEM_OPAQUE && (!s->o->overlay || root))
-        return cay_fail_why(err, CAY_EINVAL, "archive_special", "%.150s: only an archive of ours may hide a lower directory", it->path);
+        return cay_fail_why(err, CAY_EINVAL, "archive_special",
+                            "%.150s: only an archive of ours may hide a lower directory", it->path);
     if (!root) {
         CAY_TRY(parent_of(s, it->path, &up, &leaf, err));
         again = mkdirat(up, leaf, 0700) < 0;
@@ -391,7 +410,8 @@ static int take_dir(sink *s, const cay__item *given, cay_err *err)
             return refused_path(err, it->path);
     }
     fd = root ? openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-              : cay__fd_openat2(up, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
+              : cay__fd_openat2(up, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0,
+                                BENEATH);
     if (fd < 0)
         return refused_path(err, it->path);
     CAY_TRY(set_attrs(s, fd, it, err));
@@ -412,7 +432,8 @@ static int take_dir(sink *s, const cay__item *given, cay_err *err)
 static int take_link(sink *s, const cay__item *it, cay_err *err)
 {
     const cay__sink *o = s->o;
-    struct timespec t[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = it->mtime, .tv_nsec = it->nsec } };
+    struct timespec t[2] = { { .tv_nsec = UTIME_OMIT },
+                             { .tv_sec = it->mtime, .tv_nsec = it->nsec } };
     const char *leaf;
     int up;
     CAY_TRY(parent_of(s, it->path, &up, &leaf, err));
@@ -422,7 +443,8 @@ static int take_link(sink *s, const cay__item *it, cay_err *err)
         return refused_path(err, it->path);
     uint32_t uid = o->one_owner ? o->uid : it->uid, gid = o->one_owner ? o->gid : it->gid;
     if (o->owners && uid <= 65535 && gid <= 65535 &&
-        fchownat(up, leaf, o->uid_base + uid, o->uid_base + gid, AT_SYMLINK_NOFOLLOW) < 0 && !(errno == EINVAL && !o->uid_base))
+        fchownat(up, leaf, o->uid_base + uid, o->uid_base + gid, AT_SYMLINK_NOFOLLOW) < 0 &&
+        !(errno == EINVAL && !o->uid_base))
         return cay_fail_sys(err, CAY_ESYS, "%.150s: owner", it->path);
     if (utimensat(up, leaf, t, AT_SYMLINK_NOFOLLOW) < 0)
         return cay_fail_sys(err, CAY_ESYS, "%.150s: time", it->path);
@@ -438,7 +460,9 @@ static int take_hard(sink *s, const cay__item *it, cay_err *err)
     CAY_TRY(parent_of(s, it->target, &up, &to, err));
     CAY_AUTOFD from = cay__fd_openat2(up, to, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
     if (from < 0 || fstat(from, &st) < 0 || !S_ISREG(st.st_mode))
-        return cay_fail_why(err, CAY_EINVAL, "archive_link", "%.120s: a hard link to %.100s, which is no earlier file", it->path, it->target);
+        return cay_fail_why(err, CAY_EINVAL, "archive_link",
+                            "%.120s: a hard link to %.100s, which is no earlier file", it->path,
+                            it->target);
     CAY_AUTOFD old = dup(up); /* parent_of keeps one only */
     CAY_TRY(parent_of(s, it->path, &up, &leaf, err));
     if (old < 0 || linkat(old, to, up, leaf, 0) < 0)
@@ -451,15 +475,18 @@ static int take_gone(sink *s, const cay__item *it, cay_err *err)
     const char *leaf;
     int up;
     if (!s->o->overlay)
-        return cay_fail_why(err, CAY_EINVAL, "archive_special", "%.150s: only an archive of ours may remove a lower file", it->path);
+        return cay_fail_why(err, CAY_EINVAL, "archive_special",
+                            "%.150s: only an archive of ours may remove a lower file", it->path);
     CAY_TRY(parent_of(s, it->path, &up, &leaf, err));
     if (it->flags & CAY__ITEM_OPAQUE) {
-        CAY_AUTOFD fd = cay__fd_openat2(up, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
+        CAY_AUTOFD fd =
+            cay__fd_openat2(up, leaf, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
         return fd < 0 ? refused_path(err, it->path) : hide(s, fd, it->path, err);
     }
     /* overlayfs lists the mark itself where there is no lower directory to take it from. */
     struct stat st;
-    if (s->o->lower && (!s->o->lower(it->path, &st, s->o->arg) || cay__opaque_above(s->root, it->path, s->o->overlay)))
+    if (s->o->lower && (!s->o->lower(it->path, &st, s->o->arg) ||
+                        cay__opaque_above(s->root, it->path, s->o->overlay)))
         return 0;
     return mknodat(up, leaf, S_IFCHR, makedev(0, 0)) < 0 ? refused_path(err, it->path) : 0;
 }
@@ -476,10 +503,16 @@ static int go_below(sink *s, cay_err *err)
         p += strcspn(p, "/");
         memcpy(path, s->o->below, (size_t)(p - s->o->below));
         path[p - s->o->below] = 0;
-        cay__item dir = { .type = CAY__ITEM_DIR, .mode = 0755, .uid = s->o->uid, .gid = s->o->gid, .path = path, .mtime = 0 };
+        cay__item dir = { .type = CAY__ITEM_DIR,
+                          .mode = 0755,
+                          .uid = s->o->uid,
+                          .gid = s->o->gid,
+                          .path = path,
+                          .mtime = 0 };
         dir.mtime = cay__wall_ms() / 1000;
         CAY_TRY(take_dir(s, &dir, err));
-        CAY_AUTOFD fd = cay__fd_openat2(s->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+        CAY_AUTOFD fd =
+            cay__fd_openat2(s->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
         if (fd < 0)
             return refused_path(err, path);
         CAY_TRY(finish(s, fd, &dir, err));
@@ -541,10 +574,13 @@ static int take(sink *s, cay__item *it, cay_err *err)
         s->begun = true;
         CAY_TRY(go_below(s, err));
     }
-    if (!cay__item_path_ok(it->path, it->type == CAY__ITEM_DIR) || (it->type == CAY__ITEM_HARD && !cay__item_path_ok(it->target, false)))
-        return cay_fail_why(err, CAY_EINVAL, "archive_path", "\"%.150s\" is no path below the root", it->path);
+    if (!cay__item_path_ok(it->path, it->type == CAY__ITEM_DIR) ||
+        (it->type == CAY__ITEM_HARD && !cay__item_path_ok(it->target, false)))
+        return cay_fail_why(err, CAY_EINVAL, "archive_path", "\"%.150s\" is no path below the root",
+                            it->path);
     if (o->max_items && o->items >= o->max_items)
-        return cay_fail_why(err, CAY_ETOOBIG, "archive_limit", "it has more than %llu members", (unsigned long long)o->max_items);
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_limit", "it has more than %llu members",
+                            (unsigned long long)o->max_items);
     o->items++;
     if (o->seen)
         o->seen(it, NULL, 0, o->arg);
@@ -563,12 +599,15 @@ static int take(sink *s, cay__item *it, cay_err *err)
 
 static int finish_dir(sink *s, const late *l, cay_err *err)
 {
-    CAY_AUTOFD fd = !strcmp(l->path, ".") ? openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                                          : cay__fd_openat2(s->root, l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+    CAY_AUTOFD fd =
+        !strcmp(l->path, ".")
+            ? openat(s->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+            : cay__fd_openat2(s->root, l->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
     return fd < 0 ? refused_path(err, l->path) : finish(s, fd, &l->it, err);
 }
 
-/* Deepest first, as they were made last. Then those that were told again, in their order: the last word counts. */
+/* Deepest first, as they were made last. Then those that were told again, in their order: the last
+ * word counts. */
 static int finish_dirs(sink *s, cay_err *err)
 {
     late *twice = NULL;
@@ -607,9 +646,11 @@ static int items(sink *s, cay_err *err)
         CAY_TRY(take(s, &it, err));
     }
     if (it.size != s->o->bytes || it.mode != (uint32_t)s->o->items)
-        return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader", "the archive's reader lost something on the way");
+        return cay_fail_why(err, CAY_EUPSTREAM, "archive_reader",
+                            "the archive's reader lost something on the way");
     if (s->o->only && !s->wanted)
-        return cay_fail_why(err, CAY_EINVAL, "archive_path", "there is no directory %.150s in it", s->o->only);
+        return cay_fail_why(err, CAY_EINVAL, "archive_path", "there is no directory %.150s in it",
+                            s->o->only);
     CAY_TRY(barrier(s, err));
     return finish_dirs(s, err);
 }
@@ -624,7 +665,8 @@ static void start_threads(sink *s)
     s->now = s->free[--s->nfree];
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the program's */
-    while (s->nthreads < CAY_MIN(s->o->threads, (unsigned)THREADS_MAX) && pthread_create(&s->thread[s->nthreads], NULL, writer, s) == 0)
+    while (s->nthreads < CAY_MIN(s->o->threads, (unsigned)THREADS_MAX) &&
+           pthread_create(&s->thread[s->nthreads], NULL, writer, s) == 0)
         s->nthreads++;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
@@ -657,7 +699,11 @@ static void end(sink *s)
 int cay__sink_run(cay__sink *o, int fd, cay_err *err)
 {
     sink *s = cay__alloc(sizeof *s);
-    *s = (sink){ .o = o, .parent = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER, .idle = PTHREAD_COND_INITIALIZER };
+    *s = (sink){ .o = o,
+                 .parent = -1,
+                 .lock = PTHREAD_MUTEX_INITIALIZER,
+                 .more = PTHREAD_COND_INITIALIZER,
+                 .idle = PTHREAD_COND_INITIALIZER };
     o->items = o->bytes = 0;
     s->root = openat(o->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cay__items_open(&s->in, fd);

@@ -5,8 +5,8 @@
 
 struct cay__piece {
     struct cay__piece *before;
-    void              *p;     /* adopted; NULL: what was taken follows */
-    max_align_t        at[];
+    void *p; /* adopted; NULL: what was taken follows */
+    max_align_t at[];
 };
 
 void *cay__arena_adopt(cay__arena *a, void *p)

@@ -13,14 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CAY_TRY(call)              \
-    do {                           \
-        int rc_ = (call);          \
-        if (rc_ < 0)               \
-            return rc_;            \
+#define CAY_TRY(call)                                                                              \
+    do {                                                                                           \
+        int rc_ = (call);                                                                          \
+        if (rc_ < 0)                                                                               \
+            return rc_;                                                                            \
     } while (0)
 
-#define CAY_LEN(a) (sizeof(a) / sizeof *(a))
+#define CAY_LEN(a)    (sizeof(a) / sizeof *(a))
 #define CAY_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define CAY_MAX(a, b) ((a) > (b) ? (a) : (b))
 
@@ -46,18 +46,18 @@ static inline int cay__steal_fd(int *fd)
 #define CAY_AUTOFD   __attribute__((cleanup(cay__close_fd))) int
 #define CAY_AUTOFREE __attribute__((cleanup(cay__free_ptr)))
 /* A type opts in with CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref). */
-#define CAY_DEFINE_AUTO(type, fn)                 \
-    static inline void cay__auto_##type(type **p) \
-    {                                             \
-        if (*p)                                   \
-            fn(*p);                               \
+#define CAY_DEFINE_AUTO(type, fn)                                                                  \
+    static inline void cay__auto_##type(type **p)                                                  \
+    {                                                                                              \
+        if (*p)                                                                                    \
+            fn(*p);                                                                                \
     }
 #define CAY_AUTOPTR(type) __attribute__((cleanup(cay__auto_##type))) type *
-#define CAY_STEAL(x)              \
-    ({                            \
-        __typeof__(x) s_ = (x);   \
-        (x) = NULL;               \
-        s_;                       \
+#define CAY_STEAL(x)                                                                               \
+    ({                                                                                             \
+        __typeof__(x) s_ = (x);                                                                    \
+        (x) = NULL;                                                                                \
+        s_;                                                                                        \
     })
 #define CAY_STEAL_FD(x) cay__steal_fd(&(x))
 

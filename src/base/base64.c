@@ -10,7 +10,8 @@ void cay__base64_put(cay__buf *b, const void *data, size_t n)
     if (!o)
         return;
     for (size_t i = 0; i < n; i += 3) {
-        unsigned v = (unsigned)p[i] << 16 | (i + 1 < n ? (unsigned)p[i + 1] << 8 : 0) | (i + 2 < n ? p[i + 2] : 0);
+        unsigned v = (unsigned)p[i] << 16 | (i + 1 < n ? (unsigned)p[i + 1] << 8 : 0) |
+                     (i + 2 < n ? p[i + 2] : 0);
         *o++ = letters[v >> 18];
         *o++ = letters[v >> 12 & 63];
         *o++ = i + 1 < n ? letters[v >> 6 & 63] : '=';

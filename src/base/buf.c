@@ -80,22 +80,29 @@ size_t cay__utf8_len(const char *s, size_t n)
         if ((u[i] & 0xc0) != 0x80)
             return 0;
     /* overlong, surrogates, past U+10FFFF */
-    if ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) || (u[0] == 0xf0 && u[1] < 0x90) ||
-        (u[0] == 0xf4 && u[1] > 0x8f))
+    if ((u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xed && u[1] > 0x9f) ||
+        (u[0] == 0xf0 && u[1] < 0x90) || (u[0] == 0xf4 && u[1] > 0x8f))
         return 0;
     return k;
 }
 
-/* A character that a terminal obeys or that turns the direction of text around, so that what is shown would not be what is there: C1 controls,
- * U+061C, U+200E and F, U+202A to E, U+2066 to 9. Its code point, else 0. */
+/* A character that a terminal obeys or that turns the direction of text around, so that what is
+ * shown would not be what is there: C1 controls, U+061C, U+200E and F, U+202A to E, U+2066 to 9.
+ * Its code point, else 0. */
 static unsigned hidden(const char *s, size_t k)
 {
     const unsigned char *u = (const unsigned char *)s;
-    unsigned c = k == 2 ? (u[0] & 0x1fu) << 6 | (u[1] & 0x3fu) : k == 3 ? (u[0] & 0xfu) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3fu) : 0;
-    return (c >= 0x80 && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ? c : 0;
+    unsigned c = k == 2   ? (u[0] & 0x1fu) << 6 | (u[1] & 0x3fu)
+                 : k == 3 ? (u[0] & 0xfu) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3fu)
+                          : 0;
+    return (c >= 0x80 && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+                   (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069)
+               ? c
+               : 0;
 }
 
-/* Bytes at the front that stand for themselves in JSON and on a terminal: most of what is ever printed. */
+/* Bytes at the front that stand for themselves in JSON and on a terminal: most of what is ever
+ * printed. */
 static size_t plain_run(const char *s, size_t n)
 {
     size_t k = 0;

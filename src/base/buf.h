@@ -9,22 +9,26 @@
 #include <cay/error.h>
 
 typedef struct cay__buf {
-    char  *data; /* always NUL-terminated once anything was added */
+    char *data; /* always NUL-terminated once anything was added */
     size_t len, cap, max;
-    bool   full;
+    bool full;
 } cay__buf;
 
-#define CAY__BUF(ceiling) { .max = (ceiling) }
+#define CAY__BUF(ceiling)                                                                          \
+    {                                                                                              \
+        .max = (ceiling)                                                                           \
+    }
 void cay__buf_clear(cay__buf *b); /* frees */
 void cay__buf_add(cay__buf *b, const void *p, size_t n);
 void cay__buf_str(cay__buf *b, const char *s);
 void cay__buf_fmt(cay__buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Room for n more bytes, or NULL when full; then say how many were used. */
 char *cay__buf_room(cay__buf *b, size_t n);
-void  cay__buf_used(cay__buf *b, size_t n);
+void cay__buf_used(cay__buf *b, size_t n);
 /* A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void cay__buf_json(cay__buf *b, const char *s, size_t n);
-/* For people: C0, C1, DEL, marks that turn text around and broken UTF-8 as \xNN, so that data cannot drive a terminal. */
+/* For people: C0, C1, DEL, marks that turn text around and broken UTF-8 as \xNN, so that data
+ * cannot drive a terminal. */
 void cay__buf_safe(cay__buf *b, const char *s, size_t n, bool keep_newlines);
 /* Length of the valid UTF-8 sequence at s (1–4), or 0. */
 size_t cay__utf8_len(const char *s, size_t n);

@@ -8,7 +8,9 @@
 
 cay_call cay__call_within(const cay_call *call, int ms)
 {
-    cay_call c = { .size = offsetof(cay_call, trace), .deadline_ms = cay__now_ms() + ms, .cancel_fd = call ? call->cancel_fd : 0 };
+    cay_call c = { .size = offsetof(cay_call, trace),
+                   .deadline_ms = cay__now_ms() + ms,
+                   .cancel_fd = call ? call->cancel_fd : 0 };
     if (call && call->deadline_ms > 0)
         c.deadline_ms = CAY_MIN(c.deadline_ms, call->deadline_ms);
     return c;
@@ -93,11 +95,14 @@ static void copy_id(char dst[24], const char *id)
     dst[n] = 0;
 }
 
-cay__op cay__op_begin(const cay_call *call, const char *name, const char *sandbox, const cay_err *err)
+cay__op cay__op_begin(const cay_call *call, const char *name, const char *sandbox,
+                      const cay_err *err)
 {
     if (!call || call->size <= offsetof(cay_call, tell_arg) || !call->tell)
         return (cay__op){ .call = NULL };
-    cay__op op = { .call = call, .name = name, .began_ns = wall_ns(), .err = err, .before = err ? err->code : 0 };
+    cay__op op = {
+        .call = call, .name = name, .began_ns = wall_ns(), .err = err, .before = err ? err->code : 0
+    };
     copy_id(op.sandbox, sandbox);
     return op;
 }
@@ -131,8 +136,22 @@ void cay__op_end(cay__op *op)
     if (!op->call)
         return;
     bool failed = op->err && op->err->code != op->before;
-    cay_op o = { .size = sizeof o, .name = op->name, .sandbox = op->sandbox, .process = op->process, .began_ns = op->began_ns, .ended_ns = wall_ns(),
-                 .fault = failed ? op->err : NULL, .path = op->path, .argv = op->argv, .shell = op->shell, .user = op->user, .bytes = op->bytes, .exit_code = op->exited ? &op->exit_code : NULL,
-                 .port = op->port, .endpoint = op->endpoint, .alive = op->looked ? &op->alive : NULL, .timeout_ms = op->timeout_ms };
+    cay_op o = { .size = sizeof o,
+                 .name = op->name,
+                 .sandbox = op->sandbox,
+                 .process = op->process,
+                 .began_ns = op->began_ns,
+                 .ended_ns = wall_ns(),
+                 .fault = failed ? op->err : NULL,
+                 .path = op->path,
+                 .argv = op->argv,
+                 .shell = op->shell,
+                 .user = op->user,
+                 .bytes = op->bytes,
+                 .exit_code = op->exited ? &op->exit_code : NULL,
+                 .port = op->port,
+                 .endpoint = op->endpoint,
+                 .alive = op->looked ? &op->alive : NULL,
+                 .timeout_ms = op->timeout_ms };
     op->call->tell(op->call->tell_arg, &o);
 }

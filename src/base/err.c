@@ -3,8 +3,9 @@
 #include <stdio.h>
 
 static const char *const names[] = {
-    "OK",    "EINVAL", "EAUTH",   "EPERM",    "ENOENT",   "EEXIST",    "ETYPE",   "ESTATE",     "EBUSY", "EGONE",
-    "ERATE", "ETOOBIG", "ENOSPACE", "ETIMEOUT", "ECANCELED", "ENOTSUP", "EISOLATION", "EUPSTREAM", "ESYS",
+    "OK",        "EINVAL",  "EAUTH",      "EPERM",     "ENOENT",  "EEXIST",   "ETYPE",
+    "ESTATE",    "EBUSY",   "EGONE",      "ERATE",     "ETOOBIG", "ENOSPACE", "ETIMEOUT",
+    "ECANCELED", "ENOTSUP", "EISOLATION", "EUPSTREAM", "ESYS",
 };
 
 const char *cay_code_name(int code)

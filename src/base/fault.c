@@ -9,19 +9,23 @@
 #include <time.h>
 
 extern const char *const __start_cay_faults[], *const __stop_cay_faults[];
-static const char *const none __attribute__((used, section("cay_faults"))) = ""; /* the section exists */
+static const char *const none __attribute__((used, section("cay_faults"))) =
+    ""; /* the section exists */
 
 static char spec[96];
 static unsigned countdown;
 static bool loaded;
-static _Atomic int64_t *hits; /* shared with whoever counts; survives a change of root, not an exec */
+static _Atomic int64_t
+    *hits; /* shared with whoever counts; survives a change of root, not an exec */
 static int hits_fd = -1;
 
 static void map_hits(void)
 {
     const char *path = getenv("CAY_FAULT_HITS");
     hits_fd = path && *path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-    void *p = hits_fd < 0 ? MAP_FAILED : mmap(NULL, 2 * sizeof *hits, PROT_READ | PROT_WRITE, MAP_SHARED, hits_fd, 0);
+    void *p = hits_fd < 0
+                  ? MAP_FAILED
+                  : mmap(NULL, 2 * sizeof *hits, PROT_READ | PROT_WRITE, MAP_SHARED, hits_fd, 0);
     hits = p == MAP_FAILED ? NULL : p;
 }
 

@@ -10,10 +10,11 @@
 #include <sys/uio.h>
 #include <time.h>
 
-ssize_t cay__fd_sendv(int sock, const struct iovec *iov, int iovcnt, const int *fds, int nfds, int flags)
+ssize_t cay__fd_sendv(int sock, const struct iovec *iov, int iovcnt, const int *fds, int nfds,
+                      int flags)
 {
     union {
-        char           room[CMSG_SPACE(CAY__FDS_MAX * sizeof(int))];
+        char room[CMSG_SPACE(CAY__FDS_MAX * sizeof(int))];
         struct cmsghdr align;
     } ctl;
     struct msghdr m = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)iovcnt };
@@ -47,11 +48,13 @@ ssize_t cay__fd_send(int sock, const void *data, size_t len, const int *fds, int
 ssize_t cay__fd_recv(int sock, void *data, size_t cap, int *fds, int *nfds, int flags)
 {
     union {
-        char           room[CMSG_SPACE(CAY__FDS_MAX * sizeof(int))];
+        char room[CMSG_SPACE(CAY__FDS_MAX * sizeof(int))];
         struct cmsghdr align;
     } ctl;
     struct iovec io = { data, cap };
-    struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = ctl.room, .msg_controllen = sizeof ctl.room };
+    struct msghdr m = {
+        .msg_iov = &io, .msg_iovlen = 1, .msg_control = ctl.room, .msg_controllen = sizeof ctl.room
+    };
     int room = nfds ? *nfds : 0, got = 0;
     bool surplus = false;
     ssize_t n;
@@ -153,10 +156,22 @@ static int64_t clock_ns(clockid_t id)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-int64_t cay__wall_ms(void) { return clock_ns(CLOCK_REALTIME) / 1000000 + CAY_FAULT_CLOCK(); }
-int64_t cay__now_ms(void) { return clock_ns(CLOCK_MONOTONIC) / 1000000; }
-int64_t cay__now_us(void) { return clock_ns(CLOCK_MONOTONIC) / 1000; }
-int64_t cay__boot_ms(void) { return CAY__MUTANT("wall-clock") ? cay__wall_ms() : clock_ns(CLOCK_BOOTTIME) / 1000000; }
+int64_t cay__wall_ms(void)
+{
+    return clock_ns(CLOCK_REALTIME) / 1000000 + CAY_FAULT_CLOCK();
+}
+int64_t cay__now_ms(void)
+{
+    return clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+int64_t cay__now_us(void)
+{
+    return clock_ns(CLOCK_MONOTONIC) / 1000;
+}
+int64_t cay__boot_ms(void)
+{
+    return CAY__MUTANT("wall-clock") ? cay__wall_ms() : clock_ns(CLOCK_BOOTTIME) / 1000000;
+}
 
 uint64_t cay__start_time(int pid)
 {

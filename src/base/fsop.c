@@ -50,7 +50,9 @@ int cay__fs_open(const cay__fs *fs, const char *path, int flags)
 
 static int only_regular(const struct stat *st)
 {
-    return S_ISREG(st->st_mode) || CAY__MUTANT("file-type") ? 0 : fail(S_ISDIR(st->st_mode) ? EISDIR : ENXIO);
+    return S_ISREG(st->st_mode) || CAY__MUTANT("file-type")
+               ? 0
+               : fail(S_ISDIR(st->st_mode) ? EISDIR : ENXIO);
 }
 
 int cay__fs_open_read(const cay__fs *fs, const char *path, struct stat *st)
@@ -109,8 +111,8 @@ int cay__fs_parent(const cay__fs *fs, const char *path, char *name)
     return open_abs(fs, abs, O_PATH | O_DIRECTORY);
 }
 
-/* One directory with exactly that mode whatever the umask. Made with 0700 on top, so that the owner can
- * open it without following a link that took its place. */
+/* One directory with exactly that mode whatever the umask. Made with 0700 on top, so that the owner
+ * can open it without following a link that took its place. */
 static int make_one(int dir, const char *name, uint32_t mode)
 {
     if (mkdirat(dir, name, (mode | 0700) & 0777) < 0)
@@ -120,8 +122,8 @@ static int make_one(int dir, const char *name, uint32_t mode)
     return fd < 0 ? -1 : fchmod(fd, mode & 07777);
 }
 
-/* Enters or makes the part abs[start…end) of cur; anything but a plain directory is resolved from the
- * root again with the whole prefix. */
+/* Enters or makes the part abs[start…end) of cur; anything but a plain directory is resolved from
+ * the root again with the whole prefix. */
 static int step(const cay__fs *fs, char *abs, size_t start, size_t end, int cur, uint32_t mode)
 {
     char keep = abs[end];
@@ -246,7 +248,8 @@ int cay__fs_setxattr(const cay__fs *fs, const char *path, const char *name, cons
     return value ? setxattr(self, name, value, len, 0) : removexattr(self, name);
 }
 
-int cay__fs_listxattr(const cay__fs *fs, const char *path, int (*fn)(const char *, void *), void *arg)
+int cay__fs_listxattr(const cay__fs *fs, const char *path, int (*fn)(const char *, void *),
+                      void *arg)
 {
     enum { LIST_MAX = 65536 }; /* XATTR_LIST_MAX */
     char self[48];

@@ -26,7 +26,7 @@ static size_t rune(const char *s)
 static const char *in_set(const char *p, const char *pend, unsigned char c, bool *yes)
 {
     bool not = p[1] == '!' || p[1] == '^', hit = false;
-    const char *q = p + 1 + not;
+    const char *q = p + 1 + not ;
     for (bool first = true; q < pend && (first || *q != ']'); first = false) {
         q += *q == '\\' && q + 1 < pend;
         unsigned char a = (unsigned char)*q++, b = a;
@@ -38,7 +38,7 @@ static const char *in_set(const char *p, const char *pend, unsigned char c, bool
     }
     if (q >= pend)
         return NULL;
-    *yes = hit != not;
+    *yes = hit != not ;
     return q + 1;
 }
 
@@ -73,7 +73,8 @@ static bool one(const char **p, const char *pend, const char **s, const char *se
 static bool match_part(const char *p, const char *pend, const char *s, const char *send)
 {
     const char *star = NULL, *back = NULL;
-    if (s < send && *s == '.' && p < pend && *p != '.' && !(*p == '\\' && p + 1 < pend && p[1] == '.'))
+    if (s < send && *s == '.' && p < pend && *p != '.' &&
+        !(*p == '\\' && p + 1 < pend && p[1] == '.'))
         return false;
     while (s < send || p < pend) {
         if (p < pend && *p == '*') {
@@ -135,8 +136,8 @@ bool cay__fs_match_path(const char *pat, const char *path, bool partial)
 typedef struct glob_state {
     const char *pattern; /* without the plain parts in front */
     const char *prefix;  /* those, or "" */
-    int       (*fn)(const cay__fs_entry *, void *);
-    void       *arg;
+    int (*fn)(const cay__fs_entry *, void *);
+    void *arg;
 } glob_state;
 
 static int glob_entry(const cay__fs_entry *e, void *arg)
@@ -208,19 +209,20 @@ int cay__fs_glob(const cay__fs *fs, const char *base, const char *pattern,
     if (fd < 0)
         return -1;
     glob_state g = { pattern + cut, prefix, fn, arg };
-    return cay__fs_walk_fd(fd, &(cay__fs_walk){ .fn = glob_entry, .arg = &g, .stop = fs->stop,
-                                               .stop_arg = fs->stop_arg });
+    return cay__fs_walk_fd(
+        fd,
+        &(cay__fs_walk){ .fn = glob_entry, .arg = &g, .stop = fs->stop, .stop_arg = fs->stop_arg });
 }
 
 typedef struct grep_state {
-    const cay__fs           *fs;
+    const cay__fs *fs;
     const cay__fs_grep_spec *spec;
-    regex_t                  re;
-    size_t                   plain_len;
-    uint64_t                 left;
-    char                    *buf;
-    int                    (*fn)(const cay__fs_line *, void *);
-    void                    *arg;
+    regex_t re;
+    size_t plain_len;
+    uint64_t left;
+    char *buf;
+    int (*fn)(const cay__fs_line *, void *);
+    void *arg;
 } grep_state;
 
 /* Where in the NUL-terminated line it matches, or -1. */
@@ -241,7 +243,8 @@ static long find_in(const grep_state *g, const char *line, size_t len)
 }
 
 /* col0: how much of the line came before, when it is longer than the buffer. */
-static int grep_line(grep_state *g, const char *path, uint64_t no, uint64_t col0, char *line, size_t len)
+static int grep_line(grep_state *g, const char *path, uint64_t no, uint64_t col0, char *line,
+                     size_t len)
 {
     line[len] = 0;
     long at = find_in(g, line, len);
@@ -273,7 +276,8 @@ static int grep_fd(grep_state *g, int fd, const char *path)
         if (n > 0 && !eof)
             have += (size_t)n;
         char *p = g->buf, *end = g->buf + have, *nl;
-        for (; p < end && (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1, no++, col0 = 0, hit = false) {
+        for (; p < end && (nl = memchr(p, '\n', (size_t)(end - p)));
+             p = nl + 1, no++, col0 = 0, hit = false) {
             int rc = hit ? 0 : grep_line(g, path, no, col0, p, (size_t)(nl - p));
             if (rc)
                 return rc;
@@ -300,7 +304,8 @@ static int grep_entry(const cay__fs_entry *e, void *arg)
     struct stat st;
     if (!S_ISREG(e->st->st_mode))
         return 0;
-    if (inc && !(strchr(inc, '/') ? cay__fs_match_path(inc, e->path, false) : cay__fs_match(inc, e->name)))
+    if (inc &&
+        !(strchr(inc, '/') ? cay__fs_match_path(inc, e->path, false) : cay__fs_match(inc, e->name)))
         return 0;
     CAY_AUTOFD fd = cay__fd_openat2(e->dir, e->name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0,
                                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
@@ -325,10 +330,13 @@ static int grep_base(grep_state *g, const cay__fs *fs, const char *base)
 int cay__fs_grep(const cay__fs *fs, const char *base, const cay__fs_grep_spec *spec,
                  int (*fn)(const cay__fs_line *, void *), void *arg)
 {
-    grep_state g = { .fs = fs, .spec = spec, .left = spec->max ? spec->max : GREP_MAX, .fn = fn, .arg = arg };
+    grep_state g = {
+        .fs = fs, .spec = spec, .left = spec->max ? spec->max : GREP_MAX, .fn = fn, .arg = arg
+    };
     g.plain_len = strlen(spec->pattern);
     if (!g.plain_len || g.plain_len > PATTERN_MAX ||
-        (!spec->plain && regcomp(&g.re, spec->pattern, REG_EXTENDED | (spec->ignore_case ? REG_ICASE : 0)))) {
+        (!spec->plain &&
+         regcomp(&g.re, spec->pattern, REG_EXTENDED | (spec->ignore_case ? REG_ICASE : 0)))) {
         errno = EINVAL;
         return -1;
     }

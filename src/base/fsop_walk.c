@@ -25,33 +25,33 @@ enum {
 
 struct dent {
     uint64_t ino;
-    int64_t  off;
+    int64_t off;
     uint16_t len;
-    uint8_t  type;
-    char     name[];
+    uint8_t type;
+    char name[];
 };
 
 typedef struct level {
-    dev_t    dev;
-    ino_t    ino;
-    int      fd;   /* -1: closed to save descriptors */
+    dev_t dev;
+    ino_t ino;
+    int fd;        /* -1: closed to save descriptors */
     uint32_t path; /* length of this directory's path */
     uint32_t base; /* where its batch begins in the arena */
     uint32_t at, n;
-    char   **names; /* d_type, then the name */
-    bool     more;  /* the batch was cut */
+    char **names; /* d_type, then the name */
+    bool more;    /* the batch was cut */
 } level;
 
 typedef struct walk {
     const cay__fs_walk *w;
-    char               *arena, *dents;
-    uint32_t            used;
-    level              *levels;
-    uint32_t            depth, room;
-    char               *path;
-    uint32_t            path_len, path_room;
-    int                 first_errno;
-    unsigned            steps;
+    char *arena, *dents;
+    uint32_t used;
+    level *levels;
+    uint32_t depth, room;
+    char *path;
+    uint32_t path_len, path_room;
+    int first_errno;
+    unsigned steps;
 } walk;
 
 static int by_name(const void *a, const void *b)
@@ -67,11 +67,11 @@ static int by_place(const void *a, const void *b)
 
 /* Names grow up from lo, pointers to them down from hi. */
 typedef struct batch {
-    char    *lo, *end, *hi;
-    char   **names;
+    char *lo, *end, *hi;
+    char **names;
     uint32_t n;
-    bool     cut;
-    char     bound[256]; /* once cut: names from here on belong to a later batch */
+    bool cut;
+    char bound[256]; /* once cut: names from here on belong to a later batch */
 } batch;
 
 /* Full: keep the smaller half, packed. */
@@ -121,7 +121,9 @@ static bool is_dots(const char *s)
 static int load(walk *k, level *l, const char *after)
 {
     uint32_t half = (ARENA - l->base) / 2 & ~(uint32_t)7;
-    batch b = { .lo = k->arena + l->base, .end = k->arena + l->base, .hi = k->arena + l->base + half };
+    batch b = { .lo = k->arena + l->base,
+                .end = k->arena + l->base,
+                .hi = k->arena + l->base + half };
     b.names = (char **)(void *)b.hi;
     if (lseek(l->fd, 0, SEEK_SET) < 0)
         return -1;
@@ -189,9 +191,14 @@ static bool is_kernel_fs(int fd)
     if (fstatfs(fd, &f) < 0)
         return true;
     switch ((unsigned long)f.f_type) {
-    case PROC_SUPER_MAGIC: case SYSFS_MAGIC: case CGROUP_SUPER_MAGIC: case CGROUP2_SUPER_MAGIC:
-    case DEVPTS_SUPER_MAGIC: case DEBUGFS_MAGIC: case TRACEFS_MAGIC: case SECURITYFS_MAGIC:
-        return true;
+    case PROC_SUPER_MAGIC:
+    case SYSFS_MAGIC:
+    case CGROUP_SUPER_MAGIC:
+    case CGROUP2_SUPER_MAGIC:
+    case DEVPTS_SUPER_MAGIC:
+    case DEBUGFS_MAGIC:
+    case TRACEFS_MAGIC:
+    case SECURITYFS_MAGIC: return true;
     default: return false;
     }
 }
@@ -241,7 +248,11 @@ static int push(walk *k, int fd)
     if (k->depth >= HELD)
         cay__close_fd(&k->levels[k->depth - HELD].fd);
     level *l = &k->levels[k->depth];
-    *l = (level){ .dev = st.st_dev, .ino = st.st_ino, .fd = fd, .path = k->path_len, .base = (k->used + 7) & ~7u };
+    *l = (level){ .dev = st.st_dev,
+                  .ino = st.st_ino,
+                  .fd = fd,
+                  .path = k->path_len,
+                  .base = (k->used + 7) & ~7u };
     if (load(k, l, NULL) < 0)
         return -1;
     k->depth++;
@@ -257,7 +268,8 @@ static int pop(walk *k)
     if (k->depth && k->levels[k->depth - 1].fd < 0) {
         level *up = &k->levels[k->depth - 1];
         struct stat st;
-        CAY_AUTOFD fd = openat(l->fd, "..", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+        CAY_AUTOFD fd =
+            openat(l->fd, "..", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
         if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != up->dev || st.st_ino != up->ino) {
             errno = EBUSY;
             rc = -1;
@@ -279,7 +291,9 @@ static void remember(walk *k)
 static int visit(walk *k, level *l, bool *down)
 {
     struct stat st;
-    cay__fs_entry e = { .path = k->path, .name = last_part(l, k->path), .dir = l->fd, .depth = k->depth, .st = &st };
+    cay__fs_entry e = {
+        .path = k->path, .name = last_part(l, k->path), .dir = l->fd, .depth = k->depth, .st = &st
+    };
     *down = false;
     if (fstatat(l->fd, e.name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
         remember(k);
@@ -304,7 +318,9 @@ static int leave(walk *k)
 {
     level *l = &k->levels[k->depth - 1];
     struct stat st = { .st_mode = S_IFDIR };
-    cay__fs_entry e = { .path = k->path, .name = last_part(l, k->path), .dir = l->fd, .depth = k->depth, .st = &st };
+    cay__fs_entry e = {
+        .path = k->path, .name = last_part(l, k->path), .dir = l->fd, .depth = k->depth, .st = &st
+    };
     return k->w->leave ? k->w->leave(&e, k->w->arg) : 0;
 }
 
@@ -422,8 +438,11 @@ int cay__fs_remove(const cay__fs *fs, const char *path, bool recursive)
         errno = errno == EXDEV ? EBUSY : errno;
         return -1;
     }
-    cay__fs_walk w = { .fn = drop_entry, .leave = drop_left, .arg = &failed,
-                       .flags = CAY__FS_ONE_MOUNT | CAY__FS_STRICT, .stop = fs->stop,
+    cay__fs_walk w = { .fn = drop_entry,
+                       .leave = drop_left,
+                       .arg = &failed,
+                       .flags = CAY__FS_ONE_MOUNT | CAY__FS_STRICT,
+                       .stop = fs->stop,
                        .stop_arg = fs->stop_arg };
     if (cay__fs_walk_fd(fd, &w) < 0)
         return -1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing: to a temporary name in the same directory, then rename, so that a reader sees the old bytes
- * or the new ones and a writer that dies leaves the old ones.
+ * Writing: to a temporary name in the same directory, then rename, so that a reader sees the old
+ * bytes or the new ones and a writer that dies leaves the old ones.
  */
 #include "base.h"
 #include "fd.h"
@@ -42,8 +42,8 @@ static int open_parent(const cay__fs *fs, const char *path, bool parents, char *
     return cay__fs_parent(fs, path, name);
 }
 
-/* path's directory with name not being a link: writing to a link writes what it points to, as open(2)
- * would. Each round is resolved inside the root again. */
+/* path's directory with name not being a link: writing to a link writes what it points to, as
+ * open(2) would. Each round is resolved inside the root again. */
 static int open_target(const cay__fs *fs, const char *path, const cay__fs_write *spec, char *name,
                        struct stat *st, bool *there)
 {
@@ -99,7 +99,8 @@ static int make_tmp(cay__fs_upload *up)
     return up->fd < 0 ? -1 : 0;
 }
 
-int cay__fs_put_open(const cay__fs *fs, const char *path, const cay__fs_write *spec, cay__fs_upload *up)
+int cay__fs_put_open(const cay__fs *fs, const char *path, const cay__fs_write *spec,
+                     cay__fs_upload *up)
 {
     struct stat st = { 0 };
     bool there = false;
@@ -171,8 +172,8 @@ static int add_to_end(cay__fs_upload *up)
             break;
         if (n < 0 || !cay__fd_write_all(fd, buf, (size_t)n)) {
             int e = errno;
-            if (fstat(fd, &now) == 0 && now.st_size >= st.st_size && now.st_size <= st.st_size + at + n &&
-                ftruncate(fd, st.st_size) < 0)
+            if (fstat(fd, &now) == 0 && now.st_size >= st.st_size &&
+                now.st_size <= st.st_size + at + n && ftruncate(fd, st.st_size) < 0)
                 e = errno;
             return fail(e);
         }
@@ -224,7 +225,8 @@ static int append_now(const cay__fs *fs, const char *path, const void *data, siz
         return 0;
     if (!S_ISREG(st.st_mode))
         return fail(S_ISDIR(st.st_mode) ? EISDIR : ENXIO);
-    CAY_AUTOFD fd = openat(dir, name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    CAY_AUTOFD fd =
+        openat(dir, name, O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0)
         return -1;
     if (!S_ISREG(st.st_mode))
@@ -233,7 +235,8 @@ static int append_now(const cay__fs *fs, const char *path, const void *data, siz
     return cay__fd_write_all(fd, data, len) ? 0 : -1;
 }
 
-int cay__fs_put(const cay__fs *fs, const char *path, const void *data, size_t len, const cay__fs_write *spec)
+int cay__fs_put(const cay__fs *fs, const char *path, const void *data, size_t len,
+                const cay__fs_write *spec)
 {
     cay__fs_upload up;
     if (spec->append) {

@@ -32,7 +32,8 @@ bool cay__link_leaves(const char *path, const char *target)
         depth++;
     while (*target) {
         size_t n = strcspn(target, "/");
-        /* Up from where the link is leads where the path says; up from a name, which may be a link itself, leads anywhere. */
+        /* Up from where the link is leads where the path says; up from a name, which may be a link
+         * itself, leads anywhere. */
         if (n == 2 && target[0] == '.' && target[1] == '.') {
             if (named || --depth < 0)
                 return true;

@@ -23,7 +23,8 @@ static int open_loop(const char *number, char path[32])
 static bool shows(int loop, const struct stat *st)
 {
     struct loop_info64 i;
-    return ioctl(loop, LOOP_GET_STATUS64, &i) == 0 && i.lo_device == st->st_dev && i.lo_inode == st->st_ino;
+    return ioctl(loop, LOOP_GET_STATUS64, &i) == 0 && i.lo_device == st->st_dev &&
+           i.lo_inode == st->st_ino;
 }
 
 /* The device that shows this file already; -1: none does. */
@@ -33,7 +34,9 @@ static int find(const struct stat *st, char path[32])
     int loop = -1;
     DIR *d = opendir("/sys/block");
     for (struct dirent *e; d && loop < 0 && (e = readdir(d));) {
-        if (!cay__str_starts(e->d_name, "loop") || !cay__str_join(bound, sizeof bound, "/sys/block/", e->d_name, "/loop", NULL) || access(bound, F_OK) < 0)
+        if (!cay__str_starts(e->d_name, "loop") ||
+            !cay__str_join(bound, sizeof bound, "/sys/block/", e->d_name, "/loop", NULL) ||
+            access(bound, F_OK) < 0)
             continue;
         if ((loop = open_loop(e->d_name + 4, path)) >= 0 && !shows(loop, st))
             cay__close_fd(&loop);
@@ -66,8 +69,10 @@ static int mount_it(const char *device)
 {
     CAY_AUTOFD fs = (int)syscall(SYS_fsopen, "ext4", FSOPEN_CLOEXEC);
     if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
-        syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, "discard", NULL, 0) < 0 ||       /* what is removed inside is given back outside */
-        syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) < 0 || /* holes are zero already */
+        syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, "discard", NULL, 0) <
+            0 || /* what is removed inside is given back outside */
+        syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, "noinit_itable", NULL, 0) <
+            0 || /* holes are zero already */
         syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return -1;
     return (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
@@ -86,7 +91,8 @@ int cay__image_mount(int image, const char **step)
     struct stat st;
     char path[32];
     *step = "lock the image";
-    if (fstat(image, &st) < 0 || flock(image, LOCK_EX) < 0) /* two devices over one file would ruin it */
+    if (fstat(image, &st) < 0 ||
+        flock(image, LOCK_EX) < 0) /* two devices over one file would ruin it */
         return -1;
     *step = "loop device";
     CAY_AUTOFD loop = find(&st, path);

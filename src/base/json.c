@@ -2,7 +2,8 @@
 #include "json.h"
 #include <stdio.h>
 
-#define LARGE 16384 /* where a second reader, which may leave it to the first after all, is worth it */
+#define LARGE                                                                                      \
+    16384 /* where a second reader, which may leave it to the first after all, is worth it */
 
 static int load(const char *what, const char *text, size_t flags, json_t **out, cay_err *err)
 {
@@ -11,8 +12,8 @@ static int load(const char *what, const char *text, size_t flags, json_t **out, 
     json_t *j = len >= LARGE ? cay__json_quick(text, len) : NULL;
     j = j ? j : json_loads(text, flags | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
     if (!j)
-        return cay_fail(err, CAY_EINVAL, "%s is not sound JSON: line %d, column %d: %.100s", what, je.line, je.column,
-                        je.text);
+        return cay_fail(err, CAY_EINVAL, "%s is not sound JSON: line %d, column %d: %.100s", what,
+                        je.line, je.column, je.text);
     *out = j;
     return 0;
 }
@@ -34,7 +35,8 @@ int cay__json_object(const char *what, const char *text, json_t **out, cay_err *
     return 0;
 }
 
-/* jansson minds the locale's decimal point. 15 digits are enough for what people write; 17 for all. */
+/* jansson minds the locale's decimal point. 15 digits are enough for what people write; 17 for all.
+ */
 static void print_real(cay__buf *b, const json_t *j)
 {
     char *s = json_dumps(j, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
@@ -61,7 +63,8 @@ static void print(cay__buf *b, const json_t *j)
     switch (json_typeof(j)) {
     case JSON_OBJECT:
         cay__buf_str(b, "{");
-        json_object_foreach((json_t *)j, key, v) {
+        json_object_foreach((json_t *)j, key, v)
+        {
             cay__buf_str(b, sep);
             cay__buf_json(b, key, strlen(key));
             cay__buf_str(b, ":");
@@ -72,7 +75,8 @@ static void print(cay__buf *b, const json_t *j)
         break;
     case JSON_ARRAY:
         cay__buf_str(b, "[");
-        json_array_foreach(j, i, v) {
+        json_array_foreach(j, i, v)
+        {
             cay__buf_str(b, sep);
             print(b, v);
             sep = ",";
@@ -141,7 +145,9 @@ char *cay__json_to_bytes(const json_t *j)
         return NULL;
     char *out = cay__alloc(n / 2 + 1);
     for (size_t i = 0; i < n / 2; i++) {
-        int v = digit(hex[2 * i]) < 0 || digit(hex[2 * i + 1]) < 0 ? 0 : digit(hex[2 * i]) * 16 + digit(hex[2 * i + 1]);
+        int v = digit(hex[2 * i]) < 0 || digit(hex[2 * i + 1]) < 0
+                    ? 0
+                    : digit(hex[2 * i]) * 16 + digit(hex[2 * i + 1]);
         if (!v) {
             free(out);
             return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base/json.h - a thin layer over jansson: strict reading, honest printing, and bytes that are no text.
+ * base/json.h - a thin layer over jansson: strict reading, honest printing, and bytes that are no
+ * text.
  *
  * Not for the static programs.
  */
@@ -16,22 +17,25 @@ static inline void cay__json_drop(json_t **j)
 }
 #define CAY_AUTOJSON __attribute__((cleanup(cay__json_drop))) json_t
 
-/* One object. Duplicate keys, text after it and broken UTF-8 are CAY_EINVAL, naming `what` and the place. */
+/* One object. Duplicate keys, text after it and broken UTF-8 are CAY_EINVAL, naming `what` and the
+ * place. */
 int cay__json_object(const char *what, const char *text, json_t **out, cay_err *err);
 /* Any value. */
 int cay__json_any(const char *what, const char *text, json_t **out, cay_err *err);
 
-/* The same for who has the length, quickly: NULL for what is better left to jansson, and for what is wrong. */
+/* The same for who has the length, quickly: NULL for what is better left to jansson, and for what
+ * is wrong. */
 json_t *cay__json_quick(const char *text, size_t len);
 
-/* Compact text; a real has as few digits as bring it back. NULL when it is longer than max. The caller frees. */
+/* Compact text; a real has as few digits as bring it back. NULL when it is longer than max. The
+ * caller frees. */
 char *cay__json_text(const json_t *j, size_t max);
 
-/* A member of an object, or the given default when it is missing or of another type. A string with a NUL
- * inside counts as missing. */
+/* A member of an object, or the given default when it is missing or of another type. A string with
+ * a NUL inside counts as missing. */
 const char *cay__json_str(const json_t *obj, const char *key, const char *none);
-int64_t     cay__json_int(const json_t *obj, const char *key, int64_t none);
-bool        cay__json_bool(const json_t *obj, const char *key, bool none);
+int64_t cay__json_int(const json_t *obj, const char *key, int64_t none);
+bool cay__json_bool(const json_t *obj, const char *key, bool none);
 
 /* C strings that may not be UTF-8 (paths, environment): a string, or {"hex":"…"}. */
 json_t *cay__json_bytes(const char *s);

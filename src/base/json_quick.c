@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON several times as fast as jansson reads it, for texts of megabytes: a manifest with ten thousand files in it. What it takes it reads
- * as jansson does with JSON_REJECT_DUPLICATES, JSON_ALLOW_NUL and JSON_DECODE_ANY, and fuzz_json_quick.c holds it to that. Everything else,
- * reals, deep nesting and whatever is wrong, is NULL: then jansson reads it, and tells what is wrong and where.
+ * JSON several times as fast as jansson reads it, for texts of megabytes: a manifest with ten
+ * thousand files in it. What it takes it reads as jansson does with JSON_REJECT_DUPLICATES,
+ * JSON_ALLOW_NUL and JSON_DECODE_ANY, and fuzz_json_quick.c holds it to that. Everything else,
+ * reals, deep nesting and whatever is wrong, is NULL: then jansson reads it, and tells what is
+ * wrong and where.
  */
 #include "json.h"
 #include "mutant.h"
@@ -12,8 +14,8 @@
 
 typedef struct text {
     const char *p, *end;
-    unsigned    depth;
-    cay__buf    room; /* a string with escapes, as it reads */
+    unsigned depth;
+    cay__buf room; /* a string with escapes, as it reads */
 } text;
 
 static json_t *value(text *t);
@@ -34,7 +36,8 @@ static bool sign(text *t, char c)
 
 typedef unsigned char sixteen __attribute__((vector_size(16)));
 
-/* Bytes at the front that stand for themselves: no quote, backslash, control character or part of a longer one. */
+/* Bytes at the front that stand for themselves: no quote, backslash, control character or part of a
+ * longer one. */
 static size_t plain(const char *s, size_t n)
 {
     size_t k = 0;
@@ -47,7 +50,8 @@ static size_t plain(const char *s, size_t n)
         if (odd[0] | odd[1])
             break;
     }
-    while (k < n && (unsigned char)s[k] >= 0x20 && (unsigned char)s[k] < 0x80 && s[k] != '"' && s[k] != '\\')
+    while (k < n && (unsigned char)s[k] >= 0x20 && (unsigned char)s[k] < 0x80 && s[k] != '"' &&
+           s[k] != '\\')
         k++;
     return k;
 }
@@ -59,7 +63,9 @@ static bool hex(text *t, unsigned *out)
         return false;
     for (int i = 0; i < 4; i++) {
         char c = *t->p++;
-        unsigned d = c >= '0' && c <= '9' ? (unsigned)(c - '0') : (c | 32) >= 'a' && (c | 32) <= 'f' ? (unsigned)((c | 32) - 'a') + 10 : 16;
+        unsigned d = c >= '0' && c <= '9'                 ? (unsigned)(c - '0')
+                     : (c | 32) >= 'a' && (c | 32) <= 'f' ? (unsigned)((c | 32) - 'a') + 10
+                                                          : 16;
         if (d == 16)
             return false;
         v = v << 4 | d;
@@ -150,7 +156,8 @@ static json_t *number(text *t)
     const char *digits = t->p;
     while (t->p < t->end && *t->p >= '0' && *t->p <= '9' && t->p - digits < 18)
         v = 10 * v + (*t->p++ - '0');
-    bool more = t->p < t->end && (strchr(".eE", *t->p) || (*t->p >= '0' && *t->p <= '9')); /* a real, too big, or a NUL */
+    bool more = t->p < t->end && (strchr(".eE", *t->p) ||
+                                  (*t->p >= '0' && *t->p <= '9')); /* a real, too big, or a NUL */
     if (t->p == digits || (*digits == '0' && t->p - digits > 1) || more) {
         t->p = from;
         return NULL;

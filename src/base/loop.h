@@ -18,25 +18,25 @@
 
 typedef struct cay__watch cay__watch;
 struct cay__watch {
-    int      fd;
+    int fd;
     uint32_t events;
-    void   (*fn)(cay__watch *w, uint32_t events);
+    void (*fn)(cay__watch *w, uint32_t events);
 };
 
 typedef struct cay__timer cay__timer;
 struct cay__timer {
-    int64_t     at_ms; /* CLOCK_BOOTTIME: time-to-live counts sleep too */
-    void      (*fn)(cay__timer *t);
+    int64_t at_ms; /* CLOCK_BOOTTIME: time-to-live counts sleep too */
+    void (*fn)(cay__timer *t);
     cay__timer *next, **prev; /* sorted list; prev is NULL when not armed */
 };
 
 #define CAY__LOOP_BATCH 64
 typedef struct cay__loop {
-    int                ep;
-    bool               stop;
-    int                pending, at;
+    int ep;
+    bool stop;
+    int pending, at;
     struct epoll_event batch[CAY__LOOP_BATCH];
-    cay__timer        *timers;
+    cay__timer *timers;
 } cay__loop;
 
 bool cay__loop_open(cay__loop *l);

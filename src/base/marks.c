@@ -4,7 +4,9 @@
 void cay__marks_add(cay__marks *m, uint64_t oldest, uint64_t at, uint64_t ms)
 {
     uint32_t n = CAY__MARKS_GET(m->n) % (CAY__MARKS + 1u), gone = 0;
-    if (n && ms - m->v[n - 1].ms < (uint64_t)CAY__MARKS_APART_MS << (CAY__MARKS_GET(m->coarse) & 31)) /* a clock that went back begins anew */
+    if (n && ms - m->v[n - 1].ms <
+                 (uint64_t)CAY__MARKS_APART_MS
+                     << (CAY__MARKS_GET(m->coarse) & 31)) /* a clock that went back begins anew */
         return;
     if (n == CAY__MARKS) {
         while (gone + 2 < n && m->v[gone + 1].at <= oldest)

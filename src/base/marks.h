@@ -2,9 +2,10 @@
 /*
  * base/marks.h - when the bytes of a stream came: a table that grows coarser instead of longer.
  *
- * A new mark is made when the last one is long enough ago, ten milliseconds at first. When the table is full, marks of bytes that are no
- * longer kept go; without such every second one goes, and from then on marks are twice as far apart. It may lie in memory that somebody else
- * writes, too: whatever stands there, nothing outside of it is touched.
+ * A new mark is made when the last one is long enough ago, ten milliseconds at first. When the
+ * table is full, marks of bytes that are no longer kept go; without such every second one goes, and
+ * from then on marks are twice as far apart. It may lie in memory that somebody else writes, too:
+ * whatever stands there, nothing outside of it is touched.
  */
 #pragma once
 #include "base.h"
@@ -17,13 +18,15 @@ typedef struct cay__mark {
 } cay__mark;
 
 typedef struct cay__marks {
-    uint32_t  n, coarse; /* coarse: how often every second one went */
+    uint32_t n, coarse; /* coarse: how often every second one went */
     cay__mark v[CAY__MARKS];
 } cay__marks;
-#define CAY__MARKS_GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED) /* one load: what was judged is what is used */
+#define CAY__MARKS_GET(x)                                                                          \
+    __atomic_load_n(&(x), __ATOMIC_RELAXED) /* one load: what was judged is what is used */
 _Static_assert(sizeof(cay__marks) + 64 <= 4096, "with the head of a ring they fit a page");
 
 /* Byte `at` came `ms` after the beginning; those before `oldest` are no longer kept. */
 void cay__marks_add(cay__marks *m, uint64_t oldest, uint64_t at, uint64_t ms);
-/* When byte `at` came, and one; 0: not known. *until: the first byte after it that came at another time, or UINT64_MAX. */
+/* When byte `at` came, and one; 0: not known. *until: the first byte after it that came at another
+ * time, or UINT64_MAX. */
 uint32_t cay__marks_find(const cay__marks *m, uint64_t at, uint64_t *until);

@@ -10,7 +10,8 @@
  */
 #pragma once
 
-/* Programs built by musl get the name as an argument instead: one command builds each as a whole. */
+/* Programs built by musl get the name as an argument instead: one command builds each as a whole.
+ */
 #if !defined CAY_MUTANT && __has_include(<mutant_name.h>)
 #include <mutant_name.h>
 #endif

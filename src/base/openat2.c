@@ -21,9 +21,11 @@ int cay__fd_openat2(int dir, const char *path, uint64_t flags, uint32_t mode, ui
     return -1;
 }
 
-int cay__fd_parent(int dir, const char *path, bool (*make)(void *arg, int at, const char *name), void *arg, char name[256])
+int cay__fd_parent(int dir, const char *path, bool (*make)(void *arg, int at, const char *name),
+                   void *arg, char name[256])
 {
-    const uint64_t plain = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV, way = O_PATH | O_DIRECTORY | O_NOFOLLOW;
+    const uint64_t plain = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
+                   way = O_PATH | O_DIRECTORY | O_NOFOLLOW;
     int at = openat(dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (const char *p = path; at >= 0;) {
         size_t n = strcspn(p, "/");

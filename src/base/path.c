@@ -10,13 +10,14 @@
 
 /* SQLite's shared memory, flock(2) and a keeper that is one per directory all need one kernel. */
 static const struct {
-    uint32_t    magic;
+    uint32_t magic;
     const char *name;
 } remote_fs[] = {
-    { 0x6969, "nfs" },       { 0xff534d42, "cifs" },  { 0xfe534d42, "smb2" },  { 0x517b, "smb" },
-    { 0x01021997, "9p" },    { 0x00c36400, "ceph" },  { 0x5346414f, "afs" },   { 0x6b414653, "afs" },
-    { 0x73757245, "coda" },  { 0x0bd00bd0, "lustre" }, { 0x47504653, "gpfs" }, { 0x19830326, "beegfs" },
-    { 0x01161970, "gfs2" },  { 0x7461636f, "ocfs2" }, { 0x564c, "ncp" },
+    { 0x6969, "nfs" },        { 0xff534d42, "cifs" },  { 0xfe534d42, "smb2" },
+    { 0x517b, "smb" },        { 0x01021997, "9p" },    { 0x00c36400, "ceph" },
+    { 0x5346414f, "afs" },    { 0x6b414653, "afs" },   { 0x73757245, "coda" },
+    { 0x0bd00bd0, "lustre" }, { 0x47504653, "gpfs" },  { 0x19830326, "beegfs" },
+    { 0x01161970, "gfs2" },   { 0x7461636f, "ocfs2" }, { 0x564c, "ncp" },
 };
 
 /* Any of these says that a directory is a state directory already. */
@@ -32,7 +33,8 @@ const char *cay__fs_remote(uint64_t magic)
 
 static int too_long(cay_err *err)
 {
-    return cay_fail(err, CAY_EINVAL, "the path of the state directory is too long; set CAY_HOME to a shorter one");
+    return cay_fail(err, CAY_EINVAL,
+                    "the path of the state directory is too long; set CAY_HOME to a shorter one");
 }
 
 static const char *user_home(void)
@@ -53,13 +55,16 @@ int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err)
     if (p && *p) {
         for (const char *c = p; *c; c++)
             if ((unsigned char)*c < 0x20 || *c == 0x7f)
-                return cay_fail(err, CAY_EINVAL, "state directory \"%s\": control characters are not allowed in it", p);
+                return cay_fail(err, CAY_EINVAL,
+                                "state directory \"%s\": control characters are not allowed in it",
+                                p);
         if (*p == '/') {
             whole = cay__str_copy(buf, cap, p);
         } else {
             if (!getcwd(cwd, sizeof cwd))
-                return cay_fail_sys(err, CAY_ESYS,
-                                    "state directory %s is relative and the current directory is unknown", p);
+                return cay_fail_sys(
+                    err, CAY_ESYS,
+                    "state directory %s is relative and the current directory is unknown", p);
             whole = cay__str_join(buf, cap, cwd, "/", p, NULL);
         }
     } else if (geteuid() == 0) {
@@ -69,7 +74,8 @@ int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err)
     } else if ((data = user_home())) {
         whole = cay__str_join(buf, cap, data, "/.local/share/cay", NULL);
     } else {
-        return cay_fail(err, CAY_EINVAL, "no home directory is known for uid %u; set CAY_HOME", (unsigned)geteuid());
+        return cay_fail(err, CAY_EINVAL, "no home directory is known for uid %u; set CAY_HOME",
+                        (unsigned)geteuid());
     }
     return whole && strlen(buf) < CAY__HOME_MAX ? 0 : too_long(err);
 }
@@ -90,7 +96,9 @@ static int make_path(const char *path, cay_err *err)
             struct stat st;
             if (stat(part, &st) < 0) { /* EROFS and EACCES come even for what exists */
                 errno = e;
-                return cay_fail_sys(err, CAY_ESYS, "make the state directory %s (set CAY_HOME to use another)", part);
+                return cay_fail_sys(err, CAY_ESYS,
+                                    "make the state directory %s (set CAY_HOME to use another)",
+                                    part);
             }
         }
         if (!was)
@@ -111,7 +119,8 @@ static bool is_ours_or_empty(int dir)
         return false;
     bool empty = true;
     for (struct dirent *e; empty && (e = readdir(d));)
-        empty = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || !strcmp(e->d_name, "egress.conf"); /* the operator was here first */
+        empty = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+                !strcmp(e->d_name, "egress.conf"); /* the operator was here first */
     closedir(d);
     return empty;
 }
@@ -126,26 +135,34 @@ int cay__home_open(const char *home, int *dirfd, cay_err *err)
         return cay_fail_why(err, CAY_ETYPE, "home_not_directory",
                             "state directory %s is not a directory; set CAY_HOME to one", home);
     if (fd < 0 || fstat(fd, &st) < 0 || fstatfs(fd, &fs) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "open the state directory %s (set CAY_HOME to use another)", home);
+        return cay_fail_sys(err, CAY_ESYS,
+                            "open the state directory %s (set CAY_HOME to use another)", home);
     if (st.st_uid != geteuid())
         return cay_fail_why(err, CAY_EPERM, "home_not_owned",
-                            "state directory %s belongs to uid %u and you are uid %u; set CAY_HOME to one of your own",
+                            "state directory %s belongs to uid %u and you are uid %u; set CAY_HOME "
+                            "to one of your own",
                             home, (unsigned)st.st_uid, (unsigned)geteuid());
     const char *remote = cay__fs_remote((uint64_t)fs.f_type);
     if (remote)
-        return cay_fail_why(err, CAY_ENOTSUP, "home_remote",
-                            "state directory %s is on %s, which is not safe for it; set CAY_HOME to a local disk", home,
-                            remote);
+        return cay_fail_why(
+            err, CAY_ENOTSUP, "home_remote",
+            "state directory %s is on %s, which is not safe for it; set CAY_HOME to a local disk",
+            home, remote);
     if (faccessat(fd, CAY__HOME_APART, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        return cay_fail_why(err, CAY_EPERM, "home_apart", "%s is what root's keeper holds for a server that is not root; ask that server (cay --host URL)", home);
+        return cay_fail_why(err, CAY_EPERM, "home_apart",
+                            "%s is what root's keeper holds for a server that is not root; ask "
+                            "that server (cay --host URL)",
+                            home);
     if (st.st_mode & 022)
-        return cay_fail_why(err, CAY_EPERM, "home_writable",
-                            "state directory %s is writable by others; run chmod 700 on it or set CAY_HOME", home);
+        return cay_fail_why(
+            err, CAY_EPERM, "home_writable",
+            "state directory %s is writable by others; run chmod 700 on it or set CAY_HOME", home);
     if (st.st_mode & 077) {
         if (!is_ours_or_empty(fd))
-            return cay_fail_why(err, CAY_EEXIST, "home_not_empty",
-                                "state directory %s holds something else; set CAY_HOME to a new or empty directory",
-                                home);
+            return cay_fail_why(
+                err, CAY_EEXIST, "home_not_empty",
+                "state directory %s holds something else; set CAY_HOME to a new or empty directory",
+                home);
         if (fchmod(fd, 0700) < 0)
             return cay_fail_sys(err, CAY_ESYS, "chmod 700 %s", home);
     }
@@ -165,18 +182,19 @@ static int private_dir(const char *path, bool make, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "runtime directory %s", path);
     }
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-        return cay_fail_why(
-            err, CAY_EPERM, "run_not_private",
-            "runtime directory %s is not a private directory of uid %u; remove it or set XDG_RUNTIME_DIR", path,
-            (unsigned)geteuid());
+        return cay_fail_why(err, CAY_EPERM, "run_not_private",
+                            "runtime directory %s is not a private directory of uid %u; remove it "
+                            "or set XDG_RUNTIME_DIR",
+                            path, (unsigned)geteuid());
     return 0;
 }
 
 static bool usable(const char *dir)
 {
     struct stat st;
-    return dir && dir[0] == '/' && strlen(dir) + sizeof "/cay/01234567" <= CAY__RUN_MAX && stat(dir, &st) == 0 &&
-           S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022);
+    return dir && dir[0] == '/' && strlen(dir) + sizeof "/cay/01234567" <= CAY__RUN_MAX &&
+           stat(dir, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           !(st.st_mode & 022);
 }
 
 static void run_base(char *buf, size_t cap)
@@ -225,7 +243,8 @@ int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap
     if (told && *told) {
         if (runnable(told, "", name, buf, cap))
             return 0;
-        return cay_fail(err, CAY_ENOENT, "%s is not in %s, where CAY_LIBEXEC or the caller says it is", name, told);
+        return cay_fail(err, CAY_ENOENT,
+                        "%s is not in %s, where CAY_LIBEXEC or the caller says it is", name, told);
     }
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
     char *slash = NULL;
@@ -240,9 +259,10 @@ int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap
     }
     if (runnable(CAY_LIBEXEC, "", name, buf, cap))
         return 0;
-    return cay_fail(err, CAY_ENOENT,
-                    "%s is neither beside this program nor in %s; install cay again, or set CAY_LIBEXEC", name,
-                    CAY_LIBEXEC);
+    return cay_fail(
+        err, CAY_ENOENT,
+        "%s is neither beside this program nor in %s; install cay again, or set CAY_LIBEXEC", name,
+        CAY_LIBEXEC);
 }
 
 bool cay__path_clean(const char *base, const char *path, char *buf, size_t cap)

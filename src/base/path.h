@@ -16,28 +16,33 @@
 #define CAY__RUN_LEAVES 24
 #define CAY__RUN_MAX    (108 - CAY__RUN_LEAVES)
 
-/* The absolute path of the state directory: `given` (NULL or "": not given), else $CAY_HOME, else /var/lib/cay as
- * root, else $XDG_DATA_HOME/cay or ~/.local/share/cay. Nothing is made. */
+/* The absolute path of the state directory: `given` (NULL or "": not given), else $CAY_HOME, else
+ * /var/lib/cay as root, else $XDG_DATA_HOME/cay or ~/.local/share/cay. Nothing is made. */
 int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err);
 
-#define CAY__HOME_APART "apart" /* a file that says: root's keeper holds this for a server that is not root (hand/trees.c) */
+#define CAY__HOME_APART                                                                            \
+    "apart" /* a file that says: root's keeper holds this for a server that is not root            \
+               (hand/trees.c) */
 
-/* Makes the directory (0700, parents too) if it is missing and opens it. Refused, naming the remedy: not a
- * directory, of another owner, writable by others, full of something else, a server's that is not root, on a filesystem over a network. */
+/* Makes the directory (0700, parents too) if it is missing and opens it. Refused, naming the
+ * remedy: not a directory, of another owner, writable by others, full of something else, a server's
+ * that is not root, on a filesystem over a network. */
 int cay__home_open(const char *home, int *dirfd, cay_err *err);
 
 /* /run/cay, $XDG_RUNTIME_DIR/cay, /run/user/UID/cay or /tmp/cay-UID, then 8 hex digits of the state
- * directory's device and inode. What exists on the way must be a directory of ours that nobody else may
- * enter, else CAY_EPERM. `make` makes what is missing. */
+ * directory's device and inode. What exists on the way must be a directory of ours that nobody else
+ * may enter, else CAY_EPERM. `make` makes what is missing. */
 int cay__run_dir(int home_fd, char *buf, size_t cap, bool make, cay_err *err);
 
-/* The path of one of our programs that people do not call: in `given` (or NULL), $CAY_LIBEXEC, ../libexec/cay of the
- * running program, beside it, or where it was installed; the first that says something about it counts. */
+/* The path of one of our programs that people do not call: in `given` (or NULL), $CAY_LIBEXEC,
+ * ../libexec/cay of the running program, beside it, or where it was installed; the first that says
+ * something about it counts. */
 int cay__libexec_find(const char *given, const char *name, char *buf, size_t cap, cay_err *err);
 
 /* The name of a network filesystem by its statfs(2) magic, else NULL. */
 const char *cay__fs_remote(uint64_t magic);
 
-/* Joins base and path (base counts when path is relative) into an absolute path without ".", ".." and double slashes; ".." at the top stays there.
- * Texts alone: nothing is looked up. False when it does not fit. */
+/* Joins base and path (base counts when path is relative) into an absolute path without ".", ".."
+ * and double slashes; ".." at the top stays there. Texts alone: nothing is looked up. False when it
+ * does not fit. */
 bool cay__path_clean(const char *base, const char *path, char *buf, size_t cap);

@@ -3,8 +3,9 @@
 const char *__asan_default_options(void);
 const char *__ubsan_default_options(void);
 
-/* No leak check where there is no way to run one: init is pid 1 without ptrace. No symbolizer: it is not to be found in
- * a sandbox, and reports name file and line by debug information already when they are read outside. */
+/* No leak check where there is no way to run one: init is pid 1 without ptrace. No symbolizer: it
+ * is not to be found in a sandbox, and reports name file and line by debug information already when
+ * they are read outside. */
 const char *__asan_default_options(void)
 {
     return "detect_leaks=0:abort_on_error=0:handle_abort=1:detect_stack_use_after_return=0";

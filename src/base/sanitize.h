@@ -2,8 +2,8 @@
 /*
  * base/sanitize.h - is this a build that looks for its own faults?
  *
- * What a sanitizer has to say goes to descriptor 2. Keeper, helpers and init give theirs away in the product; in such a
- * build they keep the keeper's, which is the file that CAY_REPORTS names.
+ * What a sanitizer has to say goes to descriptor 2. Keeper, helpers and init give theirs away in
+ * the product; in such a build they keep the keeper's, which is the file that CAY_REPORTS names.
  */
 #pragma once
 
@@ -18,7 +18,8 @@
 #define CAY__SANITIZED 0
 #endif
 
-/* A stack that a child of clone(CLONE_VM) ran on: frames that ended in exec or _exit left their marks in the shadow. */
+/* A stack that a child of clone(CLONE_VM) ran on: frames that ended in exec or _exit left their
+ * marks in the shadow. */
 #if CAY__SANITIZED
 #include <stddef.h>
 void __asan_unpoison_memory_region(const volatile void *p, size_t n);

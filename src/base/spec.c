@@ -11,10 +11,12 @@ int cay__spec_take(void *dst, size_t dst_size, const void *src, const char *name
         return 0;
     memcpy(&n, src, sizeof n);
     if (n < sizeof n || n > 65536)
-        return cay_fail_why(err, CAY_EINVAL, "spec_size", "%s.size is %zu; set it to sizeof(%s)", name, n, name);
+        return cay_fail_why(err, CAY_EINVAL, "spec_size", "%s.size is %zu; set it to sizeof(%s)",
+                            name, n, name);
     for (size_t i = dst_size; i < n; i++)
         if (((const char *)src)[i])
-            return cay_fail_why(err, CAY_ENOTSUP, "spec_newer", "%s has a field that this library is too old to know", name);
+            return cay_fail_why(err, CAY_ENOTSUP, "spec_newer",
+                                "%s has a field that this library is too old to know", name);
     memcpy((char *)dst + sizeof n, (const char *)src + sizeof n, CAY_MIN(n, dst_size) - sizeof n);
     return 0;
 }

@@ -5,7 +5,8 @@
 
 bool cay__str_copy(char *dst, size_t cap, const char *src)
 {
-    size_t n = strnlen(src, cap), k = n < cap ? n : cap - 1; /* a field of a packet may lack its end */
+    size_t n = strnlen(src, cap),
+           k = n < cap ? n : cap - 1; /* a field of a packet may lack its end */
     memcpy(dst, src, k);
     dst[k] = 0;
     return n < cap;
@@ -105,8 +106,9 @@ uint32_t cay__hash(const void *p, size_t n)
 uint32_t cay__crc32c(uint32_t crc, const void *p, size_t n)
 {
     static const uint32_t t[16] = {
-        0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-        0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
+        0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
+        0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+        0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
     };
     crc = ~crc;
     for (const unsigned char *b = p; n--; b++) {

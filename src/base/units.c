@@ -9,7 +9,8 @@ static bool milli(const char *s, uint64_t *out, const char **rest)
     uint64_t v = 0, f = 0, unit = 1000;
     const char *p = s;
     for (; *p >= '0' && *p <= '9'; p++)
-        if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
+        if (__builtin_mul_overflow(v, 10u, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
             return false;
     if (p == s)
         return false;
@@ -58,8 +59,9 @@ bool cay__str_to_ms(const char *s, uint64_t *out)
 {
     static const struct {
         const char *name;
-        uint64_t    ms;
-    } units[] = { { "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 } };
+        uint64_t ms;
+    } units[] = { { "", 1000 },   { "ms", 1 },      { "s", 1000 },
+                  { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 } };
     uint64_t v;
     const char *p;
     if (!strcmp(s, "unlimited")) {

@@ -19,17 +19,22 @@ static const char *const files[] = { "template.json", "Dockerfile", NULL };
 static int read_text(cay__recipe *r, const char *name, const char *text, size_t len, cay_err *err)
 {
     size_t i = strspn(text, " \t\r\n");
-    return text[i] == '{' ? cay__recipe_read(r, name, text, len, err) : cay__dockerfile_read(r, name, text, len, err);
+    return text[i] == '{' ? cay__recipe_read(r, name, text, len, err)
+                          : cay__dockerfile_read(r, name, text, len, err);
 }
 
 static int missing(const char *file, cay_err *err)
 {
     if (file)
-        return cay_fail_why(err, CAY_ENOENT, "build_file", "there is no %.100s in the context", file);
-    return cay_fail_why(err, CAY_ENOENT, "build_file", "there is neither template.json nor Dockerfile in the context; name another with -f");
+        return cay_fail_why(err, CAY_ENOENT, "build_file", "there is no %.100s in the context",
+                            file);
+    return cay_fail_why(
+        err, CAY_ENOENT, "build_file",
+        "there is neither template.json nor Dockerfile in the context; name another with -f");
 }
 
-/* The file of a directory: in it, or, when named with a path of its own, anywhere the caller may read. */
+/* The file of a directory: in it, or, when named with a path of its own, anywhere the caller may
+ * read. */
 static int read_dir_file(const cay_build *spec, cay__recipe *r, const char **name, cay_err *err)
 {
     CAY_AUTOFD dir = open(spec->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -56,17 +61,23 @@ int cay_build_check(const cay_build *given, char **json, cay_err *err)
     const char *name = "Dockerfile";
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_build", err));
     if (!spec.text && !spec.dir)
-        return cay_fail_why(err, CAY_EINVAL, "build_context", "there is nothing to build: give a directory or a text");
-    name = spec.file ? spec.file : spec.text && spec.text[strspn(spec.text, " \t\r\n")] == '{' ? files[0] : files[1];
-    CAY_TRY(spec.text ? read_text(&r, name, spec.text, strlen(spec.text), err) : read_dir_file(&spec, &r, &name, err));
+        return cay_fail_why(err, CAY_EINVAL, "build_context",
+                            "there is nothing to build: give a directory or a text");
+    name = spec.file                                                     ? spec.file
+           : spec.text && spec.text[strspn(spec.text, " \t\r\n")] == '{' ? files[0]
+                                                                         : files[1];
+    CAY_TRY(spec.text ? read_text(&r, name, spec.text, strlen(spec.text), err)
+                      : read_dir_file(&spec, &r, &name, err));
     if (json) {
         CAY_AUTOJSON *o = json_object();
         json_t *stages = json_array();
         for (size_t i = 0; i < r.nstages; i++) {
             json_t *steps = json_array();
             for (size_t k = r.stages[i].first; k < r.stages[i].first + r.stages[i].n; k++)
-                json_array_append_new(steps, json_pack("{s:i, s:s}", "line", (int)r.steps[k].line, "text", r.steps[k].text));
-            json_array_append_new(stages, json_pack("{s:s, s:s*, s:o}", "from", r.stages[i].from, "name", r.stages[i].name, "steps", steps));
+                json_array_append_new(steps, json_pack("{s:i, s:s}", "line", (int)r.steps[k].line,
+                                                       "text", r.steps[k].text));
+            json_array_append_new(stages, json_pack("{s:s, s:s*, s:o}", "from", r.stages[i].from,
+                                                    "name", r.stages[i].name, "steps", steps));
         }
         json_object_set_new(o, "file", json_string(name));
         json_object_set_new(o, "stages", stages);
@@ -76,7 +87,8 @@ int cay_build_check(const cay_build *given, char **json, cay_err *err)
     return 0;
 }
 
-/* A context that came as a tar is unpacked first: it has the file, and the list of what is left out. */
+/* A context that came as a tar is unpacked first: it has the file, and the list of what is left
+ * out. */
 static int open_tar(cay__builder *b, cay_err *err)
 {
     const cay__opened *o;
@@ -106,7 +118,9 @@ static int open_tar(cay__builder *b, cay_err *err)
 static int read_recipe(cay__builder *b, cay_err *err)
 {
     const cay_build *s = b->spec;
-    b->file = s->file ? s->file : s->text && s->text[strspn(s->text, " \t\r\n")] == '{' ? files[0] : files[1];
+    b->file = s->file                                                 ? s->file
+              : s->text && s->text[strspn(s->text, " \t\r\n")] == '{' ? files[0]
+                                                                      : files[1];
     if (s->tar > 0)
         CAY_TRY(open_tar(b, err));
     if (s->text)
@@ -114,7 +128,8 @@ static int read_recipe(cay__builder *b, cay_err *err)
     if (s->tar > 0)
         return 0;
     if (!s->dir)
-        return cay_fail_why(err, CAY_EINVAL, "build_context", "there is nothing to build: give a directory, a tar or a text");
+        return cay_fail_why(err, CAY_EINVAL, "build_context",
+                            "there is nothing to build: give a directory, a tar or a text");
     return read_dir_file(s, &b->recipe, &b->file, err);
 }
 
@@ -133,7 +148,8 @@ static int find_net(cay__builder *b, cay_err *err)
             rules[i] = json_string_value(json_array_get(list, i));
         rules[n] = NULL;
     }
-    return cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &b->net, err);
+    return cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &b->net,
+                           err);
 }
 
 /* ------------------------------------------------------------------ what is told of it */
@@ -154,12 +170,14 @@ static int limits_numbers(json_t *limits, cay_err *err)
     const char *key;
     json_t *v;
     void *next;
-    json_object_foreach_safe(limits, next, key, v) {
+    json_object_foreach_safe(limits, next, key, v)
+    {
         uint64_t n;
         if (!json_is_string(v))
             continue;
         if (!cay__str_to_size(json_string_value(v), &n) || n > INT64_MAX)
-            return cay_fail_why(err, CAY_EINVAL, "template_file_invalid", "limits.%.40s: %.40s is no size", key, json_string_value(v));
+            return cay_fail_why(err, CAY_EINVAL, "template_file_invalid",
+                                "limits.%.40s: %.40s is no size", key, json_string_value(v));
         json_object_set_new(limits, key, json_integer((json_int_t)n));
     }
     return 0;
@@ -173,7 +191,8 @@ static void services_list(json_t *config)
     if (!json_is_object(by_name))
         return;
     json_t *list = json_array();
-    json_object_foreach(by_name, name, v) {
+    json_object_foreach(by_name, name, v)
+    {
         json_t *one = json_is_object(v) ? json_copy(v) : json_pack("{s:O}", "command", v);
         json_object_set_new(one, "name", json_string(name));
         json_array_append_new(list, one);
@@ -183,7 +202,8 @@ static void services_list(json_t *config)
 
 #define START "start"
 
-/* "start" is a service of that name, and "ready" its check; without a start, a command that ends once it is ready. Who sees to both itself finds them in the config. */
+/* "start" is a service of that name, and "ready" its check; without a start, a command that ends
+ * once it is ready. Who sees to both itself finds them in the config. */
 static int start_service(cay__builder *b, json_t *config, cay_err *err)
 {
     const cay__recipe *r = &b->recipe;
@@ -202,7 +222,10 @@ static int start_service(cay__builder *b, json_t *config, cay_err *err)
     for (size_t i = json_array_size(list); i-- > 0;)
         if (!strcmp(cay__json_str(json_array_get(list, i), "name", ""), START)) {
             if (*r->services)
-                return cay_fail_why(err, CAY_EINVAL, "template_file_invalid", "services." START ": the field \"start\" is that service; give one of them another name");
+                return cay_fail_why(
+                    err, CAY_EINVAL, "template_file_invalid",
+                    "services." START
+                    ": the field \"start\" is that service; give one of them another name");
             json_array_remove(list, i); /* the base's */
         }
     CAY_AUTOFREE char *wait = cay__alloc(strlen(r->ready) + 64);
@@ -216,7 +239,8 @@ static int start_service(cay__builder *b, json_t *config, cay_err *err)
     return 0;
 }
 
-/* As a sandbox of it would read them: what would be refused there is refused before anything is built. */
+/* As a sandbox of it would read them: what would be refused there is refused before anything is
+ * built. */
 static int services_sound(const json_t *config, cay_err *err)
 {
     const json_t *list = json_object_get(config, "services");
@@ -252,7 +276,8 @@ static int final_config(cay__builder *b, cay_err *err)
     else if (r->steps_as_root && *base_user && !json_object_get(c, "user"))
         json_object_set_new(c, "user", json_string(base_user));
     CAY_AUTOFREE char *text = cay__json_text(c, CAY__RECIPE_BYTES);
-    return text ? cay_template_config_check(text, err) : 0; /* what is too long is told when it is recorded */
+    return text ? cay_template_config_check(text, err)
+                : 0; /* what is too long is told when it is recorded */
 }
 
 static int find_names(cay__builder *b, const char ***out, cay_err *err)
@@ -279,14 +304,15 @@ static int find_names(cay__builder *b, const char ***out, cay_err *err)
 typedef struct same {
     const char *source, *tenant;
     const json_t *config;
-    char        id[CAY_ID_LEN + 1];
+    char id[CAY_ID_LEN + 1];
 } same;
 
 static int on_template(const cay_template *t, void *arg)
 {
     same *s = arg;
     CAY_AUTOJSON *c = NULL;
-    if (strcmp(t->source, s->source) || strcmp(t->tenant, s->tenant) || cay__json_object("config", t->config, &c, NULL) < 0 || !json_equal(c, (json_t *)s->config))
+    if (strcmp(t->source, s->source) || strcmp(t->tenant, s->tenant) ||
+        cay__json_object("config", t->config, &c, NULL) < 0 || !json_equal(c, (json_t *)s->config))
         return 0;
     cay__str_copy(s->id, sizeof s->id, t->id);
     return 1;
@@ -296,17 +322,25 @@ static int on_template(const cay_template *t, void *arg)
 static void drop_nameless(cay__builder *b, const char *id, const char *now)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
-    if (*id && strcmp(id, now) && cay_template_find(b->svc, NULL, b->spec->tenant, id, &t, NULL) == 0 && !t->names[0] && cay__str_starts(t->source, "build:"))
+    if (*id && strcmp(id, now) &&
+        cay_template_find(b->svc, NULL, b->spec->tenant, id, &t, NULL) == 0 && !t->names[0] &&
+        cay__str_starts(t->source, "build:"))
         cay_template_remove(b->svc, NULL, b->spec->tenant, id, NULL);
 }
 
-static int publish(cay__builder *b, const char *const *names, const char *source, const json_t *config, char id[CAY_ID_LEN + 1], cay_err *err)
+static int publish(cay__builder *b, const char *const *names, const char *source,
+                   const json_t *config, char id[CAY_ID_LEN + 1], cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY_AUTOFREE char *text = cay__json_text(config, 1u << 20);
     CAY_FAULT("build.publish");
-    cay_template_spec spec = { .size = sizeof spec, .names = names, .tenant = b->spec->tenant, .hidden = b->spec->hidden, .from = b->stages[b->target].done,
-                               .config = text ? text : "{}", .source = source };
+    cay_template_spec spec = { .size = sizeof spec,
+                               .names = names,
+                               .tenant = b->spec->tenant,
+                               .hidden = b->spec->hidden,
+                               .from = b->stages[b->target].done,
+                               .config = text ? text : "{}",
+                               .source = source };
     CAY_TRY(cay_template_publish(b->svc, &b->call, &spec, &t, err));
     CAY_FAULT("build.published");
     cay__str_copy(id, CAY_ID_LEN + 1, t->id);
@@ -319,7 +353,8 @@ static int name_it(cay__builder *b, const char *const *names, const char *id, ca
     CAY_TRY(cay_template_find(b->svc, &b->call, b->spec->tenant, id, &t, err));
     for (; *names; names++) {
         CAY_AUTOPTR(cay_template) has = NULL;
-        if (cay_template_find(b->svc, &b->call, b->spec->tenant, *names, &has, NULL) == 0 && !strcmp(has->id, id))
+        if (cay_template_find(b->svc, &b->call, b->spec->tenant, *names, &has, NULL) == 0 &&
+            !strcmp(has->id, id))
             continue;
         CAY_TRY(cay_template_name(b->svc, &b->call, b->spec->tenant, id, *names, err));
     }
@@ -346,15 +381,23 @@ static int build_all(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
         if (cay_template_find(b->svc, &b->call, b->spec->tenant, *n, &t, NULL) == 0)
             cay__str_copy(before[nbefore++], sizeof before[0], t->id);
     }
-    same s = { .source = source, .tenant = b->spec->tenant ? b->spec->tenant : "default", .config = st->config };
+    same s = { .source = source,
+               .tenant = b->spec->tenant ? b->spec->tenant : "default",
+               .config = st->config };
     if (!b->spec->no_cache)
-        CAY_TRY(CAY_MIN(cay_template_list(b->svc, &b->call, &(cay_template_filter){ .size = sizeof(cay_template_filter), .tenant = b->spec->tenant }, on_template, &s, err), 0));
+        CAY_TRY(
+            CAY_MIN(cay_template_list(b->svc, &b->call,
+                                      &(cay_template_filter){ .size = sizeof(cay_template_filter),
+                                                              .tenant = b->spec->tenant },
+                                      on_template, &s, err),
+                    0));
     if (*s.id) { /* it is there, and all of its steps in it */
         for (size_t i = 0; i < b->nstages; i++)
             for (size_t k = 0; b->stages[i].wanted && k < b->stages[i].ntasks; k++)
                 if (b->stages[i].tasks[k].no) {
                     b->report.step = b->at = b->stages[i].tasks[k].no;
-                    cay__report_say(&b->report, CAY_BUILD_STEP, true, "%s", b->stages[i].tasks[k].step->text);
+                    cay__report_say(&b->report, CAY_BUILD_STEP, true, "%s",
+                                    b->stages[i].tasks[k].step->text);
                 }
         cay__str_copy(id, CAY_ID_LEN + 1, s.id);
         CAY_TRY(name_it(b, names, id, err));
@@ -370,7 +413,7 @@ static int build_all(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
 /* ------------------------------------------------------------------ before and after */
 
 typedef struct dead {
-    char   ids[64][CAY_ID_LEN + 1];
+    char ids[64][CAY_ID_LEN + 1];
     size_t n;
 } dead;
 
@@ -378,7 +421,8 @@ static int on_record(const char *key, const char *text, void *arg)
 {
     dead *d = arg;
     CAY_AUTOJSON *o = NULL;
-    if (d->n < CAY_LEN(d->ids) && cay__json_object("record", text, &o, NULL) == 0 && !strcmp(cay__json_str(o, "state", ""), "building") && !cay__report_alive(o))
+    if (d->n < CAY_LEN(d->ids) && cay__json_object("record", text, &o, NULL) == 0 &&
+        !strcmp(cay__json_str(o, "state", ""), "building") && !cay__report_alive(o))
         cay__str_copy(d->ids[d->n++], sizeof d->ids[0], key);
     return 0;
 }
@@ -396,7 +440,8 @@ static void sweep_of(cay_service *svc, const char *build)
 {
     const cay_pair labels[] = { { CAY__BUILD_LABEL, build }, { NULL, NULL } };
     CAY_AUTOFREE dead *boxes = cay__alloc(sizeof *boxes);
-    cay_service_list(svc, NULL, &(cay_filter){ .size = sizeof(cay_filter), .labels = labels }, on_box, boxes, NULL);
+    cay_service_list(svc, NULL, &(cay_filter){ .size = sizeof(cay_filter), .labels = labels },
+                     on_box, boxes, NULL);
     for (size_t i = 0; i < boxes->n; i++) {
         CAY_AUTOPTR(cay_sandbox) sb = NULL;
         if (cay_service_find(svc, NULL, boxes->ids[i], &sb, NULL) == 0)
@@ -413,7 +458,8 @@ void cay__build_sweep(cay_service *svc)
         CAY_AUTOFREE char *text = NULL, *changed = NULL;
         CAY_AUTOJSON *o = NULL;
         sweep_of(svc, d->ids[i]);
-        if (cay_note_get(svc, "build", d->ids[i], &text, NULL) < 0 || cay__json_object("record", text, &o, NULL) < 0)
+        if (cay_note_get(svc, "build", d->ids[i], &text, NULL) < 0 ||
+            cay__json_object("record", text, &o, NULL) < 0)
             continue;
         json_object_set_new(o, "state", json_string("lost"));
         changed = cay__json_text(o, 60000);
@@ -455,7 +501,10 @@ static void note_end(cay__builder *b, int rc, const char *id, const cay_err *why
     cay__report *r = &b->report;
     if (rc < 0 && rc != CAY_ECANCELED)
         cay__report_say(r, CAY_BUILD_FAIL, false, "%s", why->msg);
-    cay__report_set(r, "state", json_string(rc == 0 ? "ready" : rc == CAY_ECANCELED ? "canceled" : "failed"));
+    cay__report_set(r, "state",
+                    json_string(rc == 0               ? "ready"
+                                : rc == CAY_ECANCELED ? "canceled"
+                                                      : "failed"));
     cay__report_set(r, "step", json_integer(b->at));
     cay__report_set(r, "cached", json_integer(b->steps - b->done));
     cay__report_set(r, "ended_ms", json_integer(cay__wall_ms()));
@@ -466,7 +515,8 @@ static void note_end(cay__builder *b, int rc, const char *id, const cay_err *why
     cay__report_save(r, NULL);
 }
 
-int cay_build_run(cay_service *svc, const cay_call *call, const cay_build *given, cay_built *out, cay_err *err)
+int cay_build_run(cay_service *svc, const cay_call *call, const cay_build *given, cay_built *out,
+                  cay_err *err)
 {
     cay_build spec;
     cay_err why = CAY_ERR_INIT;

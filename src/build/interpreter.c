@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A template with `interpreter` has the code interpreter in its files, and as a service that comes up with each sandbox. */
+/* A template with `interpreter` has the code interpreter in its files, and as a service that comes
+ * up with each sandbox. */
 #include "build.h"
 #include <base/str.h>
 #include <cay/interpreter.h>
@@ -16,7 +17,8 @@ int cay__interpreter_steps(cay__builder *b, cay_err *err)
         cay__step *s = cay__recipe_step(r, CAY__STEP_FILE, 0);
         char path[64], line[80];
         if (!s)
-            return cay_fail_why(err, CAY_EINVAL, "template_file_invalid", "interpreter: there are more than %d steps", CAY__RECIPE_STEPS);
+            return cay_fail_why(err, CAY_EINVAL, "template_file_invalid",
+                                "interpreter: there are more than %d steps", CAY__RECIPE_STEPS);
         cay__str_join(path, sizeof path, CAY__INTERPRETER_BUILT, files[i].name, NULL);
         const char **words = cay__arena_take(&r->mem, 2 * sizeof *words);
         words[0] = cay__arena_str(&r->mem, path);
@@ -37,7 +39,8 @@ int cay__interpreter_steps(cay__builder *b, cay_err *err)
 static size_t place(const json_t *list)
 {
     size_t i = 0;
-    while (i < json_array_size(list) && strcmp(cay__json_str(json_array_get(list, i), "name", ""), CAY__INTERPRETER))
+    while (i < json_array_size(list) &&
+           strcmp(cay__json_str(json_array_get(list, i), "name", ""), CAY__INTERPRETER))
         i++;
     return i;
 }
@@ -54,9 +57,10 @@ static int make(const char *wanted, json_t **out, cay_err *err)
     json_t *v;
     size_t i;
     CAY_TRY(cay__json_any("interpreter", wanted, &languages, err));
-    *out = json_pack("{s:s, s:[s], s:i, s:s}", "name", CAY__INTERPRETER, "command", CAY__INTERPRETER_BUILT CAY__INTERPRETER, "port", CAY_INTERPRETER_PORT, "restart", "always");
-    json_array_foreach(languages, i, v)
-        json_array_append(json_object_get(*out, "command"), v);
+    *out = json_pack("{s:s, s:[s], s:i, s:s}", "name", CAY__INTERPRETER, "command",
+                     CAY__INTERPRETER_BUILT CAY__INTERPRETER, "port", CAY_INTERPRETER_PORT,
+                     "restart", "always");
+    json_array_foreach(languages, i, v) json_array_append(json_object_get(*out, "command"), v);
     return 0;
 }
 
@@ -73,7 +77,10 @@ int cay__interpreter_service(const cay__recipe *r, json_t *config, json_t *base,
     size_t at = place(list);
     bool there = at < json_array_size(list);
     if (there && *r->interpreter && *r->services)
-        return cay_fail_why(err, CAY_EINVAL, "template_file_invalid", "services." CAY__INTERPRETER ": the field \"interpreter\" is that service; give one of them another name");
+        return cay_fail_why(
+            err, CAY_EINVAL, "template_file_invalid",
+            "services." CAY__INTERPRETER
+            ": the field \"interpreter\" is that service; give one of them another name");
     if (there && !*r->interpreter) /* as the file has it, or the base */
         return 0;
     if (there)

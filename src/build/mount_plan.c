@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* RUN --mount: what each of them means here, and what of it decides the step's key: never what is in a cache, nor a secret's value. */
+/* RUN --mount: what each of them means here, and what of it decides the step's key: never what is
+ * in a cache, nor a secret's value. */
 #include "build.h"
 #include <base/str.h>
 #include <stdio.h>
 
 typedef struct words {
     cay__mount_word fn;
-    void           *arg;
+    void *arg;
 } words;
 
 static int bad(cay_err *err, const char *what, const char *value)
@@ -40,7 +41,8 @@ static int number(const words *w, const char *raw, uint32_t *out, cay_err *err)
     return 0;
 }
 
-static int target_of(cay__builder *b, const cay__task *t, const words *w, const cay__run_mount *m, const char **out, cay_err *err)
+static int target_of(cay__builder *b, const cay__task *t, const words *w, const cay__run_mount *m,
+                     const char **out, cay_err *err)
 {
     const char *v;
     char path[4200];
@@ -48,7 +50,10 @@ static int target_of(cay__builder *b, const cay__task *t, const words *w, const 
     if (!v)
         return 0;
     bool here = !strcmp(v, ".") || !strcmp(v, "./");
-    if (!*v || strchr(v, '\n') || !cay__str_join(path, sizeof path, *v == '/' ? "" : t->cwd, *v == '/' || here || t->cwd[strlen(t->cwd) - 1] == '/' ? "" : "/", here ? "" : v, NULL))
+    if (!*v || strchr(v, '\n') ||
+        !cay__str_join(path, sizeof path, *v == '/' ? "" : t->cwd,
+                       *v == '/' || here || t->cwd[strlen(t->cwd) - 1] == '/' ? "" : "/",
+                       here ? "" : v, NULL))
         return bad(err, "this is no target:", v);
     char *to = path;
     for (const char *s = path; *s; s++)
@@ -62,7 +67,8 @@ static int target_of(cay__builder *b, const cay__task *t, const words *w, const 
 }
 
 /* bind: as COPY takes it. */
-static int plan_bind(cay__builder *b, cay__bstage *st, const words *w, const cay__run_mount *m, cay__bmount *out, cay__sha256 *sum, cay_err *err)
+static int plan_bind(cay__builder *b, cay__bstage *st, const words *w, const cay__run_mount *m,
+                     cay__bmount *out, cay__sha256 *sum, cay_err *err)
 {
     const char *source, **list = cay__arena_take(&b->mem, 3 * sizeof *list);
     cay__step *s = cay__arena_take(&b->mem, sizeof *s);
@@ -72,7 +78,12 @@ static int plan_bind(cay__builder *b, cay__bstage *st, const words *w, const cay
         return bad(err, "name a source: nobody wants all files of", m->from);
     list[0] = source ? source : ".";
     list[1] = out->target;
-    *s = (cay__step){ .kind = CAY__STEP_COPY, .words = list, .nwords = 2, .literal = true, .from = m->from, .text = "" };
+    *s = (cay__step){ .kind = CAY__STEP_COPY,
+                      .words = list,
+                      .nwords = 2,
+                      .literal = true,
+                      .from = m->from,
+                      .text = "" };
     *out->copy = (cay__task){ .step = s, .words = list, .user = "root", .cwd = "/", .fetched = -1 };
     out->copy->pick.mem = &b->mem;
     CAY_TRY(cay__plan_copy(b, st, out->copy, sum, err));
@@ -81,7 +92,8 @@ static int plan_bind(cay__builder *b, cay__bstage *st, const words *w, const cay
     return 0;
 }
 
-static int plan_one(cay__builder *b, cay__bstage *st, const cay__task *t, const words *w, const cay__run_mount *m, cay__bmount *out, cay__sha256 *sum, cay_err *err)
+static int plan_one(cay__builder *b, cay__bstage *st, const cay__task *t, const words *w,
+                    const cay__run_mount *m, cay__bmount *out, cay__sha256 *sum, cay_err *err)
 {
     const char *mode, *sharing;
     bool ro = m->type == 'b';
@@ -99,12 +111,14 @@ static int plan_one(cay__builder *b, cay__bstage *st, const cay__task *t, const 
     CAY_TRY(flag(w, m->rw, &out->rw, err));
     if (mode && !cay__recipe_mode(mode, &out->mode))
         return bad(err, "a mode is octal digits, and not", mode);
-    if (sharing && strcmp(sharing, "shared") && strcmp(sharing, "locked") && strcmp(sharing, "private"))
+    if (sharing && strcmp(sharing, "shared") && strcmp(sharing, "locked") &&
+        strcmp(sharing, "private"))
         return bad(err, "sharing is shared, locked or private, and not", sharing);
     out->locked = sharing && *sharing != 's';
     if (!out->id && out->target) /* of a cache the whole path, of a secret the last name */
         out->id = m->type == 's' ? strrchr(out->target, '/') + 1 : out->target;
-    if (m->type == 's' && (!*out->id || strlen(out->id) > 200 || strchr(out->id, '/') || out->id[0] == '.'))
+    if (m->type == 's' &&
+        (!*out->id || strlen(out->id) > 200 || strchr(out->id, '/') || out->id[0] == '.'))
         return bad(err, "this is no id of a secret:", out->id);
     if (m->type == 's' && !out->target && !out->env) {
         char path[240];
@@ -112,9 +126,13 @@ static int plan_one(cay__builder *b, cay__bstage *st, const cay__task *t, const 
         out->target = cay__arena_str(&b->mem, path);
     }
     if (m->type == 's' && out->required && !cay__mount_secret(b, out))
-        return cay_fail_why(err, CAY_EINVAL, "build_secret", "--mount: the secret %.60s is needed: cay template build --secret id=%.60s,src=FILE", out->id, out->id);
+        return cay_fail_why(
+            err, CAY_EINVAL, "build_secret",
+            "--mount: the secret %.60s is needed: cay template build --secret id=%.60s,src=FILE",
+            out->id, out->id);
     char head[64];
-    snprintf(head, sizeof head, "mount %c %o %u %u %d", out->type, out->mode, out->uid, out->gid, out->rw);
+    snprintf(head, sizeof head, "mount %c %o %u %u %d", out->type, out->mode, out->uid, out->gid,
+             out->rw);
     cay__plan_sum(sum, head);
     cay__plan_sum(sum, out->target);
     cay__plan_sum(sum, out->id);
@@ -126,7 +144,9 @@ static int plan_one(cay__builder *b, cay__bstage *st, const cay__task *t, const 
 static void by_depth(cay__bmount *v, size_t n)
 {
     for (size_t i = 1; i < n; i++)
-        for (size_t k = i; k && strlen(v[k - 1].target ? v[k - 1].target : "") > strlen(v[k].target ? v[k].target : ""); k--) {
+        for (size_t k = i; k && strlen(v[k - 1].target ? v[k - 1].target : "") >
+                                    strlen(v[k].target ? v[k].target : "");
+             k--) {
             cay__bmount x = v[k];
             v[k] = v[k - 1];
             v[k - 1] = x;
@@ -140,7 +160,8 @@ static bool holds_secrets(const char *target)
     return !strcmp(s, "/run") || !strcmp(s, "/run/secrets") || cay__str_starts(s, "/run/secrets/");
 }
 
-int cay__lent_plan(cay__builder *b, cay__bstage *st, cay__task *t, cay__mount_word fn, void *arg, cay__sha256 *sum, cay_err *err)
+int cay__lent_plan(cay__builder *b, cay__bstage *st, cay__task *t, cay__mount_word fn, void *arg,
+                   cay__sha256 *sum, cay_err *err)
 {
     const cay__step *s = t->step;
     const words w = { fn, arg };
@@ -160,7 +181,8 @@ int cay__lent_plan(cay__builder *b, cay__bstage *st, cay__task *t, cay__mount_wo
             return bad(err, "a step with a secret has nothing else at", t->mounts[i].target);
     for (size_t i = 1; i < t->nmounts; i++)
         for (size_t k = 0; k < i; k++)
-            if (t->mounts[i].target && t->mounts[k].target && !strcmp(t->mounts[i].target, t->mounts[k].target))
+            if (t->mounts[i].target && t->mounts[k].target &&
+                !strcmp(t->mounts[i].target, t->mounts[k].target))
                 return bad(err, "two of them have the target", t->mounts[i].target);
     return 0;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What RUN --mount shows to one command. Directories are volumes: a cache is one that stays, tmpfs and bind have one for this step, bind filled before. Files are put
- * in place and taken away again before anything is saved; a secret's bytes are only ever below /run, which is memory and in no layer.
+ * What RUN --mount shows to one command. Directories are volumes: a cache is one that stays, tmpfs
+ * and bind have one for this step, bind filled before. Files are put in place and taken away again
+ * before anything is saved; a secret's bytes are only ever below /run, which is memory and in no
+ * layer.
  */
 #include "build.h"
 #include <base/base.h>
@@ -17,7 +19,8 @@
 
 /* ------------------------------------------------------------------ volumes */
 
-/* sharing=locked: one step at a time. A byte of a file for each cache, so that nothing stays. Waited for as long as a step may take. */
+/* sharing=locked: one step at a time. A byte of a file for each cache, so that nothing stays.
+ * Waited for as long as a step may take. */
 static int lock_cache(cay__builder *b, cay__bmount *m, cay_err *err)
 {
     char path[4200];
@@ -29,7 +32,9 @@ static int lock_cache(cay__builder *b, cay__bmount *m, cay_err *err)
     if (!cay__str_join(path, sizeof path, cay_service_home(b->svc), "/builds/mounts.lock", NULL))
         return cay_fail(err, CAY_ETOOBIG, "the path of the state directory is too long");
     CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(at & 0x7fffffffffff), .l_len = 1 };
+    struct flock l = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(at & 0x7fffffffffff), .l_len = 1
+    };
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "open mounts.lock");
     while (fcntl(fd, F_OFD_SETLK, &l) < 0) {
@@ -37,26 +42,33 @@ static int lock_cache(cay__builder *b, cay__bmount *m, cay_err *err)
             return cay_fail_sys(err, CAY_ESYS, "lock mounts.lock");
         CAY_TRY(cay__call_check(&b->call, "build", err));
         if (cay__report_canceled(&b->report))
-            return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled", b->report.id);
+            return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled",
+                                b->report.id);
         if (!told)
-            cay__report_say(&b->report, CAY_BUILD_NOTE, false, "another build has the cache %.100s: it is waited for", m->id);
+            cay__report_say(&b->report, CAY_BUILD_NOTE, false,
+                            "another build has the cache %.100s: it is waited for", m->id);
         told = true;
         if ((uint64_t)(cay__now_ms() - began) >= most)
-            return cay_fail_why(err, CAY_ETIMEOUT, "build_cache_busy", "another build has had the cache %.100s all the time that a step may take; end it, or give this one a cache of its own (id=)", m->id);
+            return cay_fail_why(err, CAY_ETIMEOUT, "build_cache_busy",
+                                "another build has had the cache %.100s all the time that a step "
+                                "may take; end it, or give this one a cache of its own (id=)",
+                                m->id);
         poll(NULL, 0, 100);
     }
     m->lock = CAY_STEAL_FD(fd);
     return 0;
 }
 
-/* In the order of their names and each once, so that no two steps wait for each other, nor one for itself. */
+/* In the order of their names and each once, so that no two steps wait for each other, nor one for
+ * itself. */
 static int lock_caches(cay__builder *b, const cay__task *t, cay_err *err)
 {
     for (const char *last = "";;) {
         cay__bmount *next = NULL;
         for (size_t i = 0; i < t->nmounts; i++) {
             cay__bmount *m = &t->mounts[i];
-            if (m->locked && strcmp(m->volume, last) > 0 && (!next || strcmp(m->volume, next->volume) < 0))
+            if (m->locked && strcmp(m->volume, last) > 0 &&
+                (!next || strcmp(m->volume, next->volume) < 0))
                 next = m;
         }
         if (!next)
@@ -76,12 +88,17 @@ static int look(cay__builder *b, cay__bmount *m, cay_err *err)
     if (c->origin != CAY__FROM_STAGE && c->origin != CAY__FROM_TEMPLATE)
         return 0;
     if (!cay__str_join(path, sizeof path, *c->words[0] == '/' ? "" : "/", c->words[0], NULL))
-        return cay_fail_why(err, CAY_EINVAL, "build_copy", "%.60s…: the path is too long", c->words[0]);
-    CAY_TRY(cay__bstage_box(b, &(cay__bstage){ .ref = c->from, .base = -1 }, c->origin == CAY__FROM_STAGE ? b->stages[c->stage].done : NULL, false, &sb, err));
+        return cay_fail_why(err, CAY_EINVAL, "build_copy", "%.60s…: the path is too long",
+                            c->words[0]);
+    CAY_TRY(cay__bstage_box(b, &(cay__bstage){ .ref = c->from, .base = -1 },
+                            c->origin == CAY__FROM_STAGE ? b->stages[c->stage].done : NULL, false,
+                            &sb, err));
     int rc = cay_file_stat(sb, &b->call, path, true, &st, err);
     cay__builder_throw(b, sb);
     m->dir = st.type == CAY_DIR;
-    return rc == CAY_ENOENT ? cay_fail_why(err, rc, "build_copy", "%.100s is not there", c->words[0]) : rc;
+    return rc == CAY_ENOENT
+               ? cay_fail_why(err, rc, "build_copy", "%.100s is not there", c->words[0])
+               : rc;
 }
 
 static const char *below(const char *path, const char *dir)
@@ -99,7 +116,14 @@ static int fill(cay__builder *b, const cay__task *t, const cay__bmount *m, cay_e
     cay__step step = *m->copy->step;
     cay__task copy = *m->copy;
     cay_sandbox *sb = NULL;
-    cay_create c = { .size = sizeof c, .template_ = CAY__BUILD_HOST, .user = "root", .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .volumes = &use, .nvolumes = 1 };
+    cay_create c = { .size = sizeof c,
+                     .template_ = CAY__BUILD_HOST,
+                     .user = "root",
+                     .labels = labels,
+                     .tenant = b->spec->tenant,
+                     .limits = b->spec->limits,
+                     .volumes = &use,
+                     .nvolumes = 1 };
     copy.step = &step;
     copy.words = step.words = words;
     CAY_TRY(cay_service_create(b->svc, &b->call, &c, &sb, err));
@@ -143,7 +167,8 @@ size_t cay__lent_volumes(const cay__task *t, cay_volume_use *out)
     size_t n = 0;
     for (size_t i = 0; i < t->nmounts; i++)
         if (*t->mounts[i].volume)
-            out[n++] = (cay_volume_use){ t->mounts[i].volume, t->mounts[i].target, t->mounts[i].rw };
+            out[n++] =
+                (cay_volume_use){ t->mounts[i].volume, t->mounts[i].target, t->mounts[i].rw };
     return n;
 }
 
@@ -186,10 +211,12 @@ static int make_room(cay__builder *b, cay_sandbox *sb, cay__bmount *m, cay_err *
         return 0;
     CAY_TRY(rc);
     if (st.type == CAY_DIR)
-        return cay_fail_why(err, CAY_ETYPE, "build_copy", "%.100s is a directory, and the source is a file", m->target);
+        return cay_fail_why(err, CAY_ETYPE, "build_copy",
+                            "%.100s is a directory, and the source is a file", m->target);
     cay__id_make(id, 'x');
     snprintf(m->aside, sizeof m->aside, ".%s", id);
-    snprintf(path, sizeof path, "%.*s%s", (int)(strrchr(m->target, '/') + 1 - m->target), m->target, m->aside);
+    snprintf(path, sizeof path, "%.*s%s", (int)(strrchr(m->target, '/') + 1 - m->target), m->target,
+             m->aside);
     rc = cay_file_rename(sb, &b->call, m->target, path, err);
     if (rc < 0)
         m->aside[0] = 0;
@@ -202,13 +229,17 @@ static int place_secret(cay__builder *b, cay_sandbox *sb, cay__bmount *m, cay_er
     char path[300];
     if (!s || !m->target) {
         if (!s)
-            cay__report_say(&b->report, CAY_BUILD_WARN, false, "the secret %.60s was not given (--secret id=%.60s,src=FILE), and is not there", m->id, m->id);
+            cay__report_say(
+                &b->report, CAY_BUILD_WARN, false,
+                "the secret %.60s was not given (--secret id=%.60s,src=FILE), and is not there",
+                m->id, m->id);
         return 0;
     }
     snprintf(path, sizeof path, SECRETS "/%s", m->id);
     m->bytes = true;
     CAY_TRY(cay_file_mkdir(sb, &b->call, SECRETS, 0755, true, err));
-    CAY_TRY(cay_file_put(sb, &b->call, path, s->value, s->len, &(cay_write){ .size = sizeof(cay_write), .mode = m->mode }, err));
+    CAY_TRY(cay_file_put(sb, &b->call, path, s->value, s->len,
+                         &(cay_write){ .size = sizeof(cay_write), .mode = m->mode }, err));
     if (m->uid || m->gid)
         CAY_TRY(cay_file_chown(sb, &b->call, path, m->uid, m->gid, err));
     if (!strcmp(path, m->target))
@@ -277,11 +308,13 @@ int cay__lent_clear(cay_sandbox *sb, const cay__task *t, cay_err *err)
         m->placed = false;
         own = gone(cay_file_remove(sb, NULL, m->target, false, err));
         if (own == 0 && *m->aside) {
-            snprintf(path, sizeof path, "%.*s%s", (int)(strrchr(m->target, '/') + 1 - m->target), m->target, m->aside);
+            snprintf(path, sizeof path, "%.*s%s", (int)(strrchr(m->target, '/') + 1 - m->target),
+                     m->target, m->aside);
             own = cay_file_rename(sb, NULL, path, m->target, err);
         }
         cay__str_copy(path, sizeof path, m->target);
-        while (own == 0 && m->made && strlen(path) > strlen(m->made)) { /* directories that only it needed */
+        while (own == 0 && m->made &&
+               strlen(path) > strlen(m->made)) { /* directories that only it needed */
             *strrchr(path, '/') = 0;
             if (cay_file_remove(sb, NULL, path, false, NULL) < 0)
                 break;

@@ -22,7 +22,8 @@ static void add(cay__pick *p, const cay__twig *w, const char *name, bool file)
         if (!p->leaves)
             abort();
     }
-    p->leaves[p->n++] = (cay__leaf){ .twig = w, .name = cay__arena_str(p->mem, name), .file = file };
+    p->leaves[p->n++] =
+        (cay__leaf){ .twig = w, .name = cay__arena_str(p->mem, name), .file = file };
 }
 
 /* "a/./b//../c" → "a/c"; a way up from the top stays there. */
@@ -59,7 +60,8 @@ static const cay__twig *follow(const cay__tree *t, const cay__twig *w)
         const char *slash = strrchr(w->path, '/');
         if (i == LINKS)
             return NULL;
-        snprintf(at, sizeof at, "%.*s/%s", *w->target == '/' || !slash ? 0 : (int)(slash - w->path), w->path, w->target);
+        snprintf(at, sizeof at, "%.*s/%s", *w->target == '/' || !slash ? 0 : (int)(slash - w->path),
+                 w->path, w->target);
         clean(at, to, sizeof to);
         w = cay__tree_find(t, to);
     }
@@ -121,7 +123,8 @@ int cay__tree_pick(const cay__tree *t, const char *pattern, cay__pick *out, cay_
     size_t had = out->n, hits = 0;
     clean(pattern, path, sizeof path);
     if (strlen(pattern) >= sizeof path - 1)
-        return cay_fail_why(err, CAY_EINVAL, "build_copy", "%.60s…: the path is longer than 4095 bytes", pattern);
+        return cay_fail_why(err, CAY_EINVAL, "build_copy",
+                            "%.60s…: the path is longer than 4095 bytes", pattern);
     if (!*path) { /* all of it */
         for (size_t i = 0; i < t->n; i++)
             add(out, &t->twigs[i], t->twigs[i].path, !*t->twigs[i].path);
@@ -139,6 +142,7 @@ int cay__tree_pick(const cay__tree *t, const char *pattern, cay__pick *out, cay_
                 hits++;
             }
     if (!hits && out->n == had)
-        return cay_fail_why(err, CAY_ENOENT, "build_copy", "%.100s is not there, or .dockerignore leaves it out", pattern);
+        return cay_fail_why(err, CAY_ENOENT, "build_copy",
+                            "%.100s is not there, or .dockerignore leaves it out", pattern);
     return 0;
 }

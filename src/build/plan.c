@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stages and steps with all their words known, and the key of each: what is below it, what it says, the variables that it sees and the content
- * of what it copies. Nothing is made here, so a build of which all is there already ends here.
+ * Stages and steps with all their words known, and the key of each: what is below it, what it says,
+ * the variables that it sees and the content of what it copies. Nothing is made here, so a build of
+ * which all is there already ends here.
  */
 #include "build.h"
 #include <base/str.h>
@@ -13,11 +14,11 @@
 /* One stage while it is gone through. */
 typedef struct pass {
     cay__builder *b;
-    cay__bstage  *st;
-    json_t       *args; /* in scope: name → value */
-    json_t       *globals;
-    bool          cmd_set;
-    char          key[CAY__SHA256_HEX];
+    cay__bstage *st;
+    json_t *args; /* in scope: name → value */
+    json_t *globals;
+    bool cmd_set;
+    char key[CAY__SHA256_HEX];
     const char *const *shell;
 } pass;
 
@@ -92,7 +93,8 @@ static int take_args(pass *p, const cay__step *s, cay_err *err)
         }
         json_t *text = v ? json_string(v) : NULL;
         if (v && !text)
-            return cay_fail_why(err, CAY_EINVAL, "build_arg", "the value of %.60s is no UTF-8", name);
+            return cay_fail_why(err, CAY_EINVAL, "build_arg", "the value of %.60s is no UTF-8",
+                                name);
         if (text)
             json_object_set_new(p->args, name, text);
     }
@@ -103,14 +105,18 @@ static int take_args(pass *p, const cay__step *s, cay_err *err)
 static json_t *machine(void)
 {
     struct utsname u;
-    const char *arch = uname(&u) < 0 || !strcmp(u.machine, "x86_64") ? "amd64" : !strcmp(u.machine, "aarch64") ? "arm64" : u.machine;
+    const char *arch = uname(&u) < 0 || !strcmp(u.machine, "x86_64") ? "amd64"
+                       : !strcmp(u.machine, "aarch64")               ? "arm64"
+                                                                     : u.machine;
     char both[80];
     snprintf(both, sizeof both, "linux/%s", arch);
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "TARGETPLATFORM", both, "TARGETOS", "linux", "TARGETARCH", arch, "TARGETVARIANT", "", "BUILDPLATFORM", both,
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:s}", "TARGETPLATFORM", both, "TARGETOS",
+                     "linux", "TARGETARCH", arch, "TARGETVARIANT", "", "BUILDPLATFORM", both,
                      "BUILDOS", "linux", "BUILDARCH", arch, "BUILDVARIANT", "");
 }
 
-/* The environment of a command: ARG below ENV. Sorted, so that the key does not depend on the order of lines. */
+/* The environment of a command: ARG below ENV. Sorted, so that the key does not depend on the order
+ * of lines. */
 static const cay_pair *pairs_of(pass *p)
 {
     CAY_AUTOJSON *all = json_deep_copy(p->args);
@@ -120,8 +126,7 @@ static const cay_pair *pairs_of(pass *p)
     json_object_update(all, env_of(p));
     cay_pair *out = cay__arena_take(&p->b->mem, (json_object_size(all) + 1) * sizeof *out);
     const char **names = cay__alloc((json_object_size(all) + 1) * sizeof *names);
-    json_object_foreach(all, key, v)
-        names[n++] = key;
+    json_object_foreach(all, key, v) names[n++] = key;
     for (size_t i = 1; i < n; i++) /* few */
         for (size_t k = i; k && strcmp(names[k - 1], names[k]) > 0; k--) {
             const char *t = names[k];
@@ -129,12 +134,14 @@ static const cay_pair *pairs_of(pass *p)
             names[k - 1] = t;
         }
     for (size_t i = 0; i < n; i++)
-        out[i] = (cay_pair){ cay__arena_str(&p->b->mem, names[i]), cay__arena_str(&p->b->mem, cay__json_str(all, names[i], "")) };
+        out[i] = (cay_pair){ cay__arena_str(&p->b->mem, names[i]),
+                             cay__arena_str(&p->b->mem, cay__json_str(all, names[i], "")) };
     free(names);
     return out;
 }
 
-/* ------------------------------------------------------------------ steps that only change what is told */
+/* ------------------------------------------------------------------ steps that only change what is
+ * told */
 
 static int set_text(pass *p, const char *name, const char *text, cay_err *err)
 {
@@ -168,11 +175,14 @@ static int on_pairs(pass *p, const cay__step *s, cay_err *err)
 
 static int on_workdir(pass *p, const cay__step *s, const char **out, cay_err *err)
 {
-    const char *dir, *at = cay__json_str(p->st->config, "workdir", p->st->host ? "/workspace" : "/");
+    const char *dir,
+        *at = cay__json_str(p->st->config, "workdir", p->st->host ? "/workspace" : "/");
     char path[4200];
     CAY_TRY(expand(p, s, s->words[0], &dir, err));
-    if (!*dir || !cay__str_join(path, sizeof path, *dir == '/' ? "" : at, *dir == '/' || at[strlen(at) - 1] == '/' ? "" : "/", dir, NULL))
-        return cay_fail_why(err, CAY_EINVAL, "build_step", "the directory is empty or longer than 4095 bytes");
+    if (!*dir || !cay__str_join(path, sizeof path, *dir == '/' ? "" : at,
+                                *dir == '/' || at[strlen(at) - 1] == '/' ? "" : "/", dir, NULL))
+        return cay_fail_why(err, CAY_EINVAL, "build_step",
+                            "the directory is empty or longer than 4095 bytes");
     *out = cay__arena_str(&p->b->mem, path);
     return set_text(p, "workdir", path, err);
 }
@@ -205,7 +215,8 @@ static int on_expose(pass *p, const cay__step *s, cay_err *err)
             size_t k;
             snprintf(one, sizeof one, "%u/%s", a, udp ? "udp" : "tcp");
             for (k = 0; k < json_array_size(ports); k++)
-                if (json_is_string(json_array_get(ports, k)) && !strcmp(json_string_value(json_array_get(ports, k)), one))
+                if (json_is_string(json_array_get(ports, k)) &&
+                    !strcmp(json_string_value(json_array_get(ports, k)), one))
                     break;
             if (k == json_array_size(ports))
                 json_array_append_new(ports, json_string(one));
@@ -263,7 +274,8 @@ static int words_known(pass *p, cay__task *t, cay_err *err)
     if (s->chmod)
         CAY_TRY(expand(p, s, s->chmod, &mode, err));
     if (mode && !cay__recipe_mode(mode, &t->mode))
-        return cay_fail_why(err, CAY_EINVAL, "build_step", "--chmod=%.20s: it is octal digits, such as 0755", mode);
+        return cay_fail_why(err, CAY_EINVAL, "build_step",
+                            "--chmod=%.20s: it is octal digits, such as 0755", mode);
     return 0;
 }
 
@@ -279,7 +291,8 @@ static int work_key(pass *p, cay__task *t, cay_err *err)
     cay__sha256 sum;
     cay__sha256_begin(&sum);
     cay__plan_sum(&sum, p->key);
-    snprintf(num, sizeof num, "%d %d %d %o %zu", (int)s->kind, s->exec, s->offline, t->mode, s->nwords);
+    snprintf(num, sizeof num, "%d %d %d %o %zu", (int)s->kind, s->exec, s->offline, t->mode,
+             s->nwords);
     cay__plan_sum(&sum, num);
     for (size_t i = 0; i < s->nwords; i++)
         cay__plan_sum(&sum, t->words[i]);
@@ -318,7 +331,9 @@ static int on_work(pass *p, const cay__step *s, cay_err *err)
         CAY_TRY(words_known(p, t, err));
         t->no = ++p->b->steps;
     }
-    t->cwd = cay__arena_str(&p->b->mem, s->cwd ? s->cwd : cay__json_str(p->st->config, "workdir", p->st->host ? "/workspace" : "/"));
+    t->cwd = cay__arena_str(&p->b->mem, s->cwd ? s->cwd
+                                               : cay__json_str(p->st->config, "workdir",
+                                                               p->st->host ? "/workspace" : "/"));
     t->user = step_user(p, s);
     t->env = s->kind == CAY__STEP_RUN ? pairs_of(p) : NULL;
     return work_key(p, t, err);
@@ -349,7 +364,8 @@ static long stage_named(const cay__builder *b, const char *name, size_t before)
     return -1;
 }
 
-static void base_sum(cay__bstage *st, const cay__builder *b, const char *word, const char *const *layers)
+static void base_sum(cay__bstage *st, const cay__builder *b, const char *word,
+                     const char *const *layers)
 {
     cay__sha256 sum;
     cay__sha256_begin(&sum);
@@ -376,7 +392,8 @@ static int base_template(cay__builder *b, cay__bstage *st, const char *name, cay
     st->host = !strcmp(t->base, CAY__BUILD_HOST);
     st->ref = cay__arena_str(&b->mem, t->id);
     base_sum(st, b, t->base, t->layers);
-    return cay__json_object("the base's config", t->config && *t->config ? t->config : "{}", &st->config, err);
+    return cay__json_object("the base's config", t->config && *t->config ? t->config : "{}",
+                            &st->config, err);
 }
 
 /* What FROM and --from name: numbers and names of stages before names of templates. */
@@ -388,13 +405,16 @@ static int resolve(pass *p, size_t i, cay_err *err)
     p->st = NULL; /* only global arguments are seen */
     CAY_TRY(expand(p, NULL, st->st->from, &name, err));
     if (!*name)
-        return cay_fail_why(err, CAY_EINVAL, "dockerfile_invalid", "FROM %.60s names nothing: give the argument a default, or --build-arg", st->st->from);
+        return cay_fail_why(err, CAY_EINVAL, "dockerfile_invalid",
+                            "FROM %.60s names nothing: give the argument a default, or --build-arg",
+                            st->st->from);
     if (st->st->platform) {
         CAY_TRY(expand(p, NULL, st->st->platform, &platform, err));
         const char *own = cay__json_str(p->globals, "TARGETPLATFORM", "");
         size_t n = strlen(own);
         if (strncmp(platform, own, n) || (platform[n] && platform[n] != '/'))
-            return cay_fail_why(err, CAY_ENOTSUP, "build_platform", "--platform=%.60s: this machine builds for %s", platform, own);
+            return cay_fail_why(err, CAY_ENOTSUP, "build_platform",
+                                "--platform=%.60s: this machine builds for %s", platform, own);
     }
     st->base = stage_named(b, name, i);
     st->ref = name;
@@ -436,7 +456,9 @@ static void mark_saves(cay__bstage *st)
     for (size_t i = 0; i < st->ntasks; i++) {
         cay__step_kind k = st->tasks[i].step->kind;
         bool last = i + 1 == st->ntasks;
-        st->tasks[i].saves = last || (k != CAY__STEP_WORKDIR && !(k == CAY__STEP_FILE && st->tasks[i + 1].step->kind == CAY__STEP_FILE));
+        st->tasks[i].saves =
+            last || (k != CAY__STEP_WORKDIR &&
+                     !(k == CAY__STEP_FILE && st->tasks[i + 1].step->kind == CAY__STEP_FILE));
     }
 }
 
@@ -483,7 +505,8 @@ static int find_target(cay__builder *b, cay_err *err)
     if (s < 0 && cay__str_to_u64(b->spec->target, &no) && no < b->nstages)
         s = (long)no;
     if (s < 0)
-        return cay_fail_why(err, CAY_ENOENT, "build_target", "%.60s has no stage %.60s", b->file, b->spec->target);
+        return cay_fail_why(err, CAY_ENOENT, "build_target", "%.60s has no stage %.60s", b->file,
+                            b->spec->target);
     b->target = (size_t)s;
     return 0;
 }
@@ -542,7 +565,8 @@ int cay__plan_stages(cay__builder *b, cay_err *err)
         while (i < b->nused && strcmp(b->used[i], a->key) != 0)
             i++;
         if (i == b->nused)
-            cay__report_say(&b->report, CAY_BUILD_WARN, false, "the argument %.60s is asked for by no ARG", a->key);
+            cay__report_say(&b->report, CAY_BUILD_WARN, false,
+                            "the argument %.60s is asked for by no ARG", a->key);
     }
     return 0;
 }

@@ -16,7 +16,8 @@ int cay__plan_context(cay__builder *b, cay_err *err)
     if (b->has_context)
         return 0;
     if (!b->spec->dir)
-        return cay_fail_why(err, CAY_EINVAL, "build_context", "there is no context to copy from: give a directory");
+        return cay_fail_why(err, CAY_EINVAL, "build_context",
+                            "there is no context to copy from: give a directory");
     int fd = open(b->spec->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "open the context %.150s", b->spec->dir);
@@ -33,7 +34,8 @@ static bool is_url(const char *s)
     return cay__str_starts(s, "http://") || cay__str_starts(s, "https://");
 }
 
-/* https://host/repo.git, with #branch:dir behind it or not: a repository to those who build elsewhere, so never a file here. */
+/* https://host/repo.git, with #branch:dir behind it or not: a repository to those who build
+ * elsewhere, so never a file here. */
 static bool is_git(const char *s)
 {
     size_t n = strcspn(s, "#?");
@@ -65,8 +67,11 @@ static int take_url(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err *er
         return cay_fail_why(err, CAY_EINVAL, "build_copy", "a URL stands alone: one ADD for each");
     CAY_TRY(cay_url_get(b->svc, &b->call, &ask, &t->fetched, &t->fetched_len, err));
     CAY_TRY(sum_fd(t->fetched, &b->call, digest, err));
-    if (t->step->checksum && (!cay__str_starts(t->step->checksum, "sha256:") || strcmp(t->step->checksum + 7, digest) != 0))
-        return cay_fail_why(err, CAY_EINVAL, "build_checksum", "%.80s has sha256:%.16s…, not %.30s…", t->words[0], digest, t->step->checksum);
+    if (t->step->checksum && (!cay__str_starts(t->step->checksum, "sha256:") ||
+                              strcmp(t->step->checksum + 7, digest) != 0))
+        return cay_fail_why(err, CAY_EINVAL, "build_checksum",
+                            "%.80s has sha256:%.16s…, not %.30s…", t->words[0], digest,
+                            t->step->checksum);
     t->origin = CAY__FROM_URL;
     cay__plan_sum(sum, digest);
     return 0;
@@ -77,7 +82,8 @@ static int take_archive(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err
     CAY_AUTOFD fd = -1;
     char digest[CAY__SHA256_HEX];
     if (!b->spec->archive)
-        return cay_fail_why(err, CAY_EINVAL, "build_archive", "no archives were sent with this build");
+        return cay_fail_why(err, CAY_EINVAL, "build_archive",
+                            "no archives were sent with this build");
     CAY_TRY(b->spec->archive(b->spec->arg, t->step->archive, &fd, err));
     CAY_TRY(sum_fd(fd, &b->call, digest, err));
     t->origin = CAY__FROM_ARCHIVE;
@@ -86,14 +92,16 @@ static int take_archive(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err
     return 0;
 }
 
-static int take_from(cay__builder *b, const cay__bstage *st, cay__task *t, cay__sha256 *sum, cay_err *err)
+static int take_from(cay__builder *b, const cay__bstage *st, cay__task *t, cay__sha256 *sum,
+                     cay_err *err)
 {
     const char *from = t->step->from;
     size_t me = (size_t)(st - b->stages);
     uint64_t no;
     CAY_AUTOPTR(cay_template) tm = NULL;
     for (size_t i = 0; i < me; i++)
-        if ((b->recipe.stages[i].name && !strcasecmp(b->recipe.stages[i].name, from)) || (cay__str_to_u64(from, &no) && no == i)) {
+        if ((b->recipe.stages[i].name && !strcasecmp(b->recipe.stages[i].name, from)) ||
+            (cay__str_to_u64(from, &no) && no == i)) {
             t->origin = CAY__FROM_STAGE;
             t->stage = i;
             cay__plan_sum(sum, b->stages[i].key);
@@ -119,10 +127,22 @@ static bool is_tar(const cay__tree *tree, const cay__twig *w, const cay_call *ca
 {
     static const struct {
         const char *end, *magic;
-        size_t      n, at;
+        size_t n, at;
     } kinds[] = {
-        { ".tar", "ustar", 5, 257 }, { ".tar.gz", "\x1f\x8b", 2, 0 }, { ".tgz", "\x1f\x8b", 2, 0 }, { ".tar.bz2", "BZh", 3, 0 }, { ".tbz2", "BZh", 3, 0 },
-        { ".tar.xz", "\xfd" "7zXZ", 5, 0 }, { ".txz", "\xfd" "7zXZ", 5, 0 }, { ".tar.zst", "\x28\xb5\x2f\xfd", 4, 0 },
+        { ".tar", "ustar", 5, 257 },
+        { ".tar.gz", "\x1f\x8b", 2, 0 },
+        { ".tgz", "\x1f\x8b", 2, 0 },
+        { ".tar.bz2", "BZh", 3, 0 },
+        { ".tbz2", "BZh", 3, 0 },
+        { ".tar.xz",
+          "\xfd"
+          "7zXZ",
+          5, 0 },
+        { ".txz",
+          "\xfd"
+          "7zXZ",
+          5, 0 },
+        { ".tar.zst", "\x28\xb5\x2f\xfd", 4, 0 },
     };
     size_t len = strlen(w->path);
     char head[512] = "";
@@ -131,7 +151,8 @@ static bool is_tar(const cay__tree *tree, const cay__twig *w, const cay_call *ca
         size_t n = strlen(kinds[i].end);
         if (len < n || strcasecmp(w->path + len - n, kinds[i].end) != 0)
             continue;
-        return cay__tree_open(tree, w, call, &fd, NULL) == 0 && cay__fd_read_all(fd, head, sizeof head) > (ssize_t)(kinds[i].at + kinds[i].n) &&
+        return cay__tree_open(tree, w, call, &fd, NULL) == 0 &&
+               cay__fd_read_all(fd, head, sizeof head) > (ssize_t)(kinds[i].at + kinds[i].n) &&
                !memcmp(head + kinds[i].at, kinds[i].magic, kinds[i].n);
     }
     return false;
@@ -156,7 +177,8 @@ static int take_context(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err
         if (l->twig->type == 'f')
             CAY_TRY(cay__tree_hash(&b->context, l->twig, &b->call, l->digest, err));
         cay__plan_sum(sum, l->digest);
-        if (s->kind == CAY__STEP_ADD && l->file && l->twig->type == 'f' && is_tar(&b->context, l->twig, &b->call)) {
+        if (s->kind == CAY__STEP_ADD && l->file && l->twig->type == 'f' &&
+            is_tar(&b->context, l->twig, &b->call)) {
             t->tars[ntars++] = l->twig;
             l->twig = NULL;
         }
@@ -168,12 +190,17 @@ int cay__plan_copy(cay__builder *b, cay__bstage *st, cay__task *t, cay__sha256 *
 {
     const cay__step *s = t->step;
     for (size_t i = 0; s->kind == CAY__STEP_ADD && i + 1 < s->nwords; i++) {
-        if (is_git(t->words[i]) || cay__str_starts(t->words[i], "git@") || cay__str_starts(t->words[i], "ssh://") || cay__str_starts(t->words[i], "git://"))
-            return cay_fail_why(err, CAY_ENOTSUP, "build_copy", "ADD of a repository is not understood: RUN git clone, or give it in the context");
+        if (is_git(t->words[i]) || cay__str_starts(t->words[i], "git@") ||
+            cay__str_starts(t->words[i], "ssh://") || cay__str_starts(t->words[i], "git://"))
+            return cay_fail_why(
+                err, CAY_ENOTSUP, "build_copy",
+                "ADD of a repository is not understood: RUN git clone, or give it in the context");
         if (is_url(t->words[i]))
             return take_url(b, t, sum, err);
     }
     if (s->checksum)
         return cay_fail_why(err, CAY_EINVAL, "build_copy", "--checksum is for a URL");
-    return s->archive ? take_archive(b, t, sum, err) : s->from ? take_from(b, st, t, sum, err) : take_context(b, t, sum, err);
+    return s->archive ? take_archive(b, t, sum, err)
+           : s->from  ? take_from(b, st, t, sum, err)
+                      : take_context(b, t, sum, err);
 }

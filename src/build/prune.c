@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What steps left for later builds is forgotten: their snapshots and caches and nobody else's, and none that a build at work may go on from. */
+/* What steps left for later builds is forgotten: their snapshots and caches and nobody else's, and
+ * none that a build at work may go on from. */
 #include "build.h"
 #include <base/str.h>
 #include <cay/access.h>
@@ -7,8 +8,8 @@
 #include <sandbox/sandbox.h>
 
 typedef struct pruning {
-    char  (*ids)[CAY_ID_LEN + 1];
-    size_t  n, cap;
+    char (*ids)[CAY_ID_LEN + 1];
+    size_t n, cap;
     json_t *busy; /* tenants of which a build is at work: it goes on from any of their snapshots */
 } pruning;
 
@@ -17,7 +18,8 @@ static int on_record(const char *key, const char *text, void *arg)
     pruning *p = arg;
     CAY_AUTOJSON *o = NULL;
     (void)key;
-    if (cay__json_object("record", text, &o, NULL) == 0 && !strcmp(cay__json_str(o, "state", ""), "building") && cay__report_alive(o))
+    if (cay__json_object("record", text, &o, NULL) == 0 &&
+        !strcmp(cay__json_str(o, "state", ""), "building") && cay__report_alive(o))
         json_object_set_new(p->busy, cay__json_str(o, "tenant", CAY_TENANT_DEFAULT), json_true());
     return 0;
 }
@@ -37,7 +39,8 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
     return 0;
 }
 
-int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, size_t *n, cay_err *err)
+int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, size_t *n,
+                    cay_err *err)
 {
     CAY__BACK(svc, build_prune, svc, call, n, err);
     CAY_AUTOJSON *busy = json_object();
@@ -46,11 +49,16 @@ int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, 
     cay__build_sweep(svc);
     int rc = cay_note_list(svc, "build", "", on_record, &p, err);
     if (rc == 0)
-        rc = cay_service_snapshots(svc, call, &(cay_snapshot_filter){ .size = sizeof(cay_snapshot_filter), .tenant = tenant }, on_snapshot, &p, err);
+        rc = cay_service_snapshots(
+            svc, call,
+            &(cay_snapshot_filter){ .size = sizeof(cay_snapshot_filter), .tenant = tenant },
+            on_snapshot, &p, err);
     for (size_t i = 0; rc == 0 && i < p.n; i++) {
         rc = cay_snapshot_remove(svc, call, p.ids[i], NULL, err);
         gone += rc == 0;
-        rc = rc == CAY_ENOENT || rc == CAY_EBUSY ? 0 : rc; /* gone meanwhile, or in use: the next time */
+        rc = rc == CAY_ENOENT || rc == CAY_EBUSY
+                 ? 0
+                 : rc; /* gone meanwhile, or in use: the next time */
     }
     free(p.ids);
     if (rc == 0)

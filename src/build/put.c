@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* COPY and ADD: files from a tree into the sandbox, by the calls that everybody has, so that they reach no further than its root does. */
+/* COPY and ADD: files from a tree into the sandbox, by the calls that everybody has, so that they
+ * reach no further than its root does. */
 #include "build.h"
 #include <base/fd.h>
 #include <base/str.h>
 #include <stdio.h>
 
-#define SMALL (1u << 20) /* one call each */
+#define SMALL        (1u << 20) /* one call each */
 #define ACCOUNTS_MAX (1u << 20)
 
 typedef struct putting {
-    cay__builder    *b;
-    cay_sandbox     *sb;
+    cay__builder *b;
+    cay_sandbox *sb;
     const cay__task *t;
     const cay__tree *tree;
-    char             dest[4200]; /* absolute, without a slash at its end but for "/" itself */
-    bool             dir;        /* the target is a directory */
-    bool             owners;     /* files keep the owners that they had */
-    bool             chown;
-    uint32_t         uid, gid;
+    char dest[4200]; /* absolute, without a slash at its end but for "/" itself */
+    bool dir;        /* the target is a directory */
+    bool owners;     /* files keep the owners that they had */
+    bool chown;
+    uint32_t uid, gid;
 } putting;
 
 /* ------------------------------------------------------------------ owners */
@@ -38,7 +39,8 @@ static bool account(const char *text, const char *name, uint32_t *id, uint32_t *
     return false;
 }
 
-static int look_up(putting *p, const char *file, const char *name, uint32_t *id, uint32_t *gid, cay_err *err)
+static int look_up(putting *p, const char *file, const char *name, uint32_t *id, uint32_t *gid,
+                   cay_err *err)
 {
     uint64_t no;
     CAY_AUTOFREE char *text = NULL;
@@ -49,12 +51,15 @@ static int look_up(putting *p, const char *file, const char *name, uint32_t *id,
         *id = (uint32_t)no;
         return 0;
     }
-    if (cay_file_get(p->sb, &p->b->call, file, ACCOUNTS_MAX, &text, &len, NULL) < 0 || !account(text, name, id, gid)) {
+    if (cay_file_get(p->sb, &p->b->call, file, ACCOUNTS_MAX, &text, &len, NULL) < 0 ||
+        !account(text, name, id, gid)) {
         if (!strcmp(name, "root")) {
             *id = 0;
             return 0;
         }
-        return cay_fail_why(err, CAY_EINVAL, "build_owner", "%s has no %.60s: make the account first, or give a number", file, name);
+        return cay_fail_why(err, CAY_EINVAL, "build_owner",
+                            "%s has no %.60s: make the account first, or give a number", file,
+                            name);
     }
     return 0;
 }
@@ -83,22 +88,32 @@ static int find_owner(putting *p, cay_err *err)
 
 static int own(const putting *p, const cay__twig *w, const char *path, cay_err *err)
 {
-    uint32_t uid = p->chown ? p->uid : p->owners ? w->uid : 0, gid = p->chown ? p->gid : p->owners ? w->gid : 0;
+    uint32_t uid = p->chown    ? p->uid
+                   : p->owners ? w->uid
+                               : 0,
+             gid = p->chown    ? p->gid
+                   : p->owners ? w->gid
+                               : 0;
     return uid || gid ? cay_file_chown(p->sb, &p->b->call, path, uid, gid, err) : 0;
 }
 
 static int changed(const cay__twig *w, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EBUSY, "build_changed", "%.150s changed while it was being copied; try again when it is at rest", w->path);
+    return cay_fail_why(err, CAY_EBUSY, "build_changed",
+                        "%.150s changed while it was being copied; try again when it is at rest",
+                        w->path);
 }
 
-static int stream(const putting *p, int fd, const cay__twig *w, const char *digest, const char *path, uint32_t mode, cay_err *err)
+static int stream(const putting *p, int fd, const cay__twig *w, const char *digest,
+                  const char *path, uint32_t mode, cay_err *err)
 {
     cay_upload *up = NULL;
     cay__sha256 sum;
     char got[CAY__SHA256_HEX];
     CAY_AUTOFREE char *buf = cay__alloc(65536);
-    CAY_TRY(cay_file_open_write(p->sb, &p->b->call, path, &(cay_write){ .size = sizeof(cay_write), .mode = mode, .parents = true }, &up, err));
+    CAY_TRY(cay_file_open_write(
+        p->sb, &p->b->call, path,
+        &(cay_write){ .size = sizeof(cay_write), .mode = mode, .parents = true }, &up, err));
     cay__sha256_begin(&sum);
     int rc = 0;
     for (ssize_t n; rc == 0 && (n = read(fd, buf, 65536)) != 0;) {
@@ -119,7 +134,8 @@ static int stream(const putting *p, int fd, const cay__twig *w, const char *dige
     return cay_upload_commit(up, &p->b->call, err);
 }
 
-static int put_file(const putting *p, const cay__twig *w, const char *digest, const char *path, cay_err *err)
+static int put_file(const putting *p, const cay__twig *w, const char *digest, const char *path,
+                    cay_err *err)
 {
     CAY_AUTOFD fd = -1;
     char got[CAY__SHA256_HEX];
@@ -133,7 +149,9 @@ static int put_file(const putting *p, const cay__twig *w, const char *digest, co
         cay__sha256_hex(buf, (size_t)n, got);
         if ((uint64_t)n != w->size || (*digest && strcmp(got, digest) != 0))
             return changed(w, err);
-        CAY_TRY(cay_file_put(p->sb, &p->b->call, path, buf, (size_t)n, &(cay_write){ .size = sizeof(cay_write), .mode = mode, .parents = true }, err));
+        CAY_TRY(cay_file_put(
+            p->sb, &p->b->call, path, buf, (size_t)n,
+            &(cay_write){ .size = sizeof(cay_write), .mode = mode, .parents = true }, err));
     } else {
         CAY_TRY(stream(p, fd, w, digest, path, mode, err));
     }
@@ -150,7 +168,9 @@ static int put_dir(const putting *p, const cay__twig *w, const char *path, cay_e
     CAY_TRY(cay_file_mkdir(p->sb, &p->b->call, path, w ? w->mode & 0777 : 0755, true, err));
     if (w && w->mode & 07000)
         CAY_TRY(cay_file_chmod(p->sb, &p->b->call, path, w->mode, err));
-    return w ? own(p, w, path, err) : p->chown ? cay_file_chown(p->sb, &p->b->call, path, p->uid, p->gid, err) : 0;
+    return w          ? own(p, w, path, err)
+           : p->chown ? cay_file_chown(p->sb, &p->b->call, path, p->uid, p->gid, err)
+                      : 0;
 }
 
 static int put_link(const putting *p, const cay__twig *w, const char *path, cay_err *err)
@@ -174,10 +194,14 @@ static int put_one(const putting *p, const cay__leaf *l, cay_err *err)
 {
     char path[8400];
     bool itself = l->file && !p->dir;
-    snprintf(path, sizeof path, "%s%s%s", p->dest, itself || !*l->name || !strcmp(p->dest, "/") ? "" : "/", itself ? "" : l->name);
+    snprintf(path, sizeof path, "%s%s%s", p->dest,
+             itself || !*l->name || !strcmp(p->dest, "/") ? "" : "/", itself ? "" : l->name);
     if (strlen(path) > 4095)
-        return cay_fail_why(err, CAY_ETOOBIG, "build_copy", "%.100s…: the path is longer than 4095 bytes", path);
-    return l->twig->type == 'f' ? put_file(p, l->twig, l->digest, path, err) : l->twig->type == 'd' ? put_dir(p, l->twig, path, err) : put_link(p, l->twig, path, err);
+        return cay_fail_why(err, CAY_ETOOBIG, "build_copy",
+                            "%.100s…: the path is longer than 4095 bytes", path);
+    return l->twig->type == 'f'   ? put_file(p, l->twig, l->digest, path, err)
+           : l->twig->type == 'd' ? put_dir(p, l->twig, path, err)
+                                  : put_link(p, l->twig, path, err);
 }
 
 static int put_all(putting *p, const cay__pick *pick, cay_err *err)
@@ -202,10 +226,15 @@ static int find_dest(putting *p, cay_err *err)
     const char *d = t->words[last];
     cay_stat st = { .size_of = sizeof st };
     size_t n = strlen(d);
-    p->dir = !n || d[n - 1] == '/' || !strcmp(d, ".") || (n > 1 && !strcmp(d + n - 2, "/.")) || last > 1;
-    if (!cay__str_join(p->dest, sizeof p->dest, *d == '/' ? "" : t->cwd, *d == '/' || t->cwd[strlen(t->cwd) - 1] == '/' ? "" : "/", d, NULL) || strchr(p->dest, '\n'))
-        return cay_fail_why(err, CAY_EINVAL, "build_copy", "the target is too long, or has a newline in it");
-    for (n = strlen(p->dest); n > 1 && (p->dest[n - 1] == '/' || (p->dest[n - 1] == '.' && p->dest[n - 2] == '/')); n--)
+    p->dir =
+        !n || d[n - 1] == '/' || !strcmp(d, ".") || (n > 1 && !strcmp(d + n - 2, "/.")) || last > 1;
+    if (!cay__str_join(p->dest, sizeof p->dest, *d == '/' ? "" : t->cwd,
+                       *d == '/' || t->cwd[strlen(t->cwd) - 1] == '/' ? "" : "/", d, NULL) ||
+        strchr(p->dest, '\n'))
+        return cay_fail_why(err, CAY_EINVAL, "build_copy",
+                            "the target is too long, or has a newline in it");
+    for (n = strlen(p->dest);
+         n > 1 && (p->dest[n - 1] == '/' || (p->dest[n - 1] == '.' && p->dest[n - 2] == '/')); n--)
         p->dest[n - 1] = 0;
     if (!p->dir && cay_file_stat(p->sb, &p->b->call, p->dest, true, &st, NULL) == 0)
         p->dir = st.type == CAY_DIR;
@@ -219,8 +248,10 @@ static int from_box(putting *p, cay_sandbox *sb, const char *source, cay_err *er
     const char *wild = strpbrk(source, "*?["), *pattern = "", *slash;
     cay__tree tree;
     cay__pick pick = { .mem = &p->b->mem };
-    if (!cay__str_join(base, sizeof base, *source == '/' ? "" : "/", source, NULL) || strchr(base, '\n'))
-        return cay_fail_why(err, CAY_EINVAL, "build_copy", "%.60s…: the path is too long, or has a newline in it", source);
+    if (!cay__str_join(base, sizeof base, *source == '/' ? "" : "/", source, NULL) ||
+        strchr(base, '\n'))
+        return cay_fail_why(err, CAY_EINVAL, "build_copy",
+                            "%.60s…: the path is too long, or has a newline in it", source);
     if (wild) {
         char *cut = base + (wild - source) + (*source != '/');
         *cut = 0;
@@ -254,7 +285,8 @@ static int from_other(putting *p, cay_err *err)
     cay_sandbox *sb = NULL;
     p->owners = true;
     cay__bstage st = { .ref = t->from, .base = -1 };
-    CAY_TRY(cay__bstage_box(b, &st, t->origin == CAY__FROM_STAGE ? b->stages[t->stage].done : NULL, false, &sb, err));
+    CAY_TRY(cay__bstage_box(b, &st, t->origin == CAY__FROM_STAGE ? b->stages[t->stage].done : NULL,
+                            false, &sb, err));
     int rc = 0;
     for (size_t i = 0; rc == 0 && i + 1 < t->step->nwords; i++)
         rc = from_box(p, sb, t->words[i], err);
@@ -282,14 +314,17 @@ static int from_archive(putting *p, cay_err *err)
 
 static int from_url(putting *p, cay_err *err)
 {
-    const char *url = p->t->words[0], *path = strchr(strstr(url, "://") + 3, '/'), *name = path ? path + 1 : "";
+    const char *url = p->t->words[0], *path = strchr(strstr(url, "://") + 3, '/'),
+               *name = path ? path + 1 : "";
     char file[300];
     size_t n = strcspn(path ? path : "", "?#");
     for (size_t i = 0; path && i < n; i++)
         name = path[i] == '/' ? path + i + 1 : name;
     size_t len = path ? (size_t)(path + n - name) : 0;
     if (p->dir && (!len || len > 250 || !strncmp(name, "..", len)))
-        return cay_fail_why(err, CAY_EINVAL, "build_copy", "%.100s has no name for a file: give a target that does not end in '/'", url);
+        return cay_fail_why(err, CAY_EINVAL, "build_copy",
+                            "%.100s has no name for a file: give a target that does not end in '/'",
+                            url);
     snprintf(file, sizeof file, "%.*s", p->dir ? (int)len : 0, name);
     cay__twig w = { .type = 'f', .mode = 0600, .size = UINT64_MAX, .path = url };
     char full[4600];
@@ -328,10 +363,14 @@ static int put_bytes(putting *p, cay_err *err)
     char path[4600];
     uint32_t mode = p->t->mode ? p->t->mode : 0644;
     const cay__twig w = { .type = 'f' };
-    snprintf(path, sizeof path, "%s%s%s", p->dest, p->dir && s->name && strcmp(p->dest, "/") ? "/" : "", p->dir && s->name ? s->name : "");
+    snprintf(path, sizeof path, "%s%s%s", p->dest,
+             p->dir && s->name && strcmp(p->dest, "/") ? "/" : "",
+             p->dir && s->name ? s->name : "");
     if (p->dir && !s->name)
         return cay_fail_why(err, CAY_EINVAL, "build_copy", "%.100s is a directory", p->dest);
-    CAY_TRY(cay_file_put(p->sb, &p->b->call, path, s->data, s->len, &(cay_write){ .size = sizeof(cay_write), .mode = mode, .parents = true }, err));
+    CAY_TRY(cay_file_put(p->sb, &p->b->call, path, s->data, s->len,
+                         &(cay_write){ .size = sizeof(cay_write), .mode = mode, .parents = true },
+                         err));
     return own(p, &w, path, err);
 }
 

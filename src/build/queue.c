@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds that wait: the request and its context in files beside the log, the order in the queue of jobs. Whoever does one renews its lease on a
- * thread of its own, which also learns that it was canceled. A server that ends in the middle leaves it to the next, which finds what was done.
+ * Builds that wait: the request and its context in files beside the log, the order in the queue of
+ * jobs. Whoever does one renews its lease on a thread of its own, which also learns that it was
+ * canceled. A server that ends in the middle leaves it to the next, which finds what was done.
  */
 #include "build.h"
 #include <base/fd.h>
@@ -15,13 +16,13 @@
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 
-#define KIND       "build"
-#define FOLDER     "builds"
-#define LEASE_MS   20000
-#define RENEW_MS   5000
-#define TRIES      3
-#define CONTEXT_MAX (4ull << 30)
-#define ARCHIVE_MAX (1ull << 30)
+#define KIND         "build"
+#define FOLDER       "builds"
+#define LEASE_MS     20000
+#define RENEW_MS     5000
+#define TRIES        3
+#define CONTEXT_MAX  (4ull << 30)
+#define ARCHIVE_MAX  (1ull << 30)
 #define ARCHIVE_KEEP 86400 /* seconds */
 
 /* ------------------------------------------------------------------ files */
@@ -38,7 +39,8 @@ static int make_dir(cay_service *svc, cay_err *err)
 {
     CAY_AUTOFREE char *dir = path_of(svc, "", "");
     dir[strlen(dir) - 1] = 0;
-    return mkdir(dir, 0700) < 0 && errno != EEXIST ? cay_fail_sys(err, CAY_ESYS, "make %s", dir) : 0;
+    return mkdir(dir, 0700) < 0 && errno != EEXIST ? cay_fail_sys(err, CAY_ESYS, "make %s", dir)
+                                                   : 0;
 }
 
 static int write_all(int to, const char *text, size_t len)
@@ -69,7 +71,8 @@ static int keep(const char *path, int from, const char *text, uint64_t max, cay_
             continue;
         total += (uint64_t)CAY_MAX(n, 0);
         if (total > max)
-            rc = cay_fail_why(err, CAY_ETOOBIG, "build_context", "it has more than %llu MiB", (unsigned long long)(max >> 20));
+            rc = cay_fail_why(err, CAY_ETOOBIG, "build_context", "it has more than %llu MiB",
+                              (unsigned long long)(max >> 20));
         else if (n < 0 || write_all(to, buf, (size_t)n) < 0)
             rc = cay_fail_sys(err, CAY_ESYS, "write %s", tmp);
     }
@@ -82,13 +85,17 @@ static int keep(const char *path, int from, const char *text, uint64_t max, cay_
 
 /* ------------------------------------------------------------------ archives by hash */
 
-static int archive_path(cay_service *svc, const char *tenant, const char *hash, char **out, cay_err *err)
+static int archive_path(cay_service *svc, const char *tenant, const char *hash, char **out,
+                        cay_err *err)
 {
     size_t n = hash ? strspn(hash, "0123456789abcdef") : 0;
     char name[160];
     if (n != 64 || hash[n])
-        return cay_fail_why(err, CAY_EINVAL, "build_archive", "an archive is called by a SHA-256: 64 hexadecimal digits in lower case");
-    if (!cay__str_join(name, sizeof name, "files-", tenant ? tenant : "default", "-", hash, NULL) || strchr(name, '/'))
+        return cay_fail_why(
+            err, CAY_EINVAL, "build_archive",
+            "an archive is called by a SHA-256: 64 hexadecimal digits in lower case");
+    if (!cay__str_join(name, sizeof name, "files-", tenant ? tenant : "default", "-", hash, NULL) ||
+        strchr(name, '/'))
         return cay_fail_why(err, CAY_EINVAL, "tenant_invalid", "that is no tenant");
     *out = path_of(svc, name, "");
     return 0;
@@ -102,7 +109,9 @@ static void forget_archives(cay_service *svc)
     DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d));) {
         struct stat st;
-        if (cay__str_starts(e->d_name, "files-") && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mtime + ARCHIVE_KEEP < now)
+        if (cay__str_starts(e->d_name, "files-") &&
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            st.st_mtime + ARCHIVE_KEEP < now)
             unlinkat(dirfd(d), e->d_name, 0);
     }
     if (d)
@@ -118,17 +127,19 @@ int cay_build_upload(cay_service *svc, const char *tenant, const char *sha256, i
     return keep(path, fd, NULL, ARCHIVE_MAX, err);
 }
 
-int cay_build_uploaded(cay_service *svc, const char *tenant, const char *sha256, bool *yes, cay_err *err)
+int cay_build_uploaded(cay_service *svc, const char *tenant, const char *sha256, bool *yes,
+                       cay_err *err)
 {
     CAY_AUTOFREE char *path = NULL;
     CAY_TRY(archive_path(svc, tenant, sha256, &path, err));
-    *yes = utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0; /* it is wanted: its day begins anew */
+    *yes = utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) ==
+           0; /* it is wanted: its day begins anew */
     return 0;
 }
 
 typedef struct asked {
     cay_service *svc;
-    const char  *tenant;
+    const char *tenant;
 } asked;
 
 static int open_archive(void *arg, const char *hash, int *fd, cay_err *err)
@@ -138,7 +149,8 @@ static int open_archive(void *arg, const char *hash, int *fd, cay_err *err)
     CAY_TRY(archive_path(a->svc, a->tenant, hash, &path, err));
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (f < 0)
-        return cay_fail_why(err, CAY_ENOENT, "build_archive", "the archive %.16s… was not sent, or more than a day ago", hash);
+        return cay_fail_why(err, CAY_ENOENT, "build_archive",
+                            "the archive %.16s… was not sent, or more than a day ago", hash);
     *fd = f;
     return 0;
 }
@@ -158,17 +170,21 @@ static char *request_text(const cay_build *s)
     CAY_AUTOJSON *args = json_object();
     for (const cay_pair *p = s->args; p && p->key; p++)
         json_object_set_new(args, p->key, json_string(p->value ? p->value : ""));
-    CAY_AUTOJSON *o = json_pack("{s:s*, s:s*, s:o, s:s*, s:b, s:O, s:s*, s:s*, s:I, s:b, s:I, s:I, s:I, s:s*, s:s*, s:b, s:b}", "file", s->file, "text", s->text, "names", texts(s->names),
-                                "tenant", s->tenant, "hidden", s->hidden, "args", args, "target", s->target, "net", s->net, "step_ms", (json_int_t)s->step_ms, "no_cache",
-                                s->no_cache, "memory", (json_int_t)s->limits.memory, "disk", (json_int_t)s->limits.disk, "cpu_milli", (json_int_t)s->limits.cpu_milli,
-                                "pull", s->pull, "platform", s->platform, "no_pull", s->no_pull, "keep_failed", s->keep_failed);
+    CAY_AUTOJSON *o = json_pack(
+        "{s:s*, s:s*, s:o, s:s*, s:b, s:O, s:s*, s:s*, s:I, s:b, s:I, s:I, s:I, s:s*, s:s*, s:b, "
+        "s:b}",
+        "file", s->file, "text", s->text, "names", texts(s->names), "tenant", s->tenant, "hidden",
+        s->hidden, "args", args, "target", s->target, "net", s->net, "step_ms",
+        (json_int_t)s->step_ms, "no_cache", s->no_cache, "memory", (json_int_t)s->limits.memory,
+        "disk", (json_int_t)s->limits.disk, "cpu_milli", (json_int_t)s->limits.cpu_milli, "pull",
+        s->pull, "platform", s->platform, "no_pull", s->no_pull, "keep_failed", s->keep_failed);
     return o ? cay__json_text(o, 8u << 20) : NULL;
 }
 
 typedef struct request {
     cay__arena mem;
-    json_t    *o;
-    cay_build  spec;
+    json_t *o;
+    cay_build spec;
 } request;
 
 static int request_read(cay_service *svc, const char *id, request *q, cay_err *err)
@@ -178,22 +194,35 @@ static int request_read(cay_service *svc, const char *id, request *q, cay_err *e
     json_t *v;
     size_t n = 0;
     if (cay__fd_read_file(AT_FDCWD, path, text, (8u << 20) + 2) < 0)
-        return cay_fail_why(err, CAY_ENOENT, "build_not_found", "the request of build %s is not there", id);
+        return cay_fail_why(err, CAY_ENOENT, "build_not_found",
+                            "the request of build %s is not there", id);
     CAY_TRY(cay__json_object("the request", text, &q->o, err));
     const json_t *names = json_object_get(q->o, "names"), *args = json_object_get(q->o, "args");
     const char **list = cay__arena_take(&q->mem, (json_array_size(names) + 1) * sizeof *list);
     for (size_t i = 0; i < json_array_size(names); i++)
         list[i] = json_string_value(json_array_get(names, i));
     cay_pair *pairs = cay__arena_take(&q->mem, (json_object_size(args) + 1) * sizeof *pairs);
-    json_object_foreach((json_t *)args, key, v)
-        pairs[n++] = (cay_pair){ key, json_string_value(v) };
-    q->spec = (cay_build){ .size = sizeof q->spec, .file = cay__json_str(q->o, "file", NULL), .text = cay__json_str(q->o, "text", NULL), .names = list,
-                           .tenant = cay__json_str(q->o, "tenant", NULL), .hidden = cay__json_bool(q->o, "hidden", false), .args = pairs,
-                           .target = cay__json_str(q->o, "target", NULL), .net = cay__json_str(q->o, "net", NULL), .step_ms = (uint64_t)cay__json_int(q->o, "step_ms", 0),
-                           .no_cache = cay__json_bool(q->o, "no_cache", false), .pull = cay__json_str(q->o, "pull", NULL), .platform = cay__json_str(q->o, "platform", NULL),
-                           .no_pull = cay__json_bool(q->o, "no_pull", false), .keep_failed = cay__json_bool(q->o, "keep_failed", false),
-                           .limits = { .memory = (uint64_t)cay__json_int(q->o, "memory", 0), .disk = (uint64_t)cay__json_int(q->o, "disk", 0),
-                                       .cpu_milli = (uint64_t)cay__json_int(q->o, "cpu_milli", 0) } };
+    json_object_foreach((json_t *)args, key, v) pairs[n++] =
+        (cay_pair){ key, json_string_value(v) };
+    q->spec =
+        (cay_build){ .size = sizeof q->spec,
+                     .file = cay__json_str(q->o, "file", NULL),
+                     .text = cay__json_str(q->o, "text", NULL),
+                     .names = list,
+                     .tenant = cay__json_str(q->o, "tenant", NULL),
+                     .hidden = cay__json_bool(q->o, "hidden", false),
+                     .args = pairs,
+                     .target = cay__json_str(q->o, "target", NULL),
+                     .net = cay__json_str(q->o, "net", NULL),
+                     .step_ms = (uint64_t)cay__json_int(q->o, "step_ms", 0),
+                     .no_cache = cay__json_bool(q->o, "no_cache", false),
+                     .pull = cay__json_str(q->o, "pull", NULL),
+                     .platform = cay__json_str(q->o, "platform", NULL),
+                     .no_pull = cay__json_bool(q->o, "no_pull", false),
+                     .keep_failed = cay__json_bool(q->o, "keep_failed", false),
+                     .limits = { .memory = (uint64_t)cay__json_int(q->o, "memory", 0),
+                                 .disk = (uint64_t)cay__json_int(q->o, "disk", 0),
+                                 .cpu_milli = (uint64_t)cay__json_int(q->o, "cpu_milli", 0) } };
     return 0;
 }
 
@@ -206,13 +235,18 @@ static int count_one(const cay_task *t, void *arg)
 
 int cay_build_room(cay_service *svc, const char *tenant, cay_err *err)
 {
-    const cay_task_filter f = { .size = sizeof f, .state = "waiting", .kind = KIND, .tenant = tenant ? tenant : "default" };
+    const cay_task_filter f = {
+        .size = sizeof f, .state = "waiting", .kind = KIND, .tenant = tenant ? tenant : "default"
+    };
     unsigned n = 0;
     CAY_TRY(cay_task_list(svc, &f, count_one, &n, err));
     if (n < CAY_BUILDS_WAITING)
         return 0;
     cay_err own = CAY_ERR_INIT;
-    cay_fail_why(&own, CAY_ERATE, "queue_full", "%u builds of tenant %s wait, which is the most: try again when some are done, or cancel one", n, f.tenant);
+    cay_fail_why(&own, CAY_ERATE, "queue_full",
+                 "%u builds of tenant %s wait, which is the most: try again when some are done, or "
+                 "cancel one",
+                 n, f.tenant);
     own.retry = CAY_RETRY_YES;
     own.retry_after_ms = 5000;
     snprintf(own.detail, sizeof own.detail, "{\"queue\":%u,\"most\":%d}", n, CAY_BUILDS_WAITING);
@@ -225,23 +259,36 @@ int cay_build_submit(cay_service *svc, const cay_build *given, char *id, cay_err
 {
     cay_build spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_build", err));
-    if (spec.pull ? spec.dir || spec.tar > 0 || spec.text : spec.dir || (spec.tar <= 0 && !spec.text))
-        return cay_fail_why(err, CAY_EINVAL, "build_context", "a build that waits has a tar or a text, or pulls an image; it has no directory");
+    if (spec.pull ? spec.dir || spec.tar > 0 || spec.text
+                  : spec.dir || (spec.tar <= 0 && !spec.text))
+        return cay_fail_why(
+            err, CAY_EINVAL, "build_context",
+            "a build that waits has a tar or a text, or pulls an image; it has no directory");
     if (spec.secrets && spec.secrets->id)
-        return cay_fail_why(err, CAY_EINVAL, "build_secret", "secrets of a build are kept nowhere, so one that waits has none");
+        return cay_fail_why(err, CAY_EINVAL, "build_secret",
+                            "secrets of a build are kept nowhere, so one that waits has none");
     if (spec.text)
-        CAY_TRY(cay_build_check(&(cay_build){ .size = sizeof spec, .text = spec.text, .file = spec.file }, NULL, err));
+        CAY_TRY(cay_build_check(
+            &(cay_build){ .size = sizeof spec, .text = spec.text, .file = spec.file }, NULL, err));
     CAY_AUTOFREE char *text = request_text(&spec);
     if (!text)
-        return cay_fail_why(err, CAY_EINVAL, "build_step", "the request is too long, or not all of it is UTF-8");
+        return cay_fail_why(err, CAY_EINVAL, "build_step",
+                            "the request is too long, or not all of it is UTF-8");
     CAY_TRY(make_dir(svc, err));
     const char *const own[] = { spec.pull, NULL };
-    CAY_TRY(cay_build_promise(svc, spec.tenant, spec.pull && !(spec.names && spec.names[0]) ? own : spec.names, id, err));
+    CAY_TRY(cay_build_promise(
+        svc, spec.tenant, spec.pull && !(spec.names && spec.names[0]) ? own : spec.names, id, err));
     CAY_AUTOFREE char *ask = path_of(svc, id, ".json"), *context = path_of(svc, id, ".tar");
     int rc = keep(ask, -1, text, 0, err);
     if (rc == 0 && spec.tar > 0)
         rc = keep(context, spec.tar, NULL, CONTEXT_MAX, err);
-    cay_task t = { .size = sizeof t, .kind = KIND, .subject = id, .key = id, .tenant = spec.tenant, .most = TRIES, .backoff_ms = 1000,
+    cay_task t = { .size = sizeof t,
+                   .kind = KIND,
+                   .subject = id,
+                   .key = id,
+                   .tenant = spec.tenant,
+                   .most = TRIES,
+                   .backoff_ms = 1000,
                    .waiting_most = CAY_BUILDS_WAITING };
     if (rc == 0)
         rc = cay_task_put(svc, &t, CAY_TASK_KEEP, NULL, err);
@@ -256,16 +303,17 @@ int cay_build_submit(cay_service *svc, const cay_build *given, char *id, cay_err
 /* ------------------------------------------------------------------ doing one */
 
 typedef struct lease {
-    cay_service    *svc;
+    cay_service *svc;
     const cay_task *task;
-    int             stop, outer, cancel; /* over; the caller's own cancel, or -1; told to the build */
-    bool            lost;
+    int stop, outer, cancel; /* over; the caller's own cancel, or -1; told to the build */
+    bool lost;
 } lease;
 
 static void *renew(void *arg)
 {
     lease *l = arg;
-    struct pollfd p[2] = { { .fd = l->stop, .events = POLLIN }, { .fd = l->outer, .events = POLLIN } };
+    struct pollfd p[2] = { { .fd = l->stop, .events = POLLIN },
+                           { .fd = l->outer, .events = POLLIN } };
     while (poll(p, 2, RENEW_MS / 5) <= 0) {
         if (cay_task_renew(l->svc, l->task, LEASE_MS, NULL) != CAY_ESTATE)
             continue;
@@ -277,9 +325,14 @@ static void *renew(void *arg)
     return NULL;
 }
 
-static int with_lease(cay_service *svc, const cay_call *call, const cay_task *t, const cay_build *spec, bool *lost, cay_err *err)
+static int with_lease(cay_service *svc, const cay_call *call, const cay_task *t,
+                      const cay_build *spec, bool *lost, cay_err *err)
 {
-    lease l = { .svc = svc, .task = t, .stop = eventfd(0, EFD_CLOEXEC), .outer = call && call->cancel_fd > 0 ? call->cancel_fd : -1, .cancel = eventfd(0, EFD_CLOEXEC) };
+    lease l = { .svc = svc,
+                .task = t,
+                .stop = eventfd(0, EFD_CLOEXEC),
+                .outer = call && call->cancel_fd > 0 ? call->cancel_fd : -1,
+                .cancel = eventfd(0, EFD_CLOEXEC) };
     pthread_t thread;
     pthread_attr_t small;
     pthread_attr_init(&small);
@@ -290,7 +343,9 @@ static int with_lease(cay_service *svc, const cay_call *call, const cay_task *t,
         errno = e;
         rc = cay_fail_sys(err, CAY_ESYS, "start a thread");
     } else {
-        cay_call own = { .size = sizeof own, .cancel_fd = l.cancel, .actor = call ? call->actor : NULL };
+        cay_call own = { .size = sizeof own,
+                         .cancel_fd = l.cancel,
+                         .actor = call ? call->actor : NULL };
         rc = cay_build_run(svc, &own, spec, NULL, err);
         eventfd_write(l.stop, 1);
         pthread_join(thread, NULL);
@@ -309,9 +364,11 @@ static void clean(cay_service *svc, const char *id)
 }
 
 /* The end of one is told by its record; the job is done when nobody has to try again. */
-static int settle(cay_service *svc, const cay_call *call, const cay_task *t, int rc, bool lost, const cay_err *why, cay_err *err)
+static int settle(cay_service *svc, const cay_call *call, const cay_task *t, int rc, bool lost,
+                  const cay_err *why, cay_err *err)
 {
-    bool stopping = rc == CAY_ECANCELED && !lost && call && call->cancel_fd > 0 && poll(&(struct pollfd){ .fd = call->cancel_fd, .events = POLLIN }, 1, 0) > 0;
+    bool stopping = rc == CAY_ECANCELED && !lost && call && call->cancel_fd > 0 &&
+                    poll(&(struct pollfd){ .fd = call->cancel_fd, .events = POLLIN }, 1, 0) > 0;
     if (stopping) {
         cay__report_again(svc, t->subject);
         return cay_task_renew(svc, t, 1, err);

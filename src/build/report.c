@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a build says while it runs, and what is known of it afterwards: a log of one JSON object a line, and a note in the store. */
+/* What a build says while it runs, and what is known of it afterwards: a log of one JSON object a
+ * line, and a note in the store. */
 #include "build.h"
 #include <base/fd.h>
 #include <base/str.h>
@@ -15,8 +16,10 @@
 #define KEPT      200 /* records */
 #define DIR       "builds"
 
-static const char *const kinds[] = { [CAY_BUILD_STEP] = "step", [CAY_BUILD_OUT] = "out", [CAY_BUILD_ERR] = "err",
-                                     [CAY_BUILD_NOTE] = "note", [CAY_BUILD_WARN] = "warn", [CAY_BUILD_FAIL] = "fail" };
+static const char *const kinds[] = {
+    [CAY_BUILD_STEP] = "step", [CAY_BUILD_OUT] = "out",   [CAY_BUILD_ERR] = "err",
+    [CAY_BUILD_NOTE] = "note", [CAY_BUILD_WARN] = "warn", [CAY_BUILD_FAIL] = "fail"
+};
 
 const char *cay_build_event_name(cay_build_event_kind k)
 {
@@ -47,14 +50,16 @@ void cay__report_set(cay__report *r, const char *key, json_t *value)
 int cay__report_save(cay__report *r, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(r->record, 60000);
-    return text ? cay_note_put(r->svc, SPACE, r->id, text, err) : cay_fail(err, CAY_ETOOBIG, "build %s: its record is too long", r->id);
+    return text ? cay_note_put(r->svc, SPACE, r->id, text, err)
+                : cay_fail(err, CAY_ETOOBIG, "build %s: its record is too long", r->id);
 }
 
 bool cay__report_canceled(cay__report *r)
 {
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
-    return cay_note_get(r->svc, SPACE, r->id, &text, NULL) == 0 && cay__json_object("record", text, &o, NULL) == 0 &&
+    return cay_note_get(r->svc, SPACE, r->id, &text, NULL) == 0 &&
+           cay__json_object("record", text, &o, NULL) == 0 &&
            !strcmp(cay__json_str(o, "state", ""), "canceled");
 }
 
@@ -65,18 +70,19 @@ static int names_text(const char *const *names, char *buf, size_t cap, cay_err *
     for (; names && *names; names++) {
         int k = snprintf(buf + n, cap - n, "%s%s", n ? " " : "", *names);
         if (k < 0 || (size_t)k >= cap - n)
-            return cay_fail_why(err, CAY_EINVAL, "template_name", "the names are too many or too long");
+            return cay_fail_why(err, CAY_EINVAL, "template_name",
+                                "the names are too many or too long");
         n += (size_t)k;
     }
     return 0;
 }
 
 typedef struct old {
-    char    id[CAY_ID_LEN + 1];
+    char id[CAY_ID_LEN + 1];
     int64_t started;
 } old;
 typedef struct olds {
-    old   *v;
+    old *v;
     size_t n;
 } olds;
 
@@ -121,11 +127,14 @@ static void forget_old(cay_service *svc)
     free(o.v);
 }
 
-static int record_new(cay_service *svc, const char *id, const char *state, const char *tenant, const char *const *names, json_t **out, cay_err *err)
+static int record_new(cay_service *svc, const char *id, const char *state, const char *tenant,
+                      const char *const *names, json_t **out, cay_err *err)
 {
     char all[2000];
     CAY_TRY(names_text(names, all, sizeof all, err));
-    json_t *o = json_pack("{s:s, s:s, s:s, s:I}", "state", state, "tenant", tenant ? tenant : "default", "names", all, "started_ms", (json_int_t)cay__wall_ms());
+    json_t *o =
+        json_pack("{s:s, s:s, s:s, s:I}", "state", state, "tenant", tenant ? tenant : "default",
+                  "names", all, "started_ms", (json_int_t)cay__wall_ms());
     if (!o)
         return cay_fail_why(err, CAY_EINVAL, "template_name", "a name of the template is no text");
     CAY_AUTOFREE char *text = cay__json_text(o, 60000);
@@ -137,7 +146,8 @@ static int record_new(cay_service *svc, const char *id, const char *state, const
     return rc;
 }
 
-int cay_build_promise(cay_service *svc, const char *tenant, const char *const *names, char *id, cay_err *err)
+int cay_build_promise(cay_service *svc, const char *tenant, const char *const *names, char *id,
+                      cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     cay__id_make(id, 'b');
@@ -147,9 +157,14 @@ int cay_build_promise(cay_service *svc, const char *tenant, const char *const *n
 int cay__report_open(cay__report *r, cay_service *svc, const cay_build *spec, cay_err *err)
 {
     CAY_AUTOFREE char *dir = NULL, *text = NULL;
-    *r = (cay__report){ .svc = svc, .spec = spec, .fd = -1, .line = { CAY__BUF(LINE_MAX_), CAY__BUF(LINE_MAX_) }, .tail = CAY__BUF(4 * LINE_MAX_) };
+    *r = (cay__report){ .svc = svc,
+                        .spec = spec,
+                        .fd = -1,
+                        .line = { CAY__BUF(LINE_MAX_), CAY__BUF(LINE_MAX_) },
+                        .tail = CAY__BUF(4 * LINE_MAX_) };
     if (spec->id && !cay__id_valid(spec->id, 'b'))
-        return cay_fail_why(err, CAY_EINVAL, "build_not_found", "%.40s is no id of a build", spec->id);
+        return cay_fail_why(err, CAY_EINVAL, "build_not_found", "%.40s is no id of a build",
+                            spec->id);
     if (spec->id)
         cay__str_copy(r->id, sizeof r->id, spec->id);
     else
@@ -186,16 +201,26 @@ void cay__report_close(cay__report *r)
 
 /* ------------------------------------------------------------------ the log */
 
-static void emit(cay__report *r, cay_build_event_kind kind, bool cached, const char *text, size_t len)
+static void emit(cay__report *r, cay_build_event_kind kind, bool cached, const char *text,
+                 size_t len)
 {
-    cay_build_event e = { .size = sizeof e, .kind = kind, .time_ms = cay__wall_ms(), .step = r->step, .steps = r->steps, .cached = cached, .text = text, .len = len };
+    cay_build_event e = { .size = sizeof e,
+                          .kind = kind,
+                          .time_ms = cay__wall_ms(),
+                          .step = r->step,
+                          .steps = r->steps,
+                          .cached = cached,
+                          .text = text,
+                          .len = len };
     CAY_AUTOBUF b = CAY__BUF(8 * LINE_MAX_);
-    cay__buf_fmt(&b, "{\"t\":%lld,\"kind\":\"%s\",\"step\":%u,\"steps\":%u,", (long long)e.time_ms, cay_build_event_name(kind), e.step, e.steps);
+    cay__buf_fmt(&b, "{\"t\":%lld,\"kind\":\"%s\",\"step\":%u,\"steps\":%u,", (long long)e.time_ms,
+                 cay_build_event_name(kind), e.step, e.steps);
     cay__buf_str(&b, cached ? "\"cached\":true,\"text\":" : "\"text\":");
     cay__buf_json(&b, text, len);
     cay__buf_str(&b, "}\n");
     if (!b.full && r->bytes <= CAY__BUILD_LOG_MAX) {
-        static const char cut[] = "{\"t\":0,\"kind\":\"note\",\"step\":0,\"steps\":0,\"text\":\"the log is full: the rest is not kept\"}\n";
+        static const char cut[] = "{\"t\":0,\"kind\":\"note\",\"step\":0,\"steps\":0,\"text\":"
+                                  "\"the log is full: the rest is not kept\"}\n";
         r->bytes += b.len;
         if (r->bytes <= CAY__BUILD_LOG_MAX)
             cay__fd_write_all(r->fd, b.data, b.len);
@@ -257,13 +282,23 @@ void cay__report_flush(cay__report *r)
 
 /* ------------------------------------------------------------------ afterwards */
 
-static int told(const char *id, const json_t *o, int (*fn)(const cay_build_info *, void *), void *arg)
+static int told(const char *id, const json_t *o, int (*fn)(const cay_build_info *, void *),
+                void *arg)
 {
-    cay_build_info b = { .size = sizeof b, .id = id, .tenant = cay__json_str(o, "tenant", "default"), .state = cay__json_str(o, "state", "lost"),
-                         .names = cay__json_str(o, "names", ""), .template_ = cay__json_str(o, "template", ""), .sandbox = cay__json_str(o, "sandbox", ""),
-                         .reason = cay__json_str(o, "reason", ""), .error = cay__json_str(o, "error", ""), .step = (unsigned)cay__json_int(o, "step", 0),
-                         .steps = (unsigned)cay__json_int(o, "steps", 0), .cached = (unsigned)cay__json_int(o, "cached", 0),
-                         .started_ms = cay__json_int(o, "started_ms", 0), .ended_ms = cay__json_int(o, "ended_ms", 0) };
+    cay_build_info b = { .size = sizeof b,
+                         .id = id,
+                         .tenant = cay__json_str(o, "tenant", "default"),
+                         .state = cay__json_str(o, "state", "lost"),
+                         .names = cay__json_str(o, "names", ""),
+                         .template_ = cay__json_str(o, "template", ""),
+                         .sandbox = cay__json_str(o, "sandbox", ""),
+                         .reason = cay__json_str(o, "reason", ""),
+                         .error = cay__json_str(o, "error", ""),
+                         .step = (unsigned)cay__json_int(o, "step", 0),
+                         .steps = (unsigned)cay__json_int(o, "steps", 0),
+                         .cached = (unsigned)cay__json_int(o, "cached", 0),
+                         .started_ms = cay__json_int(o, "started_ms", 0),
+                         .ended_ms = cay__json_int(o, "ended_ms", 0) };
     if (!strcmp(b.state, "building") && !cay__report_alive(o))
         b.state = "lost";
     return fn(&b, arg);
@@ -283,9 +318,9 @@ static bool has_name(const char *names, const char *name)
 
 typedef struct looking {
     const char *tenant, *ref;
-    int       (*fn)(const cay_build_info *, void *);
-    void       *arg;
-    bool        found;
+    int (*fn)(const cay_build_info *, void *);
+    void *arg;
+    bool found;
 } looking;
 
 static int each(cay_service *svc, looking *l, bool all, cay_err *err)
@@ -295,11 +330,13 @@ static int each(cay_service *svc, looking *l, bool all, cay_err *err)
     for (size_t i = 0; rc == 0 && i < o.n && (all || !l->found); i++) {
         CAY_AUTOFREE char *text = NULL;
         CAY_AUTOJSON *j = NULL;
-        if (cay_note_get(svc, SPACE, o.v[i].id, &text, NULL) < 0 || cay__json_object("record", text, &j, NULL) < 0)
+        if (cay_note_get(svc, SPACE, o.v[i].id, &text, NULL) < 0 ||
+            cay__json_object("record", text, &j, NULL) < 0)
             continue;
         if (l->tenant && strcmp(l->tenant, cay__json_str(j, "tenant", "default")) != 0)
             continue;
-        if (l->ref && strcmp(l->ref, o.v[i].id) != 0 && !has_name(cay__json_str(j, "names", ""), l->ref))
+        if (l->ref && strcmp(l->ref, o.v[i].id) != 0 &&
+            !has_name(cay__json_str(j, "names", ""), l->ref))
             continue;
         l->found = true;
         rc = told(o.v[i].id, j, l->fn, l->arg);
@@ -308,15 +345,20 @@ static int each(cay_service *svc, looking *l, bool all, cay_err *err)
     return rc;
 }
 
-int cay_build_get(cay_service *svc, const char *tenant, const char *ref, int (*fn)(const cay_build_info *, void *), void *arg, cay_err *err)
+int cay_build_get(cay_service *svc, const char *tenant, const char *ref,
+                  int (*fn)(const cay_build_info *, void *), void *arg, cay_err *err)
 {
     looking l = { .tenant = tenant, .ref = ref, .fn = fn, .arg = arg };
     CAY__BACK(svc, build_get, svc, ref, fn, arg, err);
     CAY_TRY(each(svc, &l, false, err));
-    return l.found ? 0 : cay_fail_why(err, CAY_ENOENT, "build_not_found", "there is no build %.60s, and none of a template of that name", ref);
+    return l.found
+               ? 0
+               : cay_fail_why(err, CAY_ENOENT, "build_not_found",
+                              "there is no build %.60s, and none of a template of that name", ref);
 }
 
-int cay_build_list(cay_service *svc, const char *tenant, int (*fn)(const cay_build_info *, void *), void *arg, cay_err *err)
+int cay_build_list(cay_service *svc, const char *tenant, int (*fn)(const cay_build_info *, void *),
+                   void *arg, cay_err *err)
 {
     CAY__BACK(svc, build_list, svc, fn, arg, err);
     return each(svc, &(looking){ .tenant = tenant, .fn = fn, .arg = arg }, true, err);
@@ -326,7 +368,8 @@ void cay__report_again(cay_service *svc, const char *id)
 {
     CAY_AUTOFREE char *text = NULL, *changed = NULL;
     CAY_AUTOJSON *o = NULL;
-    if (cay_note_get(svc, SPACE, id, &text, NULL) < 0 || cay__json_object("record", text, &o, NULL) < 0)
+    if (cay_note_get(svc, SPACE, id, &text, NULL) < 0 ||
+        cay__json_object("record", text, &o, NULL) < 0)
         return;
     json_object_set_new(o, "state", json_string("waiting"));
     json_object_del(o, "ended_ms");
@@ -367,8 +410,13 @@ static int log_line(const char *line, int (*fn)(const cay_build_event *, void *)
     if (cay__json_object("log", line, &o, NULL) < 0)
         return 0;
     const json_t *text = json_object_get(o, "text");
-    cay_build_event e = { .size = sizeof e, .time_ms = cay__json_int(o, "t", 0), .step = (unsigned)cay__json_int(o, "step", 0), .steps = (unsigned)cay__json_int(o, "steps", 0),
-                          .cached = cay__json_bool(o, "cached", false), .text = json_string_value(text) ? json_string_value(text) : "", .len = json_string_length(text) };
+    cay_build_event e = { .size = sizeof e,
+                          .time_ms = cay__json_int(o, "t", 0),
+                          .step = (unsigned)cay__json_int(o, "step", 0),
+                          .steps = (unsigned)cay__json_int(o, "steps", 0),
+                          .cached = cay__json_bool(o, "cached", false),
+                          .text = json_string_value(text) ? json_string_value(text) : "",
+                          .len = json_string_length(text) };
     kind = cay__json_str(o, "kind", "");
     for (size_t i = 1; i < CAY_LEN(kinds); i++)
         if (!strcmp(kinds[i], kind))
@@ -376,7 +424,8 @@ static int log_line(const char *line, int (*fn)(const cay_build_event *, void *)
     return e.kind ? fn(&e, arg) : 0;
 }
 
-int cay_build_log(cay_service *svc, const char *id, uint64_t *offset, int (*fn)(const cay_build_event *, void *), void *arg, cay_err *err)
+int cay_build_log(cay_service *svc, const char *id, uint64_t *offset,
+                  int (*fn)(const cay_build_event *, void *), void *arg, cay_err *err)
 {
     CAY_AUTOFREE char *path = NULL, *line = NULL;
     size_t cap = 0;

@@ -18,7 +18,9 @@ static int listen_to(cay__builder *b, int fd[2], cay_err *err)
 {
     CAY_AUTOFREE char *buf = cay__alloc(32768);
     for (int64_t look = cay__now_ms() + 1000; fd[0] >= 0 || fd[1] >= 0;) {
-        struct pollfd p[3] = { { .fd = fd[0], .events = POLLIN }, { .fd = fd[1], .events = POLLIN }, { .fd = cay__call_cancel(&b->call), .events = POLLIN } };
+        struct pollfd p[3] = { { .fd = fd[0], .events = POLLIN },
+                               { .fd = fd[1], .events = POLLIN },
+                               { .fd = cay__call_cancel(&b->call), .events = POLLIN } };
         CAY_TRY(cay__call_check(&b->call, "build", err));
         int n = poll(p, 3, 500);
         if (n < 0 && errno != EINTR)
@@ -35,7 +37,8 @@ static int listen_to(cay__builder *b, int fd[2], cay_err *err)
         if (cay__now_ms() >= look) { /* somebody else's word, told by the record */
             look = cay__now_ms() + 1000;
             if (cay__report_canceled(&b->report))
-                return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled", b->report.id);
+                return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled",
+                                    b->report.id);
         }
     }
     return 0;
@@ -91,16 +94,19 @@ static const char *last_line(const cay__buf *tail, cay__buf *out)
 
 static int failed(cay__builder *b, const cay__task *t, const cay_exit *end, cay_err *err)
 {
-    CAY_AUTOBUF line = CAY__BUF(1024), detail = CAY__BUF(sizeof err->detail - 1), tail = CAY__BUF(8192);
+    CAY_AUTOBUF line = CAY__BUF(1024), detail = CAY__BUF(sizeof err->detail - 1),
+                tail = CAY__BUF(8192);
     const char *last = last_line(&b->report.tail, &line);
     bool late = !strcmp(end->reason, "time");
-    int rc = cay_fail_why(err, late ? CAY_ETIMEOUT : CAY_EINVAL, "build_failed", "%s %d%s%s", end->signal ? "ended by signal" : "exit code",
+    int rc = cay_fail_why(err, late ? CAY_ETIMEOUT : CAY_EINVAL, "build_failed", "%s %d%s%s",
+                          end->signal ? "ended by signal" : "exit code",
                           end->signal ? end->signal : end->code, *last ? ": " : "", last);
     if (!err)
         return rc;
     for (size_t from = 0; from <= b->report.tail.len; from += 60) { /* as much of its end as fits */
         cay__buf_clear(&detail);
-        cay__buf_fmt(&detail, "{\"step\":%u,\"line\":%u,\"code\":%d,\"tail\":", t->no, t->step->line, end->code);
+        cay__buf_fmt(&detail, "{\"step\":%u,\"line\":%u,\"code\":%d,\"tail\":", t->no,
+                     t->step->line, end->code);
         if (b->report.tail.len)
             cay__buf_json(&detail, b->report.tail.data + from, b->report.tail.len - from);
         else
@@ -150,8 +156,15 @@ int cay__task_run(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err 
         argv[n] = t->shell[n];
     for (size_t i = 0; i < t->step->nwords; i++)
         argv[n++] = t->words[i];
-    cay_spawn s = { .size = sizeof s, .argv = argv, .env = env_of(b, t), .cwd = t->cwd, .user = strchr(t->user, ':') ? NULL : t->user, .profile = is_root(t->user) ? "root" : NULL, .attach = true,
-                    .on_full = CAY_FULL_BLOCK, .timeout_ms = b->spec->step_ms ? b->spec->step_ms : CAY__STEP_MS };
+    cay_spawn s = { .size = sizeof s,
+                    .argv = argv,
+                    .env = env_of(b, t),
+                    .cwd = t->cwd,
+                    .user = strchr(t->user, ':') ? NULL : t->user,
+                    .profile = is_root(t->user) ? "root" : NULL,
+                    .attach = true,
+                    .on_full = CAY_FULL_BLOCK,
+                    .timeout_ms = b->spec->step_ms ? b->spec->step_ms : CAY__STEP_MS };
     cay__buf_clear(&b->report.tail);
     CAY_TRY(cay_sandbox_spawn(sb, &b->call, &s, &p, err));
     CAY_TRY(follow(b, p, &end, err));

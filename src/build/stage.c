@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stage: from the last step whose result is there to its end. A result is a snapshot with a label made of the step's key. It is there whole
- * or not at all, so a build that is killed has left what it had done, and the next one begins behind it.
+ * A stage: from the last step whose result is there to its end. A result is a snapshot with a label
+ * made of the step's key. It is there whole or not at all, so a build that is killed has left what
+ * it had done, and the next one begins behind it.
  */
 #include "build.h"
 #include <base/fault.h>
@@ -22,37 +23,57 @@ static void label_of(const char *key, char out[64])
 bool cay__bstage_saved(const cay_snapshot *s)
 {
     CAY_AUTOJSON *meta = NULL;
-    return cay__str_starts(s->label, "build.") && strspn(s->label + 6, "0123456789abcdef") == KEY_LEN && !s->label[6 + KEY_LEN] && *s->metadata &&
-           cay__json_object("metadata", s->metadata, &meta, NULL) == 0 && json_object_size(meta) == 2 && cay__id_valid(cay__json_str(meta, "build", ""), 'b') &&
+    return cay__str_starts(s->label, "build.") &&
+           strspn(s->label + 6, "0123456789abcdef") == KEY_LEN && !s->label[6 + KEY_LEN] &&
+           *s->metadata && cay__json_object("metadata", s->metadata, &meta, NULL) == 0 &&
+           json_object_size(meta) == 2 && cay__id_valid(cay__json_str(meta, "build", ""), 'b') &&
            cay__json_str(meta, "step", NULL);
 }
 
-/* who: the default user of its commands, "root" or "name:group". t: whose mounts it has, or NULL. */
-static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net, const char *who, const cay__task *t, cay_sandbox **out, cay_err *err)
+/* who: the default user of its commands, "root" or "name:group". t: whose mounts it has, or NULL.
+ */
+static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net,
+                    const char *who, const cay__task *t, cay_sandbox **out, cay_err *err)
 {
     cay_volume_use volumes[CAY__RECIPE_MOUNTS];
     char user[128];
     const char *colon = strchr(who, ':');
     snprintf(user, sizeof user, "%.*s", (int)strcspn(who, ":"), who);
     const cay_pair labels[] = { { CAY__BUILD_LABEL, b->who }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c, .user = user, .group = colon ? colon + 1 : NULL, .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits, .net = net ? b->net : NULL, .from = snapshot, .services = "{}", .settings_off = true,
-                     .volumes = volumes, .nvolumes = t ? cay__lent_volumes(t, volumes) : 0 }; /* what the template starts is for its sandboxes, not for steps */
+    cay_create c = {
+        .size = sizeof c,
+        .user = user,
+        .group = colon ? colon + 1 : NULL,
+        .labels = labels,
+        .tenant = b->spec->tenant,
+        .limits = b->spec->limits,
+        .net = net ? b->net : NULL,
+        .from = snapshot,
+        .services = "{}",
+        .settings_off = true,
+        .volumes = volumes,
+        .nvolumes = t ? cay__lent_volumes(t, volumes) : 0
+    }; /* what the template starts is for its sandboxes, not for steps */
     if (!snapshot)
         c.template_ = !strcmp(st->ref, CAY__BUILD_SCRATCH) ? "image" : st->ref;
     CAY_FAULT("build.box");
     return cay_service_create(b->svc, &b->call, &c, out, err);
 }
 
-int cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net, cay_sandbox **out, cay_err *err)
+int cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net,
+                    cay_sandbox **out, cay_err *err)
 {
     return open_box(b, st, snapshot, net, "root", NULL, out, err);
 }
 
-/* The snapshot of a key, if it can be relied on. Whoever knows the file can work its keys out, so a label is believed of the tenant's own alone. */
+/* The snapshot of a key, if it can be relied on. Whoever knows the file can work its keys out, so a
+ * label is believed of the tenant's own alone. */
 static bool cached(cay__builder *b, const char *key, char *id, size_t cap)
 {
     char label[64];
-    const char *whose = CAY__MUTANT("build-cache") ? NULL : b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT;
+    const char *whose = CAY__MUTANT("build-cache") ? NULL
+                        : b->spec->tenant          ? b->spec->tenant
+                                                   : CAY_TENANT_DEFAULT;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     label_of(key, label);
     if (cay_service_snapshot_of(b->svc, &b->call, whose, label, &s, NULL) < 0)
@@ -64,17 +85,21 @@ static bool cached(cay__builder *b, const char *key, char *id, size_t cap)
     return cay__str_copy(id, cap, s->id);
 }
 
-static int save(cay__builder *b, cay_sandbox *sb, const cay__task *t, const char *key, char *id, size_t cap, cay_err *err)
+static int save(cay__builder *b, cay_sandbox *sb, const cay__task *t, const char *key, char *id,
+                size_t cap, cay_err *err)
 {
     char label[64];
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    CAY_AUTOJSON *meta = json_pack("{s:s, s:s*}", "build", b->report.id, "step", t ? t->step->text : "FROM");
+    CAY_AUTOJSON *meta =
+        json_pack("{s:s, s:s*}", "build", b->report.id, "step", t ? t->step->text : "FROM");
     CAY_AUTOFREE char *text = meta ? cay__json_text(meta, 4096) : NULL;
     if (!text) { /* a step of many words */
         CAY_AUTOJSON *brief = json_pack("{s:s, s:s}", "build", b->report.id, "step", "");
         text = cay__json_text(brief, 4096);
     }
-    cay_snapshot_spec spec = { .size = sizeof spec, .label = label, .metadata = text, .quiet = true };
+    cay_snapshot_spec spec = {
+        .size = sizeof spec, .label = label, .metadata = text, .quiet = true
+    };
     if (key)
         label_of(key, label);
     CAY_FAULT("build.save");
@@ -127,10 +152,10 @@ static int work(cay__builder *b, cay_sandbox *sb, const cay__task *t, cay_err *e
 /* Where the steps are done. */
 typedef struct bench {
     cay_sandbox *sb;
-    const char  *who;    /* its default user */
+    const char *who;       /* its default user */
     const cay__task *with; /* whose mounts it has, or NULL */
-    char         at[80]; /* the snapshot that it stands on, or "" */
-    bool         moved;  /* there is more in it than that */
+    char at[80];           /* the snapshot that it stands on, or "" */
+    bool moved;            /* there is more in it than that */
 } bench;
 
 static void leave(cay__builder *b, bench *w)
@@ -142,9 +167,10 @@ static void leave(cay__builder *b, bench *w)
     w->with = NULL;
 }
 
-/* A group beside the account's own is an affair of the sandbox's default user, so a step with one has a sandbox for itself and those like it; and one with mounts
- * has its own. */
-static int change_box(cay__builder *b, const cay__bstage *st, bench *w, const cay__task *t, cay_err *err)
+/* A group beside the account's own is an affair of the sandbox's default user, so a step with one
+ * has a sandbox for itself and those like it; and one with mounts has its own. */
+static int change_box(cay__builder *b, const cay__bstage *st, bench *w, const cay__task *t,
+                      cay_err *err)
 {
     const char *who = t->step->kind == CAY__STEP_RUN && strchr(t->user, ':') ? t->user : "root";
     cay_sandbox *next = NULL;
@@ -173,7 +199,8 @@ static int finish(cay__builder *b, cay__bstage *st, bench *w, size_t from, cay_e
         const cay__task *t = &st->tasks[i];
         say_step(b, t, false);
         if (cay__report_canceled(&b->report))
-            return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled", b->report.id);
+            return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled",
+                                b->report.id);
         int rc = change_box(b, st, w, t, err);
         if (rc == 0)
             rc = work(b, w->sb, t, err);
@@ -216,7 +243,8 @@ int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
     if (*st->done)
         return 0;
     /* Behind the last that is there: all before it is in it. */
-    while (from && !(st->tasks[from - 1].saves && cached(b, st->tasks[from - 1].key, below, sizeof below)))
+    while (from &&
+           !(st->tasks[from - 1].saves && cached(b, st->tasks[from - 1].key, below, sizeof below)))
         from--;
     CAY_TRY(sources(b, st, from, err));
     for (size_t i = 0; i < from; i++)
@@ -239,7 +267,8 @@ int cay__bstage_make(cay__builder *b, size_t which, cay_err *err)
     if (rc < 0 && rc != CAY_ECANCELED && b->spec->keep_failed && !*b->kept) {
         cay__str_copy(b->kept, sizeof b->kept, cay_sandbox_id(w.sb));
         const cay_pair none[] = { { NULL, NULL } };
-        cay_sandbox_update(w.sb, NULL, &(cay_update){ .size = sizeof(cay_update), .labels = none }, NULL);
+        cay_sandbox_update(w.sb, NULL, &(cay_update){ .size = sizeof(cay_update), .labels = none },
+                           NULL);
         cay_sandbox_unref(w.sb);
         return rc; /* its volumes go with the next build after it was removed */
     }

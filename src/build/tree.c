@@ -18,7 +18,7 @@
 
 typedef struct ignore {
     cay__ignore rules;
-    bool        keeps; /* some rule takes back, so nothing below can be skipped unseen */
+    bool keeps; /* some rule takes back, so nothing below can be skipped unseen */
 } ignore;
 
 static int ignore_read(ignore *ig, const char *text, size_t len, cay_err *err)
@@ -37,10 +37,13 @@ static int ignore_read(ignore *ig, const char *text, size_t len, cay_err *err)
         while (e - s > 2 && s[0] == '.' && s[1] == '/')
             s += 2;
         /* Every pattern counts from the top: that is what a slash at its begin says. */
-        int n = snprintf(line, sizeof line, "%s/%.*s", keep ? "!" : "", (int)CAY_MIN(e - s, 4090), s);
+        int n =
+            snprintf(line, sizeof line, "%s/%.*s", keep ? "!" : "", (int)CAY_MIN(e - s, 4090), s);
         ig->keeps |= keep;
         if (n < 0 || e - s > 4090 || !cay__ignore_add(&ig->rules, line, (size_t)n))
-            return cay_fail_why(err, CAY_EINVAL, "build_ignore", ".dockerignore: more than %d lines, or one that is too long", CAY__IGNORE_RULES);
+            return cay_fail_why(err, CAY_EINVAL, "build_ignore",
+                                ".dockerignore: more than %d lines, or one that is too long",
+                                CAY__IGNORE_RULES);
     }
     return 0;
 }
@@ -68,7 +71,9 @@ static bool left_out(const ignore *ig, const char *path)
 static int add(cay__tree *t, const cay__twig *w, cay_err *err)
 {
     if (t->n >= CAY__TREE_FILES)
-        return cay_fail_why(err, CAY_ETOOBIG, "build_context", "more than %u files to choose from; leave some out with .dockerignore", CAY__TREE_FILES);
+        return cay_fail_why(err, CAY_ETOOBIG, "build_context",
+                            "more than %u files to choose from; leave some out with .dockerignore",
+                            CAY__TREE_FILES);
     if (t->n == t->cap) {
         t->cap = t->cap ? 2 * t->cap : 256;
         t->twigs = realloc(t->twigs, t->cap * sizeof *t->twigs);
@@ -104,12 +109,13 @@ void cay__tree_clear(cay__tree *t)
 }
 
 typedef struct walk {
-    cay__tree      *t;
-    const ignore   *ig;
+    cay__tree *t;
+    const ignore *ig;
     const cay_call *call;
-    cay_err        *err;
-    size_t          len;
-    char            path[4096], target[4096]; /* of the name at hand; one for all levels, as stacks are small */
+    cay_err *err;
+    size_t len;
+    char path[4096],
+        target[4096]; /* of the name at hand; one for all levels, as stacks are small */
 } walk;
 
 static int walk_dir(walk *w, int fd, unsigned depth);
@@ -121,8 +127,14 @@ static int on_name(walk *w, int fd, const char *name, unsigned depth)
     bool out = left_out(w->ig, w->path);
     if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : cay_fail_sys(w->err, CAY_ESYS, "look at %.200s", w->path);
-    cay__twig twig = { .type = S_ISREG(st.st_mode) ? 'f' : S_ISDIR(st.st_mode) ? 'd' : S_ISLNK(st.st_mode) ? 'l' : 0, .mode = st.st_mode & 07777,
-                       .size = (uint64_t)st.st_size, .path = w->path, .target = w->target };
+    cay__twig twig = { .type = S_ISREG(st.st_mode)   ? 'f'
+                               : S_ISDIR(st.st_mode) ? 'd'
+                               : S_ISLNK(st.st_mode) ? 'l'
+                                                     : 0,
+                       .mode = st.st_mode & 07777,
+                       .size = (uint64_t)st.st_size,
+                       .path = w->path,
+                       .target = w->target };
     w->target[0] = 0;
     if (!twig.type || (out && (twig.type != 'd' || !w->ig->keeps)))
         return 0; /* sockets, pipes and devices are nobody's content */
@@ -151,17 +163,22 @@ static int walk_dir(walk *w, int fd, unsigned depth)
     int rc = cay__call_check(w->call, "build", w->err);
     DIR *d = rc == 0 ? fdopendir(fd) : NULL;
     if (!d) {
-        rc = rc ? rc : cay_fail_sys(w->err, CAY_ESYS, "list %.*s", (int)CAY_MIN(w->len, (size_t)200), w->path);
+        rc = rc ? rc
+                : cay_fail_sys(w->err, CAY_ESYS, "list %.*s", (int)CAY_MIN(w->len, (size_t)200),
+                               w->path);
         close(fd);
         return rc;
     }
     if (depth > DEEPEST)
-        rc = cay_fail_why(w->err, CAY_ETOOBIG, "build_context", "%.100s…: more than %d directories in each other", w->path, DEEPEST);
+        rc = cay_fail_why(w->err, CAY_ETOOBIG, "build_context",
+                          "%.100s…: more than %d directories in each other", w->path, DEEPEST);
     for (struct dirent *e; rc == 0 && (e = readdir(d));) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
             continue;
-        if (!cay__str_join(w->path + w->len, sizeof w->path - w->len, w->len ? "/" : "", e->d_name, NULL))
-            rc = cay_fail_why(w->err, CAY_ETOOBIG, "build_context", "%.100s…: the path is longer than 4095 bytes", w->path);
+        if (!cay__str_join(w->path + w->len, sizeof w->path - w->len, w->len ? "/" : "", e->d_name,
+                           NULL))
+            rc = cay_fail_why(w->err, CAY_ETOOBIG, "build_context",
+                              "%.100s…: the path is longer than 4095 bytes", w->path);
         else
             rc = on_name(w, fd, e->d_name, depth);
     }
@@ -169,12 +186,14 @@ static int walk_dir(walk *w, int fd, unsigned depth)
     return rc;
 }
 
-int cay__tree_dir(cay__tree *t, int fd, const char *text, size_t len, const cay_call *call, cay_err *err)
+int cay__tree_dir(cay__tree *t, int fd, const char *text, size_t len, const cay_call *call,
+                  cay_err *err)
 {
     ignore ig = { 0 };
     *t = (cay__tree){ .dir = fd };
     int top = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = top < 0 ? cay_fail_sys(err, CAY_ESYS, "open the context") : ignore_read(&ig, text, len, err);
+    int rc = top < 0 ? cay_fail_sys(err, CAY_ESYS, "open the context")
+                     : ignore_read(&ig, text, len, err);
     if (rc == 0) {
         CAY_AUTOFREE walk *w = cay__alloc(sizeof *w);
         *w = (walk){ .t = t, .ig = &ig, .call = call, .err = err };
@@ -193,8 +212,8 @@ int cay__tree_dir(cay__tree *t, int fd, const char *text, size_t len, const cay_
 
 typedef struct boxed {
     cay__tree *t;
-    ignore     ig;
-    cay_err   *err;
+    ignore ig;
+    cay_err *err;
 } boxed;
 
 static int on_entry(const cay_dirent *e, void *arg)
@@ -203,12 +222,22 @@ static int on_entry(const cay_dirent *e, void *arg)
     if (e->st.type == CAY_OTHER || left_out(&b->ig, e->path) || !*e->path)
         return 0;
     if (e->st.type == CAY_LINK && strlen(e->st.target) >= sizeof e->st.target - 1)
-        return cay_fail_why(b->err, CAY_ETOOBIG, "build_copy", "%.100s: a link of more than %zu bytes cannot be copied", e->path, sizeof e->st.target - 2);
-    return add(b->t, &(cay__twig){ .type = (char)e->st.type, .mode = e->st.mode & 07777, .uid = e->st.uid, .gid = e->st.gid, .size = e->st.size, .path = e->path,
-                                   .target = e->st.type == CAY_LINK ? e->st.target : "" }, b->err);
+        return cay_fail_why(b->err, CAY_ETOOBIG, "build_copy",
+                            "%.100s: a link of more than %zu bytes cannot be copied", e->path,
+                            sizeof e->st.target - 2);
+    return add(b->t,
+               &(cay__twig){ .type = (char)e->st.type,
+                             .mode = e->st.mode & 07777,
+                             .uid = e->st.uid,
+                             .gid = e->st.gid,
+                             .size = e->st.size,
+                             .path = e->path,
+                             .target = e->st.type == CAY_LINK ? e->st.target : "" },
+               b->err);
 }
 
-int cay__tree_box(cay__tree *t, cay_sandbox *sb, const char *base, const char *text, size_t len, const cay_call *call, cay_err *err)
+int cay__tree_box(cay__tree *t, cay_sandbox *sb, const char *base, const char *text, size_t len,
+                  const cay_call *call, cay_err *err)
 {
     boxed b = { .t = t, .err = err };
     cay_stat st = { .size_of = sizeof st };
@@ -220,7 +249,15 @@ int cay__tree_box(cay__tree *t, cay_sandbox *sb, const char *base, const char *t
     if (rc == 0 && st.type == CAY_DIR)
         rc = cay_dir_list(sb, call, base, 0, on_entry, &b, err);
     else if (rc == 0) /* the top is a file */
-        rc = add(t, &(cay__twig){ .type = 'f', .mode = st.mode & 07777, .uid = st.uid, .gid = st.gid, .size = st.size, .path = "", .target = "" }, err);
+        rc = add(t,
+                 &(cay__twig){ .type = 'f',
+                               .mode = st.mode & 07777,
+                               .uid = st.uid,
+                               .gid = st.gid,
+                               .size = st.size,
+                               .path = "",
+                               .target = "" },
+                 err);
     cay__ignore_clear(&b.ig.rules);
     if (rc < 0) {
         cay__tree_clear(t);
@@ -233,7 +270,8 @@ int cay__tree_box(cay__tree *t, cay_sandbox *sb, const char *base, const char *t
 
 /* ------------------------------------------------------------------ bytes */
 
-int cay__tree_open(const cay__tree *t, const cay__twig *w, const cay_call *call, int *fd, cay_err *err)
+int cay__tree_open(const cay__tree *t, const cay__twig *w, const cay_call *call, int *fd,
+                   cay_err *err)
 {
     if (t->sb) {
         CAY_AUTOFREE char *path = NULL;
@@ -242,26 +280,32 @@ int cay__tree_open(const cay__tree *t, const cay__twig *w, const cay_call *call,
         return cay_file_open_read(t->sb, call, path, NULL, fd, err);
     }
     /* What was a file when it was listed may be a link or a pipe by now. */
-    int f = cay__fd_openat2(t->dir, w->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    int f = cay__fd_openat2(t->dir, w->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0,
+                            RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     struct stat st;
     if (f < 0)
         return cay_fail_sys(err, CAY_ESYS, "open %.200s", w->path);
     if (fstat(f, &st) < 0 || !S_ISREG(st.st_mode)) {
         close(f);
-        return cay_fail_why(err, CAY_EBUSY, "build_changed", "%.200s changed while it was being read; try again when it is at rest", w->path);
+        return cay_fail_why(err, CAY_EBUSY, "build_changed",
+                            "%.200s changed while it was being read; try again when it is at rest",
+                            w->path);
     }
     *fd = f;
     return 0;
 }
 
-int cay__tree_get(const cay__tree *t, const char *path, size_t max, const cay_call *call, char **data, size_t *len, cay_err *err)
+int cay__tree_get(const cay__tree *t, const char *path, size_t max, const cay_call *call,
+                  char **data, size_t *len, cay_err *err)
 {
     const cay__twig *w = cay__tree_find(t, path);
     CAY_AUTOFD fd = -1;
     if (!w || w->type != 'f')
-        return cay_fail_why(err, CAY_ENOENT, "build_file", "there is no file %.100s in the context", path);
+        return cay_fail_why(err, CAY_ENOENT, "build_file", "there is no file %.100s in the context",
+                            path);
     if (w->size > max)
-        return cay_fail_why(err, CAY_ETOOBIG, "build_file", "%.100s has more than %zu bytes", path, max);
+        return cay_fail_why(err, CAY_ETOOBIG, "build_file", "%.100s has more than %zu bytes", path,
+                            max);
     CAY_TRY(cay__tree_open(t, w, call, &fd, err));
     CAY_AUTOFREE char *buf = cay__alloc(max + 1);
     ssize_t n = cay__fd_read_all(fd, buf, max);
@@ -273,7 +317,8 @@ int cay__tree_get(const cay__tree *t, const char *path, size_t max, const cay_ca
     return 0;
 }
 
-int cay__tree_hash(const cay__tree *t, const cay__twig *w, const cay_call *call, char out[65], cay_err *err)
+int cay__tree_hash(const cay__tree *t, const cay__twig *w, const cay_call *call, char out[65],
+                   cay_err *err)
 {
     CAY_AUTOFD fd = -1;
     cay__sha256 sum;

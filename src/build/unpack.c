@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Archives are read by tar(1) in a sandbox of their own, which has no network and nothing to lose. */
+/* Archives are read by tar(1) in a sandbox of their own, which has no network and nothing to lose.
+ */
 #include "build.h"
 #include <base/fd.h>
 #include <base/str.h>
@@ -18,7 +19,8 @@ static int upload(cay_sandbox *sb, const cay_call *call, int fd, cay_err *err)
 {
     cay_upload *up = NULL;
     CAY_AUTOFREE char *buf = cay__alloc(65536);
-    CAY_TRY(cay_file_open_write(sb, call, "/tmp/archive", &(cay_write){ .size = sizeof(cay_write), .mode = 0600 }, &up, err));
+    CAY_TRY(cay_file_open_write(sb, call, "/tmp/archive",
+                                &(cay_write){ .size = sizeof(cay_write), .mode = 0600 }, &up, err));
     lseek(fd, 0, SEEK_SET); /* a pipe is at its start anyway */
     for (ssize_t n; (n = read(fd, buf, 65536)) != 0;) {
         if (n < 0 && errno == EINTR)
@@ -34,8 +36,11 @@ static int upload(cay_sandbox *sb, const cay_call *call, int fd, cay_err *err)
 
 static int extract(cay__builder *b, cay_sandbox *sb, int fd, bool owners, cay_err *err)
 {
-    static const char script[] = "mkdir /tmp/tree && tar -x -f /tmp/archive -C /tmp/tree -p --numeric-owner \"$1\" --warning=no-timestamp && rm /tmp/archive";
-    const char *argv[] = { "/bin/sh", "-c", script, "sh", owners ? "--same-owner" : "--no-same-owner", NULL };
+    static const char script[] = "mkdir /tmp/tree && tar -x -f /tmp/archive -C /tmp/tree -p "
+                                 "--numeric-owner \"$1\" --warning=no-timestamp && rm /tmp/archive";
+    const char *argv[] = {
+        "/bin/sh", "-c", script, "sh", owners ? "--same-owner" : "--no-same-owner", NULL
+    };
     cay_result res = { .size = sizeof res };
     cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = "/", .user = "root", .profile = "root" };
     CAY_TRY(upload(sb, &b->call, fd, err));
@@ -43,14 +48,17 @@ static int extract(cay__builder *b, cay_sandbox *sb, int fd, bool owners, cay_er
     int rc = 0;
     if (res.exit.code) {
         CAY_AUTOBUF why = CAY__BUF(1024);
-        cay__buf_safe(&why, res.errout ? res.errout : "", CAY_MIN(strcspn(res.errout ? res.errout : "", "\n"), (size_t)120), false);
-        rc = cay_fail_why(err, CAY_EINVAL, "build_archive", "the archive cannot be unpacked: %s", why.data ? why.data : "tar failed");
+        cay__buf_safe(&why, res.errout ? res.errout : "",
+                      CAY_MIN(strcspn(res.errout ? res.errout : "", "\n"), (size_t)120), false);
+        rc = cay_fail_why(err, CAY_EINVAL, "build_archive", "the archive cannot be unpacked: %s",
+                          why.data ? why.data : "tar failed");
     }
     cay_result_clear(&res);
     return rc;
 }
 
-int cay__unpack(cay__builder *b, int fd, const char *hash, bool owners, const cay__opened **out, cay_err *err)
+int cay__unpack(cay__builder *b, int fd, const char *hash, bool owners, const cay__opened **out,
+                cay_err *err)
 {
     cay_sandbox *sb = NULL;
     const cay_pair labels[] = { { CAY__BUILD_LABEL, b->who }, { NULL, NULL } };
@@ -59,7 +67,12 @@ int cay__unpack(cay__builder *b, int fd, const char *hash, bool owners, const ca
             *out = o;
             return 0;
         }
-    cay_create c = { .size = sizeof c, .template_ = CAY__BUILD_HOST, .user = "root", .labels = labels, .tenant = b->spec->tenant, .limits = b->spec->limits };
+    cay_create c = { .size = sizeof c,
+                     .template_ = CAY__BUILD_HOST,
+                     .user = "root",
+                     .labels = labels,
+                     .tenant = b->spec->tenant,
+                     .limits = b->spec->limits };
     CAY_TRY(cay_service_create(b->svc, &b->call, &c, &sb, err));
     cay__opened *o = cay__arena_take(&b->mem, sizeof *o);
     int rc = extract(b, sb, fd, owners, err);

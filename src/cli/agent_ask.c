@@ -7,12 +7,13 @@
 #include <sys/ioctl.h>
 
 enum { VALUE_BYTES = 4096, VALUE_LINES = 60, ARGUMENTS = 32, STATE_MOST = 256 << 20 };
-#define LINE "    | "
+#define LINE    "    | "
 #define GOES_ON "    \\ "
 
 /* ------------------------------------------------------------------ what is asked about */
 
-/* One line, broken by us: where a terminal breaks it, blanks could make the rest look like a line of ours. */
+/* One line, broken by us: where a terminal breaks it, blanks could make the rest look like a line
+ * of ours. */
 static void put_line(cay__buf *b, const char *s, size_t n, size_t width)
 {
     size_t room = width - (sizeof LINE - 1), at = 0;
@@ -58,11 +59,14 @@ static size_t put_text(cay__buf *b, const char *s, size_t n, size_t width, bool 
 
 static void put_name(cay__buf *b, const char *name)
 {
-    bool plain = *name && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(name);
+    bool plain =
+        *name && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
+                     strlen(name);
     plain ? cay__buf_str(b, name) : cay__buf_json(b, name, strlen(name));
 }
 
-size_t agent_ask_text(cay__buf *b, const char *tool, const char *arguments, size_t width, bool whole)
+size_t agent_ask_text(cay__buf *b, const char *tool, const char *arguments, size_t width,
+                      bool whole)
 {
     CAY_AUTOJSON *a = NULL;
     const char *key;
@@ -71,9 +75,11 @@ size_t agent_ask_text(cay__buf *b, const char *tool, const char *arguments, size
     width = CAY_MAX(width, (size_t)20);
     put_name(b, tool);
     cay__buf_str(b, "\n");
-    if (cay__json_object("it", arguments, &a, NULL) < 0) /* free-form, or two arguments of one name: as it is */
+    if (cay__json_object("it", arguments, &a, NULL) <
+        0) /* free-form, or two arguments of one name: as it is */
         hidden = put_text(b, arguments, strlen(arguments), width, whole);
-    json_object_foreach(a, key, v) {
+    json_object_foreach(a, key, v)
+    {
         CAY_AUTOFREE char *text = json_is_string(v) ? NULL : cay__json_text(v, STATE_MOST);
         const char *s = text ? text : json_is_string(v) ? json_string_value(v) : "";
         size_t n = text ? strlen(text) : json_string_length(v);
@@ -110,8 +116,10 @@ cay_verdict agent_ask(void *arg, const cay_tool_call *call, char **message)
         if (tty < 0)
             return CAY_ASK_LATER;
         bool sized = ioctl(tty, TIOCGWINSZ, &ws) == 0 && ws.ws_col;
-        bool hides = agent_ask_text(&b, call->tool, call->arguments, sized ? ws.ws_col : 80, whole) > 0;
-        cay__buf_fmt(&b, "run it? y(es), a(lways), n(o), l(ater)%s, or why not: ", hides ? ", s(how all)" : "");
+        bool hides =
+            agent_ask_text(&b, call->tool, call->arguments, sized ? ws.ws_col : 80, whole) > 0;
+        cay__buf_fmt(&b, "run it? y(es), a(lways), n(o), l(ater)%s, or why not: ",
+                     hides ? ", s(how all)" : "");
         if (b.full || !cay__fd_write_all(tty, b.data, b.len))
             return CAY_ASK_LATER; /* nobody says yes to what was not seen */
         ssize_t n = read(tty, said, sizeof said - 1);

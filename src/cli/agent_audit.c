@@ -15,22 +15,28 @@ static bool has_usual(void)
     return key && *key;
 }
 
-/* Servers have spools and keys of their own: what waits for one, and what opens it, is not for another. */
+/* Servers have spools and keys of their own: what waits for one, and what opens it, is not for
+ * another. */
 int agent_audit_check(const agent_audit *a, cay_err *err)
 {
     const struct {
         const char *name;
-        size_t      n;
+        size_t n;
     } rows[] = { { "--audit-spool", a->spool.n }, { "--audit-key", a->key.n } };
     size_t servers = 0;
     for (size_t i = 0; i < a->to.n; i++)
         servers += is_server(a->to.v[i]);
     for (size_t i = 0; i < CAY_LEN(rows); i++)
         if (rows[i].n && rows[i].n != servers)
-            return cay_fail(err, CAY_EINVAL, "%s: %zu given, and --audit names %zu server%s: give one for each, in their order (none: without)", rows[i].name, rows[i].n, servers,
-                            servers == 1 ? "" : "s");
+            return cay_fail(err, CAY_EINVAL,
+                            "%s: %zu given, and --audit names %zu server%s: give one for each, in "
+                            "their order (none: without)",
+                            rows[i].name, rows[i].n, servers, servers == 1 ? "" : "s");
     if (servers > 1 && !a->key.n && has_usual())
-        return cay_fail(err, CAY_EINVAL, USUAL_KEY " is the key of one server, and --audit names %zu: say --audit-key env:NAME for each, in their order (none: without)", servers);
+        return cay_fail(err, CAY_EINVAL,
+                        USUAL_KEY " is the key of one server, and --audit names %zu: say "
+                                  "--audit-key env:NAME for each, in their order (none: without)",
+                        servers);
     return 0;
 }
 
@@ -48,7 +54,10 @@ int agent_audit_open(const agent_audit *a, cay_ledger **out, cay_err *err)
         const char *to = a->to.v[i];
         cay_ledger *one = NULL;
         if (is_server(to)) {
-            cay_ledger_http_spec http = { .size = sizeof http, .url = to, .spool = nth(&a->spool, server, NULL), .key = nth(&a->key, server, usual) };
+            cay_ledger_http_spec http = { .size = sizeof http,
+                                          .url = to,
+                                          .spool = nth(&a->spool, server, NULL),
+                                          .key = nth(&a->key, server, usual) };
             server++;
             CAY_TRY(cay_ledger_http(&http, true, &one, err));
         } else if (!strcmp(to, "workspace:")) {

@@ -18,7 +18,9 @@ static json_t *value_of(const json_t *field, const char *text)
     size_t i;
     json_t *one;
     if (!strcmp(type, "boolean"))
-        return !strcmp(text, "y") || !strcmp(text, "yes") || !strcmp(text, "true") ? json_true() : !strcmp(text, "n") || !strcmp(text, "no") || !strcmp(text, "false") ? json_false() : NULL;
+        return !strcmp(text, "y") || !strcmp(text, "yes") || !strcmp(text, "true")   ? json_true()
+               : !strcmp(text, "n") || !strcmp(text, "no") || !strcmp(text, "false") ? json_false()
+                                                                                     : NULL;
     if (!strcmp(type, "integer")) {
         long long n = strtoll(text, &end, 10);
         return *text && !*end ? json_integer(n) : NULL;
@@ -27,9 +29,9 @@ static json_t *value_of(const json_t *field, const char *text)
         double n = strtod(text, &end);
         return *text && !*end && isfinite(n) ? json_real(n) : NULL;
     }
-    json_array_foreach(of, i, one)
-        if (json_is_string(one) && !strcmp(json_string_value(one), text))
-            return json_incref(one);
+    json_array_foreach(of, i,
+                       one) if (json_is_string(one) &&
+                                !strcmp(json_string_value(one), text)) return json_incref(one);
     return of ? NULL : json_string(text);
 }
 
@@ -52,12 +54,15 @@ static void put_question(cay__buf *b, const char *key, const json_t *field, bool
     }
     cay__buf_str(b, " (");
     if (of) {
-        json_array_foreach(of, i, one) {
+        json_array_foreach(of, i, one)
+        {
             cay__buf_str(b, i ? "|" : "");
             put_safe(b, json_is_string(one) ? json_string_value(one) : "?");
         }
     } else {
-        put_safe(b, !strcmp(cay__json_str(field, "type", ""), "boolean") ? "y|n" : cay__json_str(field, "type", "string"));
+        put_safe(b, !strcmp(cay__json_str(field, "type", ""), "boolean")
+                        ? "y|n"
+                        : cay__json_str(field, "type", "string"));
     }
     CAY_AUTOFREE char *text = usual ? cay__json_text(usual, 200) : NULL;
     if (text) {
@@ -71,14 +76,15 @@ static bool is_needed(const json_t *schema, const char *key)
 {
     size_t i;
     json_t *one;
-    json_array_foreach(json_object_get(schema, "required"), i, one)
-        if (json_is_string(one) && !strcmp(json_string_value(one), key))
-            return true;
+    json_array_foreach(json_object_get(schema, "required"), i,
+                       one) if (json_is_string(one) &&
+                                !strcmp(json_string_value(one), key)) return true;
     return false;
 }
 
 /* 1: it is filled in or left out; 0: declined; negative: nobody answers any more. */
-static int ask_field(const char *head, const char *key, const json_t *field, bool needed, char *(*ask)(void *arg, const char *question), void *arg, json_t *out)
+static int ask_field(const char *head, const char *key, const json_t *field, bool needed,
+                     char *(*ask)(void *arg, const char *question), void *arg, json_t *out)
 {
     for (int i = 0; i < TRIES; i++) {
         CAY_AUTOBUF b = CAY__BUF(4 * TEXT_MAX);
@@ -87,7 +93,8 @@ static int ask_field(const char *head, const char *key, const json_t *field, boo
         CAY_AUTOFREE char *said = b.full || !b.data ? NULL : ask(arg, b.data);
         if (!said)
             return -1;
-        json_t *usual = json_object_get(field, "default"), *v = *said ? value_of(field, said) : json_incref(usual);
+        json_t *usual = json_object_get(field, "default"),
+               *v = *said ? value_of(field, said) : json_incref(usual);
         if (v)
             json_object_set_new(out, key, v);
         if (v || (!*said && !needed))
@@ -98,7 +105,8 @@ static int ask_field(const char *head, const char *key, const json_t *field, boo
     return 0;
 }
 
-int agent_form(const char *server, const char *message, const char *schema, char *(*ask)(void *arg, const char *question), void *arg, char **content)
+int agent_form(const char *server, const char *message, const char *schema,
+               char *(*ask)(void *arg, const char *question), void *arg, char **content)
 {
     CAY_AUTOJSON *s = json_loads(schema, 0, NULL), *out = json_object();
     CAY_AUTOBUF head = CAY__BUF(4 * TEXT_MAX);
@@ -114,7 +122,8 @@ int agent_form(const char *server, const char *message, const char *schema, char
     cay__buf_str(&head, "\n");
     if (head.full)
         return 0;
-    json_object_foreach(json_object_get(s, "properties"), key, field) {
+    json_object_foreach(json_object_get(s, "properties"), key, field)
+    {
         rc = ask_field(head.len ? head.data : "", key, field, is_needed(s, key), ask, arg, out);
         head.len = 0;
         if (rc <= 0)
@@ -138,7 +147,8 @@ static char *ask_tty(void *arg, const char *question)
 {
     int tty = *(int *)arg;
     char said[1024];
-    ssize_t n = cay__fd_write_all(tty, question, strlen(question)) ? read(tty, said, sizeof said - 1) : -1;
+    ssize_t n =
+        cay__fd_write_all(tty, question, strlen(question)) ? read(tty, said, sizeof said - 1) : -1;
     if (n <= 0)
         return NULL;
     said[n] = 0;
@@ -146,7 +156,8 @@ static char *ask_tty(void *arg, const char *question)
     return cay__strdup(said);
 }
 
-int agent_elicit(void *arg, const char *server, const char *message, const char *schema, char **content)
+int agent_elicit(void *arg, const char *server, const char *message, const char *schema,
+                 char **content)
 {
     CAY_AUTOFD tty = strcmp(arg, "never") ? open("/dev/tty", O_RDWR | O_CLOEXEC) : -1;
     int fd = tty;

@@ -22,7 +22,8 @@ static json_t *stores(const char *text)
 /* The short forms; NULL: none of them. */
 static json_t *by_word(const char *w)
 {
-    static const char *const plain[] = { "web_search", "web_search_preview", "image_generation", "tool_search" };
+    static const char *const plain[] = { "web_search", "web_search_preview", "image_generation",
+                                         "tool_search" };
     const char *eq = strchr(w, '=');
     for (size_t i = 0; i < CAY_LEN(plain); i++)
         if (!strcmp(w, plain[i]))
@@ -32,7 +33,8 @@ static json_t *by_word(const char *w)
     if (!strncmp(w, "file_search:", 12) && w[12])
         return stores(w + 12);
     if (!strncmp(w, "mcp:", 4) && eq > w + 4 && eq[1])
-        return json_pack("{s:s, s:s%, s:s}", "type", "mcp", "server_label", w + 4, (size_t)(eq - (w + 4)), "server_url", eq + 1);
+        return json_pack("{s:s, s:s%, s:s}", "type", "mcp", "server_label", w + 4,
+                         (size_t)(eq - (w + 4)), "server_url", eq + 1);
     return NULL;
 }
 
@@ -42,7 +44,9 @@ static int definition(const char *text, char **out, cay_err *err)
     if (*text == '{')
         CAY_TRY(cay__json_object("it", text, &d, err));
     if (!d)
-        return cay_fail(err, CAY_EINVAL, "want web_search, code_interpreter, image_generation, file_search:STORE,…, mcp:LABEL=URL, or a definition as JSON");
+        return cay_fail(err, CAY_EINVAL,
+                        "want web_search, code_interpreter, image_generation, file_search:STORE,…, "
+                        "mcp:LABEL=URL, or a definition as JSON");
     *out = cay__json_text(d, TEXT_MOST);
     return *out ? 0 : cay_fail(err, CAY_ETOOBIG, "it is larger than 1 MiB");
 }
@@ -73,7 +77,9 @@ int agent_dir(const char *option, const char *path, cay_err *err)
     struct stat st;
     if (stat(path, &st) < 0)
         return cay_fail_sys(err, CAY_ENOENT, "%s %.200s", option, path);
-    return S_ISDIR(st.st_mode) ? 0 : cay_fail(err, CAY_ETYPE, "%s %.200s is no directory", option, path);
+    return S_ISDIR(st.st_mode)
+               ? 0
+               : cay_fail(err, CAY_ETYPE, "%s %.200s is no directory", option, path);
 }
 
 /* ------------------------------------------------------------------ what they did */
@@ -81,7 +87,8 @@ int agent_dir(const char *option, const char *path, cay_err *err)
 /* Members that tell most, in this order. */
 static const char *best(const json_t *o)
 {
-    static const char *const keys[] = { "query", "url", "code", "arguments", "revised_prompt", "pattern" };
+    static const char *const keys[] = { "query",          "url",    "code", "arguments",
+                                        "revised_prompt", "pattern" };
     for (size_t i = 0; i < CAY_LEN(keys); i++)
         if (json_is_string(json_object_get(o, keys[i])))
             return json_string_value(json_object_get(o, keys[i]));
@@ -93,16 +100,19 @@ bool agent_hosted_told(const json_t *item, agent_hosted_line *out)
     const char *type = cay__json_str(item, "type", ""), *what = best(item);
     size_t n = strlen(type);
     *out = (agent_hosted_line){ .tool = "" };
-    if (!strcmp(type, "function_call") || !strcmp(type, "custom_tool_call") || n < 6 || strcmp(type + n - 5, "_call"))
+    if (!strcmp(type, "function_call") || !strcmp(type, "custom_tool_call") || n < 6 ||
+        strcmp(type + n - 5, "_call"))
         return false;
     snprintf(out->tool, sizeof out->tool, "%.*s", (int)CAY_MIN(n - 5, (size_t)60), type);
     if (!strcmp(type, "mcp_call"))
-        snprintf(out->tool, sizeof out->tool, "%.50s.%.60s", cay__json_str(item, "server_label", ""), cay__json_str(item, "name", ""));
+        snprintf(out->tool, sizeof out->tool, "%.50s.%.60s",
+                 cay__json_str(item, "server_label", ""), cay__json_str(item, "name", ""));
     const json_t *queries = json_object_get(item, "queries");
     what = what ? what : best(json_object_get(item, "action"));
     what = what ? what : json_string_value(json_array_get(queries, 0));
     snprintf(out->what, sizeof out->what, "%s", what ? what : "");
-    for (size_t k = strlen(out->what); k && k + 4 >= sizeof out->what && (out->what[k - 1] & 0x80); k--) /* not in the middle of a character */
+    for (size_t k = strlen(out->what); k && k + 4 >= sizeof out->what && (out->what[k - 1] & 0x80);
+         k--) /* not in the middle of a character */
         out->what[k - 1] = 0;
     return true;
 }

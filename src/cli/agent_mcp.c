@@ -7,8 +7,8 @@
 #include <stdio.h>
 
 struct renamed_tool {
-    cay_tool             tool;
-    char                 name[65];
+    cay_tool tool;
+    char name[65];
     struct renamed_tool *next;
 };
 
@@ -32,7 +32,8 @@ static const cay_tool *rename_tool(agent_mcp *m, const char *server, const cay_t
     r->tool.name = r->name;
     r->next = m->renamed;
     m->renamed = r;
-    out_note("cay: tool %s of MCP server %s is called %s here: another server has one of that name", t->name, server, r->name);
+    out_note("cay: tool %s of MCP server %s is called %s here: another server has one of that name",
+             t->name, server, r->name);
     return &r->tool;
 }
 
@@ -53,10 +54,10 @@ static void add_tools(agent_mcp *m, const char *server, const cay_mcp *one)
 
 typedef struct one {
     void (*fn)(void *arg, size_t i);
-    void     *arg;
-    size_t    i;
+    void *arg;
+    size_t i;
     pthread_t thread;
-    bool      runs;
+    bool runs;
 } one;
 
 static void *work(void *arg)
@@ -82,21 +83,30 @@ void agent_mcp_each(size_t n, void (*fn)(void *arg, size_t i), void *arg)
 }
 
 typedef struct opening {
-    const mcp_servers  *list;
-    cay_service        *svc;
-    bool                approval;
+    const mcp_servers *list;
+    cay_service *svc;
+    bool approval;
     const cay_mcp_asks *asks;
-    cay_mcp            *v[AGENT_MCP];
-    cay_err             err[AGENT_MCP];
-    int                 rc[AGENT_MCP];
+    cay_mcp *v[AGENT_MCP];
+    cay_err err[AGENT_MCP];
+    int rc[AGENT_MCP];
 } opening;
 
 static void open_one(void *arg, size_t i)
 {
     opening *o = arg;
     const mcp_server *s = &o->list->v[i];
-    cay_mcp_spec spec = { .size = sizeof spec, .name = s->name, .resources = true, .argv = s->url ? NULL : s->argv, .env = s->env[0].key ? s->env : NULL, .service = o->svc,
-                          .create = &s->create, .url = s->url, .headers = s->headers[0] ? (const char *const *)s->headers : NULL, .approval = o->approval, .asks = o->asks };
+    cay_mcp_spec spec = { .size = sizeof spec,
+                          .name = s->name,
+                          .resources = true,
+                          .argv = s->url ? NULL : s->argv,
+                          .env = s->env[0].key ? s->env : NULL,
+                          .service = o->svc,
+                          .create = &s->create,
+                          .url = s->url,
+                          .headers = s->headers[0] ? (const char *const *)s->headers : NULL,
+                          .approval = o->approval,
+                          .asks = o->asks };
     o->err[i] = (cay_err)CAY_ERR_INIT;
     o->rc[i] = cay_mcp_open(&spec, NULL, &o->v[i], &o->err[i]);
 }
@@ -104,10 +114,14 @@ static void open_one(void *arg, size_t i)
 /* A command of the command line is the one word that its shell gets. */
 static void what_it_is(const mcp_server *s, char *dst, size_t cap)
 {
-    snprintf(dst, cap, "%s", s->url ? s->url : s->argv[0] && !strcmp(s->argv[0], "sh") && s->argv[2] ? s->argv[2] : s->argv[0]);
+    snprintf(dst, cap, "%s",
+             s->url                                                  ? s->url
+             : s->argv[0] && !strcmp(s->argv[0], "sh") && s->argv[2] ? s->argv[2]
+                                                                     : s->argv[0]);
 }
 
-int agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, const cay_mcp_asks *asks, agent_mcp *m, cay_err *err)
+int agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, const cay_mcp_asks *asks,
+                   agent_mcp *m, cay_err *err)
 {
     mcp_servers servers;
     int rc = mcp_servers_read(list, &servers, err);

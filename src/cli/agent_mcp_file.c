@@ -15,7 +15,8 @@ enum { FILE_MAX = 256 << 10 };
 
 static int wrong(cay_err *err, const char *name, const char *key, const char *what)
 {
-    return cay_fail_why(err, CAY_EINVAL, "config_invalid", "MCP server %.40s: %s: %s", name, key, what);
+    return cay_fail_why(err, CAY_EINVAL, "config_invalid", "MCP server %.40s: %s: %s", name, key,
+                        what);
 }
 
 static int read_args(mcp_server *s, const json_t *v, cay_err *err)
@@ -28,7 +29,8 @@ static int read_args(mcp_server *s, const json_t *v, cay_err *err)
         return wrong(err, s->name, "args", "there is no command that they are for");
     if (!json_is_array(v) || json_array_size(v) > MCP_ARGS)
         return wrong(err, s->name, "args", "a list of at most 64 texts");
-    json_array_foreach(v, i, word) {
+    json_array_foreach(v, i, word)
+    {
         if (!json_is_string(word))
             return wrong(err, s->name, "args", "a list of texts");
         s->argv[n++] = json_string_value(word);
@@ -44,12 +46,15 @@ static int read_env(mcp_server *s, const json_t *v, cay_err *err)
     size_t n = 0;
     if (!json_is_object(v) || json_object_size(v) > MCP_ENV)
         return wrong(err, s->name, "env", "an object of at most 32 texts");
-    json_object_foreach((json_t *)v, key, value) {
-        const char *text = json_string_value(value), *from = text && !strncmp(text, "env:", 4) ? text + 4 : NULL;
+    json_object_foreach((json_t *)v, key, value)
+    {
+        const char *text = json_string_value(value),
+                   *from = text && !strncmp(text, "env:", 4) ? text + 4 : NULL;
         if (!text)
             return wrong(err, s->name, "env", "an object of texts");
         if (from && !(text = getenv(from)))
-            return cay_fail_why(err, CAY_ENOENT, "config_invalid", "MCP server %.40s: env: variable %.60s is not set", s->name, from);
+            return cay_fail_why(err, CAY_ENOENT, "config_invalid",
+                                "MCP server %.40s: env: variable %.60s is not set", s->name, from);
         s->env[n++] = (cay_pair){ key, text };
     }
     return 0;
@@ -62,8 +67,10 @@ static int read_headers(mcp_server *s, const json_t *v, cay_err *err)
     size_t n = 0;
     if (!json_is_object(v) || json_object_size(v) > MCP_HEADERS)
         return wrong(err, s->name, "headers", "an object of at most 16 texts");
-    json_object_foreach((json_t *)v, key, value) {
-        if (!json_is_string(value) || asprintf(&s->headers[n], "%s: %s", key, json_string_value(value)) < 0)
+    json_object_foreach((json_t *)v, key, value)
+    {
+        if (!json_is_string(value) ||
+            asprintf(&s->headers[n], "%s: %s", key, json_string_value(value)) < 0)
             return wrong(err, s->name, "headers", "an object of texts");
         n++;
     }
@@ -77,7 +84,8 @@ static int read_net(mcp_server *s, const json_t *v, cay_err *err)
     json_t *rule;
     if (!json_is_array(v) || json_array_size(v) >= CAY_LEN(rules))
         return wrong(err, s->name, "net", "a list of at most 64 rules, as --net has");
-    json_array_foreach(v, i, rule) {
+    json_array_foreach(v, i, rule)
+    {
         if (!json_is_string(rule))
             return wrong(err, s->name, "net", "a list of rules, as --net has");
         rules[n++] = json_string_value(rule);
@@ -95,7 +103,8 @@ static int read_mounts(mcp_server *s, const json_t *v, cay_err *err)
     json_t *text;
     if (!json_is_array(v) || json_array_size(v) > MCP_MOUNTS)
         return wrong(err, s->name, "mounts", "a list of at most 4 directories, as --mount has");
-    json_array_foreach(v, i, text) {
+    json_array_foreach(v, i, text)
+    {
         cli_mount *m = &s->mounts[i];
         if (!json_is_string(text))
             return wrong(err, s->name, "mounts", "a list of directories, as --mount has");
@@ -131,38 +140,51 @@ static int read_server(mcp_server *s, const char *name, const json_t *o, cay_err
 {
     static const struct {
         const char *key;
-        int       (*read)(mcp_server *s, const json_t *v, cay_err *err);
-    } members[] = { { "command", NULL }, { "url", NULL }, { "template", NULL }, { "type", NULL }, { "args", read_args },
-                    { "env", read_env }, { "headers", read_headers }, { "net", read_net }, { "mounts", read_mounts } };
+        int (*read)(mcp_server *s, const json_t *v, cay_err *err);
+    } members[] = { { "command", NULL },         { "url", NULL },
+                    { "template", NULL },        { "type", NULL },
+                    { "args", read_args },       { "env", read_env },
+                    { "headers", read_headers }, { "net", read_net },
+                    { "mounts", read_mounts } };
     const char *key;
     json_t *v;
     if (!*name || strlen(name) >= sizeof s->name)
-        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "MCP server \"%.40s\": a name has 1 to %d bytes", name, AGENT_MCP_NAME - 1);
+        return cay_fail_why(err, CAY_EINVAL, "config_invalid",
+                            "MCP server \"%.40s\": a name has 1 to %d bytes", name,
+                            AGENT_MCP_NAME - 1);
     cay__str_copy(s->name, sizeof s->name, name);
     if (!json_is_object(o))
         return wrong(err, name, "it", "is no object");
     for (size_t i = 0; i < CAY_LEN(members); i++) {
         if (!(v = json_object_get(o, members[i].key)))
             continue;
-        CAY_TRY(members[i].read ? members[i].read(s, v, err) : read_text(s, members[i].key, v, err));
+        CAY_TRY(members[i].read ? members[i].read(s, v, err)
+                                : read_text(s, members[i].key, v, err));
     }
-    json_object_foreach((json_t *)o, key, v) /* what is not understood may have been meant to hold it back */
-        for (size_t i = 0;; i++) {
-            if (i == CAY_LEN(members))
-                return wrong(err, name, key, "is not known; there are command, args, env, net, mounts, template, url, headers and type");
-            if (!strcmp(members[i].key, key))
-                break;
-        }
+    json_object_foreach((json_t *)o, key,
+                        v) /* what is not understood may have been meant to hold it back */
+        for (size_t i = 0;; i++)
+    {
+        if (i == CAY_LEN(members))
+            return wrong(err, name, key,
+                         "is not known; there are command, args, env, net, mounts, template, url, "
+                         "headers and type");
+        if (!strcmp(members[i].key, key))
+            break;
+    }
     if (!s->argv[0] == !s->url)
         return wrong(err, name, "it", "give a command or a url");
     if (s->url && (s->env[0].key || s->net || s->create.ngrants))
-        return wrong(err, name, "it", "env, net and mounts are a command's; at an address there is no sandbox of ours");
+        return wrong(
+            err, name, "it",
+            "env, net and mounts are a command's; at an address there is no sandbox of ours");
     return 0;
 }
 
 static int room(const mcp_servers *s, cay_err *err)
 {
-    return s->n < AGENT_MCP ? 0 : cay_fail(err, CAY_ETOOBIG, "--mcp: at most %d servers", AGENT_MCP);
+    return s->n < AGENT_MCP ? 0
+                            : cay_fail(err, CAY_ETOOBIG, "--mcp: at most %d servers", AGENT_MCP);
 }
 
 static int read_file(mcp_servers *s, const char *path, cay_err *err)
@@ -177,8 +199,10 @@ static int read_file(mcp_servers *s, const char *path, cay_err *err)
     json_array_append_new(s->docs, doc);
     const json_t *servers = json_object_get(doc, "mcpServers");
     if (!json_is_object(servers) || !json_object_size(servers))
-        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "--mcp %.200s: want {\"mcpServers\": {\"NAME\": {…}}}", path);
-    json_object_foreach((json_t *)servers, name, o) {
+        return cay_fail_why(err, CAY_EINVAL, "config_invalid",
+                            "--mcp %.200s: want {\"mcpServers\": {\"NAME\": {…}}}", path);
+    json_object_foreach((json_t *)servers, name, o)
+    {
         CAY_TRY(room(s, err));
         mcp_server *one = &s->v[s->n++];
         one->create.size = sizeof one->create;
@@ -195,7 +219,8 @@ static bool is_file(const char *word)
 {
     struct stat st;
     size_t n = strlen(word);
-    return n > 5 && !strcmp(word + n - 5, ".json") && !strpbrk(word, " \t") && !strstr(word, "://") && stat(word, &st) == 0 && S_ISREG(st.st_mode);
+    return n > 5 && !strcmp(word + n - 5, ".json") && !strpbrk(word, " \t") &&
+           !strstr(word, "://") && stat(word, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 static int read_word(mcp_servers *s, const char *word, cay_err *err)
@@ -224,7 +249,8 @@ int mcp_servers_read(const opt_list *words, mcp_servers *s, cay_err *err)
     for (size_t i = 0; i < s->n; i++)
         for (size_t k = 0; k < i; k++)
             if (!strcmp(s->v[i].name, s->v[k].name))
-                return cay_fail_why(err, CAY_EINVAL, "config_invalid", "--mcp: two servers are named %s", s->v[i].name);
+                return cay_fail_why(err, CAY_EINVAL, "config_invalid",
+                                    "--mcp: two servers are named %s", s->v[i].name);
     return 0;
 }
 

@@ -54,7 +54,8 @@ static void show_said(agent_show *s)
     CAY_AUTOJSON *item = CAY_STEAL(s->said);
     size_t i;
     json_t *part;
-    json_array_foreach(json_object_get(item, "content"), i, part) {
+    json_array_foreach(json_object_get(item, "content"), i, part)
+    {
         const char *text = cay__json_str(part, "text", "");
         if (*text)
             line(s, OUT_PLAIN, text);
@@ -68,7 +69,8 @@ static void show_call(int fd, const char *tool, const char *arguments)
 {
     CAY_AUTOJSON *a = json_loads(arguments, 0, NULL);
     const char *what = arguments;
-    static const char *const keys[] = { "cmd", "patch", "path", "input", "skill_name", "chars", "code", "url" };
+    static const char *const keys[] = { "cmd",        "patch", "path", "input",
+                                        "skill_name", "chars", "code", "url" };
     for (size_t i = 0; i < CAY_LEN(keys); i++)
         if (json_is_string(json_object_get(a, keys[i]))) {
             what = json_string_value(json_object_get(a, keys[i]));
@@ -102,13 +104,15 @@ static void call_line(agent_show *s, const char *tool, const char *arguments)
     show_call(2, tool, arguments);
 }
 
-/* A model may ask for several at once: each has its line when it begins, and what it gave behind that. One that does not begin has it with what became of it. */
+/* A model may ask for several at once: each has its line when it begins, and what it gave behind
+ * that. One that does not begin has it with what became of it. */
 static void show_waiting(agent_show *s, const char *id)
 {
     const json_t *item = json_object_get(s->calls, id);
     if (!item)
         return;
-    call_line(s, cay__json_str(item, "name", ""), cay__json_str(item, json_object_get(item, "input") ? "input" : "arguments", ""));
+    call_line(s, cay__json_str(item, "name", ""),
+              cay__json_str(item, json_object_get(item, "input") ? "input" : "arguments", ""));
     json_object_del(s->calls, id);
 }
 
@@ -131,7 +135,8 @@ static void show_output(agent_show *s, const json_t *item)
         const char *code = strstr(text, "Process exited with code ");
         if (code && code < body && strncmp(code + 25, "0\n", 2)) {
             char told[64];
-            snprintf(told, sizeof told, "  exit code %.*s", (int)strcspn(code + 25, "\n"), code + 25);
+            snprintf(told, sizeof told, "  exit code %.*s", (int)strcspn(code + 25, "\n"),
+                     code + 25);
             line(s, OUT_WARN, told);
         }
         text = body + 8;
@@ -201,11 +206,14 @@ static void show_note(agent_show *s, const char *name, const char *json)
     CAY_AUTOJSON *j = json_loads(json, JSON_DECODE_ANY, NULL);
     char text[600];
     if (!strcmp(name, "retry"))
-        snprintf(text, sizeof text, "cay: asking again in %.1f s: %.300s", (double)cay__json_int(j, "wait_ms", 0) / 1000, cay__json_str(j, "why", ""));
+        snprintf(text, sizeof text, "cay: asking again in %.1f s: %.300s",
+                 (double)cay__json_int(j, "wait_ms", 0) / 1000, cay__json_str(j, "why", ""));
     else if (!strcmp(name, "sandbox"))
-        snprintf(text, sizeof text, "cay: sandbox %.100s", json_is_string(j) ? json_string_value(j) : "");
+        snprintf(text, sizeof text, "cay: sandbox %.100s",
+                 json_is_string(j) ? json_string_value(j) : "");
     else
-        snprintf(text, sizeof text, "cay: %.40s: %.400s", name, json_is_string(j) ? json_string_value(j) : "");
+        snprintf(text, sizeof text, "cay: %.40s: %.400s", name,
+                 json_is_string(j) ? json_string_value(j) : "");
     line(s, OUT_DIM, text);
 }
 
@@ -213,7 +221,10 @@ static void show_note(agent_show *s, const char *name, const char *json)
 
 static void json_line(const cay_run_event *ev)
 {
-    static const char *const kinds[] = { [CAY_RUN_RAW] = "raw", [CAY_RUN_AGENT] = "agent", [CAY_RUN_ITEM] = "item", [CAY_RUN_NOTE] = "note" };
+    static const char *const kinds[] = { [CAY_RUN_RAW] = "raw",
+                                         [CAY_RUN_AGENT] = "agent",
+                                         [CAY_RUN_ITEM] = "item",
+                                         [CAY_RUN_NOTE] = "note" };
     out_json j = OUT_JSON(false);
     js_open(&j, '{');
     js_kstr(&j, "event", kinds[ev->kind]);
@@ -292,7 +303,8 @@ void agent_show_result(agent_show *s, const cay_run_result *r, const char *state
             out_str("\n");
     }
     char text[200];
-    snprintf(text, sizeof text, "cay: %u turn%s, %llu tokens in, %llu out", r->turns, r->turns == 1 ? "" : "s", (unsigned long long)r->usage.input,
+    snprintf(text, sizeof text, "cay: %u turn%s, %llu tokens in, %llu out", r->turns,
+             r->turns == 1 ? "" : "s", (unsigned long long)r->usage.input,
              (unsigned long long)r->usage.output);
     line(s, OUT_DIM, text);
 }

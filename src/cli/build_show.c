@@ -17,7 +17,8 @@ const char *build_took(char *buf, int64_t ms)
     else if (ms < 60000)
         snprintf(buf, OUT_HUMAN, "%.1f s", (double)ms / 1000);
     else
-        snprintf(buf, OUT_HUMAN, "%lld min %d s", (long long)CAY_MIN(ms / 60000, 9999999), (int)(ms / 1000 % 60));
+        snprintf(buf, OUT_HUMAN, "%lld min %d s", (long long)CAY_MIN(ms / 60000, 9999999),
+                 (int)(ms / 1000 % 60));
     return buf;
 }
 
@@ -36,7 +37,8 @@ static void draw(build_show *v, int64_t now)
     char span[OUT_HUMAN];
     uint16_t cols, rows;
     term_size(v->fd, &cols, &rows);
-    size_t head = (size_t)snprintf(NULL, 0, "  %s  ", build_took(span, now - v->since_ms)), room = cols > head + 4 ? cols - head - 2 : 0;
+    size_t head = (size_t)snprintf(NULL, 0, "  %s  ", build_took(span, now - v->since_ms)),
+           room = cols > head + 4 ? cols - head - 2 : 0;
     cay__buf_fmt(&b, "\r\033[K%s  %s  ", out_on(v->fd, OUT_DIM), span);
     /* Cut in bytes: what is not ASCII takes no more columns than it has bytes. */
     size_t n = CAY_MIN(strlen(v->title), room);
@@ -70,7 +72,8 @@ static void *tick(void *arg)
 /* ------------------------------------------------------------------ what is said */
 
 /* What steps print is escaped: a file that is built may come from anybody. */
-static void line(const build_show *v, out_style style, const char *before, const char *text, size_t len)
+static void line(const build_show *v, out_style style, const char *before, const char *text,
+                 size_t len)
 {
     CAY_AUTOBUF b = CAY__BUF(64u << 10);
     if (style != OUT_PLAIN)
@@ -89,7 +92,8 @@ static void step_over(build_show *v, int64_t now)
     char text[96], span[OUT_HUMAN];
     if (!v->step)
         return;
-    int n = snprintf(text, sizeof text, "[%u/%u] done in %s", v->step, v->steps, build_took(span, now - v->since_ms));
+    int n = snprintf(text, sizeof text, "[%u/%u] done in %s", v->step, v->steps,
+                     build_took(span, now - v->since_ms));
     line(v, OUT_DIM, "", text, (size_t)n);
     v->step = 0;
 }
@@ -131,7 +135,13 @@ void build_show_event(build_show *v, const cay_build_event *e)
 void build_show_open(build_show *v, int fd, bool live)
 {
     sigset_t all, old;
-    *v = (build_show){ .fd = fd, .tty = isatty(fd), .live = live, .last_ms = cay__wall_ms(), .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .stop = true };
+    *v = (build_show){ .fd = fd,
+                       .tty = isatty(fd),
+                       .live = live,
+                       .last_ms = cay__wall_ms(),
+                       .lock = PTHREAD_MUTEX_INITIALIZER,
+                       .wake = PTHREAD_COND_INITIALIZER,
+                       .stop = true };
     if (!live || !v->tty)
         return;
     sigfillset(&all);

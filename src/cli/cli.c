@@ -10,14 +10,20 @@
 cli_globals cli;
 
 const opt_def cli_global_opts[] = {
-    { "home", 0, "DIR", "state directory (default $CAY_HOME, /var/lib/cay as root, else ~/.local/share/cay)", OPT_STR,
+    { "home", 0, "DIR",
+      "state directory (default $CAY_HOME, /var/lib/cay as root, else ~/.local/share/cay)", OPT_STR,
       offsetof(cli_globals, home) },
-    { "provider", 0, "NAME", "where sandboxes run: native (default, or $CAY_PROVIDER), process, local, docker, podman or cay", OPT_STR,
-      offsetof(cli_globals, provider) },
-    { "host", 0, "URL", "the sandboxes of a cay server (default $CAY_HOST; '': of this machine); its key is $CAY_API_KEY", OPT_STR,
-      offsetof(cli_globals, host) },
+    { "provider", 0, "NAME",
+      "where sandboxes run: native (default, or $CAY_PROVIDER), process, local, docker, podman or "
+      "cay",
+      OPT_STR, offsetof(cli_globals, provider) },
+    { "host", 0, "URL",
+      "the sandboxes of a cay server (default $CAY_HOST; '': of this machine); its key is "
+      "$CAY_API_KEY",
+      OPT_STR, offsetof(cli_globals, host) },
     { "json", 0, NULL, "answer in JSON", OPT_FLAG, offsetof(cli_globals, json) },
-    { "quiet", 'q', NULL, "say less: no notes; lists give ids only", OPT_FLAG, offsetof(cli_globals, quiet) },
+    { "quiet", 'q', NULL, "say less: no notes; lists give ids only", OPT_FLAG,
+      offsetof(cli_globals, quiet) },
     { "help", 'h', NULL, "explain this command", OPT_FLAG, offsetof(cli_globals, help) },
     OPT_END
 };
@@ -49,7 +55,8 @@ const char *cli_host(void)
     const char *provider = cli_provider();
     if (cli.host)
         return *cli.host ? cli.host : NULL;
-    if (provider && !strcmp(provider, "cay")) /* the server is where they run; the records are ours */
+    if (provider &&
+        !strcmp(provider, "cay")) /* the server is where they run; the records are ours */
         return NULL;
     return env("CAY_HOST") || env("SANDBOX_HOST") ? "" : NULL;
 }
@@ -60,7 +67,8 @@ int cli_take_globals(int argc, char **argv, int *used, cay_err *err)
     while (at < argc && argv[at][0] == '-' && argv[at][1]) {
         /* A word at a time, with its value if it has none of its own. */
         const char *w = argv[at];
-        bool pair = (!strcmp(w, "--home") || !strcmp(w, "--provider") || !strcmp(w, "--host")) && at + 1 < argc;
+        bool pair = (!strcmp(w, "--home") || !strcmp(w, "--provider") || !strcmp(w, "--host")) &&
+                    at + 1 < argc;
         opt_group group = { cli_global_opts, &cli };
         opt_spec spec = { .groups = &group, .ngroups = 1 };
         char *words[] = { argv[at], pair ? argv[at + 1] : NULL };
@@ -74,8 +82,8 @@ int cli_take_globals(int argc, char **argv, int *used, cay_err *err)
 static int check_operands(const cli_verb *v, int n, cay_err *err)
 {
     if ((unsigned)n < v->min)
-        return cay_fail(err, CAY_EINVAL, "%s; usage: cay %s %s", n ? "something is missing" : "nothing to work on",
-                        v->name, v->operands);
+        return cay_fail(err, CAY_EINVAL, "%s; usage: cay %s %s",
+                        n ? "something is missing" : "nothing to work on", v->name, v->operands);
     if ((unsigned)n > v->max)
         return cay_fail(err, CAY_EINVAL, "too many words; usage: cay %s %s", v->name, v->operands);
     return 0;
@@ -107,7 +115,8 @@ int cli_verb_run(const cli_verb *v, int argc, char **argv, int *code, cay_err *e
 void cli_verb_help(const cli_verb *v, cay__buf *out)
 {
     const char *bold = out_on(1, OUT_BOLD), *off = out_off(1);
-    cay__buf_fmt(out, "%scay %s%s - %s\n\nusage: cay %s %s\n", bold, v->name, off, v->summary, v->name, v->operands);
+    cay__buf_fmt(out, "%scay %s%s - %s\n\nusage: cay %s %s\n", bold, v->name, off, v->summary,
+                 v->name, v->operands);
     if (v->text)
         cay__buf_fmt(out, "\n%s\n", v->text);
     if (v->opts[0].defs)
@@ -123,10 +132,11 @@ void cli_verb_help(const cli_verb *v, cay__buf *out)
 /* Where to look next, by the stable word or else by the code. */
 static const char *hint_for(const cay_err *e)
 {
-#define STATE_HINT "`cay inspect ID` tells its state; `cay resume ID` starts a paused or stopped one"
+#define STATE_HINT                                                                                 \
+    "`cay inspect ID` tells its state; `cay resume ID` starts a paused or stopped one"
     static const struct {
         const char *reason;
-        int         code;
+        int code;
         const char *hint;
     } rows[] = {
         { "sandbox_not_found", 0, "`cay ls` shows the sandboxes there are" },
@@ -138,7 +148,8 @@ static const char *hint_for(const cay_err *e)
         { "no_stderr", 0, "it has a terminal: `cay attach -it ID PROCESS` joins it" },
         { "keeper_start", 0, "`cay doctor` looks for the cause" },
         { NULL, CAY_EISOLATION, "`cay doctor` tells what this host can give, and what would help" },
-        { "sandbox_paused", 0, STATE_HINT }, /* jobs, tenants and the audit log have states of their own */
+        { "sandbox_paused", 0,
+          STATE_HINT }, /* jobs, tenants and the audit log have states of their own */
         { "sandbox_stopped", 0, STATE_HINT },
         { "sandbox_state", 0, STATE_HINT },
         { "not_running", 0, STATE_HINT },
@@ -205,7 +216,8 @@ int cli_fail(const cay_err *err, int code)
         error_json(err);
         return code;
     }
-    cay__str_join(line, sizeof line, "cay: ", err->msg[0] ? err->msg : cay_code_name(err->code), NULL);
+    cay__str_join(line, sizeof line, "cay: ", err->msg[0] ? err->msg : cay_code_name(err->code),
+                  NULL);
     say(line, strlen(line));
     if (hint && !cli.quiet && !told(err->msg, hint)) {
         cay__str_join(line, sizeof line, "     ", hint, NULL);

@@ -24,48 +24,98 @@
 enum { TEXT_MOST = 64 << 20, TURNS = 100, OUTPUT_TOKENS = 16000, WAITS = 3 };
 
 typedef struct agent_args {
-    box_opts    box;
-    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox, *cwd, *trace, *session, *effort, *skills, *memory, *tools, *otlp, *sandbox_state;
-    opt_list    mcp, hosted, headers;
+    box_opts box;
+    const char *model, *base_url, *api, *key, *instructions, *approve, *state, *resume, *sandbox,
+        *cwd, *trace, *session, *effort, *skills, *memory, *tools, *otlp, *sandbox_state;
+    opt_list mcp, hosted, headers;
     agent_audit audit;
-    uint64_t    max_turns, window;
-    bool        keep, no_stream, ptc, browser, trace_content;
+    uint64_t max_turns, window;
+    bool keep, no_stream, ptc, browser, trace_content;
 } agent_args;
 
 #define AT(field) offsetof(agent_args, field)
 static const opt_def defs[] = {
-    { "model", 0, "NAME", "the model, or scripted:FILE (default $CAY_MODEL, else the configuration's)", OPT_STR, AT(model) },
-    { "base-url", 0, "URL", "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)", OPT_STR, AT(base_url) },
-    { "api", 0, "responses|websocket|chat", "what is spoken there (default responses)", OPT_STR, AT(api) },
-    { "key", 0, "SOURCE", "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)", OPT_STR, AT(key) },
-    { "header", 0, "NAME: VALUE", "send this header too; a value env:NAME or file:PATH is read there (also $CAY_MODEL_HEADERS, one a line)", OPT_LIST, AT(headers) },
-    { "context-window", 0, "TOKENS", "what the model can see at once: at 9 tenths of it the history is compacted (default by its name)", OPT_NUM, AT(window), 1024, 1000000000 },
+    { "model", 0, "NAME",
+      "the model, or scripted:FILE (default $CAY_MODEL, else the configuration's)", OPT_STR,
+      AT(model) },
+    { "base-url", 0, "URL", "where it is asked (default $OPENAI_BASE_URL, else api.openai.com)",
+      OPT_STR, AT(base_url) },
+    { "api", 0, "responses|websocket|chat", "what is spoken there (default responses)", OPT_STR,
+      AT(api) },
+    { "key", 0, "SOURCE",
+      "where its key is: env:NAME, file:PATH or none (default env:OPENAI_API_KEY)", OPT_STR,
+      AT(key) },
+    { "header", 0, "NAME: VALUE",
+      "send this header too; a value env:NAME or file:PATH is read there (also $CAY_MODEL_HEADERS, "
+      "one a line)",
+      OPT_LIST, AT(headers) },
+    { "context-window", 0, "TOKENS",
+      "what the model can see at once: at 9 tenths of it the history is compacted (default by its "
+      "name)",
+      OPT_NUM, AT(window), 1024, 1000000000 },
     { "effort", 0, "WORD", "how hard it thinks: low, medium, high", OPT_STR, AT(effort) },
-    { "instructions", 0, "FILE", "what the agent is told besides its task", OPT_STR, AT(instructions) },
-    { "approve", 0, "auto|ask|never", "commands and patches: run them (default), ask first (default of --resume), or refuse them", OPT_STR, AT(approve) },
-    { "max-turns", 0, "N", "most times the model is asked (default 100)", OPT_NUM, AT(max_turns), 1, 100000 },
+    { "instructions", 0, "FILE", "what the agent is told besides its task", OPT_STR,
+      AT(instructions) },
+    { "approve", 0, "auto|ask|never",
+      "commands and patches: run them (default), ask first (default of --resume), or refuse them",
+      OPT_STR, AT(approve) },
+    { "max-turns", 0, "N", "most times the model is asked (default 100)", OPT_NUM, AT(max_turns), 1,
+      100000 },
     { "state", 0, "FILE", "where a run that waits for approval is saved", OPT_STR, AT(state) },
     { "resume", 0, "FILE", "go on with a run that was saved", OPT_STR, AT(resume) },
-    { "session", 0, "FILE[:NAME]", "remember the conversation there, and go on with it", OPT_STR, AT(session) },
+    { "session", 0, "FILE[:NAME]", "remember the conversation there, and go on with it", OPT_STR,
+      AT(session) },
     { "skills", 0, "DIR", "directories with a SKILL.md that it may load", OPT_STR, AT(skills) },
-    { "tools", 0, "all|NAME,…", "file_read … process_list too, all or some (cay tools lists them)", OPT_STR, AT(tools) },
+    { "tools", 0, "all|NAME,…", "file_read … process_list too, all or some (cay tools lists them)",
+      OPT_STR, AT(tools) },
     { "ptc", 0, NULL, "let it write Python that calls its tools", OPT_FLAG, AT(ptc) },
-    { "mcp", 0, "COMMAND|URL|FILE", "tools of an MCP server: a command in a sandbox of its own, or an address; or of those that a mcp.json lists", OPT_LIST, AT(mcp) },
-    { "hosted", 0, "TOOL", "a tool that the endpoint runs: web_search, code_interpreter, image_generation, file_search:STORE, mcp:LABEL=URL, or JSON", OPT_LIST, AT(hosted) },
-    { "browser", 0, NULL, "give it a browser: a headless Chromium in the sandbox", OPT_FLAG, AT(browser) },
-    { "audit", 0, "FILE|URL|workspace:", "append what it was let do there, a JSON object a line, or POST it; workspace: is a file in the sandbox. May be given again", OPT_LIST, AT(audit.to) },
-    { "audit-spool", 0, "FILE", "where events wait that the server of --audit did not take; one for each server, in their order, or none", OPT_LIST, AT(audit.spool) },
-    { "audit-key", 0, "SOURCE", "where the key of that server is: env:NAME, file:PATH or none; one for each, in their order (default env:CAY_AUDIT_KEY for a single one)", OPT_LIST, AT(audit.key) },
-    { "audit-detail", 0, NULL, "with commands and paths, which may hold what the model was told", OPT_FLAG, AT(audit.detail) },
-    { "audit-output", 0, NULL, "with what tools answered: what commands printed, what files hold", OPT_FLAG, AT(audit.output) },
-    { "memory", 0, "DIR|URL", "learn from run to run: what was learnt is kept there, in files or as one archive at https:// or s3://BUCKET/KEY", OPT_STR, AT(memory) },
+    { "mcp", 0, "COMMAND|URL|FILE",
+      "tools of an MCP server: a command in a sandbox of its own, or an address; or of those that "
+      "a mcp.json lists",
+      OPT_LIST, AT(mcp) },
+    { "hosted", 0, "TOOL",
+      "a tool that the endpoint runs: web_search, code_interpreter, image_generation, "
+      "file_search:STORE, mcp:LABEL=URL, or JSON",
+      OPT_LIST, AT(hosted) },
+    { "browser", 0, NULL, "give it a browser: a headless Chromium in the sandbox", OPT_FLAG,
+      AT(browser) },
+    { "audit", 0, "FILE|URL|workspace:",
+      "append what it was let do there, a JSON object a line, or POST it; workspace: is a file in "
+      "the sandbox. May be given again",
+      OPT_LIST, AT(audit.to) },
+    { "audit-spool", 0, "FILE",
+      "where events wait that the server of --audit did not take; one for each server, in their "
+      "order, or none",
+      OPT_LIST, AT(audit.spool) },
+    { "audit-key", 0, "SOURCE",
+      "where the key of that server is: env:NAME, file:PATH or none; one for each, in their order "
+      "(default env:CAY_AUDIT_KEY for a single one)",
+      OPT_LIST, AT(audit.key) },
+    { "audit-detail", 0, NULL, "with commands and paths, which may hold what the model was told",
+      OPT_FLAG, AT(audit.detail) },
+    { "audit-output", 0, NULL, "with what tools answered: what commands printed, what files hold",
+      OPT_FLAG, AT(audit.output) },
+    { "memory", 0, "DIR|URL",
+      "learn from run to run: what was learnt is kept there, in files or as one archive at "
+      "https:// or s3://BUCKET/KEY",
+      OPT_STR, AT(memory) },
     { "sandbox", 0, "ID", "work in this sandbox, and leave it there", OPT_STR, AT(sandbox) },
     { "cwd", 0, "DIR", "begin in this directory below the workspace", OPT_STR, AT(cwd) },
     { "keep", 0, NULL, "keep the sandbox afterwards, and tell its id", OPT_FLAG, AT(keep) },
-    { "sandbox-state", 0, "FILE", "come back to the sandbox that it tells of, if there is such a file; saved there again at the end", OPT_STR, AT(sandbox_state) },
-    { "trace", 0, "FILE", "append spans of the run there, for `cay trace`; - shows them on standard error", OPT_STR, AT(trace) },
-    { "otlp", 0, "URL", "send spans to this OpenTelemetry collector (OTLP/HTTP JSON), for example http://127.0.0.1:4318/v1/traces", OPT_STR, AT(otlp) },
-    { "trace-content", 0, NULL, "spans tell what was said: input and output of the model and of tools", OPT_FLAG, AT(trace_content) },
+    { "sandbox-state", 0, "FILE",
+      "come back to the sandbox that it tells of, if there is such a file; saved there again at "
+      "the end",
+      OPT_STR, AT(sandbox_state) },
+    { "trace", 0, "FILE",
+      "append spans of the run there, for `cay trace`; - shows them on standard error", OPT_STR,
+      AT(trace) },
+    { "otlp", 0, "URL",
+      "send spans to this OpenTelemetry collector (OTLP/HTTP JSON), for example "
+      "http://127.0.0.1:4318/v1/traces",
+      OPT_STR, AT(otlp) },
+    { "trace-content", 0, NULL,
+      "spans tell what was said: input and output of the model and of tools", OPT_FLAG,
+      AT(trace_content) },
     { "no-stream", 0, NULL, "ask for whole answers instead of pieces", OPT_FLAG, AT(no_stream) },
     OPT_END
 };
@@ -78,7 +128,8 @@ static volatile sig_atomic_t stops;
 static void on_stop(int sig)
 {
     int e = errno;
-    if (stops++ > 0 || write(stop_pipe[1], "x", 1) < 0) /* the second time: somebody wants to be gone */
+    if (stops++ > 0 ||
+        write(stop_pipe[1], "x", 1) < 0) /* the second time: somebody wants to be gone */
         _exit(128 + sig);
     errno = e;
 }
@@ -95,7 +146,8 @@ static int catch_stop(void)
 
 /* ------------------------------------------------------------------ files */
 
-/* A run that was saved waits because it had to be asked for: that stays so unless told otherwise. */
+/* A run that was saved waits because it had to be asked for: that stays so unless told otherwise.
+ */
 static const char *mode_of(const agent_args *a)
 {
     return a->approve ? a->approve : a->resume ? "ask" : "auto";
@@ -127,7 +179,8 @@ static int save_state(const char *what, const char *path, const char *text, cay_
         return cay_fail(err, CAY_ETOOBIG, "%s %.100s: too long a name", what, path);
     unlink(tmp);
     CAY_AUTOFD fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || fsync(fd) < 0 || rename(tmp, path) < 0) {
+    if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || fsync(fd) < 0 ||
+        rename(tmp, path) < 0) {
         int rc = cay_fail_sys(err, CAY_ESYS, "%s %s", what, path);
         unlink(tmp);
         return rc;
@@ -135,13 +188,18 @@ static int save_state(const char *what, const char *path, const char *text, cay_
     return 0;
 }
 
-/* Whoever could write the file may have put a yes into it: only where nothing is asked does it count. */
+/* Whoever could write the file may have put a yes into it: only where nothing is asked does it
+ * count. */
 static int read_state(const agent_args *a, char **out, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL;
     CAY_TRY(read_text("--resume", a->resume, &text, err));
     *out = strcmp(mode_of(a), "auto") ? agent_ask_forget(text) : CAY_STEAL(text);
-    return *out ? 0 : cay_fail_why(err, CAY_EINVAL, "run_state", "--resume %.200s: the state of the run cannot be used: it is no sound JSON object", a->resume);
+    return *out ? 0
+                : cay_fail_why(err, CAY_EINVAL, "run_state",
+                               "--resume %.200s: the state of the run cannot be used: it is no "
+                               "sound JSON object",
+                               a->resume);
 }
 
 static int open_session(const char *text, cay_conversation **out, cay_err *err)
@@ -159,21 +217,21 @@ static int open_session(const char *text, cay_conversation **out, cay_err *err)
 /* ------------------------------------------------------------------ the run */
 
 typedef struct parts {
-    box_spec          box;
-    cli_manifest      manifest; /* what its file holds */
-    char             *instructions, *state, *sandbox_state;
-    cay_model        *model;
-    cay_sandbox      *sandbox;
-    cay_tracer       *tracer;
-    cay_ledger        *audit;
-    cay_capability    *memory; /* among caps */
+    box_spec box;
+    cli_manifest manifest; /* what its file holds */
+    char *instructions, *state, *sandbox_state;
+    cay_model *model;
+    cay_sandbox *sandbox;
+    cay_tracer *tracer;
+    cay_ledger *audit;
+    cay_capability *memory; /* among caps */
     cay_conversation *session;
-    agent_mcp         mcp;
-    agent_hosted      hosted;
-    const cay_tool  **tools; /* of both */
-    cay_mcp_asks      asks; /* what its servers may ask for */
-    cay_capability   *caps[8];
-    size_t            ncaps;
+    agent_mcp mcp;
+    agent_hosted hosted;
+    const cay_tool **tools; /* of both */
+    cay_mcp_asks asks;      /* what its servers may ask for */
+    cay_capability *caps[8];
+    size_t ncaps;
 } parts;
 
 static void parts_clear(parts *p)
@@ -202,21 +260,32 @@ static int check(const agent_args *a, int argc, cay_err *err)
     if (strcmp(mode, "auto") && strcmp(mode, "ask") && strcmp(mode, "never"))
         return cay_fail(err, CAY_EINVAL, "--approve \"%.40s\": want auto, ask or never", mode);
     if (a->resume && argc)
-        return cay_fail(err, CAY_EINVAL, "--resume goes on with a task that was given; it takes no new one");
+        return cay_fail(err, CAY_EINVAL,
+                        "--resume goes on with a task that was given; it takes no new one");
     if (!a->resume && !argc)
-        return cay_fail(err, CAY_EINVAL, "what is to be done? give a task, or - to read it from standard input");
+        return cay_fail(err, CAY_EINVAL,
+                        "what is to be done? give a task, or - to read it from standard input");
     CAY_TRY(agent_audit_check(&a->audit, err));
     uint64_t size;
     struct stat st;
     if (a->sandbox_state && (a->sandbox || a->resume))
-        return cay_fail(err, CAY_EINVAL, "--sandbox-state says where to work, and so does %s: give one of them", a->sandbox ? "--sandbox" : "--resume");
+        return cay_fail(err, CAY_EINVAL,
+                        "--sandbox-state says where to work, and so does %s: give one of them",
+                        a->sandbox ? "--sandbox" : "--resume");
     if (a->memory && stat(a->memory, &st) < 0 && cay__str_to_size(a->memory, &size))
-        return cay_fail(err, CAY_EINVAL, "--memory %.40s: here it is a directory; -m %.40s limits the sandbox's memory", a->memory, a->memory);
+        return cay_fail(
+            err, CAY_EINVAL,
+            "--memory %.40s: here it is a directory; -m %.40s limits the sandbox's memory",
+            a->memory, a->memory);
     CAY_AUTOFD tty = !strcmp(mode, "ask") && !a->state ? open("/dev/tty", O_RDWR | O_CLOEXEC) : -1;
     if (a->resume && !a->approve && !a->state && tty < 0)
-        return cay_fail(err, CAY_EINVAL, "--resume: there is no terminal to ask on; say --approve auto to let it run what it waits for, or give --state FILE to save it again");
+        return cay_fail(err, CAY_EINVAL,
+                        "--resume: there is no terminal to ask on; say --approve auto to let it "
+                        "run what it waits for, or give --state FILE to save it again");
     if (!strcmp(mode, "ask") && !a->state && tty < 0)
-        return cay_fail(err, CAY_EINVAL, "--approve ask: there is no terminal to ask on; give --state FILE to save the run until it is approved");
+        return cay_fail(err, CAY_EINVAL,
+                        "--approve ask: there is no terminal to ask on; give --state FILE to save "
+                        "the run until it is approved");
     return 0;
 }
 
@@ -227,7 +296,9 @@ static int give_tools(const char *text, bool asks, cay_capability **out, cay_err
     const char *names[MOST + 1] = { NULL };
     CAY_AUTOFREE char *own = cay__strdup(text);
     size_t n = 0;
-    cay_tools_options o = { .size = sizeof o, .max_output_tokens = OUTPUT_TOKENS, .approval = asks };
+    cay_tools_options o = { .size = sizeof o,
+                            .max_output_tokens = OUTPUT_TOKENS,
+                            .approval = asks };
     for (char *word = own; word && n < MOST;)
         names[n++] = strsep(&word, ",");
     if (strcmp(text, "all"))
@@ -248,8 +319,14 @@ static int learn(const agent_args *a, parts *p, cay_err *err)
 {
     cay_skills_options skills = { .size = sizeof skills, .lazy = a->skills };
     bool far = a->memory && strstr(a->memory, "://");
-    cay_memory_options memory = { .size = sizeof memory, .read = true, .live_update = true, .generate = true, .store = far ? NULL : a->memory, .remote = far ? a->memory : NULL,
-                                  .background = true, .progress = learning };
+    cay_memory_options memory = { .size = sizeof memory,
+                                  .read = true,
+                                  .live_update = true,
+                                  .generate = true,
+                                  .store = far ? NULL : a->memory,
+                                  .remote = far ? a->memory : NULL,
+                                  .background = true,
+                                  .progress = learning };
     if (far)
         CAY_TRY(cli_service(&memory.service, err));
     if (a->skills)
@@ -268,7 +345,8 @@ static int open_tracer(const agent_args *a, cay_tracer **out, cay_err *err)
     cay_tracer_http_spec spec = { .size = sizeof spec, .url = a->otlp, .otlp = true };
     cay_tracer *t = NULL, *second = NULL;
     if (a->trace_content && !a->trace && !a->otlp)
-        return cay_fail(err, CAY_EINVAL, "--trace-content: there is no trace; give --trace FILE or --otlp URL");
+        return cay_fail(err, CAY_EINVAL,
+                        "--trace-content: there is no trace; give --trace FILE or --otlp URL");
     if (a->trace && !strcmp(a->trace, "-"))
         t = cay_tracer_console(2);
     else if (a->trace)
@@ -287,9 +365,17 @@ static int open_tracer(const agent_args *a, cay_tracer **out, cay_err *err)
 static int gather(const agent_args *a, parts *p, cay_err *err)
 {
     bool asks = strcmp(mode_of(a), "auto");
-    cay_model_open_spec m = { .size = sizeof m, .model = a->model, .base_url = a->base_url, .api = a->api, .key = a->key, .no_stream = a->no_stream, .headers = a->headers.v,
+    cay_model_open_spec m = { .size = sizeof m,
+                              .model = a->model,
+                              .base_url = a->base_url,
+                              .api = a->api,
+                              .key = a->key,
+                              .no_stream = a->no_stream,
+                              .headers = a->headers.v,
                               .window = a->window };
-    cay_shell_options shell = { .size = sizeof shell, .max_output_tokens = OUTPUT_TOKENS, .approval = asks };
+    cay_shell_options shell = { .size = sizeof shell,
+                                .max_output_tokens = OUTPUT_TOKENS,
+                                .approval = asks };
     cay_filesystem_options files = { .size = sizeof files, .approval = asks };
     if (a->headers.n >= OPT_LIST_MAX)
         return cay_fail(err, CAY_ETOOBIG, "--header: at most %d", OPT_LIST_MAX - 1);
@@ -315,8 +401,12 @@ static int gather(const agent_args *a, parts *p, cay_err *err)
     p->caps[p->ncaps++] = cay_cap_filesystem(&files);
     p->caps[p->ncaps++] = cay_cap_shell(&shell);
     p->caps[p->ncaps++] = cay_cap_compaction(NULL);
-    cay_ptc_options ptc = { .size = sizeof ptc, .max_output_tokens = OUTPUT_TOKENS, .approval = asks };
-    cay_browser_options surf = { .size = sizeof surf, .max_output_tokens = OUTPUT_TOKENS, .approval = asks };
+    cay_ptc_options ptc = { .size = sizeof ptc,
+                            .max_output_tokens = OUTPUT_TOKENS,
+                            .approval = asks };
+    cay_browser_options surf = { .size = sizeof surf,
+                                 .max_output_tokens = OUTPUT_TOKENS,
+                                 .approval = asks };
     if (a->browser && (!a->tools || strcmp(a->tools, "all"))) /* all of them have it already */
         p->caps[p->ncaps++] = cay_cap_browser(&surf);
     if (a->ptc)
@@ -331,16 +421,20 @@ static int finish(const agent_args *a, agent_show *show, const cay_run_result *r
     cay_err err = CAY_ERR_INIT;
     if (r->state && a->state && save_state("--state", a->state, r->state, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (r->session_state && save_state("--sandbox-state", a->sandbox_state, r->session_state, &err) < 0)
+    if (r->session_state &&
+        save_state("--sandbox-state", a->sandbox_state, r->session_state, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     agent_show_result(show, r, a->state);
     if (r->state && a->state)
-        out_note("cay: %zu call%s wait%s for approval; `cay agent --resume %s` goes on", r->ninterruptions, r->ninterruptions == 1 ? "" : "s",
+        out_note("cay: %zu call%s wait%s for approval; `cay agent --resume %s` goes on",
+                 r->ninterruptions, r->ninterruptions == 1 ? "" : "s",
                  r->ninterruptions == 1 ? "s" : "", a->state);
     else if (r->state)
-        out_note("cay: stopped before a call that was not approved; with --state FILE the run could go on later");
+        out_note("cay: stopped before a call that was not approved; with --state FILE the run "
+                 "could go on later");
     if (a->box.on && r->sandbox)
-        out_note("cay: kept %s; look by `cay diff %s`, then `cay apply %s` or `cay rm -f %s`", r->sandbox, r->sandbox, r->sandbox, r->sandbox);
+        out_note("cay: kept %s; look by `cay diff %s`, then `cay apply %s` or `cay rm -f %s`",
+                 r->sandbox, r->sandbox, r->sandbox, r->sandbox);
     else if (r->output && a->keep && r->sandbox)
         out_note("cay: kept %s; `cay rm -f %s` removes it", r->sandbox, r->sandbox);
     return r->state ? WAITS : CLI_OK;
@@ -351,14 +445,41 @@ static int go(const agent_args *a, const char *task, parts *p)
     cay_err err = CAY_ERR_INIT;
     agent_show show;
     cay_run_result *r = NULL;
-    cay_agent agent = { .size = sizeof agent, .name = "Agent", .instructions = p->instructions, .sandbox = true, .capabilities = p->caps,
-                        .ncapabilities = p->ncaps, .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
+    cay_agent agent = { .size = sizeof agent,
+                        .name = "Agent",
+                        .instructions = p->instructions,
+                        .sandbox = true,
+                        .capabilities = p->caps,
+                        .ncapabilities = p->ncaps,
+                        .settings = { .size = sizeof agent.settings, .reasoning = a->effort } };
     const cay_hooks hooks = { .arg = &show, .tool_start = agent_show_start };
-    cay_run_config conf = { .size = sizeof conf, .model = p->model, .hooks = &hooks, .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS, .on_event = agent_show_event,
-                            .event_arg = &show, .approve = agent_ask, .approve_arg = (void *)mode_of(a), .state = p->state, .session_state = p->sandbox_state, .save = a->sandbox_state != NULL, .sandbox = p->sandbox,
-                            .create = &p->box.create, .keep = a->keep || a->box.on, .cwd = a->cwd, .tracer = p->tracer, .trace_content = a->trace_content, .ledger = p->audit, .conversation = p->session };
-    p->asks = (cay_mcp_asks){ .size = sizeof p->asks, .arg = (void *)mode_of(a), .model = p->model, .sample = agent_sample, .elicit = agent_elicit };
-    if (cli_service(&conf.service, &err) < 0 || agent_mcp_open(&a->mcp, conf.service, strcmp(mode_of(a), "auto"), &p->asks, &p->mcp, &err) < 0)
+    cay_run_config conf = { .size = sizeof conf,
+                            .model = p->model,
+                            .hooks = &hooks,
+                            .max_turns = a->max_turns ? (unsigned)a->max_turns : TURNS,
+                            .on_event = agent_show_event,
+                            .event_arg = &show,
+                            .approve = agent_ask,
+                            .approve_arg = (void *)mode_of(a),
+                            .state = p->state,
+                            .session_state = p->sandbox_state,
+                            .save = a->sandbox_state != NULL,
+                            .sandbox = p->sandbox,
+                            .create = &p->box.create,
+                            .keep = a->keep || a->box.on,
+                            .cwd = a->cwd,
+                            .tracer = p->tracer,
+                            .trace_content = a->trace_content,
+                            .ledger = p->audit,
+                            .conversation = p->session };
+    p->asks = (cay_mcp_asks){ .size = sizeof p->asks,
+                              .arg = (void *)mode_of(a),
+                              .model = p->model,
+                              .sample = agent_sample,
+                              .elicit = agent_elicit };
+    if (cli_service(&conf.service, &err) < 0 ||
+        agent_mcp_open(&a->mcp, conf.service, strcmp(mode_of(a), "auto"), &p->asks, &p->mcp, &err) <
+            0)
         return cli_fail(&err, CLI_FAIL);
     p->tools = cay__alloc((p->mcp.ntools + p->hosted.n + 1) * sizeof *p->tools);
     for (size_t i = 0; i < p->mcp.ntools; i++)
@@ -374,7 +495,8 @@ static int go(const agent_args *a, const char *task, parts *p)
     if (!a->sandbox)
         box_spec_look(&p->box);
     if (rc < 0) {
-        if (p->memory) /* there is something to learn from failures, too; not once somebody pressed Ctrl-C */
+        if (p->memory) /* there is something to learn from failures, too; not once somebody pressed
+                          Ctrl-C */
             cay_memory_wait(p->memory, &call, NULL);
         agent_show_end(&show);
         return cli_fail(&err, rc == CAY_ECANCELED ? 128 + SIGINT : CLI_FAIL);
@@ -396,7 +518,8 @@ static int agent(void *opts, int argc, char **argv)
     int code;
     if (check(a, argc, &err) < 0 || box_spec_make(&a->box, &p.box, &err) < 0)
         code = cli_usage(&cli_agent, &err);
-    else if ((argc && !strcmp(argv[0], "-") && read_text("task", "/dev/stdin", &piped, &err) < 0) || gather(a, &p, &err) < 0)
+    else if ((argc && !strcmp(argv[0], "-") && read_text("task", "/dev/stdin", &piped, &err) < 0) ||
+             gather(a, &p, &err) < 0)
         code = cli_fail(&err, CLI_FAIL);
     else
         code = go(a, piped ? piped : argc ? argv[0] : NULL, &p);
@@ -408,16 +531,22 @@ const cli_verb cli_agent = {
     .name = "agent",
     .operands = "[OPTIONS] TASK",
     .summary = "give an agent one task in a sandbox",
-    .text = "A model works on the task with a shell and files in a fresh sandbox, which is removed afterwards, unless it stands --on a directory. Its key stays outside. The\n"
-            "answer goes to standard output, progress to standard error. The status is 0 when it answered, 1 when the run failed, 3 when it\n"
+    .text = "A model works on the task with a shell and files in a fresh sandbox, which is removed "
+            "afterwards, unless it stands --on a directory. Its key stays outside. The\n"
+            "answer goes to standard output, progress to standard error. The status is 0 when it "
+            "answered, 1 when the run failed, 3 when it\n"
             "waits for approval.",
-    .examples = "  cay agent --mount . 'what does this project do?'\n"
-                "  cay agent --on . 'fix the failing test'              # then `cay diff` and `cay apply`\n"
-                "  cay agent --model gpt-5.5 --net pypi 'write a script that plots primes, and run it' --keep\n"
-                "  cay agent --api chat --base-url http://localhost:11434/v1 --model qwen3 'hello'   # Ollama\n"
-                "  cay agent --approve ask --state run.json 'clean up'; cay agent --resume run.json --approve auto\n"
-                "  git diff | cay agent -                               # the task from standard input\n"
-                "  cay agent --model scripted:demo.json 'show me'       # replays a file, no network",
+    .examples =
+        "  cay agent --mount . 'what does this project do?'\n"
+        "  cay agent --on . 'fix the failing test'              # then `cay diff` and `cay apply`\n"
+        "  cay agent --model gpt-5.5 --net pypi 'write a script that plots primes, and run it' "
+        "--keep\n"
+        "  cay agent --api chat --base-url http://localhost:11434/v1 --model qwen3 'hello'   # "
+        "Ollama\n"
+        "  cay agent --approve ask --state run.json 'clean up'; cay agent --resume run.json "
+        "--approve auto\n"
+        "  git diff | cay agent -                               # the task from standard input\n"
+        "  cay agent --model scripted:demo.json 'show me'       # replays a file, no network",
     .opts = { { defs, 0 }, { box_opt_defs, offsetof(agent_args, box) } },
     .size = sizeof(agent_args),
     .max = 1,

@@ -10,25 +10,31 @@
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct apply_args {
-    bool        yes, dry, force;
+    bool yes, dry, force;
     const char *to, *since;
 } apply_args;
 
 static const opt_def defs[] = {
-    { "yes", 'y', NULL, "take everything over without asking", OPT_FLAG, offsetof(apply_args, yes) },
-    { "dry-run", 'n', NULL, "say what would be done, and write nothing", OPT_FLAG, offsetof(apply_args, dry) },
-    { "force", 0, NULL, "also where the directory changed since the sandbox was made", OPT_FLAG, offsetof(apply_args, force) },
-    { "to", 0, "DIR", "into this directory instead of the one it was made on", OPT_STR, offsetof(apply_args, to) },
-    { "since", 0, "SNAPSHOT", "with --host: what changed since then, not since it was made", OPT_STR, offsetof(apply_args, since) },
+    { "yes", 'y', NULL, "take everything over without asking", OPT_FLAG,
+      offsetof(apply_args, yes) },
+    { "dry-run", 'n', NULL, "say what would be done, and write nothing", OPT_FLAG,
+      offsetof(apply_args, dry) },
+    { "force", 0, NULL, "also where the directory changed since the sandbox was made", OPT_FLAG,
+      offsetof(apply_args, force) },
+    { "to", 0, "DIR", "into this directory instead of the one it was made on", OPT_STR,
+      offsetof(apply_args, to) },
+    { "since", 0, "SNAPSHOT", "with --host: what changed since then, not since it was made",
+      OPT_STR, offsetof(apply_args, since) },
     OPT_END
 };
 
 typedef struct view {
-    bool     all, asks;
+    bool all, asks;
     out_json json;
 } view;
 
-static const char *const words[] = { "applied", "conflict", "guarded", "refused", "gone", "declined", "same" };
+static const char *const words[] = { "applied", "conflict", "guarded", "refused",
+                                     "gone",    "declined", "same" };
 
 static void told(const cay_file_change *c, cay_apply_result r, const char *why, void *arg)
 {
@@ -54,7 +60,8 @@ static void show_text(const cay_file_change *c)
         out_str("(nothing to show: a directory, or permissions alone)\n");
 }
 
-/* y takes it, n leaves it, d shows it, a takes all that follow, q ends before anything is written. */
+/* y takes it, n leaves it, d shows it, a takes all that follow, q ends before anything is written.
+ */
 static int choose(const cay_file_change *c, void *arg)
 {
     view *v = arg;
@@ -72,7 +79,9 @@ static int choose(const cay_file_change *c, void *arg)
         case 'q': return -1;
         case 'a': return v->all = true;
         case 'd': show_text(c); break;
-        default: out_str("  y takes it, n leaves it, d shows it, a takes all that follow, q stops and writes nothing\n");
+        default:
+            out_str("  y takes it, n leaves it, d shows it, a takes all that follow, q stops and "
+                    "writes nothing\n");
         }
     }
 }
@@ -83,7 +92,8 @@ static int end(const cay_applied *sum, const apply_args *a, view *v)
         js_close(&v->json, ']');
         js_flush(&v->json);
     } else {
-        out_note("cay: %zu %s%s", sum->done, a->dry ? "would be applied" : "applied", sum->left ? "; what was left is named above" : "");
+        out_note("cay: %zu %s%s", sum->done, a->dry ? "would be applied" : "applied",
+                 sum->left ? "; what was left is named above" : "");
     }
     cay__buf_clear(&v->json.b);
     return sum->left ? CLI_FAIL : CLI_OK;
@@ -98,7 +108,9 @@ static int apply(void *opts, int argc, char **argv)
     view v = { .all = a->yes, .json = OUT_JSON(true) };
     bool asks = !a->yes && !a->dry;
     if (asks && (!isatty(0) || !isatty(1) || cli.json)) {
-        cay_fail(&err, CAY_EINVAL, "there is no terminal to ask on: say --yes to take everything over, or --dry-run to see what that is");
+        cay_fail(&err, CAY_EINVAL,
+                 "there is no terminal to ask on: say --yes to take everything over, or --dry-run "
+                 "to see what that is");
         return cli_usage(&cli_apply, &err);
     }
     v.asks = asks;
@@ -107,10 +119,20 @@ static int apply(void *opts, int argc, char **argv)
         cay_fail_sys(&err, CAY_ESYS, "--to %s", a->to);
         return cli_fail(&err, CLI_FAIL);
     }
-    cay_apply spec = { .size = sizeof spec, .dir = to, .paths = (const char *const *)argv + 1, .npaths = (size_t)argc - 1, .force = a->force,
-                       .dry = a->dry, .text = asks, .choose = asks ? choose : NULL, .told = told, .arg = &v, .since = a->since };
+    cay_apply spec = { .size = sizeof spec,
+                       .dir = to,
+                       .paths = (const char *const *)argv + 1,
+                       .npaths = (size_t)argc - 1,
+                       .force = a->force,
+                       .dry = a->dry,
+                       .text = asks,
+                       .choose = asks ? choose : NULL,
+                       .told = told,
+                       .arg = &v,
+                       .since = a->since };
     js_open(&v.json, '[');
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_apply(sb, NULL, &spec, &sum, &err) < 0) {
+    if (cli_box_find(argv[0], &sb, &err) < 0 ||
+        cay_sandbox_apply(sb, NULL, &spec, &sum, &err) < 0) {
         cay__buf_clear(&v.json.b);
         return cli_fail(&err, CLI_FAIL);
     }
@@ -121,10 +143,14 @@ const cli_verb cli_apply = {
     .name = "apply",
     .operands = "[OPTIONS] ID [PATH…]",
     .summary = "take over what a sandbox changed into the directory it was made on",
-    .text = "For sandboxes of `cay run --on DIR` and `cay create --on DIR`. Asks for each change on a terminal. What changed in\n"
-            "the directory meanwhile is a conflict and left, unless --force. Files that tools run or obey without being asked\n"
-            "(.git, .envrc, .vscode, …) and links that leave the directory are only taken when their PATH is given.\n"
-            "With --host, of any sandbox of the server: --to DIR is a directory of this machine, and what is there has to be what the\n"
+    .text = "For sandboxes of `cay run --on DIR` and `cay create --on DIR`. Asks for each change "
+            "on a terminal. What changed in\n"
+            "the directory meanwhile is a conflict and left, unless --force. Files that tools run "
+            "or obey without being asked\n"
+            "(.git, .envrc, .vscode, …) and links that leave the directory are only taken when "
+            "their PATH is given.\n"
+            "With --host, of any sandbox of the server: --to DIR is a directory of this machine, "
+            "and what is there has to be what the\n"
             "sandbox began with, or had at --since SNAPSHOT; else it is a conflict.\n"
             "Leaves with 1 when something was left.",
     .examples = "  cay apply c7f2            # one by one\n"

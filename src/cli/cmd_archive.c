@@ -45,21 +45,28 @@ typedef struct export_args {
 } export_args;
 
 static const opt_def export_defs[] = {
-    { "output", 'o', "FILE", "into this file, which appears when it is whole; - is standard output", OPT_STR, offsetof(export_args, output) },
-    { "since", 0, "SNAPSHOT", "only what changed after this one", OPT_STR, offsetof(export_args, since) },
-    { "format", 0, "FORMAT", "cay (tar.zst of everything), tar or js (the workspace, as the Agents SDKs keep it)", OPT_STR, offsetof(export_args, format) },
+    { "output", 'o', "FILE", "into this file, which appears when it is whole; - is standard output",
+      OPT_STR, offsetof(export_args, output) },
+    { "since", 0, "SNAPSHOT", "only what changed after this one", OPT_STR,
+      offsetof(export_args, since) },
+    { "format", 0, "FORMAT",
+      "cay (tar.zst of everything), tar or js (the workspace, as the Agents SDKs keep it)", OPT_STR,
+      offsetof(export_args, format) },
     OPT_END
 };
 
 static const char *suffix(const char *format)
 {
-    return !format || !strcmp(format, "cay") ? ".tar.zst" : !strcmp(format, "tar") ? ".tar" : ".json";
+    return !format || !strcmp(format, "cay") ? ".tar.zst"
+           : !strcmp(format, "tar")          ? ".tar"
+                                             : ".json";
 }
 
 static int to_stdout(cay_service *svc, const cay_export *spec, cay_archived *a, cay_err *err)
 {
     if (isatty(1))
-        return cay_fail_why(err, CAY_EINVAL, "output_terminal", "an archive is nothing for a terminal: name a file by -o, or redirect");
+        return cay_fail_why(err, CAY_EINVAL, "output_terminal",
+                            "an archive is nothing for a terminal: name a file by -o, or redirect");
     return cay_service_export(svc, NULL, spec, 1, a, err);
 }
 
@@ -71,7 +78,12 @@ static int export_run(void *opts, int argc, char **argv)
     cli_progress bar;
     char name[CAY_ID_LEN + 80];
     cay_archived got = { .size = sizeof got };
-    cay_export spec = { .size = sizeof spec, .ref = argv[0], .since = a->since, .format = a->format, .progress = on_progress, .arg = &bar };
+    cay_export spec = { .size = sizeof spec,
+                        .ref = argv[0],
+                        .since = a->since,
+                        .format = a->format,
+                        .progress = on_progress,
+                        .arg = &bar };
     CAY_AUTOFREE char *where = NULL;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     (void)argc;
@@ -84,9 +96,11 @@ static int export_run(void *opts, int argc, char **argv)
     progress_begin(&bar, argv[0], 0);
     cay_transfer to = { .size = sizeof to, .url = a->output ? a->output : name };
     if (rc == 0 && !out && strstr(to.url, "://"))
-        rc = cay_fail_why(&err, CAY_EINVAL, "store_url", "-o takes a file; to a store goes `cay snapshot push`");
+        rc = cay_fail_why(&err, CAY_EINVAL, "store_url",
+                          "-o takes a file; to a store goes `cay snapshot push`");
     if (rc == 0)
-        rc = out ? to_stdout(svc, &spec, &got, &err) : cay_snapshot_push(svc, NULL, &spec, &to, &where, &got, &err);
+        rc = out ? to_stdout(svc, &spec, &got, &err)
+                 : cay_snapshot_push(svc, NULL, &spec, &to, &where, &got, &err);
     progress_end(&bar);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
@@ -99,8 +113,10 @@ const cli_verb cli_snapshot_export = {
     .name = "snapshot export",
     .operands = "[OPTIONS] SNAPSHOT|ID",
     .summary = "write a snapshot into an archive",
-    .text = "The archive has everything above the template; with --since only what changed after another snapshot. Of a sandbox a snapshot is taken\n"
-            "for it. Without -o it is named by the snapshot's id. Its digest is in it, and is checked when it is imported.",
+    .text = "The archive has everything above the template; with --since only what changed after "
+            "another snapshot. Of a sandbox a snapshot is taken\n"
+            "for it. Without -o it is named by the snapshot's id. Its digest is in it, and is "
+            "checked when it is imported.",
     .examples = "  cay snapshot export tested -o tested.tar.zst\n"
                 "  cay snapshot export --since ready tested\n"
                 "  cay snapshot export --format tar c7f -o - | tar tv",
@@ -118,9 +134,13 @@ typedef struct import_args {
 } import_args;
 
 static const opt_def import_defs[] = {
-    { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR, offsetof(import_args, label) },
-    { "meta", 0, "JSON", "one JSON object kept with it, instead of the archive's", OPT_STR, offsetof(import_args, metadata) },
-    { "root", 0, "DIR", "the directory of this host that it may stand on, if it was made with --root", OPT_STR, offsetof(import_args, root) },
+    { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR,
+      offsetof(import_args, label) },
+    { "meta", 0, "JSON", "one JSON object kept with it, instead of the archive's", OPT_STR,
+      offsetof(import_args, metadata) },
+    { "root", 0, "DIR",
+      "the directory of this host that it may stand on, if it was made with --root", OPT_STR,
+      offsetof(import_args, root) },
     OPT_END
 };
 
@@ -132,10 +152,16 @@ static int import_run(void *opts, int argc, char **argv)
     cli_progress bar;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     (void)argc;
-    cay_import spec = { .size = sizeof spec, .label = a->label, .metadata = a->metadata, .progress = on_progress, .arg = &bar, .root = a->root };
+    cay_import spec = { .size = sizeof spec,
+                        .label = a->label,
+                        .metadata = a->metadata,
+                        .progress = on_progress,
+                        .arg = &bar,
+                        .root = a->root };
     bool in = !strcmp(argv[0], "-");
     CAY_AUTOFD fd = in ? -1 : open(argv[0], O_RDONLY | O_CLOEXEC);
-    int rc = fd < 0 && !in ? cay_fail_sys(&err, CAY_ESYS, "open %.150s", argv[0]) : cli_service(&svc, &err);
+    int rc = fd < 0 && !in ? cay_fail_sys(&err, CAY_ESYS, "open %.150s", argv[0])
+                           : cli_service(&svc, &err);
     progress_begin(&bar, argv[0], 0);
     if (rc == 0)
         rc = cay_service_import(svc, NULL, &spec, in ? 0 : fd, &s, &err);
@@ -150,8 +176,10 @@ const cli_verb cli_snapshot_import = {
     .name = "snapshot import",
     .operands = "[OPTIONS] FILE",
     .summary = "make a snapshot of an archive, and print its id",
-    .text = "FILE is what `cay snapshot export` wrote, or a tar (plain or compressed) or JSON of an Agents SDK, which becomes /workspace; - is standard\n"
-            "input. It is read inside a sandbox, and nothing of it is used unless all of it is sound.",
+    .text =
+        "FILE is what `cay snapshot export` wrote, or a tar (plain or compressed) or JSON of an "
+        "Agents SDK, which becomes /workspace; - is standard\n"
+        "input. It is read inside a sandbox, and nothing of it is used unless all of it is sound.",
     .examples = "  cay snapshot import tested.tar.zst --label tested\n"
                 "  cay run --from $(cay snapshot import workspace.tar) -- ls",
     .opts = { { import_defs, 0 } },
@@ -164,8 +192,11 @@ const cli_verb cli_snapshot_import = {
 /* ------------------------------------------------------------------ stores */
 
 static const opt_def push_defs[] = {
-    { "since", 0, "SNAPSHOT", "only what changed after this one", OPT_STR, offsetof(export_args, since) },
-    { "auth", 0, "SOURCE", "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME", OPT_STR, offsetof(export_args, auth) },
+    { "since", 0, "SNAPSHOT", "only what changed after this one", OPT_STR,
+      offsetof(export_args, since) },
+    { "auth", 0, "SOURCE",
+      "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME",
+      OPT_STR, offsetof(export_args, auth) },
     OPT_END
 };
 
@@ -176,7 +207,9 @@ static int push_run(void *opts, int argc, char **argv)
     cay_service *svc;
     cli_progress bar;
     cay_archived got = { .size = sizeof got };
-    cay_export spec = { .size = sizeof spec, .ref = argv[0], .since = a->since, .progress = on_progress, .arg = &bar };
+    cay_export spec = {
+        .size = sizeof spec, .ref = argv[0], .since = a->since, .progress = on_progress, .arg = &bar
+    };
     cay_transfer to = { .size = sizeof to, .url = argv[1], .auth = a->auth };
     CAY_AUTOFREE char *where = NULL;
     (void)argc;
@@ -195,11 +228,13 @@ const cli_verb cli_snapshot_push = {
     .name = "snapshot push",
     .operands = "[OPTIONS] SNAPSHOT|ID STORE",
     .summary = "keep a snapshot's archive in a store",
-    .text = "STORE is a directory, http://… or https://… (one PUT), or s3://BUCKET/KEY by rclone, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and\n"
+    .text = "STORE is a directory, http://… or https://… (one PUT), or s3://BUCKET/KEY by rclone, "
+            "with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and\n"
             "AWS_ENDPOINT_URL of the environment. It gets the whole archive or nothing.",
-    .examples = "  cay snapshot push tested /mnt/backup\n"
-                "  cay snapshot push tested https://store.example/tested.tar.zst --auth env:STORE_AUTH\n"
-                "  cay snapshot push tested s3://bucket/tested.tar.zst",
+    .examples =
+        "  cay snapshot push tested /mnt/backup\n"
+        "  cay snapshot push tested https://store.example/tested.tar.zst --auth env:STORE_AUTH\n"
+        "  cay snapshot push tested s3://bucket/tested.tar.zst",
     .opts = { { push_defs, 0 } },
     .size = sizeof(export_args),
     .min = 2,
@@ -208,9 +243,14 @@ const cli_verb cli_snapshot_push = {
 };
 
 static const opt_def pull_defs[] = {
-    { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR, offsetof(import_args, label) },
-    { "auth", 0, "SOURCE", "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME", OPT_STR, offsetof(import_args, auth) },
-    { "root", 0, "DIR", "the directory of this host that it may stand on, if it was made with --root", OPT_STR, offsetof(import_args, root) },
+    { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR,
+      offsetof(import_args, label) },
+    { "auth", 0, "SOURCE",
+      "where the value of the Authorization header is: env:NAME, file:PATH, cmd:NAME, store:NAME",
+      OPT_STR, offsetof(import_args, auth) },
+    { "root", 0, "DIR",
+      "the directory of this host that it may stand on, if it was made with --root", OPT_STR,
+      offsetof(import_args, root) },
     OPT_END
 };
 
@@ -220,7 +260,11 @@ static int pull_run(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     cli_progress bar;
-    cay_import spec = { .size = sizeof spec, .label = a->label, .progress = on_progress, .arg = &bar, .root = a->root };
+    cay_import spec = { .size = sizeof spec,
+                        .label = a->label,
+                        .progress = on_progress,
+                        .arg = &bar,
+                        .root = a->root };
     cay_transfer from = { .size = sizeof from, .url = argv[0], .auth = a->auth };
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     (void)argc;
@@ -239,7 +283,8 @@ const cli_verb cli_snapshot_pull = {
     .name = "snapshot pull",
     .operands = "[OPTIONS] STORE",
     .summary = "make a snapshot of an archive in a store, and print its id",
-    .text = "STORE names one archive: a file, http://…, https://… or s3://BUCKET/KEY; see `cay snapshot push`. It is whole before it is read, and read as\n"
+    .text = "STORE names one archive: a file, http://…, https://… or s3://BUCKET/KEY; see `cay "
+            "snapshot push`. It is whole before it is read, and read as\n"
             "`cay snapshot import` reads it.",
     .examples = "  cay snapshot pull https://store.example/tested.tar.zst --label tested\n"
                 "  cay snapshot pull s3://bucket/tested.tar.zst",

@@ -15,20 +15,26 @@ void cli_audit(const char *action, const char *tenant, const char *object)
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     snprintf(actor, sizeof actor, "uid:%u", (unsigned)getuid());
-    cay_audit a = { .size = sizeof a, .actor = actor, .tenant = tenant, .action = action, .object = object, .verdict = "ok" };
+    cay_audit a = { .size = sizeof a,
+                    .actor = actor,
+                    .tenant = tenant,
+                    .action = action,
+                    .object = object,
+                    .verdict = "ok" };
     if (cli_service(&svc, &err) < 0 || cay_audit_put(svc, &a, &err) < 0)
         out_note("cay: it is done, but not in the audit log: %s", err.msg);
 }
 
 typedef struct ls_args {
     const char *tenant, *object, *action;
-    uint64_t    last, since_ms;
+    uint64_t last, since_ms;
 } ls_args;
 
 static const opt_def ls_defs[] = {
     { "tenant", 0, "NAME", "only of one tenant", OPT_STR, offsetof(ls_args, tenant) },
     { "object", 0, "ID", "only what was done to it", OPT_STR, offsetof(ls_args, object) },
-    { "action", 0, "TEXT", "only what begins so: \"POST /\", key.", OPT_STR, offsetof(ls_args, action) },
+    { "action", 0, "TEXT", "only what begins so: \"POST /\", key.", OPT_STR,
+      offsetof(ls_args, action) },
     { "since", 0, "TIME", "only of the last 1h, 2d, …", OPT_MS, offsetof(ls_args, since_ms), 1 },
     { "last", 'n', "N", "only the newest; default 1000", OPT_NUM, offsetof(ls_args, last), 1 },
     OPT_END
@@ -70,9 +76,14 @@ static int on_line(const cay_audit *a, void *arg)
 
 static int ls(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { ">SEQ", "TIME", "WHO", "TENANT", "ACTION", "OBJECT", "VERDICT", NULL };
+    static const char *const titles[] = { ">SEQ",   "TIME",   "WHO",     "TENANT",
+                                          "ACTION", "OBJECT", "VERDICT", NULL };
     const ls_args *a = opts;
-    cay_audit_filter f = { .size = sizeof f, .tenant = a->tenant, .object = a->object, .action = a->action, .last = a->last ? (size_t)a->last : 1000 };
+    cay_audit_filter f = { .size = sizeof f,
+                           .tenant = a->tenant,
+                           .object = a->object,
+                           .action = a->action,
+                           .last = a->last ? (size_t)a->last : 1000 };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     rows r;
@@ -100,10 +111,10 @@ typedef struct verify_args {
     const char *head;
 } verify_args;
 
-static const opt_def verify_defs[] = {
-    { "head", 0, "SEQ:HASH", "what an earlier proof told: it has to be there still", OPT_STR, offsetof(verify_args, head) },
-    OPT_END
-};
+static const opt_def verify_defs[] = { { "head", 0, "SEQ:HASH",
+                                         "what an earlier proof told: it has to be there still",
+                                         OPT_STR, offsetof(verify_args, head) },
+                                       OPT_END };
 
 static void print_proof(const cay_audit_proof *p)
 {
@@ -154,7 +165,8 @@ const cli_verb cli_audit_verify = {
     .name = "audit verify",
     .operands = "[--head SEQ:HASH]",
     .summary = "prove that no line was changed, taken out or put in",
-    .text = "Keep the head that it prints somewhere else; given back later, it shows that nothing was taken from the end or written anew.",
+    .text = "Keep the head that it prints somewhere else; given back later, it shows that nothing "
+            "was taken from the end or written anew.",
     .examples = "  cay audit verify\n"
                 "  cay audit verify --head 1042:9f86d0…",
     .opts = { { verify_defs, 0 } },

@@ -16,26 +16,38 @@
 #include <time.h>
 
 typedef struct build_args {
-    opt_list    names, args, net, secrets;
+    opt_list names, args, net, secrets;
     const char *file, *target;
-    uint64_t    timeout_ms, step_ms, memory, disk, cpu_milli;
-    bool        no_cache, keep_failed, hidden, no_pull;
+    uint64_t timeout_ms, step_ms, memory, disk, cpu_milli;
+    bool no_cache, keep_failed, hidden, no_pull;
 } build_args;
 
 static const opt_def build_defs[] = {
-    { "tag", 't', "NAME[:TAG]", "name of the template; may be given again (default: what the file says)", OPT_LIST, offsetof(build_args, names) },
-    { "file", 'f', "FILE", "in the directory (default: template.json, else Dockerfile)", OPT_STR, offsetof(build_args, file) },
-    { "build-arg", 0, "NAME=VALUE", "for an ARG of the file; may be given again", OPT_LIST, offsetof(build_args, args) },
-    { "secret", 0, "id=ID[,src=FILE|,env=NAME]", "for RUN --mount=type=secret", OPT_LIST, offsetof(build_args, secrets) },
+    { "tag", 't', "NAME[:TAG]",
+      "name of the template; may be given again (default: what the file says)", OPT_LIST,
+      offsetof(build_args, names) },
+    { "file", 'f', "FILE", "in the directory (default: template.json, else Dockerfile)", OPT_STR,
+      offsetof(build_args, file) },
+    { "build-arg", 0, "NAME=VALUE", "for an ARG of the file; may be given again", OPT_LIST,
+      offsetof(build_args, args) },
+    { "secret", 0, "id=ID[,src=FILE|,env=NAME]", "for RUN --mount=type=secret", OPT_LIST,
+      offsetof(build_args, secrets) },
     { "target", 0, "STAGE", "build up to this stage", OPT_STR, offsetof(build_args, target) },
-    { "net", 0, "off|all|RULE[,RULE…]", "what steps may reach (default: what the file says, else debian,pypi,npm)", OPT_LIST, offsetof(build_args, net) },
+    { "net", 0, "off|all|RULE[,RULE…]",
+      "what steps may reach (default: what the file says, else debian,pypi,npm)", OPT_LIST,
+      offsetof(build_args, net) },
     { "no-cache", 0, NULL, "do every step anew", OPT_FLAG, offsetof(build_args, no_cache) },
-    { "no-pull", 0, NULL, "what FROM names has to be here (default: it is pulled when it is not)", OPT_FLAG, offsetof(build_args, no_pull) },
-    { "keep-failed", 0, NULL, "keep the sandbox in which a step failed, and tell its id", OPT_FLAG, offsetof(build_args, keep_failed) },
+    { "no-pull", 0, NULL, "what FROM names has to be here (default: it is pulled when it is not)",
+      OPT_FLAG, offsetof(build_args, no_pull) },
+    { "keep-failed", 0, NULL, "keep the sandbox in which a step failed, and tell its id", OPT_FLAG,
+      offsetof(build_args, keep_failed) },
     { "timeout", 0, "TIME", "most for all of it", OPT_MS, offsetof(build_args, timeout_ms), 1 },
-    { "step-timeout", 0, "TIME", "most for one RUN (default 1h)", OPT_MS, offsetof(build_args, step_ms), 1 },
-    { "memory", 'm', "SIZE", "most memory of a step", OPT_SIZE, offsetof(build_args, memory), 1u << 20, 1ull << 50 },
-    { "disk", 0, "SIZE", "most that a step may write", OPT_SIZE, offsetof(build_args, disk), 1u << 20, 1ull << 50 },
+    { "step-timeout", 0, "TIME", "most for one RUN (default 1h)", OPT_MS,
+      offsetof(build_args, step_ms), 1 },
+    { "memory", 'm', "SIZE", "most memory of a step", OPT_SIZE, offsetof(build_args, memory),
+      1u << 20, 1ull << 50 },
+    { "disk", 0, "SIZE", "most that a step may write", OPT_SIZE, offsetof(build_args, disk),
+      1u << 20, 1ull << 50 },
     { "cpus", 0, "N", "CPUs of a step", OPT_CPUS, offsetof(build_args, cpu_milli), 1, 1000000 },
     OPT_END
 };
@@ -70,8 +82,10 @@ static void tell(cay_service *svc, const cay_built *b, int64_t ms)
     else if (b->steps == b->cached)
         out_note("cay: %s is up to date: all %u steps cached, %s", name, b->steps, span);
     else
-        out_note("cay: built %s in %s: %u steps, %u cached%s%s", name, span, b->steps, b->cached, t->bytes ? ", " : "", t->bytes ? out_size(size, t->bytes) : "");
-    out_note("cay: use it: cay run --template %s%s", name, t->names[0] ? "" : "   (a name is given by -t)");
+        out_note("cay: built %s in %s: %u steps, %u cached%s%s", name, span, b->steps, b->cached,
+                 t->bytes ? ", " : "", t->bytes ? out_size(size, t->bytes) : "");
+    out_note("cay: use it: cay run --template %s%s", name,
+             t->names[0] ? "" : "   (a name is given by -t)");
     cay_template_free(t);
 }
 
@@ -97,14 +111,20 @@ static int read_secret(const char *text, cay_build_secret *out, cay_err *err)
         char *eq = strchr(p, '=');
         if (eq)
             *eq = 0;
-        const char **to = !eq ? NULL : !strcmp(p, "id") ? &id : !strcmp(p, "src") || !strcmp(p, "source") ? &src : !strcmp(p, "env") ? &env : NULL;
+        const char **to = !eq                                         ? NULL
+                          : !strcmp(p, "id")                          ? &id
+                          : !strcmp(p, "src") || !strcmp(p, "source") ? &src
+                          : !strcmp(p, "env")                         ? &env
+                                                                      : NULL;
         if (!to && !(eq && !strcmp(p, "type")))
-            return cay_fail_why(err, CAY_EINVAL, "build_secret", "--secret %.40s…: it is id=ID,src=FILE or id=ID,env=NAME", p);
+            return cay_fail_why(err, CAY_EINVAL, "build_secret",
+                                "--secret %.40s…: it is id=ID,src=FILE or id=ID,env=NAME", p);
         if (to)
             *to = eq + 1;
     }
     if (!id || !*id)
-        return cay_fail_why(err, CAY_EINVAL, "build_secret", "--secret: it is id=ID,src=FILE or id=ID,env=NAME");
+        return cay_fail_why(err, CAY_EINVAL, "build_secret",
+                            "--secret: it is id=ID,src=FILE or id=ID,env=NAME");
     char *value = cay__alloc(CLI_SECRET_MAX + 2);
     const char *var = src ? NULL : getenv(env ? env : id);
     ssize_t n = -1;
@@ -115,11 +135,16 @@ static int read_secret(const char *text, cay_build_secret *out, cay_err *err)
     int e = errno;
     *out = (cay_build_secret){ cay__strdup(id), value, n > 0 ? (size_t)n : 0 };
     if (n > CLI_SECRET_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "build_secret", "--secret id=%.60s: it has more than %d bytes", id, CLI_SECRET_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "build_secret",
+                            "--secret id=%.60s: it has more than %d bytes", id, CLI_SECRET_MAX);
     errno = e;
     if (n < 0 && src)
         return cay_fail_sys(err, CAY_ESYS, "--secret id=%.60s: read %.150s", id, src);
-    return n < 0 ? cay_fail_why(err, CAY_EINVAL, "build_secret", "--secret id=%.60s: there is no variable %.60s; name a file by src=", id, env ? env : id) : 0;
+    return n < 0
+               ? cay_fail_why(err, CAY_EINVAL, "build_secret",
+                              "--secret id=%.60s: there is no variable %.60s; name a file by src=",
+                              id, env ? env : id)
+               : 0;
 }
 
 static void forget_secrets(cay_build_secret *s)
@@ -143,13 +168,29 @@ static int run(const build_args *a, const char *dir, char kept[CAY_ID_LEN + 1], 
     int64_t began = cay__now_ms();
     memcpy(names, a->names.v, a->names.n * sizeof *names);
     memcpy(rules, a->net.v, a->net.n * sizeof *rules);
-    cay_call call = { .size = sizeof call, .cancel_fd = cancel_fd, .deadline_ms = a->timeout_ms ? cay__now_ms() + (int64_t)a->timeout_ms : 0 };
-    cay_build spec = { .size = sizeof spec, .dir = dir, .file = a->file, .names = a->names.n ? names : NULL, .args = args, .target = a->target, .no_cache = a->no_cache,
-                       .keep_failed = a->keep_failed, .step_ms = a->step_ms, .event = on_event, .arg = &view, .hidden = a->hidden, .no_pull = a->no_pull, .trusted = true,
-                       .limits = { .memory = a->memory, .disk = a->disk, .cpu_milli = a->cpu_milli } };
+    cay_call call = { .size = sizeof call,
+                      .cancel_fd = cancel_fd,
+                      .deadline_ms = a->timeout_ms ? cay__now_ms() + (int64_t)a->timeout_ms : 0 };
+    cay_build spec = { .size = sizeof spec,
+                       .dir = dir,
+                       .file = a->file,
+                       .names = a->names.n ? names : NULL,
+                       .args = args,
+                       .target = a->target,
+                       .no_cache = a->no_cache,
+                       .keep_failed = a->keep_failed,
+                       .step_ms = a->step_ms,
+                       .event = on_event,
+                       .arg = &view,
+                       .hidden = a->hidden,
+                       .no_pull = a->no_pull,
+                       .trusted = true,
+                       .limits = {
+                           .memory = a->memory, .disk = a->disk, .cpu_milli = a->cpu_milli } };
     int rc = split_args(&a->args, args, texts, err);
     if (rc == 0 && a->net.n)
-        rc = cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &net, err);
+        rc =
+            cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &net, err);
     spec.net = net;
     cay_build_secret secrets[OPT_LIST_MAX + 1] = { 0 };
     for (size_t i = 0; rc == 0 && i < a->secrets.n; i++)
@@ -165,7 +206,8 @@ static int run(const build_args *a, const char *dir, char kept[CAY_ID_LEN + 1], 
     for (size_t i = 0; i < a->args.n; i++)
         free(texts[i]);
     if (rc == 0 && cli.json)
-        out_fmt("{\"build\":\"%s\",\"template\":\"%s\",\"steps\":%u,\"cached\":%u}\n", built.id, built.template_, built.steps, built.cached);
+        out_fmt("{\"build\":\"%s\",\"template\":\"%s\",\"steps\":%u,\"cached\":%u}\n", built.id,
+                built.template_, built.steps, built.cached);
     else if (rc == 0)
         out_fmt("%s\n", built.template_);
     if (rc == 0 && !cli.json)
@@ -185,7 +227,9 @@ static int build(void *opts, int argc, char **argv)
         sigaction(SIGTERM, &sa, NULL);
     }
     char kept[CAY_ID_LEN + 1] = "";
-    int rc = run(opts, argv[0], kept, &err), code = rc == CAY_ECANCELED ? cli_fail(&err, 130) : rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    int rc = run(opts, argv[0], kept, &err), code = rc == CAY_ECANCELED ? cli_fail(&err, 130)
+                                                    : rc < 0            ? cli_fail(&err, CLI_FAIL)
+                                                                        : CLI_OK;
     if (*kept && cli.json)
         out_fmt("{\"sandbox\":\"%s\"}\n", kept);
     else if (*kept)
@@ -197,11 +241,15 @@ const cli_verb cli_template_build = {
     .name = "template build",
     .operands = "[OPTIONS] DIRECTORY",
     .summary = "make a template by a Dockerfile or a template file",
-    .text = "Steps run in a sandbox. Each that changes files is done once: the next build takes it from the cache as long as nothing before it, its variables and the "
-            "files that it copies have changed. The log goes to standard error, the template's id to standard output.",
-    .examples = "  cay template build -t tools:1 .                 # Dockerfile or template.json of this directory\n"
+    .text = "Steps run in a sandbox. Each that changes files is done once: the next build takes it "
+            "from the cache as long as nothing before it, its variables and the "
+            "files that it copies have changed. The log goes to standard error, the template's id "
+            "to standard output.",
+    .examples = "  cay template build -t tools:1 .                 # Dockerfile or template.json "
+                "of this directory\n"
                 "  cay template build -t app --net github,pypi .   # what its steps may reach\n"
-                "  cay template build --keep-failed .              # look into the sandbox of a step that failed",
+                "  cay template build --keep-failed .              # look into the sandbox of a "
+                "step that failed",
     .opts = { { build_defs, 0 } },
     .size = sizeof(build_args),
     .min = 1,
@@ -214,10 +262,9 @@ const cli_verb cli_template_build = {
 typedef struct log_args {
     bool follow;
 } log_args;
-static const opt_def log_defs[] = {
-    { "follow", 'f', NULL, "wait for more until the build ends", OPT_FLAG, offsetof(log_args, follow) },
-    OPT_END
-};
+static const opt_def log_defs[] = { { "follow", 'f', NULL, "wait for more until the build ends",
+                                      OPT_FLAG, offsetof(log_args, follow) },
+                                    OPT_END };
 
 static int on_line(const cay_build_event *e, void *arg)
 {
@@ -255,7 +302,8 @@ static int show_log(void *opts, int argc, char **argv)
     if (rc == 0)
         rc = cay_build_get(svc, NULL, argv[0], on_found, &f, &err);
     while (rc == 0) {
-        bool last = f.ended || !a->follow; /* asked before the log is read, so that no line is missed */
+        bool last =
+            f.ended || !a->follow; /* asked before the log is read, so that no line is missed */
         rc = cay_build_log(svc, f.id, &at, on_line, &view, &err);
         if (last || rc)
             break;
@@ -304,19 +352,22 @@ static int on_build(const cay_build_info *b, void *arg)
         out_fmt("%s\n", b->id);
         return 0;
     }
-    bool good = !strcmp(b->state, "ready"), bad = !strcmp(b->state, "failed") || !strcmp(b->state, "lost");
+    bool good = !strcmp(b->state, "ready"),
+         bad = !strcmp(b->state, "failed") || !strcmp(b->state, "lost");
     out_cell(&r->table, OUT_BOLD, b->id);
     out_cell(&r->table, good ? OUT_GOOD : bad ? OUT_BAD : OUT_WARN, b->state);
     out_cell(&r->table, OUT_PLAIN, *b->names ? b->names : "-");
     out_cellf(&r->table, OUT_PLAIN, "%u/%u", b->step, b->steps);
-    out_cell(&r->table, OUT_PLAIN, b->ended_ms ? out_span(s, (uint64_t)(b->ended_ms - b->started_ms)) : "-");
+    out_cell(&r->table, OUT_PLAIN,
+             b->ended_ms ? out_span(s, (uint64_t)(b->ended_ms - b->started_ms)) : "-");
     out_cell(&r->table, OUT_DIM, out_time(t, b->started_ms));
     return 0;
 }
 
 static int builds(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { "BUILD", "STATE", "TEMPLATE", ">STEP", ">TIME", "BEGUN", NULL };
+    static const char *const titles[] = { "BUILD", "STATE", "TEMPLATE", ">STEP",
+                                          ">TIME", "BEGUN", NULL };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     rows r;
@@ -382,7 +433,8 @@ const cli_verb cli_template_caches = {
     .name = "template caches",
     .operands = "",
     .summary = "list the caches that builds keep (RUN --mount=type=cache), with their size",
-    .text = "`cay template prune` forgets them all, `cay gc` those that no build used for two weeks.",
+    .text =
+        "`cay template prune` forgets them all, `cay gc` those that no build used for two weeks.",
     .examples = "  cay template caches",
     .fn = caches,
 };

@@ -16,10 +16,9 @@ typedef struct cp_args {
     bool parents;
 } cp_args;
 
-static const opt_def defs[] = {
-    { "parents", 'p', NULL, "make missing directories inside", OPT_FLAG, offsetof(cp_args, parents) },
-    OPT_END
-};
+static const opt_def defs[] = { { "parents", 'p', NULL, "make missing directories inside", OPT_FLAG,
+                                  offsetof(cp_args, parents) },
+                                OPT_END };
 
 /* The last component, without trailing slashes; "." and "/" have none. */
 static int base_name(const char *path, char *out, size_t cap, cay_err *err)
@@ -43,14 +42,16 @@ static bool plain_name(const char *name)
 }
 
 /* dest, or dest/NAME when dest is a directory, as cp(1) does. */
-static int final_path(const char *dest, const char *name, bool is_dir, char *out, size_t cap, cay_err *err)
+static int final_path(const char *dest, const char *name, bool is_dir, char *out, size_t cap,
+                      cay_err *err)
 {
     size_t n = strlen(dest);
     bool slash = n && dest[n - 1] == '/';
     if (!is_dir && slash)
         return cay_fail(err, CAY_ENOENT, "%s is not a directory", dest);
-    bool whole = is_dir && plain_name(name) ? cay__str_join(out, cap, dest, slash ? "" : "/", name, NULL)
-                                             : cay__str_copy(out, cap, dest);
+    bool whole = is_dir && plain_name(name)
+                     ? cay__str_join(out, cap, dest, slash ? "" : "/", name, NULL)
+                     : cay__str_copy(out, cap, dest);
     return whole ? 0 : cay_fail(err, CAY_ETOOBIG, "%.100s: path too long", dest);
 }
 
@@ -79,7 +80,8 @@ static int copy_out(cay_sandbox *sb, const char *from, const char *to, copy_opts
 }
 
 /* From one sandbox to another: a file through this program, never through a name on the host. */
-static int copy_across(cay_sandbox *a, const char *from, cay_sandbox *b, const char *to, copy_opts *o, cay_err *err)
+static int copy_across(cay_sandbox *a, const char *from, cay_sandbox *b, const char *to,
+                       copy_opts *o, cay_err *err)
 {
     char name[256], path[4096];
     cay_stat st = { .size_of = sizeof st };
@@ -91,7 +93,8 @@ static int copy_across(cay_sandbox *a, const char *from, cay_sandbox *b, const c
     CAY_TRY(final_path(to, name, rc >= 0 && st.type == CAY_DIR, path, sizeof path, err));
     CAY_TRY(cay_file_stat(a, NULL, from, true, &st, err));
     if (st.type != CAY_FILE)
-        return cay_fail(err, CAY_ETYPE, "%s is not a file; copy a directory by way of a local one", from);
+        return cay_fail(err, CAY_ETYPE, "%s is not a file; copy a directory by way of a local one",
+                        from);
     CAY_TRY(cay_file_open_read(a, NULL, from, NULL, &fd, err));
     return copy_fd_in(b, fd, path, st.mode, o, err);
 }
@@ -126,7 +129,8 @@ static int cp(void *opts, int argc, char **argv)
     if (cli_parse_place(argv[0], &from, &err) < 0 || cli_parse_place(argv[1], &to, &err) < 0)
         return cli_usage(&cli_cp, &err);
     if (from.kind != CLI_REMOTE && to.kind != CLI_REMOTE) {
-        cay_fail(&err, CAY_EINVAL, "neither \"%s\" nor \"%s\" is in a sandbox; write ID:PATH", argv[0], argv[1]);
+        cay_fail(&err, CAY_EINVAL, "neither \"%s\" nor \"%s\" is in a sandbox; write ID:PATH",
+                 argv[0], argv[1]);
         return cli_usage(&cli_cp, &err);
     }
     progress_begin(&bar, from.path, 0);
@@ -141,8 +145,10 @@ const cli_verb cli_cp = {
     .name = "cp",
     .operands = "[-p] ID:PATH LOCAL | LOCAL ID:PATH | ID:PATH ID:PATH",
     .summary = "copy files and directories into and out of a sandbox",
-    .text = "`-` is standard input or output. Directories go whole; links stay links and are not followed; sockets,\n"
-            "FIFOs and devices are skipped aloud. A file appears under its name only when it is complete.\n"
+    .text = "`-` is standard input or output. Directories go whole; links stay links and are not "
+            "followed; sockets,\n"
+            "FIFOs and devices are skipped aloud. A file appears under its name only when it is "
+            "complete.\n"
             "A local name with a colon is written ./a:b.",
     .examples = "  cay cp src c7f:/workspace/            # the tree, to /workspace/src\n"
                 "  cay cp c7f:/workspace/report.pdf .\n"

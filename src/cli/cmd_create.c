@@ -36,7 +36,8 @@ static int create(void *opts, int argc, char **argv)
     (void)argv;
     if (box_spec_make(opts, &spec, &err) < 0)
         code = cli_usage(&cli_create, &err);
-    else if (cli_name_free(spec.create.name, &err) < 0 || cli_box_create(&spec.create, &sb, &err) < 0)
+    else if (cli_name_free(spec.create.name, &err) < 0 ||
+             cli_box_create(&spec.create, &sb, &err) < 0)
         code = cli_fail(&err, CLI_FAIL);
     else {
         box_spec_tell(&spec);
@@ -50,7 +51,8 @@ const cli_verb cli_create = {
     .name = "create",
     .operands = "[OPTIONS]",
     .summary = "make a sandbox and print its id",
-    .text = "It lives until `cay rm`, its --ttl or its --idle time; no program of ours has to stay for that.",
+    .text = "It lives until `cay rm`, its --ttl or its --idle time; no program of ours has to stay "
+            "for that.",
     .examples = "  id=$(cay create)\n"
                 "  cay create --name build --memory 4G --cpus 2 --ttl 1h\n"
                 "  cay create --mount ~/project:/workspace/project:rw\n"

@@ -7,23 +7,27 @@
 #include <base/base.h>
 
 typedef struct diff_args {
-    bool     patch, all, every, exit_code;
+    bool patch, all, every, exit_code;
     uint64_t context;
 } diff_args;
 
 static const opt_def defs[] = {
-    { "patch", 'p', NULL, "as a patch that `git apply` takes", OPT_FLAG, offsetof(diff_args, patch) },
-    { "unified", 'U', "N", "lines around each change of a patch (default 3)", OPT_NUM, offsetof(diff_args, context), 1, 1000 },
+    { "patch", 'p', NULL, "as a patch that `git apply` takes", OPT_FLAG,
+      offsetof(diff_args, patch) },
+    { "unified", 'U', "N", "lines around each change of a patch (default 3)", OPT_NUM,
+      offsetof(diff_args, context), 1, 1000 },
     { "all", 'a', NULL, "the whole root, not only /workspace", OPT_FLAG, offsetof(diff_args, all) },
-    { "every", 0, NULL, "each file below deleted and renamed directories", OPT_FLAG, offsetof(diff_args, every) },
-    { "exit-code", 0, NULL, "leave with 1 when anything changed", OPT_FLAG, offsetof(diff_args, exit_code) },
+    { "every", 0, NULL, "each file below deleted and renamed directories", OPT_FLAG,
+      offsetof(diff_args, every) },
+    { "exit-code", 0, NULL, "leave with 1 when anything changed", OPT_FLAG,
+      offsetof(diff_args, exit_code) },
     OPT_END
 };
 
 typedef struct view {
     const diff_args *a;
-    out_json         json;
-    uint64_t         n;
+    out_json json;
+    uint64_t n;
 } view;
 
 static int on_change(const cay_file_change *c, void *arg)
@@ -46,8 +50,13 @@ static int diff(void *opts, int argc, char **argv)
     cay_service *svc;
     uint64_t left = 0;
     view v = { .a = a, .json = OUT_JSON(true) };
-    cay_diff d = { .size = sizeof d, .a = argv[0], .b = argc > 1 ? argv[1] : NULL, .all = a->all, .every = a->every,
-                   .patch = a->patch || a->context, .context = (unsigned)a->context };
+    cay_diff d = { .size = sizeof d,
+                   .a = argv[0],
+                   .b = argc > 1 ? argv[1] : NULL,
+                   .all = a->all,
+                   .every = a->every,
+                   .patch = a->patch || a->context,
+                   .context = (unsigned)a->context };
     diff_args as = *a;
     as.patch = d.patch;
     v.a = &as;
@@ -68,7 +77,8 @@ static int diff(void *opts, int argc, char **argv)
         js_flush(&v.json);
     cay__buf_clear(&v.json.b);
     if (left)
-        out_note("cay: the patch is longer than 64 MiB; %llu changes are left out of it", (unsigned long long)left);
+        out_note("cay: the patch is longer than 64 MiB; %llu changes are left out of it",
+                 (unsigned long long)left);
     return a->exit_code && v.n ? CLI_FAIL : CLI_OK;
 }
 
@@ -76,8 +86,10 @@ const cli_verb cli_diff = {
     .name = "diff",
     .operands = "[OPTIONS] A [B]",
     .summary = "show what changed, as a list or a patch",
-    .text = "A and B are sandboxes, as they are now, or snapshots. Without B: from what sandbox A started from to what it is\n"
-            "now; for one made on a directory (--on), from that directory. A added, M modified, D deleted, T of another type,\n"
+    .text = "A and B are sandboxes, as they are now, or snapshots. Without B: from what sandbox A "
+            "started from to what it is\n"
+            "now; for one made on a directory (--on), from that directory. A added, M modified, D "
+            "deleted, T of another type,\n"
             "R a renamed directory. Names are escaped; on a terminal a patch is, too.",
     .examples = "  cay diff c7f2             # what it did in /workspace\n"
                 "  cay diff -p c7f2 > p.diff # as a patch\n"

@@ -11,25 +11,32 @@
 
 typedef struct doctor_args {
     const char *need;
-    opt_list    require;
-    bool        server;
+    opt_list require;
+    bool server;
 } doctor_args;
 
 static const opt_def defs[] = {
-    { "need", 0, "LEVEL", "fail unless the host gives at least this: process, rootless, root, vm", OPT_STR,
-      offsetof(doctor_args, need) },
-    { "require", 0, "FEATURE", "fail unless this layer is on", OPT_LIST, offsetof(doctor_args, require) },
-    { "server", 0, NULL, "whether this host is fit to serve others, too: keys, jobs, audit log, room, limits; fail when something is off", OPT_FLAG, offsetof(doctor_args, server) },
+    { "need", 0, "LEVEL", "fail unless the host gives at least this: process, rootless, root, vm",
+      OPT_STR, offsetof(doctor_args, need) },
+    { "require", 0, "FEATURE", "fail unless this layer is on", OPT_LIST,
+      offsetof(doctor_args, require) },
+    { "server", 0, NULL,
+      "whether this host is fit to serve others, too: keys, jobs, audit log, room, limits; fail "
+      "when something is off",
+      OPT_FLAG, offsetof(doctor_args, server) },
     OPT_END
 };
 
 static const char *level_text(const cay_probe *p)
 {
     if (p->nlayers && !strcmp(p->layers[0].name, "engine"))
-        return !strcmp(p->layers[0].state, "on") ? "a container of an engine, which makes the wall; what it has is below" : "no engine answers";
+        return !strcmp(p->layers[0].state, "on")
+                   ? "a container of an engine, which makes the wall; what it has is below"
+                   : "no engine answers";
     switch (p->level) {
     case CAY_LEVEL_NONE: return "no wall: commands run with all your rights";
-    case CAY_LEVEL_PROCESS: return "one process tree under a filter and Landlock, on your own files' view";
+    case CAY_LEVEL_PROCESS:
+        return "one process tree under a filter and Landlock, on your own files' view";
     case CAY_LEVEL_ROOTLESS: return "own namespaces and filter, made without any privilege";
     case CAY_LEVEL_ROOT: return "own namespaces, filter, id range and limits that hold";
     case CAY_LEVEL_VM: return "a kernel of its own";
@@ -79,7 +86,8 @@ static void print_text(const cay_probe *p, const char *home, const char *host, c
         out_fmt("cay %s on Linux %s (%s), state in ", CAY_VERSION, u.release, u.machine);
     out_safe(host ? host : home);
     out_str("\n");
-    out_fmt("isolation %s%d %s%s (%s): %s\n\n", out_on(1, p->level >= CAY_LEVEL_ROOTLESS ? OUT_GOOD : OUT_WARN), p->level,
+    out_fmt("isolation %s%d %s%s (%s): %s\n\n",
+            out_on(1, p->level >= CAY_LEVEL_ROOTLESS ? OUT_GOOD : OUT_WARN), p->level,
             cay_level_name(p->level), out_off(1), p->mode ? p->mode : "", level_text(p));
     show_layers(p->layers, p->nlayers);
     if (d->n) {
@@ -89,13 +97,15 @@ static void print_text(const cay_probe *p, const char *home, const char *host, c
 }
 
 /* 0 when everything asked for is there. */
-static int check(const doctor_args *a, int need, const cay_probe *p, const doctor_rows *d, cay_err *err)
+static int check(const doctor_args *a, int need, const cay_probe *p, const doctor_rows *d,
+                 cay_err *err)
 {
     for (size_t i = 0; i < d->n; i++)
         if (!strcmp(d->row[i].state, "off"))
             return cay_fail(err, CAY_ESTATE, "%s: %s", d->row[i].name, d->row[i].why);
     if (need > (int)p->level)
-        return cay_fail(err, CAY_EISOLATION, "this host gives isolation %s (%d), less than the %s (%d) that is needed",
+        return cay_fail(err, CAY_EISOLATION,
+                        "this host gives isolation %s (%d), less than the %s (%d) that is needed",
                         cay_level_name(p->level), p->level, cay_level_name((cay_level)need), need);
     for (size_t i = 0; i < a->require.n; i++)
         if (!layer_on(p, a->require.v[i]))
@@ -113,7 +123,8 @@ static int doctor(void *opts, int argc, char **argv)
     (void)argc;
     (void)argv;
     if (need < 0) {
-        cay_fail(&err, CAY_EINVAL, "--need \"%s\": want none, process, rootless, root or vm", a->need);
+        cay_fail(&err, CAY_EINVAL, "--need \"%s\": want none, process, rootless, root or vm",
+                 a->need);
         return cli_usage(&cli_doctor, &err);
     }
     if (cli_service(&svc, &err) < 0 || cay_service_probe(svc, cli_provider(), &p, &err) < 0)
@@ -138,7 +149,8 @@ const cli_verb cli_doctor = {
     .name = "doctor",
     .operands = "[--need LEVEL] [--server]",
     .summary = "tell how strong the wall is on this host, layer by layer, with remedies",
-    .text = "on: enforced. soft: accounted or partly there. off: missing; the arrow says what would help.",
+    .text = "on: enforced. soft: accounted or partly there. off: missing; the arrow says what "
+            "would help.",
     .examples = "  cay doctor\n"
                 "  cay doctor --need root && cay run -- ./untrusted\n"
                 "  cay doctor --server\n"

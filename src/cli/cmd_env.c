@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay e2b env, cay cloudflare env: what programs that use others' SDKs have to have in their environment to work here. */
+/* cay e2b env, cay cloudflare env: what programs that use others' SDKs have to have in their
+ * environment to work here. */
 #include "main.h"
 #include "open.h"
 #include "out.h"
@@ -16,9 +17,13 @@ typedef struct env_args {
 } env_args;
 
 static const opt_def defs[] = {
-    { "listen", 0, "ADDR", "which server is meant, as `cay serve --listen` was given it: HOST:PORT, :PORT or PORT", OPT_STR, offsetof(env_args, listen) },
-    { "url", 0, "URL", "where the server is; that of --host, else http://127.0.0.1:8090", OPT_STR, offsetof(env_args, url) },
-    { "tenant", 0, "NAME", "whose key it is; default: default", OPT_STR, offsetof(env_args, tenant) },
+    { "listen", 0, "ADDR",
+      "which server is meant, as `cay serve --listen` was given it: HOST:PORT, :PORT or PORT",
+      OPT_STR, offsetof(env_args, listen) },
+    { "url", 0, "URL", "where the server is; that of --host, else http://127.0.0.1:8090", OPT_STR,
+      offsetof(env_args, url) },
+    { "tenant", 0, "NAME", "whose key it is; default: default", OPT_STR,
+      offsetof(env_args, tenant) },
     OPT_END
 };
 
@@ -27,21 +32,34 @@ static bool plain_url(const char *s)
 {
     if (strncmp(s, "http://", 7) && strncmp(s, "https://", 8))
         return false;
-    return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/.-_[]") == strlen(s);
+    return strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:/.-_[]") ==
+           strlen(s);
 }
 
-/* What a server was told to listen on, as the address to reach it by from this machine: every address has this one among it. */
+/* What a server was told to listen on, as the address to reach it by from this machine: every
+ * address has this one among it. */
 static int url_of(const char *addr, char *url, size_t cap, cay_err *err)
 {
-    static const struct { const char *all, *here; } wide[] = { { "", "127.0.0.1" }, { "0.0.0.0", "127.0.0.1" }, { "*", "127.0.0.1" }, { "::", "::1" } };
+    static const struct {
+        const char *all, *here;
+    } wide[] = {
+        { "", "127.0.0.1" }, { "0.0.0.0", "127.0.0.1" }, { "*", "127.0.0.1" }, { "::", "::1" }
+    };
     const char *colon = strrchr(addr, ':'), *digits = colon ? colon + 1 : addr;
-    size_t n = colon ? (size_t)(colon - addr) : 0, bare = n > 2 && addr[0] == '[' && addr[n - 1] == ']';
+    size_t n = colon ? (size_t)(colon - addr) : 0,
+           bare = n > 2 && addr[0] == '[' && addr[n - 1] == ']';
     char name[256];
     uint16_t port;
     if (cay__str_starts(addr, "unix:") || cay__str_starts(addr, "fd:"))
-        return cay_fail(err, CAY_EINVAL, "--listen %.100s: SDKs come by TCP: give the HOST:PORT that the server has besides, or --url", addr);
+        return cay_fail(err, CAY_EINVAL,
+                        "--listen %.100s: SDKs come by TCP: give the HOST:PORT that the server has "
+                        "besides, or --url",
+                        addr);
     if (n >= sizeof name || memchr(addr, '/', n) || cli_parse_port(digits, &port, NULL) < 0)
-        return cay_fail(err, CAY_EINVAL, "--listen \"%.100s\": want HOST:PORT, :PORT or PORT, with the port that the server says it listens on", addr);
+        return cay_fail(err, CAY_EINVAL,
+                        "--listen \"%.100s\": want HOST:PORT, :PORT or PORT, with the port that "
+                        "the server says it listens on",
+                        addr);
     snprintf(name, sizeof name, "%.*s", (int)(n - 2 * bare), addr + bare);
     const char *host = name;
     for (size_t i = 0; i < CAY_LEN(wide); i++)
@@ -56,19 +74,23 @@ static int url_of(const char *addr, char *url, size_t cap, cay_err *err)
 static int choose_url(const env_args *a, char *made, size_t cap, const char **url, cay_err *err)
 {
     if (a->url && a->listen)
-        return cay_fail(err, CAY_EINVAL, "--url and --listen: one of them says where the server is");
+        return cay_fail(err, CAY_EINVAL,
+                        "--url and --listen: one of them says where the server is");
     if (a->listen)
         CAY_TRY(url_of(a->listen, made, cap, err));
     *url = a->url ? a->url : a->listen ? made : "http://127.0.0.1:8090";
     if (!plain_url(*url))
-        return a->listen ? cay_fail(err, CAY_EINVAL, "--listen \"%.100s\": want HOST:PORT, :PORT or PORT", a->listen)
-                         : cay_fail(err, CAY_EINVAL, "--url \"%.100s\": want http://HOST:PORT or https://HOST:PORT", a->url);
+        return a->listen ? cay_fail(err, CAY_EINVAL,
+                                    "--listen \"%.100s\": want HOST:PORT, :PORT or PORT", a->listen)
+                         : cay_fail(err, CAY_EINVAL,
+                                    "--url \"%.100s\": want http://HOST:PORT or https://HOST:PORT",
+                                    a->url);
     return 0;
 }
 
 typedef struct var {
     const char *name;
-    bool        key; /* its value is the key, else the address */
+    bool key; /* its value is the key, else the address */
 } var;
 
 static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t n)
@@ -86,7 +108,9 @@ static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t
     if (there && !a->url && !a->listen)
         url = there;
     if (!plain_url(url)) { /* that of CAY_HOST */
-        cay_fail(&err, CAY_EINVAL, "%.100s: SDKs come by TCP: give the address that the server has besides, by --url", url);
+        cay_fail(&err, CAY_EINVAL,
+                 "%.100s: SDKs come by TCP: give the address that the server has besides, by --url",
+                 url);
         return cli_usage(verb, &err);
     }
     if (cay_key_create(svc, &k, text, &err) < 0)
@@ -110,14 +134,18 @@ static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t
 
 static int e2b(void *opts, int argc, char **argv)
 {
-    static const var vars[] = { { "E2B_API_KEY", true }, { "E2B_API_URL", false }, { "E2B_SANDBOX_URL", false }, { "E2B_VOLUME_API_URL", false } };
+    static const var vars[] = { { "E2B_API_KEY", true },
+                                { "E2B_API_URL", false },
+                                { "E2B_SANDBOX_URL", false },
+                                { "E2B_VOLUME_API_URL", false } };
     (void)argc, (void)argv;
     return show(opts, &cli_e2b_env, vars, CAY_LEN(vars));
 }
 
 static int cloudflare(void *opts, int argc, char **argv)
 {
-    static const var vars[] = { { "CLOUDFLARE_SANDBOX_API_KEY", true }, { "CLOUDFLARE_SANDBOX_WORKER_URL", false } };
+    static const var vars[] = { { "CLOUDFLARE_SANDBOX_API_KEY", true },
+                                { "CLOUDFLARE_SANDBOX_WORKER_URL", false } };
     (void)argc, (void)argv;
     return show(opts, &cli_cloudflare_env, vars, CAY_LEN(vars));
 }
@@ -126,7 +154,8 @@ const cli_verb cli_e2b_env = {
     .name = "e2b env",
     .operands = "[OPTIONS]",
     .summary = "print what makes E2B's SDKs use this server",
-    .text = "Makes a key and prints four variables for a shell. Programs with E2B's SDK then work unchanged on this machine; docs/wire/e2b.md tells what is answered.",
+    .text = "Makes a key and prints four variables for a shell. Programs with E2B's SDK then work "
+            "unchanged on this machine; docs/wire/e2b.md tells what is answered.",
     .examples = "  cay serve &\n"
                 "  eval \"$(cay e2b env)\"\n"
                 "  node my-program-with-e2b.js\n"
@@ -141,10 +170,13 @@ const cli_verb cli_cloudflare_env = {
     .name = "cloudflare env",
     .operands = "[OPTIONS]",
     .summary = "print what makes the Agents SDK's Cloudflare client use this server",
-    .text = "Makes a key and prints two variables for a shell: the key, which the SDK reads itself, and the address to give as workerUrl. docs/wire/cloudflare.md tells what is answered.",
+    .text =
+        "Makes a key and prints two variables for a shell: the key, which the SDK reads itself, "
+        "and the address to give as workerUrl. docs/wire/cloudflare.md tells what is answered.",
     .examples = "  cay serve &\n"
                 "  eval \"$(cay cloudflare env)\"\n"
-                "  node my-agent.js      # new CloudflareSandboxClient({ workerUrl: process.env.CLOUDFLARE_SANDBOX_WORKER_URL })",
+                "  node my-agent.js      # new CloudflareSandboxClient({ workerUrl: "
+                "process.env.CLOUDFLARE_SANDBOX_WORKER_URL })",
     .opts = { { defs, 0 } },
     .size = sizeof(env_args),
     .fn = cloudflare,

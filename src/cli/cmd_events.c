@@ -10,12 +10,13 @@
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct events_args {
-    bool     follow;
+    bool follow;
     uint64_t count, span_ms;
 } events_args;
 
 static const opt_def defs[] = {
-    { "follow", 'f', NULL, "go on until interrupted (the default)", OPT_FLAG, offsetof(events_args, follow) },
+    { "follow", 'f', NULL, "go on until interrupted (the default)", OPT_FLAG,
+      offsetof(events_args, follow) },
     { "count", 'n', "N", "leave after this many", OPT_NUM, offsetof(events_args, count), 1 },
     { "for", 0, "TIME", "leave after this time", OPT_MS, offsetof(events_args, span_ms), 1 },
     OPT_END
@@ -55,7 +56,8 @@ static void print_event(const cay_event *e)
         js_flush(&j);
         return;
     }
-    out_fmt("%s%s%s %-20s ", out_on(1, OUT_DIM), out_time(when, e->time_ms), out_off(1), e->sandbox);
+    out_fmt("%s%s%s %-20s ", out_on(1, OUT_DIM), out_time(when, e->time_ms), out_off(1),
+            e->sandbox);
     out_safe(e->kind);
     if (e->process && *e->process) {
         out_str(" ");
@@ -108,7 +110,8 @@ const cli_verb cli_events = {
     .name = "events",
     .operands = "[-n N] [--for TIME] [ID]",
     .summary = "print what happens to sandboxes and their commands from now on",
-    .text = "created paused resumed extended stopped removed exec exit service limit net; `lost` tells how many a slow reader missed.",
+    .text = "created paused resumed extended stopped removed exec exit service limit net; `lost` "
+            "tells how many a slow reader missed.",
     .examples = "  cay events\n"
                 "  cay events --json -n 1 c7f           # wait for the next one",
     .opts = { { defs, 0 } },

@@ -32,7 +32,8 @@ const cli_verb cli_exec = {
     .name = "exec",
     .operands = "[OPTIONS] ID [--] COMMAND [ARG…]",
     .summary = "run a command in a sandbox",
-    .text = "The exit code is the command's, as with `cay run`. Ctrl-C goes to the command; the third one kills it.",
+    .text = "The exit code is the command's, as with `cay run`. Ctrl-C goes to the command; the "
+            "third one kills it.",
     .examples = "  cay exec c7f -- ls -l                # ids may be shortened\n"
                 "  cay exec -it c7f bash\n"
                 "  cay exec -d --tag web c7f -- python3 -m http.server\n"
@@ -52,8 +53,10 @@ typedef struct attach_args {
 } attach_args;
 
 static const opt_def attach_defs[] = {
-    { "interactive", 'i', NULL, "forward your standard input", OPT_FLAG, offsetof(attach_args, input) },
-    { "tty", 't', NULL, "it was started with a terminal: join it", OPT_FLAG, offsetof(attach_args, tty) },
+    { "interactive", 'i', NULL, "forward your standard input", OPT_FLAG,
+      offsetof(attach_args, input) },
+    { "tty", 't', NULL, "it was started with a terminal: join it", OPT_FLAG,
+      offsetof(attach_args, tty) },
     { "now", 0, NULL, "only what it prints from now on", OPT_FLAG, offsetof(attach_args, now) },
     OPT_END
 };
@@ -67,9 +70,12 @@ static int attach(void *opts, int argc, char **argv)
     cay_exit ex;
     bool left;
     (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cli_name(&err, cay_sandbox_attach(sb, NULL, argv[1], &p, &err), argv[1]) < 0)
+    if (cli_box_find(argv[0], &sb, &err) < 0 ||
+        cli_name(&err, cay_sandbox_attach(sb, NULL, argv[1], &p, &err), argv[1]) < 0)
         return cli_fail(&err, CLI_BEFORE);
-    pump_spec how = { .input = a->input, .tty = a->tty, .detach_keys = a->tty && a->input,
+    pump_spec how = { .input = a->input,
+                      .tty = a->tty,
+                      .detach_keys = a->tty && a->input,
                       .offset = a->now ? CAY_FROM_NOW : CAY_FROM_START };
     if (pump_run(p, &how, &ex, &left, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
@@ -85,7 +91,8 @@ const cli_verb cli_attach = {
     .name = "attach",
     .operands = "[OPTIONS] ID PROCESS",
     .summary = "join a command that is running, from any terminal",
-    .text = "PROCESS is its id, its pid inside, or its tag. It begins with the output that is still kept.\n"
+    .text = "PROCESS is its id, its pid inside, or its tag. It begins with the output that is "
+            "still kept.\n"
             "With -it, Ctrl-P Ctrl-Q leaves without ending it.",
     .examples = "  cay exec -dt --tag build c7f -- make\n"
                 "  cay attach -it c7f build",

@@ -24,8 +24,8 @@ int files_begin(const cli_verb *v, int argc, char **argv, int min, int max, file
     if (!n || n >= sizeof w->id)
         cay_fail(&err, CAY_EINVAL, "\"%.80s\" is no sandbox id", argv[0]);
     else if (w->n < min || w->n > max)
-        cay_fail(&err, CAY_EINVAL, "%s; usage: cay %s %s", w->n < min ? "something is missing" : "too many words", v->name,
-                 v->operands);
+        cay_fail(&err, CAY_EINVAL, "%s; usage: cay %s %s",
+                 w->n < min ? "something is missing" : "too many words", v->name, v->operands);
     if (err.code)
         return cli_usage(v, &err);
     memcpy(w->id, argv[0], n);
@@ -53,7 +53,10 @@ const char *file_type_word(cay_file_type t)
 const char *file_mode_text(char *buf, const cay_stat *st)
 {
     static const char bits[] = "rwxrwxrwx";
-    buf[0] = st->type == CAY_DIR ? 'd' : st->type == CAY_LINK ? 'l' : st->type == CAY_FILE ? '-' : '?';
+    buf[0] = st->type == CAY_DIR    ? 'd'
+             : st->type == CAY_LINK ? 'l'
+             : st->type == CAY_FILE ? '-'
+                                    : '?';
     for (int i = 0; i < 9; i++)
         buf[i + 1] = st->mode & (0400u >> i) ? bits[i] : '-';
     if (st->mode & 04000)
@@ -89,9 +92,9 @@ void file_json(out_json *j, const char *path, const cay_stat *st)
 /* ------------------------------------------------------------------ ls and find */
 
 typedef struct view {
-    bool      wide, zero;
+    bool wide, zero;
     out_table table;
-    out_json  json;
+    out_json json;
 } view;
 
 static void add_wide(out_table *t, const cay_dirent *e)
@@ -104,7 +107,8 @@ static void add_wide(out_table *t, const cay_dirent *e)
     if (e->st.type == CAY_LINK)
         out_cellf(t, OUT_PLAIN, "%s -> %s", e->path, e->st.target);
     else
-        out_cellf(t, e->st.type == CAY_DIR ? OUT_TITLE : OUT_PLAIN, "%s%s", e->path, e->st.type == CAY_DIR ? "/" : "");
+        out_cellf(t, e->st.type == CAY_DIR ? OUT_TITLE : OUT_PLAIN, "%s%s", e->path,
+                  e->st.type == CAY_DIR ? "/" : "");
 }
 
 static int on_entry(const cay_dirent *e, void *arg)
@@ -144,7 +148,7 @@ static int view_end(view *v, int rc, const cay_err *err)
 }
 
 typedef struct ls_args {
-    bool     wide, recursive, zero;
+    bool wide, recursive, zero;
     uint64_t depth;
 } ls_args;
 
@@ -152,7 +156,8 @@ static const opt_def ls_defs[] = {
     { "long", 'l', NULL, "mode, owner, size and time too", OPT_FLAG, offsetof(ls_args, wide) },
     { "recursive", 'R', NULL, "all the way down", OPT_FLAG, offsetof(ls_args, recursive) },
     { "depth", 0, "N", "this many levels down", OPT_NUM, offsetof(ls_args, depth), 1, 1000 },
-    { "null", '0', NULL, "names as they are, each ended by a NUL byte", OPT_FLAG, offsetof(ls_args, zero) },
+    { "null", '0', NULL, "names as they are, each ended by a NUL byte", OPT_FLAG,
+      offsetof(ls_args, zero) },
     OPT_END
 };
 
@@ -165,7 +170,10 @@ static int files_ls(void *opts, int argc, char **argv)
     int code = files_begin(&cli_files_ls, argc, argv, 0, 1, &w);
     if (!code) {
         view_begin(&v);
-        int rc = cay_dir_list(w.sb, NULL, w.n ? w.v[0] : ".", a->recursive ? 0 : a->depth ? (unsigned)a->depth : 1,
+        int rc = cay_dir_list(w.sb, NULL, w.n ? w.v[0] : ".",
+                              a->recursive ? 0
+                              : a->depth   ? (unsigned)a->depth
+                                           : 1,
                               on_entry, &v, &err);
         code = view_end(&v, rc, &err);
     }
@@ -189,7 +197,8 @@ const cli_verb cli_files_ls = {
 
 static const opt_def find_defs[] = {
     { "long", 'l', NULL, "mode, owner, size and time too", OPT_FLAG, offsetof(ls_args, wide) },
-    { "null", '0', NULL, "names as they are, each ended by a NUL byte", OPT_FLAG, offsetof(ls_args, zero) },
+    { "null", '0', NULL, "names as they are, each ended by a NUL byte", OPT_FLAG,
+      offsetof(ls_args, zero) },
     OPT_END
 };
 
@@ -202,7 +211,8 @@ static int files_find(void *opts, int argc, char **argv)
     int code = files_begin(&cli_files_find, argc, argv, 1, 2, &w);
     if (!code) {
         view_begin(&v);
-        int rc = cay_file_glob(w.sb, NULL, w.n > 1 ? w.v[0] : ".", w.v[w.n - 1], on_entry, &v, &err);
+        int rc =
+            cay_file_glob(w.sb, NULL, w.n > 1 ? w.v[0] : ".", w.v[w.n - 1], on_entry, &v, &err);
         code = view_end(&v, rc, &err);
     }
     files_end(&w);
@@ -228,11 +238,11 @@ typedef struct cat_args {
     uint64_t offset, length;
 } cat_args;
 
-static const opt_def cat_defs[] = {
-    { "offset", 0, "BYTES", "where to begin", OPT_SIZE, offsetof(cat_args, offset) },
-    { "length", 0, "BYTES", "how much (default to the end)", OPT_SIZE, offsetof(cat_args, length), 1 },
-    OPT_END
-};
+static const opt_def cat_defs[] = { { "offset", 0, "BYTES", "where to begin", OPT_SIZE,
+                                      offsetof(cat_args, offset) },
+                                    { "length", 0, "BYTES", "how much (default to the end)",
+                                      OPT_SIZE, offsetof(cat_args, length), 1 },
+                                    OPT_END };
 
 static int pour(int fd)
 {
@@ -253,7 +263,8 @@ static int files_cat(void *opts, int argc, char **argv)
     const cat_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     files_words w;
-    cay_read spec = { .size = sizeof spec, .offset = a->offset,
+    cay_read spec = { .size = sizeof spec,
+                      .offset = a->offset,
                       .length = a->length == CAY_UNLIMITED ? 0 : a->length };
     int code = files_begin(&cli_files_cat, argc, argv, 1, 8, &w);
     for (int i = 0; !code && i < w.n; i++) {
@@ -273,7 +284,8 @@ const cli_verb cli_files_cat = {
     .name = "files cat",
     .operands = "[--offset N] [--length N] ID PATH…",
     .summary = "print files, or a range of them",
-    .text = "On a terminal, bytes that could drive it are shown as \\xNN; into a pipe or file they go untouched.",
+    .text = "On a terminal, bytes that could drive it are shown as \\xNN; into a pipe or file they "
+            "go untouched.",
     .examples = "  cay files cat c7f /etc/os-release\n"
                 "  cay files cat --offset 1M --length 4k c7f big.bin | xxd",
     .opts = { { cat_defs, 0 } },
@@ -284,8 +296,8 @@ const cli_verb cli_files_cat = {
 };
 
 typedef struct put_args {
-    uint32_t    mode;
-    bool        parents, append, exclusive;
+    uint32_t mode;
+    bool parents, append, exclusive;
     const char *user;
 } put_args;
 
@@ -302,8 +314,12 @@ static int put_stream(cay_sandbox *sb, const char *path, int fd, const put_args 
 {
     char buf[64 << 10];
     cay_upload *up = NULL;
-    cay_write spec = { .size = sizeof spec, .mode = a->mode, .parents = a->parents, .append = a->append,
-                       .exclusive = a->exclusive, .user = a->user };
+    cay_write spec = { .size = sizeof spec,
+                       .mode = a->mode,
+                       .parents = a->parents,
+                       .append = a->append,
+                       .exclusive = a->exclusive,
+                       .user = a->user };
     CAY_TRY(cay_file_open_write(sb, NULL, path, &spec, &up, err));
     for (;;) {
         ssize_t n = read(fd, buf, sizeof buf);
@@ -345,7 +361,8 @@ const cli_verb cli_files_put = {
     .name = "files put",
     .operands = "[OPTIONS] ID PATH [FILE|-]",
     .summary = "write a file from standard input or a local one",
-    .text = "The file appears whole under its name, or not at all; with --append it grows in place.",
+    .text =
+        "The file appears whole under its name, or not at all; with --append it grows in place.",
     .examples = "  echo hello | cay files put c7f greeting.txt\n"
                 "  cay files put -p --mode 755 c7f bin/tool ./tool",
     .opts = { { put_defs, 0 } },
@@ -361,10 +378,9 @@ typedef struct stat_args {
     bool follow;
 } stat_args;
 
-static const opt_def stat_defs[] = {
-    { "follow", 'L', NULL, "look at what a link points to", OPT_FLAG, offsetof(stat_args, follow) },
-    OPT_END
-};
+static const opt_def stat_defs[] = { { "follow", 'L', NULL, "look at what a link points to",
+                                       OPT_FLAG, offsetof(stat_args, follow) },
+                                     OPT_END };
 
 static void print_stat(const char *path, const cay_stat *st)
 {
@@ -374,9 +390,11 @@ static void print_stat(const char *path, const cay_stat *st)
         out_str(" -> ");
         out_safe(st->target);
     }
-    out_fmt("\n  %s, mode %s (%04o), owner %u:%u\n  size %" PRIu64 " (%s), changed %s\n  inode %" PRIu64 ", links %u\n",
-            file_type_word(st->type), file_mode_text(mode, st), st->mode & 07777, st->uid, st->gid, st->size,
-            out_size(size, st->size), out_time(when, st->mtime_ns / 1000000), st->inode, st->nlink);
+    out_fmt("\n  %s, mode %s (%04o), owner %u:%u\n  size %" PRIu64
+            " (%s), changed %s\n  inode %" PRIu64 ", links %u\n",
+            file_type_word(st->type), file_mode_text(mode, st), st->mode & 07777, st->uid, st->gid,
+            st->size, out_size(size, st->size), out_time(when, st->mtime_ns / 1000000), st->inode,
+            st->nlink);
 }
 
 static int files_stat(void *opts, int argc, char **argv)

@@ -11,15 +11,16 @@ static int told(int rc, const cay_err *err)
 }
 
 typedef struct mkdir_args {
-    bool     parents;
+    bool parents;
     uint32_t mode;
 } mkdir_args;
 
-static const opt_def mkdir_defs[] = {
-    { "parents", 'p', NULL, "missing ones above too; there already is no error", OPT_FLAG, offsetof(mkdir_args, parents) },
-    { "mode", 'm', "MODE", "octal permission bits (default 755)", OPT_MODE, offsetof(mkdir_args, mode) },
-    OPT_END
-};
+static const opt_def mkdir_defs[] = { { "parents", 'p', NULL,
+                                        "missing ones above too; there already is no error",
+                                        OPT_FLAG, offsetof(mkdir_args, parents) },
+                                      { "mode", 'm', "MODE", "octal permission bits (default 755)",
+                                        OPT_MODE, offsetof(mkdir_args, mode) },
+                                      OPT_END };
 
 static int files_mkdir(void *opts, int argc, char **argv)
 {
@@ -28,7 +29,8 @@ static int files_mkdir(void *opts, int argc, char **argv)
     files_words w;
     int code = files_begin(&cli_files_mkdir, argc, argv, 1, 8, &w);
     for (int i = 0; w.sb && i < w.n; i++)
-        code |= told(cay_file_mkdir(w.sb, NULL, w.v[i], a->mode ? a->mode : 0755, a->parents, &err), &err);
+        code |= told(cay_file_mkdir(w.sb, NULL, w.v[i], a->mode ? a->mode : 0755, a->parents, &err),
+                     &err);
     files_end(&w);
     return code;
 }
@@ -49,11 +51,11 @@ typedef struct rm_args {
     bool recursive, force;
 } rm_args;
 
-static const opt_def rm_defs[] = {
-    { "recursive", 'r', NULL, "directories with all that is in them", OPT_FLAG, offsetof(rm_args, recursive) },
-    { "force", 'f', NULL, "not there is no error", OPT_FLAG, offsetof(rm_args, force) },
-    OPT_END
-};
+static const opt_def rm_defs[] = { { "recursive", 'r', NULL, "directories with all that is in them",
+                                     OPT_FLAG, offsetof(rm_args, recursive) },
+                                   { "force", 'f', NULL, "not there is no error", OPT_FLAG,
+                                     offsetof(rm_args, force) },
+                                   OPT_END };
 
 static int files_rm(void *opts, int argc, char **argv)
 {
@@ -181,10 +183,9 @@ typedef struct xattr_args {
     bool remove;
 } xattr_args;
 
-static const opt_def xattr_defs[] = {
-    { "remove", 'r', NULL, "take the attribute away", OPT_FLAG, offsetof(xattr_args, remove) },
-    OPT_END
-};
+static const opt_def xattr_defs[] = { { "remove", 'r', NULL, "take the attribute away", OPT_FLAG,
+                                        offsetof(xattr_args, remove) },
+                                      OPT_END };
 
 static int on_name(const char *name, void *arg)
 {

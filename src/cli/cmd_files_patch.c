@@ -11,11 +11,11 @@ typedef struct patch_args {
     bool dry, exclusive;
 } patch_args;
 
-static const opt_def defs[] = {
-    { "dry-run", 'n', NULL, "only tell whether it would apply", OPT_FLAG, offsetof(patch_args, dry) },
-    { "exclusive", 0, NULL, "an added file may not be there already", OPT_FLAG, offsetof(patch_args, exclusive) },
-    OPT_END
-};
+static const opt_def defs[] = { { "dry-run", 'n', NULL, "only tell whether it would apply",
+                                  OPT_FLAG, offsetof(patch_args, dry) },
+                                { "exclusive", 0, NULL, "an added file may not be there already",
+                                  OPT_FLAG, offsetof(patch_args, exclusive) },
+                                OPT_END };
 
 static int read_patch(const char *path, char **out, cay_err *err)
 {
@@ -30,7 +30,8 @@ static int read_patch(const char *path, char **out, cay_err *err)
         if (n > 0)
             cay__buf_used(&b, (size_t)n);
         else if (n < 0) {
-            int rc = room ? cay_fail_sys(err, CAY_ESYS, "%s", path) : cay_fail(err, CAY_ETOOBIG, "%s is larger than 64 MiB", path);
+            int rc = room ? cay_fail_sys(err, CAY_ESYS, "%s", path)
+                          : cay_fail(err, CAY_ETOOBIG, "%s is larger than 64 MiB", path);
             cay__buf_clear(&b);
             return rc;
         }
@@ -62,7 +63,8 @@ static int files_patch(void *opts, int argc, char **argv)
     if (!code) {
         cay_patch_spec spec = { .size = sizeof spec, .dry = a->dry, .exclusive = a->exclusive };
         js_open(&j, '[');
-        if (read_patch(w.v[0], &text, &err) < 0 || cay_patch_parse(text, &p, &err) < 0 || cay_patch_apply(w.sb, NULL, p, &spec, tell, &j, &err) < 0)
+        if (read_patch(w.v[0], &text, &err) < 0 || cay_patch_parse(text, &p, &err) < 0 ||
+            cay_patch_apply(w.sb, NULL, p, &spec, tell, &j, &err) < 0)
             code = cli_fail(&err, CLI_FAIL);
         js_close(&j, ']');
         if (cli.json && !code)
@@ -78,8 +80,10 @@ const cli_verb cli_files_patch = {
     .name = "files patch",
     .operands = "[-n] ID FILE",
     .summary = "apply a patch as agents write them (*** Begin Patch …)",
-    .text = "FILE is on your side, - is standard input. Files are added, changed, moved and deleted by context, without line\n"
-            "numbers; paths stay below the working directory. Every path is checked before the first change.",
+    .text = "FILE is on your side, - is standard input. Files are added, changed, moved and "
+            "deleted by context, without line\n"
+            "numbers; paths stay below the working directory. Every path is checked before the "
+            "first change.",
     .examples = "  cay files patch c7f fix.patch\n"
                 "  cay files patch -n c7f - < fix.patch     # would it apply?",
     .opts = { { defs, 0 } },

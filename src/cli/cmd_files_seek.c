@@ -6,18 +6,21 @@
 #include <inttypes.h>
 
 typedef struct grep_args {
-    bool        plain, ignore_case, names;
+    bool plain, ignore_case, names;
     const char *include;
-    uint64_t    max, found;
-    out_json    json;
-    char        last[4096];
+    uint64_t max, found;
+    out_json json;
+    char last[4096];
 } grep_args;
 
 static const opt_def grep_defs[] = {
     { "fixed", 'F', NULL, "the pattern is plain text", OPT_FLAG, offsetof(grep_args, plain) },
-    { "ignore-case", 'i', NULL, "small and capital letters are the same", OPT_FLAG, offsetof(grep_args, ignore_case) },
-    { "names", 'n', NULL, "only names of files with a match", OPT_FLAG, offsetof(grep_args, names) },
-    { "include", 0, "PATTERN", "only files whose name fits", OPT_STR, offsetof(grep_args, include) },
+    { "ignore-case", 'i', NULL, "small and capital letters are the same", OPT_FLAG,
+      offsetof(grep_args, ignore_case) },
+    { "names", 'n', NULL, "only names of files with a match", OPT_FLAG,
+      offsetof(grep_args, names) },
+    { "include", 0, "PATTERN", "only files whose name fits", OPT_STR,
+      offsetof(grep_args, include) },
     { "max", 0, "N", "stop after this many (default 10000)", OPT_NUM, offsetof(grep_args, max), 1 },
     OPT_END
 };
@@ -57,8 +60,12 @@ static int files_grep(void *opts, int argc, char **argv)
     files_words w;
     int code = files_begin(&cli_files_grep, argc, argv, 1, 2, &w);
     if (!code) {
-        cay_grep spec = { .size = sizeof spec, .pattern = w.v[w.n - 1], .plain = a->plain,
-                          .ignore_case = a->ignore_case, .include = a->include, .max = a->max };
+        cay_grep spec = { .size = sizeof spec,
+                          .pattern = w.v[w.n - 1],
+                          .plain = a->plain,
+                          .ignore_case = a->ignore_case,
+                          .include = a->include,
+                          .max = a->max };
         a->json = (out_json)OUT_JSON(true);
         js_open(&a->json, '[');
         int rc = cay_file_grep(w.sb, NULL, w.n > 1 ? w.v[0] : ".", &spec, on_match, a, &err);
@@ -90,7 +97,7 @@ const cli_verb cli_files_grep = {
 /* ------------------------------------------------------------------ watch */
 
 typedef struct watch_args {
-    bool     flat;
+    bool flat;
     uint64_t count;
 } watch_args;
 

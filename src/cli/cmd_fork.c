@@ -14,20 +14,22 @@ CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
 /* The bar goes before the first id comes. */
 typedef struct forked {
-    out_json    j;
+    out_json j;
     cli_waiting w;
 } forked;
 
 typedef struct fork_args {
-    uint64_t    n, ttl_ms;
+    uint64_t n, ttl_ms;
     const char *name;
-    opt_list    labels;
+    opt_list labels;
 } fork_args;
 
 static const opt_def fork_defs[] = {
     { "count", 'n', "N", "how many (default 1)", OPT_NUM, offsetof(fork_args, n), 1, 1000 },
-    { "name", 0, "NAME", "a name; with several, the others get NAME-2, NAME-3, …", OPT_STR, offsetof(fork_args, name) },
-    { "label", 'l', "KEY=VALUE", "labels instead of those it has", OPT_LIST, offsetof(fork_args, labels) },
+    { "name", 0, "NAME", "a name; with several, the others get NAME-2, NAME-3, …", OPT_STR,
+      offsetof(fork_args, name) },
+    { "label", 'l', "KEY=VALUE", "labels instead of those it has", OPT_LIST,
+      offsetof(fork_args, labels) },
     { "ttl", 0, "TIME", "end them after this time", OPT_MS, offsetof(fork_args, ttl_ms), 1 },
     OPT_END
 };
@@ -51,7 +53,11 @@ static int go(const fork_args *a, const char *from, cli_pairs *labels)
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     forked f = { .j = OUT_JSON(true) };
-    cay_fork spec = { .size = sizeof spec, .n = (size_t)a->n, .name = a->name, .labels = labels->v, .ttl_ms = a->ttl_ms };
+    cay_fork spec = { .size = sizeof spec,
+                      .n = (size_t)a->n,
+                      .name = a->name,
+                      .labels = labels->v,
+                      .ttl_ms = a->ttl_ms };
     js_open(&f.j, '[');
     waiting_begin(&f.w, "fork", from);
     int rc = cli_service(&svc, &err);
@@ -71,7 +77,8 @@ static int fork_(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cli_pairs labels = { 0 };
     (void)argc;
-    int code = pairs_labels(&labels, &a->labels, &err) < 0 ? cli_usage(&cli_fork, &err) : go(a, argv[0], &labels);
+    int code = pairs_labels(&labels, &a->labels, &err) < 0 ? cli_usage(&cli_fork, &err)
+                                                           : go(a, argv[0], &labels);
     pairs_clear(&labels);
     return code;
 }
@@ -80,11 +87,14 @@ const cli_verb cli_fork = {
     .name = "fork",
     .operands = "[-n N] [--name NAME] ID|SNAPSHOT",
     .summary = "make sandboxes that go on from a sandbox or snapshot, and print their ids",
-    .text = "A sandbox is snapshotted first and goes on as it was. Each fork has its own id, host name, machine id, network and tokens;\n"
-            "limits, environment and policy are those of the first. No process comes along. All are made or none.",
-    .examples = "  cay fork c7f\n"
-                "  for id in $(cay fork -n 3 c7f); do cay exec \"$id\" -- ./try-something & done; wait\n"
-                "  cay fork --name second tested",
+    .text = "A sandbox is snapshotted first and goes on as it was. Each fork has its own id, host "
+            "name, machine id, network and tokens;\n"
+            "limits, environment and policy are those of the first. No process comes along. All "
+            "are made or none.",
+    .examples =
+        "  cay fork c7f\n"
+        "  for id in $(cay fork -n 3 c7f); do cay exec \"$id\" -- ./try-something & done; wait\n"
+        "  cay fork --name second tested",
     .opts = { { fork_defs, 0 } },
     .size = sizeof(fork_args),
     .min = 1,
@@ -97,7 +107,9 @@ typedef struct undo_args {
 } undo_args;
 
 static const opt_def undo_defs[] = {
-    { "to", 0, "SNAPSHOT", "back to this one (default: the last; with --checkpoint, before the last command)", OPT_STR, offsetof(undo_args, to) },
+    { "to", 0, "SNAPSHOT",
+      "back to this one (default: the last; with --checkpoint, before the last command)", OPT_STR,
+      offsetof(undo_args, to) },
     OPT_END
 };
 
@@ -124,8 +136,10 @@ const cli_verb cli_undo = {
     .name = "undo",
     .operands = "[--to SNAPSHOT] ID",
     .summary = "take a sandbox back to a snapshot, and print which",
-    .text = "Its processes end and what it wrote since is gone; id, network, ports and limits stay. The snapshot may be one of this sandbox\n"
-            "or one that it came from. In a sandbox with --checkpoint each undo takes one command back.",
+    .text = "Its processes end and what it wrote since is gone; id, network, ports and limits "
+            "stay. The snapshot may be one of this sandbox\n"
+            "or one that it came from. In a sandbox with --checkpoint each undo takes one command "
+            "back.",
     .examples = "  id=$(cay create --checkpoint)\n"
                 "  cay exec $id -- rm -rf src\n"
                 "  cay undo $id\n"

@@ -21,7 +21,8 @@ static void overview(const char *family)
     for (const cli_verb *const *p = cli_verbs; *p; p++) {
         if (!(*p)->fn && !family)
             cay__buf_fmt(&b, "\n%s%s%s\n", bold, (*p)->name, off);
-        if ((*p)->fn && (!family || (cay__str_starts((*p)->name, family) && (*p)->name[strlen(family)] == ' ')))
+        if ((*p)->fn &&
+            (!family || (cay__str_starts((*p)->name, family) && (*p)->name[strlen(family)] == ' ')))
             cay__buf_fmt(&b, "  %-16s %s\n", (*p)->name, (*p)->summary);
     }
     if (!family) {
@@ -166,7 +167,10 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
 static int complete_snapshots(void)
 {
     cay_service *svc;
-    return cli_service(&svc, NULL) < 0 || cay_service_snapshots(svc, NULL, NULL, on_snapshot, NULL, NULL) < 0 ? CLI_FAIL : CLI_OK;
+    return cli_service(&svc, NULL) < 0 ||
+                   cay_service_snapshots(svc, NULL, NULL, on_snapshot, NULL, NULL) < 0
+               ? CLI_FAIL
+               : CLI_OK;
 }
 
 static int completion(void *opts, int argc, char **argv)
@@ -181,7 +185,8 @@ static int completion(void *opts, int argc, char **argv)
     }
     if (!strcmp(argv[0], "options") && argc > 1) {
         char name[64];
-        cay__str_join(name, sizeof name, argv[1], argc > 2 ? " " : "", argc > 2 ? argv[2] : "", NULL);
+        cay__str_join(name, sizeof name, argv[1], argc > 2 ? " " : "", argc > 2 ? argv[2] : "",
+                      NULL);
         return complete_options(name);
     }
     if (!strcmp(argv[0], "ids"))

@@ -8,11 +8,12 @@
 
 typedef struct ls_args {
     const char *state, *kind, *tenant;
-    uint64_t    limit;
+    uint64_t limit;
 } ls_args;
 
 static const opt_def ls_defs[] = {
-    { "state", 's', "STATE", "waiting, running, done, dead or canceled", OPT_STR, offsetof(ls_args, state) },
+    { "state", 's', "STATE", "waiting, running, done, dead or canceled", OPT_STR,
+      offsetof(ls_args, state) },
     { "kind", 'k', "KIND", "pause, kill, …", OPT_STR, offsetof(ls_args, kind) },
     { "tenant", 0, "NAME", "only those of one tenant", OPT_STR, offsetof(ls_args, tenant) },
     { "limit", 'n', "N", "at most this many", OPT_NUM, offsetof(ls_args, limit), 1 },
@@ -56,8 +57,13 @@ static int on_task(const cay_task *t, void *arg)
         out_cell(&r->table, OUT_BOLD, t->id);
         out_cell(&r->table, OUT_PLAIN, t->kind);
         out_cell(&r->table, OUT_PLAIN, *t->subject ? t->subject : "-");
-        out_cell(&r->table, !strcmp(t->state, "dead") ? OUT_BAD : !strcmp(t->state, "running") ? OUT_GOOD : OUT_PLAIN, t->state);
-        out_cell(&r->table, OUT_PLAIN, waits ? out_span(span, (uint64_t)(t->due_ms - r->now)) : "-");
+        out_cell(&r->table,
+                 !strcmp(t->state, "dead")      ? OUT_BAD
+                 : !strcmp(t->state, "running") ? OUT_GOOD
+                                                : OUT_PLAIN,
+                 t->state);
+        out_cell(&r->table, OUT_PLAIN,
+                 waits ? out_span(span, (uint64_t)(t->due_ms - r->now)) : "-");
         out_cellf(&r->table, OUT_PLAIN, "%u of %u", t->attempts, t->most);
         out_cell(&r->table, OUT_DIM, *t->error ? t->error : "-");
     }
@@ -66,9 +72,14 @@ static int on_task(const cay_task *t, void *arg)
 
 static int ls(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { "ID", "KIND", "ABOUT", "STATE", ">DUE IN", ">ATTEMPTS", "ERROR", NULL };
+    static const char *const titles[] = { "ID",      "KIND",      "ABOUT", "STATE",
+                                          ">DUE IN", ">ATTEMPTS", "ERROR", NULL };
     const ls_args *a = opts;
-    cay_task_filter f = { .size = sizeof f, .state = a->state, .kind = a->kind, .tenant = a->tenant, .limit = (size_t)a->limit };
+    cay_task_filter f = { .size = sizeof f,
+                          .state = a->state,
+                          .kind = a->kind,
+                          .tenant = a->tenant,
+                          .limit = (size_t)a->limit };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     rows r;
@@ -89,7 +100,8 @@ const cli_verb cli_jobs_ls = {
     .fn = ls,
 };
 
-static int each(int argc, char **argv, const char *action, int (*fn)(cay_service *, const char *, cay_err *))
+static int each(int argc, char **argv, const char *action,
+                int (*fn)(cay_service *, const char *, cay_err *))
 {
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;

@@ -9,17 +9,23 @@
 
 typedef struct create_args {
     const char *scope, *tenant, *name, *sandbox, *path;
-    uint64_t    port, ttl_ms;
+    uint64_t port, ttl_ms;
 } create_args;
 
 static const opt_def create_defs[] = {
-    { "scope", 0, "SCOPE", "admin, tenant (default), sandbox, port or file", OPT_STR, offsetof(create_args, scope) },
-    { "tenant", 0, "NAME", "whose key it is; default: default", OPT_STR, offsetof(create_args, tenant) },
+    { "scope", 0, "SCOPE", "admin, tenant (default), sandbox, port or file", OPT_STR,
+      offsetof(create_args, scope) },
+    { "tenant", 0, "NAME", "whose key it is; default: default", OPT_STR,
+      offsetof(create_args, tenant) },
     { "name", 'n', "TEXT", "what people call it", OPT_STR, offsetof(create_args, name) },
-    { "sandbox", 0, "ID", "with sandbox, port and file: the only one it opens", OPT_STR, offsetof(create_args, sandbox) },
-    { "port", 'p', "PORT", "with port: the only one it opens", OPT_NUM, offsetof(create_args, port), 1, 65535 },
-    { "path", 0, "PATH", "with file: what it opens, and what is below", OPT_STR, offsetof(create_args, path) },
-    { "ttl", 0, "TIME", "until it expires; default: never, for port and file 7 days", OPT_MS, offsetof(create_args, ttl_ms), 1000 },
+    { "sandbox", 0, "ID", "with sandbox, port and file: the only one it opens", OPT_STR,
+      offsetof(create_args, sandbox) },
+    { "port", 'p', "PORT", "with port: the only one it opens", OPT_NUM, offsetof(create_args, port),
+      1, 65535 },
+    { "path", 0, "PATH", "with file: what it opens, and what is below", OPT_STR,
+      offsetof(create_args, path) },
+    { "ttl", 0, "TIME", "until it expires; default: never, for port and file 7 days", OPT_MS,
+      offsetof(create_args, ttl_ms), 1000 },
     OPT_END
 };
 
@@ -29,10 +35,16 @@ static int create(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     char text[CAY_KEY_LEN + 1];
-    cay_key k = { .size = sizeof k, .tenant = a->tenant, .name = a->name, .sandbox = a->sandbox, .path = a->path, .port = (uint16_t)a->port };
+    cay_key k = { .size = sizeof k,
+                  .tenant = a->tenant,
+                  .name = a->name,
+                  .sandbox = a->sandbox,
+                  .path = a->path,
+                  .port = (uint16_t)a->port };
     (void)argc, (void)argv;
     if (a->scope && (k.scope = cay_key_scope_parse(a->scope)) == CAY_KEY_NONE) {
-        cay_fail(&err, CAY_EINVAL, "--scope \"%.40s\": want admin, tenant, sandbox, port or file", a->scope);
+        cay_fail(&err, CAY_EINVAL, "--scope \"%.40s\": want admin, tenant, sandbox, port or file",
+                 a->scope);
         return cli_usage(&cli_key_create, &err);
     }
     if (a->ttl_ms && a->ttl_ms != CAY_UNLIMITED)
@@ -76,8 +88,7 @@ typedef struct ls_args {
 } ls_args;
 
 static const opt_def ls_defs[] = {
-    { "tenant", 0, "NAME", "only those of one", OPT_STR, offsetof(ls_args, tenant) },
-    OPT_END
+    { "tenant", 0, "NAME", "only those of one", OPT_STR, offsetof(ls_args, tenant) }, OPT_END
 };
 
 static const char *state_of(const cay_key *k, int64_t now)
@@ -136,7 +147,8 @@ static int on_key(const cay_key *k, void *arg)
 
 static int ls(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { "ID", "TENANT", "SCOPE", "STATE", "SANDBOX", "CREATED", "EXPIRES", "USED", "NAME", NULL };
+    static const char *const titles[] = { "ID",      "TENANT",  "SCOPE", "STATE", "SANDBOX",
+                                          "CREATED", "EXPIRES", "USED",  "NAME",  NULL };
     const ls_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;

@@ -16,7 +16,8 @@ CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 /* Does one thing to each id; goes on after a failure, and fails if any did. */
-static int each(int argc, char **argv, int (*fn)(cay_sandbox *sb, const void *arg, cay_err *err), const void *arg)
+static int each(int argc, char **argv, int (*fn)(cay_sandbox *sb, const void *arg, cay_err *err),
+                const void *arg)
 {
     int code = CLI_OK;
     for (int i = 0; i < argc; i++) {
@@ -57,8 +58,10 @@ typedef struct extend_args {
 } extend_args;
 
 static const opt_def extend_defs[] = {
-    { "ttl", 0, "TIME", "time left from now; unlimited takes the end away", OPT_MS, offsetof(extend_args, ttl_ms), 1 },
-    { "idle", 0, "TIME", "time it may go unused; unlimited takes it away", OPT_MS, offsetof(extend_args, idle_ms), 1 },
+    { "ttl", 0, "TIME", "time left from now; unlimited takes the end away", OPT_MS,
+      offsetof(extend_args, ttl_ms), 1 },
+    { "idle", 0, "TIME", "time it may go unused; unlimited takes it away", OPT_MS,
+      offsetof(extend_args, idle_ms), 1 },
     OPT_END
 };
 
@@ -108,7 +111,8 @@ const cli_verb cli_kill = {
     .name = "kill",
     .operands = "ID…",
     .summary = "end every process of sandboxes; their files stay",
-    .text = "`cay resume` starts one again on its files; `cay signal` reaches a single process instead.",
+    .text = "`cay resume` starts one again on its files; `cay signal` reaches a single process "
+            "instead.",
     .examples = "  cay kill c7f",
     .min = 1,
     .max = CLI_ANY,
@@ -119,10 +123,10 @@ typedef struct rm_args {
     bool force;
 } rm_args;
 
-static const opt_def rm_defs[] = {
-    { "force", 'f', NULL, "running ones too; an id that is not there is no error", OPT_FLAG, offsetof(rm_args, force) },
-    OPT_END
-};
+static const opt_def rm_defs[] = { { "force", 'f', NULL,
+                                     "running ones too; an id that is not there is no error",
+                                     OPT_FLAG, offsetof(rm_args, force) },
+                                   OPT_END };
 
 static int remove_one(const char *id, bool force)
 {
@@ -135,7 +139,8 @@ static int remove_one(const char *id, bool force)
     if (rc >= 0 && !force) {
         rc = cay_sandbox_describe(sb, NULL, &info, &err);
         if (rc >= 0 && (info->state == CAY_RUNNING || info->state == CAY_PAUSED))
-            rc = cay_fail_why(&err, CAY_EBUSY, "sandbox_running", "%s is %s; `cay rm -f %s` ends and removes it", info->id,
+            rc = cay_fail_why(&err, CAY_EBUSY, "sandbox_running",
+                              "%s is %s; `cay rm -f %s` ends and removes it", info->id,
                               cay_state_name(info->state), id);
         if (info)
             cay_info_free(info);
@@ -174,10 +179,9 @@ typedef struct wait_args {
     uint64_t timeout_ms;
 } wait_args;
 
-static const opt_def wait_defs[] = {
-    { "timeout", 0, "TIME", "give up after this time", OPT_MS, offsetof(wait_args, timeout_ms), 1 },
-    OPT_END
-};
+static const opt_def wait_defs[] = { { "timeout", 0, "TIME", "give up after this time", OPT_MS,
+                                       offsetof(wait_args, timeout_ms), 1 },
+                                     OPT_END };
 
 static int wait_(void *opts, int argc, char **argv)
 {
@@ -213,12 +217,12 @@ typedef struct signal_args {
     const char *signal, *scope;
 } signal_args;
 
-static const opt_def signal_defs[] = {
-    { "signal", 's', "SIGNAL", "a name or number (default TERM)", OPT_STR, offsetof(signal_args, signal) },
-    { "scope", 0, "one|group|tree|below", "whom it reaches (default tree: it and all it started)", OPT_STR,
-      offsetof(signal_args, scope) },
-    OPT_END
-};
+static const opt_def signal_defs[] = { { "signal", 's', "SIGNAL", "a name or number (default TERM)",
+                                         OPT_STR, offsetof(signal_args, signal) },
+                                       { "scope", 0, "one|group|tree|below",
+                                         "whom it reaches (default tree: it and all it started)",
+                                         OPT_STR, offsetof(signal_args, scope) },
+                                       OPT_END };
 
 static int parse_scope(const char *s, cay_scope *out, cay_err *err)
 {
@@ -239,14 +243,15 @@ static int signal_(void *opts, int argc, char **argv)
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     int sig = SIGTERM, code = CLI_OK;
     cay_scope scope;
-    if ((a->signal && cli_parse_signal(a->signal, &sig, &err) < 0) || parse_scope(a->scope, &scope, &err) < 0)
+    if ((a->signal && cli_parse_signal(a->signal, &sig, &err) < 0) ||
+        parse_scope(a->scope, &scope, &err) < 0)
         return cli_usage(&cli_signal, &err);
     if (cli_box_find(argv[0], &sb, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     for (int i = 1; i < argc; i++) {
         CAY_AUTOPTR(cay_proc) p = NULL;
         if (cli_name(&err, cay_sandbox_attach(sb, NULL, argv[i], &p, &err), argv[i]) < 0 ||
-             cay_proc_signal(p, NULL, sig, scope, &err) < 0)
+            cay_proc_signal(p, NULL, sig, scope, &err) < 0)
             code = cli_fail(&err, CLI_FAIL);
     }
     return code;
@@ -271,7 +276,9 @@ typedef struct gc_args {
 } gc_args;
 
 static const opt_def gc_defs[] = {
-    { "settle", 0, NULL, "only what snapshots left for later: to the disk, digests, merging deep stacks", OPT_FLAG, offsetof(gc_args, settle) },
+    { "settle", 0, NULL,
+      "only what snapshots left for later: to the disk, digests, merging deep stacks", OPT_FLAG,
+      offsetof(gc_args, settle) },
     OPT_END
 };
 
@@ -293,7 +300,8 @@ static int gc(void *opts, int argc, char **argv)
     char path[4096];
     cli_settling = true;
     /* Started after somebody's answer, it may find that all is gone, and must not make it anew. */
-    if (a->settle && cli.home && cay__str_join(path, sizeof path, cli.home, "/store.db", NULL) && access(path, F_OK) < 0)
+    if (a->settle && cli.home && cay__str_join(path, sizeof path, cli.home, "/store.db", NULL) &&
+        access(path, F_OK) < 0)
         return CLI_OK;
     (void)argc;
     (void)argv;
@@ -315,7 +323,8 @@ static int gc(void *opts, int argc, char **argv)
     else if (!cli.quiet)
         out_fmt("%zu thing%s without an owner removed\n", n, n == 1 ? "" : "s");
     if (caches && !cli.json && !cli.quiet)
-        out_fmt("%zu cache%s of builds that none used for two weeks forgotten\n", caches, caches == 1 ? "" : "s");
+        out_fmt("%zu cache%s of builds that none used for two weeks forgotten\n", caches,
+                caches == 1 ? "" : "s");
     return CLI_OK;
 }
 

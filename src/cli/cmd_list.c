@@ -12,15 +12,16 @@
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct ls_args {
-    opt_list    states, labels;
-    uint64_t    limit;
+    opt_list states, labels;
+    uint64_t limit;
     const char *tenant, *metadata;
 } ls_args;
 
 static const opt_def ls_defs[] = {
     { "state", 's', "STATE", "running, paused, stopped, …", OPT_LIST, offsetof(ls_args, states) },
     { "label", 'l', "KEY=VALUE", "only those that carry it", OPT_LIST, offsetof(ls_args, labels) },
-    { "metadata", 0, "JSON", "only those whose metadata has all that this object has", OPT_STR, offsetof(ls_args, metadata) },
+    { "metadata", 0, "JSON", "only those whose metadata has all that this object has", OPT_STR,
+      offsetof(ls_args, metadata) },
     { "tenant", 0, "NAME", "only those of one tenant", OPT_STR, offsetof(ls_args, tenant) },
     { "limit", 'n', "N", "at most this many", OPT_NUM, offsetof(ls_args, limit), 1 },
     OPT_END
@@ -40,7 +41,8 @@ static void add_row(rows *v, const cay_info *i)
     out_cell(t, wall && i->level == CAY_LEVEL_NONE ? OUT_BAD : OUT_PLAIN, wall ? wall : "-");
     out_cell(t, OUT_PLAIN, i->provider);
     out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(v->now - i->created_ms, 0)));
-    out_cell(t, OUT_PLAIN, i->deadline_ms ? out_span(text, (uint64_t)CAY_MAX(i->deadline_ms - v->now, 0)) : "-");
+    out_cell(t, OUT_PLAIN,
+             i->deadline_ms ? out_span(text, (uint64_t)CAY_MAX(i->deadline_ms - v->now, 0)) : "-");
     out_cell(t, OUT_DIM, i->reason && *i->reason ? i->reason : "-");
     rows_labels(v, i->labels);
 }
@@ -59,12 +61,18 @@ static int on_info(const cay_info *i, void *arg)
 
 static int make_filter(const ls_args *a, cli_pairs *labels, cay_filter *f, cay_err *err)
 {
-    *f = (cay_filter){ .size = sizeof *f, .limit = (size_t)a->limit, .provider = cli.provider, .tenant = a->tenant, .metadata = a->metadata };
+    *f = (cay_filter){ .size = sizeof *f,
+                       .limit = (size_t)a->limit,
+                       .provider = cli.provider,
+                       .tenant = a->tenant,
+                       .metadata = a->metadata };
     for (size_t i = 0; i < a->states.n; i++) {
         cay_state s = cay_state_parse(a->states.v[i]);
         if (s == CAY_STATE_NONE)
-            return cay_fail(err, CAY_EINVAL, "--state \"%s\": want creating, running, paused, stopped, deleting or damaged",
-                            a->states.v[i]);
+            return cay_fail(
+                err, CAY_EINVAL,
+                "--state \"%s\": want creating, running, paused, stopped, deleting or damaged",
+                a->states.v[i]);
         f->states |= 1u << s;
     }
     CAY_TRY(pairs_labels(labels, &a->labels, err));
@@ -74,8 +82,8 @@ static int make_filter(const ls_args *a, cli_pairs *labels, cay_filter *f, cay_e
 
 static int list(const cay_filter *f)
 {
-    static const char *const titles[] = { "ID", "NAME", "STATE", "WALL", "PROVIDER", ">AGE", ">LEFT", "REASON", "LABELS",
-                                          NULL };
+    static const char *const titles[] = { "ID",   "NAME",  "STATE",  "WALL",   "PROVIDER",
+                                          ">AGE", ">LEFT", "REASON", "LABELS", NULL };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     rows r;
@@ -114,10 +122,9 @@ typedef struct inspect_args {
     bool text;
 } inspect_args;
 
-static const opt_def inspect_defs[] = {
-    { "text", 0, NULL, "for people instead of JSON", OPT_FLAG, offsetof(inspect_args, text) },
-    OPT_END
-};
+static const opt_def inspect_defs[] = { { "text", 0, NULL, "for people instead of JSON", OPT_FLAG,
+                                          offsetof(inspect_args, text) },
+                                        OPT_END };
 
 static int inspect_one(const char *id, const inspect_args *a, out_json *j)
 {

@@ -11,8 +11,8 @@ CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 typedef struct logs_args {
-    bool        follow, out, err, now;
-    uint64_t    tail;
+    bool follow, out, err, now;
+    uint64_t tail;
     const char *service;
 } logs_args;
 
@@ -20,7 +20,8 @@ static const opt_def defs[] = {
     { "follow", 'f', NULL, "go on until the command ends", OPT_FLAG, offsetof(logs_args, follow) },
     { "tail", 'n', "LINES", "only the last lines", OPT_NUM, offsetof(logs_args, tail), 1, 1000000 },
     { "now", 0, NULL, "with -f: nothing of the past", OPT_FLAG, offsetof(logs_args, now) },
-    { "service", 0, "NAME", "of this service, through all its restarts", OPT_STR, offsetof(logs_args, service) },
+    { "service", 0, "NAME", "of this service, through all its restarts", OPT_STR,
+      offsetof(logs_args, service) },
     { "stdout", 0, NULL, "standard output alone", OPT_FLAG, offsetof(logs_args, out) },
     { "stderr", 0, NULL, "standard error alone", OPT_FLAG, offsetof(logs_args, err) },
     OPT_END
@@ -28,7 +29,7 @@ static const opt_def defs[] = {
 
 /* The process that was started last. */
 typedef struct newest {
-    char    id[CAY_ID_LEN + 1];
+    char id[CAY_ID_LEN + 1];
     int64_t started_ms;
 } newest;
 
@@ -46,7 +47,8 @@ static int find_newest(cay_sandbox *sb, newest *n, cay_err *err)
 {
     CAY_TRY(cay_sandbox_procs(sb, NULL, on_proc, n, err));
     if (!n->id[0])
-        return cay_fail(err, CAY_ENOENT, "no command was started in %s yet; `cay exec` starts one", cay_sandbox_id(sb));
+        return cay_fail(err, CAY_ENOENT, "no command was started in %s yet; `cay exec` starts one",
+                        cay_sandbox_id(sb));
     return 0;
 }
 
@@ -95,7 +97,9 @@ static int follow(cay_proc *p, const logs_args *a, cay_err *err)
 {
     cay_exit ex;
     bool left;
-    pump_spec how = { .watch_only = true, .no_out = a->err && !a->out, .no_err = a->out && !a->err,
+    pump_spec how = { .watch_only = true,
+                      .no_out = a->err && !a->out,
+                      .no_err = a->out && !a->err,
                       .offset = a->now ? CAY_FROM_NOW : CAY_FROM_START };
     return pump_run(p, &how, &ex, &left, err);
 }
@@ -125,11 +129,15 @@ static int logs(void *opts, int argc, char **argv)
     if (cli_box_find(argv[0], &sb, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (argc == 2 && a->service)
-        return cay_fail(&err, CAY_EINVAL, "PROCESS and --service exclude each other"), cli_fail(&err, CLI_USAGE);
+        return cay_fail(&err, CAY_EINVAL, "PROCESS and --service exclude each other"),
+               cli_fail(&err, CLI_USAGE);
     if (argc < 2 && !a->service && find_newest(sb, &n, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    const char *ref = a->service ? a->service : argc < 2 ? n.id : argv[1]; /* the tag of a service is its name */
-    if (cli_name(&err, cay_sandbox_attach(sb, NULL, ref, &p, &err), ref) < 0 || show(p, a, &err) < 0)
+    const char *ref = a->service ? a->service
+                      : argc < 2 ? n.id
+                                 : argv[1]; /* the tag of a service is its name */
+    if (cli_name(&err, cay_sandbox_attach(sb, NULL, ref, &p, &err), ref) < 0 ||
+        show(p, a, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
 }
@@ -138,8 +146,10 @@ const cli_verb cli_logs = {
     .name = "logs",
     .operands = "[-f] ID [PROCESS | --service NAME]",
     .summary = "show what a command printed",
-    .text = "PROCESS is its id, its pid inside, or its tag; without it the one started last is meant. Output goes to\n"
-            "the same stream it came from. The newest part is kept (1 MiB a stream, or --kept), and what is gone is told.",
+    .text = "PROCESS is its id, its pid inside, or its tag; without it the one started last is "
+            "meant. Output goes to\n"
+            "the same stream it came from. The newest part is kept (1 MiB a stream, or --kept), "
+            "and what is gone is told.",
     .examples = "  cay logs c7f\n"
                 "  cay logs -f c7f web\n"
                 "  cay logs --stderr -n 20 c7f pdk2",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay manifest check, schema, show, apply: what would be put into a sandbox, what was, and what is put into one that runs. */
+/* cay manifest check, schema, show, apply: what would be put into a sandbox, what was, and what is
+ * put into one that runs. */
 #include "main.h"
 #include "manifest.h"
 #include "open.h"
@@ -38,11 +39,13 @@ static json_t *beside(const cay_manifest *m)
 }
 
 /* Values that are taken from elsewhere, each as "WHERE from SOURCE". */
-static void references(const json_t *at, const char *where, void (*fn)(const char *where, const char *source, void *arg), void *arg)
+static void references(const json_t *at, const char *where,
+                       void (*fn)(const char *where, const char *source, void *arg), void *arg)
 {
     const char *key;
     json_t *v;
-    json_object_foreach((json_t *)at, key, v) {
+    json_object_foreach((json_t *)at, key, v)
+    {
         char here[512];
         snprintf(here, sizeof here, "%s%s%s", where, *where ? "." : "", key);
         if (!strcmp(cay__json_str(v, "type", ""), "ref"))
@@ -83,12 +86,17 @@ static void print_beside(const json_t *o)
     json_t *v;
     const char *key;
     char line[9000];
-    json_array_foreach(json_object_get(o, "extra_path_grants"), i, v) {
+    json_array_foreach(json_object_get(o, "extra_path_grants"), i, v)
+    {
         const char *host = cay__json_str(v, "host_path", NULL);
-        snprintf(line, sizeof line, "%s%s%s", cay__json_str(v, "path", ""), host ? ", the host's " : "", host ? host : "");
-        say_line(json_is_false(json_object_get(v, "read_only")) ? "may write     " : "may read      ", line);
+        snprintf(line, sizeof line, "%s%s%s", cay__json_str(v, "path", ""),
+                 host ? ", the host's " : "", host ? host : "");
+        say_line(json_is_false(json_object_get(v, "read_only")) ? "may write     "
+                                                                : "may read      ",
+                 line);
     }
-    for (const char *p = cay__json_str(o, "policy", ""); *p;) { /* its first line is only the version */
+    for (const char *p = cay__json_str(o, "policy", "");
+         *p;) { /* its first line is only the version */
         size_t n = strcspn(p, "\n");
         snprintf(line, sizeof line, "%.*s", (int)CAY_MIN(n, sizeof line - 1), p);
         if (!cay__str_starts(line, "cay-net "))
@@ -106,12 +114,16 @@ static void print_beside(const json_t *o)
     json_array_foreach(json_object_get(o, "extra_persisted_roots"), i, v)
         say_line("keeps         ", json_string_value(v));
     references(json_object_get(o, "entries"), "", reference_text, NULL);
-    references(json_object_get(json_object_get(o, "environment"), "value"), "", reference_text, NULL);
+    references(json_object_get(json_object_get(o, "environment"), "value"), "", reference_text,
+               NULL);
 }
 
 static void print_beside_json(json_t *o, out_json *j)
 {
-    static const char *const keys[] = { "extra_path_grants", "policy", "run_as", "users", "groups", "environment", "extra_persisted_roots" };
+    static const char *const keys[] = {
+        "extra_path_grants",    "policy", "run_as", "users", "groups", "environment",
+        "extra_persisted_roots"
+    };
     js_key(j, "references");
     js_open(j, '[');
     references(json_object_get(o, "entries"), "", reference_json, j);
@@ -155,7 +167,8 @@ static int print_text(const cay_manifest *m, const cay_manifest_sum *s)
     CAY_AUTOFREE char *tree = cay_manifest_describe(m, 3);
     CAY_AUTOJSON *o = beside(m);
     char bytes[OUT_HUMAN];
-    for (const char *line = tree; *line;) { /* line by line, so that no name can drive the terminal */
+    for (const char *line = tree;
+         *line;) { /* line by line, so that no name can drive the terminal */
         size_t n = strcspn(line, "\n");
         CAY_AUTOBUF safe = CAY__BUF(65536);
         cay__buf_safe(&safe, line, n, false);
@@ -164,7 +177,8 @@ static int print_text(const cay_manifest *m, const cay_manifest_sum *s)
     }
     out_str("\n");
     print_beside(o);
-    out_fmt("%llu entries: %llu files, %s", (unsigned long long)s->entries, (unsigned long long)s->files, out_size(bytes, s->bytes));
+    out_fmt("%llu entries: %llu files, %s", (unsigned long long)s->entries,
+            (unsigned long long)s->files, out_size(bytes, s->bytes));
     if (s->fetched)
         out_fmt("; %llu to be fetched", (unsigned long long)s->fetched);
     if (s->ephemeral)
@@ -184,7 +198,8 @@ static int check(void *opts, int argc, char **argv)
     CAY_AUTOPTR(cay_manifest) m = NULL;
     cay_manifest_sum sum = { .size = sizeof sum };
     (void)opts, (void)argc;
-    if (cli_manifest_read(argv[0], &file, &err) < 0 || cay_manifest_parse(file.text, file.len, CAY_MANIFEST_TRUSTED, &m, &err) < 0 ||
+    if (cli_manifest_read(argv[0], &file, &err) < 0 ||
+        cay_manifest_parse(file.text, file.len, CAY_MANIFEST_TRUSTED, &m, &err) < 0 ||
         cay_manifest_look(m, file.base, &sum, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     return cli.json ? print_json(m, &sum) : print_text(m, &sum);
@@ -194,9 +209,12 @@ const cli_verb cli_manifest_check = {
     .name = "manifest check",
     .operands = "FILE",
     .summary = "judge a manifest and tell what it would put into a sandbox",
-    .text = "Everything is checked that `cay create --manifest FILE` would check: words, paths, local sources. Nothing is read from the\n"
-            "network and nothing is made. Relative host paths start where FILE is; - reads standard input. Below the tree is told what\n"
-            "else it asks for: directories of the host, network, accounts, variables, and where secret values would be read from.",
+    .text = "Everything is checked that `cay create --manifest FILE` would check: words, paths, "
+            "local sources. Nothing is read from the\n"
+            "network and nothing is made. Relative host paths start where FILE is; - reads "
+            "standard input. Below the tree is told what\n"
+            "else it asks for: directories of the host, network, accounts, variables, and where "
+            "secret values would be read from.",
     .examples = "  cay manifest check agent.json\n"
                 "  cay --json manifest check agent.json | jq .bytes",
     .min = 1,
@@ -217,7 +235,8 @@ const cli_verb cli_manifest_schema = {
     .name = "manifest schema",
     .operands = "",
     .summary = "the form of a manifest as JSON Schema, for editors",
-    .text = "An editor that knows JSON Schema completes and marks manifests by it. `cay manifest check` judges more: what depends on two\n"
+    .text = "An editor that knows JSON Schema completes and marks manifests by it. `cay manifest "
+            "check` judges more: what depends on two\n"
             "places at once, and what is on this host.",
     .examples = "  cay manifest schema >cay-manifest.schema.json",
     .fn = schema,
@@ -252,8 +271,10 @@ typedef struct apply_args {
 } apply_args;
 
 static const opt_def apply_defs[] = {
-    { "replace", 0, NULL, "entries that are there may get other content and permissions", OPT_FLAG, offsetof(apply_args, replace) },
-    { "dry-run", 'n', NULL, "tell what would be done, and do nothing", OPT_FLAG, offsetof(apply_args, dry) },
+    { "replace", 0, NULL, "entries that are there may get other content and permissions", OPT_FLAG,
+      offsetof(apply_args, replace) },
+    { "dry-run", 'n', NULL, "tell what would be done, and do nothing", OPT_FLAG,
+      offsetof(apply_args, dry) },
     OPT_END
 };
 
@@ -269,14 +290,16 @@ static int say_delta(const cay_manifest_delta *d, void *arg)
             js_kstr(j, "refused", d->why);
         js_close(j, '}');
     } else if (!cli.quiet) {
-        out_fmt("%s%-8s%s%s ", out_on(1, d->why ? OUT_BAD : OUT_GOOD), d->action, out_off(1), d->what);
+        out_fmt("%s%-8s%s%s ", out_on(1, d->why ? OUT_BAD : OUT_GOOD), d->action, out_off(1),
+                d->what);
         out_safe(d->name);
         out_fmt("%s%s\n", d->why ? ": " : "", d->why ? d->why : "");
     }
     return 0;
 }
 
-/* What leads from what it has to what is wanted; CAY_ESTATE when a sandbox that runs cannot follow. */
+/* What leads from what it has to what is wanted; CAY_ESTATE when a sandbox that runs cannot follow.
+ */
 static int tell_change(cay_sandbox *sb, const cli_manifest *file, unsigned flags, cay_err *err)
 {
     CAY_AUTOPTR(cay_manifest) old = NULL;
@@ -286,7 +309,8 @@ static int tell_change(cay_sandbox *sb, const cli_manifest *file, unsigned flags
     int rc = cay_sandbox_manifest(sb, NULL, &text, err);
     if (rc == CAY_ENOENT && !strcmp(err->reason, "manifest_missing"))
         old = cay_manifest_new();
-    else if (rc < 0 || (rc = cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &old, err)) < 0)
+    else if (rc < 0 ||
+             (rc = cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &old, err)) < 0)
         return rc;
     CAY_TRY(cay_manifest_parse(file->text, file->len, CAY_MANIFEST_TRUSTED, &new_, err));
     js_open(&j, '[');
@@ -306,7 +330,8 @@ static int apply(void *opts, int argc, char **argv)
     __attribute__((cleanup(cli_manifest_clear))) cli_manifest file = { 0 };
     unsigned flags = a->replace ? CAY_MANIFEST_REPLACE : 0;
     (void)argc;
-    if (cli_manifest_read(argv[1], &file, &err) < 0 || cli_box_find(argv[0], &sb, &err) < 0 || tell_change(sb, &file, flags, &err) < 0)
+    if (cli_manifest_read(argv[1], &file, &err) < 0 || cli_box_find(argv[0], &sb, &err) < 0 ||
+        tell_change(sb, &file, flags, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (!a->dry && cay_sandbox_set_manifest(sb, NULL, file.text, file.base, flags, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
@@ -317,9 +342,12 @@ const cli_verb cli_manifest_apply = {
     .name = "manifest apply",
     .operands = "[--replace] [--dry-run] ID FILE",
     .summary = "put what a manifest has more into a sandbox that runs",
-    .text = "FILE is the whole manifest that the sandbox is to have. It is judged whole first, and printed is what leads there. New entries\n"
-            "are written, and with --replace entries that changed. What a running process could be using is not taken away, and root,\n"
-            "environment, accounts, mounts and network are made with a sandbox: a manifest that wants others is refused, and nothing is done.",
+    .text = "FILE is the whole manifest that the sandbox is to have. It is judged whole first, and "
+            "printed is what leads there. New entries\n"
+            "are written, and with --replace entries that changed. What a running process could be "
+            "using is not taken away, and root,\n"
+            "environment, accounts, mounts and network are made with a sandbox: a manifest that "
+            "wants others is refused, and nothing is done.",
     .examples = "  cay manifest show c7f >m.json; edit m.json; cay manifest apply c7f m.json\n"
                 "  cay manifest apply --replace --dry-run c7f m.json",
     .opts = { { apply_defs, 0 } },

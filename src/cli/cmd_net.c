@@ -19,7 +19,8 @@ static void show_policy(const cay_policy *p)
     out_fmt("%s%s%s\n", out_on(1, OUT_BOLD), mode_names[p->mode], out_off(1));
     for (const char *const *r = p->rules; *r; r++) {
         bool deny = **r == '!';
-        out_fmt("  %s%s%s %s\n", out_on(1, deny ? OUT_BAD : OUT_GOOD), deny ? "deny " : "allow", out_off(1), *r + deny);
+        out_fmt("  %s%s%s %s\n", out_on(1, deny ? OUT_BAD : OUT_GOOD), deny ? "deny " : "allow",
+                out_off(1), *r + deny);
     }
     for (const cay_bind *b = p->bindings; b->name; b++)
         out_fmt("  secret %s → %s\n", b->name, b->destination);
@@ -48,7 +49,8 @@ static int show(void *opts, int argc, char **argv)
     CAY_AUTOFREE char *text = NULL, *json = NULL;
     uint64_t revision = 0;
     (void)opts, (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_get_policy(sb, NULL, &text, &revision, &err) < 0 ||
+    if (cli_box_find(argv[0], &sb, &err) < 0 ||
+        cay_sandbox_get_policy(sb, NULL, &text, &revision, &err) < 0 ||
         cay_policy_parse(text, &p, &err) < 0 || cay_policy_to_json(text, &json, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (cli.json) {
@@ -111,7 +113,8 @@ static int set(void *opts, int argc, char **argv)
     /* The words first: a mistake in them asks nobody. */
     if (cay_policy_text(&p, &text, &err) < 0)
         return cli_usage(&cli_net_set, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_get_policy(sb, NULL, &before, NULL, &err) < 0 ||
+    if (cli_box_find(argv[0], &sb, &err) < 0 ||
+        cay_sandbox_get_policy(sb, NULL, &before, NULL, &err) < 0 ||
         cay_policy_parse(before, &now, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     /* Limits and bindings stay as they are. */
@@ -120,7 +123,8 @@ static int set(void *opts, int argc, char **argv)
     p.connections = now->connections;
     p.bindings = now->bindings;
     free(CAY_STEAL(text));
-    if (cay_policy_text(&p, &text, &err) < 0 || cay_sandbox_set_policy(sb, NULL, text, &revision, &err) < 0)
+    if (cay_policy_text(&p, &text, &err) < 0 ||
+        cay_sandbox_set_policy(sb, NULL, text, &revision, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     return answer(revision);
 }
@@ -129,7 +133,8 @@ const cli_verb cli_net_set = {
     .name = "net set",
     .operands = "ID off|all|RULE…",
     .summary = "put other rules in place of those that hold",
-    .text = "Takes effect at once: flows that the new rules forbid are cut within 2 s. Limits and bound secrets stay. When a rule\n"
+    .text = "Takes effect at once: flows that the new rules forbid are cut within 2 s. Limits and "
+            "bound secrets stay. When a rule\n"
             "cannot be read nothing changes.",
     .examples = "  cay net set c7f off\n"
                 "  cay net set c7f pypi npm '!registry.npmjs.org:80'",
@@ -162,7 +167,8 @@ static int add(const cli_verb *v, bool deny, int argc, char **argv)
         rules[i] = owned[i];
     }
     rules[n] = NULL;
-    if (code == CLI_OK && (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_net_add(sb, NULL, rules, &revision, &err) < 0))
+    if (code == CLI_OK && (cli_box_find(argv[0], &sb, &err) < 0 ||
+                           cay_sandbox_net_add(sb, NULL, rules, &revision, &err) < 0))
         code = cli_fail(&err, CLI_FAIL);
     for (int i = 0; i < n; i++)
         free(owned[i]);
@@ -197,7 +203,8 @@ const cli_verb cli_net_deny = {
     .name = "net deny",
     .operands = "ID RULE…",
     .summary = "let a running sandbox reach less",
-    .text = "Allows that it covers are taken away; live flows to there are cut within 2 s. Without a port it holds for all.",
+    .text = "Allows that it covers are taken away; live flows to there are cut within 2 s. Without "
+            "a port it holds for all.",
     .examples = "  cay net deny c7f evil.example.com\n"
                 "  cay net deny c7f '**.example.com' 203.0.113.0/24",
     .min = 2,
@@ -214,7 +221,8 @@ static int take_place(const char *text, char *host, size_t cap, uint16_t *port, 
     if (bracket) {
         end = strchr(text, ']');
         if (!end || (end[1] && end[1] != ':'))
-            return cay_fail(err, CAY_EINVAL, "\"%.80s\": after [ADDRESS] comes :PORT or nothing", text);
+            return cay_fail(err, CAY_EINVAL, "\"%.80s\": after [ADDRESS] comes :PORT or nothing",
+                            text);
         colon = end[1] ? end + 1 : NULL;
     } else {
         end = colon && !plain_v6 ? colon : text + strlen(text);
@@ -304,7 +312,8 @@ const cli_verb cli_net_why = {
     .name = "net why",
     .operands = "ID HOST[:PORT]",
     .summary = "tell whether it may be reached, and which rule says so",
-    .text = "Without a port: may the name be looked up. The exit code is 0 when it is allowed and 1 when it is not. Nothing is sent;\n"
+    .text = "Without a port: may the name be looked up. The exit code is 0 when it is allowed and "
+            "1 when it is not. Nothing is sent;\n"
             "where a name leads is judged when it is dialled.",
     .examples = "  cay net why c7f pypi.org:443\n"
                 "  cay net why c7f 169.254.169.254:80",

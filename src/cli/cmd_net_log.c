@@ -14,20 +14,21 @@ CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct log_args {
     uint64_t count;
-    bool     denied, follow;
+    bool denied, follow;
 } log_args;
 
 static const opt_def log_defs[] = {
     { "count", 'n', "N", "only the last N", OPT_NUM, offsetof(log_args, count), 1 },
     { "denied", 0, NULL, "only what was refused", OPT_FLAG, offsetof(log_args, denied) },
-    { "follow", 'f', NULL, "go on with what comes, until interrupted", OPT_FLAG, offsetof(log_args, follow) },
+    { "follow", 'f', NULL, "go on with what comes, until interrupted", OPT_FLAG,
+      offsetof(log_args, follow) },
     OPT_END
 };
 
 typedef struct walk {
     const log_args *a;
-    uint64_t        seen, skip; /* records that fit; of them, how many are not printed */
-    bool            print;
+    uint64_t seen, skip; /* records that fit; of them, how many are not printed */
+    bool print;
 } walk;
 
 static void print_record(const cay_net_record *r)
@@ -36,7 +37,10 @@ static void print_record(const cay_net_record *r)
     bool deny = !strcmp(r->verdict, "deny"), end = !strcmp(r->event, "end");
     bool plain = !strcmp(r->verdict, "allow") || !strcmp(r->verdict, "closed");
     out_fmt("%s%s%s %s%-5s%s ", out_on(1, OUT_DIM), out_time(when, r->time_ms), out_off(1),
-            out_on(1, deny ? OUT_BAD : !strcmp(r->verdict, "allow") ? OUT_GOOD : OUT_PLAIN), *r->verdict ? r->verdict : "-", out_off(1));
+            out_on(1, deny                           ? OUT_BAD
+                      : !strcmp(r->verdict, "allow") ? OUT_GOOD
+                                                     : OUT_PLAIN),
+            *r->verdict ? r->verdict : "-", out_off(1));
     out_safe(r->event);
     if (*r->name || *r->address) {
         const char *host = *r->name ? r->name : r->address;
@@ -54,7 +58,8 @@ static void print_record(const cay_net_record *r)
         out_str(" ");
         out_safe(r->secret);
     }
-    if (*r->reason && (!*r->rule || !plain)) { /* of what went as the rule says, the rule is enough */
+    if (*r->reason &&
+        (!*r->rule || !plain)) { /* of what went as the rule says, the rule is enough */
         out_str(" ");
         out_safe(r->reason);
     }
@@ -120,12 +125,15 @@ const cli_verb cli_net_log = {
     .name = "net log",
     .operands = "[--denied] [-n N] [-f] ID",
     .summary = "show what a sandbox reached and was refused",
-    .text = "One line for each decision and one for the end of each flow. Names and addresses, never paths, queries or headers.\n"
-            "At the end of a line is the command that was the only one running when the program asked (its id, as cay ps has it), or how many were.\n"
+    .text = "One line for each decision and one for the end of each flow. Names and addresses, "
+            "never paths, queries or headers.\n"
+            "At the end of a line is the command that was the only one running when the program "
+            "asked (its id, as cay ps has it), or how many were.\n"
             "With --json the records as they were written, one a line, with exec or execs.",
-    .examples = "  cay net log c7f\n"
-                "  cay net log --denied -f c7f\n"
-                "  cay net log --json c7f | jq -r 'select(.event == \"end\") | .name' | sort | uniq -c",
+    .examples =
+        "  cay net log c7f\n"
+        "  cay net log --denied -f c7f\n"
+        "  cay net log --json c7f | jq -r 'select(.event == \"end\") | .name' | sort | uniq -c",
     .opts = { { log_defs, 0 } },
     .size = sizeof(log_args),
     .min = 1,
@@ -136,17 +144,17 @@ const cli_verb cli_net_log = {
 /* ------------------------------------------------------------------ blocked */
 
 typedef struct refused {
-    char     host[256], reason[40];
+    char host[256], reason[40];
     uint16_t port;
-    bool     read; /* by what adds secrets: the place was allowed, the request was not */
+    bool read; /* by what adds secrets: the place was allowed, the request was not */
     uint64_t count;
-    int64_t  last_ms;
+    int64_t last_ms;
 } refused;
 
 enum { PLACES = 4096 };
 typedef struct places {
     refused *at;
-    size_t   n;
+    size_t n;
     uint64_t more; /* that did not fit */
 } places;
 
@@ -158,7 +166,8 @@ static int on_refused(const cay_net_record *r, void *arg)
     if (strcmp(r->verdict, "deny") != 0 || !*host)
         return 0;
     for (size_t i = 0; i < p->n; i++)
-        if (p->at[i].port == r->port && p->at[i].read == read && !strcmp(p->at[i].host, host) && !strcmp(p->at[i].reason, r->reason)) {
+        if (p->at[i].port == r->port && p->at[i].read == read && !strcmp(p->at[i].host, host) &&
+            !strcmp(p->at[i].reason, r->reason)) {
             p->at[i].count++;
             p->at[i].last_ms = r->time_ms;
             return 0;
@@ -174,7 +183,8 @@ static int on_refused(const cay_net_record *r, void *arg)
     return 0;
 }
 
-/* What was refused although a rule allows the place: what would help is in the reason, and no rule for name and port alone. */
+/* What was refused although a rule allows the place: what would help is in the reason, and no rule
+ * for name and port alone. */
 static const struct {
     const char *reason; /* or how it begins, with a `_` at its end */
     const char *scheme; /* of the rule that would; NULL: none */
@@ -195,7 +205,8 @@ static size_t beyond_of(const char *reason)
 {
     for (size_t i = 0; i < CAY_LEN(beyond); i++) {
         size_t n = strlen(beyond[i].reason);
-        if (beyond[i].reason[n - 1] == '_' ? !strncmp(reason, beyond[i].reason, n) : !strcmp(reason, beyond[i].reason))
+        if (beyond[i].reason[n - 1] == '_' ? !strncmp(reason, beyond[i].reason, n)
+                                           : !strcmp(reason, beyond[i].reason))
             return i;
     }
     return CAY_LEN(beyond);
@@ -207,7 +218,8 @@ static bool bound_to(cay_sandbox *sb, const char *host)
     CAY_AUTOFREE char *text = NULL;
     cay_policy *p = NULL;
     bool is = false;
-    if (cay_sandbox_get_policy(sb, NULL, &text, NULL, NULL) < 0 || cay_policy_parse(text, &p, NULL) < 0)
+    if (cay_sandbox_get_policy(sb, NULL, &text, NULL, NULL) < 0 ||
+        cay_policy_parse(text, &p, NULL) < 0)
         return false;
     for (const cay_bind *b = p->bindings; b && b->name && !is; b++) {
         const char *at = strstr(b->destination, "://");
@@ -236,10 +248,12 @@ static void remedy(cay_sandbox *sb, const refused *r, char *out, size_t cap)
         cay__str_copy(out, cap, beyond[i].words);
     else if ((scheme || r->read) && bound_to(sb, r->host))
         cay__str_copy(out, cap, "no rule: a secret is bound to it, and what goes there is read");
-    else if (!scheme || r->read || !strcmp(v.proto, "tcp") || (!strcmp(scheme, "tls+opaque") && strstr(v.rule, "+opaque")))
+    else if (!scheme || r->read || !strcmp(v.proto, "tcp") ||
+             (!strcmp(scheme, "tls+opaque") && strstr(v.rule, "+opaque")))
         cay__str_copy(out, cap, "allowed now");
     else
-        snprintf(out, cap, "%s://%s%s%s:%u", scheme, v6 ? "[" : "", r->host, v6 ? "]" : "", r->port);
+        snprintf(out, cap, "%s://%s%s%s:%u", scheme, v6 ? "[" : "", r->host, v6 ? "]" : "",
+                 r->port);
 }
 
 static void blocked_json(cay_sandbox *sb, const places *p)
@@ -265,7 +279,8 @@ static void blocked_json(cay_sandbox *sb, const places *p)
 
 static void blocked_table(cay_sandbox *sb, const places *p)
 {
-    static const char *const titles[] = { "HOST", ">PORT", "REASON", ">TIMES", "LAST", "WOULD ALLOW IT", NULL };
+    static const char *const titles[] = { "HOST", ">PORT",          "REASON", ">TIMES",
+                                          "LAST", "WOULD ALLOW IT", NULL };
     out_table t;
     char when[OUT_HUMAN], allow[400];
     out_table_open(&t, titles);

@@ -19,25 +19,28 @@ extern char **environ;
 enum { LINK_MS = 15 * 60000 };
 
 typedef struct open_args {
-    bool        print;
+    bool print;
     const char *url;
 } open_args;
 
 static const opt_def defs[] = {
     { "print", 'p', NULL, "print the link and open nothing", OPT_FLAG, offsetof(open_args, print) },
-    { "url", 0, "URL", "where the server is, when it is not the one of this state directory", OPT_STR, offsetof(open_args, url) },
+    { "url", 0, "URL", "where the server is, when it is not the one of this state directory",
+      OPT_STR, offsetof(open_args, url) },
     OPT_END
 };
 
-/* Cookies know no ports: what a browser keeps for 127.0.0.1 it shows to every server there, to a sandbox's that `cay port forward` put there as well.
- * So the console has a name of its own, which browsers find without asking anybody. */
+/* Cookies know no ports: what a browser keeps for 127.0.0.1 it shows to every server there, to a
+ * sandbox's that `cay port forward` put there as well. So the console has a name of its own, which
+ * browsers find without asking anybody. */
 static void own_name(char *url, size_t cap)
 {
     static const char *const shared[] = { "http://127.0.0.1", "http://localhost", "http://[::1]" };
     char rest[1024];
     for (size_t i = 0; i < CAY_LEN(shared); i++) {
         size_t n = strlen(shared[i]);
-        if (strncasecmp(url, shared[i], n) != 0 || (url[n] && url[n] != ':' && url[n] != '/') || !cay__str_copy(rest, sizeof rest, url + n))
+        if (strncasecmp(url, shared[i], n) != 0 || (url[n] && url[n] != ':' && url[n] != '/') ||
+            !cay__str_copy(rest, sizeof rest, url + n))
             continue;
         cay__str_join(url, cap, "http://cay.localhost", rest, NULL);
         return;
@@ -53,7 +56,9 @@ static int server_url(cay_service *svc, const open_args *a, char *out, size_t ca
     } else {
         cay__str_join(path, sizeof path, cay_service_home(svc), "/server.url", NULL);
         if (cay__fd_read_file(AT_FDCWD, path, out, cap) <= 0)
-            return cay_fail_why(err, CAY_ENOENT, "no_server", "no server runs on this state directory: start `cay serve`, or name one by --url");
+            return cay_fail_why(
+                err, CAY_ENOENT, "no_server",
+                "no server runs on this state directory: start `cay serve`, or name one by --url");
     }
     for (size_t n = strlen(out); n && strchr("/\n", out[n - 1]);)
         out[--n] = 0;
@@ -75,7 +80,8 @@ static bool show(char *url)
         char *argv[] = { (char *)(uintptr_t)program, url, NULL };
         pid_t pid;
         int status;
-        if (posix_spawnp(&pid, program, NULL, NULL, argv, environ) == 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status))
+        if (posix_spawnp(&pid, program, NULL, NULL, argv, environ) == 0 &&
+            waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status))
             return true;
     }
     return false;
@@ -88,20 +94,27 @@ static int run_open(void *opts, int argc, char **argv)
     cay_service *svc;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     char url[1024], link[2048], text[CAY_KEY_LEN + 1], id[CAY_KEY_ID_LEN + 1] = "";
-    cay_key k = { .size = sizeof k, .scope = CAY_KEY_LOGIN, .name = "console link", .expires_ms = cay__wall_ms() + LINK_MS };
+    cay_key k = { .size = sizeof k,
+                  .scope = CAY_KEY_LOGIN,
+                  .name = "console link",
+                  .expires_ms = cay__wall_ms() + LINK_MS };
     if (cli_service(&svc, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (cay_service_host(svc)) {
-        cay_fail_why(&err, CAY_ENOTSUP, "remote_unsupported", "open: a link that logs in is made on the server's host; go to %.150s and log in with a key", cay_service_host(svc));
+        cay_fail_why(&err, CAY_ENOTSUP, "remote_unsupported",
+                     "open: a link that logs in is made on the server's host; go to %.150s and log "
+                     "in with a key",
+                     cay_service_host(svc));
         return cli_fail(&err, CLI_FAIL);
     }
-    if (server_url(svc, a, url, sizeof url, &err) < 0 || (argc && cli_box_find(argv[0], &sb, &err) < 0) ||
-        cay_key_create(svc, &k, text, &err) < 0)
+    if (server_url(svc, a, url, sizeof url, &err) < 0 ||
+        (argc && cli_box_find(argv[0], &sb, &err) < 0) || cay_key_create(svc, &k, text, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     memcpy(id, text + 4, CAY_KEY_ID_LEN);
     cli_audit("console.link", CAY_TENANT_DEFAULT, id);
     /* Behind the #: browsers send that to nobody, so it is in no log. */
-    snprintf(link, sizeof link, "%s/#/%s%s?in=%s", url, sb ? "sandbox/" : "", sb ? cay_sandbox_id(sb) : "", text);
+    snprintf(link, sizeof link, "%s/#/%s%s?in=%s", url, sb ? "sandbox/" : "",
+             sb ? cay_sandbox_id(sb) : "", text);
     explicit_bzero(text, sizeof text);
     if (a->print || cli.quiet || !show(link)) {
         out_fmt("%s\n", link);

@@ -7,14 +7,17 @@
 #include <cay/warm.h>
 
 typedef struct set_args {
-    uint64_t    low, high;
+    uint64_t low, high;
     const char *tenant;
 } set_args;
 
 static const opt_def set_defs[] = {
-    { "low", 0, "N", "with fewer ready, more are made; default: 1", OPT_NUM, offsetof(set_args, low), 1, CAY_WARM_MOST },
-    { "high", 0, "N", "until so many are; default: that of --low, or 2", OPT_NUM, offsetof(set_args, high), 1, CAY_WARM_MOST },
-    { "tenant", 0, "NAME", "who looks the template up; default: default", OPT_STR, offsetof(set_args, tenant) },
+    { "low", 0, "N", "with fewer ready, more are made; default: 1", OPT_NUM,
+      offsetof(set_args, low), 1, CAY_WARM_MOST },
+    { "high", 0, "N", "until so many are; default: that of --low, or 2", OPT_NUM,
+      offsetof(set_args, high), 1, CAY_WARM_MOST },
+    { "tenant", 0, "NAME", "who looks the template up; default: default", OPT_STR,
+      offsetof(set_args, tenant) },
     OPT_END
 };
 
@@ -23,7 +26,10 @@ static int set(void *opts, int argc, char **argv)
     const set_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
-    cay_warm w = { .size = sizeof w, .template_ = argv[0], .tenant = a->tenant, .low = (unsigned)(a->low ? a->low : 1) };
+    cay_warm w = { .size = sizeof w,
+                   .template_ = argv[0],
+                   .tenant = a->tenant,
+                   .low = (unsigned)(a->low ? a->low : 1) };
     (void)argc;
     w.high = (unsigned)(a->high ? a->high : CAY_MAX(w.low, 2u));
     if (cli_service(&svc, &err) < 0 || cay_warm_put(svc, NULL, &w, &err) < 0)
@@ -36,8 +42,10 @@ const cli_verb cli_pool_set = {
     .name = "pool set",
     .operands = "[OPTIONS] TEMPLATE",
     .summary = "keep sandboxes of a template ready, services and all",
-    .text = "cay serve makes them: when fewer than --low are ready, until --high are. Whoever asks for a sandbox like them is given one. They count\n"
-            "for nobody until then. Again changes the marks; a template that is built anew under the same name takes its pool along.\n"
+    .text = "cay serve makes them: when fewer than --low are ready, until --high are. Whoever asks "
+            "for a sandbox like them is given one. They count\n"
+            "for nobody until then. Again changes the marks; a template that is built anew under "
+            "the same name takes its pool along.\n"
             "docker:IMAGE or podman:IMAGE keeps started containers of an image.",
     .examples = "  cay pool set code-server --low 2 --high 5\n"
                 "  cay pool set docker:debian:12-slim --high 4",
@@ -78,7 +86,8 @@ static int on_pool(const cay_warm *w, void *arg)
 
 static int ls(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { "TEMPLATE", "TENANT", ">LOW", ">HIGH", ">READY", ">MAKING", "TROUBLE", NULL };
+    static const char *const titles[] = { "TEMPLATE", "TENANT",  ">LOW",    ">HIGH",
+                                          ">READY",   ">MAKING", "TROUBLE", NULL };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     rows r;
@@ -101,10 +110,9 @@ typedef struct rm_args {
     const char *tenant;
 } rm_args;
 
-static const opt_def rm_defs[] = {
-    { "tenant", 0, "NAME", "whose pool it is; default: default", OPT_STR, offsetof(rm_args, tenant) },
-    OPT_END
-};
+static const opt_def rm_defs[] = { { "tenant", 0, "NAME", "whose pool it is; default: default",
+                                     OPT_STR, offsetof(rm_args, tenant) },
+                                   OPT_END };
 
 static int drop(void *opts, int argc, char **argv)
 {

@@ -84,7 +84,8 @@ static void relay(int in, int out, int remote)
 {
     bool up = true, down = true;
     while (down) {
-        struct pollfd fds[] = { { .fd = up ? in : -1, .events = POLLIN }, { .fd = remote, .events = POLLIN } };
+        struct pollfd fds[] = { { .fd = up ? in : -1, .events = POLLIN },
+                                { .fd = remote, .events = POLLIN } };
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             return;
         if (fds[0].revents && !pass(in, remote)) {
@@ -102,13 +103,13 @@ static void relay(int in, int out, int remote)
 
 typedef struct forward {
     cay_sandbox *sb;
-    uint16_t     port;
-    atomic_int   live;
+    uint16_t port;
+    atomic_int live;
 } forward;
 
 typedef struct job {
     forward *f;
-    int      fd;
+    int fd;
 } job;
 
 static void *serve(void *arg)
@@ -174,10 +175,10 @@ typedef struct forward_args {
     const char *listen;
 } forward_args;
 
-static const opt_def forward_defs[] = {
-    { "listen", 0, "ADDRESS", "local address (default 127.0.0.1)", OPT_STR, offsetof(forward_args, listen) },
-    OPT_END
-};
+static const opt_def forward_defs[] = { { "listen", 0, "ADDRESS",
+                                          "local address (default 127.0.0.1)", OPT_STR,
+                                          offsetof(forward_args, listen) },
+                                        OPT_END };
 
 static int port_forward(void *opts, int argc, char **argv)
 {
@@ -205,7 +206,8 @@ const cli_verb cli_port_forward = {
     .name = "port forward",
     .operands = "[--listen ADDRESS] ID PORT[:LOCAL]",
     .summary = "make a port inside reachable at a local one",
-    .text = "Prints the local address, then serves until it is interrupted. LOCAL 0 takes any free port.",
+    .text = "Prints the local address, then serves until it is interrupted. LOCAL 0 takes any free "
+            "port.",
     .examples = "  cay port forward c7f 8000            # http://127.0.0.1:8000\n"
                 "  cay port forward c7f 8000:0",
     .opts = { { forward_defs, 0 } },
@@ -228,7 +230,8 @@ static int port_connect(void *opts, int argc, char **argv)
     if (cli_box_find(argv[0], &sb, &err) < 0 || cay_port_connect(sb, NULL, port, &remote, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (isatty(1)) { /* the answer is data of a sandbox */
-        cay_fail(&err, CAY_EINVAL, "standard output is a terminal; send it through a pipe, such as `| cat -v`");
+        cay_fail(&err, CAY_EINVAL,
+                 "standard output is a terminal; send it through a pipe, such as `| cat -v`");
         return cli_fail(&err, CLI_FAIL);
     }
     relay(0, 1, remote);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay port endpoint: where ports are that the provider itself publishes, as an engine does those of a container. */
+/* cay port endpoint: where ports are that the provider itself publishes, as an engine does those of
+ * a container. */
 #include "main.h"
 #include "open.h"
 #include "parse.h"
@@ -120,9 +121,11 @@ const cli_verb cli_port_endpoint = {
     .name = "port endpoint",
     .operands = "ID [PORT]",
     .summary = "tell where ports are that the provider publishes",
-    .text = "Those of a container that was made with option publish. PORT alone prints HOST:PORT; one that nobody asked for is refused.",
-    .examples = "  cay create --provider docker --image nginx --option network=bridge --option publish=80\n"
-                "  curl http://$(cay port endpoint c7f 80)/",
+    .text = "Those of a container that was made with option publish. PORT alone prints HOST:PORT; "
+            "one that nobody asked for is refused.",
+    .examples =
+        "  cay create --provider docker --image nginx --option network=bridge --option publish=80\n"
+        "  curl http://$(cay port endpoint c7f 80)/",
     .min = 1,
     .max = 2,
     .fn = endpoint,

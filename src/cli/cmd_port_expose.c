@@ -14,7 +14,8 @@ typedef struct expose_args {
 } expose_args;
 
 static const opt_def expose_defs[] = {
-    { "expires", 0, "TIME", "how long the token holds (default 1d, at most 7d)", OPT_MS, offsetof(expose_args, expires_ms), 1000, 7 * 86400000ull },
+    { "expires", 0, "TIME", "how long the token holds (default 1d, at most 7d)", OPT_MS,
+      offsetof(expose_args, expires_ms), 1000, 7 * 86400000ull },
     OPT_END
 };
 
@@ -40,7 +41,8 @@ static int expose(void *opts, int argc, char **argv)
     (void)argc;
     if (cli_parse_port(argv[1], &port, &err) < 0)
         return cli_usage(&cli_port_expose, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_port_expose(sb, port, a->expires_ms, &e, &err) < 0)
+    if (cli_box_find(argv[0], &sb, &err) < 0 ||
+        cay_port_expose(sb, port, a->expires_ms, &e, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (cli.json) {
         out_json j = OUT_JSON(true);
@@ -48,7 +50,8 @@ static int expose(void *opts, int argc, char **argv)
         js_flush(&j);
     } else {
         out_fmt("%s\n", e.token);
-        out_note("cay: opens port %u of %s until %s; it is not shown again", port, cay_sandbox_id(sb), out_time(when, e.expires_ms));
+        out_note("cay: opens port %u of %s until %s; it is not shown again", port,
+                 cay_sandbox_id(sb), out_time(when, e.expires_ms));
     }
     explicit_bzero(&e, sizeof e);
     return CLI_OK;
@@ -58,7 +61,8 @@ const cli_verb cli_port_expose = {
     .name = "port expose",
     .operands = "[--expires TIME] ID PORT",
     .summary = "make a token that opens a port to whoever has it",
-    .text = "For the preview proxy of a server. The token is printed once and kept as a hash; a new one makes the former void.",
+    .text = "For the preview proxy of a server. The token is printed once and kept as a hash; a "
+            "new one makes the former void.",
     .examples = "  cay port expose c7f 8000\n"
                 "  cay port expose --expires 2h --json c7f 8000",
     .opts = { { expose_defs, 0 } },

@@ -9,19 +9,19 @@
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct ps_args {
-    bool     all;
+    bool all;
     opt_list labels;
 } ps_args;
 
-static const opt_def defs[] = {
-    { "all", 'a', NULL, "also those that ended and are still known", OPT_FLAG, offsetof(ps_args, all) },
-    { "label", 'l', "KEY=VALUE", "only those that carry it", OPT_LIST, offsetof(ps_args, labels) },
-    OPT_END
-};
+static const opt_def defs[] = { { "all", 'a', NULL, "also those that ended and are still known",
+                                  OPT_FLAG, offsetof(ps_args, all) },
+                                { "label", 'l', "KEY=VALUE", "only those that carry it", OPT_LIST,
+                                  offsetof(ps_args, labels) },
+                                OPT_END };
 
 typedef struct view {
-    rows            rows;
-    bool            all;
+    rows rows;
+    bool all;
     const cay_pair *want; /* every one of these labels */
 } view;
 
@@ -51,7 +51,9 @@ static void add_row(view *v, const cay_proc_info *p)
         out_cell(t, p->state == 'R' ? OUT_GOOD : OUT_PLAIN, state_word(p->state));
     out_cell(t, OUT_PLAIN, out_span(text, p->cpu_us / 1000));
     out_cell(t, OUT_PLAIN, out_size(text, p->rss));
-    out_cell(t, OUT_PLAIN, p->started_ms ? out_span(text, (uint64_t)CAY_MAX(v->rows.now - p->started_ms, 0)) : "-");
+    out_cell(t, OUT_PLAIN,
+             p->started_ms ? out_span(text, (uint64_t)CAY_MAX(v->rows.now - p->started_ms, 0))
+                           : "-");
     out_cell(t, OUT_DIM, *p->id ? p->id : "-");
     out_cell(t, OUT_PLAIN, *p->tag ? p->tag : "-");
     rows_labels(&v->rows, p->labels);
@@ -144,7 +146,8 @@ const cli_verb cli_ps = {
     .name = "ps",
     .operands = "[-a] [--label KEY=VALUE] ID",
     .summary = "list the processes of a sandbox",
-    .text = "Processes started through cay have an ID, and keep it and their exit code for a while after the end.",
+    .text = "Processes started through cay have an ID, and keep it and their exit code for a while "
+            "after the end.",
     .examples = "  cay ps c7f\n"
                 "  cay ps -a --json c7f\n"
                 "  cay ps --label job=42 c7f\n"

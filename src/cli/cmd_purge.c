@@ -19,8 +19,10 @@ typedef struct purge_args {
 static const opt_def purge_defs[] = {
     { "yes", 'y', NULL, "do not ask", OPT_FLAG, offsetof(purge_args, yes) },
     { "dry-run", 'n', NULL, "only tell what would go", OPT_FLAG, offsetof(purge_args, dry) },
-    { "force", 'f', NULL, "go on when a sandbox cannot be removed, as one of a provider that does not answer: it is forgotten", OPT_FLAG,
-      offsetof(purge_args, force) },
+    { "force", 'f', NULL,
+      "go on when a sandbox cannot be removed, as one of a provider that does not answer: it is "
+      "forgotten",
+      OPT_FLAG, offsetof(purge_args, force) },
     OPT_END
 };
 
@@ -28,10 +30,11 @@ static const opt_def purge_defs[] = {
 typedef struct view {
     cay__buf text;
     out_json json;
-    size_t   n[4], running; /* sandboxes, snapshots, templates, volumes */
+    size_t n[4], running; /* sandboxes, snapshots, templates, volumes */
 } view;
 
-/* tenant: NULL, or whose it is, which is told of others than tenant default: an operator removes what is theirs. */
+/* tenant: NULL, or whose it is, which is told of others than tenant default: an operator removes
+ * what is theirs. */
 static void tell(view *v, size_t kind, const char *id, const char *more, const char *tenant)
 {
     v->n[kind]++;
@@ -93,7 +96,8 @@ static int look(cay_service *svc, view *v, cay_err *err)
         cay__buf_fmt(&v->text, "%s:\n", kinds[k]);
         js_key(&v->json, kinds[k]);
         js_open(&v->json, '[');
-        rc = k == 0   ? cay_service_list(svc, NULL, &(cay_filter){ .size = sizeof(cay_filter) }, on_box, v, err)
+        rc = k == 0   ? cay_service_list(svc, NULL, &(cay_filter){ .size = sizeof(cay_filter) },
+                                         on_box, v, err)
              : k == 1 ? cay_service_snapshots(svc, NULL, NULL, on_snapshot, v, err)
              : k == 2 ? cay_template_list(svc, NULL, NULL, on_template, v, err)
                       : cay_volume_list(svc, NULL, on_volume, v, err);
@@ -108,7 +112,8 @@ static int look(cay_service *svc, view *v, cay_err *err)
 
 static void counts(const view *v, const char *last)
 {
-    out_fmt("%zu sandbox%s, %zu snapshot%s, %zu template%s%s %zu volume%s", v->n[0], v->n[0] == 1 ? "" : "es", v->n[1], v->n[1] == 1 ? "" : "s", v->n[2],
+    out_fmt("%zu sandbox%s, %zu snapshot%s, %zu template%s%s %zu volume%s", v->n[0],
+            v->n[0] == 1 ? "" : "es", v->n[1], v->n[1] == 1 ? "" : "s", v->n[2],
             v->n[2] == 1 ? "" : "s", last, v->n[3], v->n[3] == 1 ? "" : "s");
 }
 
@@ -119,7 +124,9 @@ static void summary(const char *home, const view *v)
     out_safe(home);
     out_str(": ");
     counts(v, ",");
-    out_fmt("; %zu of the sandboxes alive%s\n", v->running, cli_host() ? "" : ",\nand all keys, tenants, stored secrets, logs and talks kept there");
+    out_fmt("; %zu of the sandboxes alive%s\n", v->running,
+            cli_host() ? ""
+                       : ",\nand all keys, tenants, stored secrets, logs and talks kept there");
 }
 
 static bool agreed(void)
@@ -142,8 +149,10 @@ static bool there(char *home, size_t cap, cay_err *err)
 {
     char path[4096];
     return cay__home_find(cli.home, home, cap, err) == 0 &&
-           ((cay__str_join(path, sizeof path, home, "/store.db", NULL) && access(path, F_OK) == 0) ||
-            (cay__str_join(path, sizeof path, home, "/keeper.log", NULL) && access(path, F_OK) == 0));
+           ((cay__str_join(path, sizeof path, home, "/store.db", NULL) &&
+             access(path, F_OK) == 0) ||
+            (cay__str_join(path, sizeof path, home, "/keeper.log", NULL) &&
+             access(path, F_OK) == 0));
 }
 
 static int go(cay_service *svc, const purge_args *a, view *v, cay_err *err)
@@ -180,7 +189,9 @@ static int purge(void *opts, int argc, char **argv)
     (void)argc;
     (void)argv;
     if (!a->yes && !a->dry && (!isatty(0) || !isatty(1) || cli.json)) {
-        cay_fail(&err, CAY_EINVAL, "there is no terminal to ask on: say --yes to remove everything, or --dry-run to see what that is");
+        cay_fail(&err, CAY_EINVAL,
+                 "there is no terminal to ask on: say --yes to remove everything, or --dry-run to "
+                 "see what that is");
         return cli_usage(&cli_purge, &err);
     }
     if (!cli_host() && !there(home, sizeof home, &err)) {
@@ -193,7 +204,8 @@ static int purge(void *opts, int argc, char **argv)
         return CLI_OK;
     }
     cli_settling = true; /* there is no later */
-    int rc = cli_service(&svc, &err) < 0 || go(svc, a, &v, &err) < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    int rc =
+        cli_service(&svc, &err) < 0 || go(svc, a, &v, &err) < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
     cay__buf_clear(&v.text);
     cay__buf_clear(&v.json.b);
     return rc;
@@ -202,11 +214,16 @@ static int purge(void *opts, int argc, char **argv)
 const cli_verb cli_purge = {
     .name = "purge",
     .operands = "[OPTIONS]",
-    .summary = "remove everything cay holds here: sandboxes, snapshots, templates, volumes, keys, and the keeper",
-    .text = "Tells what goes and asks first. Containers and sandboxes of other providers that are recorded here are removed, too.\n"
-            "egress.conf, secrets.conf and files that are not ours stay, named. Nothing may be mounted below the state directory,\n"
-            "and no server may use it. With --host: what the key may remove of that server's sandboxes, snapshots, templates and volumes,\n"
-            "a key of scope admin those of all tenants, which are named; its keys, tenants and secrets stay.",
+    .summary = "remove everything cay holds here: sandboxes, snapshots, templates, volumes, keys, "
+               "and the keeper",
+    .text = "Tells what goes and asks first. Containers and sandboxes of other providers that are "
+            "recorded here are removed, too.\n"
+            "egress.conf, secrets.conf and files that are not ours stay, named. Nothing may be "
+            "mounted below the state directory,\n"
+            "and no server may use it. With --host: what the key may remove of that server's "
+            "sandboxes, snapshots, templates and volumes,\n"
+            "a key of scope admin those of all tenants, which are named; its keys, tenants and "
+            "secrets stay.",
     .examples = "  cay purge --dry-run\n"
                 "  cay --home /tmp/try purge --yes",
     .opts = { { purge_defs, 0 } },

@@ -11,11 +11,11 @@ typedef struct login_args {
     const char *user, *tenant;
 } login_args;
 
-static const opt_def login_defs[] = {
-    { "user", 'u', "NAME", "who logs in", OPT_STR, offsetof(login_args, user) },
-    { "tenant", 0, "NAME", "for whose pulls (default: default)", OPT_STR, offsetof(login_args, tenant) },
-    OPT_END
-};
+static const opt_def login_defs[] = { { "user", 'u', "NAME", "who logs in", OPT_STR,
+                                        offsetof(login_args, user) },
+                                      { "tenant", 0, "NAME", "for whose pulls (default: default)",
+                                        OPT_STR, offsetof(login_args, tenant) },
+                                      OPT_END };
 
 static int login(void *opts, int argc, char **argv)
 {
@@ -30,7 +30,8 @@ static int login(void *opts, int argc, char **argv)
     if (rc == 0)
         rc = cli_service(&svc, &err);
     if (rc == 0)
-        rc = cay_registry_login(svc, a->tenant, argv[0], a->user, n > 0 && strlen(password) == (size_t)n ? password : "", &err);
+        rc = cay_registry_login(svc, a->tenant, argv[0], a->user,
+                                n > 0 && strlen(password) == (size_t)n ? password : "", &err);
     explicit_bzero(password, CLI_SECRET_MAX + 3);
     free(password);
     if (rc < 0)
@@ -43,7 +44,9 @@ const cli_verb cli_template_login = {
     .name = "template login",
     .operands = "[OPTIONS] REGISTRY",
     .summary = "keep a user and password for pulls from a registry",
-    .text = "The password comes from standard input, or is asked for on a terminal without being shown. It is encrypted as `cay secret set` does it, and used by template pull, by builds and,\n"
+    .text = "The password comes from standard input, or is asked for on a terminal without being "
+            "shown. It is encrypted as `cay secret set` does it, and used by template pull, by "
+            "builds and,\n"
             "for its tenant, by the server. What `docker login` kept is used without it.",
     .examples = "  pass show registry | cay template login -u me registry.example\n"
                 "  cay template pull registry.example/team/tools:2",
@@ -59,8 +62,7 @@ typedef struct tenant_args {
 } tenant_args;
 
 static const opt_def tenant_defs[] = {
-    { "tenant", 0, "NAME", "whose", OPT_STR, offsetof(tenant_args, tenant) },
-    OPT_END
+    { "tenant", 0, "NAME", "whose", OPT_STR, offsetof(tenant_args, tenant) }, OPT_END
 };
 
 static int logout(void *opts, int argc, char **argv)

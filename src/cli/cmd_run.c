@@ -11,15 +11,18 @@
 #include <stdio.h>
 
 typedef struct run_args {
-    box_opts  box;
+    box_opts box;
     proc_opts proc;
-    bool      keep;
+    bool keep;
     const char *id_file;
 } run_args;
 
 static const opt_def defs[] = {
-    { "keep", 0, NULL, "keep the sandbox afterwards, and tell its id", OPT_FLAG, offsetof(run_args, keep) },
-    { "id-file", 0, "FILE", "write the id of a sandbox that is kept into this file, before the command starts", OPT_STR, offsetof(run_args, id_file) },
+    { "keep", 0, NULL, "keep the sandbox afterwards, and tell its id", OPT_FLAG,
+      offsetof(run_args, keep) },
+    { "id-file", 0, "FILE",
+      "write the id of a sandbox that is kept into this file, before the command starts", OPT_STR,
+      offsetof(run_args, id_file) },
     OPT_END
 };
 
@@ -28,7 +31,9 @@ static int write_id(const char *path, const char *id, cay_err *err)
     char line[64];
     CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
     int n = snprintf(line, sizeof line, "%s\n", id);
-    return fd < 0 || !cay__fd_write_all(fd, line, (size_t)n) ? cay_fail_sys(err, CAY_ESYS, "--id-file %s", path) : 0;
+    return fd < 0 || !cay__fd_write_all(fd, line, (size_t)n)
+               ? cay_fail_sys(err, CAY_ESYS, "--id-file %s", path)
+               : 0;
 }
 
 /* Is there a template that may have a command of its own? */
@@ -53,7 +58,8 @@ static int go(const run_args *a, cay_spawn *spawn, box_spec *spec)
         spawn->argv = own;
     }
     spec->create.ephemeral = !keep;
-    if ((keep && cli_name_free(spec->create.name, &err) < 0) || cli_box_create(&spec->create, &sb, &err) < 0)
+    if ((keep && cli_name_free(spec->create.name, &err) < 0) ||
+        cli_box_create(&spec->create, &sb, &err) < 0)
         return cli_fail(&err, CLI_BEFORE);
     if (a->id_file && write_id(a->id_file, cay_sandbox_id(sb), &err) < 0) {
         cli_box_discard(sb);
@@ -64,7 +70,8 @@ static int go(const run_args *a, cay_spawn *spawn, box_spec *spec)
     box_spec_look(spec);
     if (a->box.on) {
         const char *id = cay_sandbox_id(sb);
-        out_note("cay: kept %s; look by `cay diff %s`, then `cay apply %s` or `cay rm -f %s`", id, id, id, id);
+        out_note("cay: kept %s; look by `cay diff %s`, then `cay apply %s` or `cay rm -f %s`", id,
+                 id, id, id);
         cay_sandbox_unref(sb);
     } else if (a->keep) {
         out_note("cay: kept %s; `cay rm -f %s` removes it", cay_sandbox_id(sb), cay_sandbox_id(sb));
@@ -83,7 +90,8 @@ static int run(void *opts, int argc, char **argv)
     proc_spec proc = { 0 };
     int code;
     argv[argc] = NULL;
-    if (proc_spec_make(&a->proc, argv, has_own(&a->box), &proc, &err) < 0 || box_spec_make(&a->box, &spec, &err) < 0)
+    if (proc_spec_make(&a->proc, argv, has_own(&a->box), &proc, &err) < 0 ||
+        box_spec_make(&a->box, &spec, &err) < 0)
         code = cli_usage(&cli_run, &err);
     else
         code = go(a, &proc.spawn, &spec);
@@ -96,19 +104,27 @@ const cli_verb cli_run = {
     .name = "run",
     .operands = "[OPTIONS] [--] [COMMAND [ARG…]]",
     .summary = "run one command in a fresh sandbox, then throw it away",
-    .text = "The exit code is the command's: 128 + N when signal N ended it, 127 when it was not found, 126 when it\n"
-            "cannot be run, 125 when the sandbox could not be made. Nothing of your home, environment or network is\n"
+    .text = "The exit code is the command's: 128 + N when signal N ended it, 127 when it was not "
+            "found, 126 when it\n"
+            "cannot be run, 125 when the sandbox could not be made. Nothing of your home, "
+            "environment or network is\n"
             "inside unless you give it.\n"
-            "Without COMMAND a template's own is run: its entrypoint and then its cmd. COMMAND takes the place of both.",
-    .examples = "  cay run -- uname -a\n"
-                "  cay run --on . -- make                           # on a copy of this directory that costs nothing\n"
-                "  cay run -it -- bash                              # a shell; your terminal becomes its own\n"
-                "  cay run --mount . -w /workspace/src -- make test # this directory, read-only\n"
-                "  cay run --memory 256m --cpus 0.5 --timeout 10s -- python3 -c 'print(1)'\n"
-                "  tar c src | cay run -i -- tar t                  # standard input goes in\n"
-                "  cay run --net pypi,github -- pip install rich    # these and nothing else\n"
-                "  cay run --json -- false                          # result and output as one object",
-    .opts = { { proc_opt_defs, offsetof(run_args, proc) }, { defs, 0 }, { box_opt_defs, offsetof(run_args, box) } },
+            "Without COMMAND a template's own is run: its entrypoint and then its cmd. COMMAND "
+            "takes the place of both.",
+    .examples =
+        "  cay run -- uname -a\n"
+        "  cay run --on . -- make                           # on a copy of this directory that "
+        "costs nothing\n"
+        "  cay run -it -- bash                              # a shell; your terminal becomes its "
+        "own\n"
+        "  cay run --mount . -w /workspace/src -- make test # this directory, read-only\n"
+        "  cay run --memory 256m --cpus 0.5 --timeout 10s -- python3 -c 'print(1)'\n"
+        "  tar c src | cay run -i -- tar t                  # standard input goes in\n"
+        "  cay run --net pypi,github -- pip install rich    # these and nothing else\n"
+        "  cay run --json -- false                          # result and output as one object",
+    .opts = { { proc_opt_defs, offsetof(run_args, proc) },
+              { defs, 0 },
+              { box_opt_defs, offsetof(run_args, box) } },
     .size = sizeof(run_args),
     .stop_after = 1,
     .max = CLI_ANY,

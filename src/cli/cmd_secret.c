@@ -46,10 +46,13 @@ const cli_verb cli_secret_set = {
     .name = "secret set",
     .operands = "NAME",
     .summary = "keep a secret for --secret …=store:NAME@…",
-    .text = "The value comes from standard input, or is asked for on a terminal without being shown. It is encrypted under a key outside the state directory: $CAY_SECRET_KEY,\n"
-            "a systemd credential cay-secret-key, /etc/cay/secret.key or ~/.config/cay/secret.key, made when it is missing.",
+    .text = "The value comes from standard input, or is asked for on a terminal without being "
+            "shown. It is encrypted under a key outside the state directory: $CAY_SECRET_KEY,\n"
+            "a systemd credential cay-secret-key, /etc/cay/secret.key or ~/.config/cay/secret.key, "
+            "made when it is missing.",
     .examples = "  pass show github | cay secret set GITHUB_TOKEN\n"
-                "  cay run --net github --secret GITHUB_TOKEN=store:GITHUB_TOKEN@api.github.com -- gh repo list",
+                "  cay run --net github --secret GITHUB_TOKEN=store:GITHUB_TOKEN@api.github.com -- "
+                "gh repo list",
     .min = 1,
     .max = 1,
     .fn = set,
@@ -148,7 +151,8 @@ static int bind_(void *opts, int argc, char **argv)
     for (size_t i = 0; i < n; i++)
         if (secret_take(argv[i + 1], &path, &list[i], &err) < 0)
             return cli_usage(&cli_secret_bind, &err);
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_set_secrets(sb, NULL, NULL, list, n, &err) < 0)
+    if (cli_box_find(argv[0], &sb, &err) < 0 ||
+        cay_sandbox_set_secrets(sb, NULL, NULL, list, n, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
 }
@@ -157,10 +161,13 @@ const cli_verb cli_secret_bind = {
     .name = "secret bind",
     .operands = "ID [NAME=SOURCE@DESTINATION…]",
     .summary = "give a sandbox other secrets in place of all it has",
-    .text = "They hold from its next request on, and nothing inside is restarted; its rules have to allow where they go. Without any\n"
-            "it has none. Variables with placeholders, and those that lead programs to the certificates they have to trust, are there\n"
+    .text = "They hold from its next request on, and nothing inside is restarted; its rules have "
+            "to allow where they go. Without any\n"
+            "it has none. Variables with placeholders, and those that lead programs to the "
+            "certificates they have to trust, are there\n"
             "when it had a secret before, or from its next start on.",
-    .examples = "  cay secret bind c7f KEY=store:KEY@api.example.com,header:X-Key ORG=env:ORG@api.example.com,header:X-Org\n"
+    .examples = "  cay secret bind c7f KEY=store:KEY@api.example.com,header:X-Key "
+                "ORG=env:ORG@api.example.com,header:X-Org\n"
                 "  cay secret bind c7f 'KEY=store:KEY@*.example.com'",
     .min = 1,
     .max = CLI_ANY,

@@ -8,36 +8,63 @@
 #include <stdio.h>
 
 typedef struct serve_args {
-    opt_list    listen, dialect, as, hosts, origins;
+    opt_list listen, dialect, as, hosts, origins;
     const char *domain, *tls, *log, *otlp, *trace, *user;
-    uint64_t    workers, connections;
-    bool        insecure, root_keeper;
+    uint64_t workers, connections;
+    bool insecure, root_keeper;
 } serve_args;
 
 static const opt_def defs[] = {
-    { "listen", 0, "ADDR", "HOST:PORT, :PORT (this machine alone) or unix:PATH; 127.0.0.1:8090 unless told; may be given again", OPT_LIST, offsetof(serve_args, listen) },
-    { "domain", 0, "NAME", "previews are at PORT-ID.NAME; localhost unless told", OPT_STR, offsetof(serve_args, domain) },
-    { "tls", 0, "CERT,KEY", "encrypt, with these PEM files; SIGHUP reads them again", OPT_STR, offsetof(serve_args, tls) },
-    { "user", 0, "NAME", "as root: be this user instead, with keeper and sandboxes (level 2); state in /var/lib/cay-NAME unless --home says otherwise", OPT_STR, offsetof(serve_args, user) },
-    { "root-keeper", 0, NULL, "with --user: only the server is that user; a small process of root's keeps sandboxes (level 3), and refuses directories of the host", OPT_FLAG, offsetof(serve_args, root_keeper) },
-    { "insecure", 0, NULL, "allow plain HTTP beyond this machine", OPT_FLAG, offsetof(serve_args, insecure) },
-    { "allow-host", 0, "NAME", "a name of this server's besides localhost, addresses and --domain; may be given again", OPT_LIST, offsetof(serve_args, hosts) },
-    { "allow-origin", 0, "URL", "pages from there may ask, too; may be given again", OPT_LIST, offsetof(serve_args, origins) },
-    { "log", 0, "FILE", "write a JSON line for every request; - is standard error", OPT_STR, offsetof(serve_args, log) },
-    { "otlp", 0, "URL", "send spans to this OpenTelemetry collector (OTLP/HTTP JSON), for example http://127.0.0.1:4318/v1/traces", OPT_STR, offsetof(serve_args, otlp) },
-    { "trace", 0, "FILE", "append spans to a file, which `cay trace` shows", OPT_STR, offsetof(serve_args, trace) },
-    { "workers", 0, "N", "at most so many requests at work at once; 64 unless told", OPT_NUM, offsetof(serve_args, workers), 1, 1024 },
-    { "connections", 0, "N", "at most so many connections; 20000 unless told", OPT_NUM, offsetof(serve_args, connections), 1, 1000000 },
-    { "dialect", 0, "NAME", "the last --listen speaks this protocol alone, at its root; as often as --listen: each its own", OPT_LIST, offsetof(serve_args, dialect) },
-    { "as", 0, "TENANT", "and needs no key: who comes there is this tenant; loopback and unix sockets alone", OPT_LIST, offsetof(serve_args, as) },
+    { "listen", 0, "ADDR",
+      "HOST:PORT, :PORT (this machine alone) or unix:PATH; 127.0.0.1:8090 unless told; may be "
+      "given again",
+      OPT_LIST, offsetof(serve_args, listen) },
+    { "domain", 0, "NAME", "previews are at PORT-ID.NAME; localhost unless told", OPT_STR,
+      offsetof(serve_args, domain) },
+    { "tls", 0, "CERT,KEY", "encrypt, with these PEM files; SIGHUP reads them again", OPT_STR,
+      offsetof(serve_args, tls) },
+    { "user", 0, "NAME",
+      "as root: be this user instead, with keeper and sandboxes (level 2); state in "
+      "/var/lib/cay-NAME unless --home says otherwise",
+      OPT_STR, offsetof(serve_args, user) },
+    { "root-keeper", 0, NULL,
+      "with --user: only the server is that user; a small process of root's keeps sandboxes (level "
+      "3), and refuses directories of the host",
+      OPT_FLAG, offsetof(serve_args, root_keeper) },
+    { "insecure", 0, NULL, "allow plain HTTP beyond this machine", OPT_FLAG,
+      offsetof(serve_args, insecure) },
+    { "allow-host", 0, "NAME",
+      "a name of this server's besides localhost, addresses and --domain; may be given again",
+      OPT_LIST, offsetof(serve_args, hosts) },
+    { "allow-origin", 0, "URL", "pages from there may ask, too; may be given again", OPT_LIST,
+      offsetof(serve_args, origins) },
+    { "log", 0, "FILE", "write a JSON line for every request; - is standard error", OPT_STR,
+      offsetof(serve_args, log) },
+    { "otlp", 0, "URL",
+      "send spans to this OpenTelemetry collector (OTLP/HTTP JSON), for example "
+      "http://127.0.0.1:4318/v1/traces",
+      OPT_STR, offsetof(serve_args, otlp) },
+    { "trace", 0, "FILE", "append spans to a file, which `cay trace` shows", OPT_STR,
+      offsetof(serve_args, trace) },
+    { "workers", 0, "N", "at most so many requests at work at once; 64 unless told", OPT_NUM,
+      offsetof(serve_args, workers), 1, 1024 },
+    { "connections", 0, "N", "at most so many connections; 20000 unless told", OPT_NUM,
+      offsetof(serve_args, connections), 1, 1000000 },
+    { "dialect", 0, "NAME",
+      "the last --listen speaks this protocol alone, at its root; as often as --listen: each its "
+      "own",
+      OPT_LIST, offsetof(serve_args, dialect) },
+    { "as", 0, "TENANT",
+      "and needs no key: who comes there is this tenant; loopback and unix sockets alone", OPT_LIST,
+      offsetof(serve_args, as) },
     OPT_END
 };
 
 enum { WORDS = 8 * OPT_LIST_MAX };
 typedef struct words {
     const char *v[WORDS];
-    char        num[2][24];
-    size_t      n;
+    char num[2][24];
+    size_t n;
 } words;
 
 static void add(words *w, const char *name, const char *value)
@@ -59,10 +86,14 @@ static int add_listeners(words *w, const serve_args *a, cay_err *err)
 {
     size_t n = a->listen.n;
     if ((a->dialect.n > 1 && a->dialect.n != n) || (a->as.n > 1 && a->as.n != n))
-        return cay_fail(err, CAY_EINVAL, "--dialect and --as: once, for the last --listen, or as often as --listen");
+        return cay_fail(err, CAY_EINVAL,
+                        "--dialect and --as: once, for the last --listen, or as often as --listen");
     for (size_t i = 0; i < CAY_MAX(n, 1u); i++) {
         bool last = i + 1 >= n;
-        add(w, "--dialect", a->dialect.n > 1 ? a->dialect.v[i] : last && a->dialect.n ? a->dialect.v[0] : NULL);
+        add(w, "--dialect",
+            a->dialect.n > 1       ? a->dialect.v[i]
+            : last && a->dialect.n ? a->dialect.v[0]
+                                   : NULL);
         add(w, "--as", a->as.n > 1 ? a->as.v[i] : last && a->as.n ? a->as.v[0] : NULL);
         add(w, "--listen", i < n ? a->listen.v[i] : NULL);
     }
@@ -73,13 +104,20 @@ static int add_listeners(words *w, const serve_args *a, cay_err *err)
 static int whole_paths(const serve_args *a, cay_err *err)
 {
     const char *key = a->tls ? strchr(a->tls, ',') : NULL;
-    const struct { const char *opt, *path; } all[] = { { "tls", a->tls }, { "tls", key ? key + 1 : NULL }, { "log", a->log && strcmp(a->log, "-") ? a->log : NULL }, { "trace", a->trace } };
+    const struct {
+        const char *opt, *path;
+    } all[] = { { "tls", a->tls },
+                { "tls", key ? key + 1 : NULL },
+                { "log", a->log && strcmp(a->log, "-") ? a->log : NULL },
+                { "trace", a->trace } };
     for (size_t i = 0; i < CAY_LEN(all); i++)
         if (all[i].path && *all[i].path != '/')
-            return cay_fail(err, CAY_EINVAL, "--%s %.200s: with --user a path begins with /", all[i].opt, all[i].path);
+            return cay_fail(err, CAY_EINVAL, "--%s %.200s: with --user a path begins with /",
+                            all[i].opt, all[i].path);
     for (size_t i = 0; i < a->listen.n; i++)
         if (!strncmp(a->listen.v[i], "unix:", 5) && a->listen.v[i][5] != '/')
-            return cay_fail(err, CAY_EINVAL, "--listen %.200s: with --user a path begins with /", a->listen.v[i]);
+            return cay_fail(err, CAY_EINVAL, "--listen %.200s: with --user a path begins with /",
+                            a->listen.v[i]);
     return 0;
 }
 
@@ -91,13 +129,15 @@ static int serve(void *opts, int argc, char **argv)
     words w = { .n = 0 };
     (void)argc;
     (void)argv;
-    if (cay__libexec_find(NULL, "cay-server", program, sizeof program, &err) < 0 || cay__libexec_find(NULL, "cay-hand", hand, sizeof hand, &err) < 0)
+    if (cay__libexec_find(NULL, "cay-server", program, sizeof program, &err) < 0 ||
+        cay__libexec_find(NULL, "cay-hand", hand, sizeof hand, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (a->root_keeper && !a->user) {
         cay_fail(&err, CAY_EINVAL, "--root-keeper: --user NAME tells who the server is then");
         return cli_usage(&cli_serve, &err);
     }
-    if (a->user && (whole_paths(a, &err) < 0 || serve_as(a->user, a->root_keeper, &a->listen, &err) < 0))
+    if (a->user &&
+        (whole_paths(a, &err) < 0 || serve_as(a->user, a->root_keeper, &a->listen, &err) < 0))
         return err.code == CAY_EINVAL ? cli_usage(&cli_serve, &err) : cli_fail(&err, CLI_FAIL);
     if (a->root_keeper) {
         add(&w, "cay-hand", a->user);

@@ -59,8 +59,11 @@ static out_style style_of(const cay_unit_info *u)
 {
     switch (u->state) {
     case CAY_UNIT_READY: return OUT_GOOD;
-    case CAY_UNIT_DONE: case CAY_UNIT_STOPPED: return OUT_DIM;
-    case CAY_UNIT_FAILED: case CAY_UNIT_UNHEALTHY: case CAY_UNIT_BACKOFF: return OUT_BAD;
+    case CAY_UNIT_DONE:
+    case CAY_UNIT_STOPPED: return OUT_DIM;
+    case CAY_UNIT_FAILED:
+    case CAY_UNIT_UNHEALTHY:
+    case CAY_UNIT_BACKOFF: return OUT_BAD;
     default: return OUT_WARN;
     }
 }
@@ -88,7 +91,8 @@ static int on_unit(const cay_unit_info *u, void *arg)
 
 static int ls(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { "NAME", "STATE", ">SINCE", ">PID", ">PORT", ">RESTARTS", "WHY", NULL };
+    static const char *const titles[] = { "NAME",  "STATE",     ">SINCE", ">PID",
+                                          ">PORT", ">RESTARTS", "WHY",    NULL };
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     rows r;
@@ -103,7 +107,8 @@ const cli_verb cli_services = {
     .name = "services",
     .operands = "ID",
     .summary = "list what a sandbox keeps running, and how it does",
-    .text = "Services are those of its template and of its manifest. `cay logs ID --service NAME` shows what one printed.",
+    .text = "Services are those of its template and of its manifest. `cay logs ID --service NAME` "
+            "shows what one printed.",
     .examples = "  cay services c7f\n"
                 "  cay services c7f --json | jq '.[] | select(.ready | not)'",
     .min = 1,
@@ -115,18 +120,17 @@ const cli_verb cli_services = {
 
 typedef struct act_args {
     uint64_t timeout_ms;
-    bool     wait;
+    bool wait;
 } act_args;
 
-static const opt_def act_defs[] = {
-    { "wait", 0, NULL, "until they are ready", OPT_FLAG, offsetof(act_args, wait) },
-    { "timeout", 0, "TIME", "wait at most this long (default 30s)", OPT_MS, offsetof(act_args, timeout_ms), 1 },
-    OPT_END
-};
-static const opt_def wait_defs[] = {
-    { "timeout", 0, "TIME", "at most this long (default 30s)", OPT_MS, offsetof(act_args, timeout_ms), 1 },
-    OPT_END
-};
+static const opt_def act_defs[] = { { "wait", 0, NULL, "until they are ready", OPT_FLAG,
+                                      offsetof(act_args, wait) },
+                                    { "timeout", 0, "TIME", "wait at most this long (default 30s)",
+                                      OPT_MS, offsetof(act_args, timeout_ms), 1 },
+                                    OPT_END };
+static const opt_def wait_defs[] = { { "timeout", 0, "TIME", "at most this long (default 30s)",
+                                       OPT_MS, offsetof(act_args, timeout_ms), 1 },
+                                     OPT_END };
 
 /* op 0: nothing but wait. No name: all. */
 static int act(const act_args *a, int argc, char **argv, int op)
@@ -134,7 +138,8 @@ static int act(const act_args *a, int argc, char **argv, int op)
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     uint64_t ms = a->timeout_ms && a->timeout_ms != CAY_UNLIMITED ? a->timeout_ms : 30000;
-    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + (int64_t)CAY_MIN(ms, (uint64_t)INT32_MAX) };
+    cay_call call = { .size = sizeof call,
+                      .deadline_ms = cay__now_ms() + (int64_t)CAY_MIN(ms, (uint64_t)INT32_MAX) };
     if (cli_box_find(argv[0], &sb, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     for (int i = 1; op && i < CAY_MAX(argc, 2); i++)

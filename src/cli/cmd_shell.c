@@ -11,9 +11,9 @@
 #include <sys/signalfd.h>
 
 typedef struct shell_args {
-    proc_opts   proc;
+    proc_opts proc;
     const char *name;
-    bool        end;
+    bool end;
 } shell_args;
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
@@ -23,12 +23,16 @@ static const opt_def defs[] = {
     { "env-file", 0, "FILE", "environment from lines of KEY=VALUE", OPT_LIST, AT(env_files) },
     { "user", 'u', "USER", "name or uid inside", OPT_STR, AT(user) },
     { "workdir", 'w', "DIR", "directory to start in", OPT_STR, AT(workdir) },
-    { "profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need", OPT_STR, AT(profile) },
+    { "profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need",
+      OPT_STR, AT(profile) },
     { "tag", 0, "NAME", "a name to find the shell by", OPT_STR, AT(tag) },
-    { "name", 'n', "NAME", "a shell that stays: run LINE in it; started when there is none", OPT_STR, offsetof(shell_args, name) },
+    { "name", 'n', "NAME", "a shell that stays: run LINE in it; started when there is none",
+      OPT_STR, offsetof(shell_args, name) },
     { "login", 0, NULL, "with --name: start it as a login shell", OPT_FLAG, AT(login) },
-    { "timeout", 0, "TIME", "with --name: interrupt LINE after this time, and keep the shell", OPT_MS, AT(timeout_ms), 1 },
-    { "end", 0, NULL, "with --name: end the shell and what it started", OPT_FLAG, offsetof(shell_args, end) },
+    { "timeout", 0, "TIME", "with --name: interrupt LINE after this time, and keep the shell",
+      OPT_MS, AT(timeout_ms), 1 },
+    { "end", 0, NULL, "with --name: end the shell and what it started", OPT_FLAG,
+      offsetof(shell_args, end) },
     OPT_END
 };
 
@@ -80,8 +84,11 @@ static int run_line(cay_shell *sh, const shell_args *a, const char *line)
     static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
     cay_err err = CAY_ERR_INIT;
     cay_result r = { .size = sizeof r };
-    cay_shell_cmd cmd = { .size = sizeof cmd, .line = line, .output = cli.json ? NULL : print_output,
-                          .timeout_ms = a->proc.timeout_ms == CAY_UNLIMITED ? 0 : a->proc.timeout_ms };
+    cay_shell_cmd cmd = { .size = sizeof cmd,
+                          .line = line,
+                          .output = cli.json ? NULL : print_output,
+                          .timeout_ms =
+                              a->proc.timeout_ms == CAY_UNLIMITED ? 0 : a->proc.timeout_ms };
     /* Ctrl-C is for the command: it is interrupted, and the shell stays. */
     sigset_t stop;
     sigemptyset(&stop);
@@ -120,12 +127,19 @@ static int stay(const shell_args *a, int argc, char **argv)
         cay_fail(&err, CAY_EINVAL, "--name needs the sandbox: give its id");
     else if (a->end && argc > 1)
         cay_fail(&err, CAY_EINVAL, "--end and a command (\"%s\") exclude each other", argv[1]);
-    if (err.code || (!a->end && read_line(argc - 1, argv + 1, &line, &err) < 0) || pairs_env(&env, &a->proc.env, &a->proc.env_files, &err) < 0) {
+    if (err.code || (!a->end && read_line(argc - 1, argv + 1, &line, &err) < 0) ||
+        pairs_env(&env, &a->proc.env, &a->proc.env_files, &err) < 0) {
         pairs_clear(&env);
         return cli_usage(&cli_shell, &err);
     }
-    cay_shell_spec spec = { .size = sizeof spec, .name = a->name, .attach = a->end, .login = a->proc.login, .env = env.v,
-                            .cwd = a->proc.workdir, .user = a->proc.user, .profile = a->proc.profile };
+    cay_shell_spec spec = { .size = sizeof spec,
+                            .name = a->name,
+                            .attach = a->end,
+                            .login = a->proc.login,
+                            .env = env.v,
+                            .cwd = a->proc.workdir,
+                            .user = a->proc.user,
+                            .profile = a->proc.profile };
     if (cli_box_find(argv[0], &sb, &err) < 0 || cay_shell_open(sb, NULL, &spec, &sh, &err) < 0)
         code = cli_fail(&err, CLI_BEFORE);
     else if (a->end)
@@ -144,11 +158,16 @@ static int shell(void *opts, int argc, char **argv)
     if (a->name)
         return stay(a, argc, argv);
     if (a->end || argc > 1 || a->proc.timeout_ms || a->proc.login) {
-        cay_fail(&wrong, CAY_EINVAL, "%s needs --name", a->end ? "--end" : argc > 1 ? "a command" : a->proc.login ? "--login" : "--timeout");
+        cay_fail(&wrong, CAY_EINVAL, "%s needs --name",
+                 a->end          ? "--end"
+                 : argc > 1      ? "a command"
+                 : a->proc.login ? "--login"
+                                 : "--timeout");
         return cli_usage(&cli_shell, &wrong);
     }
     static char sh[] = "/bin/sh", dash_c[] = "-c";
-    static char line[] = "if command -v bash >/dev/null 2>&1; then exec bash -l; else exec sh -l; fi";
+    static char line[] =
+        "if command -v bash >/dev/null 2>&1; then exec bash -l; else exec sh -l; fi";
     char *words[] = { sh, dash_c, line, NULL };
     proc_opts *o = &((shell_args *)opts)->proc;
     cay_err err = CAY_ERR_INIT;
@@ -156,8 +175,9 @@ static int shell(void *opts, int argc, char **argv)
     /* Lines from a pipe are commands too; then there is no terminal to give. */
     o->input = true;
     o->tty = isatty(0) && !cli.json;
-    int code = proc_spec_make(o, words, false, &spec, &err) < 0 ? cli_usage(&cli_shell, &err)
-                                                         : go(argc ? argv[0] : NULL, o, &spec.spawn);
+    int code = proc_spec_make(o, words, false, &spec, &err) < 0
+                   ? cli_usage(&cli_shell, &err)
+                   : go(argc ? argv[0] : NULL, o, &spec.spawn);
     proc_spec_clear(&spec);
     return code;
 }
@@ -166,10 +186,13 @@ const cli_verb cli_shell = {
     .name = "shell",
     .operands = "[OPTIONS] [ID [LINE…]]",
     .summary = "open a shell in a sandbox; without ID in a fresh one that goes away with it",
-    .text = "With a terminal you get job control, colours and your window's size. Without one the shell reads its\n"
+    .text = "With a terminal you get job control, colours and your window's size. Without one the "
+            "shell reads its\n"
             "commands from standard input.\n"
-            "With --name the shell stays: directory, variables and background jobs last from one `cay shell --name` to\n"
-            "the next, from whichever program. Each runs LINE (or standard input) and ends with its exit code.",
+            "With --name the shell stays: directory, variables and background jobs last from one "
+            "`cay shell --name` to\n"
+            "the next, from whichever program. Each runs LINE (or standard input) and ends with "
+            "its exit code.",
     .examples = "  cay shell c7f\n"
                 "  cay shell                            # look around, leave no trace\n"
                 "  cay shell -u root --profile root c7f\n"

@@ -61,14 +61,17 @@ void cli_snapshot_print(const cay_snapshot *s)
 
 typedef struct take_args {
     const char *label, *metadata;
-    bool        quiet, stop;
+    bool quiet, stop;
 } take_args;
 
 static const opt_def take_defs[] = {
-    { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR, offsetof(take_args, label) },
+    { "label", 'l', "LABEL", "a name for it, which no other snapshot has", OPT_STR,
+      offsetof(take_args, label) },
     { "meta", 0, "JSON", "one JSON object kept with it", OPT_STR, offsetof(take_args, metadata) },
-    { "quiet", 0, NULL, "refuse while a process of the sandbox is running", OPT_FLAG, offsetof(take_args, quiet) },
-    { "stop", 0, NULL, "where processes cannot be frozen, stop them by signals for the moment", OPT_FLAG, offsetof(take_args, stop) },
+    { "quiet", 0, NULL, "refuse while a process of the sandbox is running", OPT_FLAG,
+      offsetof(take_args, quiet) },
+    { "stop", 0, NULL, "where processes cannot be frozen, stop them by signals for the moment",
+      OPT_FLAG, offsetof(take_args, stop) },
     OPT_END
 };
 
@@ -78,7 +81,11 @@ static int take(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    cay_snapshot_spec spec = { .size = sizeof spec, .label = a->label, .metadata = a->metadata, .quiet = a->quiet, .stop = a->stop };
+    cay_snapshot_spec spec = { .size = sizeof spec,
+                               .label = a->label,
+                               .metadata = a->metadata,
+                               .quiet = a->quiet,
+                               .stop = a->stop };
     (void)argc;
     cli_waiting w;
     waiting_begin(&w, "snapshot", argv[0]);
@@ -96,8 +103,10 @@ const cli_verb cli_snapshot = {
     .name = "snapshot",
     .operands = "[OPTIONS] ID",
     .summary = "keep a sandbox's files as they are now, and print the snapshot's id",
-    .text = "It takes about a millisecond however many files there are, when no process runs inside; otherwise processes are held\n"
-            "still for the moment it takes. Snapshots outlive their sandbox. See also `cay snapshots`, `cay fork`, `cay undo`,\n"
+    .text = "It takes about a millisecond however many files there are, when no process runs "
+            "inside; otherwise processes are held\n"
+            "still for the moment it takes. Snapshots outlive their sandbox. See also `cay "
+            "snapshots`, `cay fork`, `cay undo`,\n"
             "`cay snapshot inspect`, `cay snapshot rename` and `cay snapshot rm`.",
     .examples = "  cay snapshot c7f\n"
                 "  cay snapshot --label tested --meta '{\"commit\":\"a1b2c3\"}' c7f\n"
@@ -142,7 +151,8 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
 
 static int list(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { "ID", "LABEL", "SANDBOX", ">AGE", "METHOD", ">LAYERS", ">USERS", "STATE", NULL };
+    static const char *const titles[] = { "ID",      "LABEL",  "SANDBOX", ">AGE", "METHOD",
+                                          ">LAYERS", ">USERS", "STATE",   NULL };
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     cay_service *svc;
@@ -166,8 +176,10 @@ const cli_verb cli_snapshots = {
     .name = "snapshots",
     .operands = "[ID]",
     .summary = "list snapshots, of all sandboxes or of one, oldest first",
-    .text = "LAYERS is how many it stands on, USERS how many sandboxes stand on it. A snapshot is `settling` until it is on the disk for\n"
-            "sure, which is seen to in the background, then `durable`; `maybe-incomplete` when the machine went down before that.",
+    .text = "LAYERS is how many it stands on, USERS how many sandboxes stand on it. A snapshot is "
+            "`settling` until it is on the disk for\n"
+            "sure, which is seen to in the background, then `durable`; `maybe-incomplete` when the "
+            "machine went down before that.",
     .examples = "  cay snapshots\n"
                 "  cay snapshots c7f --json\n"
                 "  cay snapshots -q c7f | xargs -r cay snapshot rm",
@@ -207,7 +219,8 @@ static int rename_one(void *opts, int argc, char **argv)
     cay_service *svc;
     (void)opts;
     /* By its id from here on: another one may have got the label meanwhile. */
-    if (cli_service(&svc, &err) < 0 || cay_service_snapshot(svc, NULL, argv[0], &s, &err) < 0 || cay_snapshot_rename(svc, NULL, s->id, argc > 1 ? argv[1] : "", &err) < 0)
+    if (cli_service(&svc, &err) < 0 || cay_service_snapshot(svc, NULL, argv[0], &s, &err) < 0 ||
+        cay_snapshot_rename(svc, NULL, s->id, argc > 1 ? argv[1] : "", &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (!cli.quiet)
         out_fmt("%s\n", s->id);
@@ -218,7 +231,8 @@ const cli_verb cli_snapshot_rename = {
     .name = "snapshot rename",
     .operands = "SNAPSHOT [LABEL]",
     .summary = "give a snapshot another label, or none",
-    .text = "SNAPSHOT is an id, its beginning, or a label. A checkpoint that has a label is never removed by the ones after it.",
+    .text = "SNAPSHOT is an id, its beginning, or a label. A checkpoint that has a label is never "
+            "removed by the ones after it.",
     .examples = "  cay snapshot rename s4kq tested\n"
                 "  cay snapshot rename tested",
     .min = 1,
@@ -246,7 +260,9 @@ static int rm_one(cay_service *svc, const char *ref, cay_err *err)
     else if (!cli.quiet)
         out_fmt("%s\n", ref);
     if (deferred && !cli.json)
-        out_note("cay: %s is forgotten; sandboxes or snapshots stand on its files, which stay until the last of them is gone", ref);
+        out_note("cay: %s is forgotten; sandboxes or snapshots stand on its files, which stay "
+                 "until the last of them is gone",
+                 ref);
     return 0;
 }
 
@@ -259,7 +275,8 @@ const cli_verb cli_snapshot_rm = {
     .name = "snapshot rm",
     .operands = "[-f] SNAPSHOT…",
     .summary = "forget snapshots",
-    .text = "Files that a sandbox or another snapshot stands on stay until the last of them is gone.",
+    .text =
+        "Files that a sandbox or another snapshot stands on stay until the last of them is gone.",
     .examples = "  cay snapshot rm tested",
     .opts = { { forget_defs, 0 } },
     .size = sizeof(forget_args),

@@ -21,8 +21,10 @@ typedef struct state_args {
 } state_args;
 
 static const opt_def state_defs[] = {
-    { "snapshot", 0, NULL, "save the workspace first, so that the state outlives the sandbox", OPT_FLAG, offsetof(state_args, snapshot) },
-    { "js", 0, NULL, "in the form of the Agents SDK for JavaScript, for its E2B client", OPT_FLAG, offsetof(state_args, js) },
+    { "snapshot", 0, NULL, "save the workspace first, so that the state outlives the sandbox",
+      OPT_FLAG, offsetof(state_args, snapshot) },
+    { "js", 0, NULL, "in the form of the Agents SDK for JavaScript, for its E2B client", OPT_FLAG,
+      offsetof(state_args, js) },
     OPT_END
 };
 
@@ -34,7 +36,8 @@ static int state(void *opts, int argc, char **argv)
     CAY_AUTOFREE char *json = NULL;
     cay_save_state spec = { .size = sizeof spec, .snapshot = a->snapshot, .js = a->js };
     (void)argc;
-    if (cli_box_find(argv[0], &sb, &err) < 0 || cay_sandbox_save_state(sb, NULL, &spec, &json, &err) < 0)
+    if (cli_box_find(argv[0], &sb, &err) < 0 ||
+        cay_sandbox_save_state(sb, NULL, &spec, &json, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     out_fmt("%s\n", json);
     return CLI_OK;
@@ -44,7 +47,8 @@ const cli_verb cli_state = {
     .name = "state",
     .operands = "[OPTIONS] ID",
     .summary = "print what is needed to come back to a sandbox, as JSON",
-    .text = "It holds no secret, no path of the host and no other right; what was left out is named, and given again to\n"
+    .text = "It holds no secret, no path of the host and no other right; what was left out is "
+            "named, and given again to\n"
             "`cay resume --state`. Variables of --env are in it as they are.",
     .examples = "  cay state --snapshot c7f > session.json\n"
                 "  cay resume --state session.json",
@@ -59,36 +63,48 @@ const cli_verb cli_state = {
 
 typedef struct resume_args {
     const char *state, *manifest;
-    box_opts    box;
+    box_opts box;
 } resume_args;
 
-#define AT(field) offsetof(resume_args, field)
+#define AT(field)  offsetof(resume_args, field)
 #define BOX(field) offsetof(resume_args, box.field)
 #define MOST_BYTES (1ull << 60)
 static const opt_def resume_defs[] = {
-    { "state", 0, "FILE", "come back to the sandbox of this state; - is standard input", OPT_STR, AT(state) },
-    { "manifest", 0, "FILE", "with --state: the manifest, for what the state leaves out", OPT_STR, AT(manifest) },
-    { "mount", 0, "DIR[:TARGET][:ro|:rw]", "with --state: a host directory again", OPT_LIST, BOX(mounts) },
+    { "state", 0, "FILE", "come back to the sandbox of this state; - is standard input", OPT_STR,
+      AT(state) },
+    { "manifest", 0, "FILE", "with --state: the manifest, for what the state leaves out", OPT_STR,
+      AT(manifest) },
+    { "mount", 0, "DIR[:TARGET][:ro|:rw]", "with --state: a host directory again", OPT_LIST,
+      BOX(mounts) },
     { "volume", 0, "NAME:TARGET[:ro]", "with --state: a volume again", OPT_LIST, BOX(volumes) },
     { "root", 0, "DIR", "with --state: the root filesystem directory again", OPT_STR, BOX(root) },
-    { "user", 'u', "USER", "with --state: who runs commands inside; needed again for root", OPT_STR, BOX(user) },
-    { "env", 'e', "KEY=VALUE", "an ephemeral variable of a stopped one; with --state: one that it leaves out", OPT_LIST, BOX(env) },
+    { "user", 'u', "USER", "with --state: who runs commands inside; needed again for root", OPT_STR,
+      BOX(user) },
+    { "env", 'e', "KEY=VALUE",
+      "an ephemeral variable of a stopped one; with --state: one that it leaves out", OPT_LIST,
+      BOX(env) },
     { "env-file", 0, "FILE", "the same from lines of KEY=VALUE", OPT_LIST, BOX(env_files) },
-    { "net", 0, "off|all|RULE[,RULE…]", "with --state: what it may reach, again", OPT_LIST, BOX(net) },
-    { "secret", 0, "NAME=SOURCE@DESTINATION", "with --state: a secret again; needs --net", OPT_LIST, BOX(secrets) },
-    { "isolation", 0, "LEVEL", "with --state: least wall accepted; never less than the state says", OPT_STR, BOX(isolation) },
-    { "memory", 'm', "SIZE", "with --state: allow a limit beyond the default; so do the next ones", OPT_SIZE, BOX(limits.memory), 1u << 20, MOST_BYTES },
+    { "net", 0, "off|all|RULE[,RULE…]", "with --state: what it may reach, again", OPT_LIST,
+      BOX(net) },
+    { "secret", 0, "NAME=SOURCE@DESTINATION", "with --state: a secret again; needs --net", OPT_LIST,
+      BOX(secrets) },
+    { "isolation", 0, "LEVEL", "with --state: least wall accepted; never less than the state says",
+      OPT_STR, BOX(isolation) },
+    { "memory", 'm', "SIZE", "with --state: allow a limit beyond the default; so do the next ones",
+      OPT_SIZE, BOX(limits.memory), 1u << 20, MOST_BYTES },
     { "swap", 0, "SIZE", "most swap", OPT_SIZE, BOX(limits.swap), 0, MOST_BYTES },
     { "cpus", 0, "N", "CPU time", OPT_CPUS, BOX(limits.cpu_milli) },
     { "pids", 0, "N", "most processes and threads", OPT_NUM, BOX(limits.pids), 1, CAY_UNLIMITED },
-    { "disk", 0, "SIZE", "most disk for its own files", OPT_SIZE, BOX(limits.disk), 1u << 20, MOST_BYTES },
+    { "disk", 0, "SIZE", "most disk for its own files", OPT_SIZE, BOX(limits.disk), 1u << 20,
+      MOST_BYTES },
     { "inodes", 0, "N", "most files of its own", OPT_NUM, BOX(limits.inodes), 16, CAY_UNLIMITED },
     { "nofile", 0, "N", "open files per process", OPT_NUM, BOX(limits.nofile), 16, 1u << 20 },
     OPT_END
 };
 
 /* A whole file, or standard input; the caller frees. */
-static int read_file(const char *option, const char *path, size_t most, char **out, size_t *len, cay_err *err)
+static int read_file(const char *option, const char *path, size_t most, char **out, size_t *len,
+                     cay_err *err)
 {
     bool in = !strcmp(path, "-");
     int fd = in ? 0 : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -124,8 +140,11 @@ static int answer(cay_sandbox *sb, cay_resumed how)
         js_flush(&j);
         cay__buf_clear(&j.b);
     } else {
-        static const char *const tell[] = { [CAY_RESUMED_ALIVE] = "it was alive", [CAY_RESUMED_KEPT] = "started on its files",
-                                            [CAY_RESUMED_RESTORED] = "taken back to its snapshot", [CAY_RESUMED_REBUILT] = "made again from its snapshot" };
+        static const char *const tell[] = { [CAY_RESUMED_ALIVE] = "it was alive",
+                                            [CAY_RESUMED_KEPT] = "started on its files",
+                                            [CAY_RESUMED_RESTORED] = "taken back to its snapshot",
+                                            [CAY_RESUMED_REBUILT] =
+                                                "made again from its snapshot" };
         out_note("cay: %s: %s", cay_sandbox_id(sb), tell[how]);
         if (!cli.quiet)
             out_fmt("%s\n", cay_sandbox_id(sb));
@@ -142,7 +161,8 @@ static int from_state(const resume_args *a, box_spec *with)
     cay_resumed how;
     size_t len = 0, n = 0;
     if (read_file("--state", a->state, CAY_STATE_BYTES, &text, &len, &err) < 0 ||
-        (a->manifest && read_file("--manifest", a->manifest, MANIFEST_MAX, &manifest, &n, &err) < 0))
+        (a->manifest &&
+         read_file("--manifest", a->manifest, MANIFEST_MAX, &manifest, &n, &err) < 0))
         return cli_fail(&err, CLI_FAIL);
     if (a->manifest && strcmp(a->manifest, "-") != 0 && (base = realpath(a->manifest, NULL)))
         *strrchr(base, '/') = 0;
@@ -168,12 +188,15 @@ static int by_id(const cay_pair *env, int argc, char **argv)
         cay_err err = CAY_ERR_INIT;
         CAY_AUTOPTR(cay_sandbox) sb = NULL;
         CAY_AUTOFREE char *missing = NULL;
-        if (cli_box_find(argv[i], &sb, &err) < 0 || cay_sandbox_restart(sb, NULL, env, &missing, &err) < 0)
+        if (cli_box_find(argv[i], &sb, &err) < 0 ||
+            cay_sandbox_restart(sb, NULL, env, &missing, &err) < 0)
             code = cli_fail(&err, CLI_FAIL);
         else
             out_done("id", cay_sandbox_id(sb));
         if (missing)
-            out_note("cay: nobody kept what is ephemeral, and it is not set now: %s; `cay resume -e NAME=VALUE %s` gives it to a stopped one", missing, argv[i]);
+            out_note("cay: nobody kept what is ephemeral, and it is not set now: %s; `cay resume "
+                     "-e NAME=VALUE %s` gives it to a stopped one",
+                     missing, argv[i]);
     }
     return code;
 }
@@ -187,15 +210,20 @@ static int resume(void *opts, int argc, char **argv)
     resume_args rest = *a;
     rest.box.env = rest.box.env_files = (opt_list){ .n = 0 };
     if (!a->state && argc && !memcmp(&rest, &none, sizeof none)) {
-        int code = box_spec_make(&a->box, &with, &err) < 0 ? cli_usage(&cli_resume, &err) : by_id(with.create.env, argc, argv);
+        int code = box_spec_make(&a->box, &with, &err) < 0 ? cli_usage(&cli_resume, &err)
+                                                           : by_id(with.create.env, argc, argv);
         box_spec_clear(&with);
         return code;
     }
     if (!a->state || argc) {
-        cay_fail(&err, CAY_EINVAL, a->state ? "--state names the sandbox; give no ID beside it" : argc ? "these options, all but --env, go with --state FILE" : "give an ID, or --state FILE");
+        cay_fail(&err, CAY_EINVAL,
+                 a->state ? "--state names the sandbox; give no ID beside it"
+                 : argc   ? "these options, all but --env, go with --state FILE"
+                          : "give an ID, or --state FILE");
         return cli_usage(&cli_resume, &err);
     }
-    int code = box_spec_make(&a->box, &with, &err) < 0 ? cli_usage(&cli_resume, &err) : from_state(a, &with);
+    int code = box_spec_make(&a->box, &with, &err) < 0 ? cli_usage(&cli_resume, &err)
+                                                       : from_state(a, &with);
     box_spec_clear(&with);
     return code;
 }
@@ -204,8 +232,10 @@ const cli_verb cli_resume = {
     .name = "resume",
     .operands = "[-e KEY=VALUE] ID…|--state FILE [OPTIONS]",
     .summary = "let paused sandboxes go on, start stopped ones again, or come back by a state",
-    .text = "With --state: a sandbox that lives is found as it is; one that is stopped is started, and taken back to the state's\n"
-            "snapshot when its files differ; one that is gone is made again from the snapshot. A state gives no rights: what it\n"
+    .text = "With --state: a sandbox that lives is found as it is; one that is stopped is started, "
+            "and taken back to the state's\n"
+            "snapshot when its files differ; one that is gone is made again from the snapshot. A "
+            "state gives no rights: what it\n"
             "left out has to be given again, and the message says what.",
     .examples = "  cay resume c7f\n"
                 "  cay resume -e TOKEN=\"$TOKEN\" c7f\n"

@@ -82,7 +82,9 @@ static int on_template(const cay_template *t, void *arg)
         out_cell(o, OUT_PLAIN, t->id);
         out_cell(o, OUT_PLAIN, t->base);
         out_cellf(o, OUT_PLAIN, "%zu", t->nlayers);
-        out_cell(o, OUT_PLAIN, t->bytes || !t->nlayers ? out_size(text, t->bytes) : "-"); /* of one that was built nobody has counted */
+        out_cell(o, OUT_PLAIN,
+                 t->bytes || !t->nlayers ? out_size(text, t->bytes)
+                                         : "-"); /* of one that was built nobody has counted */
         out_cell(o, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(r->now - t->created_ms, 0)));
         out_cellf(o, OUT_PLAIN, "%zu", t->users);
         out_cell(o, OUT_DIM, t->source);
@@ -93,7 +95,8 @@ static int on_template(const cay_template *t, void *arg)
 
 static int list(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { "NAME", "ID", "BASE", ">LAYERS", ">SIZE", ">AGE", ">USERS", "SOURCE", NULL };
+    static const char *const titles[] = { "NAME", "ID",     "BASE",   ">LAYERS", ">SIZE",
+                                          ">AGE", ">USERS", "SOURCE", NULL };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     cay_template_filter f = { .size = sizeof f, .name = argc ? argv[0] : NULL };
@@ -109,7 +112,8 @@ const cli_verb cli_template_ls = {
     .name = "template ls",
     .operands = "[NAME]",
     .summary = "list templates, oldest first",
-    .text = "Template `host` is always there and not listed. BASE is what the layers stand on: `image` is a root filesystem of its own, `host` the\n"
+    .text = "Template `host` is always there and not listed. BASE is what the layers stand on: "
+            "`image` is a root filesystem of its own, `host` the\n"
             "programs of this machine. USERS is how many sandboxes were made from it.",
     .examples = "  cay template ls\n"
                 "  cay template ls python --json",
@@ -147,7 +151,8 @@ static int tag(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     (void)opts, (void)argc;
-    if (cli_service(&svc, &err) < 0 || cay_template_name(svc, NULL, NULL, argv[0], argv[1], &err) < 0)
+    if (cli_service(&svc, &err) < 0 ||
+        cay_template_name(svc, NULL, NULL, argv[0], argv[1], &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
 }
@@ -177,7 +182,8 @@ const cli_verb cli_template_rm = {
     .name = "template rm",
     .operands = "[OPTIONS] TEMPLATE…",
     .summary = "forget templates",
-    .text = "A name that is not the last one of its template goes alone. Sandboxes and snapshots that stand on it keep working; its layers go when nobody\n"
+    .text = "A name that is not the last one of its template goes alone. Sandboxes and snapshots "
+            "that stand on it keep working; its layers go when nobody\n"
             "stands on them any more.",
     .examples = "  cay template rm python:3.11\n"
                 "  cay template ls -q | xargs -r cay template rm",
@@ -192,14 +198,16 @@ const cli_verb cli_template_rm = {
 
 typedef struct save_args {
     const char *config;
-    bool        hidden;
+    bool hidden;
 } save_args;
 
-static const opt_def save_defs[] = {
-    { "config", 0, "JSON", "what it tells its sandboxes: env, user, workdir, …; without it what the sandbox had from its own template", OPT_STR, offsetof(save_args, config) },
-    { "hidden", 0, NULL, "not for other tenants", OPT_FLAG, offsetof(save_args, hidden) },
-    OPT_END
-};
+static const opt_def save_defs[] = { { "config", 0, "JSON",
+                                       "what it tells its sandboxes: env, user, workdir, …; "
+                                       "without it what the sandbox had from its own template",
+                                       OPT_STR, offsetof(save_args, config) },
+                                     { "hidden", 0, NULL, "not for other tenants", OPT_FLAG,
+                                       offsetof(save_args, hidden) },
+                                     OPT_END };
 
 static int save(void *opts, int argc, char **argv)
 {
@@ -208,7 +216,11 @@ static int save(void *opts, int argc, char **argv)
     CAY_AUTOPTR(cay_template) t = NULL;
     cay_service *svc;
     const char *names[CLI_TEMPLATE_NAMES + 1];
-    cay_template_spec spec = { .size = sizeof spec, .from = argv[0], .names = cli_template_names(names, argc - 1, argv + 1), .config = a->config, .hidden = a->hidden };
+    cay_template_spec spec = { .size = sizeof spec,
+                               .from = argv[0],
+                               .names = cli_template_names(names, argc - 1, argv + 1),
+                               .config = a->config,
+                               .hidden = a->hidden };
     if (cli_service(&svc, &err) < 0 || cay_template_publish(svc, NULL, &spec, &t, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_template_print(t);

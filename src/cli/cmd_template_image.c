@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay template import, export, pull: root filesystems and images from files, images into files, and images from registries. */
+/* cay template import, export, pull: root filesystems and images from files, images into files, and
+ * images from registries. */
 #include "debian.h"
 #include "main.h"
 #include "open.h"
@@ -15,7 +16,7 @@ CAY_DEFINE_AUTO(cay_template, cay_template_free)
 /* Bytes that come, as long as any do; beside them which layer is being unpacked. */
 typedef struct bar {
     cli_progress p;
-    char         what[48];
+    char what[48];
 } bar;
 
 static void bar_begin(bar *b)
@@ -41,17 +42,26 @@ static int on_progress(const cay_template_progress *p, void *arg)
 
 typedef struct import_args {
     const char *image, *platform, *config, *debian, *mirror;
-    opt_list    packages;
-    bool        hidden;
+    opt_list packages;
+    bool hidden;
 } import_args;
 
 static const opt_def import_defs[] = {
-    { "image", 0, "NAME", "which image of an archive that has several", OPT_STR, offsetof(import_args, image) },
-    { "platform", 0, "OS/ARCH", "of an image for several (default: this machine's)", OPT_STR, offsetof(import_args, platform) },
-    { "config", 0, "JSON", "of a plain directory or tar: what it tells its sandboxes, such as env, user and workdir", OPT_STR, offsetof(import_args, config) },
-    { "debian", 0, "SUITE", "instead of PATH: a release of Debian, made here by mmdebstrap with your rights", OPT_STR, offsetof(import_args, debian) },
-    { "packages", 0, "NAME[,NAME…]", "of --debian: what is installed beside what every Debian has", OPT_LIST, offsetof(import_args, packages) },
-    { "mirror", 0, "URL", "of --debian: that one alone (default: deb.debian.org, with updates and security)", OPT_STR, offsetof(import_args, mirror) },
+    { "image", 0, "NAME", "which image of an archive that has several", OPT_STR,
+      offsetof(import_args, image) },
+    { "platform", 0, "OS/ARCH", "of an image for several (default: this machine's)", OPT_STR,
+      offsetof(import_args, platform) },
+    { "config", 0, "JSON",
+      "of a plain directory or tar: what it tells its sandboxes, such as env, user and workdir",
+      OPT_STR, offsetof(import_args, config) },
+    { "debian", 0, "SUITE",
+      "instead of PATH: a release of Debian, made here by mmdebstrap with your rights", OPT_STR,
+      offsetof(import_args, debian) },
+    { "packages", 0, "NAME[,NAME…]", "of --debian: what is installed beside what every Debian has",
+      OPT_LIST, offsetof(import_args, packages) },
+    { "mirror", 0, "URL",
+      "of --debian: that one alone (default: deb.debian.org, with updates and security)", OPT_STR,
+      offsetof(import_args, mirror) },
     { "hidden", 0, NULL, "not for other tenants", OPT_FLAG, offsetof(import_args, hidden) },
     OPT_END
 };
@@ -60,10 +70,15 @@ static const opt_def import_defs[] = {
 static int debian(const import_args *a, int *fd, char *path, char *source, size_t cap, cay_err *err)
 {
     if (!a->debian)
-        return a->packages.n || a->mirror ? cay_fail_why(err, CAY_EINVAL, "spec_invalid", "--packages and --mirror are for --debian SUITE") : 0;
+        return a->packages.n || a->mirror
+                   ? cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                                  "--packages and --mirror are for --debian SUITE")
+                   : 0;
     if (a->image || a->platform)
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "--image and --platform are for images, not for --debian");
-    CAY_TRY(cli_debian(&(cli_debian_ask){ a->debian, a->mirror, &a->packages, cli.quiet || cli.json }, fd, err));
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "--image and --platform are for images, not for --debian");
+    CAY_TRY(cli_debian(
+        &(cli_debian_ask){ a->debian, a->mirror, &a->packages, cli.quiet || cli.json }, fd, err));
     snprintf(path, 64, "/proc/self/fd/%d", *fd);
     snprintf(source, cap, "debian %.60s", a->debian);
     return 0;
@@ -80,8 +95,17 @@ static int import(void *opts, int argc, char **argv)
     char path[64], source[100];
     CAY_AUTOFD fd = -1;
     int first = a->debian ? 0 : 1; /* of the names */
-    cay_template_file spec = { .size = sizeof spec, .path = argv[0], .names = argc > first ? cli_template_names(names, argc - first, argv + first) : NULL, .image = a->image, .platform = a->platform,
-                               .config = a->config, .hidden = a->hidden, .progress = on_progress, .arg = &b };
+    cay_template_file spec = { .size = sizeof spec,
+                               .path = argv[0],
+                               .names = argc > first
+                                            ? cli_template_names(names, argc - first, argv + first)
+                                            : NULL,
+                               .image = a->image,
+                               .platform = a->platform,
+                               .config = a->config,
+                               .hidden = a->hidden,
+                               .progress = on_progress,
+                               .arg = &b };
     int rc = cli_service(&svc, &err);
     if (rc == 0)
         rc = debian(a, &fd, path, source, sizeof source, &err);
@@ -102,10 +126,14 @@ static int import(void *opts, int argc, char **argv)
 const cli_verb cli_template_import = {
     .name = "template import",
     .operands = "[OPTIONS] PATH [NAME…] | --debian SUITE NAME…",
-    .summary = "make a template of a root filesystem, an image or Debian packages, and print its id",
-    .text = "PATH is a directory or a tar (which may be compressed) with a root filesystem, an OCI layout as a directory or tar, or what `docker save` and\n"
-            "`skopeo copy` write. Without NAME an image gets the names that it has itself. Layers are unpacked inside sandboxes. --debian makes a root filesystem of\n"
-            "Debian's packages on this machine, by mmdebstrap in a user namespace, and imports that.",
+    .summary =
+        "make a template of a root filesystem, an image or Debian packages, and print its id",
+    .text =
+        "PATH is a directory or a tar (which may be compressed) with a root filesystem, an OCI "
+        "layout as a directory or tar, or what `docker save` and\n"
+        "`skopeo copy` write. Without NAME an image gets the names that it has itself. Layers are "
+        "unpacked inside sandboxes. --debian makes a root filesystem of\n"
+        "Debian's packages on this machine, by mmdebstrap in a user namespace, and imports that.",
     .examples = "  cay template import image.tar\n"
                 "  cay template import --config '{\"workdir\":\"/srv\"}' ./rootfs mine:1\n"
                 "  cay template import --debian bookworm --packages python3,git debian:12",
@@ -122,10 +150,18 @@ static int export(void *opts, int argc, char **argv)
     cay_service *svc;
     bar b;
     bool out = !strcmp(argv[1], "-");
-    cay_template_out spec = { .size = sizeof spec, .ref = argv[0], .path = out ? NULL : argv[1], .fd = 1, .progress = on_progress, .arg = &b };
+    cay_template_out spec = { .size = sizeof spec,
+                              .ref = argv[0],
+                              .path = out ? NULL : argv[1],
+                              .fd = 1,
+                              .progress = on_progress,
+                              .arg = &b };
     (void)opts, (void)argc;
     bar_begin(&b);
-    int rc = out && isatty(1) ? cay_fail_why(&err, CAY_EINVAL, "output_terminal", "an archive is nothing for a terminal: name a file, or redirect") : 0;
+    int rc = out && isatty(1)
+                 ? cay_fail_why(&err, CAY_EINVAL, "output_terminal",
+                                "an archive is nothing for a terminal: name a file, or redirect")
+                 : 0;
     if (rc == 0)
         rc = cli_service(&svc, &err);
     if (rc == 0)
@@ -138,11 +174,13 @@ const cli_verb cli_template_export = {
     .name = "template export",
     .operands = "TEMPLATE FILE|-",
     .summary = "write a template into a file as an image",
-    .text = "FILE becomes a tar with an OCI layout, which `cay template import`, skopeo, umoci, podman and docker read; it appears when it is whole. Services, sudo\n"
+    .text = "FILE becomes a tar with an OCI layout, which `cay template import`, skopeo, umoci, "
+            "podman and docker read; it appears when it is whole. Services, sudo\n"
             "and limits are no part of images. A template on base host is none.",
-    .examples = "  cay template export tools:1 tools.tar\n"
-                "  cay template export tools:1 - | ssh other 'cat >t.tar; cay template import t.tar'\n"
-                "  skopeo copy oci-archive:tools.tar docker://registry.example/tools:1",
+    .examples =
+        "  cay template export tools:1 tools.tar\n"
+        "  cay template export tools:1 - | ssh other 'cat >t.tar; cay template import t.tar'\n"
+        "  skopeo copy oci-archive:tools.tar docker://registry.example/tools:1",
     .min = 2,
     .max = 2,
     .fn = export,
@@ -150,14 +188,21 @@ const cli_verb cli_template_export = {
 
 typedef struct pull_args {
     const char *name, *platform, *auth, *login;
-    bool        hidden;
+    bool hidden;
 } pull_args;
 
 static const opt_def pull_defs[] = {
     { "as", 0, "NAME", "another name than the image has", OPT_STR, offsetof(pull_args, name) },
-    { "platform", 0, "OS/ARCH", "of an image for several (default: this machine's)", OPT_STR, offsetof(pull_args, platform) },
-    { "auth", 0, "SOURCE", "where USER:PASSWORD is: env:VARIABLE, file:PATH, cmd:NAME or store:NAME (default: what `docker login` kept)", OPT_STR, offsetof(pull_args, auth) },
-    { "login", 0, "USER", "log in: the password is asked for, or read from a pipe, and kept for this registry once the pull is done", OPT_STR, offsetof(pull_args, login) },
+    { "platform", 0, "OS/ARCH", "of an image for several (default: this machine's)", OPT_STR,
+      offsetof(pull_args, platform) },
+    { "auth", 0, "SOURCE",
+      "where USER:PASSWORD is: env:VARIABLE, file:PATH, cmd:NAME or store:NAME (default: what "
+      "`docker login` kept)",
+      OPT_STR, offsetof(pull_args, auth) },
+    { "login", 0, "USER",
+      "log in: the password is asked for, or read from a pipe, and kept for this registry once the "
+      "pull is done",
+      OPT_STR, offsetof(pull_args, login) },
     { "hidden", 0, NULL, "not for other tenants", OPT_FLAG, offsetof(pull_args, hidden) },
     OPT_END
 };
@@ -170,18 +215,30 @@ static int pull(void *opts, int argc, char **argv)
     cay_service *svc;
     const char *const names[] = { a->name, NULL };
     bar b;
-    cay_template_remote spec = { .size = sizeof spec, .ref = argv[0], .names = a->name ? names : NULL, .platform = a->platform, .auth = a->auth, .hidden = a->hidden, .trusted = true,
-                                 .progress = on_progress, .arg = &b };
+    cay_template_remote spec = { .size = sizeof spec,
+                                 .ref = argv[0],
+                                 .names = a->name ? names : NULL,
+                                 .platform = a->platform,
+                                 .auth = a->auth,
+                                 .hidden = a->hidden,
+                                 .trusted = true,
+                                 .progress = on_progress,
+                                 .arg = &b };
     char *password = NULL;
     (void)argc;
-    int rc = a->auth && a->login ? cay_fail_why(&err, CAY_EINVAL, "registry_auth", "--auth and --login exclude each other") : 0;
+    int rc = a->auth && a->login ? cay_fail_why(&err, CAY_EINVAL, "registry_auth",
+                                                "--auth and --login exclude each other")
+                                 : 0;
     if (rc == 0 && a->login) {
         password = cay__alloc(CLI_SECRET_MAX + 3);
         ssize_t n = cli_read_secret("password", password);
         password[n > 0 ? n : 0] = 0;
         spec.user = a->login;
         spec.password = password;
-        rc = n > 0 && strlen(password) == (size_t)n ? 0 : cay_fail_why(&err, CAY_EINVAL, "registry_auth", "there is no password on standard input");
+        rc = n > 0 && strlen(password) == (size_t)n
+                 ? 0
+                 : cay_fail_why(&err, CAY_EINVAL, "registry_auth",
+                                "there is no password on standard input");
     }
     if (rc == 0)
         rc = cli_service(&svc, &err);
@@ -202,7 +259,8 @@ const cli_verb cli_template_pull = {
     .name = "template pull",
     .operands = "[OPTIONS] IMAGE",
     .summary = "get an image from a registry as a template, and print its id",
-    .text = "IMAGE is [HOST[:PORT]/]NAME[:TAG][@DIGEST], of docker.io unless it names a host or templates.conf says where to search. Layers that are here are not\n"
+    .text = "IMAGE is [HOST[:PORT]/]NAME[:TAG][@DIGEST], of docker.io unless it names a host or "
+            "templates.conf says where to search. Layers that are here are not\n"
             "fetched again; a pull that was cut goes on where it stopped.",
     .examples = "  cay template pull python:3.11-slim\n"
                 "  cay template pull --login me registry.example/team/tools:2\n"

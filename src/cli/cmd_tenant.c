@@ -12,11 +12,15 @@ typedef struct quota_args {
 
 static const opt_def quota_defs[] = {
     { "sandboxes", 0, "N", "sandboxes that exist", OPT_NUM, offsetof(quota_args, sandboxes), 1 },
-    { "cpus", 0, "N", "CPUs of those that run, together", OPT_CPUS, offsetof(quota_args, cpu_milli) },
-    { "memory", 'm', "SIZE", "memory of those that run, together", OPT_SIZE, offsetof(quota_args, memory) },
+    { "cpus", 0, "N", "CPUs of those that run, together", OPT_CPUS,
+      offsetof(quota_args, cpu_milli) },
+    { "memory", 'm', "SIZE", "memory of those that run, together", OPT_SIZE,
+      offsetof(quota_args, memory) },
     { "disk", 0, "SIZE", "disk of all, together", OPT_SIZE, offsetof(quota_args, disk) },
-    { "creates", 0, "N", "new sandboxes a minute", OPT_NUM, offsetof(quota_args, creates), 1, 1000000 },
-    { "templates", 0, "SIZE", "layers of its templates and caches of its builds, together", OPT_SIZE, offsetof(quota_args, templates) },
+    { "creates", 0, "N", "new sandboxes a minute", OPT_NUM, offsetof(quota_args, creates), 1,
+      1000000 },
+    { "templates", 0, "SIZE", "layers of its templates and caches of its builds, together",
+      OPT_SIZE, offsetof(quota_args, templates) },
     OPT_END
 };
 
@@ -38,7 +42,8 @@ static int put(const char *name, const quota_args *a, bool fresh, cay_quota most
     lay_over(&t.most.disk, a->disk);
     lay_over(&t.most.creates_per_min, a->creates);
     lay_over(&t.most.templates, a->templates);
-    if (cli_service(&svc, &err) < 0 || (fresh ? cay_tenant_create : cay_tenant_set)(svc, &t, &err) < 0)
+    if (cli_service(&svc, &err) < 0 ||
+        (fresh ? cay_tenant_create : cay_tenant_set)(svc, &t, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_audit(fresh ? "tenant.create" : "tenant.set", name, NULL);
     return CLI_OK;
@@ -54,7 +59,8 @@ const cli_verb cli_tenant_create = {
     .name = "tenant create",
     .operands = "[OPTIONS] NAME",
     .summary = "let somebody else use this machine, within bounds",
-    .text = "What is not bounded here has no bound. Keys for it are made by cay key create --tenant NAME.",
+    .text = "What is not bounded here has no bound. Keys for it are made by cay key create "
+            "--tenant NAME.",
     .examples = "  cay tenant create acme --sandboxes 50 --memory 64g --creates 120",
     .opts = { { quota_defs, 0 } },
     .size = sizeof(quota_args),
@@ -136,17 +142,21 @@ static int on_tenant(const cay_tenant *t, void *arg)
         out_cell(&r->table, OUT_BOLD, t->name);
         count_cell(&r->table, t->used.sandboxes, t->most.sandboxes, 1);
         count_cell(&r->table, t->used.cpu_milli, t->most.cpu_milli, 1000);
-        of_cell(&r->table, out_size(a, t->used.memory), t->most.memory ? out_size(b, t->most.memory) : NULL);
-        of_cell(&r->table, out_size(a, t->used.disk), t->most.disk ? out_size(b, t->most.disk) : NULL);
+        of_cell(&r->table, out_size(a, t->used.memory),
+                t->most.memory ? out_size(b, t->most.memory) : NULL);
+        of_cell(&r->table, out_size(a, t->used.disk),
+                t->most.disk ? out_size(b, t->most.disk) : NULL);
         count_cell(&r->table, t->used.creates_per_min, t->most.creates_per_min, 1);
-        of_cell(&r->table, out_size(a, t->used.templates), t->most.templates ? out_size(b, t->most.templates) : NULL);
+        of_cell(&r->table, out_size(a, t->used.templates),
+                t->most.templates ? out_size(b, t->most.templates) : NULL);
     }
     return 0;
 }
 
 static int ls(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { "NAME", ">SANDBOXES", ">CPUS", ">MEMORY", ">DISK", ">CREATES", ">TEMPLATES", NULL };
+    static const char *const titles[] = { "NAME",  ">SANDBOXES", ">CPUS",      ">MEMORY",
+                                          ">DISK", ">CREATES",   ">TEMPLATES", NULL };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     rows r;

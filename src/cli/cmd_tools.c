@@ -12,12 +12,16 @@ typedef struct tools_args {
     const char *form;
 } tools_args;
 
-static const opt_def tools_defs[] = {
-    { "form", 0, "plain|openai|chat|mcp", "whose definitions: with parameters (default), of the Responses API, of Chat Completions, of MCP", OPT_STR, offsetof(tools_args, form) },
-    OPT_END
-};
+static const opt_def tools_defs[] = { { "form", 0, "plain|openai|chat|mcp",
+                                        "whose definitions: with parameters (default), of the "
+                                        "Responses API, of Chat Completions, of MCP",
+                                        OPT_STR, offsetof(tools_args, form) },
+                                      OPT_END };
 
-static const char *const forms[] = { [CAY_TOOLS_PLAIN] = "plain", [CAY_TOOLS_OPENAI] = "openai", [CAY_TOOLS_CHAT] = "chat", [CAY_TOOLS_MCP] = "mcp" };
+static const char *const forms[] = { [CAY_TOOLS_PLAIN] = "plain",
+                                     [CAY_TOOLS_OPENAI] = "openai",
+                                     [CAY_TOOLS_CHAT] = "chat",
+                                     [CAY_TOOLS_MCP] = "mcp" };
 
 static int tools(void *opts, int argc, char **argv)
 {
@@ -33,7 +37,8 @@ static int tools(void *opts, int argc, char **argv)
         cay_fail(&err, CAY_EINVAL, "--form \"%.40s\": want plain, openai, chat or mcp", a->form);
         return cli_usage(&cli_tools, &err);
     }
-    if (cay_toolset_json(argc ? (const char *const *)argv : NULL, (cay_tools_form)form, &json, &err) < 0)
+    if (cay_toolset_json(argc ? (const char *const *)argv : NULL, (cay_tools_form)form, &json,
+                         &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (cli.json || a->form) {
         out_fmt("%s\n", json);
@@ -62,7 +67,8 @@ const cli_verb cli_tools = {
     .name = "tools",
     .operands = "[OPTIONS] [NAME...]",
     .summary = "list the tools that agents can be given, or their JSON definitions",
-    .text = "With --json their definitions: name, description and JSON schema, as LangChain, the model APIs and MCP want them.",
+    .text = "With --json their definitions: name, description and JSON schema, as LangChain, the "
+            "model APIs and MCP want them.",
     .examples = "  cay tools\n"
                 "  cay --json tools file_read shell_exec\n"
                 "  cay tools --form mcp > tools.json",
@@ -103,7 +109,8 @@ const cli_verb cli_tools_call = {
     .name = "tools call",
     .operands = "ID NAME [JSON]",
     .summary = "call one of these tools in a sandbox",
-    .text = "JSON is an object with its arguments. What it answers is printed; the status is 1 when that is an error. Its shell stays\n"
+    .text = "JSON is an object with its arguments. What it answers is printed; the status is 1 "
+            "when that is an error. Its shell stays\n"
             "from call to call, under the name tools-cli.",
     .examples = "  cay tools call c7f file_write '{\"file\": \"a.txt\", \"content\": \"hello\"}'\n"
                 "  cay tools call c7f shell_exec '{\"command\": \"make\"}'",

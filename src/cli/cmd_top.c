@@ -14,28 +14,29 @@
 enum { MOST = 512, FIRST_MS = 200 };
 
 typedef struct top_args {
-    bool     once;
+    bool once;
     uint64_t delay_ms;
 } top_args;
 
-static const opt_def defs[] = {
-    { "once", '1', NULL, "print once and leave (the default when not on a terminal)", OPT_FLAG, offsetof(top_args, once) },
-    { "delay", 'd', "TIME", "time between two looks (default 1s)", OPT_MS, offsetof(top_args, delay_ms), 100, 3600000 },
-    OPT_END
-};
+static const opt_def defs[] = { { "once", '1', NULL,
+                                  "print once and leave (the default when not on a terminal)",
+                                  OPT_FLAG, offsetof(top_args, once) },
+                                { "delay", 'd', "TIME", "time between two looks (default 1s)",
+                                  OPT_MS, offsetof(top_args, delay_ms), 100, 3600000 },
+                                OPT_END };
 
 typedef struct row {
-    char      id[CAY_ID_LEN + 1], name[64];
+    char id[CAY_ID_LEN + 1], name[64];
     cay_level level;
     cay_state state;
-    uint64_t  memory_limit;
-    int64_t   created_ms, at_us;
+    uint64_t memory_limit;
+    int64_t created_ms, at_us;
     cay_usage now;
-    uint64_t  cpu_milli; /* of the last interval */
+    uint64_t cpu_milli; /* of the last interval */
 } row;
 
 typedef struct sample {
-    row    v[MOST];
+    row v[MOST];
     size_t n;
 } sample;
 
@@ -45,7 +46,10 @@ static int on_info(const cay_info *i, void *arg)
     if (s->n == MOST)
         return 0;
     row *r = &s->v[s->n++];
-    *r = (row){ .level = i->level, .state = i->state, .memory_limit = i->limits.memory, .created_ms = i->created_ms };
+    *r = (row){ .level = i->level,
+                .state = i->state,
+                .memory_limit = i->limits.memory,
+                .created_ms = i->created_ms };
     cay__str_copy(r->id, sizeof r->id, i->id);
     cay__str_copy(r->name, sizeof r->name, i->name && *i->name ? i->name : "-");
     return 0;
@@ -70,7 +74,8 @@ static bool wanted(const row *r, int argc, char **argv)
     return argc == 0;
 }
 
-static int take(cay_service *svc, int argc, char **argv, const sample *before, sample *s, cay_err *err)
+static int take(cay_service *svc, int argc, char **argv, const sample *before, sample *s,
+                cay_err *err)
 {
     const cay_filter f = { .size = sizeof f, .states = 1u << CAY_RUNNING | 1u << CAY_PAUSED };
     size_t kept = 0;
@@ -96,8 +101,8 @@ static int take(cay_service *svc, int argc, char **argv, const sample *before, s
 
 static void to_table(const sample *s, out_table *t)
 {
-    static const char *const titles[] = { "ID",    "NAME",  "STATE",  "WALL",   ">CPU", ">MEMORY", ">LIMIT",
-                                          ">PEAK", ">PIDS", ">DISK", ">AGE", NULL };
+    static const char *const titles[] = { "ID",     "NAME",  "STATE", "WALL",  ">CPU", ">MEMORY",
+                                          ">LIMIT", ">PEAK", ">PIDS", ">DISK", ">AGE", NULL };
     char text[OUT_HUMAN];
     int64_t now = cay__wall_ms();
     out_table_open(t, titles);
@@ -107,9 +112,10 @@ static void to_table(const sample *s, out_table *t)
         out_cell(t, OUT_PLAIN, r->name);
         out_cell(t, show_state_style(r->state), cay_state_name(r->state));
         out_cell(t, OUT_PLAIN, cay_level_name(r->level));
-        out_cellf(t, r->cpu_milli > 900 ? OUT_WARN : OUT_PLAIN, "%" PRIu64 ".%" PRIu64 "%%", r->cpu_milli / 10,
-                  r->cpu_milli % 10);
-        bool tight = r->memory_limit && r->memory_limit != CAY_UNLIMITED && r->now.memory > r->memory_limit / 10 * 9;
+        out_cellf(t, r->cpu_milli > 900 ? OUT_WARN : OUT_PLAIN, "%" PRIu64 ".%" PRIu64 "%%",
+                  r->cpu_milli / 10, r->cpu_milli % 10);
+        bool tight = r->memory_limit && r->memory_limit != CAY_UNLIMITED &&
+                     r->now.memory > r->memory_limit / 10 * 9;
         out_cell(t, tight ? OUT_BAD : OUT_PLAIN, out_size(text, r->now.memory));
         out_cell(t, OUT_DIM, out_size(text, r->memory_limit));
         out_cell(t, OUT_PLAIN, out_size(text, r->now.memory_peak));
@@ -155,7 +161,8 @@ static void print_once(const sample *s)
     out_table_print(&t);
 }
 
-/* One screen: home, each line wiped to its end, the rest wiped. The terminal is raw, so lines end in CR LF. */
+/* One screen: home, each line wiped to its end, the rest wiped. The terminal is raw, so lines end
+ * in CR LF. */
 static void draw(const sample *s)
 {
     out_table t;
@@ -167,8 +174,9 @@ static void draw(const sample *s)
     to_table(s, &t);
     out_table_text(&t, &text);
     out_table_close(&t);
-    cay__buf_fmt(&screen, "\033[H%scay top%s  %s  %zu sandbox%s  q leaves\033[K\r\n", out_on(1, OUT_TITLE), out_off(1),
-                 out_time(when, cay__wall_ms()), s->n, s->n == 1 ? "" : "es");
+    cay__buf_fmt(&screen, "\033[H%scay top%s  %s  %zu sandbox%s  q leaves\033[K\r\n",
+                 out_on(1, OUT_TITLE), out_off(1), out_time(when, cay__wall_ms()), s->n,
+                 s->n == 1 ? "" : "es");
     unsigned line = 1;
     for (char *p = text.data, *end; p && *p && line + 1 < rows; p = end + 1, line++) {
         end = strchr(p, '\n');
@@ -189,7 +197,8 @@ static bool key_within(uint64_t ms)
     return read(0, &c, 1) != 1 || c == 'q' || c == 'Q' || c == 3 || c == 4;
 }
 
-static int live(cay_service *svc, int argc, char **argv, uint64_t delay, sample *a, sample *b, cay_err *err)
+static int live(cay_service *svc, int argc, char **argv, uint64_t delay, sample *a, sample *b,
+                cay_err *err)
 {
     int rc = 0;
     if (!term_raw(0))

@@ -17,9 +17,9 @@ enum { MEMORY = 64 << 20, COLS = 100, ROWS = 30, TIMEOUT_MS = 200, PAUSE_MS = 15
 typedef struct tour {
     cay_service *svc;
     cay_sandbox *sb;
-    cay_info    *info;
-    char         said[400]; /* what the step has to tell */
-    unsigned     failed;
+    cay_info *info;
+    char said[400]; /* what the step has to tell */
+    unsigned failed;
 } tour;
 
 static void say(tour *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -64,15 +64,20 @@ static int step_doctor(tour *t, cay_err *err)
     CAY_TRY(cay_service_probe(t->svc, cli_provider(), &p, err));
     for (size_t i = 0; i < p->nlayers; i++)
         on += !strcmp(p->layers[i].state, "on");
-    say(t, "isolation %d (%s), %zu of %zu layers on", p->level, cay_level_name(p->level), on, p->nlayers);
+    say(t, "isolation %d (%s), %zu of %zu layers on", p->level, cay_level_name(p->level), on,
+        p->nlayers);
     cay_probe_free(p);
     return 0;
 }
 
 static int step_create(tour *t, cay_err *err)
 {
-    const cay_create spec = { .size = sizeof spec, .provider = cli_provider(), .name = "tour", .limits.memory = MEMORY,
-                              .limits.pids = 64, .ttl_ms = 600000 };
+    const cay_create spec = { .size = sizeof spec,
+                              .provider = cli_provider(),
+                              .name = "tour",
+                              .limits.memory = MEMORY,
+                              .limits.pids = 64,
+                              .ttl_ms = 600000 };
     CAY_TRY(cay_service_create(t->svc, NULL, &spec, &t->sb, err));
     CAY_TRY(cay_sandbox_describe(t->sb, NULL, &t->info, err));
     say(t, "%s%s, gone in 10 minutes whatever happens", t->info->id,
@@ -93,7 +98,8 @@ static int step_walls(tour *t, cay_err *err)
     char n[32], homes[64], net[64];
     CAY_TRY(line_of(t, "ls -d /proc/[0-9]* | wc -l", n, sizeof n, NULL, err));
     CAY_TRY(line_of(t, "ls /root 2>/dev/null | wc -l", homes, sizeof homes, NULL, err));
-    CAY_TRY(line_of(t, "echo $(tail -n +3 /proc/net/dev | cut -d: -f1)", net, sizeof net, NULL, err));
+    CAY_TRY(
+        line_of(t, "echo $(tail -n +3 /proc/net/dev | cut -d: -f1)", net, sizeof net, NULL, err));
     say(t, "%s processes, %s files in root's home, network: %s%s", n, homes, net,
         t->info->level == CAY_LEVEL_NONE ? " (no wall: this is your own machine)" : "");
     return 0;
@@ -107,8 +113,8 @@ static int step_files(tour *t, cay_err *err)
     size_t len = 0;
     char sum[80];
     cay__random(data, SIZE);
-    CAY_TRY(cay_file_put(t->sb, NULL, "tour/data.bin", data, SIZE, &(cay_write){ .size = sizeof(cay_write), .parents = true },
-                         err));
+    CAY_TRY(cay_file_put(t->sb, NULL, "tour/data.bin", data, SIZE,
+                         &(cay_write){ .size = sizeof(cay_write), .parents = true }, err));
     CAY_TRY(line_of(t, "wc -c < tour/data.bin", sum, sizeof sum, NULL, err));
     CAY_TRY(cay_file_get(t->sb, NULL, "tour/data.bin", SIZE, &back, &len, err));
     if (len != SIZE || memcmp(data, back, SIZE))
@@ -127,7 +133,11 @@ static void drain(int fd, char *buf, size_t cap)
 static int step_pty(tour *t, cay_err *err)
 {
     const char *const argv[] = { "/bin/sh", "-c", "read line; stty size; exit 42", NULL };
-    cay_spawn spec = { .size = sizeof spec, .argv = argv, .tty = true, .cols = COLS, .rows = ROWS,
+    cay_spawn spec = { .size = sizeof spec,
+                       .argv = argv,
+                       .tty = true,
+                       .cols = COLS,
+                       .rows = ROWS,
                        .stdin_mode = CAY_STDIN_PIPE };
     CAY_AUTOPTR(cay_proc) p = NULL;
     CAY_AUTOFD out = -1;
@@ -140,8 +150,8 @@ static int step_pty(tour *t, cay_err *err)
     drain(out, text, sizeof text);
     CAY_TRY(cay_proc_wait(p, NULL, &ex, err));
     size = strstr(text, "40 120");
-    say(t, "a terminal of %d × %d, resized to %s, ended with code %d", ROWS, COLS, size ? "40 × 120" : "something else",
-        ex.code);
+    say(t, "a terminal of %d × %d, resized to %s, ended with code %d", ROWS, COLS,
+        size ? "40 × 120" : "something else", ex.code);
     return size && ex.code == 42 ? 0 : cay_fail(err, CAY_EUPSTREAM, "the terminal did not behave");
 }
 
@@ -153,7 +163,8 @@ static int step_memory(tour *t, cay_err *err)
         say(t, "not enforced on this host; `cay doctor` tells why");
         return 0;
     }
-    CAY_TRY(line_of(t, "exec dd if=/dev/zero of=/dev/null bs=256M count=1 2>/dev/null", out, sizeof out, &ex, err));
+    CAY_TRY(line_of(t, "exec dd if=/dev/zero of=/dev/null bs=256M count=1 2>/dev/null", out,
+                    sizeof out, &ex, err));
     say(t, "a command that wants 256 MiB ends with code %d, reason \"%s\"", ex.code, ex.reason);
     return ex.code ? 0 : cay_fail(err, CAY_EUPSTREAM, "it got more memory than it may have");
 }
@@ -164,8 +175,8 @@ static int step_time(tour *t, cay_err *err)
     const char *const argv[] = { "/bin/sh", "-c", "sleep 60 & sleep 60", NULL };
     cay_spawn spec = { .size = sizeof spec, .argv = argv, .timeout_ms = TIMEOUT_MS };
     CAY_TRY(cay_sandbox_run(t->sb, NULL, &spec, NULL, 0, 4096, &r, err));
-    say(t, "two sleeps of a minute, told to end after %d ms: code %d, reason \"%s\"", TIMEOUT_MS, r.exit.code,
-        r.exit.reason);
+    say(t, "two sleeps of a minute, told to end after %d ms: code %d, reason \"%s\"", TIMEOUT_MS,
+        r.exit.code, r.exit.reason);
     cay_result_clear(&r);
     return 0;
 }
@@ -196,8 +207,8 @@ static int step_pause(tour *t, cay_err *err)
     poll(NULL, 0, PAUSE_MS);
     ssize_t after = read(out, buf, sizeof buf);
     CAY_TRY(cay_proc_signal(p, NULL, 9, CAY_SCOPE_TREE, err));
-    say(t, "a ticking loop: %zd ticks while frozen for %d ms, %zd in the same time after", frozen > 0 ? frozen : 0,
-        PAUSE_MS, after > 0 ? after : 0);
+    say(t, "a ticking loop: %zd ticks while frozen for %d ms, %zd in the same time after",
+        frozen > 0 ? frozen : 0, PAUSE_MS, after > 0 ? after : 0);
     return frozen <= 0 && after > 0 ? 0 : cay_fail(err, CAY_EUPSTREAM, "the freeze did not hold");
 }
 
@@ -224,7 +235,7 @@ static int step_kill(tour *t, cay_err *err)
 
 static const struct {
     const char *name, *like;
-    int       (*fn)(tour *t, cay_err *err);
+    int (*fn)(tour *t, cay_err *err);
 } steps[] = {
     { "doctor", "cay doctor", step_doctor },
     { "create", "cay create --memory 64m --pids 64 --ttl 10m", step_create },
@@ -241,8 +252,8 @@ static const struct {
 
 static void tell(const char *name, const char *like, const char *text, int64_t us, bool ok)
 {
-    out_fmt("%s%-9s%s %s%-48s%s %7" PRId64 ".%" PRId64 " ms\n", out_on(1, OUT_TITLE), name, out_off(1), out_on(1, OUT_DIM),
-            like, out_off(1), us / 1000, us % 1000 / 100);
+    out_fmt("%s%-9s%s %s%-48s%s %7" PRId64 ".%" PRId64 " ms\n", out_on(1, OUT_TITLE), name,
+            out_off(1), out_on(1, OUT_DIM), like, out_off(1), us / 1000, us % 1000 / 100);
     out_fmt("  %s%s%s ", out_on(1, ok ? OUT_GOOD : OUT_BAD), ok ? "✓" : "✗", out_off(1));
     out_safe(text);
     out_str("\n");
@@ -271,7 +282,8 @@ static int tour_(void *opts, int argc, char **argv)
     (void)argv;
     if (cli_service(&t.svc, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    out_fmt("%sA tour of cay:%s one real sandbox from birth to death; each step is a command you can type.\n\n",
+    out_fmt("%sA tour of cay:%s one real sandbox from birth to death; each step is a command you "
+            "can type.\n\n",
             out_on(1, OUT_BOLD), out_off(1));
     walk(&t);
     if (t.sb) {
@@ -291,6 +303,7 @@ const cli_verb cli_tour = {
     .name = "tour",
     .operands = "",
     .summary = "see a real sandbox live and die, with timings",
-    .text = "It makes a sandbox, works in it, limits, freezes it, lets an agent work in it, removes it, and cleans up after itself.",
+    .text = "It makes a sandbox, works in it, limits, freezes it, lets an agent work in it, "
+            "removes it, and cleans up after itself.",
     .fn = tour_,
 };

@@ -11,15 +11,15 @@
 #include <stdio.h>
 
 typedef struct trace_args {
-    bool     list;
+    bool list;
     uint64_t width;
 } trace_args;
 
-static const opt_def defs[] = {
-    { "list", 'l', NULL, "list the traces of the file instead", OPT_FLAG, offsetof(trace_args, list) },
-    { "width", 'w', "N", "columns; those of the terminal unless told", OPT_NUM, offsetof(trace_args, width), 40, 1000 },
-    OPT_END
-};
+static const opt_def defs[] = { { "list", 'l', NULL, "list the traces of the file instead",
+                                  OPT_FLAG, offsetof(trace_args, list) },
+                                { "width", 'w', "N", "columns; those of the terminal unless told",
+                                  OPT_NUM, offsetof(trace_args, width), 40, 1000 },
+                                OPT_END };
 
 static const char *took(char buf[OUT_HUMAN], int64_t us)
 {
@@ -36,7 +36,8 @@ static const char *took(char buf[OUT_HUMAN], int64_t us)
 
 static int list(const traces *t)
 {
-    static const char *const titles[] = { "TRACE", "BEGAN", ">TOOK", ">SPANS", ">FAILED", "NAME", NULL };
+    static const char *const titles[] = { "TRACE",   "BEGAN", ">TOOK", ">SPANS",
+                                          ">FAILED", "NAME",  NULL };
     rows r;
     char buf[OUT_HUMAN];
     rows_open(&r, titles);
@@ -108,7 +109,8 @@ static size_t eighths(const trace_tree *t, int64_t us, size_t width)
     return (size_t)((double)(us - t->from_us) / (double)all * (double)(width * 8));
 }
 
-/* How many bytes of a text take at most `room` columns, and how many those are; a character is one. */
+/* How many bytes of a text take at most `room` columns, and how many those are; a character is one.
+ */
 static size_t fit(const char *s, size_t room, size_t *columns)
 {
     size_t n = 0;
@@ -124,7 +126,8 @@ static size_t fit(const char *s, size_t room, size_t *columns)
 static void bar(const trace_tree *t, const trace_span *s, size_t width)
 {
     static const char *const part[] = { "", "▏", "▎", "▍", "▌", "▋", "▊", "▉" };
-    size_t from = CAY_MIN(eighths(t, s->from_us, width), width * 8 - 1), to = CAY_MIN(eighths(t, s->to_us, width), width * 8);
+    size_t from = CAY_MIN(eighths(t, s->from_us, width), width * 8 - 1),
+           to = CAY_MIN(eighths(t, s->to_us, width), width * 8);
     size_t cell = from / 8, len = CAY_MAX(to > cell * 8 ? to - cell * 8 : 0, (size_t)1);
     out_fmt("%*s%s", (int)cell, "", out_on(1, s->error ? OUT_BAD : OUT_TITLE));
     for (size_t i = 0; i < len / 8; i++)
@@ -141,7 +144,8 @@ static void print_span(const trace_tree *t, const trace_span *s, size_t names, s
     cay__buf_safe(&name, s->name, strlen(s->name), false);
     const char *text = name.data ? name.data : "";
     size_t bytes = fit(text, room, &columns);
-    out_fmt("%*s%.*s%*s %10s  ", (int)in, "", (int)bytes, text, (int)(room - columns), "", took(buf, s->to_us - s->from_us));
+    out_fmt("%*s%.*s%*s %10s  ", (int)in, "", (int)bytes, text, (int)(room - columns), "",
+            took(buf, s->to_us - s->from_us));
     bar(t, s, bars);
     if (s->error) {
         out_fmt("  %s", out_on(1, OUT_BAD));
@@ -157,9 +161,9 @@ CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
 typedef struct reaching {
     const trace_span *s;
-    size_t            in;
-    out_json         *json; /* or NULL */
-    unsigned          told, more;
+    size_t in;
+    out_json *json; /* or NULL */
+    unsigned told, more;
 } reaching;
 
 enum { REACHED_MOST = 20 };
@@ -168,7 +172,9 @@ static int on_reached(const cay_net_record *r, void *arg)
 {
     reaching *x = arg;
     const char *host = *r->name ? r->name : r->address;
-    bool told = !strcmp(r->event, "connect") || (!strcmp(r->event, "dns") && !strcmp(r->verdict, "deny")); /* a name that was refused is never dialled */
+    bool told = !strcmp(r->event, "connect") ||
+                (!strcmp(r->event, "dns") &&
+                 !strcmp(r->verdict, "deny")); /* a name that was refused is never dialled */
     if (strcmp(r->exec, x->s->process) != 0 || !told || !*host)
         return 0;
     if (x->told++ >= REACHED_MOST) {
@@ -192,7 +198,8 @@ static int on_reached(const cay_net_record *r, void *arg)
     return 0;
 }
 
-/* By the network log of its sandbox, while that is there; a span of another machine's has none. The first span of a process tells it. */
+/* By the network log of its sandbox, while that is there; a span of another machine's has none. The
+ * first span of a process tells it. */
 static void reached(const trace_tree *t, const trace_span *s, size_t in, out_json *json)
 {
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -215,7 +222,8 @@ static void print_tree(const trace_tree *t, size_t width)
         names = CAY_MAX(names, strlen(t->v[i].name) + 2 * t->v[i].depth);
     names = CAY_MIN(names, width * 2 / 5);
     size_t bars = CAY_MAX(width - CAY_MIN(names + 13, width - 10), (size_t)10);
-    out_fmt("%strace %s%s  %s, %s, %zu spans\n", out_on(1, OUT_BOLD), t->id, out_off(1), out_time(when, t->from_us / 1000), took(buf, t->to_us - t->from_us), t->n);
+    out_fmt("%strace %s%s  %s, %s, %zu spans\n", out_on(1, OUT_BOLD), t->id, out_off(1),
+            out_time(when, t->from_us / 1000), took(buf, t->to_us - t->from_us), t->n);
     for (size_t i = 0; i < t->n && !out_broken(); i++) {
         print_span(t, &t->v[i], names, bars);
         reached(t, &t->v[i], CAY_MIN((size_t)t->v[i].depth * 2 + 2, names / 2), NULL);
@@ -259,8 +267,10 @@ const cli_verb cli_trace = {
     .name = "trace",
     .operands = "FILE [TRACE]",
     .summary = "show what a run or a request did and when, as a waterfall",
-    .text = "FILE is what `cay agent --trace` or `cay serve --trace` wrote. TRACE is the beginning of an id; without it the newest one.\n"
-            "Below a command is what it reached and was refused, where the network log of its sandbox tells (cay net log).",
+    .text = "FILE is what `cay agent --trace` or `cay serve --trace` wrote. TRACE is the beginning "
+            "of an id; without it the newest one.\n"
+            "Below a command is what it reached and was refused, where the network log of its "
+            "sandbox tells (cay net log).",
     .examples = "  cay agent --trace run.jsonl 'fix the tests' && cay trace run.jsonl\n"
                 "  cay trace --list run.jsonl\n"
                 "  cay trace run.jsonl 4bf92f",

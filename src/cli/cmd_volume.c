@@ -9,12 +9,14 @@
 
 typedef struct create_args {
     uint64_t size;
-    bool     hard;
+    bool hard;
 } create_args;
 
 static const opt_def create_defs[] = {
-    { "size", 0, "SIZE", "most it may hold (default: no limit)", OPT_SIZE, offsetof(create_args, size), 1u << 20, 1ull << 60 },
-    { "hard", 0, NULL, "the kernel has to hold --size; refused where it cannot", OPT_FLAG, offsetof(create_args, hard) },
+    { "size", 0, "SIZE", "most it may hold (default: no limit)", OPT_SIZE,
+      offsetof(create_args, size), 1u << 20, 1ull << 60 },
+    { "hard", 0, NULL, "the kernel has to hold --size; refused where it cannot", OPT_FLAG,
+      offsetof(create_args, hard) },
     OPT_END
 };
 
@@ -56,13 +58,19 @@ static int create(void *opts, int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     cay_volume *v = NULL;
-    cay_volume_spec spec = { .size = sizeof spec, .name = argv[0], .provider = cli_provider(), .limit = a->size, .hard = a->hard };
+    cay_volume_spec spec = { .size = sizeof spec,
+                             .name = argv[0],
+                             .provider = cli_provider(),
+                             .limit = a->size,
+                             .hard = a->hard };
     (void)argc;
     if (cli_service(&svc, &err) < 0 || cay_volume_create(svc, NULL, &spec, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (a->size && a->size != CAY_UNLIMITED && cay_volume_find(svc, NULL, argv[0], &v, NULL) == 0) {
         if (!strcmp(v->quota, "soft"))
-            out_note("cay: the size of %s is only watched (soft): the state directory has no project quota; --hard makes it hold", argv[0]);
+            out_note("cay: the size of %s is only watched (soft): the state directory has no "
+                     "project quota; --hard makes it hold",
+                     argv[0]);
         cay_volume_free(v);
     }
     if (cli.json)
@@ -76,7 +84,8 @@ const cli_verb cli_volume_create = {
     .name = "volume create",
     .operands = "[OPTIONS] NAME",
     .summary = "make a named volume for --volume NAME:/path",
-    .text = "A volume outlives sandboxes and may be shown in several at once. It is never part of a snapshot.",
+    .text = "A volume outlives sandboxes and may be shown in several at once. It is never part of "
+            "a snapshot.",
     .examples = "  cay volume create cache --size 5G\n"
                 "  cay volume create scratch --size 1G --hard\n"
                 "  cay run --volume cache:/cache -- sh -c 'date >> /cache/log'",
@@ -98,7 +107,8 @@ static int on_volume(const cay_volume *v, void *arg)
     } else {
         out_cell(&r->table, OUT_BOLD, v->name);
         out_cell(&r->table, OUT_PLAIN, out_size(a, v->used));
-        out_cellf(&r->table, OUT_PLAIN, "%s%s", v->limit ? out_size(b, v->limit) : "-", !strcmp(v->quota, "soft") ? " (soft)" : "");
+        out_cellf(&r->table, OUT_PLAIN, "%s%s", v->limit ? out_size(b, v->limit) : "-",
+                  !strcmp(v->quota, "soft") ? " (soft)" : "");
         out_cellf(&r->table, OUT_PLAIN, "%zu", v->nusers);
         out_cell(&r->table, OUT_DIM, out_time(c, v->created_ms));
     }
@@ -107,7 +117,9 @@ static int on_volume(const cay_volume *v, void *arg)
 
 static int ls(void *opts, int argc, char **argv)
 {
-    static const char *const titles[] = { "NAME", ">USED", ">LIMIT", ">SANDBOXES", "CREATED", NULL };
+    static const char *const titles[] = {
+        "NAME", ">USED", ">LIMIT", ">SANDBOXES", "CREATED", NULL
+    };
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;
     rows r;

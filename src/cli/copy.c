@@ -17,7 +17,8 @@ static int move_bytes(int from, int to, const char *what, cli_progress *bar, cay
     bool splicing = true;
     CAY_AUTOFREE char *buf = NULL;
     for (;;) {
-        ssize_t n = splicing ? splice(from, NULL, to, NULL, CHUNK, SPLICE_F_MOVE) : read(from, buf, CHUNK);
+        ssize_t n =
+            splicing ? splice(from, NULL, to, NULL, CHUNK, SPLICE_F_MOVE) : read(from, buf, CHUNK);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && splicing && errno == EINVAL) {
@@ -33,7 +34,8 @@ static int move_bytes(int from, int to, const char *what, cli_progress *bar, cay
     }
 }
 
-int copy_fd_in(cay_sandbox *sb, int fd, const char *path, uint32_t mode, const copy_opts *o, cay_err *err)
+int copy_fd_in(cay_sandbox *sb, int fd, const char *path, uint32_t mode, const copy_opts *o,
+               cay_err *err)
 {
     cay_upload *up = NULL;
     cay_write spec = { .size = sizeof spec, .mode = mode & 07777, .parents = o->parents };
@@ -84,11 +86,11 @@ static int join(char *out, size_t cap, const char *dir, const char *name, cay_er
     return 0;
 }
 
-static int entry_in(cay_sandbox *sb, int dir, const char *name, const char *to, unsigned depth, copy_opts *o,
-                    cay_err *err);
+static int entry_in(cay_sandbox *sb, int dir, const char *name, const char *to, unsigned depth,
+                    copy_opts *o, cay_err *err);
 
-static int dir_in(cay_sandbox *sb, int fd, const struct stat *st, const char *to, unsigned depth, copy_opts *o,
-                  cay_err *err)
+static int dir_in(cay_sandbox *sb, int fd, const struct stat *st, const char *to, unsigned depth,
+                  copy_opts *o, cay_err *err)
 {
     DIR *d = fdopendir(fd);
     int rc = 0;
@@ -126,8 +128,8 @@ static int link_in(cay_sandbox *sb, int dir, const char *name, const char *to, c
     return rc;
 }
 
-static int entry_in(cay_sandbox *sb, int dir, const char *name, const char *to, unsigned depth, copy_opts *o,
-                    cay_err *err)
+static int entry_in(cay_sandbox *sb, int dir, const char *name, const char *to, unsigned depth,
+                    copy_opts *o, cay_err *err)
 {
     struct stat st;
     /* The first name is the user's own word and may be a link; below, links are copied as links. */
@@ -187,16 +189,16 @@ int copy_tree_in(cay_sandbox *sb, const char *from, const char *to, copy_opts *o
 /* What is to be made here. */
 typedef struct thing {
     cay_file_type type;
-    uint32_t      mode;
-    char         *target; /* of a link */
+    uint32_t mode;
+    char *target; /* of a link */
 } thing;
 
 /* One directory's listing, held while its entries are fetched. */
 typedef struct listing {
     struct listed {
-        char  *name;
-        thing  is;
-    } *v;
+        char *name;
+        thing is;
+    } * v;
     size_t n, cap;
 } listing;
 
@@ -215,7 +217,9 @@ static int on_entry(const cay_dirent *e, void *arg)
         if (!l->v)
             abort();
     }
-    l->v[l->n++] = (struct listed){ cay__strdup(e->path), { e->st.type, e->st.mode, e->st.type == CAY_LINK ? cay__strdup(e->st.target) : NULL } };
+    l->v[l->n++] = (struct listed){ cay__strdup(e->path),
+                                    { e->st.type, e->st.mode,
+                                      e->st.type == CAY_LINK ? cay__strdup(e->st.target) : NULL } };
     return 0;
 }
 
@@ -228,8 +232,8 @@ static void listing_clear(listing *l)
     free(l->v);
 }
 
-static int file_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name, copy_opts *o,
-                    cay_err *err)
+static int file_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name,
+                    copy_opts *o, cay_err *err)
 {
     char temp[64], id[21];
     CAY_AUTOFD src = -1;
@@ -255,7 +259,8 @@ static int file_out(cay_sandbox *sb, const char *from, const thing *is, int dir,
 
 static int link_out(const thing *is, int dir, const char *name, cay_err *err)
 {
-    if (symlinkat(is->target, dir, name) < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0 && symlinkat(is->target, dir, name) == 0)
+    if (symlinkat(is->target, dir, name) < 0 && errno == EEXIST && unlinkat(dir, name, 0) == 0 &&
+        symlinkat(is->target, dir, name) == 0)
         return 0;
     struct stat have;
     if (fstatat(dir, name, &have, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISLNK(have.st_mode))
@@ -263,9 +268,11 @@ static int link_out(const thing *is, int dir, const char *name, cay_err *err)
     return 0;
 }
 
-static int dir_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name, unsigned depth, copy_opts *o, cay_err *err);
+static int dir_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name,
+                   unsigned depth, copy_opts *o, cay_err *err);
 
-static int entry_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name, unsigned depth, copy_opts *o, cay_err *err)
+static int entry_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name,
+                     unsigned depth, copy_opts *o, cay_err *err)
 {
     switch (is->type) {
     case CAY_FILE: return file_out(sb, from, is, dir, name, o, err);
@@ -278,14 +285,16 @@ static int entry_out(cay_sandbox *sb, const char *from, const thing *is, int dir
     return 0;
 }
 
-static int dir_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name, unsigned depth, copy_opts *o, cay_err *err)
+static int dir_out(cay_sandbox *sb, const char *from, const thing *is, int dir, const char *name,
+                   unsigned depth, copy_opts *o, cay_err *err)
 {
     listing l = { 0 };
     if (depth > DEPTH)
         return cay_fail(err, CAY_ETOOBIG, "%.100s: more than %d directories deep", from, DEPTH);
     if (mkdirat(dir, name, (is->mode & 0777) | 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make directory %s", name);
-    CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (depth ? O_NOFOLLOW : 0));
+    CAY_AUTOFD fd =
+        openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (depth ? O_NOFOLLOW : 0));
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "open %s", name);
     int rc = cay_dir_list(sb, NULL, from, 1, on_entry, &l, err);
@@ -315,5 +324,6 @@ int copy_tree_out(cay_sandbox *sb, const char *from, const char *to, copy_opts *
         return cay_fail_sys(err, CAY_ESYS, "open %s", parent);
     if (st.type == CAY_FILE)
         o->bar->total = st.size;
-    return entry_out(sb, from, &(thing){ st.type, st.mode, st.target }, dir, *name ? name : ".", 0, o, err);
+    return entry_out(sb, from, &(thing){ st.type, st.mode, st.target }, dir, *name ? name : ".", 0,
+                     o, err);
 }

@@ -2,21 +2,22 @@
 /*
  * cli/copy.h - moving files and trees across the wall.
  *
- * What comes out is hostile: names are used one component at a time below descriptors we opened, links
- * are made and never followed, so that nothing outside the target can be touched.
+ * What comes out is hostile: names are used one component at a time below descriptors we opened,
+ * links are made and never followed, so that nothing outside the target can be touched.
  */
 #pragma once
 #include "progress.h"
 #include <cay/sandbox.h>
 
 typedef struct copy_opts {
-    bool          parents;
+    bool parents;
     cli_progress *bar;
-    uint64_t      skipped; /* things that are neither file, directory nor link; told on standard error */
+    uint64_t skipped; /* things that are neither file, directory nor link; told on standard error */
 } copy_opts;
 
 /* One file from a descriptor. mode 0: 0644 or what is replaced. */
-int copy_fd_in(cay_sandbox *sb, int fd, const char *path, uint32_t mode, const copy_opts *o, cay_err *err);
+int copy_fd_in(cay_sandbox *sb, int fd, const char *path, uint32_t mode, const copy_opts *o,
+               cay_err *err);
 /* One file to a descriptor; a terminal gets it escaped. */
 int copy_fd_out(cay_sandbox *sb, const char *path, int fd, const copy_opts *o, cay_err *err);
 /* A file, link or whole directory; `to` is its new name. */

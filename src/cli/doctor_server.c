@@ -20,8 +20,10 @@
 enum { FILES_WANTED = 65536, BACKLOG_WANTED = 1024, PORT = 8090 };
 #define DISK_WANTED (2ull << 30)
 
-static void add(doctor_rows *d, const char *name, const char *state, const char *remedy, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
-static void add(doctor_rows *d, const char *name, const char *state, const char *remedy, const char *fmt, ...)
+static void add(doctor_rows *d, const char *name, const char *state, const char *remedy,
+                const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+static void add(doctor_rows *d, const char *name, const char *state, const char *remedy,
+                const char *fmt, ...)
 {
     va_list ap;
     if (d->n == DOCTOR_ROWS)
@@ -35,13 +37,15 @@ static void add(doctor_rows *d, const char *name, const char *state, const char 
 
 /* ------------------------------------------------------------------ does one answer */
 
-/* The server leaves its address in the state directory as long as it runs; else where one is unless it is told otherwise. */
+/* The server leaves its address in the state directory as long as it runs; else where one is unless
+ * it is told otherwise. */
 static uint16_t port_of(cay_service *svc, bool *tls)
 {
     char path[4096], url[512];
     uint64_t port = PORT;
     *tls = false;
-    if (cay__str_join(path, sizeof path, cay_service_home(svc), "/server.url", NULL) && cay__fd_read_file(AT_FDCWD, path, url, sizeof url) > 0) {
+    if (cay__str_join(path, sizeof path, cay_service_home(svc), "/server.url", NULL) &&
+        cay__fd_read_file(AT_FDCWD, path, url, sizeof url) > 0) {
         const char *colon = strrchr(url, ':');
         url[strcspn(url, "\n")] = 0;
         *tls = cay__str_starts(url, "https:");
@@ -54,12 +58,16 @@ static uint16_t port_of(cay_service *svc, bool *tls)
 /* The first line of what is answered to a request for /health; false: nobody listens. */
 static bool ask_health(uint16_t port, char *line, size_t cap)
 {
-    static const char ask[] = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    static const char ask[] =
+        "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    struct sockaddr_in at = { .sin_family = AF_INET,
+                              .sin_port = htons(port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     struct timeval wait = { .tv_sec = 2 };
     CAY_AUTOFD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     line[0] = 0;
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) < 0 || connect(fd, (struct sockaddr *)&at, sizeof at) < 0)
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait) < 0 ||
+        connect(fd, (struct sockaddr *)&at, sizeof at) < 0)
         return false;
     ssize_t n = send(fd, ask, sizeof ask - 1, MSG_NOSIGNAL) > 0 ? recv(fd, line, cap - 1, 0) : 0;
     line[CAY_MAX(n, (ssize_t)0)] = 0;
@@ -74,13 +82,21 @@ static void ask_server(cay_service *svc, doctor_rows *d)
     uint16_t port = port_of(svc, &tls);
     int64_t began = cay__now_us();
     if (!ask_health(port, line, sizeof line))
-        add(d, "server", "off", "`cay serve`, or `systemctl enable --now cay.socket`; one elsewhere: cay --host URL doctor --server", "nobody listens on 127.0.0.1:%u", port);
+        add(d, "server", "off",
+            "`cay serve`, or `systemctl enable --now cay.socket`; one elsewhere: cay --host URL "
+            "doctor --server",
+            "nobody listens on 127.0.0.1:%u", port);
     else if (tls)
-        add(d, "server", "on", "", "something listens on port %u, where the server of this state directory says that it is (https)", port);
+        add(d, "server", "on", "",
+            "something listens on port %u, where the server of this state directory says that it "
+            "is (https)",
+            port);
     else if (!strcmp(line, "HTTP/1.1 200 OK"))
-        add(d, "server", "on", "", "127.0.0.1:%u answers, in %.1f ms", port, (double)(cay__now_us() - began) / 1e3);
+        add(d, "server", "on", "", "127.0.0.1:%u answers, in %.1f ms", port,
+            (double)(cay__now_us() - began) / 1e3);
     else
-        add(d, "server", "soft", "something else has this port: `cay serve --listen :PORT`", "127.0.0.1:%u answers \"%.40s\"", port, line);
+        add(d, "server", "soft", "something else has this port: `cay serve --listen :PORT`",
+            "127.0.0.1:%u answers \"%.40s\"", port, line);
 }
 
 /* ------------------------------------------------------------------ what it would find */
@@ -105,7 +121,8 @@ static void look_at_keys(cay_service *svc, doctor_rows *d)
     if (cay_key_list(svc, NULL, count_key, &n, &err) < 0)
         add(d, "keys", "off", "", "%.150s", err.msg);
     else if (!n.good)
-        add(d, "keys", "off", "`cay key create --scope admin` makes one and prints it once", "nobody can get in");
+        add(d, "keys", "off", "`cay key create --scope admin` makes one and prints it once",
+            "nobody can get in");
     else
         add(d, "keys", "on", "", "%zu good, %zu of scope admin", n.good, n.admin);
 }
@@ -121,10 +138,13 @@ static void look_at_jobs(cay_service *svc, doctor_rows *d)
 {
     size_t dead = 0;
     cay_err err = CAY_ERR_INIT;
-    if (cay_task_list(svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "dead" }, count_task, &dead, &err) < 0)
+    if (cay_task_list(svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "dead" },
+                      count_task, &dead, &err) < 0)
         add(d, "jobs", "off", "", "%.150s", err.msg);
     else if (dead)
-        add(d, "jobs", "soft", "`cay jobs ls --state dead` tells why, `cay jobs replay ID` tries again", "%zu failed for good", dead);
+        add(d, "jobs", "soft",
+            "`cay jobs ls --state dead` tells why, `cay jobs replay ID` tries again",
+            "%zu failed for good", dead);
     else
         add(d, "jobs", "on", "", "none failed for good");
 }
@@ -134,9 +154,12 @@ static void look_at_audit(cay_service *svc, doctor_rows *d)
     cay_audit_proof p = { .size = sizeof p };
     cay_err err = CAY_ERR_INIT;
     if (cay_audit_verify(svc, NULL, &p, &err) < 0)
-        add(d, "audit", "off", "who may write the state directory? `cay audit verify` tells the line", "%.150s", err.msg);
+        add(d, "audit", "off",
+            "who may write the state directory? `cay audit verify` tells the line", "%.150s",
+            err.msg);
     else
-        add(d, "audit", "on", "", "%" PRIu64 " lines follow each other", p.last ? p.last - p.first + 1 : 0);
+        add(d, "audit", "on", "", "%" PRIu64 " lines follow each other",
+            p.last ? p.last - p.first + 1 : 0);
 }
 
 static void look_at_disk(const char *home, doctor_rows *d)
@@ -149,7 +172,10 @@ static void look_at_disk(const char *home, doctor_rows *d)
     uint64_t room = (uint64_t)v.f_bavail * v.f_frsize;
     double files = v.f_files ? 100.0 * (double)v.f_favail / (double)v.f_files : 100;
     bool tight = room < DISK_WANTED || files < 5;
-    add(d, "disk", tight ? "soft" : "on", "make room, or put the state directory elsewhere (--home)", "%.1f GiB and %.0f %% of the inodes are free in %.100s", (double)room / (1 << 30), files, home);
+    add(d, "disk", tight ? "soft" : "on",
+        "make room, or put the state directory elsewhere (--home)",
+        "%.1f GiB and %.0f %% of the inodes are free in %.100s", (double)room / (1 << 30), files,
+        home);
 }
 
 static void look_at_limits(doctor_rows *d)
@@ -158,21 +184,29 @@ static void look_at_limits(doctor_rows *d)
     char text[32];
     uint64_t backlog = 0;
     if (getrlimit(RLIMIT_NOFILE, &r) == 0)
-        add(d, "descriptors", r.rlim_max >= FILES_WANTED ? "on" : "soft", "LimitNOFILE=1048576 in the unit, or `ulimit -Hn`: a connection and a stream want one each", "at most %llu",
-            (unsigned long long)r.rlim_max);
+        add(d, "descriptors", r.rlim_max >= FILES_WANTED ? "on" : "soft",
+            "LimitNOFILE=1048576 in the unit, or `ulimit -Hn`: a connection and a stream want one "
+            "each",
+            "at most %llu", (unsigned long long)r.rlim_max);
     if (cay__fd_read_file(AT_FDCWD, "/proc/sys/net/core/somaxconn", text, sizeof text) > 0)
         backlog = strtoull(text, NULL, 10);
     if (backlog)
-        add(d, "backlog", backlog >= BACKLOG_WANTED ? "on" : "soft", "sysctl net.core.somaxconn=4096", "%" PRIu64 " connections may wait to be taken", backlog);
+        add(d, "backlog", backlog >= BACKLOG_WANTED ? "on" : "soft",
+            "sysctl net.core.somaxconn=4096", "%" PRIu64 " connections may wait to be taken",
+            backlog);
 }
 
 /* What a fault in the server would open. */
 static void look_at_rights(doctor_rows *d)
 {
     if (geteuid() == 0)
-        add(d, "privilege", "soft", "`cay serve --user NAME`, or cay-rootless.service, runs all of it as an ordinary user, at level 2 (docs/server.md)", "as root the server is root: a fault in it opens this host");
+        add(d, "privilege", "soft",
+            "`cay serve --user NAME`, or cay-rootless.service, runs all of it as an ordinary user, "
+            "at level 2 (docs/server.md)",
+            "as root the server is root: a fault in it opens this host");
     else
-        add(d, "privilege", "on", "", "uid %u: a fault in the server opens what this user may do", (unsigned)geteuid());
+        add(d, "privilege", "on", "", "uid %u: a fault in the server opens what this user may do",
+            (unsigned)geteuid());
 }
 
 void doctor_server(cay_service *svc, doctor_rows *out)

@@ -6,7 +6,7 @@
 enum { DOCTOR_ROWS = 12, DOCTOR_TEXT = 200 };
 typedef struct doctor_rows {
     cay_layer row[DOCTOR_ROWS];
-    char      why[DOCTOR_ROWS][DOCTOR_TEXT];
-    size_t    n;
+    char why[DOCTOR_ROWS][DOCTOR_TEXT];
+    size_t n;
 } doctor_rows;
 void doctor_server(cay_service *svc, doctor_rows *out);

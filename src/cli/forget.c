@@ -3,12 +3,12 @@
 #include "main.h"
 #include "open.h"
 
-const opt_def forget_defs[] = {
-    { "force", 'f', NULL, "one that is not there is no error", OPT_FLAG, offsetof(forget_args, force) },
-    OPT_END
-};
+const opt_def forget_defs[] = { { "force", 'f', NULL, "one that is not there is no error", OPT_FLAG,
+                                  offsetof(forget_args, force) },
+                                OPT_END };
 
-int forget_all(const forget_args *a, int argc, char **argv, int (*fn)(cay_service *, const char *, cay_err *))
+int forget_all(const forget_args *a, int argc, char **argv,
+               int (*fn)(cay_service *, const char *, cay_err *))
 {
     cay_err err = CAY_ERR_INIT;
     cay_service *svc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli/forget.h - verbs that forget things by name: each is tried, an error is told for each that stays, and with -f one that is not there is none.
+ * cli/forget.h - verbs that forget things by name: each is tried, an error is told for each that
+ * stays, and with -f one that is not there is none.
  */
 #pragma once
 #include "opt.h"
@@ -12,4 +13,5 @@ typedef struct forget_args {
 extern const opt_def forget_defs[];
 
 /* The exit code of this program. fn says what is to be said of one that went. */
-int forget_all(const forget_args *a, int argc, char **argv, int (*fn)(cay_service *svc, const char *ref, cay_err *err));
+int forget_all(const forget_args *a, int argc, char **argv,
+               int (*fn)(cay_service *svc, const char *ref, cay_err *err));

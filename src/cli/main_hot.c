@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The small static program: verbs that need no store, straight to the keeper. It starts in a fraction of a
- * millisecond; whatever it cannot do, it becomes the full program for.
+ * The small static program: verbs that need no store, straight to the keeper. It starts in a
+ * fraction of a millisecond; whatever it cannot do, it becomes the full program for.
  */
 #include "boxopt.h"
 #include "cli.h"
@@ -14,7 +14,8 @@
 #include <sandbox/sandbox.h>
 #include <signal.h>
 
-static const cli_verb *const verbs[] = { &cli_run, &cli_exec, &cli_attach, &cli_shell, &cli_ps, &cli_logs };
+static const cli_verb *const verbs[] = { &cli_run,   &cli_exec, &cli_attach,
+                                         &cli_shell, &cli_ps,   &cli_logs };
 static char **whole_argv; /* as we were called: parsing moves words about */
 
 static void step_aside(void)
@@ -31,11 +32,13 @@ static void step_aside(void)
     _exit(cli_fail(&err, CLI_BEFORE));
 }
 
-/* A snapshot after each command is the service's work; it leaves a mark for us (service/checkpoint.c). */
+/* A snapshot after each command is the service's work; it leaves a mark for us
+ * (service/checkpoint.c). */
 static bool wants_checkpoint(const char *id)
 {
     char home[CAY__HOME_MAX], path[CAY__HOME_MAX + 64];
-    return cay__home_find(cli.home, home, sizeof home, NULL) == 0 && cay__str_join(path, sizeof path, home, "/checkpoint/", id, NULL) &&
+    return cay__home_find(cli.home, home, sizeof home, NULL) == 0 &&
+           cay__str_join(path, sizeof path, home, "/checkpoint/", id, NULL) &&
            access(path, F_OK) == 0;
 }
 
@@ -45,15 +48,22 @@ int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
     if (cli_host() || (provider && strcmp(provider, "native")))
         step_aside();
     int rc = cay__native_find(cli.home, id, out, err);
-    /* A name, a stopped sandbox or another provider's, as all are where there is no keeper: the store knows. */
-    if (rc == CAY_ENOENT || rc == CAY_EGONE || rc == CAY_EISOLATION || (rc == 0 && wants_checkpoint(cay_sandbox_id(*out))))
+    /* A name, a stopped sandbox or another provider's, as all are where there is no keeper: the
+     * store knows. */
+    if (rc == CAY_ENOENT || rc == CAY_EGONE || rc == CAY_EISOLATION ||
+        (rc == 0 && wants_checkpoint(cay_sandbox_id(*out))))
         step_aside();
     return rc;
 }
 
 int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
-    if (cli_host() || spec->from || spec->on || (spec->template_ && strcmp(spec->template_, "host")) || spec->manifest || spec->checkpoint || spec->nsecrets || spec->nvolumes || (spec->options && spec->options->key) || (spec->net && !CAY__HAS(&cay__native_hot, policy)) || !spec->ephemeral || (spec->provider && strcmp(spec->provider, "native")))
+    if (cli_host() || spec->from || spec->on ||
+        (spec->template_ && strcmp(spec->template_, "host")) || spec->manifest ||
+        spec->checkpoint || spec->nsecrets || spec->nvolumes ||
+        (spec->options && spec->options->key) ||
+        (spec->net && !CAY__HAS(&cay__native_hot, policy)) || !spec->ephemeral ||
+        (spec->provider && strcmp(spec->provider, "native")))
         step_aside();
     int rc = cay__native_create_ephemeral(cli.home, spec, out, err);
     if (rc == CAY_EISOLATION) /* level 1 may do; the service knows */
@@ -62,7 +72,8 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
         return rc;
     cay_layer layers[CAY__LAYERS_MAX];
     const cay__nbox *b = (*out)->box;
-    box_limits_tell(&spec->limits, layers, cay__native_layers(&b->n->hello, layers, CAY__LAYERS_MAX));
+    box_limits_tell(&spec->limits, layers,
+                    cay__native_layers(&b->n->hello, layers, CAY__LAYERS_MAX));
     return 0;
 }
 

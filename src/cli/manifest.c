@@ -20,14 +20,17 @@ static int read_text(const char *name, int fd, cli_manifest *out, cay_err *err)
         if (n < 0)
             return cay_fail_sys(err, CAY_ESYS, "manifest %s", name);
         if (!room || b.len + (size_t)n > CAY_MANIFEST_BYTES)
-            return cay_fail(err, CAY_ETOOBIG, "manifest %s is larger than 64 MiB; put large files beside it as local_file", name);
+            return cay_fail(
+                err, CAY_ETOOBIG,
+                "manifest %s is larger than 64 MiB; put large files beside it as local_file", name);
         cay__buf_used(&b, (size_t)n);
         if (n == 0)
             break;
     }
     cay__buf_str(&b, "");
     if (!b.len || strlen(b.data) != b.len)
-        return cay_fail(err, CAY_EINVAL, "manifest %s is %s", name, b.len ? "no text: it has a NUL byte" : "empty");
+        return cay_fail(err, CAY_EINVAL, "manifest %s is %s", name,
+                        b.len ? "no text: it has a NUL byte" : "empty");
     out->len = b.len;
     out->text = CAY_STEAL(b.data);
     return 0;

@@ -16,7 +16,8 @@
 static cay_service *service;
 bool cli_settling;
 
-/* What snapshots leave for later is done by a program of its own, after our answer: nobody waits for it. */
+/* What snapshots leave for later is done by a program of its own, after our answer: nobody waits
+ * for it. */
 static void settle_later(const char *home)
 {
     char path[4096];
@@ -50,7 +51,9 @@ int cli_service(cay_service **out, cay_err *err)
 {
     if (!service) {
         char libexec[4096];
-        cay_open spec = { .size = sizeof spec, .home = cli.home, .provider = cli_provider(), .host = cli_host() };
+        cay_open spec = {
+            .size = sizeof spec, .home = cli.home, .provider = cli_provider(), .host = cli_host()
+        };
         if (cay__libexec_find(NULL, "cay-full", libexec, sizeof libexec, NULL) == 0) {
             *strrchr(libexec, '/') = 0;
             spec.libexec = libexec;
@@ -76,12 +79,14 @@ static void tell_walls(cay_sandbox *sb, const cay_create *spec)
     if (cay_sandbox_describe(sb, NULL, &info, NULL) < 0)
         return;
     if (info->level == CAY_LEVEL_PROCESS && (!spec->provider || !strcmp(spec->provider, "native")))
-        out_note("cay: isolation process (1): this host refuses namespaces; `cay doctor` tells why");
+        out_note(
+            "cay: isolation process (1): this host refuses namespaces; `cay doctor` tells why");
     box_limits_tell(&spec->limits, info->layers, info->nlayers);
     cay_info_free(info);
 }
 
-/* A name is for people, and one that two have finds neither: who types it is told at once. Programs may use it as a label. */
+/* A name is for people, and one that two have finds neither: who types it is told at once. Programs
+ * may use it as a label. */
 int cli_name_free(const char *name, cay_err *err)
 {
     cay_service *svc;
@@ -95,8 +100,9 @@ int cli_name_free(const char *name, cay_err *err)
         return 0;
     if (rc < 0 && strcmp(why.reason, "sandbox_ambiguous") != 0)
         return cay_fail_why(err, rc, why.reason, "--name %.60s: %.180s", name, why.msg);
-    cay_fail_why(err, CAY_EEXIST, "name_taken", "--name %.60s is taken by %s; choose another, or remove what has it (cay rm)", name,
-                 sb ? cay_sandbox_id(sb) : "several sandboxes");
+    cay_fail_why(err, CAY_EEXIST, "name_taken",
+                 "--name %.60s is taken by %s; choose another, or remove what has it (cay rm)",
+                 name, sb ? cay_sandbox_id(sb) : "several sandboxes");
     cay_sandbox_unref(sb);
     return CAY_EEXIST;
 }
@@ -127,9 +133,12 @@ int cli_box_command(const cay_create *spec, const char ***out, cay_err *err)
     CAY_TRY(cay__json_object("config", config, &o, err));
     for (size_t k = 0; k < CAY_LEN(lists); k++)
         for (size_t i = 0; i < json_array_size(json_object_get(o, lists[k])); i++, n++)
-            bytes += sizeof(char *) + json_string_length(json_array_get(json_object_get(o, lists[k]), i)) + 1;
+            bytes += sizeof(char *) +
+                     json_string_length(json_array_get(json_object_get(o, lists[k]), i)) + 1;
     if (!n)
-        return cay_fail_why(err, CAY_EINVAL, "command_empty", "%.100s has no command of its own; give one after --", spec->from ? spec->from : spec->template_);
+        return cay_fail_why(err, CAY_EINVAL, "command_empty",
+                            "%.100s has no command of its own; give one after --",
+                            spec->from ? spec->from : spec->template_);
     const char **words = cay__alloc(bytes);
     char *at = (char *)(words + n + 1);
     n = 0;

@@ -5,7 +5,8 @@
 #include <base/str.h>
 #include <inttypes.h>
 
-/* How many letters to add, drop, change or swap; words longer than a row are far from everything. */
+/* How many letters to add, drop, change or swap; words longer than a row are far from everything.
+ */
 static unsigned distance(const char *a, const char *b)
 {
     enum { MOST = 32 };
@@ -64,15 +65,18 @@ static int unknown(const opt_spec *spec, const char *name, size_t len, cay_err *
     names[n] = NULL;
     const char *near = opt_nearest(word, names);
     if (near)
-        return cay_fail_why(err, CAY_EINVAL, "unknown_option", "unknown option --%s; did you mean --%s?", word, near);
+        return cay_fail_why(err, CAY_EINVAL, "unknown_option",
+                            "unknown option --%s; did you mean --%s?", word, near);
     return cay_fail_why(err, CAY_EINVAL, "unknown_option", "unknown option --%s", word);
 }
 
-static const opt_def *find(const opt_spec *spec, const char *name, size_t len, char brief, void **base)
+static const opt_def *find(const opt_spec *spec, const char *name, size_t len, char brief,
+                           void **base)
 {
     for (size_t g = 0; g < spec->ngroups; g++)
         for (const opt_def *d = spec->groups[g].defs; d->name; d++)
-            if (brief ? d->brief == brief : (strlen(d->name) == len && !memcmp(d->name, name, len))) {
+            if (brief ? d->brief == brief
+                      : (strlen(d->name) == len && !memcmp(d->name, name, len))) {
                 *base = spec->groups[g].base;
                 return d;
             }
@@ -96,11 +100,13 @@ static int store_number(const opt_def *d, const char *value, uint64_t *out, cay_
         return cay_fail(err, CAY_EINVAL, "--%s \"%s\": want %s", d->name, value, form);
     const char *unit = d->kind == OPT_SIZE ? " bytes" : d->kind == OPT_MS ? " ms" : "";
     if (v < d->min)
-        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "--%s %s is too little; the least is %" PRIu64 "%s",
-                            d->name, value, d->min, unit);
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                            "--%s %s is too little; the least is %" PRIu64 "%s", d->name, value,
+                            d->min, unit);
     if (d->max && v > d->max && v != CAY_UNLIMITED)
-        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "--%s %s is too much; the most is %" PRIu64 "%s",
-                            d->name, value, d->max, unit);
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                            "--%s %s is too much; the most is %" PRIu64 "%s", d->name, value,
+                            d->max, unit);
     *out = v;
     return 0;
 }
@@ -115,7 +121,8 @@ static int store(const opt_def *d, void *base, const char *value, cay_err *err)
     case OPT_STR: *(const char **)at = value; break;
     case OPT_LIST:
         if (list->n == OPT_LIST_MAX)
-            return cay_fail(err, CAY_ETOOBIG, "--%s: given more than %d times", d->name, OPT_LIST_MAX);
+            return cay_fail(err, CAY_ETOOBIG, "--%s: given more than %d times", d->name,
+                            OPT_LIST_MAX);
         list->v[list->n++] = value;
         break;
     case OPT_NUM:
@@ -182,7 +189,8 @@ int opt_parse(const opt_spec *spec, int argc, char **argv, int *nargs, int *dash
                 continue;
             }
             if (w[0] == '-' && w[1]) {
-                CAY_TRY(w[1] == '-' ? take_long(spec, argc, argv, &i, err) : take_brief(spec, argc, argv, &i, err));
+                CAY_TRY(w[1] == '-' ? take_long(spec, argc, argv, &i, err)
+                                    : take_brief(spec, argc, argv, &i, err));
                 continue;
             }
         }

@@ -25,33 +25,37 @@ typedef enum opt_kind {
 } opt_kind;
 
 typedef struct opt_def {
-    const char *name;  /* long form without dashes; NULL ends the table */
-    char        brief; /* short form or 0 */
-    const char *arg;   /* what the value is called in help, or NULL for a flag */
+    const char *name; /* long form without dashes; NULL ends the table */
+    char brief;       /* short form or 0 */
+    const char *arg;  /* what the value is called in help, or NULL for a flag */
     const char *help;
-    opt_kind    kind;
-    size_t      offset; /* into the struct that the table fills */
-    uint64_t    min, max; /* of numbers, sizes and times; max 0 means no ceiling */
-    const char *bare;     /* not NULL: the value may be left out, which means this one, and is given by --name=VALUE only */
+    opt_kind kind;
+    size_t offset;     /* into the struct that the table fills */
+    uint64_t min, max; /* of numbers, sizes and times; max 0 means no ceiling */
+    const char *bare;  /* not NULL: the value may be left out, which means this one, and is given by
+                          --name=VALUE only */
 } opt_def;
-#define OPT_END { .name = NULL }
+#define OPT_END                                                                                    \
+    {                                                                                              \
+        .name = NULL                                                                               \
+    }
 
 #define OPT_LIST_MAX 256
 typedef struct opt_list {
     const char *v[OPT_LIST_MAX];
-    size_t      n;
+    size_t n;
 } opt_list;
 
 /* A table and the struct it fills. */
 typedef struct opt_group {
     const opt_def *defs;
-    void          *base;
+    void *base;
 } opt_group;
 
 typedef struct opt_spec {
     const opt_group *groups;
-    size_t           ngroups;
-    size_t           stop_after; /* options end with this operand (run: 1, the command); 0: they never do */
+    size_t ngroups;
+    size_t stop_after; /* options end with this operand (run: 1, the command); 0: they never do */
 } opt_spec;
 
 /* Takes the options out of argv, leaves the operands at its start and their number in *nargs.

@@ -98,7 +98,8 @@ static bool coloured(int fd)
 
 const char *out_on(int fd, out_style s)
 {
-    static const char *const codes[] = { "", "\033[1m", "\033[2m", "\033[32m", "\033[33m", "\033[31m", "\033[1;36m" };
+    static const char *const codes[] = { "",         "\033[1m",  "\033[2m",   "\033[32m",
+                                         "\033[33m", "\033[31m", "\033[1;36m" };
     return coloured(fd) ? codes[s] : "";
 }
 
@@ -132,7 +133,7 @@ const char *out_size(char *buf, uint64_t v)
 const char *out_span(char *buf, uint64_t ms)
 {
     static const struct {
-        uint64_t    below, unit;
+        uint64_t below, unit;
         const char *name;
     } rows[] = { { 1000, 1, "ms" },
                  { 120000, 1000, "s" },
@@ -145,7 +146,8 @@ const char *out_span(char *buf, uint64_t ms)
     }
     for (size_t i = 0; i < CAY_LEN(rows); i++)
         if (ms < rows[i].below) {
-            snprintf(buf, OUT_HUMAN, "%llu %s", (unsigned long long)(ms / rows[i].unit), rows[i].name);
+            snprintf(buf, OUT_HUMAN, "%llu %s", (unsigned long long)(ms / rows[i].unit),
+                     rows[i].name);
             break;
         }
     return buf;
@@ -205,7 +207,8 @@ static size_t width(const char *s)
     return n;
 }
 
-static void put_cell(cay__buf *to, const char *text, out_style style, size_t room, bool right, bool last)
+static void put_cell(cay__buf *to, const char *text, out_style style, size_t room, bool right,
+                     bool last)
 {
     size_t w = width(text), pad = room > w ? room - w : 0;
     if (right)

@@ -3,8 +3,8 @@
  * cli/out.h - what people and programs read: tables, JSON, sizes, times, colours, errors.
  *
  * Everything that may come from a sandbox passes cay__buf_safe() before it reaches a terminal or a
- * table, so that no name or message can drive a terminal; JSON escapes it anyway. Only the pump of an
- * attached terminal writes raw bytes.
+ * table, so that no name or message can drive a terminal; JSON escapes it anyway. Only the pump of
+ * an attached terminal writes raw bytes.
  */
 #pragma once
 #include <base/buf.h>
@@ -26,7 +26,15 @@ void out_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ------------------------------------------------------------------ colours */
 
-typedef enum out_style { OUT_PLAIN, OUT_BOLD, OUT_DIM, OUT_GOOD, OUT_WARN, OUT_BAD, OUT_TITLE } out_style;
+typedef enum out_style {
+    OUT_PLAIN,
+    OUT_BOLD,
+    OUT_DIM,
+    OUT_GOOD,
+    OUT_WARN,
+    OUT_BAD,
+    OUT_TITLE
+} out_style;
 /* Sequence for a descriptor, "" when it is no terminal or NO_COLOR is set. */
 const char *out_on(int fd, out_style s);
 const char *out_off(int fd);
@@ -44,16 +52,18 @@ const char *out_time(char *buf, int64_t wall_ms); /* "2026-01-31 12:00:00" */
 #define OUT_COLUMNS 12
 typedef struct out_table {
     const char *title[OUT_COLUMNS]; /* a title that starts with '>' is aligned to the right */
-    size_t      columns;
-    size_t      nrows, cap;
-    char      **cells; /* escaped, nrows × columns */
-    out_style  *style; /* beside each cell */
+    size_t columns;
+    size_t nrows, cap;
+    char **cells;     /* escaped, nrows × columns */
+    out_style *style; /* beside each cell */
 } out_table;
-void out_table_open(out_table *t, const char *const *titles); /* ends with NULL */
+void out_table_open(out_table *t, const char *const *titles);   /* ends with NULL */
 void out_cell(out_table *t, out_style style, const char *text); /* the next cell; escapes text */
-void out_cellf(out_table *t, out_style style, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-void out_table_text(out_table *t, cay__buf *to); /* aligned, with colours if standard output wants them */
-void out_table_print(out_table *t);              /* to standard output, then frees it */
+void out_cellf(out_table *t, out_style style, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void out_table_text(out_table *t,
+                    cay__buf *to);  /* aligned, with colours if standard output wants them */
+void out_table_print(out_table *t); /* to standard output, then frees it */
 void out_table_close(out_table *t);
 
 /* ------------------------------------------------------------------ JSON */
@@ -61,9 +71,12 @@ void out_table_close(out_table *t);
 typedef struct out_json {
     cay__buf b;
     unsigned depth;
-    bool     pretty, comma, after_key;
+    bool pretty, comma, after_key;
 } out_json;
-#define OUT_JSON(is_pretty) { .b = CAY__BUF(256u << 20), .pretty = (is_pretty) }
+#define OUT_JSON(is_pretty)                                                                        \
+    {                                                                                              \
+        .b = CAY__BUF(256u << 20), .pretty = (is_pretty)                                           \
+    }
 void js_open(out_json *j, char bracket); /* '{' or '[' */
 void js_close(out_json *j, char bracket);
 void js_key(out_json *j, const char *key);
@@ -83,5 +96,6 @@ void js_kbool(out_json *j, const char *key, bool v);
 void js_klimit(out_json *j, const char *key, uint64_t v);
 /* Writes it with a newline and starts afresh: one value a line when streaming. */
 void js_flush(out_json *j);
-/* What a verb was done to, or what came of it: a line {key: value} with --json, else the bare value, and nothing with --quiet. */
+/* What a verb was done to, or what came of it: a line {key: value} with --json, else the bare
+ * value, and nothing with --quiet. */
 void out_done(const char *key, const char *value);

@@ -16,7 +16,8 @@ int cli_check_name(const char *what, const char *text, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "%s is longer than 200 bytes", what);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            return cay_fail(err, CAY_EINVAL, "%s \"%s\" has a newline or control character", what, text);
+            return cay_fail(err, CAY_EINVAL, "%s \"%s\" has a newline or control character", what,
+                            text);
     return 0;
 }
 
@@ -34,7 +35,8 @@ int cli_parse_place(const char *text, cli_place *out, cay_err *err)
         return 0;
     size_t n = (size_t)(colon - text);
     if (!n || n >= sizeof out->id)
-        return cay_fail(err, CAY_EINVAL, "\"%s\" names no sandbox before the colon; a local file is ./NAME", text);
+        return cay_fail(err, CAY_EINVAL,
+                        "\"%s\" names no sandbox before the colon; a local file is ./NAME", text);
     if (!colon[1])
         return cay_fail(err, CAY_EINVAL, "\"%s\" has no path after the colon", text);
     out->kind = CLI_REMOTE;
@@ -52,7 +54,8 @@ static int default_target(const char *source, char *target, size_t cap, cay_err 
     if (!real)
         return cay_fail_sys(err, CAY_ESYS, "--mount %s", source);
     if (!base[1])
-        return cay_fail(err, CAY_EINVAL, "--mount %s: give a target, as in %s:/mnt", source, source);
+        return cay_fail(err, CAY_EINVAL, "--mount %s: give a target, as in %s:/mnt", source,
+                        source);
     if (!cay__str_join(target, cap, "/workspace/", base + 1, NULL))
         return cay_fail(err, CAY_ETOOBIG, "--mount %s: path too long", source);
     return 0;
@@ -73,9 +76,13 @@ int cli_parse_mount(const char *text, cli_mount *out, cay_err *err)
             break;
         }
     char real[PATH_MAX];
-    const char *last = cut == n ? memrchr(text, ':', n) : NULL; /* part of a name, if there is something of that name */
-    if (last && last != text && n < sizeof real && (memcpy(real, text, n), real[n] = 0, access(real, F_OK) < 0))
-        return cay_fail(err, CAY_EINVAL, "--mount \"%s\": \"%s\" is neither \":ro\", \":rw\" nor an absolute target", text, last);
+    const char *last = cut == n ? memrchr(text, ':', n)
+                                : NULL; /* part of a name, if there is something of that name */
+    if (last && last != text && n < sizeof real &&
+        (memcpy(real, text, n), real[n] = 0, access(real, F_OK) < 0))
+        return cay_fail(err, CAY_EINVAL,
+                        "--mount \"%s\": \"%s\" is neither \":ro\", \":rw\" nor an absolute target",
+                        text, last);
     if (!cut)
         return cay_fail(err, CAY_EINVAL, "--mount \"%s\": want DIR[:TARGET][:ro|:rw]", text);
     if (cut >= sizeof out->source || n - cut >= sizeof out->target)
@@ -88,7 +95,8 @@ int cli_parse_mount(const char *text, cli_mount *out, cay_err *err)
     } else {
         out->target[0] = 0;
     }
-    if (out->source[0] != '/' && realpath(out->source, real)) /* one that is not there is told of later, by its own name */
+    if (out->source[0] != '/' &&
+        realpath(out->source, real)) /* one that is not there is told of later, by its own name */
         cay__str_copy(out->source, sizeof out->source, real);
     if (strchr(out->source, '\n') || strchr(out->target, '\n'))
         return cay_fail(err, CAY_EINVAL, "--mount: a path has a newline");
@@ -109,8 +117,12 @@ int cli_parse_volume(const char *text, cli_volume *out, cay_err *err)
         n -= 3;
     }
     size_t len = n > cut ? n - cut - 1 : 0;
-    if (!cut || cut >= sizeof out->name || !len || len >= sizeof out->target || text[cut + 1] != '/' || memchr(text, '/', cut))
-        return cay_fail(err, CAY_EINVAL, "--volume \"%.80s\": want NAME:TARGET[:ro] with an absolute TARGET of at most 255 bytes", text);
+    if (!cut || cut >= sizeof out->name || !len || len >= sizeof out->target ||
+        text[cut + 1] != '/' || memchr(text, '/', cut))
+        return cay_fail(err, CAY_EINVAL,
+                        "--volume \"%.80s\": want NAME:TARGET[:ro] with an absolute TARGET of at "
+                        "most 255 bytes",
+                        text);
     memcpy(out->name, text, cut);
     out->name[cut] = 0;
     memcpy(out->target, text + cut + 1, len);
@@ -128,7 +140,8 @@ int cli_parse_pair(const char *text, bool inherit, char **key, const char **valu
         return cay_fail(err, CAY_EINVAL, "\"%s\" has no key before the =", text);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] <= 0x20 || text[i] == 0x7f)
-            return cay_fail(err, CAY_EINVAL, "\"%s\": a key has no blanks or control characters", text);
+            return cay_fail(err, CAY_EINVAL, "\"%s\": a key has no blanks or control characters",
+                            text);
     char *k = cay__alloc(n + !CAY__MUTANT("fuzz-cli_path"));
     memcpy(k, text, n);
     *value = eq ? eq + 1 : getenv(k);
@@ -144,7 +157,8 @@ int cli_parse_cpus(const char *text, uint64_t *out, cay_err *err)
     if (!strcmp(text, "unlimited"))
         v = CAY_UNLIMITED;
     else if (!plain || !cay__str_to_ms(text, &v) || v < 10 || v > 1024000)
-        return cay_fail(err, CAY_EINVAL, "\"%s\": want a number of CPUs from 0.01 to 1024, or unlimited", text);
+        return cay_fail(err, CAY_EINVAL,
+                        "\"%s\": want a number of CPUs from 0.01 to 1024, or unlimited", text);
     *out = v;
     return 0;
 }
@@ -177,7 +191,8 @@ int cli_parse_forward(const char *text, uint16_t *port, uint16_t *local, cay_err
         return cay_fail(err, CAY_EINVAL, "\"%s\": want PORT[:LOCAL], ports from 1 to 65535", text);
     b = a;
     if (colon && !number(colon + 1, strlen(colon + 1), 65535, &b))
-        return cay_fail(err, CAY_EINVAL, "\"%s\": want PORT[:LOCAL]; LOCAL 0 takes any free one", text);
+        return cay_fail(err, CAY_EINVAL, "\"%s\": want PORT[:LOCAL]; LOCAL 0 takes any free one",
+                        text);
     *port = (uint16_t)a;
     *local = (uint16_t)b;
     return 0;
@@ -216,11 +231,12 @@ int cli_parse_signal(const char *text, int *out, cay_err *err)
 {
     static const struct {
         const char *name;
-        int         sig;
+        int sig;
     } names[] = {
-        { "HUP", SIGHUP },   { "INT", SIGINT },   { "QUIT", SIGQUIT }, { "KILL", SIGKILL }, { "TERM", SIGTERM },
-        { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 }, { "STOP", SIGSTOP }, { "CONT", SIGCONT }, { "TSTP", SIGTSTP },
-        { "ABRT", SIGABRT }, { "ALRM", SIGALRM }, { "PIPE", SIGPIPE }, { "WINCH", SIGWINCH },
+        { "HUP", SIGHUP },   { "INT", SIGINT },     { "QUIT", SIGQUIT }, { "KILL", SIGKILL },
+        { "TERM", SIGTERM }, { "USR1", SIGUSR1 },   { "USR2", SIGUSR2 }, { "STOP", SIGSTOP },
+        { "CONT", SIGCONT }, { "TSTP", SIGTSTP },   { "ABRT", SIGABRT }, { "ALRM", SIGALRM },
+        { "PIPE", SIGPIPE }, { "WINCH", SIGWINCH },
     };
     const char *s = strncasecmp(text, "SIG", 3) ? text : text + 3;
     uint64_t v;
@@ -233,5 +249,6 @@ int cli_parse_signal(const char *text, int *out, cay_err *err)
             *out = names[i].sig;
             return 0;
         }
-    return cay_fail(err, CAY_EINVAL, "\"%s\" is no signal; want a name such as TERM or a number from 1 to 64", text);
+    return cay_fail(err, CAY_EINVAL,
+                    "\"%s\" is no signal; want a name such as TERM or a number from 1 to 64", text);
 }

@@ -2,7 +2,8 @@
 /*
  * cli/parse.h - the small texts that people type: ID:PATH, mounts, sizes, ports, modes, owners.
  *
- * Each fills *out and returns 0, or CAY_EINVAL with a message that names the text and shows the form.
+ * Each fills *out and returns 0, or CAY_EINVAL with a message that names the text and shows the
+ * form.
  */
 #pragma once
 #include <cay/sandbox.h>
@@ -11,8 +12,8 @@
  * A local name with a colon is written ./a:b. */
 typedef struct cli_place {
     enum { CLI_LOCAL, CLI_REMOTE, CLI_STREAM } kind;
-    char        id[64]; /* of CLI_REMOTE */
-    const char *path;   /* points into the text */
+    char id[64];      /* of CLI_REMOTE */
+    const char *path; /* points into the text */
 } cli_place;
 int cli_parse_place(const char *text, cli_place *out, cay_err *err);
 
@@ -32,7 +33,8 @@ typedef struct cli_volume {
 } cli_volume;
 int cli_parse_volume(const char *text, cli_volume *out, cay_err *err);
 
-/* KEY=VALUE; KEY must look like a name. With inherit a bare KEY takes our own value. *key is new. */
+/* KEY=VALUE; KEY must look like a name. With inherit a bare KEY takes our own value. *key is new.
+ */
 int cli_parse_pair(const char *text, bool inherit, char **key, const char **value, cay_err *err);
 /* "1.5" CPUs as thousandths; "unlimited". */
 int cli_parse_cpus(const char *text, uint64_t *out, cay_err *err);

@@ -17,12 +17,16 @@ enum { JSON_OUTPUT = 64 << 20, JSON_INPUT = 64 << 20 };
 const opt_def proc_opt_defs[] = {
     { "interactive", 'i', NULL, "forward your standard input", OPT_FLAG, AT(input) },
     { "tty", 't', NULL, "give it a terminal; with -i yours becomes its own", OPT_FLAG, AT(tty) },
-    { "timeout", 0, "TIME", "end it and all it started after this time", OPT_MS, AT(timeout_ms), 1 },
-    { "shell", 0, "LINE", "a line for the shell instead of a command and its words", OPT_STR, AT(shell) },
+    { "timeout", 0, "TIME", "end it and all it started after this time", OPT_MS, AT(timeout_ms),
+      1 },
+    { "shell", 0, "LINE", "a line for the shell instead of a command and its words", OPT_STR,
+      AT(shell) },
     { "login", 0, NULL, "with --shell: a login shell", OPT_FLAG, AT(login) },
-    { "profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need", OPT_STR, AT(profile) },
+    { "profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need",
+      OPT_STR, AT(profile) },
     { "tag", 0, "NAME", "a name to find the command by", OPT_STR, AT(tag) },
-    { "kept", 0, "SIZE", "most output kept of each stream, 4k to 16m (default 1m)", OPT_SIZE, AT(kept), 4096, 16 << 20 },
+    { "kept", 0, "SIZE", "most output kept of each stream, 4k to 16m (default 1m)", OPT_SIZE,
+      AT(kept), 4096, 16 << 20 },
     OPT_END
 };
 
@@ -30,10 +34,12 @@ const opt_def proc_env_defs[] = {
     { "detach", 'd', NULL, "do not wait: print its process id", OPT_FLAG, AT(detach) },
     { "env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", OPT_LIST, AT(env) },
     { "env-file", 0, "FILE", "environment from lines of KEY=VALUE", OPT_LIST, AT(env_files) },
-    { "env-only", 0, NULL, "exactly this environment, nothing of the sandbox's", OPT_FLAG, AT(env_only) },
+    { "env-only", 0, NULL, "exactly this environment, nothing of the sandbox's", OPT_FLAG,
+      AT(env_only) },
     { "user", 'u', "USER", "name or uid inside", OPT_STR, AT(user) },
     { "workdir", 'w', "DIR", "directory to start in", OPT_STR, AT(workdir) },
-    { "label", 'l', "KEY=VALUE", "a label of the command; `cay ps --label` filters by it", OPT_LIST, AT(labels) },
+    { "label", 'l', "KEY=VALUE", "a label of the command; `cay ps --label` filters by it", OPT_LIST,
+      AT(labels) },
     OPT_END
 };
 
@@ -56,13 +62,15 @@ int proc_spec_make(const proc_opts *o, char **argv, bool own, proc_spec *out, ca
     cli_pairs *env = &out->env;
     bool words = argv && argv[0];
     if (o->shell && words)
-        return cay_fail(err, CAY_EINVAL, "--shell and a command (\"%s\") exclude each other", argv[0]);
+        return cay_fail(err, CAY_EINVAL, "--shell and a command (\"%s\") exclude each other",
+                        argv[0]);
     if (!o->shell && !words && !own)
         return cay_fail(err, CAY_EINVAL, "no command; give one after --, or a line with --shell");
     if (words && !*argv[0])
         return cay_fail(err, CAY_EINVAL, "the command is empty");
     if (o->detach && (o->input || cli.json))
-        return cay_fail(err, CAY_EINVAL, "--detach and %s exclude each other", o->input ? "-i" : "--json");
+        return cay_fail(err, CAY_EINVAL, "--detach and %s exclude each other",
+                        o->input ? "-i" : "--json");
     if (o->user)
         CAY_TRY(cli_check_name("--user", o->user, err));
     if (o->tag)
@@ -72,11 +80,23 @@ int proc_spec_make(const proc_opts *o, char **argv, bool own, proc_spec *out, ca
     if (o->tty)
         add_term(env);
     out->spawn = (cay_spawn){
-        .size = sizeof out->spawn, .argv = words ? (const char *const *)argv : NULL, .shell = o->shell,
-        .login = o->login, .env = env->v, .env_mode = o->env_only ? CAY_ENV_ONLY : CAY_ENV_ADD, .cwd = o->workdir,
-        .user = o->user, .profile = o->profile, .stdin_mode = o->input ? CAY_STDIN_PIPE : CAY_STDIN_NULL,
-        .tty = o->tty, .timeout_ms = o->timeout_ms == CAY_UNLIMITED ? 0 : o->timeout_ms, .tag = o->tag,
-        .ring_bytes = (uint32_t)o->kept, .labels = out->labels.v, .on_full = o->detach ? CAY_FULL_DROP : CAY_FULL_BLOCK, .attach = !o->detach && !o->tty && !cli.json,
+        .size = sizeof out->spawn,
+        .argv = words ? (const char *const *)argv : NULL,
+        .shell = o->shell,
+        .login = o->login,
+        .env = env->v,
+        .env_mode = o->env_only ? CAY_ENV_ONLY : CAY_ENV_ADD,
+        .cwd = o->workdir,
+        .user = o->user,
+        .profile = o->profile,
+        .stdin_mode = o->input ? CAY_STDIN_PIPE : CAY_STDIN_NULL,
+        .tty = o->tty,
+        .timeout_ms = o->timeout_ms == CAY_UNLIMITED ? 0 : o->timeout_ms,
+        .tag = o->tag,
+        .ring_bytes = (uint32_t)o->kept,
+        .labels = out->labels.v,
+        .on_full = o->detach ? CAY_FULL_DROP : CAY_FULL_BLOCK,
+        .attach = !o->detach && !o->tty && !cli.json,
     };
     if (o->tty)
         term_size(isatty(0) ? 0 : 1, &out->spawn.cols, &out->spawn.rows);

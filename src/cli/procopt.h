@@ -7,13 +7,13 @@
 #include <cay/sandbox.h>
 
 typedef struct proc_opts {
-    bool        input, tty, login;
+    bool input, tty, login;
     const char *shell, *profile, *tag;
-    uint64_t    timeout_ms, kept;
+    uint64_t timeout_ms, kept;
     /* of exec and shell; run describes these for the whole sandbox */
-    bool        detach, env_only;
+    bool detach, env_only;
     const char *user, *workdir;
-    opt_list    env, env_files, labels;
+    opt_list env, env_files, labels;
 } proc_opts;
 extern const opt_def proc_opt_defs[]; /* how it is attached */
 extern const opt_def proc_env_defs[]; /* as whom, where, with what environment */
@@ -23,8 +23,9 @@ typedef struct proc_spec {
     cay_spawn spawn;
     cli_pairs env, labels;
 } proc_spec;
-/* argv may be NULL with o->shell, or when `own` says that the template's own command would do. Clear it afterwards in any case. */
-int  proc_spec_make(const proc_opts *o, char **argv, bool own, proc_spec *out, cay_err *err);
+/* argv may be NULL with o->shell, or when `own` says that the template's own command would do.
+ * Clear it afterwards in any case. */
+int proc_spec_make(const proc_opts *o, char **argv, bool own, proc_spec *out, cay_err *err);
 void proc_spec_clear(proc_spec *s);
 void proc_print_result(const cay_result *r); /* --json: one object */
 /* Starts it in sb, moves its streams, tells why it ended; returns the exit code of this program. */

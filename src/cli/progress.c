@@ -24,7 +24,8 @@ static void draw(cli_progress *p, int64_t now)
     CAY_AUTOBUF b = CAY__BUF(1024);
     cay__buf_fmt(&b, "\r\033[K");
     if (p->total) {
-        uint64_t full = p->done >= p->total ? BAR : (uint64_t)((double)p->done / (double)p->total * BAR);
+        uint64_t full =
+            p->done >= p->total ? BAR : (uint64_t)((double)p->done / (double)p->total * BAR);
         for (unsigned i = 0; i < BAR; i++)
             bar[i] = i < full ? '#' : '.';
         bar[BAR] = 0;

@@ -8,11 +8,11 @@
 
 typedef struct cli_progress {
     const char *what;
-    uint64_t    total; /* 0: not known */
-    uint64_t    done;
-    uint64_t    files;
-    int64_t     began_ms, shown_ms;
-    bool        on;
+    uint64_t total; /* 0: not known */
+    uint64_t done;
+    uint64_t files;
+    int64_t began_ms, shown_ms;
+    bool on;
 } cli_progress;
 
 void progress_begin(cli_progress *p, const char *what, uint64_t total);

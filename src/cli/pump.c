@@ -14,28 +14,35 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 
-enum { CHUNK = 64 << 10, TTY_CHUNK = 4096, SPLICE = 1 << 20, PIPE_GRACE_MS = 1000, FORCE_AFTER = 3 };
-static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP };
+enum {
+    CHUNK = 64 << 10,
+    TTY_CHUNK = 4096,
+    SPLICE = 1 << 20,
+    PIPE_GRACE_MS = 1000,
+    FORCE_AFTER = 3
+};
+static const int forwarded[] = { SIGINT,  SIGTERM, SIGHUP,   SIGQUIT,
+                                 SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP };
 
 typedef struct stream {
-    int    from, to;
-    bool   escape, splice, wait_room;
-    char  *last; /* where the last byte of both streams is kept, or NULL */
-    char   carry[4]; /* a character that the last read cut */
+    int from, to;
+    bool escape, splice, wait_room;
+    char *last;    /* where the last byte of both streams is kept, or NULL */
+    char carry[4]; /* a character that the last read cut */
     size_t ncarry;
 } stream;
 
 typedef struct pump {
-    cay_proc        *p;
+    cay_proc *p;
     const pump_spec *spec;
-    stream           out, err;
-    int              signals, stop; /* signalfd; eventfd that ends the feeder */
-    int              exit_fd;       /* readable when the command has ended */
-    pthread_t        feeder;
-    bool             feeding, broken;
-    _Atomic bool     left;
-    char             last;
-    unsigned         asked; /* how often the user wanted it to end */
+    stream out, err;
+    int signals, stop; /* signalfd; eventfd that ends the feeder */
+    int exit_fd;       /* readable when the command has ended */
+    pthread_t feeder;
+    bool feeding, broken;
+    _Atomic bool left;
+    char last;
+    unsigned asked; /* how often the user wanted it to end */
 } pump;
 
 static sigset_t signal_set(void)
@@ -55,7 +62,8 @@ void pump_block_signals(void)
 
 /* ------------------------------------------------------------------ input */
 
-/* Ctrl-P Ctrl-Q: true when the second key of the pair arrived. The first is held back until it is clear. */
+/* Ctrl-P Ctrl-Q: true when the second key of the pair arrived. The first is held back until it is
+ * clear. */
 static bool detach_seen(char *buf, size_t *n, bool *held)
 {
     enum { CTRL_P = 16, CTRL_Q = 17 };
@@ -74,7 +82,8 @@ static void *feed(void *arg)
     char *buf = cay__alloc(CHUNK);
     const cay_call call = { .size = sizeof call, .cancel_fd = u->stop };
     for (;;) {
-        struct pollfd fds[] = { { .fd = 0, .events = POLLIN }, { .fd = u->stop, .events = POLLIN } };
+        struct pollfd fds[] = { { .fd = 0, .events = POLLIN },
+                                { .fd = u->stop, .events = POLLIN } };
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             break;
         if (fds[1].revents)
@@ -127,7 +136,9 @@ static void stream_open(stream *s, int from, int to, bool raw, char *last)
 {
     int flags = fcntl(to, F_GETFL);
     bool term = isatty(to);
-    *s = (stream){ .from = from, .to = to, .last = last, .escape = term && !raw && !CAY__MUTANT("escape") };
+    *s = (stream){
+        .from = from, .to = to, .last = last, .escape = term && !raw && !CAY__MUTANT("escape")
+    };
     /* splice(2) refuses files opened for appending and terminals. */
     s->splice = !term && flags >= 0 && !(flags & O_APPEND) && !last;
 }
@@ -266,11 +277,12 @@ static void on_signal(pump *u)
 
 static void poll_for(struct pollfd *p, const stream *s)
 {
-    *p = (struct pollfd){ .fd = s->wait_room ? s->to : s->from, .events = s->wait_room ? POLLOUT : POLLIN };
+    *p = (struct pollfd){ .fd = s->wait_room ? s->to : s->from,
+                          .events = s->wait_room ? POLLOUT : POLLIN };
 }
 
-/* One wait. The streams go first; a command may close them and live on, so its end is waited for here too,
- * where signals still reach it. */
+/* One wait. The streams go first; a command may close them and live on, so its end is waited for
+ * here too, where signals still reach it. */
 static bool step(pump *u)
 {
     bool open = u->out.from >= 0 || u->err.from >= 0;
@@ -308,7 +320,9 @@ static void end_broken(pump *u, cay_exit *ex)
         if (cay_proc_wait(u->p, &call, ex, NULL) < 0)
             cay_proc_signal(u->p, NULL, SIGTERM, CAY_SCOPE_TREE, NULL);
     }
-    *ex = (cay_exit){ .size = sizeof *ex, .code = 128 + SIGPIPE, .signal = SIGPIPE, .reason = "signal" };
+    *ex = (cay_exit){
+        .size = sizeof *ex, .code = 128 + SIGPIPE, .signal = SIGPIPE, .reason = "signal"
+    };
 }
 
 static int pump_open(pump *u, cay_err *err)

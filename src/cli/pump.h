@@ -9,19 +9,19 @@
 #include <cay/sandbox.h>
 
 typedef struct pump_spec {
-    bool     input;       /* forward our standard input */
-    bool     tty;         /* the command has a terminal */
-    bool     detach_keys; /* Ctrl-P Ctrl-Q leaves it running */
-    bool     no_out, no_err;
-    bool     watch_only;  /* logs: signals end us, not the command */
-    bool     newline;     /* a last line without an end gets one */
-    uint64_t offset;      /* where in its output to begin */
+    bool input;       /* forward our standard input */
+    bool tty;         /* the command has a terminal */
+    bool detach_keys; /* Ctrl-P Ctrl-Q leaves it running */
+    bool no_out, no_err;
+    bool watch_only; /* logs: signals end us, not the command */
+    bool newline;    /* a last line without an end gets one */
+    uint64_t offset; /* where in its output to begin */
 } pump_spec;
 
 /* Blocks the signals that the pump forwards; before the command is started. */
 void pump_block_signals(void);
-/* Until the command ended or the user detached (*left). *ex tells how it ended; a reader of ours that went
- * away ends the command with SIGPIPE. Returns 0 or a cay_code. */
+/* Until the command ended or the user detached (*left). *ex tells how it ended; a reader of ours
+ * that went away ends the command with SIGPIPE. Returns 0 or a cay_code. */
 int pump_run(cay_proc *p, const pump_spec *spec, cay_exit *ex, bool *left, cay_err *err);
 /* One line on standard error when a limit or time-out ended it. */
 void pump_tell(const cay_exit *ex);

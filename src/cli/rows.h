@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli/rows.h - a list of things: a table for people, with --json one array, with --quiet a name a line.
+ * cli/rows.h - a list of things: a table for people, with --json one array, with --quiet a name a
+ * line.
  *
  *     rows r;
  *     rows_open(&r, titles);
@@ -11,8 +12,8 @@
 
 typedef struct rows {
     out_table table; /* what a callback adds to, unless --json or --quiet */
-    out_json  json;
-    int64_t   now; /* wall clock, for ages */
+    out_json json;
+    int64_t now; /* wall clock, for ages */
 } rows;
 
 void rows_open(rows *r, const char *const *titles); /* ends with NULL */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay serve --user NAME: root gives up being root before anything is opened, and all of it, keeper and sandboxes too, is that user's. With --root-keeper
- * the server alone is: cay-hand stays root, gives it up for the server and keeps what needs root (hand/hand.h).
+ * cay serve --user NAME: root gives up being root before anything is opened, and all of it, keeper
+ * and sandboxes too, is that user's. With --root-keeper the server alone is: cay-hand stays root,
+ * gives it up for the server and keeps what needs root (hand/hand.h).
  */
 #include "serve_user.h"
 #include "cli.h"
@@ -29,22 +30,34 @@ static int own_dir(const char *path, const struct passwd *pw, cay_err *err)
     if (fd < 0 || (made && fchown(fd, pw->pw_uid, pw->pw_gid) < 0) || fstat(fd, &st) < 0)
         return cay_fail_sys(err, CAY_ESYS, "%.200s", path);
     if (st.st_uid != pw->pw_uid)
-        return cay_fail_why(err, CAY_EPERM, "home_owner", "%.200s is not %.60s's (uid %u): another directory is named by --home", path, pw->pw_name, (unsigned)pw->pw_uid);
+        return cay_fail_why(err, CAY_EPERM, "home_owner",
+                            "%.200s is not %.60s's (uid %u): another directory is named by --home",
+                            path, pw->pw_name, (unsigned)pw->pw_uid);
     return 0;
 }
 
 static bool give_up(const struct passwd *pw)
 {
-    return initgroups(pw->pw_name, pw->pw_gid) == 0 && setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) == 0 && setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0 &&
+    return initgroups(pw->pw_name, pw->pw_gid) == 0 &&
+           setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) == 0 &&
+           setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0 &&
            setresuid(0, 0, 0) < 0; /* there is no way back */
 }
 
 /* Variables that a server reads and that are not root's own matters; docs/server.md names them. */
 static bool stays(const char *var)
 {
-    static const char *const begin[] = { "CAY_", "SANDBOX_", "OTEL_", "LC_", "DOCKER_", "AWS_REGION=", "AWS_ENDPOINT_URL", "SSL_CERT_" };
-    static const char *const whole[] = { "PATH", "LANG", "TZ", "TERM", "NO_COLOR", "TMPDIR", "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "CURL_CA_BUNDLE",
-                                         "CONTAINER_HOST", "CREDENTIALS_DIRECTORY" };
+    static const char *const begin[] = {
+        "CAY_",        "SANDBOX_",         "OTEL_",    "LC_", "DOCKER_",
+        "AWS_REGION=", "AWS_ENDPOINT_URL", "SSL_CERT_"
+    };
+    static const char *const whole[] = {
+        "PATH",           "LANG",           "TZ",
+        "TERM",           "NO_COLOR",       "TMPDIR",
+        "http_proxy",     "https_proxy",    "no_proxy",
+        "HTTP_PROXY",     "HTTPS_PROXY",    "NO_PROXY",
+        "CURL_CA_BUNDLE", "CONTAINER_HOST", "CREDENTIALS_DIRECTORY"
+    };
     for (size_t i = 0; i < CAY_LEN(begin); i++)
         if (cay__str_starts(var, begin[i]))
             return true;
@@ -67,7 +80,8 @@ static int leave_behind(const opt_list *listen, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "leave what root has open");
     for (size_t i = 0; i < listen->n; i++) {
         uint64_t fd;
-        if (cay__str_starts(listen->v[i], "fd:") && cay__str_to_u64(listen->v[i] + 3, &fd) && fd >= 3 && fd < 1024)
+        if (cay__str_starts(listen->v[i], "fd:") && cay__str_to_u64(listen->v[i] + 3, &fd) &&
+            fd >= 3 && fd < 1024)
             fcntl((int)fd, F_SETFD, 0); /* if it is none, the server says so */
     }
     return 0;
@@ -80,12 +94,18 @@ int serve_as(const char *name, bool root_keeper, const opt_list *listen, cay_err
     const char *named = getenv("CAY_HOME");
     const struct passwd *pw = getpwnam(name);
     if (geteuid() != 0)
-        return cay_fail(err, CAY_EPERM, "--user %.60s: only root becomes another user; start it as that one", name);
+        return cay_fail(err, CAY_EPERM,
+                        "--user %.60s: only root becomes another user; start it as that one", name);
     if (!pw)
-        return cay_fail(err, CAY_EINVAL, "--user %.60s: there is no such user; `useradd --system --home-dir /var/lib/cay-%.60s %.60s` makes it", name, name, name);
+        return cay_fail(err, CAY_EINVAL,
+                        "--user %.60s: there is no such user; `useradd --system --home-dir "
+                        "/var/lib/cay-%.60s %.60s` makes it",
+                        name, name, name);
     if (pw->pw_uid == 0)
         return cay_fail(err, CAY_EINVAL, "--user %.60s: that is root", name);
-    bool fits = cli.home || (named && *named) ? cay__str_copy(given, sizeof given, cli.home ? cli.home : named) : cay__str_join(given, sizeof given, "/var/lib/cay-", name, NULL);
+    bool fits = cli.home || (named && *named)
+                    ? cay__str_copy(given, sizeof given, cli.home ? cli.home : named)
+                    : cay__str_join(given, sizeof given, "/var/lib/cay-", name, NULL);
     if (!fits || !cay__str_join(run, sizeof run, "/run/cay-", name, NULL))
         return cay_fail(err, CAY_EINVAL, "--user: the name of a directory is too long");
     CAY_TRY(own_dir(given, pw, err));
@@ -99,6 +119,8 @@ int serve_as(const char *name, bool root_keeper, const opt_list *listen, cay_err
     cli.home = home;
     if (!root_keeper && !give_up(pw))
         return cay_fail_sys(err, CAY_ESYS, "become %.60s", name);
-    out_note("cay: as %s; a key: setpriv --reuid=%s --regid=%u --init-groups env CAY_HOME=%s XDG_RUNTIME_DIR=%s cay key create --scope admin", name, name, (unsigned)pw->pw_gid, home, run);
+    out_note("cay: as %s; a key: setpriv --reuid=%s --regid=%u --init-groups env CAY_HOME=%s "
+             "XDG_RUNTIME_DIR=%s cay key create --scope admin",
+             name, name, (unsigned)pw->pw_gid, home, run);
     return 0;
 }

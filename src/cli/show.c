@@ -91,7 +91,8 @@ static void labels_json(out_json *j, const cay_pair *p)
 
 const char *show_wall(const cay_info *i)
 {
-    bool known = i->level != CAY_LEVEL_NONE || i->state == CAY_RUNNING || i->state == CAY_PAUSED || !strcmp(i->provider, "local");
+    bool known = i->level != CAY_LEVEL_NONE || i->state == CAY_RUNNING || i->state == CAY_PAUSED ||
+                 !strcmp(i->provider, "local");
     return known ? cay_level_name(i->level) : NULL;
 }
 
@@ -147,7 +148,9 @@ void show_info_json(out_json *j, const cay_info *i, const show_more *more)
     show_layers_json(j, i->layers, i->nlayers);
     const struct {
         const char *key, *text;
-    } rest[] = { { "net", more ? more->net : NULL }, { "services", more ? more->services : NULL }, { "endpoints", more ? more->endpoints : NULL } };
+    } rest[] = { { "net", more ? more->net : NULL },
+                 { "services", more ? more->services : NULL },
+                 { "endpoints", more ? more->endpoints : NULL } };
     for (size_t k = 0; k < CAY_LEN(rest); k++) {
         if (!rest[k].text)
             continue;
@@ -174,7 +177,8 @@ static void limits_text(const cay_limits *l)
     if (l->cpu_milli == CAY_UNLIMITED)
         cay__buf_str(&b, ", cpus unlimited");
     else
-        cay__buf_fmt(&b, ", cpus %" PRIu64 ".%02" PRIu64, l->cpu_milli / 1000, l->cpu_milli % 1000 / 10);
+        cay__buf_fmt(&b, ", cpus %" PRIu64 ".%02" PRIu64, l->cpu_milli / 1000,
+                     l->cpu_milli % 1000 / 10);
     if (l->pids == CAY_UNLIMITED)
         cay__buf_str(&b, ", pids unlimited");
     else
@@ -195,8 +199,8 @@ void show_info_text(const cay_info *i)
     char text[OUT_HUMAN];
     field("id", i->id);
     field("name", i->name);
-    out_fmt("%s%-10s%s %s%s%s", out_on(1, OUT_DIM), "state", out_off(1), out_on(1, show_state_style(i->state)),
-            cay_state_name(i->state), out_off(1));
+    out_fmt("%s%-10s%s %s%s%s", out_on(1, OUT_DIM), "state", out_off(1),
+            out_on(1, show_state_style(i->state)), cay_state_name(i->state), out_off(1));
     if (i->reason && *i->reason) {
         out_str(" (");
         out_safe(i->reason);

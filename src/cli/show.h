@@ -22,7 +22,8 @@ void cli_snapshot_print(const struct cay_snapshot *s); /* its id, or all of it a
 typedef struct show_more {
     const char *net, *services, *endpoints;
 } show_more;
-void show_info_json(out_json *j, const cay_info *info, const show_more *more); /* more may be NULL */
+void show_info_json(out_json *j, const cay_info *info,
+                    const show_more *more); /* more may be NULL */
 /* cmd_services.c: its services as JSON, NULL: it has none, or does not run. The caller frees. */
 char *show_units_json(cay_sandbox *sb);
 /* cmd_port_endpoint.c: likewise what its provider publishes; for people, a line for each. */

@@ -33,7 +33,8 @@ static void on_death(int sig)
 static bool enter(int fd, void (*change)(struct termios *))
 {
     static bool armed;
-    static const int deaths[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL };
+    static const int deaths[] = { SIGHUP, SIGINT,  SIGQUIT, SIGTERM, SIGSEGV,
+                                  SIGBUS, SIGABRT, SIGFPE,  SIGILL };
     struct termios t;
     if (raw_fd >= 0)
         return true;
@@ -43,7 +44,9 @@ static bool enter(int fd, void (*change)(struct termios *))
         armed = true;
         atexit(term_restore);
         for (size_t i = 0; i < CAY_LEN(deaths); i++)
-            sigaction(deaths[i], &(struct sigaction){ .sa_handler = on_death, .sa_flags = (int)SA_RESETHAND }, NULL);
+            sigaction(deaths[i],
+                      &(struct sigaction){ .sa_handler = on_death, .sa_flags = (int)SA_RESETHAND },
+                      NULL);
     }
     t = saved;
     change(&t);

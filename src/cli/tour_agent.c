@@ -11,13 +11,18 @@
 static const char script[] =
     "{\"model\": \"a script\", \"turns\": ["
     "{\"expect\": {\"tools\": [\"exec_command\", \"apply_patch\"], \"input\": [\"failing test\"]},"
-    " \"calls\": [{\"name\": \"exec_command\", \"arguments\": {\"cmd\": \"sh tour/test.sh\", \"login\": false}}]},"
-    "{\"expect\": {\"last\": [\"code 1\", \"want 4\"]}, \"calls\": [{\"name\": \"apply_patch\", \"input\": "
-    "\"*** Begin Patch\\n*** Update File: tour/add.sh\\n@@\\n-echo $(($1 - $2))\\n+echo $(($1 + $2))\\n*** End Patch\\n\"}]},"
-    "{\"expect\": {\"last\": [\"Updated tour/add.sh\"]}, \"calls\": [{\"name\": \"exec_command\", \"arguments\": {\"cmd\": \"sh tour/test.sh\", \"login\": false}}]},"
+    " \"calls\": [{\"name\": \"exec_command\", \"arguments\": {\"cmd\": \"sh tour/test.sh\", "
+    "\"login\": false}}]},"
+    "{\"expect\": {\"last\": [\"code 1\", \"want 4\"]}, \"calls\": [{\"name\": \"apply_patch\", "
+    "\"input\": "
+    "\"*** Begin Patch\\n*** Update File: tour/add.sh\\n@@\\n-echo $(($1 - $2))\\n+echo $(($1 + "
+    "$2))\\n*** End Patch\\n\"}]},"
+    "{\"expect\": {\"last\": [\"Updated tour/add.sh\"]}, \"calls\": [{\"name\": \"exec_command\", "
+    "\"arguments\": {\"cmd\": \"sh tour/test.sh\", \"login\": false}}]},"
     "{\"expect\": {\"last\": [\"code 0\", \"passed\"]}, \"text\": \"add.sh subtracted\"}]}";
 static const char add[] = "echo $(($1 - $2))\n";
-static const char test[] = "got=$(sh tour/add.sh 2 2)\n[ \"$got\" = 4 ] && echo passed || { echo \"2 and 2: got $got, want 4\"; exit 1; }\n";
+static const char test[] = "got=$(sh tour/add.sh 2 2)\n[ \"$got\" = 4 ] && echo passed || { echo "
+                           "\"2 and 2: got $got, want 4\"; exit 1; }\n";
 
 typedef struct seen {
     unsigned calls;
@@ -51,10 +56,15 @@ int tour_agent(cay_sandbox *sb, char *said, size_t cap, cay_err *err)
     CAY_TRY(put_files(sb, err));
     CAY_TRY(cay_model_open(&m, &model, err));
     cay_agent a = { .size = sizeof a, .name = "Guide", .sandbox = true };
-    const cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb, .on_event = on_event, .event_arg = &s };
+    const cay_run_config conf = {
+        .size = sizeof conf, .model = model, .sandbox = sb, .on_event = on_event, .event_arg = &s
+    };
     int rc = cay_agent_run(&a, NULL, "fix the failing test", &conf, &r, err);
     if (rc == 0)
-        snprintf(said, cap, "a model found by %u tool calls that %s, and mended it (the model is a script; the work is real)", s.calls, r->output);
+        snprintf(said, cap,
+                 "a model found by %u tool calls that %s, and mended it (the model is a script; "
+                 "the work is real)",
+                 s.calls, r->output);
     cay_run_result_free(r);
     cay_model_free(model);
     return rc;

@@ -32,8 +32,8 @@ static void bare(const char *id, size_t n, char *dst)
 
 typedef struct line {
     json_t *j;
-    bool    span; /* else what names a trace */
-    char    trace[33];
+    bool span; /* else what names a trace */
+    char trace[33];
     int64_t from_us, to_us;
 } line;
 
@@ -43,9 +43,11 @@ static bool read_line(const char *text, line *l)
     const char *object = cay__json_str(l->j, "object", "");
     l->span = !strcmp(object, "trace.span");
     bare(cay__json_str(l->j, l->span ? "trace_id" : "id", ""), 32, l->trace);
-    bool fine = *l->trace && (l->span ? read_time(cay__json_str(l->j, "started_at", ""), &l->from_us) && read_time(cay__json_str(l->j, "ended_at", ""), &l->to_us) &&
-                                            l->to_us >= l->from_us
-                                      : !strcmp(object, "trace"));
+    bool fine =
+        *l->trace && (l->span ? read_time(cay__json_str(l->j, "started_at", ""), &l->from_us) &&
+                                    read_time(cay__json_str(l->j, "ended_at", ""), &l->to_us) &&
+                                    l->to_us >= l->from_us
+                              : !strcmp(object, "trace"));
     if (!fine)
         json_decref(l->j);
     return fine;
@@ -135,7 +137,8 @@ int traces_read(const char *path, traces *out, cay_err *err)
             free(out->v[i].name);
             memmove(&out->v[i], &out->v[i + 1], (--out->n - i) * sizeof *out->v);
         }
-    return out->n ? 0 : cay_fail_why(err, CAY_EINVAL, "trace_empty", "%.200s: no trace is in it", path);
+    return out->n ? 0
+                  : cay_fail_why(err, CAY_EINVAL, "trace_empty", "%.200s: no trace is in it", path);
 }
 
 void traces_free(traces *t)
@@ -151,20 +154,23 @@ const trace_one *traces_find(const traces *t, const char *id, cay_err *err)
     char want[33];
     bare(id, 32, want);
     size_t n = strlen(want);
-    bool sound = !id || (n && strlen(id) >= n && !strcmp(id + strlen(id) - n, want)); /* nothing was left out of it */
+    bool sound = !id || (n && strlen(id) >= n &&
+                         !strcmp(id + strlen(id) - n, want)); /* nothing was left out of it */
     for (size_t i = 0; sound && i < t->n; i++) {
         if (!id && (!found || t->v[i].from_us >= found->from_us))
             found = &t->v[i];
         if (!id || strncmp(t->v[i].id, want, strlen(want)))
             continue;
         if (found) {
-            cay_fail_why(err, CAY_EINVAL, "trace_ambiguous", "several traces begin with %.32s; give more of the id", want);
+            cay_fail_why(err, CAY_EINVAL, "trace_ambiguous",
+                         "several traces begin with %.32s; give more of the id", want);
             return NULL;
         }
         found = &t->v[i];
     }
     if (!found) {
-        cay_fail_why(err, CAY_ENOENT, "trace_not_found", "no trace begins with %.40s; --list shows them", id ? id : "");
+        cay_fail_why(err, CAY_ENOENT, "trace_not_found",
+                     "no trace begins with %.40s; --list shows them", id ? id : "");
         return NULL;
     }
     return found;
@@ -175,7 +181,8 @@ const trace_one *traces_find(const traces *t, const char *id, cay_err *err)
 static int take(void *arg, const line *l)
 {
     trace_tree *t = arg;
-    const json_t *data = json_object_get(l->j, "span_data"), *error = json_object_get(l->j, "error");
+    const json_t *data = json_object_get(l->j, "span_data"),
+                 *error = json_object_get(l->j, "error");
     if (!l->span || strcmp(l->trace, t->id))
         return 0;
     if (t->n == SPANS_MAX) {
@@ -184,8 +191,15 @@ static int take(void *arg, const line *l)
     }
     t->v = grown(t->v, t->n, &t->cap, sizeof *t->v);
     trace_span *s = &t->v[t->n];
-    *s = (trace_span){ .name = cay__strdup(cay__json_str(data, "name", cay__json_str(data, "type", ""))), .type = cay__strdup(cay__json_str(data, "type", "")),
-                       .error = json_is_object(error) ? cay__strdup(cay__json_str(error, "message", "failed")) : NULL, .from_us = l->from_us, .to_us = l->to_us, .seq = t->n };
+    *s = (trace_span){
+        .name = cay__strdup(cay__json_str(data, "name", cay__json_str(data, "type", ""))),
+        .type = cay__strdup(cay__json_str(data, "type", "")),
+        .error =
+            json_is_object(error) ? cay__strdup(cay__json_str(error, "message", "failed")) : NULL,
+        .from_us = l->from_us,
+        .to_us = l->to_us,
+        .seq = t->n
+    };
     bare(cay__json_str(l->j, "id", ""), 16, s->id);
     bare(cay__json_str(l->j, "parent_id", ""), 16, s->parent);
     const json_t *more = json_object_get(data, "data");
@@ -214,8 +228,8 @@ static int by_parent(const void *a, const void *b)
 
 typedef struct ordering {
     trace_span *from; /* by parent and time */
-    bool       *done;
-    size_t      n;
+    bool *done;
+    size_t n;
     trace_tree *to;
 } ordering;
 
@@ -232,7 +246,8 @@ static size_t first_below(const ordering *o, const char *parent)
     return lo;
 }
 
-/* A span and what is below it. A file may say anything: a ring ends where it began, and nothing is deeper than DEEP. */
+/* A span and what is below it. A file may say anything: a ring ends where it began, and nothing is
+ * deeper than DEEP. */
 static void place(ordering *o, size_t i, unsigned depth)
 {
     if (o->done[i])
@@ -241,7 +256,8 @@ static void place(ordering *o, size_t i, unsigned depth)
     trace_span *s = &o->to->v[o->to->n++];
     *s = o->from[i];
     s->depth = depth;
-    for (size_t k = *s->id ? first_below(o, s->id) : o->n; k < o->n && !strcmp(o->from[k].parent, s->id) && depth < DEEP; k++)
+    for (size_t k = *s->id ? first_below(o, s->id) : o->n;
+         k < o->n && !strcmp(o->from[k].parent, s->id) && depth < DEEP; k++)
         place(o, k, depth + 1);
 }
 
@@ -255,13 +271,17 @@ static bool is_here(const ordering *o, const char *id)
 
 static void arrange(trace_tree *t)
 {
-    ordering o = { .from = cay__alloc(CAY_MAX(t->n, (size_t)1) * sizeof *o.from), .done = cay__alloc(t->n + 1), .n = t->n, .to = t };
+    ordering o = { .from = cay__alloc(CAY_MAX(t->n, (size_t)1) * sizeof *o.from),
+                   .done = cay__alloc(t->n + 1),
+                   .n = t->n,
+                   .to = t };
     size_t *roots = cay__alloc((t->n + 1) * sizeof *roots), nroots = 0;
     bool root = false;
     memcpy(o.from, t->v, t->n * sizeof *o.from);
     qsort(o.from, o.n, sizeof *o.from, by_parent);
     t->n = 0;
-    for (size_t i = 0; i < o.n; i++) { /* those whose parent is another program's, or was not written */
+    for (size_t i = 0; i < o.n;
+         i++) { /* those whose parent is another program's, or was not written */
         if (i == 0 || strcmp(o.from[i].parent, o.from[i - 1].parent))
             root = !is_here(&o, o.from[i].parent);
         if (root)

@@ -20,7 +20,8 @@ static void draw(const cli_waiting *w, int64_t ms, unsigned step)
         bar[i] = i >= at && i < at + MARK ? '#' : '.';
     bar[BAR] = 0;
     CAY_AUTOBUF b = CAY__BUF(1024);
-    cay__buf_fmt(&b, "\r\033[K[%s] %lld.%lld s  %s ", bar, (long long)ms / 1000, (long long)ms / 100 % 10, w->verb);
+    cay__buf_fmt(&b, "\r\033[K[%s] %lld.%lld s  %s ", bar, (long long)ms / 1000,
+                 (long long)ms / 100 % 10, w->verb);
     cay__buf_safe(&b, w->what, CAY_MIN(strlen(w->what), 30), false);
     cay__fd_write_all(2, b.data, b.len);
 }

@@ -10,7 +10,7 @@
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
-#define STORE 0x70000000u /* as STORE_BASE of keeper/keeper.h */
+#define STORE  0x70000000u /* as STORE_BASE of keeper/keeper.h */
 
 #define SMALL  (128u << 10) /* one read and one write */
 #define SHARED (1u << 20)   /* from here on a reflink is worth the flush that xfs makes of it */
@@ -22,7 +22,8 @@ static char buffer[SMALL];
 /* Those of a security module are the host's affair: the new file has its own. */
 static bool wanted(const char *name)
 {
-    return strcmp(name, "security.selinux") && strcmp(name, "security.ima") && strcmp(name, "security.evm");
+    return strcmp(name, "security.selinux") && strcmp(name, "security.ima") &&
+           strcmp(name, "security.evm");
 }
 
 /* A path of /proc/self/fd, because what is no regular file is not opened. */
@@ -68,7 +69,8 @@ static void entry_path(char *out, size_t cap, int dir, const char *name)
 bool copy_looks(int from, int to, const struct stat *st)
 {
     const struct timespec times[2] = { st->st_atim, st->st_mtim };
-    return fchown(to, st->st_uid, st->st_gid) == 0 && copy_fd_attrs(from, to) && fchmod(to, st->st_mode & 07777) == 0 && futimens(to, times) == 0;
+    return fchown(to, st->st_uid, st->st_gid) == 0 && copy_fd_attrs(from, to) &&
+           fchmod(to, st->st_mode & 07777) == 0 && futimens(to, times) == 0;
 }
 
 /* ---- bytes ---- */
@@ -127,13 +129,17 @@ bool copy_same(int fd, const struct stat *st)
     struct stat now;
     if (fstat(fd, &now) < 0)
         return false;
-    errno = copy_of_sandboxes && (now.st_uid < STORE || now.st_uid - STORE > 65535) ? EPERM : ESTALE;
-    return errno == ESTALE && now.st_ino == st->st_ino && now.st_dev == st->st_dev && (now.st_mode & S_IFMT) == (st->st_mode & S_IFMT) && now.st_uid == st->st_uid;
+    errno =
+        copy_of_sandboxes && (now.st_uid < STORE || now.st_uid - STORE > 65535) ? EPERM : ESTALE;
+    return errno == ESTALE && now.st_ino == st->st_ino && now.st_dev == st->st_dev &&
+           (now.st_mode & S_IFMT) == (st->st_mode & S_IFMT) && now.st_uid == st->st_uid;
 }
 
-bool copy_file(int from, const char *name, int to, const struct stat *st, enum copy_how how, bool *shared)
+bool copy_file(int from, const char *name, int to, const struct stat *st, enum copy_how how,
+               bool *shared)
 {
-    /* Nothing inside runs that could put something else there; outside somebody may: what was looked at is what is copied. */
+    /* Nothing inside runs that could put something else there; outside somebody may: what was
+     * looked at is what is copied. */
     CAY_AUTOFD in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC);
     if (in < 0 || !copy_same(in, st))
         return false;
@@ -142,14 +148,17 @@ bool copy_file(int from, const char *name, int to, const struct stat *st, enum c
         return false;
     bool one = how == COPY_SHARED && st->st_size >= SHARED && ioctl(out, FICLONE, in) == 0;
     *shared |= one;
-    return (one || (st->st_size <= SMALL ? copy_small(in, out, st->st_size) : copy_large(in, out, st))) && copy_looks(in, out, st);
+    return (one ||
+            (st->st_size <= SMALL ? copy_small(in, out, st->st_size) : copy_large(in, out, st))) &&
+           copy_looks(in, out, st);
 }
 
 bool same_bytes(int a, const char *name, int b, const char *path, off_t size)
 {
     static char other[SMALL];
     CAY_AUTOFD x = openat(a, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME | O_CLOEXEC);
-    CAY_AUTOFD y = cay__fd_openat2(b, path, O_RDONLY | O_NONBLOCK | O_NOATIME | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    CAY_AUTOFD y = cay__fd_openat2(b, path, O_RDONLY | O_NONBLOCK | O_NOATIME | O_CLOEXEC, 0,
+                                   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (x < 0 || y < 0)
         return false;
     while (size > 0) {
@@ -174,7 +183,8 @@ static bool make_special(int from, const char *name, int to, const struct stat *
             return false;
         target[n] = 0;
         return symlinkat(target, to, name) == 0;
-    case S_IFCHR: /* 0:0 is overlay's word for "removed"; no other device can have been made in a sandbox */
+    case S_IFCHR: /* 0:0 is overlay's word for "removed"; no other device can have been made in a
+                     sandbox */
         if (st->st_rdev == 0)
             return mknodat(to, name, st->st_mode, 0) == 0;
         errno = EPERM;
@@ -191,6 +201,9 @@ bool copy_special(int from, const char *name, int to, const struct stat *st)
     const struct timespec times[2] = { st->st_atim, st->st_mtim };
     entry_path(a, sizeof a, from, name);
     entry_path(b, sizeof b, to, name);
-    return make_special(from, name, to, st) && fchownat(to, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) == 0 && copy_attrs(a, b) &&
-           (S_ISLNK(st->st_mode) || fchmodat(to, name, st->st_mode & 07777, 0) == 0) && utimensat(to, name, times, AT_SYMLINK_NOFOLLOW) == 0;
+    return make_special(from, name, to, st) &&
+           fchownat(to, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) == 0 &&
+           copy_attrs(a, b) &&
+           (S_ISLNK(st->st_mode) || fchmodat(to, name, st->st_mode & 07777, 0) == 0) &&
+           utimensat(to, name, times, AT_SYMLINK_NOFOLLOW) == 0;
 }

@@ -6,14 +6,15 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#define MAGIC "cayclon1"
+#define MAGIC         "cayclon1"
 #define SIZE_MAX_FILE (1ull << 31) /* ten million files; more is not one of ours */
 
-/* On disk: this, the marks, the names. Unfinished or of another boot, after which the disk may have lost what it names, it is no index. */
+/* On disk: this, the marks, the names. Unfinished or of another boot, after which the disk may have
+ * lost what it names, it is no index. */
 typedef struct head {
-    char     magic[8];
-    char     boot[40];
-    char     layer[64];
+    char magic[8];
+    char boot[40];
+    char layer[64];
     uint64_t dev, ino, n, names;
     uint32_t crc, spare;
 } head;
@@ -59,16 +60,19 @@ static bool load(clone_index *x, int fd, const struct stat *upper)
     char now[40];
     struct stat st;
     boot(now);
-    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size > SIZE_MAX_FILE || cay__fd_read_all(fd, &h, sizeof h) != sizeof h ||
-        memcmp(h.magic, MAGIC, 8) || memcmp(h.boot, now, sizeof now) || h.dev != upper->st_dev || h.ino != upper->st_ino ||
-        h.n > SIZE_MAX_FILE / sizeof(clone_mark) || h.names > SIZE_MAX_FILE || !memchr(h.layer, 0, sizeof h.layer) ||
+    if (fstat(fd, &st) < 0 || (uint64_t)st.st_size > SIZE_MAX_FILE ||
+        cay__fd_read_all(fd, &h, sizeof h) != sizeof h || memcmp(h.magic, MAGIC, 8) ||
+        memcmp(h.boot, now, sizeof now) || h.dev != upper->st_dev || h.ino != upper->st_ino ||
+        h.n > SIZE_MAX_FILE / sizeof(clone_mark) || h.names > SIZE_MAX_FILE ||
+        !memchr(h.layer, 0, sizeof h.layer) ||
         sizeof h + h.n * sizeof(clone_mark) + h.names != (uint64_t)st.st_size)
         return false;
     x->marks = cay__alloc(h.n * sizeof *x->marks);
     x->names = cay__alloc(h.names + 1);
     x->n = h.n;
     x->names_len = h.names;
-    if (cay__fd_read_all(fd, x->marks, h.n * sizeof *x->marks) != (ssize_t)(h.n * sizeof *x->marks) ||
+    if (cay__fd_read_all(fd, x->marks, h.n * sizeof *x->marks) !=
+            (ssize_t)(h.n * sizeof *x->marks) ||
         cay__fd_read_all(fd, x->names, h.names) != (ssize_t)h.names || sum(x) != h.crc)
         return false;
     for (size_t i = 0; i < x->n; i++)
@@ -91,11 +95,17 @@ bool index_load(clone_index *x, int dir, const char *name, const struct stat *up
 
 bool index_save(const clone_index *x, int dir, const char *name, const char *temp)
 {
-    head h = { .magic = MAGIC, .dev = x->dev, .ino = x->ino, .n = x->n, .names = x->names_len, .crc = sum(x) };
+    head h = { .magic = MAGIC,
+               .dev = x->dev,
+               .ino = x->ino,
+               .n = x->n,
+               .names = x->names_len,
+               .crc = sum(x) };
     boot(h.boot);
     memcpy(h.layer, x->layer, sizeof h.layer);
     CAY_AUTOFD fd = openat(dir, temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return fd >= 0 && cay__fd_write_all(fd, &h, sizeof h) && cay__fd_write_all(fd, x->marks, x->n * sizeof *x->marks) &&
+    return fd >= 0 && cay__fd_write_all(fd, &h, sizeof h) &&
+           cay__fd_write_all(fd, x->marks, x->n * sizeof *x->marks) &&
            cay__fd_write_all(fd, x->names, x->names_len) && renameat(dir, temp, dir, name) == 0;
 }
 
@@ -103,11 +113,14 @@ const clone_mark *index_find(const clone_index *x, const struct stat *st)
 {
     if (!x->n)
         return NULL;
-    for (size_t h = (size_t)((uint64_t)st->st_ino * 0x9e3779b97f4a7c15ull) & (x->nhash - 1); x->by_ino[h]; h = (h + 1) & (x->nhash - 1)) {
+    for (size_t h = (size_t)((uint64_t)st->st_ino * 0x9e3779b97f4a7c15ull) & (x->nhash - 1);
+         x->by_ino[h]; h = (h + 1) & (x->nhash - 1)) {
         const clone_mark *m = &x->marks[x->by_ino[h] - 1];
         if (m->ino == st->st_ino)
-            return m->size == (uint64_t)st->st_size && m->ctime_s == st->st_ctim.tv_sec && m->ctime_ns == (uint32_t)st->st_ctim.tv_nsec &&
-                           m->mtime_s == st->st_mtim.tv_sec && m->mtime_ns == (uint32_t)st->st_mtim.tv_nsec
+            return m->size == (uint64_t)st->st_size && m->ctime_s == st->st_ctim.tv_sec &&
+                           m->ctime_ns == (uint32_t)st->st_ctim.tv_nsec &&
+                           m->mtime_s == st->st_mtim.tv_sec &&
+                           m->mtime_ns == (uint32_t)st->st_mtim.tv_nsec
                        ? m
                        : NULL;
     }
@@ -121,9 +134,13 @@ void index_add(clone_index *x, const struct stat *st, const char *path)
         return;
     x->marks = grow(x->marks, &x->cap, x->n + 1, sizeof *x->marks);
     x->names = grow(x->names, &x->names_cap, x->names_len + len, 1);
-    x->marks[x->n++] = (clone_mark){ .ino = st->st_ino, .size = (uint64_t)st->st_size, .ctime_s = st->st_ctim.tv_sec,
-                                     .ctime_ns = (uint32_t)st->st_ctim.tv_nsec, .mtime_s = st->st_mtim.tv_sec,
-                                     .mtime_ns = (uint32_t)st->st_mtim.tv_nsec, .path = (uint32_t)x->names_len };
+    x->marks[x->n++] = (clone_mark){ .ino = st->st_ino,
+                                     .size = (uint64_t)st->st_size,
+                                     .ctime_s = st->st_ctim.tv_sec,
+                                     .ctime_ns = (uint32_t)st->st_ctim.tv_nsec,
+                                     .mtime_s = st->st_mtim.tv_sec,
+                                     .mtime_ns = (uint32_t)st->st_mtim.tv_nsec,
+                                     .path = (uint32_t)x->names_len };
     memcpy(x->names + x->names_len, path, len);
     x->names_len += len;
 }

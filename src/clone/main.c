@@ -21,27 +21,28 @@
 
 #define INDEX    "clone.index"
 #define ON_INDEX "on.index" /* of what is written above a directory of the host (--on) */
-#define TICK_NS 20000000 /* two ticks of the coarsest clock that a filesystem stamps files with */
+#define TICK_NS  20000000 /* two ticks of the coarsest clock that a filesystem stamps files with */
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
 
-/* An upper directory that becomes a layer: the root's, or the one above a directory of the host, which is layers/o…/upper. */
+/* An upper directory that becomes a layer: the root's, or the one above a directory of the host,
+ * which is layers/o…/upper. */
 typedef struct part {
-    const char  *index, *below; /* its index's name; "" or "/upper" */
-    char         layer[64];
-    int          upper, stage, to; /* to: where the tree is copied */
-    char         stage_name[40];
-    struct stat  st; /* of upper */
-    clone_index  last;
-    clone_tree   tree;
+    const char *index, *below; /* its index's name; "" or "/upper" */
+    char layer[64];
+    int upper, stage, to; /* to: where the tree is copied */
+    char stage_name[40];
+    struct stat st; /* of upper */
+    clone_index last;
+    clone_tree tree;
 } part;
 
 typedef struct job {
-    const char  *id;
-    bool         stop;
-    int          dir, layers; /* sandboxes/<id>, layers/ */
-    part         root, on;    /* on.upper < 0: it stands on no directory of the host */
+    const char *id;
+    bool stop;
+    int dir, layers; /* sandboxes/<id>, layers/ */
+    part root, on;   /* on.upper < 0: it stands on no directory of the host */
     clone_subvol subvol;
     clone_answer answer;
 } job;
@@ -54,7 +55,8 @@ static void on_term(int sig)
     clone_canceled = 1;
 }
 
-__attribute__((format(printf, 4, 5))) static int fail(job *j, int code, const char *reason, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static int fail(job *j, int code, const char *reason,
+                                                      const char *fmt, ...)
 {
     int sys = errno;
     va_list ap;
@@ -77,7 +79,8 @@ static int open_disk(job *j, int *disk)
     const char *step;
     CAY_AUTOFD image = openat(j->dir, "image", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (image < 0)
-        return errno == ENOENT ? 0 : fail(j, CAY_ESYS, "", "open the disk image of sandbox %s", j->id);
+        return errno == ENOENT ? 0
+                               : fail(j, CAY_ESYS, "", "open the disk image of sandbox %s", j->id);
     *disk = cay__image_mount(image, &step);
     return *disk < 0 ? fail(j, CAY_ESYS, "disk_image", "disk image: %s", step) : 0;
 }
@@ -95,8 +98,10 @@ static int enter(job *j)
         r.rlim_cur = r.rlim_max;
         setrlimit(RLIMIT_NOFILE, &r);
     }
-    /* Rootless: the ids on disk are those of the keeper's user namespace, and its processes are below it. */
-    if (geteuid() != 0 && (setns(CLONE_USER, CLONE_NEWUSER) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
+    /* Rootless: the ids on disk are those of the keeper's user namespace, and its processes are
+     * below it. */
+    if (geteuid() != 0 &&
+        (setns(CLONE_USER, CLONE_NEWUSER) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0))
         return fail(j, CAY_ESYS, "", "enter the keeper's user namespace");
     umask(0);
     cay__str_join(path, sizeof path, "sandboxes/", j->id, NULL);
@@ -104,10 +109,15 @@ static int enter(job *j)
     CAY_AUTOFD disk = -1;
     if (j->dir >= 0 && open_disk(j, &disk) < 0)
         return j->answer.code;
-    j->root.upper = j->dir < 0 ? -1 : openat(disk >= 0 ? disk : j->dir, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    j->on.upper = j->dir < 0 ? -1 : openat(j->dir, "on/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    j->root.upper = j->dir < 0 ? -1
+                               : openat(disk >= 0 ? disk : j->dir, "upper",
+                                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    j->on.upper = j->dir < 0
+                      ? -1
+                      : openat(j->dir, "on/upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     j->layers = openat(CLONE_HOME, "layers", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (j->root.upper < 0 || j->layers < 0 || fstat(j->root.upper, &j->root.st) < 0 || (j->on.upper >= 0 && fstat(j->on.upper, &j->on.st) < 0))
+    if (j->root.upper < 0 || j->layers < 0 || fstat(j->root.upper, &j->root.st) < 0 ||
+        (j->on.upper >= 0 && fstat(j->on.upper, &j->on.st) < 0))
         return fail(j, CAY_ESYS, "", "open what sandbox %s has written", j->id);
     return 0;
 }
@@ -124,7 +134,9 @@ static int make_stage(job *j, part *p)
     if (p->stage < 0 || flock(p->stage, LOCK_EX | LOCK_NB) < 0)
         return fail(j, CAY_ESYS, "", "make layers/%s", p->stage_name);
     p->to = p->stage;
-    if (*p->below && (mkdirat(p->stage, p->below + 1, 0700) < 0 || (p->to = openat(p->stage, p->below + 1, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0))
+    if (*p->below && (mkdirat(p->stage, p->below + 1, 0700) < 0 ||
+                      (p->to = openat(p->stage, p->below + 1,
+                                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0))
         return fail(j, CAY_ESYS, "", "make layers/%s%s", p->stage_name, p->below);
     CAY_FAULT("clone.stage");
     return 0;
@@ -139,7 +151,8 @@ static void prepare(const job *j, part *p)
     t->to = p->to;
     t->base = t->near = -1;
     t->last = &p->last;
-    if (index_load(&p->last, j->dir, p->index, &p->st) && cay__str_join(base, sizeof base, p->last.layer, p->below, NULL))
+    if (index_load(&p->last, j->dir, p->index, &p->st) &&
+        cay__str_join(base, sizeof base, p->last.layer, p->below, NULL))
         t->base = openat(j->layers, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     t->next.dev = p->st.st_dev;
     t->next.ino = p->st.st_ino;
@@ -147,8 +160,10 @@ static void prepare(const job *j, part *p)
     if (fstatfs(p->upper, &fs) < 0)
         return;
     t->doubt = fs.f_type == TMPFS_MAGIC;
-    t->how = fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC ? COPY_SHARED : COPY_BYTES;
-    /* A reflink writes out what the file still has in memory: better now than while everything stands still. */
+    t->how =
+        fs.f_type == XFS_SUPER_MAGIC || fs.f_type == BTRFS_SUPER_MAGIC ? COPY_SHARED : COPY_BYTES;
+    /* A reflink writes out what the file still has in memory: better now than while everything
+     * stands still. */
     if (t->how == COPY_SHARED)
         syncfs(p->upper);
 }
@@ -157,7 +172,8 @@ static void prepare(const job *j, part *p)
 
 static int interrupted(job *j)
 {
-    return fail(j, CAY_EBUSY, "snapshot_interrupted", "the sandbox went on before its snapshot was complete; try again");
+    return fail(j, CAY_EBUSY, "snapshot_interrupted",
+                "the sandbox went on before its snapshot was complete; try again");
 }
 
 /* What only those that stand still can tell. */
@@ -187,7 +203,10 @@ static int take(job *j, part *p, const clone_hold *h)
             return interrupted(j);
         errno = sys;
         if (errno == ENAMETOOLONG)
-            return fail(j, CAY_ETOOBIG, "tree_too_deep", "directories are nested too deep at /%s to be copied; end the processes and try again", t->path);
+            return fail(j, CAY_ETOOBIG, "tree_too_deep",
+                        "directories are nested too deep at /%s to be copied; end the processes "
+                        "and try again",
+                        t->path);
         return fail(j, CAY_ESYS, "", "copy /%s", t->path);
     }
     CAY_FAULT("clone.walked");
@@ -202,7 +221,9 @@ static int take_applied(job *j)
     bool shared = false;
     if (on >= 0 && fstatat(on, "applied", &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
         return 0;
-    return on >= 0 && copy_file(on, "applied", j->on.stage, &st, COPY_BYTES, &shared) ? 0 : fail(j, CAY_ESYS, "", "copy what was applied");
+    return on >= 0 && copy_file(on, "applied", j->on.stage, &st, COPY_BYTES, &shared)
+               ? 0
+               : fail(j, CAY_ESYS, "", "copy what was applied");
 }
 
 static int publish(job *j, part *p)
@@ -228,7 +249,8 @@ static int publish_all(job *j)
     return publish(j, &j->root);
 }
 
-/* The uppers as they were at the moment of the snapshot; what is linked to and the index stay those of the living ones. */
+/* The uppers as they were at the moment of the snapshot; what is linked to and the index stay those
+ * of the living ones. */
 static bool walk_there(job *j, part *const *parts, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -257,7 +279,8 @@ static int run(job *j)
         CAY_TRY(make_stage(j, parts[i]));
         prepare(j, parts[i]);
     }
-    bool can = subvol_prepare(&j->subvol, CLONE_HOME, j->layers, &j->root.st) && (n == 1 || j->on.st.st_dev == j->root.st.st_dev);
+    bool can = subvol_prepare(&j->subvol, CLONE_HOME, j->layers, &j->root.st) &&
+               (n == 1 || j->on.st.st_dev == j->root.st.st_dev);
     int rc = hold_begin(&h, j->id, j->stop, &j->answer);
     for (size_t i = 0; rc == 0 && i < n; i++)
         look(parts[i], &h);
@@ -293,9 +316,19 @@ static bool name_valid(const char *s)
 int main(int argc, char **argv)
 {
     int64_t since = cay__now_us();
-    job j = { .dir = -1, .layers = -1, .root = { .index = INDEX, .below = "", .upper = -1, .stage = -1, .tree = { .base = -1, .near = -1 } },
+    job j = { .dir = -1,
+              .layers = -1,
+              .root = { .index = INDEX,
+                        .below = "",
+                        .upper = -1,
+                        .stage = -1,
+                        .tree = { .base = -1, .near = -1 } },
               .subvol = { .root = -1, .stage = -1 },
-              .on = { .index = ON_INDEX, .below = "/upper", .upper = -1, .stage = -1, .tree = { .base = -1, .near = -1 } } };
+              .on = { .index = ON_INDEX,
+                      .below = "/upper",
+                      .upper = -1,
+                      .stage = -1,
+                      .tree = { .base = -1, .near = -1 } } };
 #ifdef CAY_FAULTS
     if (argc == 2 && !strcmp(argv[1], "--faults")) {
         cay__fault_list((void (*)(const char *))(void *)puts);
@@ -303,8 +336,10 @@ int main(int argc, char **argv)
     }
     cay__fault_load();
 #endif
-    if (argc < 3 || !cay__id_valid(argv[1], 'c') || !name_valid(argv[2]) || fcntl(CLONE_ANSWER, F_GETFD) < 0) {
-        dprintf(2, "cay-clone is started by libcay; it copies what a running sandbox has written\n");
+    if (argc < 3 || !cay__id_valid(argv[1], 'c') || !name_valid(argv[2]) ||
+        fcntl(CLONE_ANSWER, F_GETFD) < 0) {
+        dprintf(2,
+                "cay-clone is started by libcay; it copies what a running sandbox has written\n");
         return 2;
     }
     j.id = argv[1];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A store into a shared mapping changes a file without a word: its timestamps move when a page is first made writable, if at all.
- * So whatever a process maps shared counts as changed. Names come from /proc/PID/maps, where the kernel tells where a file is now,
- * seen from the root of the sandbox; below the upper directory files have the same names.
+ * A store into a shared mapping changes a file without a word: its timestamps move when a page is
+ * first made writable, if at all. So whatever a process maps shared counts as changed. Names come
+ * from /proc/PID/maps, where the kernel tells where a file is now, seen from the root of the
+ * sandbox; below the upper directory files have the same names.
  */
 #include "clone.h"
 #include <base/base.h>
@@ -14,8 +15,8 @@
 #include <stdio.h>
 
 typedef struct look {
-    inode_set  *set;
-    int         upper;
+    inode_set *set;
+    int upper;
     const char *at; /* where inside it is mounted; "": at the root */
 } look;
 
@@ -37,7 +38,9 @@ static void add_path(const look *l, const char *path)
     path += n;
     while (*path == '/')
         path++;
-    CAY_AUTOFD fd = *path ? cay__fd_openat2(l->upper, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS) : -1;
+    CAY_AUTOFD fd = *path ? cay__fd_openat2(l->upper, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
+                                            RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS)
+                          : -1;
     if (fd >= 0 && fstat(fd, &st) == 0)
         add(l->set, st.st_ino);
 }
@@ -93,7 +96,8 @@ static bool read_maps(const look *l, const char *file)
     return ok;
 }
 
-/* Threads share their memory, but a first thread that ended shows none while others go on: one of each has to answer. */
+/* Threads share their memory, but a first thread that ended shows none while others go on: one of
+ * each has to answer. */
 static bool on_process(int pid, void *arg)
 {
     const look *l = arg;
@@ -108,7 +112,8 @@ static bool on_process(int pid, void *arg)
         if (e->d_name[0] == '.')
             continue;
         cay__str_join(t, sizeof t, path, "/", e->d_name, "/stat", NULL);
-        const char *end = cay__fd_read_file(AT_FDCWD, t, state, sizeof state) > 0 ? strrchr(state, ')') : NULL;
+        const char *end =
+            cay__fd_read_file(AT_FDCWD, t, state, sizeof state) > 0 ? strrchr(state, ')') : NULL;
         if (!end || end[1] == 0 || end[2] == 'Z' || end[2] == 'X')
             continue;
         cay__str_join(t, sizeof t, path, "/", e->d_name, "/maps", NULL);

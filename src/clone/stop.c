@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Standing still without a freezer: SIGSTOP for every process of the sandbox, init first, so that nobody sees a child of its stop.
- * A stopped process neither runs nor forks, so once two walks find the same processes and all of them at rest, it is so.
- * The guard is a process of its own: it lives on when cay-clone is killed, sees its socket end, and continues what it stopped.
+ * Standing still without a freezer: SIGSTOP for every process of the sandbox, init first, so that
+ * nobody sees a child of its stop. A stopped process neither runs nor forks, so once two walks find
+ * the same processes and all of them at rest, it is so. The guard is a process of its own: it lives
+ * on when cay-clone is killed, sees its socket end, and continues what it stopped.
  */
 #include "clone.h"
 #include <base/base.h>
@@ -61,7 +62,8 @@ bool each_process(int init, bool (*fn)(int pid, void *arg), void *arg)
     DIR *d = opendir("/proc");
     bool ok = d && fn(init, arg);
     for (struct dirent *e; ok && (e = readdir(d));)
-        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && cay__str_to_u64(e->d_name, &pid) && (int)pid != init && inside((int)pid, &ns, &own))
+        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && cay__str_to_u64(e->d_name, &pid) &&
+            (int)pid != init && inside((int)pid, &ns, &own))
             ok = fn((int)pid, arg);
     if (d)
         closedir(d);
@@ -74,7 +76,8 @@ bool each_process(int init, bool (*fn)(int pid, void *arg), void *arg)
 static char state_of(const char *file)
 {
     char buf[512];
-    const char *end = cay__fd_read_file(AT_FDCWD, file, buf, sizeof buf) > 0 ? strrchr(buf, ')') : NULL;
+    const char *end =
+        cay__fd_read_file(AT_FDCWD, file, buf, sizeof buf) > 0 ? strrchr(buf, ')') : NULL;
     return end && end[1] ? end[2] : 'X';
 }
 
@@ -93,8 +96,9 @@ static bool waits_for_child(const char *task)
     return call == SYS_clone || call == SYS_clone3;
 }
 
-/* A frozen one sleeps where signals are taken, and the kernel says so only of one that is on no run queue. A kernel without names of
- * its functions says 0: then all that sleep are taken for frozen, which `guess` allows. */
+/* A frozen one sleeps where signals are taken, and the kernel says so only of one that is on no run
+ * queue. A kernel without names of its functions says 0: then all that sleep are taken for frozen,
+ * which `guess` allows. */
 static bool in_the_freezer(const char *task, bool guess)
 {
     char path[360], buf[64] = "";
@@ -117,7 +121,8 @@ static bool at_rest(int pid, bool frozen, bool guess)
         cay__str_join(task, sizeof task, dir, "/", e->d_name, NULL);
         cay__str_join(file, sizeof file, task, "/stat", NULL);
         char s = state_of(file);
-        rest = strchr("TtZX", s) || (s == 'D' && waits_for_child(task)) || (s == 'S' && frozen && in_the_freezer(task, guess));
+        rest = strchr("TtZX", s) || (s == 'D' && waits_for_child(task)) ||
+               (s == 'S' && frozen && in_the_freezer(task, guess));
     }
     if (d)
         closedir(d);
@@ -140,27 +145,28 @@ bool all_frozen(int init, bool guess)
 
 /* Shared with cay-clone, which continues them if the guard is killed. */
 typedef struct stopped {
-    int      pid;
-    bool     ours; /* else it stood still already */
+    int pid;
+    bool ours; /* else it stood still already */
     uint64_t start;
 } stopped;
 
 typedef struct guard_list {
     _Atomic size_t n;
-    uint64_t       mark; /* of what all had run until they were stopped */
-    stopped        at[PROCESSES_MAX];
+    uint64_t mark; /* of what all had run until they were stopped */
+    stopped at[PROCESSES_MAX];
 } guard_list;
 
 static guard_list *S;
 static struct {
-    size_t seen;   /* in this walk */
-    bool   fresh;  /* somebody new was met */
-    bool   moving; /* somebody is not at rest yet */
+    size_t seen; /* in this walk */
+    bool fresh;  /* somebody new was met */
+    bool moving; /* somebody is not at rest yet */
 } W;
 
 bool guard_prepare(void)
 {
-    S = mmap(NULL, sizeof *S, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    S = mmap(NULL, sizeof *S, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+             -1, 0);
     return S != MAP_FAILED;
 }
 
@@ -168,7 +174,8 @@ bool guard_prepare(void)
 static bool send_to(int pid, uint64_t start, int sig)
 {
     CAY_AUTOFD fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    return fd >= 0 && cay__start_time(pid) == start && syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) == 0;
+    return fd >= 0 && cay__start_time(pid) == start &&
+           syscall(SYS_pidfd_send_signal, fd, sig, NULL, 0) == 0;
 }
 
 static bool on_stop(int pid, void *arg)
@@ -187,7 +194,8 @@ static bool on_stop(int pid, void *arg)
     if (S->n == PROCESSES_MAX)
         return false;
     cay__str_join(file, sizeof file, "/proc/", cay__str_u64(n, (uint64_t)pid), "/stat", NULL);
-    /* One that stands still already does so for a reason of its own, and is not continued either. */
+    /* One that stands still already does so for a reason of its own, and is not continued either.
+     */
     bool ours = state_of(file) != 'T';
     S->at[S->n] = (stopped){ pid, ours, start };
     S->n++; /* known before it is stopped, to whoever continues it */
@@ -245,22 +253,29 @@ static bool read_end(const char *path, char *buf, size_t cap)
     return have;
 }
 
-/* One thread: its times and how often it was given a processor. 0: it is dead, which waits for nobody. */
+/* One thread: its times and how often it was given a processor. 0: it is dead, which waits for
+ * nobody. */
 static uint64_t ran_until_now(const char *task, uint64_t tid)
 {
     char path[360], buf[4096];
     unsigned long long user = 0, kernel = 0;
-    /* The letter T comes a moment before the thread leaves its processor; this file is told when it has. */
+    /* The letter T comes a moment before the thread leaves its processor; this file is told when it
+     * has. */
     cay__str_join(path, sizeof path, task, "/syscall", NULL);
     cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf);
     cay__str_join(path, sizeof path, task, "/stat", NULL);
-    const char *end = cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) > 0 ? strrchr(buf, ')') : NULL;
-    if (!end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &kernel) != 2 || strchr("ZX", end[2]))
+    const char *end =
+        cay__fd_read_file(AT_FDCWD, path, buf, sizeof buf) > 0 ? strrchr(buf, ')') : NULL;
+    if (!end ||
+        sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &kernel) !=
+            2 ||
+        strchr("ZX", end[2]))
         return 0;
     cay__str_join(path, sizeof path, task, "/status", NULL);
     if (!read_end(path, buf, sizeof buf))
         return 0;
-    return mix(mix(mix(mix(tid, user), kernel), number_after(buf, "\nvoluntary_ctxt_switches:")), number_after(buf, "\nnonvoluntary_ctxt_switches:"));
+    return mix(mix(mix(mix(tid, user), kernel), number_after(buf, "\nvoluntary_ctxt_switches:")),
+               number_after(buf, "\nnonvoluntary_ctxt_switches:"));
 }
 
 static bool on_mark(int pid, void *arg)
@@ -285,7 +300,8 @@ static bool on_rest(int pid, void *arg)
     return at_rest(pid, false, false);
 }
 
-/* A process may be continued by a timer of its own, run, and be stopped again: so what counts is that nobody ran. */
+/* A process may be continued by a timer of its own, run, and be stopped again: so what counts is
+ * that nobody ran. */
 bool guard_kept(int init)
 {
     uint64_t now = 0;

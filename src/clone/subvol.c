@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * On btrfs everything stands still only for as long as a snapshot of the subvolume takes that the state directory is in; the tree is then
- * walked in there. Overlayfs renames between upper and work and the quiet snapshot renames upper into layers/, and btrfs allows both inside one
- * subvolume only, so it is not the sandbox's own. It lies in a directory that nobody else may enter, and goes with the end of the copy.
+ * On btrfs everything stands still only for as long as a snapshot of the subvolume takes that the
+ * state directory is in; the tree is then walked in there. Overlayfs renames between upper and work
+ * and the quiet snapshot renames upper into layers/, and btrfs allows both inside one subvolume
+ * only, so it is not the sandbox's own. It lies in a directory that nobody else may enter, and goes
+ * with the end of the copy.
  */
 #include "clone.h"
 #include <base/base.h>
@@ -17,25 +19,30 @@
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
 
-#define NAME      "s"
-#define ROOT_INO  256 /* BTRFS_FIRST_FREE_OBJECTID: of every subvolume's root */
-#define LEVELS    64
+#define NAME     "s"
+#define ROOT_INO 256 /* BTRFS_FIRST_FREE_OBJECTID: of every subvolume's root */
+#define LEVELS   64
 
-/* Only the machine's own root may take a subvolume away again, whatever is in it (unless a mount option says otherwise). */
+/* Only the machine's own root may take a subvolume away again, whatever is in it (unless a mount
+ * option says otherwise). */
 static bool real_root(void)
 {
     char map[128];
     unsigned inside, outside, n;
-    return cay__fd_read_file(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) > 0 && sscanf(map, "%u %u %u", &inside, &outside, &n) == 3 && !inside && !outside && n == UINT32_MAX;
+    return cay__fd_read_file(AT_FDCWD, "/proc/self/uid_map", map, sizeof map) > 0 &&
+           sscanf(map, "%u %u %u", &inside, &outside, &n) == 3 && !inside && !outside &&
+           n == UINT32_MAX;
 }
 
 static bool on_btrfs(int fd, const struct stat *upper, struct stat *home)
 {
     struct statfs fs;
-    return fstatfs(fd, &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC && fstat(fd, home) == 0 && home->st_dev == upper->st_dev;
+    return fstatfs(fd, &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC && fstat(fd, home) == 0 &&
+           home->st_dev == upper->st_dev;
 }
 
-/* From the state directory up to the root of its subvolume; the names on the way are the last ones of its path. */
+/* From the state directory up to the root of its subvolume; the names on the way are the last ones
+ * of its path. */
 static bool find_root(clone_subvol *s, int home)
 {
     char link[64], n[21], path[4096];
@@ -103,8 +110,10 @@ void subvol_destroy(int stage)
     struct btrfs_ioctl_vol_args a = { 0 };
     struct stat st;
     cay__str_copy(a.name, sizeof a.name, NAME);
-    if (fstatat(stage, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) && st.st_ino == ROOT_INO)
-        (void)ioctl(stage, BTRFS_IOC_SNAP_DESTROY, &a); /* on another filesystem it is a directory like others */
+    if (fstatat(stage, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+        st.st_ino == ROOT_INO)
+        (void)ioctl(stage, BTRFS_IOC_SNAP_DESTROY,
+                    &a); /* on another filesystem it is a directory like others */
 }
 
 void subvol_end(clone_subvol *s, int layers)

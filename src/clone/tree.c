@@ -14,11 +14,11 @@
 
 typedef struct twin {
     uint64_t ino;
-    char    *path; /* its first name below the new layer */
+    char *path; /* its first name below the new layer */
 } twin;
 
 static struct {
-    twin  *at;
+    twin *at;
     size_t n, size;
 } twins;
 
@@ -55,7 +55,8 @@ static void twins_free(void)
 
 /* ---- one entry ---- */
 
-/* Opens the directory of the last clone in which *path is, which is most often the one of the file before it, and leaves the name. */
+/* Opens the directory of the last clone in which *path is, which is most often the one of the file
+ * before it, and leaves the name. */
 static bool base_dir(clone_tree *t, const char **path)
 {
     const char *slash = strrchr(*path, '/');
@@ -67,20 +68,24 @@ static bool base_dir(clone_tree *t, const char **path)
         memcpy(t->near_path, *path, n);
         t->near_path[n] = 0;
         t->near_len = n;
-        t->near = cay__fd_openat2(t->base, n ? t->near_path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+        t->near = cay__fd_openat2(t->base, n ? t->near_path : ".", O_PATH | O_DIRECTORY | O_CLOEXEC,
+                                  0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     }
     *path += n + (slash != NULL);
     return t->near >= 0;
 }
 
-/* The same as in the last clone: another name of that file. False: it has to be copied, whatever the reason. */
+/* The same as in the last clone: another name of that file. False: it has to be copied, whatever
+ * the reason. */
 static bool link_last(clone_tree *t, int from, const char *name, int to, const struct stat *st)
 {
-    const clone_mark *m = t->base >= 0 && !inode_set_has(&t->mapped, st->st_ino) ? index_find(t->last, st) : NULL;
+    const clone_mark *m =
+        t->base >= 0 && !inode_set_has(&t->mapped, st->st_ino) ? index_find(t->last, st) : NULL;
     if (!m)
         return false;
     const char *path = t->last->names + m->path;
-    if (t->doubt && S_ISREG(st->st_mode) && st->st_size && !same_bytes(from, name, t->base, path, st->st_size))
+    if (t->doubt && S_ISREG(st->st_mode) && st->st_size &&
+        !same_bytes(from, name, t->base, path, st->st_size))
         return false;
     /* gone, or with too many names already: then not */
     return base_dir(t, &path) && linkat(t->near, path, to, name, 0) == 0;
@@ -99,7 +104,8 @@ static bool copy_entry(clone_tree *t, int from, const char *name, int to, const 
     t->bytes += (uint64_t)st->st_size;
     if (!link_last(t, from, name, to, st)) {
         CAY_FAULT("clone.copy");
-        if (!(S_ISREG(st->st_mode) ? copy_file(from, name, to, st, t->how, &t->shared) : copy_special(from, name, to, st)))
+        if (!(S_ISREG(st->st_mode) ? copy_file(from, name, to, st, t->how, &t->shared)
+                                   : copy_special(from, name, to, st)))
             return false;
         t->copied += (uint64_t)st->st_size;
     }
@@ -107,8 +113,10 @@ static bool copy_entry(clone_tree *t, int from, const char *name, int to, const 
         *other = (twin){ st->st_ino, cay__strdup(t->path) };
         twins.n++;
     }
-    /* What is mapped changes without a trace for as long as it is, and so does what changed in this very tick of the clock. */
-    bool fresh = st->st_ctim.tv_sec > t->fresh.tv_sec || (st->st_ctim.tv_sec == t->fresh.tv_sec && st->st_ctim.tv_nsec >= t->fresh.tv_nsec);
+    /* What is mapped changes without a trace for as long as it is, and so does what changed in this
+     * very tick of the clock. */
+    bool fresh = st->st_ctim.tv_sec > t->fresh.tv_sec ||
+                 (st->st_ctim.tv_sec == t->fresh.tv_sec && st->st_ctim.tv_nsec >= t->fresh.tv_nsec);
     if (!fresh && !inode_set_has(&t->mapped, st->st_ino))
         index_add(&t->next, st, t->path);
     return true;
@@ -176,7 +184,8 @@ bool clone_tree_walk(clone_tree *t)
 {
     struct stat st;
     errno = 0;
-    bool ok = copy_dir(t, t->upper, t->to) && fstat(t->upper, &st) == 0 && copy_looks(t->upper, t->to, &st);
+    bool ok = copy_dir(t, t->upper, t->to) && fstat(t->upper, &st) == 0 &&
+              copy_looks(t->upper, t->to, &st);
     int sys = errno;
     twins_free();
     cay__close_fd(&t->near);

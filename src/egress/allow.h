@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The frequent ones first: a filter is walked from its top. All others end in EPERM, those of a foreign architecture in death. `inet`: socket(2) as well, for
- * IPv4 and IPv6. -1 with errno. Needs no_new_privs. */
+/* The frequent ones first: a filter is walked from its top. All others end in EPERM, those of a
+ * foreign architecture in death. `inet`: socket(2) as well, for IPv4 and IPv6. -1 with errno. Needs
+ * no_new_privs. */
 int allow_calls(const int *calls, size_t n, bool inet);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One record per decision, and one at the end of each flow: a line of JSON in ID.jsonl of the audit directory.
+ * One record per decision, and one at the end of each flow: a line of JSON in ID.jsonl of the audit
+ * directory.
  *
- * Each sandbox has its own file, so that a noisy one cannot push out what another did: at most LOG_RATE records a second, the rest
- * counted; at most two files of LOG_MAX bytes. What is left of a sandbox that is gone moves to past.jsonl. Names come from inside and
- * are escaped. No path, query or header is ever written.
+ * Each sandbox has its own file, so that a noisy one cannot push out what another did: at most
+ * LOG_RATE records a second, the rest counted; at most two files of LOG_MAX bytes. What is left of
+ * a sandbox that is gone moves to past.jsonl. Names come from inside and are escaped. No path,
+ * query or header is ever written.
  */
 #include "egress.h"
 #include <base/buf.h>
@@ -31,7 +33,8 @@ static bool log_open(box *b)
     if (b->log_fd >= 0)
         return true;
     file_name(b, ".jsonl", name);
-    b->log_fd = openat(b->e->audit_dir, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
+    b->log_fd =
+        openat(b->e->audit_dir, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
     if (b->log_fd < 0)
         return false;
     b->e->fds++;
@@ -93,7 +96,8 @@ static bool within_rate(box *b)
         b->log_count = 0;
         if (b->log_lost) {
             CAY_AUTOBUF l = CAY__BUF(sizeof line);
-            cay__buf_fmt(&l, "{\"t\":%lld,\"box\":\"%s\",\"event\":\"lost\",\"count\":%u}\n", (long long)cay__wall_ms(), b->id, b->log_lost);
+            cay__buf_fmt(&l, "{\"t\":%lld,\"box\":\"%s\",\"event\":\"lost\",\"count\":%u}\n",
+                         (long long)cay__wall_ms(), b->id, b->log_lost);
             put(b, l.data, l.len);
             b->log_lost = 0;
         }
@@ -118,7 +122,8 @@ void audit(box *b, const record *r)
     char addr[CAY__ADDR_MAX], rule[CAY__RULE_MAX];
     if (!within_rate(b))
         return;
-    cay__buf_fmt(&l, "{\"t\":%lld,\"box\":\"%s\",\"event\":\"%s\",\"verdict\":\"%s\"", (long long)cay__wall_ms(), b->id, r->event, r->verdict);
+    cay__buf_fmt(&l, "{\"t\":%lld,\"box\":\"%s\",\"event\":\"%s\",\"verdict\":\"%s\"",
+                 (long long)cay__wall_ms(), b->id, r->event, r->verdict);
     field(&l, "reason", r->reason);
     if (r->flow)
         cay__buf_fmt(&l, ",\"flow\":%llu", (unsigned long long)r->flow);
@@ -137,7 +142,8 @@ void audit(box *b, const record *r)
     if (r->rule && cay__rule_text(r->rule, rule, sizeof rule) > 0)
         field(&l, "rule", rule);
     if (r->end && !r->uncounted)
-        cay__buf_fmt(&l, ",\"up\":%llu,\"down\":%llu", (unsigned long long)r->up, (unsigned long long)r->down);
+        cay__buf_fmt(&l, ",\"up\":%llu,\"down\":%llu", (unsigned long long)r->up,
+                     (unsigned long long)r->down);
     if (r->end)
         cay__buf_fmt(&l, ",\"ms\":%lld", (long long)r->ms);
     else if (r->flow && r->ms > 0) /* the verdict came so long after the program had asked */
@@ -170,7 +176,8 @@ void audit_close(box *b)
     log_shut(b);
     if (fstatat(e->audit_dir, "past.jsonl", &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > PAST_MAX)
         renameat(e->audit_dir, "past.jsonl", e->audit_dir, "past.jsonl.1");
-    CAY_AUTOFD past = openat(e->audit_dir, "past.jsonl", O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
+    CAY_AUTOFD past = openat(e->audit_dir, "past.jsonl",
+                             O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
     file_name(b, ".jsonl.1", old);
     append(e, past, old);
     file_name(b, ".jsonl", name);

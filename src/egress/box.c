@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox as egress sees it: lent sockets, a policy, and the names that its synthetic addresses stand for. */
+/* A sandbox as egress sees it: lent sockets, a policy, and the names that its synthetic addresses
+ * stand for. */
 #include "egress.h"
 #include <base/fd.h>
 #include <base/str.h>
@@ -24,7 +25,8 @@ box *box_find(egress *e, const char *id)
 /* 1: read; 0: an empty operator's file, which is none. */
 int policy_from(int fd, bool operator_, cay__policy *out, cay_err *err)
 {
-    static char text[CAY__POLICY_MAX + 1]; /* of which the pages that a policy needs are touched; mapping it each time is dearer than the rest */
+    static char text[CAY__POLICY_MAX + 1]; /* of which the pages that a policy needs are touched;
+                                              mapping it each time is dearer than the rest */
     size_t len = 0;
     while (len <= CAY__POLICY_MAX) {
         ssize_t n = pread(fd, text + len, CAY__POLICY_MAX + 1 - len, (off_t)len);
@@ -75,15 +77,16 @@ static void names_add(box *b, const char *name)
     b->index[slot(b, name)] = (uint16_t)b->nnames;
 }
 
-/* An earlier egress wrote this, and init holds the same memory: nothing in it is believed. A name that cannot be one keeps its number
- * and stands for nothing. */
+/* An earlier egress wrote this, and init holds the same memory: nothing in it is believed. A name
+ * that cannot be one keeps its number and stands for nothing. */
 static int names_load(box *b, cay_err *err)
 {
     uint32_t head[2]; /* magic, count */
     struct stat st;
     char text[256], name[CAY__NAME_MAX + 1];
     if (fstat(b->map, &st) < 0 || !S_ISREG(st.st_mode) || (size_t)st.st_size != sizeof(cay_n_map))
-        return cay_fail(err, CAY_EINVAL, "lend %s: the name map is not a file of %zu bytes", b->id, sizeof(cay_n_map));
+        return cay_fail(err, CAY_EINVAL, "lend %s: the name map is not a file of %zu bytes", b->id,
+                        sizeof(cay_n_map));
     size_t fixed = offsetof(cay_n_map, name);
     if (pread(b->map, head, sizeof head, 0) != sizeof head)
         return cay_fail_sys(err, CAY_ESYS, "lend %s: read the name map", b->id);
@@ -94,7 +97,8 @@ static int names_load(box *b, cay_err *err)
     for (uint32_t i = 0; i < head[1]; i++) {
         if (pread(b->map, text, sizeof text, (off_t)(fixed + i * sizeof text)) != sizeof text)
             return cay_fail_sys(err, CAY_ESYS, "lend %s: read the name map", b->id);
-        bool good = memchr(text, 0, sizeof text) && cay__name_fold(text, strlen(text), name) && !strcmp(text, name);
+        bool good = memchr(text, 0, sizeof text) && cay__name_fold(text, strlen(text), name) &&
+                    !strcmp(text, name);
         names_add(b, good ? name : "");
     }
     return 0;
@@ -106,11 +110,13 @@ uint32_t box_number(box *b, const char *name, bool *fresh)
     uint32_t n = b->index_size ? b->index[slot(b, name)] : 0;
     if (n || b->nnames >= CAY_N_NAMES)
         return n;
-    /* Into the map before anybody hears of the number, and the entry before the count: whoever takes over knows it. */
+    /* Into the map before anybody hears of the number, and the entry before the count: whoever
+     * takes over knows it. */
     char text[256] = { 0 };
     uint32_t head[2] = { CAY_N_MAP_MAGIC, b->nnames + 1 };
     cay__str_copy(text, sizeof text, name);
-    if (pwrite(b->map, text, sizeof text, (off_t)(offsetof(cay_n_map, name) + b->nnames * sizeof text)) != sizeof text ||
+    if (pwrite(b->map, text, sizeof text,
+               (off_t)(offsetof(cay_n_map, name) + b->nnames * sizeof text)) != sizeof text ||
         pwrite(b->map, head, sizeof head, 0) != sizeof head)
         return 0;
     names_add(b, name);
@@ -123,7 +129,8 @@ const char *box_name(const box *b, uint32_t n)
     return n && n <= b->nnames && b->names[n - 1][0] ? b->names[n - 1] : NULL;
 }
 
-static const uint8_t net4[14] = { [10] = 0xff, [11] = 0xff, [12] = 198, [13] = 18 }, net6[14] = { 0xfd, 0x63, 0x61, 0x79, 0, 0, 0, 1 };
+static const uint8_t net4[14] = { [10] = 0xff, [11] = 0xff, [12] = 198, [13] = 18 },
+                     net6[14] = { 0xfd, 0x63, 0x61, 0x79, 0, 0, 0, 1 };
 
 uint32_t synthetic(const uint8_t addr[16])
 {
@@ -141,8 +148,10 @@ void synthetic_addr(uint32_t n, bool v4, uint8_t addr[16])
     addr[15] = (uint8_t)low;
 }
 
-/* What is lent is what it is said to be: a listener of another namespace would be another sandbox's. */
-int check_socket(const char *id, int fd, const char *what, int type, bool listening, uint64_t cookie, cay_err *err)
+/* What is lent is what it is said to be: a listener of another namespace would be another
+ * sandbox's. */
+int check_socket(const char *id, int fd, const char *what, int type, bool listening,
+                 uint64_t cookie, cay_err *err)
 {
     int v = 0;
     uint64_t got = 0;
@@ -180,7 +189,8 @@ int box_policy(box *b, uint64_t revision, int fd, cay_err *err)
 {
     cay__policy p = { 0 };
     if (revision < b->revision)
-        return cay_fail_why(err, CAY_ESTATE, "policy_older", "revision %llu of the policy of %s is older than %llu, which holds",
+        return cay_fail_why(err, CAY_ESTATE, "policy_older",
+                            "revision %llu of the policy of %s is older than %llu, which holds",
                             (unsigned long long)revision, b->id, (unsigned long long)b->revision);
     int rc = policy_from(fd, false, &p, err);
     if (rc > 0 && b->doors && (rc = ports_serve(b, &p, err)) < 0)
@@ -222,16 +232,23 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
     CAY_TRY(check_socket(m->id, fds[1], "DNS listener", SOCK_STREAM, true, m->cookie, err));
     CAY_TRY(check_socket(m->id, fds[2], "DNS socket", SOCK_DGRAM, false, m->cookie, err));
     if (!sock_room(e, 8))
-        return cay_fail_why(err, CAY_ENOSPACE, "descriptors_limit", "lend %s: egress has no descriptors left", m->id);
+        return cay_fail_why(err, CAY_ENOSPACE, "descriptors_limit",
+                            "lend %s: egress has no descriptors left", m->id);
     cay__policy p = { 0 };
     box *b = cay__alloc(sizeof *b);
-    *b = (box){ .e = e, .cookie = m->cookie, .fallback = m->flags & CAY_N_FALLBACK, .lender = lender, .map = fds[3], .log_fd = -1 };
+    *b = (box){ .e = e,
+                .cookie = m->cookie,
+                .fallback = m->flags & CAY_N_FALLBACK,
+                .lender = lender,
+                .map = fds[3],
+                .log_fd = -1 };
     cay__str_copy(b->id, sizeof b->id, m->id);
     b->refill.fn = on_refill;
     int rc = names_load(b, err);
     if (rc == 0)
         rc = policy_from(fds[4], false, &p, err);
-    if (rc >= 0 && bag && ((rc = ports_take(b, fds[0], err)) < 0 || (rc = ports_serve(b, &p, err)) < 0))
+    if (rc >= 0 && bag &&
+        ((rc = ports_take(b, fds[0], err)) < 0 || (rc = ports_serve(b, &p, err)) < 0))
         cay__policy_clear(&p);
     if (rc < 0) {
         ports_drop(b);
@@ -243,7 +260,8 @@ int box_lend(egress *e, const cay_n_box *m, const int fds[5], unsigned lender, c
         given_move(old, b);
         box_drop(old);
     }
-    /* Inherited by what is accepted: killed between that and our first word, it is a reset as well. */
+    /* Inherited by what is accepted: killed between that and our first word, it is a reset as well.
+     */
     const struct linger reset = { 1, 0 };
     const int on = 1;
     if (!bag) {

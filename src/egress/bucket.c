@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bandwidth of a sandbox in one direction: a bucket that holds an eighth of a second, at least one full segment. */
+/* Bandwidth of a sandbox in one direction: a bucket that holds an eighth of a second, at least one
+ * full segment. */
 #include "bucket.h"
 #include <base/base.h>
 

@@ -2,8 +2,9 @@
 /*
  * Bytes both ways, until both ends are done.
  *
- * Nothing is kept between two calls: bytes are looked at where they are (MSG_PEEK), sent on, and only what was taken is thrown away from
- * the source (MSG_TRUNC, which copies nothing). So a flow that is stuck costs no memory here, and 2,000 share one buffer.
+ * Nothing is kept between two calls: bytes are looked at where they are (MSG_PEEK), sent on, and
+ * only what was taken is thrown away from the source (MSG_TRUNC, which copies nothing). So a flow
+ * that is stuck costs no memory here, and 2,000 share one buffer.
  */
 #include "egress.h"
 #include <base/fd.h>
@@ -52,7 +53,8 @@ static void settle(flow *f)
     bool held = f->proto == CAY__NET_HTTP && f->name && f->http.next == HTTP_ASKED && !f->http.left;
     uint32_t in = 0, out = 0;
     if (!f->eof[UP] && !f->full[UP] && !(f->stall & 1) && !held)
-        in = EPOLLIN | (f->lowat > 1 ? EPOLLRDHUP : 0u); /* half a head is no head when no more can come */
+        in = EPOLLIN |
+             (f->lowat > 1 ? EPOLLRDHUP : 0u); /* half a head is no head when no more can come */
     if (!f->eof[DOWN] && !f->full[DOWN] && !(f->stall & 2))
         out = EPOLLIN;
     flow_want(f, &f->in, in | (f->full[DOWN] ? EPOLLOUT : 0u));
@@ -60,7 +62,8 @@ static void settle(flow *f)
 }
 
 /* How many of the n bytes at p may pass, at most `most` of them; *s goes on as if they had. */
-static size_t http_pass(flow *f, http_state *s, const char *p, size_t n, size_t most, const char **why)
+static size_t http_pass(flow *f, http_state *s, const char *p, size_t n, size_t most,
+                        const char **why)
 {
     char host[256];
     size_t at = 0;
@@ -140,7 +143,8 @@ static bool pump(flow *f, int dir, uint32_t events)
             return true;
         }
         flow_lowat(f, 1);
-    } else if (http && f->http.next == HTTP_ASKED && !f->http.left && http_answer(&f->http, (char *)e->buffer, (size_t)n) == HTTP_MORE) {
+    } else if (http && f->http.next == HTTP_ASKED && !f->http.left &&
+               http_answer(&f->http, (char *)e->buffer, (size_t)n) == HTTP_MORE) {
         f->http.next = HTTP_HEAD;
     }
     ssize_t m = pass ? send(sink(f, dir)->fd, e->buffer, pass, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
@@ -181,7 +185,8 @@ void copy_event(flow *f, bool upstream, uint32_t events)
 {
     int in = upstream ? DOWN : UP, out = !in;
     uint32_t over = events & (EPOLLHUP | EPOLLERR);
-    if ((events & EPOLLIN || over) && !f->eof[in] && !f->full[in] && !(f->stall & 1 << in) && !pump(f, in, events))
+    if ((events & EPOLLIN || over) && !f->eof[in] && !f->full[in] && !(f->stall & 1 << in) &&
+        !pump(f, in, events))
         return;
     if ((events & EPOLLOUT || over) && f->full[out]) {
         f->full[out] = 0;

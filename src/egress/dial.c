@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A name or an address into a connected socket: look up, judge every address that came, connect to the first that answers.
+ * A name or an address into a connected socket: look up, judge every address that came, connect to
+ * the first that answers.
  *
- * The address that was judged is the one that is connected to; nobody resolves the name a second time in between.
+ * The address that was judged is the one that is connected to; nobody resolves the name a second
+ * time in between.
  */
 #include "egress.h"
 #include <base/fd.h>
@@ -17,46 +19,47 @@ enum { AT_ONCE = 2 };
 
 typedef struct try_ {
     cay__watch w;
-    dial      *d;
-    bool       there; /* connected, and not in the loop */
-    uint8_t    addr[16];
+    dial *d;
+    bool there; /* connected, and not in the loop */
+    uint8_t addr[16];
 } try_;
 
 struct dial {
-    egress    *e;
-    box       *b;
-    char       name[CAY__NAME_MAX + 1]; /* "": an address was given */
-    uint32_t   number;                  /* of the name in the sandbox's map, for its memory; 0: none */
-    uint16_t   port;
-    bool       trusted; /* the operator named the address: a service of the host */
-    resolve   *look_up;
-    uint8_t    addr[2 * DNS_ADDRS][16];
-    int        n, at;
-    try_       tries[AT_ONCE];
-    later      late;
-    int64_t    deadline;
+    egress *e;
+    box *b;
+    char name[CAY__NAME_MAX + 1]; /* "": an address was given */
+    uint32_t number;              /* of the name in the sandbox's map, for its memory; 0: none */
+    uint16_t port;
+    bool trusted; /* the operator named the address: a service of the host */
+    resolve *look_up;
+    uint8_t addr[2 * DNS_ADDRS][16];
+    int n, at;
+    try_ tries[AT_ONCE];
+    later late;
+    int64_t deadline;
     const char *reason; /* the last that went wrong */
-    int        sys;
-    uint8_t    bad[16];
+    int sys;
+    uint8_t bad[16];
     dial_done *done;
-    void      *arg;
+    void *arg;
 };
 
-/* RTM_GETROUTE: what would the kernel do with a packet for this address? Its own addresses, those of any interface, broadcast and
- * anycast have another type than unicast, whatever the operator lifted: the host is never reached this way. */
+/* RTM_GETROUTE: what would the kernel do with a packet for this address? Its own addresses, those
+ * of any interface, broadcast and anycast have another type than unicast, whatever the operator
+ * lifted: the host is never reached this way. */
 bool route_leads_out(egress *e, const uint8_t addr[16])
 {
     bool v4 = addr_is_v4(addr);
     struct {
         struct nlmsghdr h;
-        struct rtmsg    r;
-        struct rtattr   a;
-        uint8_t         addr[16];
+        struct rtmsg r;
+        struct rtattr a;
+        uint8_t addr[16];
     } q = { .h = { .nlmsg_type = RTM_GETROUTE, .nlmsg_flags = NLM_F_REQUEST },
             .r = { .rtm_family = v4 ? AF_INET : AF_INET6, .rtm_dst_len = v4 ? 32 : 128 },
             .a = { .rta_type = RTA_DST } };
     union {
-        char            room[4096];
+        char room[4096];
         struct nlmsghdr h;
     } in;
     size_t len = v4 ? 4 : 16;
@@ -118,7 +121,8 @@ static void on_late(later *l)
 {
     dial *d = OWNER(l, dial, late);
     if (cay__boot_ms() >= d->deadline) {
-        if (!d->reason || d->look_up || d->at < d->n || d->tries[0].w.fd >= 0 || d->tries[1].w.fd >= 0) {
+        if (!d->reason || d->look_up || d->at < d->n || d->tries[0].w.fd >= 0 ||
+            d->tries[1].w.fd >= 0) {
             d->reason = d->look_up ? "resolver_failed" : "connect_timeout";
             d->sys = ETIMEDOUT;
         }
@@ -203,7 +207,8 @@ static bool try_one(dial *d, try_ *t, const uint8_t addr[16])
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
     memcpy(t->addr, addr, 16);
     int rc = connect(fd, (struct sockaddr *)&to, len);
-    if (rc < 0 && errno == EINPROGRESS) /* over loopback it is there already: no round of the loop for that */
+    if (rc < 0 &&
+        errno == EINPROGRESS) /* over loopback it is there already: no round of the loop for that */
         rc = connect(fd, (struct sockaddr *)&to, len);
     if (rc < 0 && errno != EALREADY) {
         d->reason = "connect_failed";
@@ -219,7 +224,8 @@ static bool try_one(dial *d, try_ *t, const uint8_t addr[16])
     return true;
 }
 
-/* Starts the next address when there is a free hand; the other goes on meanwhile. False: it is over. */
+/* Starts the next address when there is a free hand; the other goes on meanwhile. False: it is
+ * over. */
 static bool go(dial *d)
 {
     int hand = d->tries[0].w.fd < 0 ? 0 : d->tries[1].w.fd < 0 ? 1 : AT_ONCE;
@@ -277,12 +283,14 @@ static void on_found(void *arg, const uint8_t (*addr)[16], int n, uint32_t ttl, 
     go(d);
 }
 
-bool dial_start(dial **out, egress *e, box *b, const char *name, uint32_t number, const uint8_t *addr, uint16_t port, bool trusted,
-                dial_done *done, void *arg)
+bool dial_start(dial **out, egress *e, box *b, const char *name, uint32_t number,
+                const uint8_t *addr, uint16_t port, bool trusted, dial_done *done, void *arg)
 {
     dial *d = *out = e->spare ? e->spare : cay__alloc(sizeof *d);
     e->spare = NULL;
-    *d = (dial){ .e = e, .b = b, .number = number, .port = port, .trusted = trusted, .done = done, .arg = arg };
+    *d = (dial){
+        .e = e, .b = b, .number = number, .port = port, .trusted = trusted, .done = done, .arg = arg
+    };
     d->deadline = cay__boot_ms() + DIAL_MS;
     for (int i = 0; i < AT_ONCE; i++)
         d->tries[i] = (try_){ .w.fd = -1, .d = d };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sandbox's resolver. It asks nobody: an allowed name gets a synthetic pair of addresses and is resolved when a connection to one of
- * them is made; a forbidden one is NXDOMAIN. (musl waits through REFUSED and SERVFAIL, glibc calls them temporary.) So no question
- * carries a byte out.
+ * The sandbox's resolver. It asks nobody: an allowed name gets a synthetic pair of addresses and is
+ * resolved when a connection to one of them is made; a forbidden one is NXDOMAIN. (musl waits
+ * through REFUSED and SERVFAIL, glibc calls them temporary.) So no question carries a byte out.
  */
 #include "egress.h"
 #include <base/fd.h>
@@ -14,23 +14,31 @@ enum { TTL = 60, ROUNDS = 32 };
 
 struct dns_conn {
     cay__watch w;
-    later      late;
-    box       *b;
-    dns_conn  *next, **prev;
-    size_t     have;
-    uint8_t    in[2 + DNS_QUERY_MAX];
+    later late;
+    box *b;
+    dns_conn *next, **prev;
+    size_t have;
+    uint8_t in[2 + DNS_QUERY_MAX];
 };
 
-static void deny(box *b, const dns_query *q, const char *reason, const cay__rule *rule, dns_answer *a)
+static void deny(box *b, const dns_query *q, const char *reason, const cay__rule *rule,
+                 dns_answer *a)
 {
-    *a = (dns_answer){ .rcode = DNS_NXDOMAIN, .ede = DNS_EDE_BLOCKED, .ede_text = "not allowed by the sandbox's network policy" };
-    audit(b, &(record){ .event = "dns", .verdict = "deny", .reason = reason, .name = q->name, .rule = rule });
+    *a = (dns_answer){ .rcode = DNS_NXDOMAIN,
+                       .ede = DNS_EDE_BLOCKED,
+                       .ede_text = "not allowed by the sandbox's network policy" };
+    audit(b,
+          &(record){
+              .event = "dns", .verdict = "deny", .reason = reason, .name = q->name, .rule = rule });
 }
 
 static void pointer(box *b, const uint8_t addr[16], dns_answer *a)
 {
     const char *name = box_name(b, synthetic(addr));
-    *a = (dns_answer){ .rcode = name ? DNS_NOERROR : DNS_NXDOMAIN, .type = name ? DNS_PTR : 0, .ptr = name, .ttl = TTL };
+    *a = (dns_answer){ .rcode = name ? DNS_NOERROR : DNS_NXDOMAIN,
+                       .type = name ? DNS_PTR : 0,
+                       .ptr = name,
+                       .ttl = TTL };
 }
 
 /* RFC 6761, 6.3: localhost is here. */
@@ -39,7 +47,9 @@ static bool local(const dns_query *q, dns_answer *a)
     size_t n = strlen(q->name);
     if (strcmp(q->name, "localhost") != 0 && !(n > 10 && !strcmp(q->name + n - 10, ".localhost")))
         return false;
-    *a = (dns_answer){ .type = q->type == DNS_A || q->type == DNS_AAAA ? q->type : 0, .ttl = TTL, .addr = { [12] = 127, [15] = 1 } };
+    *a = (dns_answer){ .type = q->type == DNS_A || q->type == DNS_AAAA ? q->type : 0,
+                       .ttl = TTL,
+                       .addr = { [12] = 127, [15] = 1 } };
     if (q->type == DNS_AAAA)
         a->addr[12] = 0;
     return true;
@@ -69,15 +79,21 @@ static void decide(box *b, const dns_query *q, dns_answer *a)
         return;
     }
     if (q->type != DNS_A && q->type != DNS_AAAA)
-        return; /* HTTPS and SVCB stay empty, which ends encrypted hellos; TXT would be a way in for data */
+        return; /* HTTPS and SVCB stay empty, which ends encrypted hellos; TXT would be a way in for
+                   data */
     uint32_t n = box_number(b, name, &fresh);
     if (!n) { /* wildcards let hostile code invent names; numbers are never given twice */
         a->rcode = DNS_SERVFAIL;
-        audit(b, &(record){ .event = "dns", .verdict = "deny", .reason = "names_limit", .name = name });
+        audit(b, &(record){
+                     .event = "dns", .verdict = "deny", .reason = "names_limit", .name = name });
         return;
     }
     if (fresh)
-        audit(b, &(record){ .event = "dns", .verdict = "allow", .reason = v.reason, .name = name, .rule = v.rule });
+        audit(b, &(record){ .event = "dns",
+                            .verdict = "allow",
+                            .reason = v.reason,
+                            .name = name,
+                            .rule = v.rule });
     a->type = q->type;
     a->ttl = TTL;
     synthetic_addr(n, q->type == DNS_A, a->addr);
@@ -106,7 +122,8 @@ void on_dns_udp(cay__watch *w, uint32_t events)
         box_tampered(b);
         return;
     }
-    /* Init may have asked for a queue of errors, which nobody here reads: it is emptied, or the loop spins. */
+    /* Init may have asked for a queue of errors, which nobody here reads: it is emptied, or the
+     * loop spins. */
     if (events & EPOLLERR) {
         setsockopt(w->fd, IPPROTO_IPV6, IPV6_RECVERR, &off, sizeof off);
         setsockopt(w->fd, IPPROTO_IP, IP_RECVERR, &off, sizeof off);
@@ -114,12 +131,16 @@ void on_dns_udp(cay__watch *w, uint32_t events)
     for (int i = 0; i < ROUNDS; i++) {
         uint8_t in[DNS_QUERY_MAX], out[DNS_SIZE];
         union {
-            char           room[256];
+            char room[256];
             struct cmsghdr align;
         } ctl;
         struct sockaddr_storage from;
         struct iovec io = { in, sizeof in };
-        struct msghdr m = { .msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &io, .msg_iovlen = 1, .msg_control = ctl.room,
+        struct msghdr m = { .msg_name = &from,
+                            .msg_namelen = sizeof from,
+                            .msg_iov = &io,
+                            .msg_iovlen = 1,
+                            .msg_control = ctl.room,
                             .msg_controllen = sizeof ctl.room };
         ssize_t n = recvmsg(w->fd, &m, MSG_DONTWAIT);
         if (n < 0) {
@@ -132,7 +153,8 @@ void on_dns_udp(cay__watch *w, uint32_t events)
         io = (struct iovec){ out, answer(b, in, (size_t)n, out, sizeof out, true) };
         if (!io.iov_len)
             continue;
-        /* Back from the address that was asked, whichever it was; the interface is not ours to name. */
+        /* Back from the address that was asked, whichever it was; the interface is not ours to
+         * name. */
         m.msg_flags = 0;
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
             if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {

@@ -3,8 +3,19 @@
 #include <base/base.h>
 #include <base/mutant.h>
 
-enum { HEAD = 12, TYPE_CNAME = 5, TYPE_OPT = 41, FLAG_QR = 0x8000, FLAG_TC = 0x0200, FLAG_RD = 0x0100, FLAG_RA = 0x0080,
-       FLAG_CD = 0x0010, OPT_EDE = 15, JUMPS = 32, ALIASES = 16 };
+enum {
+    HEAD = 12,
+    TYPE_CNAME = 5,
+    TYPE_OPT = 41,
+    FLAG_QR = 0x8000,
+    FLAG_TC = 0x0200,
+    FLAG_RD = 0x0100,
+    FLAG_RA = 0x0080,
+    FLAG_CD = 0x0010,
+    OPT_EDE = 15,
+    JUMPS = 32,
+    ALIASES = 16
+};
 
 static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
@@ -35,9 +46,10 @@ static bool is_host_byte(uint8_t c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
 
-/* A name at `at`, folded into text; what no host name has becomes '?' and sets *odd. Returns where the message goes
- * on, or 0. Pointers only go backwards, so a loop cannot be built. */
-static size_t read_name(const uint8_t *p, size_t len, size_t at, bool pointers, char out[256], bool *odd)
+/* A name at `at`, folded into text; what no host name has becomes '?' and sets *odd. Returns where
+ * the message goes on, or 0. Pointers only go backwards, so a loop cannot be built. */
+static size_t read_name(const uint8_t *p, size_t len, size_t at, bool pointers, char out[256],
+                        bool *odd)
 {
     size_t n = 0, next = 0, floor = at;
     int jumps = 0;
@@ -163,7 +175,10 @@ static uint8_t *write_opt(uint8_t *p, const dns_query *q, const dns_answer *a)
 
 static size_t record_size(const dns_answer *a)
 {
-    return a->type == DNS_A ? 16u : a->type == DNS_AAAA ? 28u : a->type == DNS_PTR ? 14 + strlen(a->ptr) : 0u;
+    return a->type == DNS_A      ? 16u
+           : a->type == DNS_AAAA ? 28u
+           : a->type == DNS_PTR  ? 14 + strlen(a->ptr)
+                                 : 0u;
 }
 
 static uint8_t *write_record(uint8_t *p, const uint8_t *end, const dns_answer *a)
@@ -185,14 +200,17 @@ static uint8_t *write_record(uint8_t *p, const uint8_t *end, const dns_answer *a
     return p + (v4 ? 4 : 16);
 }
 
-size_t dns_write_reply(const uint8_t *query, const dns_query *q, const dns_answer *a, uint8_t *out, size_t limit)
+size_t dns_write_reply(const uint8_t *query, const dns_query *q, const dns_answer *a, uint8_t *out,
+                       size_t limit)
 {
-    size_t least = HEAD + q->question + (q->edns ? 11 + (a->ede ? 6u + 64u : 0) : 0), full = least + record_size(a);
+    size_t least = HEAD + q->question + (q->edns ? 11 + (a->ede ? 6u + 64u : 0) : 0),
+           full = least + record_size(a);
     bool cut = full > limit;
     if (least > limit)
         return 0;
     uint16_t asked = get16(query + 2);
-    unsigned flags = FLAG_QR | FLAG_RA | (asked & (FLAG_RD | FLAG_CD | 0x7800)) | (cut ? FLAG_TC : 0) | (a->rcode & 15);
+    unsigned flags = FLAG_QR | FLAG_RA | (asked & (FLAG_RD | FLAG_CD | 0x7800)) |
+                     (cut ? FLAG_TC : 0) | (a->rcode & 15);
     uint8_t *p = out;
     memcpy(p, query, 2);
     p = put16(p + 2, flags);
@@ -271,8 +289,8 @@ size_t dns_write_query(uint16_t id, const char *name, uint16_t type, uint8_t *ou
 }
 
 /* One walk through the answers: the alias of `target`, or addresses of it. */
-static bool walk_answers(const uint8_t *p, size_t len, size_t at, unsigned count, uint16_t type, char target[256],
-                         dns_found *out, bool *aliased)
+static bool walk_answers(const uint8_t *p, size_t len, size_t at, unsigned count, uint16_t type,
+                         char target[256], dns_found *out, bool *aliased)
 {
     char owner[256], alias[256];
     bool odd;
@@ -294,7 +312,8 @@ static bool walk_answers(const uint8_t *p, size_t len, size_t at, unsigned count
                 return false;
             *aliased = true;
             out->ttl = CAY_MIN(out->ttl, ttl);
-        } else if (t == type && (out->n < DNS_ADDRS || CAY__MUTANT("fuzz-dns_reply")) && size == (t == DNS_A ? 4 : 16)) {
+        } else if (t == type && (out->n < DNS_ADDRS || CAY__MUTANT("fuzz-dns_reply")) &&
+                   size == (t == DNS_A ? 4 : 16)) {
             uint8_t *a = out->addr[out->n++];
             memcpy(a, mapped, 12);
             memcpy(a + (t == DNS_A ? 12 : 0), p + data, size);
@@ -306,7 +325,8 @@ static bool walk_answers(const uint8_t *p, size_t len, size_t at, unsigned count
     return true;
 }
 
-bool dns_read_reply(const uint8_t *p, size_t len, uint16_t id, const char *name, uint16_t type, dns_found *out)
+bool dns_read_reply(const uint8_t *p, size_t len, uint16_t id, const char *name, uint16_t type,
+                    dns_found *out)
 {
     char target[256];
     bool odd, aliased = true;
@@ -317,14 +337,16 @@ bool dns_read_reply(const uint8_t *p, size_t len, uint16_t id, const char *name,
     if (!(flags & FLAG_QR) || (flags >> 11 & 15) != 0)
         return false;
     size_t at = read_name(p, len, HEAD, false, target, &odd);
-    if (!at || at + 4 > len || odd || strcmp(target, name) != 0 || get16(p + at) != type || get16(p + at + 2) != DNS_IN)
+    if (!at || at + 4 > len || odd || strcmp(target, name) != 0 || get16(p + at) != type ||
+        get16(p + at + 2) != DNS_IN)
         return false;
     out->rcode = flags & 15;
     out->truncated = flags & FLAG_TC;
     out->ttl = UINT32_MAX;
     for (int i = 0; i < ALIASES && aliased && !out->n; i++)
         if (!walk_answers(p, len, at + 4, get16(p + 6), type, target, out, &aliased))
-            return out->truncated; /* a cut message may end anywhere; what it held is asked for again */
+            return out
+                ->truncated; /* a cut message may end anywhere; what it held is asked for again */
     if (!out->n)
         out->ttl = 0;
     return true;

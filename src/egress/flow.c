@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection from its accept to the verdict: where did the program want to go, under which name, may it, and does its first flight say
- * the same? Only then is anything resolved or dialled.
+ * A connection from its accept to the verdict: where did the program want to go, under which name,
+ * may it, and does its first flight say the same? Only then is anything resolved or dialled.
  */
 #include "egress.h"
 #include "hello.h"
@@ -14,7 +14,15 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-enum { FLOW_FDS = 3 /* of one that dials */, SLEPT_MS = 5, SLEEPS = 4, SLEEPS_MS = 60000, ACCEPTS = 32, POLITE = 64 /* refusals with a reason, beyond a limit */, ORIGINAL_DST = 80 /* of both families; linux/netfilter_ipv4.h and the C library do not mix */ };
+enum {
+    FLOW_FDS = 3 /* of one that dials */,
+    SLEPT_MS = 5,
+    SLEEPS = 4,
+    SLEEPS_MS = 60000,
+    ACCEPTS = 32,
+    POLITE = 64 /* refusals with a reason, beyond a limit */,
+    ORIGINAL_DST = 80 /* of both families; linux/netfilter_ipv4.h and the C library do not mix */
+};
 
 const char *flow_name(const flow *f)
 {
@@ -36,7 +44,8 @@ void flow_want(flow *f, cay__watch *w, uint32_t events)
     }
 }
 
-/* Wakes us when so many bytes are there, and not before: MSG_PEEK leaves them, and a level-triggered loop would spin. */
+/* Wakes us when so many bytes are there, and not before: MSG_PEEK leaves them, and a
+ * level-triggered loop would spin. */
 void flow_lowat(flow *f, uint32_t n)
 {
     int v = (int)n;
@@ -46,13 +55,24 @@ void flow_lowat(flow *f, uint32_t n)
     setsockopt(f->in.fd, SOL_SOCKET, SO_RCVLOWAT, &v, sizeof v);
 }
 
-static void record_it(flow *f, const char *event, const char *verdict, const char *reason, const char *seen, bool end)
+static void record_it(flow *f, const char *event, const char *verdict, const char *reason,
+                      const char *seen, bool end)
 {
     static const uint8_t nowhere[16];
     const uint8_t *addr = memcmp(f->peer, nowhere, 16) ? f->peer : flow_name(f) ? NULL : f->addr;
-    audit(f->box, &(record){ .event = event, .verdict = verdict, .reason = reason, .name = flow_name(f), .flow = f->id,
-                             .addr = addr, .port = f->port,
-                             .proto = f->proto, .rule = f->rule, .seen = seen, .end = end, .up = f->bytes[0], .down = f->bytes[1],
+    audit(f->box, &(record){ .event = event,
+                             .verdict = verdict,
+                             .reason = reason,
+                             .name = flow_name(f),
+                             .flow = f->id,
+                             .addr = addr,
+                             .port = f->port,
+                             .proto = f->proto,
+                             .rule = f->rule,
+                             .seen = seen,
+                             .end = end,
+                             .up = f->bytes[0],
+                             .down = f->bytes[1],
                              .ms = cay__now_ms() - f->began });
 }
 
@@ -119,7 +139,8 @@ static void on_dialed(void *arg, int fd, const uint8_t addr[16], const char *rea
     if (name && intercept_wanted(f->box, name, f->port, f->proto == CAY__NET_TLS)) {
         bool taken = intercept_give(f, fd);
         sock_close(f->box->e, f->box, fd);
-        record_it(f, "connect", taken ? "allow" : "deny", taken ? "intercepted" : "no_interceptor", NULL, false);
+        record_it(f, "connect", taken ? "allow" : "deny", taken ? "intercepted" : "no_interceptor",
+                  NULL, false);
         if (taken)
             flow_free(f);
         else
@@ -144,20 +165,24 @@ static void start_dial(flow *f, const cay__service_rule *service)
     }
     const char *name = service || !f->name ? NULL : flow_name(f);
     const uint8_t *addr = service ? service->to : f->name ? NULL : f->addr;
-    if (dial_start(&f->dial, b->e, b, name, name ? f->name : 0, addr, service ? service->to_port : f->port, service != NULL, on_dialed, f))
-        flow_want(f, &f->in, EPOLLERR); /* a program that gives up is heard, one that has only finished talking is not */
+    if (dial_start(&f->dial, b->e, b, name, name ? f->name : 0, addr,
+                   service ? service->to_port : f->port, service != NULL, on_dialed, f))
+        flow_want(f, &f->in, EPOLLERR); /* a program that gives up is heard, one that has only
+                                           finished talking is not */
 }
 
 static cay__verdict verdict(const flow *f)
 {
     const box *b = f->box;
     const char *name = flow_name(f);
-    return name ? cay__decide_name(b->e->op, &b->policy, name, f->port, false) : cay__decide_addr(b->e->op, &b->policy, NULL, f->addr, f->port);
+    return name ? cay__decide_name(b->e->op, &b->policy, name, f->port, false)
+                : cay__decide_addr(b->e->op, &b->policy, NULL, f->addr, f->port);
 }
 
 static void go_on(flow *f)
 {
-    cay__verdict v = verdict(f); /* the service, if any, is looked up again: no pointer into a policy is kept but the rule's */
+    cay__verdict v = verdict(f); /* the service, if any, is looked up again: no pointer into a
+                                    policy is kept but the rule's */
     if (v.allow)
         start_dial(f, v.service);
     else
@@ -211,7 +236,8 @@ static void peek_http(flow *f, size_t n, bool ended)
     http_state s = { 0 };
     char host[256];
     const char *why, *name = flow_name(f);
-    int rc = name ? http_unit(&s, (char *)f->box->e->buffer, n, name, f->port, host, &why) : HTTP_OK;
+    int rc =
+        name ? http_unit(&s, (char *)f->box->e->buffer, n, name, f->port, host, &why) : HTTP_OK;
     if (rc == HTTP_MORE && !ended)
         flow_lowat(f, (uint32_t)n + 1);
     else if (rc == HTTP_OK || CAY__MUTANT("net-host"))
@@ -255,13 +281,16 @@ static void on_in(cay__watch *w, uint32_t events)
     }
 }
 
-/* Where everything is open nothing is looked at, but for what is bound for a destination with a credential: that has to prove its name as under a rule. */
+/* Where everything is open nothing is looked at, but for what is bound for a destination with a
+ * credential: that has to prove its name as under a rule. */
 static uint8_t look_for(const flow *f, const cay__verdict *v)
 {
     const char *name = flow_name(f);
     if (v->proto != CAY__NET_TCP || v->service || !name)
         return (uint8_t)v->proto;
-    return intercept_wanted(f->box, name, f->port, true) ? CAY__NET_TLS : intercept_wanted(f->box, name, f->port, false) ? CAY__NET_HTTP : CAY__NET_TCP;
+    return intercept_wanted(f->box, name, f->port, true)    ? CAY__NET_TLS
+           : intercept_wanted(f->box, name, f->port, false) ? CAY__NET_HTTP
+                                                            : CAY__NET_TCP;
 }
 
 static void first_verdict(flow *f)
@@ -291,11 +320,13 @@ void flow_judge(flow *f)
         return;
     cay__verdict v = verdict(f);
     const char *name = flow_name(f), *reason = v.reason;
-    bool stays = v.allow && (v.service != NULL) == f->service && (v.proto == CAY__NET_TCP || v.proto == f->proto) && (v.opaque || !f->opaque);
+    bool stays = v.allow && (v.service != NULL) == f->service &&
+                 (v.proto == CAY__NET_TCP || v.proto == f->proto) && (v.opaque || !f->opaque);
     if (stays && f->state != FLOW_PEEK && v.service)
         stays = !memcmp(f->peer, v.service->to, 16) && f->to_port == v.service->to_port;
     if (stays && f->state == FLOW_COPY && !v.service) {
-        cay__verdict where = cay__decide_addr(f->box->e->op, &f->box->policy, name, f->peer, f->port);
+        cay__verdict where =
+            cay__decide_addr(f->box->e->op, &f->box->policy, name, f->peer, f->port);
         stays = where.allow;
         reason = where.reason;
     }
@@ -327,7 +358,8 @@ static bool destination(const box *b, int fd, uint8_t addr[16], uint16_t *port)
     return true; /* a listener for one port, without any redirection */
 }
 
-/* No sandbox may take the last descriptors from the others: each has its equal share, and more only while twice as many are free. */
+/* No sandbox may take the last descriptors from the others: each has its equal share, and more only
+ * while twice as many are free. */
 static bool within_share(const box *b)
 {
     const egress *e = b->e;
@@ -342,7 +374,13 @@ static void accept_one(box *b, int fd)
     static const int on = 1, whole = -1;
     egress *e = b->e;
     flow *f = cay__alloc(sizeof *f);
-    *f = (flow){ .in = { .fd = fd, .fn = on_in }, .out.fd = -1, .box = b, .id = ++e->flow_seq, .began = cay__now_ms(), .lowat = 1, .chunk = { 14, 14 } };
+    *f = (flow){ .in = { .fd = fd, .fn = on_in },
+                 .out.fd = -1,
+                 .box = b,
+                 .id = ++e->flow_seq,
+                 .began = cay__now_ms(),
+                 .lowat = 1,
+                 .chunk = { 14, 14 } };
     f->next = b->flows;
     f->prev = &b->flows;
     if (f->next)
@@ -352,23 +390,28 @@ static void accept_one(box *b, int fd)
     b->fds++;
     b->nlive++;
     b->nflows++;
-    /* Init can have set these on the listener, whose children have them too: what is judged has to be what is sent on. */
+    /* Init can have set these on the listener, whose children have them too: what is judged has to
+     * be what is sent on. */
     setsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &whole, sizeof whole);
     setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &on, sizeof on);
-    /* From here to its orderly end this socket is reset when it is closed: a dead egress must not look like the end of a file. */
+    /* From here to its orderly end this socket is reset when it is closed: a dead egress must not
+     * look like the end of a file. */
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     if (!destination(b, fd, f->addr, &f->port)) {
         flow_end(f, "unknown_address", false);
         return;
     }
     f->name = synthetic(f->addr);
-    bool many = b->policy.connections && b->nlive > b->policy.connections, none = !sock_room(e, FLOW_FDS);
+    bool many = b->policy.connections && b->nlive > b->policy.connections,
+         none = !sock_room(e, FLOW_FDS);
     many |= !within_share(b);
     if (!many && !none) {
         first_verdict(f);
         return;
     }
-    const char *why = b->policy.connections && b->nlive > b->policy.connections ? "connections_limit" : "descriptors_limit";
+    const char *why = b->policy.connections && b->nlive > b->policy.connections
+                          ? "connections_limit"
+                          : "descriptors_limit";
     record_it(f, "connect", "deny", why, NULL, false);
     if (none || b->nflows - b->nlive >= POLITE)
         flow_end(f, NULL, false);
@@ -423,15 +466,17 @@ static bool made_to_wait(box *b, int64_t began, long slept)
     return ++b->slow >= SLEEPS;
 }
 
-/* Init shares the listener's open file. It may let it block (then the alarm ends the wait: a listener that does not block is never
- * interrupted), give it a time-out, take connections away, or shut it down. */
+/* Init shares the listener's open file. It may let it block (then the alarm ends the wait: a
+ * listener that does not block is never interrupted), give it a time-out, take connections away, or
+ * shut it down. */
 int box_accept(box *b, cay__watch *w)
 {
     for (int i = 0; i < ACCEPTS; i++) {
         int flags = fcntl(w->fd, F_GETFL);
         int64_t began = cay__now_ms();
         long slept = b->suspect ? sleeps() : 0;
-        int fd = flags & O_NONBLOCK ? accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC) : -1, e = errno;
+        int fd = flags & O_NONBLOCK ? accept4(w->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC) : -1,
+            e = errno;
         if (!(flags & O_NONBLOCK) || made_to_wait(b, began, slept) || (fd < 0 && e == EINTR)) {
             if (fd >= 0)
                 close(fd);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections that the interceptor has. They count as the others do, and each has its end in the records: the interceptor tells it, or we do
- * when the interceptor is gone. What it has is asked for nothing: on every new pair it says so first, the one that we started with too.
+ * Connections that the interceptor has. They count as the others do, and each has its end in the
+ * records: the interceptor tells it, or we do when the interceptor is gone. What it has is asked
+ * for nothing: on every new pair it says so first, the one that we started with too.
  */
 #include "egress.h"
 #include <base/fd.h>
@@ -11,14 +12,14 @@
 enum { STALE_MS = 2000 };
 
 struct given {
-    given   *next;
+    given *next;
     uint64_t flow;
-    int64_t  began;
-    uint8_t  addr[16];
+    int64_t began;
+    uint8_t addr[16];
     uint16_t port;
-    uint8_t  proto;
-    bool     stale; /* its pair is gone, and on the next one it was not named yet */
-    char     name[CAY__NAME_MAX + 1];
+    uint8_t proto;
+    bool stale; /* its pair is gone, and on the next one it was not named yet */
+    char name[CAY__NAME_MAX + 1];
 };
 
 static given **find(box *b, uint64_t number)
@@ -29,12 +30,17 @@ static given **find(box *b, uint64_t number)
     return at;
 }
 
-void given_add(box *b, uint64_t number, const char *name, const uint8_t addr[16], uint16_t port, unsigned proto, int64_t age)
+void given_add(box *b, uint64_t number, const char *name, const uint8_t addr[16], uint16_t port,
+               unsigned proto, int64_t age)
 {
     given *g = *find(b, number);
     if (!g) {
         g = cay__alloc(sizeof *g);
-        *g = (given){ .next = b->given, .flow = number, .began = cay__now_ms() - age, .port = port, .proto = (uint8_t)proto };
+        *g = (given){ .next = b->given,
+                      .flow = number,
+                      .began = cay__now_ms() - age,
+                      .port = port,
+                      .proto = (uint8_t)proto };
         cay__str_copy(g->name, sizeof g->name, name);
         memcpy(g->addr, addr, 16);
         b->given = g;
@@ -62,9 +68,20 @@ void given_over(box *b, uint64_t number)
 static void cut(box *b, given **at, const char *reason)
 {
     const given *g = *at;
-    cay__verdict v = cay__decide_name(b->e->op, &b->policy, g->name, g->port, false); /* for the rule's name alone */
-    audit(b, &(record){ .event = "end", .verdict = "cut", .reason = reason, .name = g->name, .flow = g->flow, .addr = g->addr, .port = g->port,
-                        .proto = g->proto, .rule = v.rule, .end = true, .uncounted = true, .ms = cay__now_ms() - g->began });
+    cay__verdict v = cay__decide_name(b->e->op, &b->policy, g->name, g->port,
+                                      false); /* for the rule's name alone */
+    audit(b, &(record){ .event = "end",
+                        .verdict = "cut",
+                        .reason = reason,
+                        .name = g->name,
+                        .flow = g->flow,
+                        .addr = g->addr,
+                        .port = g->port,
+                        .proto = g->proto,
+                        .rule = v.rule,
+                        .end = true,
+                        .uncounted = true,
+                        .ms = cay__now_ms() - g->began });
     take_out(b, at);
 }
 

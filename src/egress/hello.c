@@ -3,14 +3,22 @@
 #include <base/base.h>
 #include <base/mutant.h>
 
-enum { REC_HEAD = 5, REC_HANDSHAKE = 22, REC_MAX = 16384, MSG_HEAD = 4, MSG_HELLO = 1, EXT_SNI = 0, EXT_ECH = 0xfe0d,
-       EXT_ESNI = 0xffce };
+enum {
+    REC_HEAD = 5,
+    REC_HANDSHAKE = 22,
+    REC_MAX = 16384,
+    MSG_HEAD = 4,
+    MSG_HELLO = 1,
+    EXT_SNI = 0,
+    EXT_ECH = 0xfe0d,
+    EXT_ESNI = 0xffce
+};
 
 /* What is left of the message; a read beyond its end turns it bad, and gives zeros from then on. */
 typedef struct rest {
     const uint8_t *p;
-    size_t         n;
-    bool           bad;
+    size_t n;
+    bool bad;
 } rest;
 
 static const uint8_t *take(rest *r, size_t n)

@@ -6,20 +6,21 @@
 
 /* What a head told. */
 typedef struct head {
-    int      hosts, lengths;
-    bool     chunked, upgrade, websocket, coded, expect, old; /* old: HTTP/1.0 */
+    int hosts, lengths;
+    bool chunked, upgrade, websocket, coded, expect, old; /* old: HTTP/1.0 */
     uint64_t length;
-    char     host[256];
+    char host[256];
 } head;
 
 typedef struct span {
     const char *p;
-    size_t      n;
+    size_t n;
 } span;
 
 static bool is_token(unsigned char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c && strchr("!#$%&'*+-.^_`|~", c));
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 static bool same(span s, const char *word)
@@ -44,7 +45,8 @@ static bool lists(span s, const char *word)
     return false;
 }
 
-/* HOST or HOST:PORT into folded text without a trailing dot. False when it is neither, or for another port. */
+/* HOST or HOST:PORT into folded text without a trailing dot. False when it is neither, or for
+ * another port. */
 static bool read_authority(span s, uint16_t port, char out[256])
 {
     size_t n = s.n;
@@ -77,7 +79,8 @@ static bool read_authority(span s, uint16_t port, char out[256])
     return v == port;
 }
 
-/* A line without its CRLF. HTTP_MORE when its end is not there; HTTP_BAD for a bare CR, LF or NUL. */
+/* A line without its CRLF. HTTP_MORE when its end is not there; HTTP_BAD for a bare CR, LF or NUL.
+ */
 static int next_line(const char *p, size_t len, size_t *at, span *line)
 {
     const char *lf = *at < len ? memchr(p + *at, '\n', len - *at) : NULL;
@@ -105,12 +108,14 @@ static int read_request(span l, uint16_t port, char host[256], bool *old, const 
     *why = "http_unreadable";
     if (!sp)
         return HTTP_BAD;
-    span target = { l.p + m + 1, (size_t)(sp - l.p) - m - 1 }, version = { sp + 1, l.n - (size_t)(sp + 1 - l.p) };
+    span target = { l.p + m + 1, (size_t)(sp - l.p) - m - 1 },
+         version = { sp + 1, l.n - (size_t)(sp + 1 - l.p) };
     if (same(method, "CONNECT")) {
         *why = "http_connect";
         return HTTP_BAD;
     }
-    if (!target.n || !(same(version, "HTTP/1.1") || same(version, "HTTP/1.0")) || version.p[0] != 'H')
+    if (!target.n || !(same(version, "HTTP/1.1") || same(version, "HTTP/1.0")) ||
+        version.p[0] != 'H')
         return HTTP_BAD;
     for (size_t i = 0; i < target.n; i++)
         if ((unsigned char)target.p[i] <= ' ' || target.p[i] == 0x7f)
@@ -179,8 +184,8 @@ static int read_field(span l, uint16_t port, head *h)
     return HTTP_OK;
 }
 
-static int read_head(http_state *s, const char *p, size_t len, const char *name, uint16_t port, char host[256],
-                     const char **why)
+static int read_head(http_state *s, const char *p, size_t len, const char *name, uint16_t port,
+                     char host[256], const char **why)
 {
     head h = { 0 };
     span line;
@@ -228,7 +233,10 @@ static int read_head(http_state *s, const char *p, size_t len, const char *name,
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* HEX[;ext] CRLF, then so many bytes. */
@@ -276,13 +284,15 @@ static int read_trailer(http_state *s, const char *p, size_t len)
         }
         /* What belongs into a head has no place here, and nothing that is no field either. */
         head h = { 0 };
-        if (read_field(line, 0, &h) != HTTP_OK || h.hosts || h.lengths || h.coded || h.upgrade || h.websocket)
+        if (read_field(line, 0, &h) != HTTP_OK || h.hosts || h.lengths || h.coded || h.upgrade ||
+            h.websocket)
             return HTTP_BAD;
     }
     return rc;
 }
 
-int http_unit(http_state *s, const char *p, size_t len, const char *name, uint16_t port, char host[256], const char **why)
+int http_unit(http_state *s, const char *p, size_t len, const char *name, uint16_t port,
+              char host[256], const char **why)
 {
     int rc;
     host[0] = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a credential is bound to a destination, the connection goes to cay-intercept: another process, so that neither OpenSSL nor a secret
- * is ever in this one. It gets both sockets and the name; what it may do with them the policy has said before.
+ * Where a credential is bound to a destination, the connection goes to cay-intercept: another
+ * process, so that neither OpenSSL nor a secret is ever in this one. It gets both sockets and the
+ * name; what it may do with them the policy has said before.
  */
 #include "egress.h"
 #include <base/fd.h>
@@ -18,11 +19,17 @@ bool intercept_wanted(const box *b, const char *name, uint16_t port, bool tls)
 /* Which credential went into a request, or why none did: its name, never its value. */
 static void take_note(egress *e, cay_n_note *n)
 {
-    n->id[sizeof n->id - 1] = n->name[sizeof n->name - 1] = n->secret[sizeof n->secret - 1] = n->reason[sizeof n->reason - 1] = 0;
+    n->id[sizeof n->id - 1] = n->name[sizeof n->name - 1] = n->secret[sizeof n->secret - 1] =
+        n->reason[sizeof n->reason - 1] = 0;
     box *b = box_find(e, n->id);
     if (b)
-        audit(b, &(record){ .event = "credential", .verdict = n->allowed ? "allow" : "deny", .reason = n->reason, .name = n->name,
-                            .secret = n->secret[0] ? n->secret : NULL, .flow = n->flow, .port = n->port });
+        audit(b, &(record){ .event = "credential",
+                            .verdict = n->allowed ? "allow" : "deny",
+                            .reason = n->reason,
+                            .name = n->name,
+                            .secret = n->secret[0] ? n->secret : NULL,
+                            .flow = n->flow,
+                            .port = n->port });
 }
 
 static void take_end(egress *e, cay_n_end *n)
@@ -31,12 +38,23 @@ static void take_end(egress *e, cay_n_end *n)
     box *b = box_find(e, n->id);
     if (!b)
         return;
-    cay__verdict v = cay__decide_name(e->op, &b->policy, n->name, n->port, false); /* for the rule's name alone */
+    cay__verdict v = cay__decide_name(e->op, &b->policy, n->name, n->port,
+                                      false); /* for the rule's name alone */
     b->log_lost += n->lost;
     given_over(b, n->flow);
-    audit(b, &(record){ .event = "end", .verdict = n->closed ? "closed" : "cut", .reason = n->reason, .name = n->name, .flow = n->flow,
-                        .addr = n->addr, .port = n->port, .proto = (uint8_t)n->proto, .rule = v.rule, .end = true, .up = n->up,
-                        .down = n->down, .ms = (int64_t)n->ms });
+    audit(b, &(record){ .event = "end",
+                        .verdict = n->closed ? "closed" : "cut",
+                        .reason = n->reason,
+                        .name = n->name,
+                        .flow = n->flow,
+                        .addr = n->addr,
+                        .port = n->port,
+                        .proto = (uint8_t)n->proto,
+                        .rule = v.rule,
+                        .end = true,
+                        .up = n->up,
+                        .down = n->down,
+                        .ms = (int64_t)n->ms });
 }
 
 static void take_live(egress *e, cay_n_end *n)
@@ -61,8 +79,8 @@ static bool hear(egress *e, bool *gone)
     struct {
         cay_msg h;
         union {
-            cay_n_note  note;
-            cay_n_end   end;
+            cay_n_note note;
+            cay_n_end end;
             cay_n_spent spent;
         };
     } m;
@@ -122,8 +140,14 @@ bool intercept_give(flow *f, int upstream)
 {
     egress *e = f->box->e;
     const char *name = flow_name(f);
-    cay_msg head = { .magic = CAY_MSG_MAGIC, .version = CAY_N_VERSION, .type = CAY_N_FLOW, .tail = name ? (uint32_t)strlen(name) : 0 };
-    cay_n_flow m = { .flow = f->id, .port = f->port, .proto = f->proto, .age = (uint32_t)(cay__now_ms() - f->began) };
+    cay_msg head = { .magic = CAY_MSG_MAGIC,
+                     .version = CAY_N_VERSION,
+                     .type = CAY_N_FLOW,
+                     .tail = name ? (uint32_t)strlen(name) : 0 };
+    cay_n_flow m = { .flow = f->id,
+                     .port = f->port,
+                     .proto = f->proto,
+                     .age = (uint32_t)(cay__now_ms() - f->began) };
     int fds[2] = { f->in.fd, upstream };
     if (e->intercept.fd < 0) {
         links_pair(e);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the keeper says. Several may be connected for a moment, when one takes over from another; each may speak for every sandbox. */
+/* What the keeper says. Several may be connected for a moment, when one takes over from another;
+ * each may speak for every sandbox. */
 #include "egress.h"
 #include <base/fd.h>
 #include <base/str.h>
@@ -10,22 +11,22 @@ enum { ORPHAN_MS = 60000, PAIR_MS = 1000 };
 
 struct link_ {
     cay__watch w;
-    egress    *e;
-    link_     *next;
-    unsigned   number;
-    int64_t    since;
-    bool       busy, dead; /* its message is being dealt with; closed meanwhile */
+    egress *e;
+    link_ *next;
+    unsigned number;
+    int64_t since;
+    bool busy, dead; /* its message is being dealt with; closed meanwhile */
 };
 
 /* One DIAL under way. It outlives its link, whose number is then found no more. */
 typedef struct fetch fetch;
 struct fetch {
-    egress  *e;
-    fetch   *next;
-    dial    *dial;
+    egress *e;
+    fetch *next;
+    dial *dial;
     unsigned link;
     uint64_t seq;
-    char     id[CAY_WIRE_ID], name[CAY__NAME_MAX + 1];
+    char id[CAY_WIRE_ID], name[CAY__NAME_MAX + 1];
     uint16_t port;
 };
 
@@ -48,8 +49,8 @@ static void link_close(link_ *k)
         free(k);
 }
 
-/* Sandboxes whose keeper is gone, and that its successor has not lent again in a minute, are gone too: their sockets would keep a net
- * namespace alive. */
+/* Sandboxes whose keeper is gone, and that its successor has not lent again in a minute, are gone
+ * too: their sockets would keep a net namespace alive. */
 void links_sweep(egress *e)
 {
     int64_t now = cay__boot_ms();
@@ -117,10 +118,20 @@ static void on_fetched(void *arg, int fd, const uint8_t addr[16], const char *re
         }
     cay__str_copy(a.id, sizeof a.id, q->id);
     if (b)
-        audit(b, &(record){ .event = "fetch", .verdict = fd >= 0 ? "allow" : sys == EACCES ? "deny" : "fail", .reason = fd >= 0 ? "allowed" : reason,
-                            .name = q->name, .addr = addr, .port = q->port });
+        audit(b, &(record){ .event = "fetch",
+                            .verdict = fd >= 0         ? "allow"
+                                       : sys == EACCES ? "deny"
+                                                       : "fail",
+                            .reason = fd >= 0 ? "allowed" : reason,
+                            .name = q->name,
+                            .addr = addr,
+                            .port = q->port });
     if (fd < 0) {
-        int rc = cay_fail(&err, sys == EACCES ? CAY_EPERM : sys == ETIMEDOUT ? CAY_ETIMEOUT : CAY_EUPSTREAM, "connect to %s port %u: %s", q->name, q->port, reason);
+        int rc = cay_fail(&err,
+                          sys == EACCES      ? CAY_EPERM
+                          : sys == ETIMEDOUT ? CAY_ETIMEOUT
+                                             : CAY_EUPSTREAM,
+                          "connect to %s port %u: %s", q->name, q->port, reason);
         fill(&a, rc, &err);
         a.sys = sys;
         cay__str_copy(a.reason, sizeof a.reason, reason);
@@ -150,14 +161,17 @@ void links_forget(box *b)
 }
 
 /* The verdict on a name or address with a port, as text for people. */
-static int judge(egress *e, box *b, const cay_n_dial *m, const char *name, cay__verdict *v, cay_err *err)
+static int judge(egress *e, box *b, const cay_n_dial *m, const char *name, cay__verdict *v,
+                 cay_err *err)
 {
     char rule[CAY__RULE_MAX] = "";
     *v = cay__decide_host(e->op, &b->policy, name, m->port, m->flags & CAY_N_IMPLICIT);
     if (v->rule)
         cay__rule_text(v->rule, rule, sizeof rule);
     if (v->allow && m->proto && v->proto != CAY__NET_TCP && v->proto != m->proto)
-        return cay_fail_why(err, CAY_EPERM, "protocol_other", "%s:%u may be reached as %s, not as %s", name, m->port, proto_name(v->proto), proto_name(m->proto));
+        return cay_fail_why(err, CAY_EPERM, "protocol_other",
+                            "%s:%u may be reached as %s, not as %s", name, m->port,
+                            proto_name(v->proto), proto_name(m->proto));
     cay_fail(err, CAY_EPERM, "%s", rule[0] ? rule : v->range ? v->range : "");
     cay__str_copy(err->reason, sizeof err->reason, v->reason);
     return v->allow ? 0 : CAY_EPERM;
@@ -179,7 +193,8 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
     if (!b)
         rc = cay_fail_why(&err, CAY_ENOENT, "not_lent", "no sandbox %s is known to egress", m->id);
     else if (!m->port || (!literal && !cay__name_fold(name, strlen(name), folded)))
-        rc = cay_fail_why(&err, CAY_EINVAL, "no_host_name", "'%.60s' with port %u is no host to connect to", name, m->port);
+        rc = cay_fail_why(&err, CAY_EINVAL, "no_host_name",
+                          "'%.60s' with port %u is no host to connect to", name, m->port);
     else
         rc = judge(e, b, m, name, &v, &err);
     if (why && b) {
@@ -190,7 +205,11 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
     }
     if (rc < 0) {
         if (b)
-            audit(b, &(record){ .event = "fetch", .verdict = "deny", .reason = err.reason, .name = name, .port = m->port });
+            audit(b, &(record){ .event = "fetch",
+                                .verdict = "deny",
+                                .reason = err.reason,
+                                .name = name,
+                                .port = m->port });
         fill(&a, rc, &err);
         return reply(k, why ? CAY_N_WHAT : CAY_N_DIALED, &a, -1);
     }
@@ -203,7 +222,8 @@ static bool on_host(link_ *k, const cay_n_dial *m, const char *name, bool why)
     if (v.service)
         dial_start(&q->dial, e, b, NULL, 0, v.service->to, v.service->to_port, true, on_fetched, q);
     else
-        dial_start(&q->dial, e, b, literal ? NULL : folded, 0, literal ? addr : NULL, m->port, false, on_fetched, q);
+        dial_start(&q->dial, e, b, literal ? NULL : folded, 0, literal ? addr : NULL, m->port,
+                   false, on_fetched, q);
     return true;
 }
 
@@ -232,7 +252,9 @@ static int set_operator(egress *e, int fd, cay_err *err)
 /* How many descriptors come with a request. */
 static int descriptors(unsigned type)
 {
-    return type == CAY_N_LEND ? 5 : type == CAY_N_POLICY || type == CAY_N_OPERATOR || type == CAY_N_INTERCEPT ? 1 : 0;
+    return type == CAY_N_LEND                                                          ? 5
+           : type == CAY_N_POLICY || type == CAY_N_OPERATOR || type == CAY_N_INTERCEPT ? 1
+                                                                                       : 0;
 }
 
 static bool on_box(link_ *k, unsigned type, const cay_n_box *m, int *fds)
@@ -250,7 +272,9 @@ static bool on_box(link_ *k, unsigned type, const cay_n_box *m, int *fds)
         for (int i = 0; rc == 0 && i < 4; i++)
             fds[i] = -1;
     } else if (type == CAY_N_POLICY) {
-        rc = b ? box_policy(b, m->revision, fds[0], &err) : cay_fail_why(&err, CAY_ENOENT, "not_lent", "no sandbox %s is known to egress", m->id);
+        rc = b ? box_policy(b, m->revision, fds[0], &err)
+               : cay_fail_why(&err, CAY_ENOENT, "not_lent", "no sandbox %s is known to egress",
+                              m->id);
     } else if (type == CAY_N_DROP) {
         if (b && (!m->cookie || b->cookie == m->cookie)) /* asked twice is fine */
             box_drop(b);
@@ -284,10 +308,12 @@ static void on_link(cay__watch *w, uint32_t events)
     char name[CAY__NAME_MAX + 2];
     if ((size_t)len >= sizeof head)
         memcpy(&head, in, sizeof head);
-    bool dials = head.type == CAY_N_DIAL || head.type == CAY_N_WHY, known = head.type >= CAY_N_LEND && head.type <= CAY_N_INTERCEPT;
+    bool dials = head.type == CAY_N_DIAL || head.type == CAY_N_WHY,
+         known = head.type >= CAY_N_LEND && head.type <= CAY_N_INTERCEPT;
     size_t body = dials ? sizeof dial_ : sizeof box_;
-    bool sound = known && head.magic == CAY_MSG_MAGIC && head.version == CAY_N_VERSION && (size_t)len == sizeof head + body + head.tail &&
-                 n == descriptors(head.type) && head.tail < sizeof name && (dials || !head.tail);
+    bool sound = known && head.magic == CAY_MSG_MAGIC && head.version == CAY_N_VERSION &&
+                 (size_t)len == sizeof head + body + head.tail && n == descriptors(head.type) &&
+                 head.tail < sizeof name && (dials || !head.tail);
     if (sound && dials) {
         memcpy(&dial_, in + sizeof head, body);
         memcpy(name, in + sizeof head + body, head.tail);
@@ -323,12 +349,16 @@ void on_listen(cay__watch *w, uint32_t events)
     if (fd < 0)
         return;
     /* The keeper is root or has our own id. The directory keeps others out already. */
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || (who.uid != 0 && who.uid != geteuid()) || e->nlinks >= LINKS) {
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
+        (who.uid != 0 && who.uid != geteuid()) || e->nlinks >= LINKS) {
         close(fd);
         return;
     }
     link_ *k = cay__alloc(sizeof *k);
-    *k = (link_){ .w = { .fd = fd, .events = EPOLLIN, .fn = on_link }, .e = e, .number = ++e->link_seq, .since = cay__boot_ms() };
+    *k = (link_){ .w = { .fd = fd, .events = EPOLLIN, .fn = on_link },
+                  .e = e,
+                  .number = ++e->link_seq,
+                  .since = cay__boot_ms() };
     k->next = e->links;
     e->links = k;
     e->nlinks++;

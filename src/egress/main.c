@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-egress: the only way out of sandboxes. Started by the keeper as egress/proto.h says; leaves when nobody needs it.
+ * cay-egress: the only way out of sandboxes. Started by the keeper as egress/proto.h says; leaves
+ * when nobody needs it.
  *
- * It lives in the host's net namespace and serves listeners that were made inside the sandboxes'. When it is killed nothing leaves:
- * the listeners stay with the keeper, and what waits in their backlog is taken up by the next one.
+ * It lives in the host's net namespace and serves listeners that were made inside the sandboxes'.
+ * When it is killed nothing leaves: the listeners stay with the keeper, and what waits in their
+ * backlog is taken up by the next one.
  */
 #include "egress.h"
 #include <base/fd.h>
@@ -72,7 +74,8 @@ static void on_alarm(int sig)
     (void)sig;
 }
 
-/* A sandbox's init shares the open files of the listeners that were lent, and can make them block: then the alarm ends the wait. */
+/* A sandbox's init shares the open files of the listeners that were lent, and can make them block:
+ * then the alarm ends the wait. */
 void alarm_set(bool on)
 {
     const struct timeval every = { .tv_sec = on ? ALARM_MS / 1000 : 0 };
@@ -160,14 +163,17 @@ static bool set_up(egress *e)
     int on;
     socklen_t len = sizeof on;
     if (getsockopt(FD_LISTEN, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
-        return complain("descriptor 3", "has to be the keeper's listening socket; this program is started by cay-keeper"), false;
+        return complain("descriptor 3", "has to be the keeper's listening socket; this program is "
+                                        "started by cay-keeper"),
+               false;
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
         r.rlim_cur = r.rlim_max;
         setrlimit(RLIMIT_NOFILE, &r);
     }
     if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur < 4 * RESERVE_FDS)
-        return complain("open files", "the hard limit is too low: raise it to at least 1024"), false;
+        return complain("open files", "the hard limit is too low: raise it to at least 1024"),
+               false;
     e->fds_max = (unsigned)CAY_MIN(r.rlim_cur, 1u << 20) - RESERVE_FDS;
     e->fds = FD_FIRST;
     e->flow_seq = (uint64_t)cay__now_us();
@@ -211,7 +217,8 @@ int main(void)
         if (now - sweep >= SWEEP_MS) {
             links_sweep(&e);
             sweep = now;
-            /* A state directory that is gone has no keeper to come: what is still lent would be held for nobody, for ever. */
+            /* A state directory that is gone has no keeper to come: what is still lent would be
+             * held for nobody, for ever. */
             struct stat st;
             if (e.alone_since && fstat(e.audit_dir, &st) == 0 && st.st_nlink == 0)
                 return 0;

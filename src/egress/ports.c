@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The third choice, where a kernel has neither TPROXY nor nat for us: every address of the world is still local in the sandbox's
- * namespace, so a socket bound to any address and one port takes what is dialled at that port, wherever to. Each port that the policy names gets
- * such a listener; at all others a connection is refused. A policy that means every port cannot be had.
+ * The third choice, where a kernel has neither TPROXY nor nat for us: every address of the world is
+ * still local in the sandbox's namespace, so a socket bound to any address and one port takes what
+ * is dialled at that port, wherever to. Each port that the policy names gets such a listener; at
+ * all others a connection is refused. A policy that means every port cannot be had.
  */
 #include "egress.h"
 #include <base/fd.h>
@@ -17,7 +18,8 @@ int ports_take(box *b, int bag, cay_err *err)
     if (cay__fd_recv(bag, &word, 1, fd, &n, MSG_PEEK | MSG_DONTWAIT) != 1)
         return cay_fail_sys(err, CAY_EINVAL, "lend %s: there are no sockets for its ports", b->id);
     if (!sock_room(b->e, (unsigned)n))
-        rc = cay_fail_why(err, CAY_ENOSPACE, "descriptors_limit", "lend %s: egress has no descriptors left", b->id);
+        rc = cay_fail_why(err, CAY_ENOSPACE, "descriptors_limit",
+                          "lend %s: egress has no descriptors left", b->id);
     b->doors = cay__alloc(CAY_N_PORTS_MOST * sizeof *b->doors);
     for (int i = 0; i < CAY_N_PORTS_MOST; i++) {
         door *p = &b->doors[i];
@@ -28,8 +30,10 @@ int ports_take(box *b, int bag, cay_err *err)
         if (rc < 0 || i >= n)
             continue;
         rc = check_socket(b->id, fd[i], "socket for a port", SOCK_STREAM, false, b->cookie, err);
-        if (rc == 0 && (getsockname(fd[i], (struct sockaddr *)&sa, &len) < 0 || sa.sin6_family != AF_INET6))
-            rc = cay_fail(err, CAY_EINVAL, "lend %s: the socket for a port is no such socket", b->id);
+        if (rc == 0 &&
+            (getsockname(fd[i], (struct sockaddr *)&sa, &len) < 0 || sa.sin6_family != AF_INET6))
+            rc = cay_fail(err, CAY_EINVAL, "lend %s: the socket for a port is no such socket",
+                          b->id);
         p->number = ntohs(sa.sin6_port); /* an egress before us bound it */
     }
     return rc;
@@ -53,10 +57,14 @@ static int serve(box *b, uint16_t number, cay_err *err)
         return 0;
     bool bound = p;
     if (!p && !(p = of_number(b, 0)))
-        return cay_fail_why(err, CAY_ENOSPACE, "too_many_ports", "port %u: this host has no nftables, so a sandbox has at most %d ports in its life, and they are spent; make a new one",
+        return cay_fail_why(err, CAY_ENOSPACE, "too_many_ports",
+                            "port %u: this host has no nftables, so a sandbox has at most %d ports "
+                            "in its life, and they are spent; make a new one",
                             number, CAY_N_PORTS_MOST);
     if (!bound && bind(p->w.fd, (struct sockaddr *)&sa, sizeof sa) < 0)
-        return cay_fail_why(err, CAY_ESTATE, "policy_port_taken", "port %u: a program in the sandbox holds it, and without nftables that is where connections to it arrive; end it and try again",
+        return cay_fail_why(err, CAY_ESTATE, "policy_port_taken",
+                            "port %u: a program in the sandbox holds it, and without nftables that "
+                            "is where connections to it arrive; end it and try again",
                             number);
     p->number = number;
     setsockopt(p->w.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
@@ -74,8 +82,11 @@ int ports_serve(box *b, const cay__policy *p, cay_err *err)
         return 0;
     int n = cay__policy_ports(p, want, CAY_N_PORTS_MOST);
     if (n < 0)
-        return cay_fail_why(err, CAY_EISOLATION, "too_many_ports", "this host has no nftables: a policy can name %d ports at most, one by one (any:443,any:80 instead of all); `cay doctor` says more (egress-policy)",
-                            CAY_N_PORTS_MOST);
+        return cay_fail_why(
+            err, CAY_EISOLATION, "too_many_ports",
+            "this host has no nftables: a policy can name %d ports at most, one by one "
+            "(any:443,any:80 instead of all); `cay doctor` says more (egress-policy)",
+            CAY_N_PORTS_MOST);
     for (int i = 0; i < n; i++)
         CAY_TRY(serve(b, want[i], err));
     return 0;

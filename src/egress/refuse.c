@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a refusal looks to the program. The handshake has happened before any policy could speak, so the connection is open: where the
- * program expects HTTP it gets a page, where it expects TLS an alert, elsewhere a reset. It is listened to until it has finished talking,
- * because closing a socket with unread bytes would reset away what was just said.
+ * How a refusal looks to the program. The handshake has happened before any policy could speak, so
+ * the connection is open: where the program expects HTTP it gets a page, where it expects TLS an
+ * alert, elsewhere a reset. It is listened to until it has finished talking, because closing a
+ * socket with unread bytes would reset away what was just said.
  */
 #include "egress.h"
 #include <base/buf.h>
@@ -12,7 +13,10 @@ enum { DRAIN_MAX = 64 << 10 };
 
 static const char *status_text(unsigned status)
 {
-    return status == 403 ? "Forbidden" : status == 503 ? "Service Unavailable" : status == 504 ? "Gateway Timeout" : "Bad Gateway";
+    return status == 403   ? "Forbidden"
+           : status == 503 ? "Service Unavailable"
+           : status == 504 ? "Gateway Timeout"
+                           : "Bad Gateway";
 }
 
 /* The rule that would allow it. */
@@ -23,14 +27,16 @@ static void remedy(const flow *f, cay__buf *b)
     bool usual = f->port == 443 || f->port == 80;
     if (!strncmp(f->reason, "tls_", 4) && strcmp(f->reason, "tls_name_mismatch") != 0)
         scheme = "tls+opaque://";
-    else if (!strncmp(f->reason, "tls_", 4) || !strncmp(f->reason, "http_", 5)) /* whatever it says */
+    else if (!strncmp(f->reason, "tls_", 4) ||
+             !strncmp(f->reason, "http_", 5)) /* whatever it says */
         scheme = "tcp://";
     if (!name) {
         cay__addr_text(f->addr, addr);
         name = addr;
     }
     bool v6 = strchr(name, ':') != NULL;
-    cay__buf_fmt(b, "cay net allow %s '%s%s%s%s", f->box->id, scheme, v6 ? "[" : "", name, v6 ? "]" : "");
+    cay__buf_fmt(b, "cay net allow %s '%s%s%s%s", f->box->id, scheme, v6 ? "[" : "", name,
+                 v6 ? "]" : "");
     if (!usual || *scheme)
         cay__buf_fmt(b, ":%u", f->port);
     cay__buf_str(b, "'\n");
@@ -48,17 +54,24 @@ static void page(const flow *f)
     }
     bool said = !strncmp(f->reason, "tls_", 4) || !strncmp(f->reason, "http_", 5);
     if (said)
-        cay__buf_fmt(&body, "cay: this sandbox may reach %s port %u, but not with what was said there: %s\n", name, f->port, f->reason);
+        cay__buf_fmt(
+            &body, "cay: this sandbox may reach %s port %u, but not with what was said there: %s\n",
+            name, f->port, f->reason);
     else if (f->status == 403)
-        cay__buf_fmt(&body, "cay: the network policy of this sandbox does not let it reach %s port %u: %s\n", name, f->port, f->reason);
+        cay__buf_fmt(
+            &body, "cay: the network policy of this sandbox does not let it reach %s port %u: %s\n",
+            name, f->port, f->reason);
     else
         cay__buf_fmt(&body, "cay: %s port %u cannot be reached: %s\n", name, f->port, f->reason);
-    if (f->status == 403 && strcmp(f->reason, "own_address") != 0 && strcmp(f->reason, "blocked_range") != 0 && strcmp(f->reason, "operator_deny") != 0) {
-        cay__buf_str(&body, said ? "To allow it whatever is said, on the host: " : "To allow it, on the host: ");
+    if (f->status == 403 && strcmp(f->reason, "own_address") != 0 &&
+        strcmp(f->reason, "blocked_range") != 0 && strcmp(f->reason, "operator_deny") != 0) {
+        cay__buf_str(&body, said ? "To allow it whatever is said, on the host: "
+                                 : "To allow it, on the host: ");
         remedy(f, &body);
     }
     cay__buf_fmt(&all,
-                 "HTTP/1.1 %u %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
+                 "HTTP/1.1 %u %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: "
+                 "%zu\r\nCache-Control: no-store\r\n"
                  "X-Cay-Reason: %s\r\nConnection: close\r\n\r\n",
                  f->status, status_text(f->status), body.len, f->reason);
     cay__buf_add(&all, body.data, body.len);
@@ -67,7 +80,8 @@ static void page(const flow *f)
 
 static void alert(const flow *f)
 {
-    /* 112 unrecognized_name: curl and others print it as such; 80 internal_error when the way was allowed and led nowhere. */
+    /* 112 unrecognized_name: curl and others print it as such; 80 internal_error when the way was
+     * allowed and led nowhere. */
     uint8_t a[] = { 21, 3, 3, 0, 2, 2, f->status == 403 ? 112 : 80 };
     send(f->in.fd, a, sizeof a, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -86,7 +100,10 @@ void refuse(flow *f, const char *reason, uint16_t status)
         dial_cancel(f->dial);
         f->dial = NULL;
     }
-    unsigned look = f->proto && f->proto != CAY__NET_TCP ? f->proto : f->port == 443 ? CAY__NET_TLS : f->port == 80 ? CAY__NET_HTTP : CAY__NET_TCP;
+    unsigned look = f->proto && f->proto != CAY__NET_TCP ? f->proto
+                    : f->port == 443                     ? CAY__NET_TLS
+                    : f->port == 80                      ? CAY__NET_HTTP
+                                                         : CAY__NET_TCP;
     if (look == CAY__NET_TCP || f->state == FLOW_COPY) {
         flow_end(f, NULL, false);
         return;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small stub resolver: A and AAAA by UDP from a port of the kernel's choice with random ids, by TCP when an answer was cut, again and
- * to the next server when none comes. Asked only for names that a connection is being made to. The host's /etc/hosts is not looked at: a
- * name there is for the host.
+ * A small stub resolver: A and AAAA by UDP from a port of the kernel's choice with random ids, by
+ * TCP when an answer was cut, again and to the next server when none comes. Asked only for names
+ * that a connection is being made to. The host's /etc/hosts is not looked at: a name there is for
+ * the host.
  */
 #include "egress.h"
 #include <arpa/inet.h>
@@ -17,24 +18,24 @@ enum { TRIES = 5, LAG_MS = 50 /* for the second family, RFC 8305, 3 */, TCP_MAX 
 static const int64_t patience[TRIES] = { 1000, 1500, 2000, 2500, 3000 };
 
 typedef struct ask {
-    uint16_t  id, type;
-    bool      done;
+    uint16_t id, type;
+    bool done;
     dns_found found;
 } ask;
 
 struct resolve {
-    egress       *e;
-    box          *b; /* in whose name, NULL: nobody's */
-    char          name[CAY__NAME_MAX + 1];
-    ask           ask[2];
-    int           tries, failures;
-    cay__watch    udp, tcp;
-    later         late;
-    uint8_t      *stream; /* what came by TCP */
-    size_t        have;
-    ask          *by_tcp;
+    egress *e;
+    box *b; /* in whose name, NULL: nobody's */
+    char name[CAY__NAME_MAX + 1];
+    ask ask[2];
+    int tries, failures;
+    cay__watch udp, tcp;
+    later late;
+    uint8_t *stream; /* what came by TCP */
+    size_t have;
+    ask *by_tcp;
     resolve_done *done;
-    void         *arg;
+    void *arg;
 };
 
 /* "ADDRESS" or "ADDRESS%zone" of a nameserver line. */
@@ -65,7 +66,8 @@ static void read_servers(egress *e)
         return;
     e->servers_at = now;
     if (stat("/etc/resolv.conf", &st) == 0) {
-        int64_t stamp = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec + (int64_t)st.st_ino;
+        int64_t stamp =
+            (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec + (int64_t)st.st_ino;
         if (stamp == e->servers_stamp && e->nservers)
             return;
         e->servers_stamp = stamp;
@@ -170,7 +172,8 @@ static void on_udp(cay__watch *w, uint32_t events)
         return;
     }
     for (int i = 0; i < 2; i++)
-        if (!r->ask[i].done && dns_read_reply(in, (size_t)n, r->ask[i].id, r->name, r->ask[i].type, &f)) {
+        if (!r->ask[i].done &&
+            dns_read_reply(in, (size_t)n, r->ask[i].id, r->name, r->ask[i].type, &f)) {
             take(r, &r->ask[i], &f, false);
             return;
         }

@@ -50,15 +50,17 @@ static const cay_pair *headers(cay__arena *mem, json_t *map)
     const char *name;
     json_t *value;
     cay_pair *v = cay__arena_take(mem, (json_object_size(map) + 1) * sizeof *v);
-    json_object_foreach(map, name, value)
-        v[n++] = (cay_pair){ name, json_is_object(value) ? cay__json_str(value, "source", "") : json_string_value(value) };
+    json_object_foreach(map, name, value) v[n++] =
+        (cay_pair){ name, json_is_object(value) ? cay__json_str(value, "source", "")
+                                                : json_string_value(value) };
     return v;
 }
 
 static void read_git(const json_t *j, cay__arena *mem, cay__source *s)
 {
     char url[1024];
-    snprintf(url, sizeof url, "https://%s/%s.git", cay__json_str(j, "host", "github.com"), cay__json_str(j, "repo", ""));
+    snprintf(url, sizeof url, "https://%s/%s.git", cay__json_str(j, "host", "github.com"),
+             cay__json_str(j, "repo", ""));
     int64_t depth = cay__json_int(j, "depth", 1);
     s->url = cay__arena_str(mem, url);
     s->ref = cay__json_str(j, "ref", NULL);
@@ -71,16 +73,22 @@ static void read_git(const json_t *j, cay__arena *mem, cay__source *s)
 static int read_fields(const cay__fetch_ask *ask, cay__arena *mem, cay__source *s, cay_err *err)
 {
     static const struct {
-        const char      *type;
+        const char *type;
         cay__source_kind kind;
-    } kinds[] = { { "git_repo", CAY__SOURCE_GIT }, { "remote_file", CAY__SOURCE_FILE }, { "remote_dir", CAY__SOURCE_DIR } };
+    } kinds[] = { { "git_repo", CAY__SOURCE_GIT },
+                  { "remote_file", CAY__SOURCE_FILE },
+                  { "remote_dir", CAY__SOURCE_DIR } };
     const json_t *j = ask->fields;
     size_t i = 0;
     while (i < CAY_LEN(kinds) && strcmp(ask->type, kinds[i].type))
         i++;
     if (i == CAY_LEN(kinds))
-        return cay_fail_why(err, CAY_ENOTSUP, "fetch_unsupported", "entry %.100s: nothing is known of kind %.40s", ask->entry, ask->type);
-    *s = (cay__source){ .kind = kinds[i].kind, .entry = ask->entry, .net = ask->net, .subpath = cay__json_str(j, "subpath", NULL) };
+        return cay_fail_why(err, CAY_ENOTSUP, "fetch_unsupported",
+                            "entry %.100s: nothing is known of kind %.40s", ask->entry, ask->type);
+    *s = (cay__source){ .kind = kinds[i].kind,
+                        .entry = ask->entry,
+                        .net = ask->net,
+                        .subpath = cay__json_str(j, "subpath", NULL) };
     if (s->kind == CAY__SOURCE_GIT) {
         read_git(j, mem, s);
         return 0;
@@ -95,14 +103,16 @@ static int read_fields(const cay__fetch_ask *ask, cay__arena *mem, cay__source *
 
 /* ---- which entry it is ---- */
 
-/* Not only what came but all that was asked for: whoever may read one place gets nothing that was brought from another. */
+/* Not only what came but all that was asked for: whoever may read one place gets nothing that was
+ * brought from another. */
 static int entry_hash(const cay__fetch_ask *ask, char hex[CAY__SHA256_HEX], cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(16u << 20);
     CAY_AUTOFREE char *text = json_dumps(ask->fields, JSON_COMPACT | JSON_SORT_KEYS);
     cay__buf_fmt(&b, "%s %s", ask->type, text ? text : "");
     if (!text || b.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "entry %.100s: its text is too long", ask->entry);
+        return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big",
+                            "entry %.100s: its text is too long", ask->entry);
     cay__sha256_hex(b.data, b.len, hex);
     return 0;
 }
@@ -117,7 +127,8 @@ static void without_hash(const char *known, char identity[CAY__IDENTITY])
 
 /* ---- the answer ---- */
 
-static int content(cay_service *svc, const cay_call *call, const cay__source *s, const char *known, cay__fetched *out, cay_err *err)
+static int content(cay_service *svc, const cay_call *call, const cay__source *s, const char *known,
+                   cay__fetched *out, cay_err *err)
 {
     cay__brought got = { 0 };
     own *o = cay__alloc(sizeof *o);
@@ -130,7 +141,8 @@ static int content(cay_service *svc, const cay_call *call, const cay__source *s,
     rc = cay__source_bring(svc, call, s, known && *known ? known : NULL, o->stage.fd, &got, err);
     CAY_FAULT("fetch.brought");
     if (rc == 0) {
-        f.fd = openat(o->stage.fd, s->kind == CAY__SOURCE_FILE ? "file" : ".", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        f.fd = openat(o->stage.fd, s->kind == CAY__SOURCE_FILE ? "file" : ".",
+                      O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (f.fd < 0)
             rc = cay_fail_sys(err, CAY_ESYS, "entry %.100s: open what came", s->entry);
     }
@@ -143,7 +155,8 @@ static int content(cay_service *svc, const cay_call *call, const cay__source *s,
     return 0;
 }
 
-int cay__fetch_entry(cay_service *svc, const cay_call *call, const cay__fetch_ask *ask, cay__fetched *out, cay_err *err)
+int cay__fetch_entry(cay_service *svc, const cay_call *call, const cay__fetch_ask *ask,
+                     cay__fetched *out, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     char identity[CAY__IDENTITY] = "", hex[CAY__SHA256_HEX];

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An archive into a sandbox that runs. It is read in a sandbox of its own and put aside on the way; only when all of it is sound, and everything it would be
- * written over is looked at, the first file is written, by the calls of the sandbox itself: an archive reaches no further than its user does.
+ * An archive into a sandbox that runs. It is read in a sandbox of its own and put aside on the way;
+ * only when all of it is sound, and everything it would be written over is looked at, the first
+ * file is written, by the calls of the sandbox itself: an archive reaches no further than its user
+ * does.
  */
 #include "inside.h"
 #include "stage.h"
@@ -20,8 +22,8 @@
 #include <sys/stat.h>
 
 enum { PIECE = 64 << 10, BASE_MAX = 2048 };
-#define INPUT_MOST (2ull << 30)
-#define OUTPUT_MOST (8ull << 30)
+#define INPUT_MOST   (2ull << 30)
+#define OUTPUT_MOST  (8ull << 30)
 #define MEMBERS_MOST 500000ull
 
 /* ------------------------------------------------------------------ what it is */
@@ -29,8 +31,9 @@ enum { PIECE = 64 << 10, BASE_MAX = 2048 };
 static const struct {
     const char *suffix, *scheme;
 } known[] = {
-    { ".tar", "tar" },     { ".zip", "zip" },      { ".tar.gz", "tar" }, { ".tgz", "tar" },      { ".tar.bz2", "tar" },
-    { ".tbz2", "tar" },    { ".tar.xz", "tar" },   { ".txz", "tar" },    { ".tar.zst", "tar" },  { ".tzst", "tar" },
+    { ".tar", "tar" },     { ".zip", "zip" },  { ".tar.gz", "tar" }, { ".tgz", "tar" },
+    { ".tar.bz2", "tar" }, { ".tbz2", "tar" }, { ".tar.xz", "tar" }, { ".txz", "tar" },
+    { ".tar.zst", "tar" }, { ".tzst", "tar" },
 };
 
 static int scheme_of(const cay_extract *x, const char **out, cay_err *err)
@@ -39,12 +42,16 @@ static int scheme_of(const cay_extract *x, const char **out, cay_err *err)
     size_t n = strlen(x->path);
     for (size_t i = 0; i < CAY_LEN(known); i++) {
         size_t k = strlen(known[i].suffix);
-        if (given ? !strcmp(given, known[i].scheme) : n > k && !strcmp(x->path + n - k, known[i].suffix)) {
+        if (given ? !strcmp(given, known[i].scheme)
+                  : n > k && !strcmp(x->path + n - k, known[i].suffix)) {
             *out = known[i].scheme;
             return 0;
         }
     }
-    int rc = cay_fail_why(err, CAY_EINVAL, "invalid_compression_scheme", "%.120s: which kind of archive is it? Name the scheme, tar or zip, or end its name so", x->path);
+    int rc = cay_fail_why(
+        err, CAY_EINVAL, "invalid_compression_scheme",
+        "%.120s: which kind of archive is it? Name the scheme, tar or zip, or end its name so",
+        x->path);
     CAY_AUTOJSON *detail = json_pack("{s:s, s:s?}", "path", x->path, "scheme", given);
     CAY_AUTOFREE char *text = detail ? cay__json_text(detail, sizeof err->detail - 1) : NULL;
     if (err && text)
@@ -53,7 +60,8 @@ static int scheme_of(const cay_extract *x, const char **out, cay_err *err)
 }
 
 /* All of it, in a file without a name, at its start. */
-static int spool(const cay_service *svc, const cay_call *call, int from, uint64_t most, int *out, cay_err *err)
+static int spool(const cay_service *svc, const cay_call *call, int from, uint64_t most, int *out,
+                 cay_err *err)
 {
     CAY_AUTOFD fd = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     CAY_AUTOFREE char *buf = cay__alloc(PIECE);
@@ -67,7 +75,8 @@ static int spool(const cay_service *svc, const cay_call *call, int from, uint64_
         if (n < 0)
             return cay_fail_sys(err, CAY_ESYS, "read the archive");
         if ((sum += (uint64_t)n) > most)
-            return cay_fail_why(err, CAY_ETOOBIG, "archive_limit", "the archive is larger than %llu bytes", (unsigned long long)most);
+            return cay_fail_why(err, CAY_ETOOBIG, "archive_limit",
+                                "the archive is larger than %llu bytes", (unsigned long long)most);
         if (!cay__fd_write_all(fd, buf, (size_t)n))
             return cay_fail_sys(err, CAY_ESYS, "keep the archive");
     }
@@ -80,18 +89,19 @@ static int spool(const cay_service *svc, const cay_call *call, int from, uint64_
 /* ------------------------------------------------------------------ where it goes */
 
 typedef struct placing {
-    cay_sandbox    *sb;
+    cay_sandbox *sb;
     const cay_call *call;
-    char            base[BASE_MAX];
-    bool            look; /* nothing is written yet */
-    cay_extracted   n;
-    int             rc;
-    cay_err        *err;
+    char base[BASE_MAX];
+    bool look; /* nothing is written yet */
+    cay_extracted n;
+    int rc;
+    cay_err *err;
 } placing;
 
 static int barred(placing *p, const char *path, const char *why)
 {
-    return cay_fail_why(p->err, CAY_ETYPE, "workspace_archive_write_error", "%.150s: %s", path, why);
+    return cay_fail_why(p->err, CAY_ETYPE, "workspace_archive_write_error", "%.150s: %s", path,
+                        why);
 }
 
 static int look(placing *p, const cay__fs_entry *e, const char *path)
@@ -107,7 +117,10 @@ static int look(placing *p, const cay__fs_entry *e, const char *path)
     if (st.type == CAY_LINK)
         return barred(p, path, "there is a link already, and no archive goes through one");
     if (S_ISDIR(e->st->st_mode) != (st.type == CAY_DIR))
-        return barred(p, path, S_ISDIR(e->st->st_mode) ? "there is a file already, and the archive has a directory" : "there is a directory already, and the archive has a file");
+        return barred(p, path,
+                      S_ISDIR(e->st->st_mode)
+                          ? "there is a file already, and the archive has a directory"
+                          : "there is a directory already, and the archive has a file");
     return 0;
 }
 
@@ -120,7 +133,8 @@ static int put(placing *p, int from, const char *path, uint32_t mode, uint64_t *
     for (ssize_t n; (n = read(from, buf, PIECE)) != 0;) {
         if (n < 0 && errno == EINTR)
             continue;
-        int rc = n < 0 ? cay_fail_sys(p->err, CAY_ESYS, "read a member") : cay__call_check(p->call, "extracting", p->err);
+        int rc = n < 0 ? cay_fail_sys(p->err, CAY_ESYS, "read a member")
+                       : cay__call_check(p->call, "extracting", p->err);
         if (rc == 0 && !cay__fd_write_all(cay_upload_fd(up), buf, (size_t)n))
             rc = cay_fail_sys(p->err, CAY_ESYS, "write %.150s", path);
         if (rc < 0) {
@@ -160,18 +174,31 @@ static int walk(placing *p, int dir)
     cay__fs_walk w = { .fn = on_entry, .arg = p };
     p->rc = 0;
     int rc = fd < 0 ? -1 : cay__fs_walk_fd(fd, &w);
-    return p->rc < 0 ? p->rc : rc < 0 ? cay_fail_sys(p->err, CAY_ESYS, "look through the archive") : 0;
+    return p->rc < 0 ? p->rc
+           : rc < 0  ? cay_fail_sys(p->err, CAY_ESYS, "look through the archive")
+                     : 0;
 }
 
 /* ------------------------------------------------------------------ all of it */
 
-static int unpack(cay_service *svc, const cay_call *call, const char *scheme, const cay_archive_limits *l, int in, int dir, cay_err *err)
+static int unpack(cay_service *svc, const cay_call *call, const char *scheme,
+                  const cay_archive_limits *l, int in, int dir, cay_err *err)
 {
     CAY_AUTOPTR(cay__oneshot) o = NULL;
     char input[24], output[24], members[24];
-    const char *const args[] = { "--max-input", cay__str_u64(input, l->max_input_bytes), "--max-output", cay__str_u64(output, l->max_extracted_bytes), "--max-members", cay__str_u64(members, l->max_members),
-                                 "extract", scheme, NULL };
-    cay__sink sink = { .root = dir, .threads = 1, .max_bytes = l->max_extracted_bytes, .max_items = 2 * l->max_members };
+    const char *const args[] = { "--max-input",
+                                 cay__str_u64(input, l->max_input_bytes),
+                                 "--max-output",
+                                 cay__str_u64(output, l->max_extracted_bytes),
+                                 "--max-members",
+                                 cay__str_u64(members, l->max_members),
+                                 "extract",
+                                 scheme,
+                                 NULL };
+    cay__sink sink = { .root = dir,
+                       .threads = 1,
+                       .max_bytes = l->max_extracted_bytes,
+                       .max_items = 2 * l->max_members };
     CAY_TRY(cay__oneshot_open(svc, call, &(cay__oneshot_spec){ 0 }, &o, err));
     return cay__oneshot_unpack(o, call, args, in, &sink, err);
 }
@@ -180,13 +207,16 @@ static int unpack(cay_service *svc, const cay_call *call, const char *scheme, co
 static int limits_of(const cay_extract *x, cay_archive_limits *out, cay_err *err)
 {
     CAY_TRY(cay__spec_take(out, sizeof *out, x->limits, "cay_archive_limits", err));
-    out->max_input_bytes = CAY_MIN(out->max_input_bytes ? out->max_input_bytes : INPUT_MOST, INPUT_MOST);
-    out->max_extracted_bytes = CAY_MIN(out->max_extracted_bytes ? out->max_extracted_bytes : OUTPUT_MOST, OUTPUT_MOST);
+    out->max_input_bytes =
+        CAY_MIN(out->max_input_bytes ? out->max_input_bytes : INPUT_MOST, INPUT_MOST);
+    out->max_extracted_bytes =
+        CAY_MIN(out->max_extracted_bytes ? out->max_extracted_bytes : OUTPUT_MOST, OUTPUT_MOST);
     out->max_members = CAY_MIN(out->max_members ? out->max_members : MEMBERS_MOST, MEMBERS_MOST);
     return 0;
 }
 
-int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract *given, cay_extracted *out, cay_err *err)
+int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract *given,
+                        cay_extracted *out, cay_err *err)
 {
     CAY__OP(call, "file.extract", sb->id, err);
     cay_extract x;
@@ -194,7 +224,10 @@ int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract
     const char *scheme = NULL;
     CAY_TRY(cay__spec_take(&x, sizeof x, given, "cay_extract", err));
     if (!x.path || !*x.path || strlen(x.path) >= BASE_MAX || x.path[strlen(x.path) - 1] == '/')
-        return cay_fail(err, CAY_EINVAL, "\"%.100s\" names no archive; its members are put into the directory that it is in", x.path ? x.path : "");
+        return cay_fail(
+            err, CAY_EINVAL,
+            "\"%.100s\" names no archive; its members are put into the directory that it is in",
+            x.path ? x.path : "");
     CAY_TRY(scheme_of(&x, &scheme, err));
     CAY_TRY(limits_of(&x, &most, err));
     CAY_TRY(cay__back_none(sb->owner, "extract", err));

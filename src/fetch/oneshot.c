@@ -19,16 +19,24 @@ enum { CHUNK = 256 << 10, ENDS_MS = 20000, PROGRAM_MAX = 64 << 20 };
 struct cay__oneshot {
     cay_service *svc;
     cay_sandbox *sb;
-    bool         has_unpack;
+    bool has_unpack;
 };
 
-int cay__oneshot_open(cay_service *svc, const cay_call *call, const cay__oneshot_spec *spec, cay__oneshot **out, cay_err *err)
+int cay__oneshot_open(cay_service *svc, const cay_call *call, const cay__oneshot_spec *spec,
+                      cay__oneshot **out, cay_err *err)
 {
     cay_sandbox *sb = NULL;
     /* The default provider may be one without walls. */
-    cay_create c = { .size = sizeof c, .provider = "native", .template_ = "host", .ephemeral = true, .min_level = CAY_LEVEL_PROCESS, .net = spec->net,
-                     .secrets = spec->secrets, .nsecrets = spec->nsecrets,
-                     .limits = { .memory = spec->memory ? spec->memory : 256u << 20, .pids = 128 } };
+    cay_create c = { .size = sizeof c,
+                     .provider = "native",
+                     .template_ = "host",
+                     .ephemeral = true,
+                     .min_level = CAY_LEVEL_PROCESS,
+                     .net = spec->net,
+                     .secrets = spec->secrets,
+                     .nsecrets = spec->nsecrets,
+                     .limits = { .memory = spec->memory ? spec->memory : 256u << 20,
+                                 .pids = 128 } };
     int rc = cay_service_create(svc, call, &c, &sb, err);
     if (rc < 0)
         return cay_wrap(err, rc, "a sandbox to read it in");
@@ -65,19 +73,20 @@ int cay__oneshot_bring(cay__oneshot *o, const cay_call *call, const char *progra
     data = cay__alloc((size_t)st.st_size);
     if (cay__fd_read_all(fd, data, (size_t)st.st_size) != st.st_size)
         return cay_fail_sys(err, CAY_ESYS, "read %.200s", path);
-    return cay_file_put(o->sb, call, program, data, (size_t)st.st_size, &(cay_write){ .size = sizeof(cay_write), .mode = 0755 }, err);
+    return cay_file_put(o->sb, call, program, data, (size_t)st.st_size,
+                        &(cay_write){ .size = sizeof(cay_write), .mode = 0755 }, err);
 }
 
 /* ---- a program with its streams ---- */
 
 struct cay__feed {
     cay_proc *p;
-    int       in, out, errs; /* in: the caller's */
-    int       stop;          /* eventfd: the feeder's writes end */
+    int in, out, errs; /* in: the caller's */
+    int stop;          /* eventfd: the feeder's writes end */
     pthread_t feeder, listener;
-    bool      feeding, listening;
-    char      said[2048]; /* the last of standard error */
-    size_t    nsaid;
+    bool feeding, listening;
+    char said[2048]; /* the last of standard error */
+    size_t nsaid;
 };
 
 static void *feed(void *arg)
@@ -86,7 +95,8 @@ static void *feed(void *arg)
     cay_call call = { .size = sizeof call, .cancel_fd = f->stop };
     char *buf = cay__alloc(CHUNK);
     for (;;) {
-        struct pollfd p[2] = { { .fd = f->in, .events = POLLIN }, { .fd = f->stop, .events = POLLIN } };
+        struct pollfd p[2] = { { .fd = f->in, .events = POLLIN },
+                               { .fd = f->stop, .events = POLLIN } };
         if (poll(p, 2, -1) < 0 && errno != EINTR)
             break;
         if (p[1].revents)
@@ -110,7 +120,8 @@ static void *listen_errors(void *arg)
     for (ssize_t n; (n = read(f->errs, buf, sizeof buf)) > 0 || (n < 0 && errno == EINTR);) {
         if (n < 0)
             continue;
-        size_t k = (size_t)n, room = sizeof f->said - 1, drop = f->nsaid + k > room ? f->nsaid + k - room : 0;
+        size_t k = (size_t)n, room = sizeof f->said - 1,
+               drop = f->nsaid + k > room ? f->nsaid + k - room : 0;
         memmove(f->said, f->said + drop, f->nsaid - CAY_MIN(drop, f->nsaid));
         f->nsaid -= CAY_MIN(drop, f->nsaid);
         memcpy(f->said + f->nsaid, buf, k);
@@ -148,7 +159,8 @@ static void feed_free(cay__feed *f)
     free(f);
 }
 
-int cay__feed_start(cay__oneshot *o, const cay_call *call, const cay_spawn *given, int in, cay__feed **out, cay_err *err)
+int cay__feed_start(cay__oneshot *o, const cay_call *call, const cay_spawn *given, int in,
+                    cay__feed **out, cay_err *err)
 {
     cay_spawn spec = *given;
     cay__feed *f = cay__alloc(sizeof *f);
@@ -156,7 +168,8 @@ int cay__feed_start(cay__oneshot *o, const cay_call *call, const cay_spawn *give
     spec.stdin_mode = in >= 0 ? CAY_STDIN_PIPE : CAY_STDIN_NULL;
     spec.on_full = CAY_FULL_BLOCK;
     spec.attach = true;
-    int rc = f->stop < 0 ? cay_fail_sys(err, CAY_ESYS, "eventfd") : cay_sandbox_spawn(o->sb, call, &spec, &f->p, err);
+    int rc = f->stop < 0 ? cay_fail_sys(err, CAY_ESYS, "eventfd")
+                         : cay_sandbox_spawn(o->sb, call, &spec, &f->p, err);
     if (rc == 0)
         rc = cay_proc_output(f->p, call, CAY_STDOUT, CAY_FROM_START, &f->out, err);
     if (rc == 0)
@@ -180,7 +193,8 @@ int cay__feed_fd(const cay__feed *f)
     return f->out;
 }
 
-int cay__feed_end(cay__feed *f, const cay_call *call, cay_exit *exit, char *said, size_t cap, cay_err *err)
+int cay__feed_end(cay__feed *f, const cay_call *call, cay_exit *exit, char *said, size_t cap,
+                  cay_err *err)
 {
     cay__close_fd(&f->out); /* one that still writes gets EPIPE */
     int rc = cay_proc_wait(f->p, call, exit, err);
@@ -200,7 +214,8 @@ int cay__feed_end(cay__feed *f, const cay_call *call, cay_exit *exit, char *said
 
 /* ---- cay-unpack ---- */
 
-int cay__oneshot_unpack(cay__oneshot *o, const cay_call *call, const char *const *args, int in, cay__sink *sink, cay_err *err)
+int cay__oneshot_unpack(cay__oneshot *o, const cay_call *call, const char *const *args, int in,
+                        cay__sink *sink, cay_err *err)
 {
     const char *argv[12] = { "./cay-unpack" };
     char said[300];
@@ -211,16 +226,22 @@ int cay__oneshot_unpack(cay__oneshot *o, const cay_call *call, const char *const
     if (!o->has_unpack)
         CAY_TRY(cay__oneshot_bring(o, call, "cay-unpack", err));
     o->has_unpack = true;
-    CAY_TRY(cay__feed_start(o, call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv }, in, &f, err));
+    CAY_TRY(cay__feed_start(o, call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv }, in,
+                            &f, err));
     cay_err why = CAY_ERR_INIT;
-    int rc = cay__sink_run(sink, cay__feed_fd(f), &why), ended = cay__feed_end(f, call, &end, said, sizeof said, err);
+    int rc = cay__sink_run(sink, cay__feed_fd(f), &why),
+        ended = cay__feed_end(f, call, &end, said, sizeof said, err);
     if (rc == CAY_EUPSTREAM && !strcmp(why.reason, "archive_truncated") && ended == 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, "archive_truncated", "cay-unpack ended by %s before it was done%s%.120s%s",
-                            end.signal ? "a signal" : "itself", said[0] ? ": " : "", said,
-                            end.signal == SIGABRT ? "; an archive may need 64 MiB of memory to be read" : "");
+        return cay_fail_why(
+            err, CAY_EUPSTREAM, "archive_truncated",
+            "cay-unpack ended by %s before it was done%s%.120s%s",
+            end.signal ? "a signal" : "itself", said[0] ? ": " : "", said,
+            end.signal == SIGABRT ? "; an archive may need 64 MiB of memory to be read" : "");
     if (rc < 0 && err)
         *err = why;
     if (rc < 0 || ended < 0)
         return rc < 0 ? rc : ended;
-    return end.code == 0 ? 0 : cay_fail_why(err, CAY_EUPSTREAM, "archive_reader", "cay-unpack ended with status %d", end.code);
+    return end.code == 0 ? 0
+                         : cay_fail_why(err, CAY_EUPSTREAM, "archive_reader",
+                                        "cay-unpack ended with status %d", end.code);
 }

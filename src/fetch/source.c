@@ -9,11 +9,14 @@
 void cay__source_place(const cay__url *u, const char *scheme, char *buf, size_t cap)
 {
     bool six = strchr(u->host, ':') != NULL;
-    snprintf(buf, cap, "%s://%s%s%s:%u", scheme, six ? "[" : "", u->host, six ? "]" : "", (unsigned)u->port);
+    snprintf(buf, cap, "%s://%s%s%s:%u", scheme, six ? "[" : "", u->host, six ? "]" : "",
+             (unsigned)u->port);
 }
 
-/* The rules of the sandbox, its secrets left out: they are not this fetch's. Denies stay, above what is added. */
-static int policy_text(const cay__source *f, const cay__url *url, cay__arena *mem, const char **out, cay_err *err)
+/* The rules of the sandbox, its secrets left out: they are not this fetch's. Denies stay, above
+ * what is added. */
+static int policy_text(const cay__source *f, const cay__url *url, cay__arena *mem, const char **out,
+                       cay_err *err)
 {
     char place[CAY__NAME_MAX + 32];
     char *text = NULL;
@@ -54,12 +57,15 @@ static int may_reach(cay__oneshot *o, const cay_call *call, const cay__url *url,
     CAY_TRY(cay_net_why(cay__oneshot_sandbox(o), call, url->host, url->port, &v, err));
     if (v.allow)
         return 0;
-    return cay_fail_why(err, CAY_EPERM, "fetch_refused", "%.80s:%u may not be reached (%s%s%s)%s%.100s", url->host, (unsigned)url->port, v.reason,
-                        v.range[0] ? ", " : "", v.range, v.remedy[0] ? "; " : "", v.remedy);
+    return cay_fail_why(err, CAY_EPERM, "fetch_refused",
+                        "%.80s:%u may not be reached (%s%s%s)%s%.100s", url->host,
+                        (unsigned)url->port, v.reason, v.range[0] ? ", " : "", v.range,
+                        v.remedy[0] ? "; " : "", v.remedy);
 }
 
-int cay__source_sandbox(cay_service *svc, const cay_call *call, const cay__source *f, const cay__url *url, const cay_secret *secrets, size_t nsecrets,
-                       cay__oneshot **out, cay_err *err)
+int cay__source_sandbox(cay_service *svc, const cay_call *call, const cay__source *f,
+                        const cay__url *url, const cay_secret *secrets, size_t nsecrets,
+                        cay__oneshot **out, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY_AUTOPTR(cay__oneshot) o = NULL;
@@ -85,15 +91,19 @@ const char *cay__source_last_line(char *text)
     return last ? last + 1 : text;
 }
 
-int cay__source_identity(cay_service *svc, const cay_call *call, const cay__source *f, char identity[CAY__IDENTITY], cay_err *err)
+int cay__source_identity(cay_service *svc, const cay_call *call, const cay__source *f,
+                         char identity[CAY__IDENTITY], cay_err *err)
 {
-    int rc = f->kind == CAY__SOURCE_GIT ? cay__git_identity(svc, call, f, identity, err) : cay__remote_identity(svc, call, f, identity, err);
+    int rc = f->kind == CAY__SOURCE_GIT ? cay__git_identity(svc, call, f, identity, err)
+                                        : cay__remote_identity(svc, call, f, identity, err);
     return cay__source_wrap(f, rc, err);
 }
 
-int cay__source_bring(cay_service *svc, const cay_call *call, const cay__source *f, const char *identity, int dir, cay__brought *out, cay_err *err)
+int cay__source_bring(cay_service *svc, const cay_call *call, const cay__source *f,
+                      const char *identity, int dir, cay__brought *out, cay_err *err)
 {
     *out = (cay__brought){ 0 };
-    int rc = f->kind == CAY__SOURCE_GIT ? cay__git_fetch(svc, call, f, identity, dir, out, err) : cay__remote_fetch(svc, call, f, identity, dir, out, err);
+    int rc = f->kind == CAY__SOURCE_GIT ? cay__git_fetch(svc, call, f, identity, dir, out, err)
+                                        : cay__remote_fetch(svc, call, f, identity, dir, out, err);
     return cay__source_wrap(f, rc, err);
 }

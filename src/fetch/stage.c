@@ -44,7 +44,8 @@ int cay__stage_make(cay_service *svc, cay__stage *out, cay_err *err)
     char name[CAY__ID_LEN + 1], path[64];
     if (mkdirat(svc->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make %s/" DIR_NAME, svc->home);
-    CAY_AUTOFD all = openat(svc->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD all =
+        openat(svc->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     CAY_AUTOFD gate = all < 0 ? -1 : openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Between making one and locking it nobody may sweep. */
     if (gate < 0 || flock(gate, LOCK_EX) < 0)

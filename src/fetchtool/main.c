@@ -2,13 +2,16 @@
 /*
  * cay-fetch: one HTTP request, by libcurl.
  *
- *     cay-fetch get|head URL MAX     header lines on standard input; the answer as items (archive/item.h) on standard output:
- *                                    notes status, etag, location, failed; the body as a file
- *     cay-fetch put URL [LENGTH]     the body on standard input; header lines on descriptor 3 if there is one; notes as above. LENGTH is
- *                                    for an input that is no file: many servers take no chunks
+ *     cay-fetch get|head URL MAX  header lines on standard input; the answer as items
+ *                                 (archive/item.h) on standard output: notes status, etag,
+ *                                 location, failed; the body as a file
+ *     cay-fetch put URL [LENGTH]  the body on standard input; header lines on descriptor 3 if there
+ *                                 is one; notes as above. LENGTH is for an input that is no file:
+ *                                 many servers take no chunks
  *
- * For entries of a manifest it runs in a sandbox that reaches that place alone; for snapshot stores beside the command that was told
- * the URL. Redirects are told, never followed: whoever asked judges where they lead.
+ * For entries of a manifest it runs in a sandbox that reaches that place alone; for snapshot stores
+ * beside the command that was told the URL. Redirects are told, never followed: whoever asked
+ * judges where they lead.
  */
 #include <archive/item.h>
 #include <base/base.h>
@@ -25,17 +28,20 @@
 #define DEADLINE    1800 /* seconds, and one more for each MiB that may come */
 
 typedef struct fetch {
-    CURL          *curl;
+    CURL *curl;
     cay__items_out out;
-    char           etag[512], location[NOTE_MAX], type[256];
-    uint64_t       bytes, max;
-    long           deadline; /* seconds; 0: none */
-    bool           head, began; /* began: the head was told, and the body is under way */
+    char etag[512], location[NOTE_MAX], type[256];
+    uint64_t bytes, max;
+    long deadline;    /* seconds; 0: none */
+    bool head, began; /* began: the head was told, and the body is under way */
 } fetch;
 
 static void note(fetch *f, const char *name, const char *text)
 {
-    cay__item_put(&f->out, &(cay__item){ .type = CAY__ITEM_NOTE, .path = name, .extra = text, .extra_len = strlen(text) });
+    cay__item_put(&f->out, &(cay__item){ .type = CAY__ITEM_NOTE,
+                                         .path = name,
+                                         .extra = text,
+                                         .extra_len = strlen(text) });
 }
 
 /* The value of "Name: value\r\n", if it is that name's. */
@@ -59,7 +65,8 @@ static size_t on_header(char *line, size_t one, size_t n, void *arg)
     fetch *f = arg;
     if (n > 5 && !strncmp(line, "HTTP/", 5)) /* of an interim answer only the last counts */
         f->etag[0] = f->location[0] = f->type[0] = 0;
-    if (!value_of(line, n, "etag", f->etag, sizeof f->etag) && !value_of(line, n, "location", f->location, sizeof f->location))
+    if (!value_of(line, n, "etag", f->etag, sizeof f->etag) &&
+        !value_of(line, n, "location", f->location, sizeof f->location))
         value_of(line, n, "content-type", f->type, sizeof f->type);
     return one * n;
 }
@@ -77,7 +84,9 @@ static void begin(fetch *f)
     note(f, "etag", f->etag);
     note(f, "location", f->location);
     note(f, "type", f->type);
-    cay__item_put(&f->out, &(cay__item){ .type = CAY__ITEM_FILE, .path = "file", .mode = 0644, .size = UINT64_MAX });
+    cay__item_put(
+        &f->out,
+        &(cay__item){ .type = CAY__ITEM_FILE, .path = "file", .mode = 0644, .size = UINT64_MAX });
 }
 
 static size_t on_body(char *data, size_t one, size_t n, void *arg)
@@ -112,10 +121,16 @@ static int told(fetch *f, CURLcode rc, const char *why)
         cay__item_done(&f->out);
         cay__item_put(&f->out, &(cay__item){ .type = CAY__ITEM_END, .size = f->bytes, .mode = 1 });
     } else if (f->bytes > f->max) {
-        cay__item_put(&f->out, &(cay__item){ .type = CAY__ITEM_FAIL, .target = "archive_limit", .extra = "too large", .extra_len = 9 });
+        cay__item_put(&f->out, &(cay__item){ .type = CAY__ITEM_FAIL,
+                                             .target = "archive_limit",
+                                             .extra = "too large",
+                                             .extra_len = 9 });
     } else {
         snprintf(text, sizeof text, "%.300s", why[0] ? why : curl_easy_strerror(rc));
-        cay__item_put(&f->out, &(cay__item){ .type = CAY__ITEM_FAIL, .target = "fetch_failed", .extra = text, .extra_len = strlen(text) });
+        cay__item_put(&f->out, &(cay__item){ .type = CAY__ITEM_FAIL,
+                                             .target = "fetch_failed",
+                                             .extra = text,
+                                             .extra_len = strlen(text) });
     }
     return cay__items_flush(&f->out) && rc == CURLE_OK ? 0 : 1;
 }

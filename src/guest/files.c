@@ -24,7 +24,8 @@ int cay__ses_stat(cay__ses *s)
 {
     struct stat st;
     char target[TARGET_MAX + 1];
-    if (cay__fs_stat(&s->fs, s->path, s->req->flags & CAY_SES_FOLLOW, &st, target, sizeof target) < 0)
+    if (cay__fs_stat(&s->fs, s->path, s->req->flags & CAY_SES_FOLLOW, &st, target, sizeof target) <
+        0)
         return -1;
     cay_ses_stat w = wire_stat(&st);
     w.target = (uint16_t)strlen(target);
@@ -44,7 +45,8 @@ static int send_entry(const cay__fs_entry *e, void *arg)
     }
     w.path = (uint16_t)n;
     w.target = (uint16_t)(t > 0 ? t : 0);
-    return cay__ses_record(s, (cay__ses_part[]){ { &w, sizeof w }, { e->path, n }, { target, w.target } }, 3);
+    return cay__ses_record(
+        s, (cay__ses_part[]){ { &w, sizeof w }, { e->path, n }, { target, w.target } }, 3);
 }
 
 int cay__ses_list(cay__ses *s)
@@ -53,8 +55,9 @@ int cay__ses_list(cay__ses *s)
         errno = EINVAL;
         return -1;
     }
-    return cay__fs_walk_path(&s->fs, s->path,
-                             &(cay__fs_walk){ .fn = send_entry, .arg = s, .depth = (unsigned)s->req->a });
+    return cay__fs_walk_path(
+        &s->fs, s->path,
+        &(cay__fs_walk){ .fn = send_entry, .arg = s, .depth = (unsigned)s->req->a });
 }
 
 int cay__ses_glob(cay__ses *s)
@@ -69,8 +72,11 @@ static int send_line(const cay__fs_line *l, void *arg)
         errno = E2BIG;
         return -1;
     }
-    cay_ses_line w = { .line = l->line, .column = l->column, .path = (uint16_t)n, .text = (uint16_t)l->len };
-    return cay__ses_record(arg, (cay__ses_part[]){ { &w, sizeof w }, { l->path, n }, { l->text, l->len } }, 3);
+    cay_ses_line w = {
+        .line = l->line, .column = l->column, .path = (uint16_t)n, .text = (uint16_t)l->len
+    };
+    return cay__ses_record(
+        arg, (cay__ses_part[]){ { &w, sizeof w }, { l->path, n }, { l->text, l->len } }, 3);
 }
 
 int cay__ses_grep(cay__ses *s)
@@ -103,7 +109,8 @@ static bool mode_of(const cay__ses *s, uint32_t *mode)
 int cay__ses_mkdir(cay__ses *s)
 {
     uint32_t mode;
-    return mode_of(s, &mode) ? cay__fs_mkdir(&s->fs, s->path, mode, s->req->flags & CAY_SES_PARENTS) : -1;
+    return mode_of(s, &mode) ? cay__fs_mkdir(&s->fs, s->path, mode, s->req->flags & CAY_SES_PARENTS)
+                             : -1;
 }
 
 int cay__ses_remove(cay__ses *s)
@@ -181,7 +188,8 @@ int cay__ses_upload(cay__ses *s)
 {
     cay__fs_write w;
     cay__fs_upload up;
-    if (!write_of(s, &w) || cay__ses_is_pipe(s->fd) < 0 || cay__fs_put_open(&s->fs, s->path, &w, &up) < 0)
+    if (!write_of(s, &w) || cay__ses_is_pipe(s->fd) < 0 ||
+        cay__fs_put_open(&s->fs, s->path, &w, &up) < 0)
         return -1;
     if (cay__ses_answer(s, 0, -1) < 0) {
         cay__fs_put_abort(&up);

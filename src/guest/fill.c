@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many files in one go: the records of a pipe, made one after the other, without a question and an answer for each. */
+/* Many files in one go: the records of a pipe, made one after the other, without a question and an
+ * answer for each. */
 #include "session_ops.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -7,10 +8,10 @@
 
 typedef struct fill {
     cay__ses *s;
-    char     *buf; /* what was read of the pipe: from at to end */
-    size_t    room, at, end;
-    int       dir; /* that the last name was in, and its path */
-    char      up[CAY__FS_PATH_MAX];
+    char *buf; /* what was read of the pipe: from at to end */
+    size_t room, at, end;
+    int dir; /* that the last name was in, and its path */
+    char up[CAY__FS_PATH_MAX];
 } fill;
 
 static int fail(int e)
@@ -65,7 +66,8 @@ static int enter(fill *f, const char *path, char *name)
 {
     const char *slash = strrchr(path, '/');
     size_t n = slash ? (size_t)(slash - path) : 0;
-    if (!slash || !slash[1] || strlen(slash + 1) > 255 || !strcmp(slash + 1, ".") || !strcmp(slash + 1, ".."))
+    if (!slash || !slash[1] || strlen(slash + 1) > 255 || !strcmp(slash + 1, ".") ||
+        !strcmp(slash + 1, ".."))
         return fail(EINVAL);
     memcpy(name, slash + 1, strlen(slash + 1) + 1);
     if (f->dir >= 0 && !strncmp(f->up, path, n) && !f->up[n])
@@ -79,7 +81,8 @@ static int enter(fill *f, const char *path, char *name)
     return f->dir < 0 ? -1 : 0;
 }
 
-/* What is new is written in place; what is there already is replaced as every other write does it. */
+/* What is new is written in place; what is there already is replaced as every other write does it.
+ */
 static int make_file(fill *f, const cay_ses_item *it, const char *path)
 {
     cay__fs_upload up;
@@ -87,7 +90,8 @@ static int make_file(fill *f, const cay_ses_item *it, const char *path)
     uint32_t mode = it->mode ? it->mode : 0644;
     if (enter(f, path, name) < 0)
         return -1;
-    CAY_AUTOFD fd = openat(f->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0755);
+    CAY_AUTOFD fd =
+        openat(f->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0755);
     if (fd >= 0) {
         int rc = pour(f, fd, it->len);
         if (rc == 0 && mode & ~0755u)
@@ -98,7 +102,9 @@ static int make_file(fill *f, const cay_ses_item *it, const char *path)
         errno = e;
         return rc;
     }
-    if (errno != EEXIST || cay__fs_put_open(&f->s->fs, path, &(cay__fs_write){ .mode = it->mode, .parents = true }, &up) < 0)
+    if (errno != EEXIST ||
+        cay__fs_put_open(&f->s->fs, path, &(cay__fs_write){ .mode = it->mode, .parents = true },
+                         &up) < 0)
         return -1;
     if (pour(f, up.fd, it->len) == 0)
         return cay__fs_put_commit(&up);
@@ -136,12 +142,17 @@ static int make(fill *f, const cay_ses_item *it, const char *path)
 {
     if (it->mode & ~07777u || it->spare)
         return fail(EINVAL);
-    int rc = it->type == 'f' ? make_file(f, it, path) : it->type == 'l' ? make_link(f, it, path) : it->type == 'd' || it->type == 'p' ? make_dir(f, it, path) : fail(EINVAL);
+    int rc = it->type == 'f'                      ? make_file(f, it, path)
+             : it->type == 'l'                    ? make_link(f, it, path)
+             : it->type == 'd' || it->type == 'p' ? make_dir(f, it, path)
+                                                  : fail(EINVAL);
     if (rc < 0 || it->gid == UINT32_MAX)
         return rc;
     if (cay__fs_chown(&f->s->fs, path, UINT32_MAX, it->gid) < 0)
         return -1;
-    return it->type == 'l' ? 0 : cay__fs_chmod(&f->s->fs, path, it->mode); /* a new group takes set-id bits away */
+    return it->type == 'l'
+               ? 0
+               : cay__fs_chmod(&f->s->fs, path, it->mode); /* a new group takes set-id bits away */
 }
 
 /* All of it, or up to what fails: s->a tells which one that is. */
@@ -173,11 +184,13 @@ int cay__ses_fill(cay__ses *s)
         return -1;
     if (cay__ses_answer(s, 0, -1) < 0)
         return CAY__SES_END;
-    /* The request's own room is the larger part of what a worker has; its head is needed for the answer. */
+    /* The request's own room is the larger part of what a worker has; its head is needed for the
+     * answer. */
     s->req = &req;
     int rc = make_all(&f), e = errno;
     cay__close_fd(&f.dir);
-    while (rc < 0 && (f.at = f.end, more(&f))) /* so that the client learns of it by COMMIT and not by SIGPIPE */
+    while (rc < 0 && (f.at = f.end,
+                      more(&f))) /* so that the client learns of it by COMMIT and not by SIGPIPE */
         ;
     cay__close_fd(&s->fd);
     s->req = (const cay_ses_req *)(void *)s->in;

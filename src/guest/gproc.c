@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands that init remembers until the keeper forgets them: what it holds of each, signals to them, and their ends. */
+/* The commands that init remembers until the keeper forgets them: what it holds of each, signals to
+ * them, and their ends. */
 #include "init.h"
 #include "sudo.h"
 #include "units.h"
@@ -24,8 +25,8 @@ gproc *gproc_find(const char *id)
     return NULL;
 }
 
-/* We have room for more than a keeper remembers. What fills it nevertheless is what one died over before it told us to
- * forget: the longest past goes. */
+/* We have room for more than a keeper remembers. What fills it nevertheless is what one died over
+ * before it told us to forget: the longest past goes. */
 static gproc *longest_past(void)
 {
     gproc *old = NULL;
@@ -67,8 +68,9 @@ void gproc_drop(gproc *p)
     G.pids[i] = 0;
 }
 
-/* Pipes of commands that ended are kept while there is something in them, or somebody who may write, and no longer:
- * each start of a command copies and closes all our descriptors. A few are looked at each time, in turn. */
+/* Pipes of commands that ended are kept while there is something in them, or somebody who may
+ * write, and no longer: each start of a command copies and closes all our descriptors. A few are
+ * looked at each time, in turn. */
 static void let_go(void)
 {
     for (unsigned n = 0, looked = 0; n < GPROCS && looked < 4 && G.nheld; n++) {
@@ -96,7 +98,8 @@ void gproc_signal(gproc *p, int sig, int scope)
         if (sig == SIGKILL)
             for (int i = 0; i < 100 && !tree_empty(p->shim); i++)
                 tree_signal(p->shim, sig, false);
-        kill(p->shim, SIGCONT); /* where it is of the tenant's user, it may have been stopped: it has to tell the end */
+        kill(p->shim, SIGCONT); /* where it is of the tenant's user, it may have been stopped: it
+                                   has to tell the end */
     } else if (scope == 2 && p->stray) {
         for (int i = 0; tree_strays(sig) && sig == SIGKILL && i < 100; i++)
             reap();
@@ -170,7 +173,8 @@ static void reaped(size_t i, int status, const struct rusage *ru)
         G.nshims--;
         if (p->st.ended)
             return;
-        /* The sub-reaper itself was killed: the command is our own child now, unless it had been reaped and that was not told any more. */
+        /* The sub-reaper itself was killed: the command is our own child now, unless it had been
+         * reaped and that was not told any more. */
         if (!G.shims[i] && p->st.exit.pid > 0 && (kill(p->st.exit.pid, 0) == 0 || errno != ESRCH)) {
             p->stray = true;
             G.pids[i] = p->st.exit.pid;

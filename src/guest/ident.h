@@ -7,7 +7,7 @@
 typedef struct ident {
     uid_t uid;
     gid_t gid;
-    char  name[64], home[128], shell[64];
+    char name[64], home[128], shell[64];
     uint32_t groups[16]; /* the other groups it is a member of */
     unsigned ngroups;
 } ident;

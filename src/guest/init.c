@@ -28,12 +28,14 @@ static void on_ctl(void)
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     ssize_t n = cay__fd_recv(G.ctl, G.buf, CAY_MSG_MAX, fds, &nfds, 0);
     if (n <= 0) {
-        /* A keeper that died over something we said resets the connection; that is told once, before its last words:
-         * rings to hold, commands to start. */
+        /* A keeper that died over something we said resets the connection; that is told once,
+         * before its last words: rings to hold, commands to start. */
         if (n == 0 || (errno != EMSGSIZE && errno != ECONNRESET)) {
-            if (!G.config) /* we were nobody's yet, and it may have died before it wrote down that we are */
+            if (!G.config) /* we were nobody's yet, and it may have died before it wrote down that
+                              we are */
                 _exit(0);
-            cay__close_fd(&G.ctl); /* the keeper died; the next one comes through the listening socket */
+            cay__close_fd(
+                &G.ctl); /* the keeper died; the next one comes through the listening socket */
         }
         return;
     }
@@ -77,8 +79,9 @@ int wait_until(int64_t at)
 
 #define LOOK_MS 5000
 
-/* A sandbox outlives its keeper, for the next one to adopt. Once the state directory is gone there is no record of us, and nobody
- * will: then we end, and all that is inside with us. Milliseconds until that is to be looked at again, -1: a keeper looks. */
+/* A sandbox outlives its keeper, for the next one to adopt. Once the state directory is gone there
+ * is no record of us, and nobody will: then we end, and all that is inside with us. Milliseconds
+ * until that is to be looked at again, -1: a keeper looks. */
 static int orphan_wait(void)
 {
     struct stat st;
@@ -102,10 +105,13 @@ static int sooner(int a, int b)
 static _Noreturn void loop(void)
 {
     for (;;) {
-        struct pollfd p[4 + SUDO_VISITS] = { { G.sig, POLLIN, 0 }, { G.ctl, POLLIN, 0 }, { G.listen, POLLIN, 0 } };
+        struct pollfd p[4 + SUDO_VISITS] = { { G.sig, POLLIN, 0 },
+                                             { G.ctl, POLLIN, 0 },
+                                             { G.listen, POLLIN, 0 } };
         int more = sudo_poll(p + 3);
         int late = G.nlate ? wait_until(G.late_until) : -1;
-        int n = poll(p, 3 + (nfds_t)more, sooner(sooner(late, orphan_wait()), sooner(units_wait(), sudo_wait())));
+        int n = poll(p, 3 + (nfds_t)more,
+                     sooner(sooner(late, orphan_wait()), sooner(units_wait(), sudo_wait())));
         if (G.nlate && cay__now_ms() >= G.late_until)
             tell_late();
         if (n < 0)
@@ -137,10 +143,14 @@ static _Noreturn void give_up(const char *step)
     _exit(1);
 }
 
-/* What nearly every first command asks, while nobody waits: who the user is, and names that a fresh root has to look for. */
+/* What nearly every first command asks, while nobody waits: who the user is, and names that a fresh
+ * root has to look for. */
 static void warm_up(void)
 {
-    static const char *const names[] = { "/workspace", "/dev/null", "/bin", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.preload" };
+    static const char *const names[] = {
+        "/workspace",       "/dev/null",         "/bin", "/lib", "/lib64",
+        "/etc/ld.so.cache", "/etc/ld.so.preload"
+    };
     struct stat st;
     ident id;
     user_find("user", &id);
@@ -148,7 +158,8 @@ static void warm_up(void)
         stat(names[i], &st);
 }
 
-_Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int mode, bool uid0, bool bound)
+_Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int mode, bool uid0,
+                         bool bound)
 {
     sigset_t all;
     cay_g_hello hello = { CAY_INIT_VERSION, 0, "" };

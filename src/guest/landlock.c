@@ -28,60 +28,60 @@
  * restricted one. Not here: /dev/pts (the user's terminals), /dev/shm, /run, /tmp, /home, /var.
  */
 static const cay__ll_grant system_tree[] = {
-    {"/usr", -1, CAY_LL_EXEC},
-    {"/bin", -1, CAY_LL_EXEC},
-    {"/sbin", -1, CAY_LL_EXEC},
-    {"/lib", -1, CAY_LL_EXEC},
-    {"/lib32", -1, CAY_LL_EXEC},
-    {"/lib64", -1, CAY_LL_EXEC},
-    {"/libx32", -1, CAY_LL_EXEC},
-    {"/nix/store", -1, CAY_LL_EXEC},
-    {"/etc/alternatives", -1, CAY_LL_EXEC},
-    {"/etc/ld.so.cache", -1, CAY_LL_READ},
-    {"/etc/ld.so.conf", -1, CAY_LL_READ},
-    {"/etc/ld.so.conf.d", -1, CAY_LL_READ},
-    {"/etc/ld.so.preload", -1, CAY_LL_READ},
-    {"/etc/passwd", -1, CAY_LL_READ},
-    {"/etc/group", -1, CAY_LL_READ},
-    {"/etc/nsswitch.conf", -1, CAY_LL_READ},
-    {"/etc/hosts", -1, CAY_LL_READ},
-    {"/etc/host.conf", -1, CAY_LL_READ},
-    {"/etc/hostname", -1, CAY_LL_READ},
-    {"/etc/gai.conf", -1, CAY_LL_READ},
-    {"/etc/resolv.conf", -1, CAY_LL_READ},
-    {"/etc/services", -1, CAY_LL_READ},
-    {"/etc/protocols", -1, CAY_LL_READ},
-    {"/etc/localtime", -1, CAY_LL_READ},
-    {"/etc/timezone", -1, CAY_LL_READ},
-    {"/etc/locale.alias", -1, CAY_LL_READ},
-    {"/etc/os-release", -1, CAY_LL_READ},
-    {"/etc/debian_version", -1, CAY_LL_READ},
-    {"/etc/profile", -1, CAY_LL_READ},
-    {"/etc/profile.d", -1, CAY_LL_READ},
-    {"/etc/bash.bashrc", -1, CAY_LL_READ},
-    {"/etc/inputrc", -1, CAY_LL_READ},
-    {"/etc/terminfo", -1, CAY_LL_READ},
-    {"/etc/mime.types", -1, CAY_LL_READ},
-    {"/etc/magic", -1, CAY_LL_READ},
-    {"/etc/fonts", -1, CAY_LL_READ},
-    {"/etc/gitconfig", -1, CAY_LL_READ},
-    {"/etc/ca-certificates", -1, CAY_LL_READ},
-    {"/etc/ca-certificates.conf", -1, CAY_LL_READ},
-    {"/etc/ssl/certs", -1, CAY_LL_READ},
-    {"/etc/ssl/openssl.cnf", -1, CAY_LL_READ},
-    {"/etc/pki/tls", -1, CAY_LL_READ},
-    {"/etc/python3", -1, CAY_LL_READ},
-    {"/etc/perl", -1, CAY_LL_READ},
-    {"/etc/java-17-openjdk", -1, CAY_LL_READ},
-    {"/etc/java-21-openjdk", -1, CAY_LL_READ},
-    {"/proc", -1, CAY_LL_READ},
-    {"/sys/devices/system/cpu", -1, CAY_LL_READ},
-    {"/dev/null", -1, CAY_LL_DEVICE},
-    {"/dev/zero", -1, CAY_LL_DEVICE},
-    {"/dev/full", -1, CAY_LL_DEVICE},
-    {"/dev/random", -1, CAY_LL_DEVICE},
-    {"/dev/urandom", -1, CAY_LL_DEVICE},
-    {"/dev/tty", -1, CAY_LL_DEVICE},
+    { "/usr", -1, CAY_LL_EXEC },
+    { "/bin", -1, CAY_LL_EXEC },
+    { "/sbin", -1, CAY_LL_EXEC },
+    { "/lib", -1, CAY_LL_EXEC },
+    { "/lib32", -1, CAY_LL_EXEC },
+    { "/lib64", -1, CAY_LL_EXEC },
+    { "/libx32", -1, CAY_LL_EXEC },
+    { "/nix/store", -1, CAY_LL_EXEC },
+    { "/etc/alternatives", -1, CAY_LL_EXEC },
+    { "/etc/ld.so.cache", -1, CAY_LL_READ },
+    { "/etc/ld.so.conf", -1, CAY_LL_READ },
+    { "/etc/ld.so.conf.d", -1, CAY_LL_READ },
+    { "/etc/ld.so.preload", -1, CAY_LL_READ },
+    { "/etc/passwd", -1, CAY_LL_READ },
+    { "/etc/group", -1, CAY_LL_READ },
+    { "/etc/nsswitch.conf", -1, CAY_LL_READ },
+    { "/etc/hosts", -1, CAY_LL_READ },
+    { "/etc/host.conf", -1, CAY_LL_READ },
+    { "/etc/hostname", -1, CAY_LL_READ },
+    { "/etc/gai.conf", -1, CAY_LL_READ },
+    { "/etc/resolv.conf", -1, CAY_LL_READ },
+    { "/etc/services", -1, CAY_LL_READ },
+    { "/etc/protocols", -1, CAY_LL_READ },
+    { "/etc/localtime", -1, CAY_LL_READ },
+    { "/etc/timezone", -1, CAY_LL_READ },
+    { "/etc/locale.alias", -1, CAY_LL_READ },
+    { "/etc/os-release", -1, CAY_LL_READ },
+    { "/etc/debian_version", -1, CAY_LL_READ },
+    { "/etc/profile", -1, CAY_LL_READ },
+    { "/etc/profile.d", -1, CAY_LL_READ },
+    { "/etc/bash.bashrc", -1, CAY_LL_READ },
+    { "/etc/inputrc", -1, CAY_LL_READ },
+    { "/etc/terminfo", -1, CAY_LL_READ },
+    { "/etc/mime.types", -1, CAY_LL_READ },
+    { "/etc/magic", -1, CAY_LL_READ },
+    { "/etc/fonts", -1, CAY_LL_READ },
+    { "/etc/gitconfig", -1, CAY_LL_READ },
+    { "/etc/ca-certificates", -1, CAY_LL_READ },
+    { "/etc/ca-certificates.conf", -1, CAY_LL_READ },
+    { "/etc/ssl/certs", -1, CAY_LL_READ },
+    { "/etc/ssl/openssl.cnf", -1, CAY_LL_READ },
+    { "/etc/pki/tls", -1, CAY_LL_READ },
+    { "/etc/python3", -1, CAY_LL_READ },
+    { "/etc/perl", -1, CAY_LL_READ },
+    { "/etc/java-17-openjdk", -1, CAY_LL_READ },
+    { "/etc/java-21-openjdk", -1, CAY_LL_READ },
+    { "/proc", -1, CAY_LL_READ },
+    { "/sys/devices/system/cpu", -1, CAY_LL_READ },
+    { "/dev/null", -1, CAY_LL_DEVICE },
+    { "/dev/zero", -1, CAY_LL_DEVICE },
+    { "/dev/full", -1, CAY_LL_DEVICE },
+    { "/dev/random", -1, CAY_LL_DEVICE },
+    { "/dev/urandom", -1, CAY_LL_DEVICE },
+    { "/dev/tty", -1, CAY_LL_DEVICE },
 };
 
 int cay__landlock_abi(void)
@@ -92,8 +92,9 @@ int cay__landlock_abi(void)
 
 static int open_ruleset(int abi, const cay__ll_ruleset *want)
 {
-    cay__ll_ruleset set = {
-        .fs = want->fs, .net = abi >= 4 ? want->net : 0, .scope = abi >= 6 ? want->scope : 0};
+    cay__ll_ruleset set = { .fs = want->fs,
+                            .net = abi >= 4 ? want->net : 0,
+                            .scope = abi >= 6 ? want->scope : 0 };
     size_t size = abi >= 6   ? sizeof set
                   : abi >= 4 ? offsetof(cay__ll_ruleset, scope)
                              : offsetof(cay__ll_ruleset, net);
@@ -123,20 +124,20 @@ int cay__landlock_scopes(void)
     if (abi < 6 || CAY__MUTANT("landlock-scopes"))
         return 0;
     int set = open_ruleset(
-        abi, &(cay__ll_ruleset){.scope = CAY_LL_SCOPE_ABSTRACT_UNIX | CAY_LL_SCOPE_SIGNAL});
+        abi, &(cay__ll_ruleset){ .scope = CAY_LL_SCOPE_ABSTRACT_UNIX | CAY_LL_SCOPE_SIGNAL });
     return set < 0 ? set : enter(abi, set);
 }
 
 static uint64_t rights(int abi, cay__ll_class access)
 {
-    static const uint64_t of[] = {[CAY_LL_READ] = READ,
-                                  [CAY_LL_EXEC] = EXEC,
-                                  [CAY_LL_WRITE] = WRITE,
-                                  [CAY_LL_DEVICE] = DEVICE,
-                                  [CAY_LL_RUN] = CAY_LL_FS_EXECUTE | CAY_LL_FS_READ_FILE,
-                                  [CAY_LL_START] = CAY_LL_FS_EXECUTE,
-                                  [CAY_LL_CHANGE] = WRITE & ~EXEC,
-                                  [CAY_LL_KEEP] = WRITE & ~CAY_LL_FS_EXECUTE};
+    static const uint64_t of[] = { [CAY_LL_READ] = READ,
+                                   [CAY_LL_EXEC] = EXEC,
+                                   [CAY_LL_WRITE] = WRITE,
+                                   [CAY_LL_DEVICE] = DEVICE,
+                                   [CAY_LL_RUN] = CAY_LL_FS_EXECUTE | CAY_LL_FS_READ_FILE,
+                                   [CAY_LL_START] = CAY_LL_FS_EXECUTE,
+                                   [CAY_LL_CHANGE] = WRITE & ~EXEC,
+                                   [CAY_LL_KEEP] = WRITE & ~CAY_LL_FS_EXECUTE };
     return of[access] & (abi < 5 ? ~CAY_LL_FS_IOCTL_DEV : ~0ull);
 }
 
@@ -147,7 +148,7 @@ static int add(int set, int abi, const cay__ll_grant *g)
     int rc = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 
     if (rc == 0) {
-        cay__ll_path rule = {.access = rights(abi, g->access), .fd = fd};
+        cay__ll_path rule = { .access = rights(abi, g->access), .fd = fd };
         if (!S_ISDIR(st.st_mode))
             rule.access &= OF_FILE;
         rc = syscall(__NR_landlock_add_rule, set, CAY_LL_RULE_PATH, &rule, 0) < 0 ? -errno : 0;
@@ -183,7 +184,8 @@ static int restrict_to(const cay__ll_grant *base, size_t nbase, const cay__ll_gr
         return 0;
     if (abi < 3)
         return -ENOSYS;
-    cay__ll_ruleset want = {.fs = EVERY, .scope = CAY_LL_SCOPE_ABSTRACT_UNIX | CAY_LL_SCOPE_SIGNAL};
+    cay__ll_ruleset want = { .fs = EVERY,
+                             .scope = CAY_LL_SCOPE_ABSTRACT_UNIX | CAY_LL_SCOPE_SIGNAL };
     if (flags & CAY_LL_NO_TCP)
         want.net = CAY_LL_NET_BIND_TCP | CAY_LL_NET_CONNECT_TCP;
     int set = open_ruleset(abi, &want);
@@ -208,11 +210,12 @@ int cay__landlock_grants(const cay__ll_grant *grants, size_t n, unsigned flags, 
 static int add_string(int set, int abi, const char *s)
 {
     static const char letters[] = "rwcxed";
-    static const cay__ll_class classes[] = {CAY_LL_READ, CAY_LL_KEEP, CAY_LL_CHANGE, CAY_LL_RUN, CAY_LL_START, CAY_LL_DEVICE};
+    static const cay__ll_class classes[] = { CAY_LL_READ, CAY_LL_KEEP,  CAY_LL_CHANGE,
+                                             CAY_LL_RUN,  CAY_LL_START, CAY_LL_DEVICE };
     const char *at = strchr(letters, *s);
     if (!*s || !at || s[1] != '/')
         return -EINVAL;
-    return add(set, abi, &(cay__ll_grant){s + 1, -1, classes[at - letters]});
+    return add(set, abi, &(cay__ll_grant){ s + 1, -1, classes[at - letters] });
 }
 
 int cay__landlock_fence(const char *list, size_t len)
@@ -222,9 +225,10 @@ int cay__landlock_fence(const char *list, size_t len)
         return 0;
     if (abi < 3)
         return -ENOSYS;
-    int set = open_ruleset(abi, &(cay__ll_ruleset){.fs = EVERY});
+    int set = open_ruleset(abi, &(cay__ll_ruleset){ .fs = EVERY });
     int rc = set < 0 ? set : 0;
-    for (size_t at = 0; set >= 0 && (rc == 0 || rc == -ENOENT) && at < len; at += strnlen(list + at, len - at) + 1)
+    for (size_t at = 0; set >= 0 && (rc == 0 || rc == -ENOENT) && at < len;
+         at += strnlen(list + at, len - at) + 1)
         rc = memchr(list + at, 0, len - at) ? add_string(set, abi, list + at) : -EINVAL;
     if (set >= 0 && (rc == 0 || rc == -ENOENT))
         return enter(abi, set);

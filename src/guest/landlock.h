@@ -16,9 +16,9 @@
 #include <stddef.h>
 
 typedef enum cay__ll_class {
-    CAY_LL_READ,  /* read files, list directories */
-    CAY_LL_EXEC,  /* and execute */
-    CAY_LL_WRITE, /* and make, change, remove anything but device nodes */
+    CAY_LL_READ,   /* read files, list directories */
+    CAY_LL_EXEC,   /* and execute */
+    CAY_LL_WRITE,  /* and make, change, remove anything but device nodes */
     CAY_LL_DEVICE, /* a device node: read, write, ioctl */
     CAY_LL_RUN,    /* execute a file, and read it; nothing else */
     CAY_LL_START,  /* execute only */
@@ -47,8 +47,10 @@ enum {
  * below ABI 3: until then truncate(2) goes round every rule. */
 int cay__landlock_grants(const cay__ll_grant *grants, size_t n, unsigned flags, size_t *bad);
 
-/* Grants as strings one behind the other, each NUL-terminated: a letter, then an absolute path. r: read; w: read and change; c: change only;
- * x: execute, and read that file; e: execute only; d: use a device. What is not there is passed over. No scopes: who is fenced may signal its neighbours. 0, or -errno; -ENOSYS below ABI 3. */
+/* Grants as strings one behind the other, each NUL-terminated: a letter, then an absolute path. r:
+ * read; w: read and change; c: change only; x: execute, and read that file; e: execute only; d: use
+ * a device. What is not there is passed over. No scopes: who is fenced may signal its neighbours.
+ * 0, or -errno; -ENOSYS below ABI 3. */
 int cay__landlock_fence(const char *list, size_t len);
 
 /* The system's programs and a few harmless files read-only, plus the caller's grants (workspace,

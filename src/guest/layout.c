@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a command gets of words: arguments, environment, directory, by the blob of a spawn. Nothing is copied that can be pointed at. */
+/* What a command gets of words: arguments, environment, directory, by the blob of a spawn. Nothing
+ * is copied that can be pointed at. */
 #include "init.h"
 #include "plan.h"
 #include <base/mutant.h>
@@ -40,8 +41,10 @@ static size_t base_env(plan *p, names *n, size_t at)
     cay__str_join(n->user, sizeof n->user, "USER=", p->id.name, NULL);
     cay__str_join(n->logname, sizeof n->logname, "LOGNAME=", p->id.name, NULL);
     cay__str_join(n->shell, sizeof n->shell, "SHELL=", p->id.shell, NULL);
-    at = env_put(p->envp, at, G.sudo ? "PATH=/run/cay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-                                     : "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    at = env_put(
+        p->envp, at,
+        G.sudo ? "PATH=/run/cay/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+               : "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     at = env_put(p->envp, at, n->home);
     at = env_put(p->envp, at, n->user);
     at = env_put(p->envp, at, n->logname);
@@ -90,7 +93,8 @@ size_t config_env_count(void)
 }
 
 /* Points argv and envp into the blob. Returns the errno, and the step in *step. */
-int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t len, const char **step)
+int lay_out(plan *p, names *nm, char *room, size_t cap, const char *blob, size_t len,
+            const char **step)
 {
     const char *s = blob, *end = blob + len;
     const char *user = next(&s, end), *cwd = next(&s, end), *tag = next(&s, end);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What init gives up before it reads the first message, and the limits that its commands inherit. */
+/* What init gives up before it reads the first message, and the limits that its commands inherit.
+ */
 #include "init.h"
 #include "seccomp.h"
 #include <base/sanitize.h>
@@ -7,15 +8,16 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-/* KEEP_CAPS: CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE: what the root profile may
- * have, all of it in this sandbox's user namespace only. */
+/* KEEP_CAPS: CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP NET_BIND_SERVICE: what the
+ * root profile may have, all of it in this sandbox's user namespace only. */
 
-/* Before the binder is there: that one shares our memory and with it errno, by which the end of the list is known. What it may do
- * it has by its permitted set, and it executes nothing. */
+/* Before the binder is there: that one shares our memory and with it errno, by which the end of the
+ * list is known. What it may do it has by its permitted set, and it executes nothing. */
 bool cut_bounding_set(void)
 {
     for (unsigned c = 0; c <= 63; c++)
-        if (!(c < 32 && (KEEP_CAPS >> c & 1)) && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0) /* or past the last one this kernel knows */
+        if (!(c < 32 && (KEEP_CAPS >> c & 1)) &&
+            prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0) /* or past the last one this kernel knows */
             return errno == EINVAL && prctl(PR_CAPBSET_READ, c, 0, 0, 0) != 1;
     return true;
 }
@@ -51,12 +53,14 @@ static void set_limit(int what, rlim_t soft, rlim_t hard)
 
 void set_limits(const cay_g_config *m)
 {
-    /* For commands. We hold what many of them left, and a descriptor that finds no room takes its whole message along. */
+    /* For commands. We hold what many of them left, and a descriptor that finds no room takes its
+     * whole message along. */
     if (m->nofile != UINT64_MAX && !CAY__MUTANT("nofile"))
         set_limit(RLIMIT_NOFILE, CAY_MAX(m->nofile, 65536), CAY_MAX(m->nofile, 65536));
     if (m->fsize != UINT64_MAX)
         set_limit(RLIMIT_FSIZE, m->fsize, m->fsize);
-    if (m->as_limit != UINT64_MAX && !CAY__SANITIZED) /* then each command sets it: we have a large shadow */
+    if (m->as_limit != UINT64_MAX &&
+        !CAY__SANITIZED) /* then each command sets it: we have a large shadow */
         set_limit(RLIMIT_DATA, m->as_limit, m->as_limit);
     set_limit(RLIMIT_MEMLOCK, 8 << 20, 8 << 20);
     set_limit(RLIMIT_MSGQUEUE, 800 << 10, 800 << 10);

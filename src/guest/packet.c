@@ -29,7 +29,9 @@ static void on_config(const cay_g_config *m, const char *tail, size_t len, int *
     const char *mark = memmem(copy, len, "\0" CAY_UNITS_MARK, sizeof CAY_UNITS_MARK + 1);
     if (mark) { /* no variable begins so */
         G.config_len = (size_t)(mark + 1 - copy);
-        if (units_config(mark + 1 + sizeof CAY_UNITS_MARK, len - G.config_len - sizeof CAY_UNITS_MARK) & CAY_GUF_SUDO)
+        if (units_config(mark + 1 + sizeof CAY_UNITS_MARK,
+                         len - G.config_len - sizeof CAY_UNITS_MARK) &
+            CAY_GUF_SUDO)
             sudo_open();
         units_tell();
     }
@@ -37,7 +39,8 @@ static void on_config(const cay_g_config *m, const char *tail, size_t len, int *
 
 static void on_signal(const cay_g_proc *m)
 {
-    if (!m->proc[0] && (m->a == SIGSTOP || m->a == SIGCONT)) { /* where there is no group to freeze: all but us */
+    if (!m->proc[0] &&
+        (m->a == SIGSTOP || m->a == SIGCONT)) { /* where there is no group to freeze: all but us */
         kill(-1, (int)m->a);
         for (size_t i = 0; i < CAY_LEN(G.workers); i++)
             if (G.workers[i])
@@ -77,13 +80,15 @@ static void on_quiet(const cay_g_proc *m)
     reap();
     if (m->a)
         units_turn();
-    if (m->a) { /* stopped all at once, so that none makes another while they are ended one by one */
+    if (m->a) { /* stopped all at once, so that none makes another while they are ended one by one
+                 */
         kill(-1, SIGSTOP);
         tree_tenants(SIGKILL);
     }
     for (size_t i = 0; i < CAY_LEN(G.workers); i++)
         if (G.workers[i])
-            kill(G.workers[i], SIGCONT); /* some process of its user may have stopped it, over a request and with its lock */
+            kill(G.workers[i], SIGCONT); /* some process of its user may have stopped it, over a
+                                            request and with its lock */
     reap();
     r.sys = G.lock < 0 && worker_lock() < 0 ? errno : tree_tenants(0) ? EBUSY : 0;
     if (!r.sys)
@@ -117,11 +122,12 @@ static const struct {
     uint16_t type;
     uint16_t body;
 } sizes[] = {
-    { CAY_G_CONFIG, sizeof(cay_g_config) }, { CAY_G_SPAWN, sizeof(cay_g_spawn) }, { CAY_G_KEEP, sizeof(cay_g_proc) },
-    { CAY_G_SIGNAL, sizeof(cay_g_proc) },   { CAY_G_CLOSE, sizeof(cay_g_proc) },  { CAY_G_ACK, sizeof(cay_g_proc) },
-    { CAY_G_FORGET, sizeof(cay_g_proc) },   { CAY_G_SESSION, sizeof(cay_g_session) }, { CAY_G_ADOPT, sizeof(cay_g_hello) },
-    { CAY_G_QUIET, sizeof(cay_g_proc) },    { CAY_G_SWAPPED, sizeof(cay_g_proc) },
-    { CAY_G_UNIT, sizeof(cay_g_proc) },
+    { CAY_G_CONFIG, sizeof(cay_g_config) }, { CAY_G_SPAWN, sizeof(cay_g_spawn) },
+    { CAY_G_KEEP, sizeof(cay_g_proc) },     { CAY_G_SIGNAL, sizeof(cay_g_proc) },
+    { CAY_G_CLOSE, sizeof(cay_g_proc) },    { CAY_G_ACK, sizeof(cay_g_proc) },
+    { CAY_G_FORGET, sizeof(cay_g_proc) },   { CAY_G_SESSION, sizeof(cay_g_session) },
+    { CAY_G_ADOPT, sizeof(cay_g_hello) },   { CAY_G_QUIET, sizeof(cay_g_proc) },
+    { CAY_G_SWAPPED, sizeof(cay_g_proc) },  { CAY_G_UNIT, sizeof(cay_g_proc) },
 };
 
 void init_packet(const char *buf, size_t n, int *fds, int nfds)

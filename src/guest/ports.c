@@ -14,11 +14,11 @@ enum { PORTS_MAX = 1024, TCP_LISTEN_STATE = 0x0a };
 
 typedef struct listener {
     cay_ses_port p;
-    uint64_t     inode;
+    uint64_t inode;
 } listener;
 
 typedef struct listeners {
-    size_t   n;
+    size_t n;
     listener l[PORTS_MAX];
 } listeners;
 
@@ -51,8 +51,8 @@ static bool parse_line(const char *line, int family, listener *out)
     uint64_t port, state, inode;
     *out = (listener){ .p.family = (uint16_t)family };
     if (strlen(f[1]) <= words * 8 || !hex_addr(f[1], words, out->p.addr) ||
-        !cay__hex(f[1] + words * 8 + 1, &port) || !cay__hex(f[3], &state) || !cay__str_to_u64(f[9], &inode) ||
-        state != TCP_LISTEN_STATE || !port || port > 65535)
+        !cay__hex(f[1] + words * 8 + 1, &port) || !cay__hex(f[3], &state) ||
+        !cay__str_to_u64(f[9], &inode) || state != TCP_LISTEN_STATE || !port || port > 65535)
         return false;
     if (port == 53 || port == CAY__NET_PORT) /* ours: nobody else can bind them */
         return false;
@@ -93,7 +93,8 @@ static listeners *read_all(void)
     return all;
 }
 
-/* Marks the listeners whose socket is open in this process; other users' processes cannot be read. */
+/* Marks the listeners whose socket is open in this process; other users' processes cannot be read.
+ */
 static int look_at(int pid, int dir, void *arg)
 {
     listeners *all = arg;
@@ -133,7 +134,9 @@ static int reach(const cay_ses_port *p)
 {
     static const uint8_t any[16], lo6[16] = { [15] = 1 };
     if (p->family == AF_INET)
-        return p->addr[0] == 127 && p->addr[3] == 1 && !p->addr[1] && !p->addr[2] ? 4 : !memcmp(p->addr, any, 4) ? 3 : 0;
+        return p->addr[0] == 127 && p->addr[3] == 1 && !p->addr[1] && !p->addr[2] ? 4
+               : !memcmp(p->addr, any, 4)                                         ? 3
+                                                                                  : 0;
     return !memcmp(p->addr, lo6, 16) ? 2 : !memcmp(p->addr, any, 16) ? 1 : 0;
 }
 
@@ -153,12 +156,15 @@ static int best_family(uint64_t port)
     return family;
 }
 
-/* Who says a family tries whether anybody listens there. To look for that takes milliseconds: the kernel goes through the sockets of the whole machine. */
+/* Who says a family tries whether anybody listens there. To look for that takes milliseconds: the
+ * kernel goes through the sockets of the whole machine. */
 int cay__ses_connect(cay__ses *s)
 {
     uint64_t port = s->req->a;
     bool ours = port == 53 || port == CAY__NET_PORT;
-    int family = ours ? 0 : s->req->b == AF_INET || s->req->b == AF_INET6 ? (int)s->req->b : best_family(port);
+    int family = ours                                            ? 0
+                 : s->req->b == AF_INET || s->req->b == AF_INET6 ? (int)s->req->b
+                                                                 : best_family(port);
     if (family < 0)
         return -1;
     errno = ECONNREFUSED;

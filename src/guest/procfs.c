@@ -7,10 +7,10 @@
 
 struct dent {
     uint64_t ino;
-    int64_t  off;
+    int64_t off;
     uint16_t len;
-    uint8_t  type;
-    char     name[];
+    uint8_t type;
+    char name[];
 };
 
 const char *cay__dents_next(cay__dents *d)
@@ -98,7 +98,9 @@ bool cay__hex(const char *s, uint64_t *out)
     uint64_t v = 0;
     size_t n = 0;
     for (; s[n]; n++) {
-        int d = s[n] >= '0' && s[n] <= '9' ? s[n] - '0' : (s[n] | 32) >= 'a' && (s[n] | 32) <= 'f' ? (s[n] | 32) - 'a' + 10 : -1;
+        int d = s[n] >= '0' && s[n] <= '9'                 ? s[n] - '0'
+                : (s[n] | 32) >= 'a' && (s[n] | 32) <= 'f' ? (s[n] | 32) - 'a' + 10
+                                                           : -1;
         if (d < 0 || n >= 16)
             return false;
         v = v << 4 | (uint64_t)d;

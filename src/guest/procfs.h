@@ -14,11 +14,11 @@ int cay__lines_of(int fd, int (*fn)(const char *line, void *arg), void *arg);
 int cay__proc_each(int (*fn)(int pid, int dir, void *arg), void *arg);
 /* Cuts a line at its blanks, at most max fields; how many. */
 size_t cay__split(char *line, char **fields, size_t max);
-bool   cay__hex(const char *s, uint64_t *out);
+bool cay__hex(const char *s, uint64_t *out);
 
 /* Names in a directory, one after another. */
 typedef struct cay__dents {
-    int  fd;
+    int fd;
     long at, n;
     char buf[2048] __attribute__((aligned(8)));
 } cay__dents;

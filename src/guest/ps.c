@@ -11,17 +11,17 @@ enum { COMMAND_MAX = 512, USER_MAX = 32 };
 
 typedef struct lister {
     cay__ses *s;
-    int64_t   boot_wall_ms; /* wall clock at boot */
-    long      ticks, page;
+    int64_t boot_wall_ms; /* wall clock at boot */
+    long ticks, page;
     /* the last name that was looked up; lists are mostly of one user */
-    bool      known;
-    uint32_t  uid;
-    char      user[USER_MAX + 1];
+    bool known;
+    uint32_t uid;
+    char user[USER_MAX + 1];
 } lister;
 
 typedef struct lookup {
     uint32_t uid;
-    char    *name;
+    char *name;
 } lookup;
 
 static int passwd_line(const char *line, void *arg)
@@ -73,7 +73,9 @@ static bool parse_stat(lister *l, char *text, cay_ses_ps *out, char **comm)
     for (size_t i = 1; i < CAY_LEN(f); i++)
         if (!cay__str_to_u64(f[i], &v[i]))
             v[i] = 0; /* tty and priority may be negative */
-    out->state = v[20] ? (uint8_t)f[0][0] : 'Z'; /* without memory it has ended, even where it is not called a zombie yet */
+    out->state =
+        v[20] ? (uint8_t)f[0][0]
+              : 'Z'; /* without memory it has ended, even where it is not called a zombie yet */
     out->ppid = (int32_t)v[1];
     out->tty = v[4] != 0;
     out->cpu_us = (v[11] + v[12]) * 1000000 / (uint64_t)l->ticks;
@@ -113,19 +115,24 @@ static int send_one(int pid, int dir, void *arg)
     lister *l = arg;
     char text[1024], command[COMMAND_MAX + 1], *comm;
     cay_ses_ps w = { .pid = pid };
-    ssize_t n = cay__fd_read_file(dir, "cmdline", command, sizeof command); /* before its state: who has no arguments any more is told as ended */
+    ssize_t n = cay__fd_read_file(
+        dir, "cmdline", command,
+        sizeof command); /* before its state: who has no arguments any more is told as ended */
     if (pid == getpid() || cay__fd_read_file(dir, "stat", text, sizeof text) <= 0 ||
         !parse_stat(l, text, &w, &comm) || !uid_of(dir, &w.uid))
         return 0;
     const char *user = user_name(l, w.uid);
     w.user = (uint16_t)strlen(user);
     w.command = (uint16_t)command_of(n, comm, command);
-    return cay__ses_record(l->s, (cay__ses_part[]){ { &w, sizeof w }, { user, w.user }, { command, w.command } }, 3);
+    return cay__ses_record(
+        l->s, (cay__ses_part[]){ { &w, sizeof w }, { user, w.user }, { command, w.command } }, 3);
 }
 
 int cay__ses_ps(cay__ses *s)
 {
-    lister l = { .s = s, .boot_wall_ms = cay__wall_ms() - cay__boot_ms(), .ticks = sysconf(_SC_CLK_TCK),
+    lister l = { .s = s,
+                 .boot_wall_ms = cay__wall_ms() - cay__boot_ms(),
+                 .ticks = sysconf(_SC_CLK_TCK),
                  .page = sysconf(_SC_PAGESIZE) };
     return cay__proc_each(send_one, &l);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole files of any size in constant memory: out through a stream socket that the client made, in through a pipe.
+ * Whole files of any size in constant memory: out through a stream socket that the client made, in
+ * through a pipe.
  *
- * Out it is a socket and not a pipe, because a reader must be able to tell the end of a file from the end of a worker.
- * The client leaves one byte unread in it: unix(7) answers ECONNRESET to the reader of a socket whose other end went
- * away with bytes unread, so only a worker that sent everything, and took that byte, ends cleanly.
+ * Out it is a socket and not a pipe, because a reader must be able to tell the end of a file from
+ * the end of a worker. The client leaves one byte unread in it: unix(7) answers ECONNRESET to the
+ * reader of a socket whose other end went away with bytes unread, so only a worker that sent
+ * everything, and took that byte, ends cleanly.
  */
 #include "session_ops.h"
 #include <base/base.h>
@@ -40,7 +42,8 @@ static bool is_stream(int fd)
            getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &m) == 0 && type == SOCK_STREAM;
 }
 
-/* Everything was sent: takes the client's byte out of the socket, which makes its end a clean one. */
+/* Everything was sent: takes the client's byte out of the socket, which makes its end a clean one.
+ */
 static void sign_off(int sock)
 {
     char byte;
@@ -157,8 +160,9 @@ int cay__ses_read(cay__ses *s)
     return CAY__SES_END;
 }
 
-/* One step from the pipe into the file: bytes moved, 0 at its end, -1. After a failed write the rest is
- * still taken and thrown away, so that the client learns of it by COMMIT and not by SIGPIPE. */
+/* One step from the pipe into the file: bytes moved, 0 at its end, -1. After a failed write the
+ * rest is still taken and thrown away, so that the client learns of it by COMMIT and not by
+ * SIGPIPE. */
 static ssize_t sip(cay__ses *s, int file, bool *direct, int *failed)
 {
     size_t room;
@@ -182,7 +186,8 @@ static ssize_t sip(cay__ses *s, int file, bool *direct, int *failed)
 /* Reads the pipe to its end. False: the client went away first. */
 static bool drink(cay__ses *s, int file, int *failed)
 {
-    struct pollfd p[2] = { { .fd = s->fd, .events = POLLIN }, { .fd = s->sock, .events = POLLRDHUP } };
+    struct pollfd p[2] = { { .fd = s->fd, .events = POLLIN },
+                           { .fd = s->sock, .events = POLLRDHUP } };
     bool direct = true;
     for (;;) {
         if (poll(p, 2, -1) < 0 && errno != EINTR)
@@ -205,7 +210,8 @@ static bool drink(cay__ses *s, int file, int *failed)
 bool cay__ses_committed(cay__ses *s)
 {
     cay_ses_req commit;
-    bool ok = cay__fd_recv(s->sock, s->in, CAY_SES_MAX, NULL, NULL, 0) == (ssize_t)sizeof commit + 2;
+    bool ok =
+        cay__fd_recv(s->sock, s->in, CAY_SES_MAX, NULL, NULL, 0) == (ssize_t)sizeof commit + 2;
     memcpy(&commit, s->in, sizeof commit);
     return ok && commit.magic == CAY_SES_MAGIC && commit.op == CAY_SES_COMMIT;
 }

@@ -12,7 +12,7 @@
 
 static int install(const struct sock_filter *ins, size_t n)
 {
-    struct sock_fprog prog = {.len = (unsigned short)n, .filter = (struct sock_filter *)ins};
+    struct sock_fprog prog = { .len = (unsigned short)n, .filter = (struct sock_filter *)ins };
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0 ? -errno : 0;
 }
 
@@ -35,12 +35,16 @@ int cay__seccomp_install_keyed(const uint64_t key[CAY_CLONE_KEY])
     uint32_t word[WORDS];
     size_t n = 0;
     memcpy(word, key, sizeof word); /* in memory order, as seccomp_data has its arguments */
-    f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-    f[n] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, (uint8_t)(LOCK - n - 1));
+    f[n++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    f[n] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0,
+                                        (uint8_t)(LOCK - n - 1));
     n++;
     for (unsigned i = 0; i < WORDS; i++) {
-        f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(offsetof(struct seccomp_data, args[2]) + 4 * i));
-        f[n] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, word[i], 0, (uint8_t)(LOCK - n - 1));
+        f[n++] = (struct sock_filter)BPF_STMT(
+            BPF_LD | BPF_W | BPF_ABS, (uint32_t)(offsetof(struct seccomp_data, args[2]) + 4 * i));
+        f[n] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, word[i], 0,
+                                            (uint8_t)(LOCK - n - 1));
         n++;
     }
     f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);

@@ -19,9 +19,10 @@ enum cay_profile {
  * filter may be stacked; the stricter answer wins. */
 int cay__seccomp_install(int profile);
 
-/* The default profile for a pid 1 that starts commands by clone3(2) straight into their group. No filter can look at
- * clone3's flags, but it sees all six argument registers, of which the call uses two: with the key in the other four it
- * passes, and otherwise it is ENOSYS as ever. The key is random, and stays in memory that no tenant can read. */
+/* The default profile for a pid 1 that starts commands by clone3(2) straight into their group. No
+ * filter can look at clone3's flags, but it sees all six argument registers, of which the call uses
+ * two: with the key in the other four it passes, and otherwise it is ENOSYS as ever. The key is
+ * random, and stays in memory that no tenant can read. */
 #define CAY_CLONE_KEY 4
 int cay__seccomp_install_keyed(const uint64_t key[CAY_CLONE_KEY]);
 

@@ -100,12 +100,12 @@ typedef struct cay__sysrow {
 } cay__sysrow;
 
 static const cay__sysrow cay__sysrows[] = {
-#define GROUP(title, reason) {.name = NULL, .nr = -1, .why = {title, reason}},
+#define GROUP(title, reason) { .name = NULL, .nr = -1, .why = { title, reason } },
 #define ROW(id, d, s, n, reason)                                                                   \
-    {.name = #id,                                                                                  \
-     .nr = __NR_##id,                                                                              \
-     .act = {CAY__SYS_##d, CAY__SYS_##s, CAY__SYS_##n},                                            \
-     .why = {reason, NULL}},
+    { .name = #id,                                                                                 \
+      .nr = __NR_##id,                                                                             \
+      .act = { CAY__SYS_##d, CAY__SYS_##s, CAY__SYS_##n },                                         \
+      .why = { reason, NULL } },
 #define LEVEL1(id, action, reason)
 #include "seccomp_table.def"
 };
@@ -116,7 +116,7 @@ static const cay__sysrow cay__sysrows_level1[] = {
 #define GROUP(title, reason)
 #define ROW(id, d, s, n, reason)
 #define LEVEL1(id, action, reason)                                                                 \
-    {.name = #id, .nr = __NR_##id, .act = {CAY__SYS_##action}, .why = {reason, NULL}},
+    { .name = #id, .nr = __NR_##id, .act = { CAY__SYS_##action }, .why = { reason, NULL } },
 #include "seccomp_table.def"
 };
 enum { CAY__SYS_LEVEL1 = sizeof cay__sysrows_level1 / sizeof *cay__sysrows_level1 };

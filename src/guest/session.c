@@ -16,13 +16,15 @@
 /* What a request of each kind carries; anything else is refused before the operation sees it. */
 enum { PATH = 1, SECOND = 2, DATA = 4, FD = 8 };
 static const struct {
-    int    (*fn)(cay__ses *s);
-    uint8_t  has;
+    int (*fn)(cay__ses *s);
+    uint8_t has;
     uint16_t flags;
 } ops[CAY_SES_OPS] = {
     [CAY_SES_READ] = { cay__ses_read, PATH | FD, 0 },
-    [CAY_SES_PUT] = { cay__ses_put, PATH | DATA, CAY_SES_PARENTS | CAY_SES_APPEND | CAY_SES_EXCLUSIVE },
-    [CAY_SES_UPLOAD] = { cay__ses_upload, PATH | FD, CAY_SES_PARENTS | CAY_SES_APPEND | CAY_SES_EXCLUSIVE },
+    [CAY_SES_PUT] = { cay__ses_put, PATH | DATA,
+                      CAY_SES_PARENTS | CAY_SES_APPEND | CAY_SES_EXCLUSIVE },
+    [CAY_SES_UPLOAD] = { cay__ses_upload, PATH | FD,
+                         CAY_SES_PARENTS | CAY_SES_APPEND | CAY_SES_EXCLUSIVE },
     [CAY_SES_STAT] = { cay__ses_stat, PATH, CAY_SES_FOLLOW },
     [CAY_SES_LIST] = { cay__ses_list, PATH, 0 },
     [CAY_SES_MKDIR] = { cay__ses_mkdir, PATH, CAY_SES_PARENTS },
@@ -48,8 +50,14 @@ enum { FRESH_MS = 50 };
 
 static int send_out(cay__ses *s, int sys, uint16_t flags, int fd)
 {
-    cay_ses_rep rep = { .magic = CAY_SES_MAGIC, .op = s->req->op, .flags = flags, .seq = s->req->seq,
-                        .sys = sys, .count = s->count, .len = s->len, .a = s->a };
+    cay_ses_rep rep = { .magic = CAY_SES_MAGIC,
+                        .op = s->req->op,
+                        .flags = flags,
+                        .seq = s->req->seq,
+                        .sys = sys,
+                        .count = s->count,
+                        .len = s->len,
+                        .a = s->a };
     memcpy(s->out, &rep, sizeof rep);
     ssize_t n = cay__fd_send(s->sock, s->out, sizeof rep + s->len, &fd, fd >= 0, 0);
     s->len = s->count = 0;
@@ -120,8 +128,8 @@ static bool fits(const cay__ses *s)
     if (r->op >= CAY_SES_OPS || !ops[r->op].fn)
         return false;
     unsigned has = ops[r->op].has;
-    return !(r->flags & ~ops[r->op].flags) && (has & PATH || !r->path) && (has & SECOND || !r->second) &&
-           (has & DATA || !r->data) && (s->fd >= 0) == !!(has & FD);
+    return !(r->flags & ~ops[r->op].flags) && (has & PATH || !r->path) &&
+           (has & SECOND || !r->second) && (has & DATA || !r->data) && (s->fd >= 0) == !!(has & FD);
 }
 
 bool cay__ses_enter(cay__ses *s)
@@ -168,18 +176,22 @@ static bool serve_one(cay__ses *s)
     cay__ses_leave(s); /* who is answered may ask for another root */
     errno = e;
     if (rc == 0 || rc == -1)
-        rc = cay__ses_answer(s, rc < 0 ? errno ? errno : EIO : 0, -1) < 0 ? CAY__SES_END : CAY__SES_DONE;
+        rc = cay__ses_answer(s, rc < 0 ? errno ? errno : EIO : 0, -1) < 0 ? CAY__SES_END
+                                                                          : CAY__SES_DONE;
     cay__close_fd(&s->fd);
     return rc != CAY__SES_END;
 }
 
 static void serve(int sock, int root, int lock, const char *workdir, const char *home)
 {
-    char *mem = mmap(NULL, 2 * CAY_SES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *mem =
+        mmap(NULL, 2 * CAY_SES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mem == MAP_FAILED)
         return;
     cay__ses s = { .sock = sock, .fd = -1, .lock = lock, .in = mem, .out = mem + CAY_SES_MAX };
-    s.fs = (cay__fs){ .root = root, .workdir = workdir, .home = home, .stop = cay__ses_gone, .stop_arg = &s };
+    s.fs = (cay__fs){
+        .root = root, .workdir = workdir, .home = home, .stop = cay__ses_gone, .stop_arg = &s
+    };
     s.req = (const cay_ses_req *)(void *)s.in;
     while (serve_one(&s))
         ;
@@ -212,7 +224,8 @@ _Noreturn void cay__session_main(int sock, int lock, const char *workdir, const 
     sigprocmask(SIG_SETMASK, &none, NULL); /* init blocks what it reads from a signalfd */
     signal(SIGPIPE, SIG_IGN);
     umask(022);
-    /* A regular expression can ask for any amount of memory; the limit makes that an error of its own. */
+    /* A regular expression can ask for any amount of memory; the limit makes that an error of its
+     * own. */
     struct rlimit lim = { 256u << 20, 256u << 20 };
     if (!CAY__SANITIZED) /* whose shadow alone is larger */
         setrlimit(RLIMIT_AS, &lim);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * guest/session_ops.h - the worker's own parts: one request being served, and how answers are packed.
+ * guest/session_ops.h - the worker's own parts: one request being served, and how answers are
+ * packed.
  *
  * An operation returns 0 or -1 with errno, and session.c answers; or it answers itself and returns
  * CAY__SES_DONE, or CAY__SES_END when the session is over with it.
@@ -14,30 +15,31 @@
 enum { CAY__SES_DONE = 1, CAY__SES_END = 2 };
 
 typedef struct cay__ses {
-    int                sock;
-    cay__fs            fs;
+    int sock;
+    cay__fs fs;
     const cay_ses_req *req;
-    const char        *path, *second, *data; /* the first two end with NUL */
-    int                fd;                   /* the descriptor that came along, or -1; the session's */
-    char              *in;                   /* CAY_SES_MAX bytes: the request */
-    char              *out;                  /* CAY_SES_MAX bytes: the answer being packed, after its head */
-    uint32_t           len, count;           /* what follows the answer's head so far */
-    int64_t            sent_ms;              /* when the last packet of this answer left */
-    uint64_t           a;
-    uint16_t           flags;                /* of the final answer */
-    int                lock;                 /* held while a request is served, whose root is then "/"; -1: it has one root for ever */
+    const char *path, *second, *data; /* the first two end with NUL */
+    int fd;                           /* the descriptor that came along, or -1; the session's */
+    char *in;                         /* CAY_SES_MAX bytes: the request */
+    char *out;           /* CAY_SES_MAX bytes: the answer being packed, after its head */
+    uint32_t len, count; /* what follows the answer's head so far */
+    int64_t sent_ms;     /* when the last packet of this answer left */
+    uint64_t a;
+    uint16_t flags; /* of the final answer */
+    int lock; /* held while a request is served, whose root is then "/"; -1: it has one root for
+                 ever */
 } cay__ses;
 
-/* Takes the lock and opens the root; and gives both back, which an operation does by itself when it needs names no more but goes on for
- * long. Nothing where there is no lock. */
+/* Takes the lock and opens the root; and gives both back, which an operation does by itself when it
+ * needs names no more but goes on for long. Nothing where there is no lock. */
 bool cay__ses_enter(cay__ses *s);
 void cay__ses_leave(cay__ses *s);
 
-/* Adds one record made of up to three parts; sends what is there when it is full or old. -1: client gone, or the
- * record can never fit (E2BIG). */
+/* Adds one record made of up to three parts; sends what is there when it is full or old. -1: client
+ * gone, or the record can never fit (E2BIG). */
 typedef struct cay__ses_part {
     const void *p;
-    size_t      n;
+    size_t n;
 } cay__ses_part;
 int cay__ses_record(cay__ses *s, const cay__ses_part *parts, int n);
 /* Sends the answer with errno `sys`, and a descriptor unless it is -1. */
@@ -70,4 +72,5 @@ int cay__ses_watch(cay__ses *s);
 int cay__ses_ports(cay__ses *s);
 int cay__ses_connect(cay__ses *s);
 int cay__ses_ps(cay__ses *s);
-__attribute__((weak)) int cay__ses_fill(cay__ses *s); /* fill.c: not in native's init, where a manifest is a layer */
+__attribute__((weak)) int cay__ses_fill(
+    cay__ses *s); /* fill.c: not in native's init, where a manifest is a layer */

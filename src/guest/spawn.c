@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One command: vfork-style, so that its cost is a bare spawn's. Everything is looked up and laid out before the
- * clone; the child only makes system calls. The filter, no_new_privs and Landlock are inherited from init.
+ * One command: vfork-style, so that its cost is a bare spawn's. Everything is looked up and laid
+ * out before the clone; the child only makes system calls. The filter, no_new_privs and Landlock
+ * are inherited from init.
  */
 #include "init.h"
 #include "landlock.h"
@@ -25,11 +26,12 @@
 #include <termios.h>
 
 #define CHILD_STACK 32768
-#define FEW         512  /* strings that need no memory of their own */
+#define FEW         512 /* strings that need no memory of their own */
 
 /* ---- identity ---- */
 
-/* All five capability sets empty, or the root profile's; raw calls: libc's wrappers would signal other threads. */
+/* All five capability sets empty, or the root profile's; raw calls: libc's wrappers would signal
+ * other threads. */
 void drop_to(const ident *id, bool root_profile)
 {
     struct __user_cap_header_struct h = { _LINUX_CAPABILITY_VERSION_3, 0 };
@@ -41,10 +43,13 @@ void drop_to(const ident *id, bool root_profile)
     if (G.mode != CAY_MODE_SINGLE) {
         gid_t g = id->gid, all[1 + sizeof id->groups / sizeof *id->groups] = { g };
         memcpy(all + 1, id->groups, id->ngroups * sizeof *all);
-        if (syscall(SYS_setgroups, 1 + id->ngroups, all) < 0 || syscall(SYS_setresgid, g, g, g) < 0 ||
+        if (syscall(SYS_setgroups, 1 + id->ngroups, all) < 0 ||
+            syscall(SYS_setresgid, g, g, g) < 0 ||
             syscall(SYS_setresuid, id->uid, id->uid, id->uid) < 0)
             _exit(126);
-        prctl(PR_SET_DUMPABLE, CAY__MUTANT("dumpable")); /* another uid set it to what fs.suid_dumpable says, and the memory is still init's */
+        prctl(PR_SET_DUMPABLE,
+              CAY__MUTANT("dumpable")); /* another uid set it to what fs.suid_dumpable says, and the
+                                           memory is still init's */
     }
     if (!root_profile && syscall(SYS_capset, &h, none) < 0)
         _exit(126);
@@ -69,7 +74,8 @@ static void wire(plan *p)
     }
     for (int i = 0; i < 3; i++)
         if (p->io[i] >= 0 && p->io[i] < 3 && p->io[i] != i)
-            die(p, "descriptors"); /* init never holds 0–2, so a move cannot overwrite a later one */
+            die(p,
+                "descriptors"); /* init never holds 0–2, so a move cannot overwrite a later one */
     if (p->io[0] < 0)
         p->io[0] = open("/dev/null", O_RDONLY);
     if (p->io[0] < 0)
@@ -119,7 +125,8 @@ static int child(void *arg)
         die(p, "session");
     wire(p);
     umask(022);
-    /* From here on the tenant may signal us, and a stopped child holds init up: as little as can be comes after it. */
+    /* From here on the tenant may signal us, and a stopped child holds init up: as little as can be
+     * comes after it. */
     drop_to(&p->id, root);
     if (chdir(p->cwd) < 0)
         die(p, "cwd");
@@ -130,7 +137,8 @@ static int child(void *arg)
     }
     if (CAY__SANITIZED && G.data != UINT64_MAX)
         setrlimit(RLIMIT_DATA, &(struct rlimit){ G.data, G.data });
-    if (p->fence) { /* the tenant's own rights made smaller, in the tenant's own name: it needs none to do so */
+    if (p->fence) { /* the tenant's own rights made smaller, in the tenant's own name: it needs none
+                       to do so */
         int rc = cay__landlock_fence(p->fence, p->nfence);
         errno = -rc;
         if (rc < 0)
@@ -143,17 +151,20 @@ static int child(void *arg)
     return 127;
 }
 
-/* clone3(2) with init's key in the registers that the call leaves alone; the child goes to fn on the stack of a. */
+/* clone3(2) with init's key in the registers that the call leaves alone; the child goes to fn on
+ * the stack of a. */
 static long clone3_keyed(struct clone_args *a, int (*fn)(void *), void *arg)
 {
 #if defined(__x86_64__)
-    register uint64_t k1 __asm__("r10") = G.key[1], k2 __asm__("r8") = G.key[2], k3 __asm__("r9") = G.key[3];
+    register uint64_t k1 __asm__("r10") = G.key[1], k2 __asm__("r8") = G.key[2],
+                         k3 __asm__("r9") = G.key[3];
     register void *given __asm__("r12") = arg;
     long rc;
     __asm__ volatile("syscall\n\ttest %%eax, %%eax\n\tjnz 1f\n\t"
                      "xor %%ebp, %%ebp\n\tmov %%r12, %%rdi\n\tcall *%%rbx\n\tud2\n1:"
                      : "=a"(rc)
-                     : "a"((long)SYS_clone3), "D"(a), "S"(sizeof *a), "d"(G.key[0]), "r"(k1), "r"(k2), "r"(k3), "b"(fn), "r"(given)
+                     : "a"((long)SYS_clone3), "D"(a), "S"(sizeof *a), "d"(G.key[0]), "r"(k1),
+                       "r"(k2), "r"(k3), "b"(fn), "r"(given)
                      : "rcx", "r11", "memory");
     errno = rc < 0 ? (int)-rc : 0;
     return rc < 0 ? -1 : rc;
@@ -164,12 +175,15 @@ static long clone3_keyed(struct clone_args *a, int (*fn)(void *), void *arg)
 #endif
 }
 
-/* A process that moves into a group waits for every CPU to pass a quiescent state, some ten milliseconds on a machine
- * that rests; one that is born there does not. */
+/* A process that moves into a group waits for every CPU to pass a quiescent state, some ten
+ * milliseconds on a machine that rests; one that is born there does not. */
 static int born_into(plan *p, char *stack)
 {
-    struct clone_args a = { .flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)p->into,
-                            .stack = (uint64_t)(uintptr_t)stack, .stack_size = CHILD_STACK };
+    struct clone_args a = { .flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP,
+                            .exit_signal = SIGCHLD,
+                            .cgroup = (uint64_t)p->into,
+                            .stack = (uint64_t)(uintptr_t)stack,
+                            .stack_size = CHILD_STACK };
     int move = p->group;
     p->group = -1;
     int pid = (int)clone3_keyed(&a, child, p);
@@ -183,7 +197,8 @@ static int born_into(plan *p, char *stack)
 static int vspawn(plan *p)
 {
     if (!G.stack) { /* kept: an idle init that never started anything has none */
-        char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+        char *stack = mmap(NULL, CHILD_STACK, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
         if (stack == MAP_FAILED)
             return -1;
         G.stack = stack;
@@ -221,7 +236,8 @@ static _Noreturn void shim_main(plan *p, int slot, int report)
     }
 }
 
-/* What it started may be of the same user and stop it before it has told; it may not hold us up for long. */
+/* What it started may be of the same user and stop it before it has told; it may not hold us up for
+ * long. */
 static bool shim_told(int shim, int fd, int32_t head[2])
 {
     struct pollfd p = { fd, POLLIN, 0 };
@@ -245,8 +261,8 @@ static int shim_spawn(plan *p)
     bool told = shim > 0 && shim_told(shim, fds[0], head);
     close(fds[0]);
     if (!told) {
-        /* Killed by the very command it started: that one must not run on unrecorded. It is our child once the
-         * sub-reaper is reaped. */
+        /* Killed by the very command it started: that one must not run on unrecorded. It is our
+         * child once the sub-reaper is reaped. */
         if (shim > 0)
             waitpid(shim, NULL, 0);
         for (int i = 0; tree_strays(SIGKILL) && i < 100; i++)
@@ -321,7 +337,8 @@ static int start(plan *p, int *master, const char **step)
 }
 
 /* *len: of the tail; then of the blob, and what is behind it in the tail are the labels. */
-static const char *blob_of(const cay_g_spawn *m, const char *tail, size_t *len, int *fds, int *nfds, char **map)
+static const char *blob_of(const cay_g_spawn *m, const char *tail, size_t *len, int *fds, int *nfds,
+                           char **map)
 {
     *map = NULL;
     if (!(m->flags & CAY_SPAWN_BLOB_FD)) {
@@ -331,7 +348,8 @@ static const char *blob_of(const cay_g_spawn *m, const char *tail, size_t *len, 
         return tail;
     }
     struct stat st;
-    if (*nfds < 1 || fstat(fds[*nfds - 1], &st) < 0 || st.st_size < m->blob || m->blob > CAY_BLOB_MAX)
+    if (*nfds < 1 || fstat(fds[*nfds - 1], &st) < 0 || st.st_size < m->blob ||
+        m->blob > CAY_BLOB_MAX)
         return NULL;
     *map = mmap(NULL, m->blob, PROT_READ, MAP_PRIVATE, fds[*nfds - 1], 0);
     if (*map == MAP_FAILED) {
@@ -396,7 +414,9 @@ int plan_start(plan *p, const char *blob, size_t len, int *master, const char **
 
 void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int nfds)
 {
-    plan p = { .m = m, .io = { -1, -1, -1 }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1 };
+    plan p = {
+        .m = m, .io = { -1, -1, -1 }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1
+    };
     char *map;
     const char *step = "request";
     int master = -1;
@@ -473,9 +493,11 @@ int spawn_worker(const char *user, int sock)
         }
     if (pid > 0)
         return 0;
-    /* Nothing of init's may stay: only the session socket, and a lock that init and the keeper have too. */
+    /* Nothing of init's may stay: only the session socket, and a lock that init and the keeper have
+     * too. */
     int lock = own_lock();
-    if (lock < 0 || (lock = fcntl(lock, F_DUPFD_CLOEXEC, 5)) < 0 || (dup3(sock, 3, O_CLOEXEC) < 0 && sock != 3) || dup3(lock, 4, O_CLOEXEC) < 0)
+    if (lock < 0 || (lock = fcntl(lock, F_DUPFD_CLOEXEC, 5)) < 0 ||
+        (dup3(sock, 3, O_CLOEXEC) < 0 && sock != 3) || dup3(lock, 4, O_CLOEXEC) < 0)
         _exit(1);
     cay__fd_close_from(5);
     G.ctl = G.listen = -1;

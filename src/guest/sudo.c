@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * init's side of sudo. Whatever comes over the socket is the tenant's and hostile: init reads at most one packet at a time, never waits for a
- * visitor, maps nothing of theirs, and touches the descriptors only to hand them to the command. What is started is no more than the API's
- * root profile: the same filter, no_new_privs, the same capabilities of this sandbox's own user namespace.
+ * init's side of sudo. Whatever comes over the socket is the tenant's and hostile: init reads at
+ * most one packet at a time, never waits for a visitor, maps nothing of theirs, and touches the
+ * descriptors only to hand them to the command. What is started is no more than the API's root
+ * profile: the same filter, no_new_privs, the same capabilities of this sandbox's own user
+ * namespace.
  */
 #include "sudo.h"
 #include "plan.h"
@@ -16,30 +18,34 @@
 
 #define ASK_MS  5000 /* to say what it wants */
 #define KILL_MS 1000 /* between HUP and KILL, when its client is gone */
-#define TELL_MS 250  /* an event for each such time, and at most so many at once: a loop of sudo must not drown the events of others */
+#define TELL_MS                                                                                    \
+    250 /* an event for each such time, and at most so many at once: a loop of sudo must not drown \
+           the events of others */
 #define TELL_MAX 64
 
 typedef struct visit {
-    int     fd;  /* -1: free, unless pid */
-    int     pid; /* of its command, 0: none yet */
-    uid_t   uid;
+    int fd;  /* -1: free, unless pid */
+    int pid; /* of its command, 0: none yet */
+    uid_t uid;
     int64_t due; /* 0: nothing */
 } visit;
 
 static struct {
-    int      listen;
-    visit    v[SUDO_VISITS];
-    int64_t  told_until; /* the time that events so far have used up */
-    int32_t  untold;
-    uid_t    untold_uid; /* of the last of these */
+    int listen;
+    visit v[SUDO_VISITS];
+    int64_t told_until; /* the time that events so far have used up */
+    int32_t untold;
+    uid_t untold_uid; /* of the last of these */
 } S = { .listen = -1 };
 
 /* ---- the socket and the programs ---- */
 
-/* We are the program: it is copied out of ourselves, so that there is nothing to be found or trusted. */
+/* We are the program: it is copied out of ourselves, so that there is nothing to be found or
+ * trusted. */
 static bool copy_self(const char *to)
 {
-    CAY_AUTOFD in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
+    CAY_AUTOFD in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
+               out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
     ssize_t n = -1;
     while (in >= 0 && out >= 0 && (n = read(in, G.buf, CAY_MSG_MAX)) > 0)
         if (!cay__fd_write_all(out, G.buf, (size_t)n))
@@ -47,7 +53,8 @@ static bool copy_self(const char *to)
     return n == 0 && fchmod(out, 0755) == 0;
 }
 
-/* In a root of its own they are where people and scripts look for them. The host's /usr is not ours to change: there PATH leads to them. */
+/* In a root of its own they are where people and scripts look for them. The host's /usr is not ours
+ * to change: there PATH leads to them. */
 static void link_program(const char *dir, const char *name)
 {
     char temp[64], path[64], to[64];
@@ -71,8 +78,9 @@ void sudo_open(void)
     umask(022);
     if (getpid() != 1) /* a test: this is not our root */
         return;
-    if (S.listen >= 0 || s < 0 || (mkdir(SUDO_DIR, 0755) < 0 && errno != EEXIST) || (mkdir(SUDO_BIN, 0755) < 0 && errno != EEXIST) ||
-        !copy_self(SUDO_BIN "/sudo") || symlink("sudo", SUDO_BIN "/su") < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 ||
+    if (S.listen >= 0 || s < 0 || (mkdir(SUDO_DIR, 0755) < 0 && errno != EEXIST) ||
+        (mkdir(SUDO_BIN, 0755) < 0 && errno != EEXIST) || !copy_self(SUDO_BIN "/sudo") ||
+        symlink("sudo", SUDO_BIN "/su") < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 ||
         chmod(SUDO_SOCKET, 0666) < 0 || listen(s, SUDO_VISITS) < 0)
         return; /* whoever calls it is told that nobody answers */
     link_program("/usr/bin", "sudo");
@@ -84,7 +92,8 @@ void sudo_open(void)
 
 /* ---- what they send with it ---- */
 
-/* Closing it may be made to wait: here, or by the kernel, of a packet that is cut or was never read. */
+/* Closing it may be made to wait: here, or by the kernel, of a packet that is cut or was never
+ * read. */
 static void hurry(bool on)
 {
     if (!CAY__MUTANT("sudo-linger"))
@@ -93,7 +102,8 @@ static void hurry(bool on)
 
 /* ---- who may ---- */
 
-/* root, the user that commands run as when nobody is named, and user 1000. A service under an account of its own is nobody's friend. */
+/* root, the user that commands run as when nobody is named, and user 1000. A service under an
+ * account of its own is nobody's friend. */
 static bool may(uid_t uid)
 {
     ident id;
@@ -158,7 +168,8 @@ static void begin(visit *v, const char *buf, size_t n, int *fds, int nfds)
     cay_g_sudo h;
     const char *step = "request", *blob = buf + sizeof h;
     memcpy(&h, buf, CAY_MIN(n, sizeof h));
-    if (n < sizeof h || h.magic != SUDO_MAGIC || nfds != 3 || h.blob != n - sizeof h || !h.argc || h.argc > h.blob || h.envc > h.blob || h.tty > 7) {
+    if (n < sizeof h || h.magic != SUDO_MAGIC || nfds != 3 || h.blob != n - sizeof h || !h.argc ||
+        h.argc > h.blob || h.envc > h.blob || h.tty > 7) {
         answer(v, SUDO_FAILED, EINVAL, step);
         leave(v);
         return;
@@ -170,7 +181,11 @@ static void begin(visit *v, const char *buf, size_t n, int *fds, int nfds)
         return;
     }
     cay_g_spawn m = { .argc = h.argc, .envc = h.envc };
-    plan p = { .m = &m, .io = { fds[0], fds[1], fds[2] }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1 };
+    plan p = { .m = &m,
+               .io = { fds[0], fds[1], fds[2] },
+               .group = G.tenant[0],
+               .into = G.tenant[1],
+               .slave = -1 };
     for (int i = 2; i >= 0; i--)
         p.slave = h.tty >> i & 1 ? fds[i] : p.slave;
     if (p.slave >= 0) /* closed by whoever starts it; ours are closed by our caller */

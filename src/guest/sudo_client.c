@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sudo and su: what stands on their command line, handed to init. They have no right that their caller has not. */
+/* sudo and su: what stands on their command line, handed to init. They have no right that their
+ * caller has not. */
 #include "sudo.h"
 #include <fcntl.h>
 #include <signal.h>
@@ -14,10 +15,10 @@
 extern char **environ;
 
 typedef struct wish {
-    const char *name;  /* of the program: "sudo", "su" */
+    const char *name;                /* of the program: "sudo", "su" */
     const char *user, *line, *shell; /* line: for the shell, with -c */
-    bool        keep, home, login, as_shell;
-    char      **argv; /* the command; NULL-terminated, may be empty */
+    bool keep, home, login, as_shell;
+    char **argv; /* the command; NULL-terminated, may be empty */
 } wish;
 
 static _Noreturn void die(const wish *w, int code, const char *a, const char *b)
@@ -51,9 +52,12 @@ static void sudo_words(wish *w, char **argv)
         }
         static const struct {
             const char *word;
-            char        letter;
-        } words[] = { { "--non-interactive", 'n' }, { "--preserve-env", 'E' }, { "--set-home", 'H' }, { "--login", 'i' }, { "--shell", 's' },
-                      { "--validate", 'v' }, { "--reset-timestamp", 'k' }, { "--stdin", 'S' }, { "--list", 'l' } };
+            char letter;
+        } words[] = {
+            { "--non-interactive", 'n' }, { "--preserve-env", 'E' }, { "--set-home", 'H' },
+            { "--login", 'i' },           { "--shell", 's' },        { "--validate", 'v' },
+            { "--reset-timestamp", 'k' }, { "--stdin", 'S' },        { "--list", 'l' }
+        };
         char letters[3] = { '-', 0, 0 };
         for (size_t k = 0; k < CAY_LEN(words) && !strncmp(a, "--", 2); k++)
             if (!strcmp(a, words[k].word))
@@ -64,18 +68,26 @@ static void sudo_words(wish *w, char **argv)
         }
         if (!strncmp(a, "--", 2) && !letters[1] && strcmp(a, "--user"))
             die(w, 1, a, "this option is not known; there are -n -u USER -E -H -i -s --");
-        for (const char *c = !strcmp(a, "--user") ? "u" : letters[1] ? letters + 1 : a + 1; *c; c++) {
+        for (const char *c = !strcmp(a, "--user") ? "u"
+                             : letters[1]         ? letters + 1
+                                                  : a + 1;
+             *c; c++) {
             if (*c == 'u') {
-                w->user = value(w, argv, &i, c[1] && c != letters + 1 && strcmp(a, "--user") ? c + 1 : "");
+                w->user = value(w, argv, &i,
+                                c[1] && c != letters + 1 && strcmp(a, "--user") ? c + 1 : "");
                 break;
             }
             switch (*c) {
-            case 'n': case 'k': case 'S': case 'b': break; /* nobody is ever asked for a password */
+            case 'n':
+            case 'k':
+            case 'S':
+            case 'b': break; /* nobody is ever asked for a password */
             case 'E': w->keep = true; break;
             case 'H': w->home = true; break;
             case 'i': w->login = true; break;
             case 's': w->as_shell = true; break;
-            case 'v': case 'l': _exit(0);
+            case 'v':
+            case 'l': _exit(0);
             default: die(w, 1, a, "this option is not known; there are -n -u USER -E -H -i -s --");
             }
         }
@@ -118,7 +130,7 @@ static void su_words(wish *w, char **argv)
 
 typedef struct packet {
     cay_g_sudo head;
-    char       blob[CAY_MSG_MAX - sizeof(cay_g_sudo)];
+    char blob[CAY_MSG_MAX - sizeof(cay_g_sudo)];
 } packet;
 static packet P;
 
@@ -134,7 +146,8 @@ static void put(const wish *w, const char *a, const char *b)
     P.blob[P.head.blob - 1] = 0;
 }
 
-/* One line for the shell: words with what a shell would take for its own escaped, as sudo -i and -s do. */
+/* One line for the shell: words with what a shell would take for its own escaped, as sudo -i and -s
+ * do. */
 static const char *joined(const wish *w, char *room, size_t cap)
 {
     size_t n = 0;
@@ -143,7 +156,8 @@ static const char *joined(const wish *w, char *room, size_t cap)
             char ch = c < *a ? ' ' : *c;
             if (!ch)
                 break;
-            if (c >= *a && !((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || strchr("_-$./=:,@%+", ch)))
+            if (c >= *a && !((ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
+                             (ch >= '0' && ch <= '9') || strchr("_-$./=:,@%+", ch)))
                 room[n++] = '\\';
             room[n++] = ch;
         }
@@ -185,11 +199,15 @@ static bool named(const char *kv, const char *name)
     return !strncmp(kv, name, n) && kv[n] == '=';
 }
 
-/* Without -E only what tells a program how to speak to its user. Who it runs as and where programs are is init's to say. */
+/* Without -E only what tells a program how to speak to its user. Who it runs as and where programs
+ * are is init's to say. */
 static bool kept(const wish *w, const char *kv)
 {
-    static const char *const never[] = { "PATH", "USER", "LOGNAME", "SHELL", "SUDO_USER", "SUDO_UID", "SUDO_GID", "SUDO_COMMAND" };
-    static const char *const always[] = { "TERM", "LANG", "LANGUAGE", "COLORTERM", "DISPLAY", "TZ" };
+    static const char *const never[] = { "PATH",      "USER",     "LOGNAME",  "SHELL",
+                                         "SUDO_USER", "SUDO_UID", "SUDO_GID", "SUDO_COMMAND" };
+    static const char *const always[] = {
+        "TERM", "LANG", "LANGUAGE", "COLORTERM", "DISPLAY", "TZ"
+    };
     for (size_t i = 0; i < CAY_LEN(never); i++)
         if (named(kv, never[i]))
             return false;
@@ -229,7 +247,8 @@ static void fill(wish *w)
     P.head.magic = SUDO_MAGIC;
     if (user_find(w->user, &id))
         die(w, 1, w->user, "no such user");
-    while (!strcmp(w->name, "sudo") && *w->argv && strchr(*w->argv, '=') && (*w->argv)[0] != '=' && !strchr("/.", (*w->argv)[0]))
+    while (!strcmp(w->name, "sudo") && *w->argv && strchr(*w->argv, '=') && (*w->argv)[0] != '=' &&
+           !strchr("/.", (*w->argv)[0]))
         w->argv++; /* NAME=VALUE in front of the command */
     if (!getcwd(cwd, sizeof cwd))
         cay__str_copy(cwd, sizeof cwd, "/");
@@ -252,7 +271,8 @@ static void restore(void)
         tcsetattr(outer, TCSADRAIN, &before);
 }
 
-/* A terminal of the command's own, with ours in raw mode in front of it: it cannot type into the session of who called. */
+/* A terminal of the command's own, with ours in raw mode in front of it: it cannot type into the
+ * session of who called. */
 static int open_inner(int fds[3], int *slave)
 {
     int unlock = 0;
@@ -265,7 +285,8 @@ static int open_inner(int fds[3], int *slave)
     if (outer < 0)
         return -1;
     int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0 || (*slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) {
+    if (master < 0 || ioctl(master, TIOCSPTLCK, &unlock) < 0 ||
+        (*slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0) {
         cay__close_fd(&master);
         P.head.tty = 0;
         outer = -1;
@@ -293,7 +314,8 @@ static bool pass(int from, int to)
 {
     char buf[4096];
     ssize_t n = read(from, buf, sizeof buf);
-    return n > 0 ? cay__fd_write_all(to, buf, (size_t)n) : n < 0 && (errno == EINTR || errno == EAGAIN);
+    return n > 0 ? cay__fd_write_all(to, buf, (size_t)n)
+                 : n < 0 && (errno == EINTR || errno == EAGAIN);
 }
 
 /* ---- until it ends ---- */
@@ -301,7 +323,8 @@ static bool pass(int from, int to)
 static int signals(void)
 {
     sigset_t s;
-    static const int relayed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH, SIGCONT };
+    static const int relayed[] = { SIGINT,  SIGTERM, SIGHUP,   SIGQUIT, SIGUSR1,
+                                   SIGUSR2, SIGALRM, SIGWINCH, SIGCONT };
     sigemptyset(&s);
     for (size_t i = 0; i < CAY_LEN(relayed); i++)
         sigaddset(&s, relayed[i]);
@@ -325,7 +348,8 @@ static void relay(int sock, int sig, int master)
 static _Noreturn void ended(const wish *w, const cay_g_sudo_told *t, int master)
 {
     struct pollfd p = { master, POLLIN, 0 };
-    while (master >= 0 && poll(&p, 1, 0) > 0 && (p.revents & POLLIN) && pass(master, 1)) /* what it still had to say */
+    while (master >= 0 && poll(&p, 1, 0) > 0 && (p.revents & POLLIN) &&
+           pass(master, 1)) /* what it still had to say */
         ;
     restore();
     int s = t->value;
@@ -335,15 +359,25 @@ static _Noreturn void ended(const wish *w, const cay_g_sudo_told *t, int master)
         die(w, 1, "you may not; root, the sandbox's own user and user 1000 may", NULL);
     bool missing = t->value == ENOENT && !strcmp(t->step, "exec");
     char n[21];
-    const char *why = t->value == EACCES ? "permission denied" : t->value == ENOENT ? "not there" : t->value == EPERM ? "not permitted" : cay__str_u64(n, (uint64_t)t->value);
-    die(w, missing ? 127 : !strcmp(t->step, "exec") ? 126 : 1, missing ? "command not found" : t->step, missing ? *w->argv : why);
+    const char *why = t->value == EACCES   ? "permission denied"
+                      : t->value == ENOENT ? "not there"
+                      : t->value == EPERM  ? "not permitted"
+                                           : cay__str_u64(n, (uint64_t)t->value);
+    die(w,
+        missing                    ? 127
+        : !strcmp(t->step, "exec") ? 126
+                                   : 1,
+        missing ? "command not found" : t->step, missing ? *w->argv : why);
 }
 
 static _Noreturn void talk(const wish *w, int sock, int sig, int master)
 {
     bool typing = master >= 0 && (P.head.tty & 1);
     for (;;) {
-        struct pollfd p[4] = { { sock, POLLIN, 0 }, { sig, POLLIN, 0 }, { master, POLLIN, 0 }, { typing ? outer : -1, POLLIN, 0 } };
+        struct pollfd p[4] = { { sock, POLLIN, 0 },
+                               { sig, POLLIN, 0 },
+                               { master, POLLIN, 0 },
+                               { typing ? outer : -1, POLLIN, 0 } };
         if (poll(p, 4, -1) < 0)
             continue;
         if (p[1].revents)
@@ -384,7 +418,10 @@ void sudo_main(int argc, char **argv)
     fill(&w);
     int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), sig = signals();
     if (sock < 0 || connect(sock, (struct sockaddr *)&sa, sizeof sa) < 0)
-        die(&w, 1, "this sandbox has no sudo; it is made with it by --sudo, or a template with \"sudo\": true", NULL);
+        die(&w, 1,
+            "this sandbox has no sudo; it is made with it by --sudo, or a template with \"sudo\": "
+            "true",
+            NULL);
     int master = open_inner(fds, &slave), room = 1 << 18;
     setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
     if (cay__fd_send(sock, &P, sizeof P.head + P.head.blob, fds, 3, 0) < 0)

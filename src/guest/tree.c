@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals to a process and all that descend from it. Used where there is no group of its own to kill:
- * its sub-reaper collects orphans, so that nothing leaves the tree while the walk goes on.
+ * Signals to a process and all that descend from it. Used where there is no group of its own to
+ * kill: its sub-reaper collects orphans, so that nothing leaves the tree while the walk goes on.
  */
 #include "init.h"
 #include <fcntl.h>
@@ -9,14 +9,15 @@
 #include <sys/syscall.h>
 
 struct dent { /* linux_dirent64 */
-    uint64_t       ino;
-    int64_t        off;
+    uint64_t ino;
+    int64_t off;
     unsigned short reclen;
-    unsigned char  type;
-    char           name[];
+    unsigned char type;
+    char name[];
 };
 
-/* Children are listed, blank-separated, under each thread that made them. Reads one thread's list after another. */
+/* Children are listed, blank-separated, under each thread that made them. Reads one thread's list
+ * after another. */
 static ssize_t children(int pid, char *buf, size_t cap)
 {
     char path[64], a[21], dents[1024];
@@ -61,8 +62,8 @@ static void walk(int pid, int sig, unsigned depth)
     }
 }
 
-/* Children before their parent: an orphan would be adopted away. A parent that is to die is stopped first, so that it
- * makes no more of them while the walk goes on. */
+/* Children before their parent: an orphan would be adopted away. A parent that is to die is stopped
+ * first, so that it makes no more of them while the walk goes on. */
 void tree_signal(int pid, int sig, bool self)
 {
     if (self && sig == SIGKILL)
@@ -118,8 +119,8 @@ static bool known(int pid)
     return false;
 }
 
-/* A command that may signal its sub-reaper, being of the same user, kills it and leaves the tree. Its orphans cannot be told
- * from those of others then; they go together. */
+/* A command that may signal its sub-reaper, being of the same user, kills it and leaves the tree.
+ * Its orphans cannot be told from those of others then; they go together. */
 unsigned tree_strays(int sig)
 {
     char buf[4096];

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Services: commands that init starts by itself, looks after and starts again. They live on when every keeper and client is killed, because
- * nobody but init knows them: what a keeper is told is a copy.
+ * Services: commands that init starts by itself, looks after and starts again. They live on when
+ * every keeper and client is killed, because nobody but init knows them: what a keeper is told is a
+ * copy.
  *
- * A service is one process to the outside, with one pipe for each stream, through all its restarts; init holds both ends of the pipes. A
- * sub-reaper stands in front of each run, so that what daemonises is still the service's, and all of it can be ended.
+ * A service is one process to the outside, with one pipe for each stream, through all its restarts;
+ * init holds both ends of the pipes. A sub-reaper stands in front of each run, so that what
+ * daemonises is still the service's, and all of it can be ended.
  */
 #include "units.h"
 #include "plan.h"
@@ -26,32 +28,38 @@
 #define KILL_AGAIN 200
 #define ASKERS     16
 
-enum { HOLD_ASKED = 1, HOLD_TURN = 2, HOLD_START = 4 }; /* by a keeper that freezes; while the root is changed; until START of all */
+enum {
+    HOLD_ASKED = 1,
+    HOLD_TURN = 2,
+    HOLD_START = 4
+}; /* by a keeper that freezes; while the root is changed; until START of all */
 
 typedef struct unit {
-    cay_g_unit  d;
+    cay_g_unit d;
     const char *blob, *check; /* in the config */
-    cay_g_told  t;
-    gproc      *g;            /* NULL: it has no process to the outside */
-    int         io[2];        /* write ends of its streams */
-    bool        runs, again;  /* a run of it is alive; it is to be started once it is stopped */
-    int         check_pid;    /* a health command that runs, or 0 */
-    int64_t     due, check_until, began; /* ms of cay__now_ms(); due 0: nothing is to be done */
-    uint32_t    pause, step, fails;
+    cay_g_told t;
+    gproc *g;         /* NULL: it has no process to the outside */
+    int io[2];        /* write ends of its streams */
+    bool runs, again; /* a run of it is alive; it is to be started once it is stopped */
+    int check_pid;    /* a health command that runs, or 0 */
+    int64_t due, check_until, began; /* ms of cay__now_ms(); due 0: nothing is to be done */
+    uint32_t pause, step, fails;
 } unit;
 
 static struct {
-    unit    *list;
+    unit *list;
     unsigned n, hold;
-    bool     changed;
-    int      askers[ASKERS];
+    bool changed;
+    int askers[ASKERS];
     unsigned next;
 } U;
-static const char *const words[] = { "waiting", "starting", "ready", "unhealthy", "backoff", "done", "failed", "stopping", "stopped" };
+static const char *const words[] = { "waiting", "starting", "ready",    "unhealthy", "backoff",
+                                     "done",    "failed",   "stopping", "stopped" };
 
 /* ---- telling ---- */
 
-/* To who asked and still listens. One that does not read, or went away, is forgotten: nothing here waits. */
+/* To who asked and still listens. One that does not read, or went away, is forgotten: nothing here
+ * waits. */
 static bool give(int fd, const cay_g_told *t)
 {
     return send(fd, t, sizeof *t, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof *t;
@@ -122,7 +130,11 @@ static bool open_streams(unit *u)
     g->fds[1] = out[0], u->io[0] = out[1];
     g->fds[2] = err[0], u->io[1] = err[1];
     cay_g_spawn *m = &g->st.spawn;
-    *m = (cay_g_spawn){ .flags = CAY_SPAWN_UNIT | u->d.flags, .argc = u->d.argc, .envc = u->d.envc, .blob = u->d.blob, .started_ms = cay__wall_ms() };
+    *m = (cay_g_spawn){ .flags = CAY_SPAWN_UNIT | u->d.flags,
+                        .argc = u->d.argc,
+                        .envc = u->d.envc,
+                        .blob = u->d.blob,
+                        .started_ms = cay__wall_ms() };
     memcpy(m->proc, id, sizeof m->proc);
     memcpy(g->st.exit.proc, id, sizeof id);
     cay__str_copy(m->tag, sizeof m->tag, u->d.name);
@@ -156,12 +168,15 @@ static void check_end(unit *u)
 
 static void again_later(unit *u, int code, const char *why)
 {
-    bool again = u->d.restart == CAY_RESTART_ALWAYS || (u->d.restart == CAY_RESTART_ON_FAILURE && code);
+    bool again =
+        u->d.restart == CAY_RESTART_ALWAYS || (u->d.restart == CAY_RESTART_ON_FAILURE && code);
     u->t.code = code;
     u->t.pid = 0;
     if (again) {
         int64_t now = cay__now_ms();
-        u->pause = !u->pause || (u->began && now - u->began > STEADY_MS) ? BACK_FIRST : CAY_MIN(2 * u->pause, (uint32_t)BACK_MOST);
+        u->pause = !u->pause || (u->began && now - u->began > STEADY_MS)
+                       ? BACK_FIRST
+                       : CAY_MIN(2 * u->pause, (uint32_t)BACK_MOST);
         u->t.wait_ms = u->pause;
         u->due = now + u->pause;
         become(u, CAY_UNIT_BACKOFF, why);
@@ -176,7 +191,9 @@ static void begin(unit *u)
 {
     const char *step = "request";
     cay_g_spawn m = { .flags = u->d.flags | CAY_GS_REAPER, .argc = u->d.argc, .envc = u->d.envc };
-    plan p = { .m = &m, .io = { -1, -1, -1 }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1 };
+    plan p = {
+        .m = &m, .io = { -1, -1, -1 }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1
+    };
     bool back = u->t.state == CAY_UNIT_BACKOFF;
     u->began = cay__now_ms();
     u->t.ready_ms = u->t.ready_after_ms = u->t.wait_ms = 0;
@@ -200,8 +217,11 @@ static void begin(unit *u)
             u->t.proc[0] = 0;
         }
         again_later(u, sys == ENOENT || sys == ENOTDIR ? 127 : 126,
-                    !strcmp(step, "user") ? (sys == EPERM ? "its user is not mapped here" : "no such user")
-                    : sys == ENOENT || sys == ENOTDIR ? "no such command or directory" : sys == EACCES ? "it cannot be executed" : "it could not be started");
+                    !strcmp(step, "user")
+                        ? (sys == EPERM ? "its user is not mapped here" : "no such user")
+                    : sys == ENOENT || sys == ENOTDIR ? "no such command or directory"
+                    : sys == EACCES                   ? "it cannot be executed"
+                                                      : "it could not be started");
         return;
     }
     u->runs = true;
@@ -245,22 +265,30 @@ static void judged(unit *u, bool good)
     }
     u->due = now + CAY_MIN(u->d.interval_ms, 1000u);
     if (++u->fails >= FAILS && was)
-        become(u, CAY_UNIT_UNHEALTHY, u->d.check_argc ? "its health command fails" : "its port takes no connection");
+        become(u, CAY_UNIT_UNHEALTHY,
+               u->d.check_argc ? "its health command fails" : "its port takes no connection");
 }
 
-/* On loopback the answer is there as soon as the question is asked; who has no room for one more is not ready. */
+/* On loopback the answer is there as soon as the question is asked; who has no room for one more is
+ * not ready. */
 static bool dials(int family, uint16_t port)
 {
-    struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = { .s6_addr = { [15] = 1 } } };
+    struct sockaddr_in a4 = { .sin_family = AF_INET,
+                              .sin_port = htons(port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
+                               .sin6_port = htons(port),
+                               .sin6_addr = { .s6_addr = { [15] = 1 } } };
     CAY_AUTOFD s = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0)
         return false;
-    int rc = family == AF_INET ? connect(s, (struct sockaddr *)&a4, sizeof a4) : connect(s, (struct sockaddr *)&a6, sizeof a6);
+    int rc = family == AF_INET ? connect(s, (struct sockaddr *)&a4, sizeof a4)
+                               : connect(s, (struct sockaddr *)&a6, sizeof a6);
     struct pollfd p = { s, POLLOUT, 0 };
     int sys = 0;
     socklen_t n = sizeof sys;
-    return rc == 0 || (errno == EINPROGRESS && poll(&p, 1, 0) == 1 && getsockopt(s, SOL_SOCKET, SO_ERROR, &sys, &n) == 0 && sys == 0);
+    return rc == 0 || (errno == EINPROGRESS && poll(&p, 1, 0) == 1 &&
+                       getsockopt(s, SOL_SOCKET, SO_ERROR, &sys, &n) == 0 && sys == 0);
 }
 
 static void look(unit *u)
@@ -272,7 +300,9 @@ static void look(unit *u)
     const char *step;
     CAY_AUTOFD null = open("/dev/null", O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     cay_g_spawn m = { .flags = u->d.check_flags, .argc = u->d.check_argc, .envc = u->d.check_envc };
-    plan p = { .m = &m, .io = { null, null, null }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1 };
+    plan p = {
+        .m = &m, .io = { null, null, null }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1
+    };
     int pid = null < 0 ? -1 : plan_start(&p, u->check, u->d.check, &(int){ -1 }, &step);
     if (pid < 0) {
         judged(u, false);
@@ -288,7 +318,8 @@ static void text_end(int status, char *out, size_t cap)
 {
     char n[21];
     bool sig = WIFSIGNALED(status);
-    cay__str_join(out, cap, sig ? "killed by signal " : "ended with ", cay__str_u64(n, (uint64_t)(sig ? WTERMSIG(status) : WEXITSTATUS(status))), NULL);
+    cay__str_join(out, cap, sig ? "killed by signal " : "ended with ",
+                  cay__str_u64(n, (uint64_t)(sig ? WTERMSIG(status) : WEXITSTATUS(status))), NULL);
 }
 
 void unit_died(unsigned at, int status)
@@ -317,7 +348,8 @@ void unit_died(unsigned at, int status)
     }
 }
 
-/* The first process ended and others of it live: it went into the background, or it broke and they are useless. */
+/* The first process ended and others of it live: it went into the background, or it broke and they
+ * are useless. */
 void unit_main_ended(unsigned at, int status)
 {
     unit *u = &U.list[at - 1];
@@ -346,7 +378,8 @@ bool unit_reaped(int pid, int status)
 static bool may_start(const unit *u)
 {
     for (unsigned i = 0; i < U.n; i++)
-        if ((u->d.after >> i & 1) && U.list[i].t.state != CAY_UNIT_READY && U.list[i].t.state != CAY_UNIT_DONE)
+        if ((u->d.after >> i & 1) && U.list[i].t.state != CAY_UNIT_READY &&
+            U.list[i].t.state != CAY_UNIT_DONE)
             return false;
     return true;
 }
@@ -482,9 +515,10 @@ static bool take(const char **at, const char *end, void *to, size_t n)
 
 static bool take_unit(unit *u, const char **at, const char *end)
 {
-    if (!take(at, end, &u->d, sizeof u->d) || !memchr(u->d.name, 0, sizeof u->d.name) || !memchr(u->d.title, 0, sizeof u->d.title) ||
-        u->d.blob > (size_t)(end - *at) || u->d.check > (size_t)(end - *at) - u->d.blob || u->d.argc > u->d.blob || u->d.envc > u->d.blob ||
-        u->d.check_argc > u->d.check || u->d.check_envc > u->d.check)
+    if (!take(at, end, &u->d, sizeof u->d) || !memchr(u->d.name, 0, sizeof u->d.name) ||
+        !memchr(u->d.title, 0, sizeof u->d.title) || u->d.blob > (size_t)(end - *at) ||
+        u->d.check > (size_t)(end - *at) - u->d.blob || u->d.argc > u->d.blob ||
+        u->d.envc > u->d.blob || u->d.check_argc > u->d.check || u->d.check_envc > u->d.check)
         return false;
     u->d.flags &= CAY_SPAWN_SHELL;
     u->d.check_flags &= CAY_SPAWN_SHELL;
@@ -492,7 +526,11 @@ static bool take_unit(unit *u, const char **at, const char *end)
     u->check = *at + u->d.blob;
     *at += u->d.blob + u->d.check;
     u->io[0] = u->io[1] = -1;
-    u->t = (cay_g_told){ .state = CAY_UNIT_WAITING, .code = -1, .port = u->d.port, .place = (uint32_t)(u - U.list), .since_ms = cay__wall_ms() };
+    u->t = (cay_g_told){ .state = CAY_UNIT_WAITING,
+                         .code = -1,
+                         .port = u->d.port,
+                         .place = (uint32_t)(u - U.list),
+                         .since_ms = cay__wall_ms() };
     memcpy(u->t.name, u->d.name, sizeof u->t.name);
     return true;
 }
@@ -505,7 +543,9 @@ uint32_t units_config(const char *at, size_t len)
         return 0;
     /* The list, and behind it what it points to. */
     size_t size = head.n * sizeof *U.list;
-    char *mem = head.n ? mmap(NULL, size + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    char *mem =
+        head.n ? mmap(NULL, size + len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+               : MAP_FAILED;
     if (mem == MAP_FAILED)
         return head.flags;
     memcpy(mem + size, at, (size_t)(end - at));

@@ -61,11 +61,13 @@ static bool parse_line(const char *s, const char *end, ident *out)
             f[n++] = p + 1;
     if (n < 7 || !number(f[2], f[3] - 1, &out->uid) || !number(f[3], f[4] - 1, &out->gid))
         return false;
-    return copy(out->name, sizeof out->name, f[0], f[1] - 1) && copy(out->home, sizeof out->home, f[5], f[6] - 1) &&
+    return copy(out->name, sizeof out->name, f[0], f[1] - 1) &&
+           copy(out->home, sizeof out->home, f[5], f[6] - 1) &&
            copy(out->shell, sizeof out->shell, f[6], end);
 }
 
-static bool search(const char *buf, size_t len, const char *name, uint32_t uid, bool by_uid, ident *out)
+static bool search(const char *buf, size_t len, const char *name, uint32_t uid, bool by_uid,
+                   ident *out)
 {
     const char *end = buf + len;
     for (const char *s = buf; s < end;) {
@@ -113,9 +115,11 @@ int user_search(const char *file, size_t len, const char *name, ident *out)
 }
 
 /* name:x:gid:member,member: the end of the name and that of the gid. */
-static bool group_line(const char *s, const char *e, const char **name_end, const char **gid_end, uint32_t *gid)
+static bool group_line(const char *s, const char *e, const char **name_end, const char **gid_end,
+                       uint32_t *gid)
 {
-    const char *a = memchr(s, ':', (size_t)(e - s)), *b = a ? memchr(a + 1, ':', (size_t)(e - a - 1)) : NULL;
+    const char *a = memchr(s, ':', (size_t)(e - s)),
+               *b = a ? memchr(a + 1, ':', (size_t)(e - a - 1)) : NULL;
     const char *c = b ? memchr(b + 1, ':', (size_t)(e - b - 1)) : NULL;
     *name_end = a;
     *gid_end = c;
@@ -148,7 +152,8 @@ void user_groups(const char *file, size_t len, ident *id)
     const char *end = file + len, *a, *c;
     size_t n = strlen(id->name);
     id->ngroups = 0;
-    for (const char *s = file, *e; s < end && id->ngroups < sizeof id->groups / sizeof *id->groups; s = e + 1) {
+    for (const char *s = file, *e; s < end && id->ngroups < sizeof id->groups / sizeof *id->groups;
+         s = e + 1) {
         uint32_t gid = 0;
         e = memchr(s, '\n', (size_t)(end - s));
         e = e ? e : end;
@@ -165,18 +170,19 @@ void user_groups(const char *file, size_t len, ident *id)
     }
 }
 
-/* Who was asked for last, and the file it was found in. A file that changed within the last second may change again
- * without a sign. */
+/* Who was asked for last, and the file it was found in. A file that changed within the last second
+ * may change again without a sign. */
 static struct {
-    char        name[128];
+    char name[128];
     struct stat st, gst;
-    ident       id;
+    ident id;
 } last;
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
-    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+           a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
 static int find(const char *name, ident *out)
@@ -186,8 +192,10 @@ static int find(const char *name, ident *out)
     size_t len = strcspn(name, ":");
     if (!copy(who, sizeof who, name, name + len))
         return ENOENT;
-    bool there = stat("/etc/passwd", &st) == 0 && (stat("/etc/group", &gst) == 0 || errno == ENOENT);
-    if (there && last.st.st_ino && !strcmp(last.name, name) && same_file(&st, &last.st) && same_file(&gst, &last.gst)) {
+    bool there =
+        stat("/etc/passwd", &st) == 0 && (stat("/etc/group", &gst) == 0 || errno == ENOENT);
+    if (there && last.st.st_ino && !strcmp(last.name, name) && same_file(&st, &last.st) &&
+        same_file(&gst, &last.gst)) {
         *out = last.id;
         return 0;
     }
@@ -205,7 +213,8 @@ static int find(const char *name, ident *out)
         user_groups(buf, (size_t)n, out);
     munmap(buf, PASSWD_MAX);
     int64_t now = cay__wall_ms() / 1000;
-    if (rc == 0 && there && now > st.st_ctim.tv_sec + 1 && now > gst.st_ctim.tv_sec + 1 && cay__str_copy(last.name, sizeof last.name, name)) {
+    if (rc == 0 && there && now > st.st_ctim.tv_sec + 1 && now > gst.st_ctim.tv_sec + 1 &&
+        cay__str_copy(last.name, sizeof last.name, name)) {
         last.st = st;
         last.gst = gst;
         last.id = *out;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watching a tree by inotify(7). A directory is a node that knows its parent and its name there, so moving one
- * moves all below it by changing one entry. Events wait in a bounded queue for a client that may be slow;
- * repeated ones are merged, and when it is full a single OVERFLOW stands for all that is lost.
+ * Watching a tree by inotify(7). A directory is a node that knows its parent and its name there, so
+ * moving one moves all below it by changing one entry. Events wait in a bounded queue for a client
+ * that may be slow; repeated ones are merged, and when it is full a single OVERFLOW stands for all
+ * that is lost.
  */
 #include "session_ops.h"
 #include "watch_queue.h"
@@ -20,30 +21,30 @@
 enum {
     NODES_MAX = 1 << 17,
     PAIR_MS = 10, /* how long the second half of a rename is waited for */
-    MASK = IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF |
-           IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK,
+    MASK = IN_CREATE | IN_MODIFY | IN_ATTRIB | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO |
+           IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK,
 };
 
 typedef struct node {
-    int   wd;
-    int   parent; /* wd; 0 for the top */
+    int wd;
+    int parent; /* wd; 0 for the top */
     char *name;
 } node;
 
 typedef struct watcher {
-    cay__ses   *s;
-    int         in; /* inotify */
-    dev_t       dev; /* the watched directory; holding it open would hide its end */
-    ino_t       ino;
-    bool        recursive, over;
-    node       *nodes; /* sorted: the kernel's numbers only grow */
-    size_t      n, room;
+    cay__ses *s;
+    int in;    /* inotify */
+    dev_t dev; /* the watched directory; holding it open would hide its end */
+    ino_t ino;
+    bool recursive, over;
+    node *nodes; /* sorted: the kernel's numbers only grow */
+    size_t n, room;
     cay__wqueue q;
     /* first half of a rename */
-    bool        half, half_dir;
-    uint32_t    cookie;
-    int         half_parent;
-    char        half_name[256], half_path[CAY_SES_PATH];
+    bool half, half_dir;
+    uint32_t cookie;
+    int half_parent;
+    char half_name[256], half_path[CAY_SES_PATH];
 } watcher;
 
 static node *find(watcher *w, int wd)
@@ -106,7 +107,8 @@ static void kill_node(watcher *w, node *d)
     d->name = NULL;
 }
 
-/* A directory left the tree with all below it: their watches would report paths that are no more. */
+/* A directory left the tree with all below it: their watches would report paths that are no more.
+ */
 static void forget_tree(watcher *w, int wd)
 {
     node *top = find(w, wd);
@@ -174,12 +176,12 @@ static int add(watcher *w, int fd, int parent, const char *name)
 
 /* Adding a tree: each directory's parent is the last one added on the level above. */
 typedef struct grow {
-    watcher    *w;
+    watcher *w;
     const char *base; /* path of the directory that is walked, "" for the top */
-    bool        tell; /* report what is found */
-    int        *at;   /* numbers by depth */
-    unsigned    room;
-    int         failed;
+    bool tell;        /* report what is found */
+    int *at;          /* numbers by depth */
+    unsigned room;
+    int failed;
 } grow;
 
 static bool hidden(const char *name)
@@ -231,7 +233,9 @@ static int add_tree(watcher *w, int fd, int parent, const char *name, const char
     if (rc == 0 && (w->recursive || tell)) {
         int dir = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
         if (dir >= 0)
-            cay__fs_walk_fd(dir, &(cay__fs_walk){ .fn = grow_entry, .arg = &g, .stop = cay__ses_gone, .stop_arg = w->s });
+            cay__fs_walk_fd(
+                dir, &(cay__fs_walk){
+                         .fn = grow_entry, .arg = &g, .stop = cay__ses_gone, .stop_arg = w->s });
     }
     if (rc == 0 && g.failed) {
         errno = g.failed;
@@ -261,9 +265,11 @@ static int open_top(watcher *w)
 static void add_new(watcher *w, int parent, const char *name, const char *path)
 {
     CAY_AUTOFD top = open_top(w);
-    CAY_AUTOFD fd = top < 0 ? -1 : cay__fd_openat2(top, path, O_PATH | O_DIRECTORY, 0,
-                                                   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-    if (fd >= 0 && add_tree(w, fd, parent, name, path, true) < 0 && errno != ENOENT && errno != ENOTDIR)
+    CAY_AUTOFD fd = top < 0 ? -1
+                            : cay__fd_openat2(top, path, O_PATH | O_DIRECTORY, 0,
+                                              RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    if (fd >= 0 && add_tree(w, fd, parent, name, path, true) < 0 && errno != ENOENT &&
+        errno != ENOTDIR)
         cay__wqueue_lost(&w->q);
 }
 
@@ -335,7 +341,10 @@ static void on_entry(watcher *w, const struct inotify_event *e)
     }
     if (hidden(e->name))
         return;
-    char what = e->mask & IN_CREATE ? 'c' : e->mask & IN_MODIFY ? 'w' : e->mask & IN_DELETE ? 'r' : 'p';
+    char what = e->mask & IN_CREATE   ? 'c'
+                : e->mask & IN_MODIFY ? 'w'
+                : e->mask & IN_DELETE ? 'r'
+                                      : 'p';
     cay__wqueue_add(&w->q, what, dir, path, "");
     if (what == 'c' && dir && w->recursive)
         add_new(w, e->wd, e->name, path);
@@ -386,9 +395,14 @@ static bool send_changes(watcher *w)
 {
     cay__change c;
     while (cay__wqueue_first(&w->q, &c)) {
-        cay_ses_rep head = { .magic = CAY_SES_MAGIC, .op = CAY_SES_WATCH, .flags = CAY_SES_MORE,
-                             .seq = w->s->req->seq, .count = 1 };
-        cay_ses_change body = { .change = (uint8_t)c.what, .dir = c.dir, .path = (uint16_t)strlen(c.path),
+        cay_ses_rep head = { .magic = CAY_SES_MAGIC,
+                             .op = CAY_SES_WATCH,
+                             .flags = CAY_SES_MORE,
+                             .seq = w->s->req->seq,
+                             .count = 1 };
+        cay_ses_change body = { .change = (uint8_t)c.what,
+                                .dir = c.dir,
+                                .path = (uint16_t)strlen(c.path),
                                 .from = (uint16_t)strlen(c.from) };
         char *p = w->s->out + sizeof head;
         memcpy(p, &body, sizeof body);
@@ -415,7 +429,8 @@ static void forget_all(watcher *w)
 static void follow(watcher *w)
 {
     struct stat a, b;
-    if (w->s->lock < 0 || fstat(w->s->fs.root, &a) < 0 || stat("/", &b) < 0 || (a.st_dev == b.st_dev && a.st_ino == b.st_ino))
+    if (w->s->lock < 0 || fstat(w->s->fs.root, &a) < 0 || stat("/", &b) < 0 ||
+        (a.st_dev == b.st_dev && a.st_ino == b.st_ino))
         return;
     forget_all(w);
     cay__close_fd(&w->s->fs.root);
@@ -433,7 +448,8 @@ static void run(watcher *w)
     sigset_t none;
     sigemptyset(&none);
     for (;;) {
-        struct pollfd p[2] = { { .fd = w->in, .events = POLLIN }, { .fd = w->s->sock, .events = POLLIN } };
+        struct pollfd p[2] = { { .fd = w->in, .events = POLLIN },
+                               { .fd = w->s->sock, .events = POLLIN } };
         if (cay__wqueue_size(&w->q) && !w->half)
             p[1].events |= POLLOUT;
         struct timespec pair = { 0, PAIR_MS * 1000000 };

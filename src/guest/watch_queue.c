@@ -11,15 +11,16 @@ typedef struct record {
     uint32_t hash;
     uint16_t len, prev;
     uint16_t path, from;
-    char     what;
-    bool     dir;
-    char     text[]; /* path NUL from NUL */
+    char what;
+    bool dir;
+    char text[]; /* path NUL from NUL */
 } record;
 
 bool cay__wqueue_open(cay__wqueue *q)
 {
     *q = (cay__wqueue){ 0 };
-    q->mem = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    q->mem = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                  -1, 0);
     if (q->mem == MAP_FAILED)
         q->mem = NULL;
     return q->mem;
@@ -68,7 +69,8 @@ static bool known(const cay__wqueue *q, uint32_t hash, char what, const char *pa
     return false;
 }
 
-static bool append(cay__wqueue *q, uint32_t limit, char what, bool dir, const char *path, const char *from)
+static bool append(cay__wqueue *q, uint32_t limit, char what, bool dir, const char *path,
+                   const char *from)
 {
     size_t np = strlen(path), nf = strlen(from);
     size_t len = (sizeof(record) + np + nf + 2 + 7) & ~(size_t)7;
@@ -80,8 +82,13 @@ static bool append(cay__wqueue *q, uint32_t limit, char what, bool dir, const ch
     if (q->tail + len + 2 > limit || len > UINT16_MAX)
         return false;
     record *last = newest(q), *r = at(q, q->tail);
-    *r = (record){ .hash = cay__hash(path, np), .len = (uint16_t)len, .prev = last ? last->len : 0,
-                   .path = (uint16_t)np, .from = (uint16_t)nf, .what = what, .dir = dir };
+    *r = (record){ .hash = cay__hash(path, np),
+                   .len = (uint16_t)len,
+                   .prev = last ? last->len : 0,
+                   .path = (uint16_t)np,
+                   .from = (uint16_t)nf,
+                   .what = what,
+                   .dir = dir };
     memcpy(r->text, path, np + 1);
     memcpy(r->text + np + 1, from, nf + 1);
     q->tail += (uint32_t)len;

@@ -9,16 +9,17 @@ enum { HAND_FDS = 12 }; /* that a request may bring */
 
 typedef struct hand {
     cay__native *n; /* of HOME.root */
-    const char  *home;
-    dev_t        dev; /* of HOME */
-    uid_t        uid;
-    gid_t        gid;
+    const char *home;
+    dev_t dev; /* of HOME */
+    uid_t uid;
+    gid_t gid;
 } hand;
 
-/* One request: what came with it, and where the answer goes, which stays open as long as the asker wants the work done. */
+/* One request: what came with it, and where the answer goes, which stays open as long as the asker
+ * wants the work done. */
 typedef struct hand_job {
     hand_ask ask;
-    int      conn, fds[HAND_FDS], nfds;
+    int conn, fds[HAND_FDS], nfds;
 } hand_job;
 
 /* ---- trees.c ---- */
@@ -32,14 +33,16 @@ int trees_link(const char *home, const char *tree, cay_err *err);
 
 /* ---- jail.c ---- */
 
-/* In a process that is about to execute a program: from now on there is nothing of the host in its sight. The directory that stands for HOME.root; -1 and errno.
- * looks_at_processes: it keeps the host's, and its rights. */
+/* In a process that is about to execute a program: from now on there is nothing of the host in its
+ * sight. The directory that stands for HOME.root; -1 and errno. looks_at_processes: it keeps the
+ * host's, and its rights. */
 int jail_enter(const hand *h, bool looks_at_processes);
 
 /* ---- work.c ---- */
 
 void hand_answer_send(int sock, int code, const cay_err *err, hand_answer *a, int fd);
-/* A connection to the keeper that cannot grant anything of the host; -1: there is no keeper, or it leaves. */
-int  hand_dial(const hand *h);
+/* A connection to the keeper that cannot grant anything of the host; -1: there is no keeper, or it
+ * leaves. */
+int hand_dial(const hand *h);
 /* In a process of its own: does it, answers, and waits for what it started. */
 void hand_work(const hand *h, hand_job *j);

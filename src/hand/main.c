@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay-hand NAME HOME SERVER [ARG…]: starts the server and reads what it asks; hand.h tells the rest. One thread; what takes time is done by a child. */
+/* cay-hand NAME HOME SERVER [ARG…]: starts the server and reads what it asks; hand.h tells the
+ * rest. One thread; what takes time is done by a child. */
 #include "inside.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -25,22 +26,25 @@ enum { AT_WORK = 128, SAY_MS = 1000, AGAIN_MS = 500, AGAIN_MOST_MS = 30000 };
 static const int passed_on[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 };
 
 typedef struct state {
-    hand           h;
+    hand h;
     struct passwd *pw;
-    const char    *home, *tree;
-    char         **argv; /* of the server */
-    int            door, server, at_work;
-    bool           asked_to_end;
-    int            wait_ms;
-    int64_t        again_ms, since_ms; /* when it is started again, 0: it runs; when that was */
+    const char *home, *tree;
+    char **argv; /* of the server */
+    int door, server, at_work;
+    bool asked_to_end;
+    int wait_ms;
+    int64_t again_ms, since_ms; /* when it is started again, 0: it runs; when that was */
 } state;
 
 /* ------------------------------------------------------------------ the server */
 
-/* No terminal of root's to type on, no way back, no capability left, and its end with ours: without us it could make no sandbox. */
+/* No terminal of root's to type on, no way back, no capability left, and its end with ours: without
+ * us it could make no sandbox. */
 static bool give_up(const struct passwd *pw)
 {
-    return setsid() > 0 && initgroups(pw->pw_name, pw->pw_gid) == 0 && setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) == 0 && setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0 && setresuid(0, 0, 0) < 0 &&
+    return setsid() > 0 && initgroups(pw->pw_name, pw->pw_gid) == 0 &&
+           setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) == 0 &&
+           setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) == 0 && setresuid(0, 0, 0) < 0 &&
            prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
 }
 
@@ -78,7 +82,9 @@ static bool server_ended(state *s, int status, int *code)
     *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (WIFEXITED(status) || s->asked_to_end)
         return true;
-    s->wait_ms = cay__now_ms() - s->since_ms > AGAIN_MOST_MS ? AGAIN_MS : CAY_MIN(2 * s->wait_ms, AGAIN_MOST_MS);
+    s->wait_ms = cay__now_ms() - s->since_ms > AGAIN_MOST_MS
+                     ? AGAIN_MS
+                     : CAY_MIN(2 * s->wait_ms, AGAIN_MOST_MS);
     s->again_ms = cay__now_ms() + s->wait_ms;
     dprintf(2, "cay: the server was killed by signal %d; it is started again\n", WTERMSIG(status));
     return false;
@@ -100,7 +106,11 @@ static void by_child(state *s, hand_job *j)
     if (pid > 0)
         s->at_work++;
     else
-        hand_answer_send(j->conn, CAY_EBUSY, &(cay_err){ .reason = "hand_busy", .msg = "root's part of the server has too much to do at once; try again" }, NULL, -1);
+        hand_answer_send(
+            j->conn, CAY_EBUSY,
+            &(cay_err){ .reason = "hand_busy",
+                        .msg = "root's part of the server has too much to do at once; try again" },
+            NULL, -1);
 }
 
 /* Nobody but that user, and root. */
@@ -108,10 +118,12 @@ static bool known(const state *s, int conn)
 {
     struct ucred who;
     socklen_t len = sizeof who;
-    return getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && (who.uid == s->h.uid || who.uid == 0);
+    return getsockopt(conn, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
+           (who.uid == s->h.uid || who.uid == 0);
 }
 
-/* A connection is given by this process itself: the keeper knows who makes a sandbox by the asker's process id. */
+/* A connection is given by this process itself: the keeper knows who makes a sandbox by the asker's
+ * process id. */
 static void on_ask(state *s)
 {
     CAY_AUTOFD conn = accept4(s->door, NULL, NULL, SOCK_CLOEXEC);
@@ -167,7 +179,8 @@ static int serve(state *s)
     signal(SIGPIPE, SIG_IGN);
     int sfd = signalfd(-1, &set, SFD_CLOEXEC);
     for (bool more = sfd >= 0 && start_server(s); more;) {
-        struct pollfd p[2] = { { .fd = sfd, .events = POLLIN }, { .fd = s->door, .events = POLLIN } };
+        struct pollfd p[2] = { { .fd = sfd, .events = POLLIN },
+                               { .fd = s->door, .events = POLLIN } };
         int wait = s->again_ms ? (int)CAY_MAX(s->again_ms - cay__now_ms(), 0) : -1;
         poll(p, 2, wait);
         if (p[1].revents)
@@ -187,7 +200,8 @@ static int prepare(state *s, char *tree, size_t cap, cay_err *err)
     int fd;
     s->pw = getpwnam(s->argv[-2]);
     if (geteuid() != 0 || !s->pw || s->pw->pw_uid == 0)
-        return cay_fail(err, CAY_EINVAL, "cay-hand is started by `cay serve --user NAME --root-keeper`, as root");
+        return cay_fail(err, CAY_EINVAL,
+                        "cay-hand is started by `cay serve --user NAME --root-keeper`, as root");
     s->h.uid = s->pw->pw_uid;
     s->h.gid = s->pw->pw_gid;
     struct stat st;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What root does for a server that is not root: each verb looks at what it is given as at the word of a stranger. */
+/* What root does for a server that is not root: each verb looks at what it is given as at the word
+ * of a stranger. */
 #include "inside.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -35,12 +36,14 @@ void hand_answer_send(int sock, int code, const cay_err *err, hand_answer *a, in
 
 /* ---- the keeper ---- */
 
-/* Before the server has the connection the keeper has agreed to refuse on it whatever is of the host. */
+/* Before the server has the connection the keeper has agreed to refuse on it whatever is of the
+ * host. */
 static bool limit(int sock)
 {
     cay_msg m = { CAY_MSG_MAGIC, CAY_MSG_VERSION, CAY_MSG_LIMIT, 0, 0 };
     struct pollfd p = { .fd = sock, .events = POLLIN };
-    return cay__fd_send(sock, &m, sizeof m, NULL, 0, 0) == sizeof m && poll(&p, 1, LIMIT_MS) == 1 && recv(sock, &m, sizeof m, 0) == sizeof m && m.type == CAY_MSG_OK;
+    return cay__fd_send(sock, &m, sizeof m, NULL, 0, 0) == sizeof m && poll(&p, 1, LIMIT_MS) == 1 &&
+           recv(sock, &m, sizeof m, 0) == sizeof m && m.type == CAY_MSG_OK;
 }
 
 int hand_dial(const hand *h)
@@ -68,18 +71,24 @@ static bool harmless(const hand *h, int fd)
     int flags = fcntl(fd, F_GETFL), domain = 0, type = 0;
     socklen_t len = sizeof domain, len2 = sizeof type, len3 = sizeof(struct ucred);
     struct ucred who;
-    if (S_ISSOCK(st.st_mode)) /* its own at the other end, too: others would be told that root speaks */
-        return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len2) == 0 && domain == AF_UNIX && type != SOCK_DGRAM &&
-               getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len3) == 0 && who.uid == h->uid;
+    if (S_ISSOCK(
+            st.st_mode)) /* its own at the other end, too: others would be told that root speaks */
+        return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
+               getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len2) == 0 && domain == AF_UNIX &&
+               type != SOCK_DGRAM && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len3) == 0 &&
+               who.uid == h->uid;
     if (flags < 0 || flags & O_PATH || S_ISFIFO(st.st_mode))
         return flags >= 0 && !(flags & O_PATH);
-    return S_ISREG(st.st_mode) && (fs.f_type == TMPFS_MAGIC || st.st_dev == h->dev); /* memory, or its own */
+    return S_ISREG(st.st_mode) &&
+           (fs.f_type == TMPFS_MAGIC || st.st_dev == h->dev); /* memory, or its own */
 }
 
-static _Noreturn void run(const hand *h, const char *path, const char *const argv[], int *fds, int n, bool looks_at_processes)
+static _Noreturn void run(const hand *h, const char *path, const char *const argv[], int *fds,
+                          int n, bool looks_at_processes)
 {
     sigset_t none;
-    int exe = open(path, O_RDONLY | O_CLOEXEC), tree = exe < 0 ? -1 : jail_enter(h, looks_at_processes);
+    int exe = open(path, O_RDONLY | O_CLOEXEC),
+        tree = exe < 0 ? -1 : jail_enter(h, looks_at_processes);
     if (tree < 0) {
         dprintf(2, "cay-hand: %s: %s\n", path, strerror(errno));
         _exit(126);
@@ -99,7 +108,8 @@ static _Noreturn void run(const hand *h, const char *path, const char *const arg
     _exit(127);
 }
 
-/* Until it ends. Whoever asked for it lets go of the answer's socket to have it ended: by `sig` at once if there is one, and in any case after a while. */
+/* Until it ends. Whoever asked for it lets go of the answer's socket to have it ended: by `sig` at
+ * once if there is one, and in any case after a while. */
 static void attend(int pid, int leash, int sig)
 {
     CAY_AUTOFD end = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -114,10 +124,12 @@ static void attend(int pid, int leash, int sig)
         ;
 }
 
-static int start(const hand *h, const hand_job *j, const char *program, const char *const argv[], int *fds, int n, int sig, cay_err *err)
+static int start(const hand *h, const hand_job *j, const char *program, const char *const argv[],
+                 int *fds, int n, int sig, cay_err *err)
 {
     char path[PATH_MAX];
-    CAY_TRY(cay__libexec_find(h->n->libexec[0] ? h->n->libexec : NULL, program, path, sizeof path, err));
+    CAY_TRY(cay__libexec_find(h->n->libexec[0] ? h->n->libexec : NULL, program, path, sizeof path,
+                              err));
     int pid = fork();
     if (pid < 0)
         return cay_fail_sys(err, CAY_ESYS, "start %s", program);
@@ -130,8 +142,10 @@ static int start(const hand *h, const hand_job *j, const char *program, const ch
     return 1;
 }
 
-/* Not `apply`, `on` and `purge`, which work on directories of the host or on the whole; what remains is told whose server asks, and takes nothing but that user's files from outside. */
-static const char *const verbs[] = { "build", "diff", "digest", "look", "merge", "remove", "volume", "pack", "unpack", "image" };
+/* Not `apply`, `on` and `purge`, which work on directories of the host or on the whole; what
+ * remains is told whose server asks, and takes nothing but that user's files from outside. */
+static const char *const verbs[] = { "build",  "diff",   "digest", "look",   "merge",
+                                     "remove", "volume", "pack",   "unpack", "image" };
 
 static int tool(const hand *h, hand_job *j, cay_err *err)
 {
@@ -140,12 +154,17 @@ static int tool(const hand *h, hand_job *j, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(verbs); i++)
         known |= !strcmp(verbs[i], j->ask.name);
     if (!known)
-        return cay_fail_why(err, CAY_EPERM, "apart_refused", "a server beside a keeper of root's does not %.20s: root does that, or a server without --root-keeper", j->ask.name);
+        return cay_fail_why(err, CAY_EPERM, "apart_refused",
+                            "a server beside a keeper of root's does not %.20s: root does that, or "
+                            "a server without --root-keeper",
+                            j->ask.name);
     if (j->nfds < 1)
         return cay_fail(err, CAY_EINVAL, "a tool without its socket");
     for (int i = 0; i < j->nfds; i++)
         if (!harmless(h, j->fds[i]))
-            return cay_fail_why(err, CAY_EPERM, "apart_refused", "a server beside a keeper of root's hands over files, pipes and sockets alone");
+            return cay_fail_why(
+                err, CAY_EPERM, "apart_refused",
+                "a server beside a keeper of root's hands over files, pipes and sockets alone");
     const char *program = j->ask.op == HAND_PACK ? "cay-pack" : "cay-layer";
     snprintf(who, sizeof who, "%u", (unsigned)h->uid);
     const char *argv[] = { program, j->ask.name, who, NULL };
@@ -157,8 +176,10 @@ static int tool(const hand *h, hand_job *j, cay_err *err)
 
 static int clone_box(const hand *h, hand_job *j, cay_err *err)
 {
-    const char *argv[] = { "cay-clone", j->ask.name, j->ask.more, j->ask.op ? "--stop" : "--go", "--apart", NULL };
-    if (!cay__id_valid(j->ask.name, 'c') || !cay__layer_valid(j->ask.more) || j->nfds != 1 || !harmless(h, j->fds[0]))
+    const char *argv[] = { "cay-clone", j->ask.name, j->ask.more, j->ask.op ? "--stop" : "--go",
+                           "--apart",   NULL };
+    if (!cay__id_valid(j->ask.name, 'c') || !cay__layer_valid(j->ask.more) || j->nfds != 1 ||
+        !harmless(h, j->fds[0]))
         return cay_fail(err, CAY_EINVAL, "the request for a snapshot is not well-formed");
     CAY_AUTOFD keeper = hand_dial(h);
     if (keeper < 0)
@@ -172,7 +193,8 @@ static int clone_box(const hand *h, hand_job *j, cay_err *err)
 static int base(const hand *h, hand_job *j, cay_err *err)
 {
     hand_answer a = { 0 };
-    CAY_TRY(j->ask.op == HAND_IMAGE ? cay__image_layer(h->n->home_fd, a.name, sizeof a.name, err) : cay__host_layer(h->n->home_fd, a.name, sizeof a.name, err));
+    CAY_TRY(j->ask.op == HAND_IMAGE ? cay__image_layer(h->n->home_fd, a.name, sizeof a.name, err)
+                                    : cay__host_layer(h->n->home_fd, a.name, sizeof a.name, err));
     hand_answer_send(j->conn, 0, NULL, &a, -1);
     return 1;
 }
@@ -180,9 +202,11 @@ static int base(const hand *h, hand_job *j, cay_err *err)
 static int quota(const hand *h, hand_job *j, cay_err *err)
 {
     hand_answer a = { .value = cay__quota_there(h->n->home_fd) };
-    bool box = j->ask.op == HAND_QUOTA_BOX, volume = j->ask.op == HAND_QUOTA_VOLUME || j->ask.op == HAND_QUOTA_DROP;
+    bool box = j->ask.op == HAND_QUOTA_BOX,
+         volume = j->ask.op == HAND_QUOTA_VOLUME || j->ask.op == HAND_QUOTA_DROP;
     if ((box && !cay__id_valid(j->ask.name, 'c')) || (volume && !cay__volume_name(j->ask.name)))
-        return cay_fail(err, CAY_EINVAL, "quota: \"%.60s\" is no name of a sandbox or volume", j->ask.name);
+        return cay_fail(err, CAY_EINVAL, "quota: \"%.60s\" is no name of a sandbox or volume",
+                        j->ask.name);
     if (box)
         CAY_TRY(cay__quota_set(h->n->home_fd, j->ask.name, j->ask.a, j->ask.b, err));
     if (j->ask.op == HAND_QUOTA_VOLUME)
@@ -195,10 +219,17 @@ static int quota(const hand *h, hand_job *j, cay_err *err)
 
 void hand_work(const hand *h, hand_job *j)
 {
-    static int (*const does[])(const hand *h, hand_job *j, cay_err *err) = { [HAND_DIAL] = start_keeper, [HAND_TOOL] = tool, [HAND_CLONE] = clone_box, [HAND_BASE] = base, [HAND_QUOTA] = quota };
+    static int (*const does[])(const hand *h, hand_job *j,
+                               cay_err *err) = { [HAND_DIAL] = start_keeper,
+                                                 [HAND_TOOL] = tool,
+                                                 [HAND_CLONE] = clone_box,
+                                                 [HAND_BASE] = base,
+                                                 [HAND_QUOTA] = quota };
     cay_err err = CAY_ERR_INIT;
     uint32_t v = j->ask.verb;
-    int rc = v < CAY_LEN(does) && does[v] ? does[v](h, j, &err) : cay_fail(&err, CAY_EINVAL, "cay-hand knows no verb %u", (unsigned)v);
+    int rc = v < CAY_LEN(does) && does[v]
+                 ? does[v](h, j, &err)
+                 : cay_fail(&err, CAY_EINVAL, "cay-hand knows no verb %u", (unsigned)v);
     if (rc < 0)
         hand_answer_send(j->conn, rc, &err, NULL, -1);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sandbox's own authority: one P-256 key for it, one for all its leaves. Only the certificate ever enters the sandbox.
+ * A sandbox's own authority: one P-256 key for it, one for all its leaves. Only the certificate
+ * ever enters the sandbox.
  */
 #include "intercept.h"
 #include <base/fd.h>
@@ -31,10 +32,12 @@ static X509 *new_cert(const char *cn, EVP_PKEY *key)
     BIGNUM *n = NULL;
     cay__random(serial, sizeof serial);
     serial[0] = (unsigned char)((serial[0] & 0x7f) | 0x40);
-    bool ok = c && (n = BN_bin2bn(serial, sizeof serial, NULL)) && BN_to_ASN1_INTEGER(n, X509_get_serialNumber(c)) &&
-              X509_set_version(c, 2) == 1 && X509_gmtime_adj(X509_getm_notBefore(c), -HOUR) &&
+    bool ok = c && (n = BN_bin2bn(serial, sizeof serial, NULL)) &&
+              BN_to_ASN1_INTEGER(n, X509_get_serialNumber(c)) && X509_set_version(c, 2) == 1 &&
+              X509_gmtime_adj(X509_getm_notBefore(c), -HOUR) &&
               X509_gmtime_adj(X509_getm_notAfter(c), 30L * DAY) && X509_set_pubkey(c, key) == 1 &&
-              X509_NAME_add_entry_by_txt(X509_get_subject_name(c), "CN", MBSTRING_UTF8, (const unsigned char *)cn, -1, -1, 0) == 1;
+              X509_NAME_add_entry_by_txt(X509_get_subject_name(c), "CN", MBSTRING_UTF8,
+                                         (const unsigned char *)cn, -1, -1, 0) == 1;
     BN_free(n);
     if (ok)
         return c;
@@ -45,9 +48,10 @@ static X509 *new_cert(const char *cn, EVP_PKEY *key)
 static X509 *make_root(EVP_PKEY *key)
 {
     X509 *c = new_cert("cay: this sandbox's own authority", key);
-    if (c && X509_set_issuer_name(c, X509_get_subject_name(c)) == 1 && extend(c, c, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-        extend(c, c, NID_key_usage, "critical,keyCertSign") && extend(c, c, NID_subject_key_identifier, "hash") &&
-        X509_sign(c, key, EVP_sha256()) > 0)
+    if (c && X509_set_issuer_name(c, X509_get_subject_name(c)) == 1 &&
+        extend(c, c, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+        extend(c, c, NID_key_usage, "critical,keyCertSign") &&
+        extend(c, c, NID_subject_key_identifier, "hash") && X509_sign(c, key, EVP_sha256()) > 0)
         return c;
     X509_free(c);
     return NULL;
@@ -59,9 +63,12 @@ static X509 *make_leaf(authority *a, const char *name)
     cay__str_join(san, sizeof san, "DNS:", name, NULL);
     /* A common name has 64 bytes at most; who checks looks at the alternative name. */
     X509 *c = new_cert(strlen(name) <= 64 ? name : "see the alternative name", a->leaf_key);
-    if (c && X509_set_issuer_name(c, X509_get_subject_name(a->cert)) == 1 && extend(c, a->cert, NID_basic_constraints, "critical,CA:FALSE") &&
-        extend(c, a->cert, NID_key_usage, "critical,digitalSignature") && extend(c, a->cert, NID_ext_key_usage, "serverAuth") &&
-        extend(c, a->cert, NID_subject_alt_name, san) && extend(c, a->cert, NID_authority_key_identifier, "keyid") &&
+    if (c && X509_set_issuer_name(c, X509_get_subject_name(a->cert)) == 1 &&
+        extend(c, a->cert, NID_basic_constraints, "critical,CA:FALSE") &&
+        extend(c, a->cert, NID_key_usage, "critical,digitalSignature") &&
+        extend(c, a->cert, NID_ext_key_usage, "serverAuth") &&
+        extend(c, a->cert, NID_subject_alt_name, san) &&
+        extend(c, a->cert, NID_authority_key_identifier, "keyid") &&
         X509_sign(c, a->key, EVP_sha256()) > 0)
         return c;
     X509_free(c);
@@ -116,9 +123,11 @@ static bool save(const authority *a, int fd)
     BIO *b = BIO_new(BIO_s_secmem());
     char *p;
     bool ok = b && PEM_write_bio_PrivateKey(b, a->key, NULL, NULL, 0, NULL, NULL) == 1 &&
-              PEM_write_bio_PrivateKey(b, a->leaf_key, NULL, NULL, 0, NULL, NULL) == 1 && PEM_write_bio_X509(b, a->cert) == 1;
+              PEM_write_bio_PrivateKey(b, a->leaf_key, NULL, NULL, 0, NULL, NULL) == 1 &&
+              PEM_write_bio_X509(b, a->cert) == 1;
     long n = ok ? BIO_get_mem_data(b, &p) : 0;
-    ok = ok && n < (long)CAY_I_VAULT_MAX && ftruncate(fd, 0) == 0 && pwrite(fd, p, (size_t)n, 0) == n;
+    ok = ok && n < (long)CAY_I_VAULT_MAX && ftruncate(fd, 0) == 0 &&
+         pwrite(fd, p, (size_t)n, 0) == n;
     BIO_free(b);
     return ok;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Egress: flows come from it, and what becomes of them is told to it. Ends are never lost, for it counts what we have: they wait until it
- * takes them, or the next one does. Notes are, and are counted then.
+ * Egress: flows come from it, and what becomes of them is told to it. Ends are never lost, for it
+ * counts what we have: they wait until it takes them, or the next one does. Notes are, and are
+ * counted then.
  */
 #include "intercept.h"
 #include <base/fd.h>
@@ -9,12 +10,13 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* One that waits. At most one for each flow, and no flow comes from an egress that does not read. */
+/* One that waits. At most one for each flow, and no flow comes from an egress that does not read.
+ */
 typedef struct said {
     struct said *next;
-    cay_msg      h;
-    cay_n_end    m; /* unless it is the word that those were all */
-    bool         bare;
+    cay_msg h;
+    cay_n_end m; /* unless it is the word that those were all */
+    bool bare;
 } said;
 
 static said *first, **last = &first;
@@ -22,7 +24,9 @@ static said *first, **last = &first;
 static bool send_it(const cay_msg *h, const void *m, size_t len)
 {
     struct iovec io[2] = { { (void *)(uintptr_t)h, sizeof *h }, { (void *)(uintptr_t)m, len } };
-    return I.egress.fd >= 0 && cay__fd_sendv(I.egress.fd, io, 1 + (len > 0), NULL, 0, MSG_DONTWAIT) >= 0; /* others' bytes do not wait for it */
+    return I.egress.fd >= 0 &&
+           cay__fd_sendv(I.egress.fd, io, 1 + (len > 0), NULL, 0, MSG_DONTWAIT) >=
+               0; /* others' bytes do not wait for it */
 }
 
 static void want(bool out)
@@ -55,7 +59,10 @@ static void say(uint16_t type, const cay_n_end *m)
 
 static cay_n_end about(const flow *f)
 {
-    cay_n_end m = { .flow = f->number, .ms = (uint64_t)(cay__boot_ms() - f->began_ms), .port = f->port, .proto = f->tls ? CAY__NET_TLS : CAY__NET_HTTP };
+    cay_n_end m = { .flow = f->number,
+                    .ms = (uint64_t)(cay__boot_ms() - f->began_ms),
+                    .port = f->port,
+                    .proto = f->tls ? CAY__NET_TLS : CAY__NET_HTTP };
     memcpy(m.id, f->v->id, sizeof m.id);
     memcpy(m.addr, f->addr, sizeof m.addr);
     cay__str_copy(m.name, sizeof m.name, f->name);
@@ -120,7 +127,7 @@ static void on_egress(cay__watch *w, uint32_t events)
         union {
             struct {
                 cay_n_flow m;
-                char       name[256];
+                char name[256];
             };
             cay_n_spent spent;
         };
@@ -136,8 +143,10 @@ static void on_egress(cay__watch *w, uint32_t events)
         return;
     }
     size_t fixed = sizeof pkt.h + sizeof pkt.m;
-    bool ours = (size_t)n >= sizeof pkt.h && pkt.h.magic == CAY_MSG_MAGIC && pkt.h.version == CAY_N_VERSION;
-    if (ours && nfds == 2 && n > (ssize_t)fixed && pkt.h.type == CAY_N_FLOW && fixed + pkt.h.tail == (size_t)n && memchr(pkt.m.id, 0, sizeof pkt.m.id)) {
+    bool ours =
+        (size_t)n >= sizeof pkt.h && pkt.h.magic == CAY_MSG_MAGIC && pkt.h.version == CAY_N_VERSION;
+    if (ours && nfds == 2 && n > (ssize_t)fixed && pkt.h.type == CAY_N_FLOW &&
+        fixed + pkt.h.tail == (size_t)n && memchr(pkt.m.id, 0, sizeof pkt.m.id)) {
         flow_start(&pkt.m, pkt.name, pkt.h.tail, fds[0], fds[1]);
         return;
     }

@@ -98,7 +98,8 @@ void flow_say(flow *f, int status, const char *reason, const char *text)
     char *page = NULL;
     const char *title = status == 400 ? "Bad Request" : status == 403 ? "Forbidden" : "Bad Gateway";
     int n = asprintf(&page,
-                     "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nX-Cay-Reason: %s\r\nConnection: close\r\n"
+                     "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nX-Cay-Reason: "
+                     "%s\r\nConnection: close\r\n"
                      "Content-Length: %zu\r\n\r\ncay: %s\n",
                      status, title, reason, strlen(text) + 6, text);
     flow_why(f, reason);
@@ -108,15 +109,17 @@ void flow_say(flow *f, int status, const char *reason, const char *text)
     cay__timer_arm(&I.loop, &f->late, cay__boot_ms() + 3000);
 }
 
-/* The sandbox's side speaks with a leaf of its own authority; the other one has to show a certificate of that name. */
+/* The sandbox's side speaks with a leaf of its own authority; the other one has to show a
+ * certificate of that name. */
 static bool with_tls(flow *f)
 {
     X509 *cert = ca_leaf(&f->v->ca, f->name);
     f->in.ssl = cert ? SSL_new(f->v->ctx) : NULL;
     f->out.ssl = SSL_new(I.up);
     if (!f->in.ssl || !f->out.ssl || SSL_use_certificate(f->in.ssl, cert) != 1 ||
-        SSL_use_PrivateKey(f->in.ssl, f->v->ca.leaf_key) != 1 || SSL_set_fd(f->in.ssl, f->in.w.fd) != 1 ||
-        SSL_set_fd(f->out.ssl, f->out.w.fd) != 1 || SSL_set_tlsext_host_name(f->out.ssl, f->name) != 1 ||
+        SSL_use_PrivateKey(f->in.ssl, f->v->ca.leaf_key) != 1 ||
+        SSL_set_fd(f->in.ssl, f->in.w.fd) != 1 || SSL_set_fd(f->out.ssl, f->out.w.fd) != 1 ||
+        SSL_set_tlsext_host_name(f->out.ssl, f->name) != 1 ||
         SSL_set1_host(f->out.ssl, f->name) != 1)
         return false;
     SSL_set_hostflags(f->out.ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
@@ -142,7 +145,13 @@ void flow_start(const cay_n_flow *m, const char *name, size_t len, int in, int o
     char folded[CAY__NAME_MAX + 1] = "";
     vault *v = vault_find(m->id), nobody = { 0 };
     memcpy(nobody.id, m->id, sizeof nobody.id);
-    flow first = { .v = v ? v : &nobody, .number = m->flow, .port = m->port, .tls = m->proto != CAY__NET_HTTP, .late.fn = too_late, .pause.fn = on_pause, .moved_ms = cay__boot_ms() };
+    flow first = { .v = v ? v : &nobody,
+                   .number = m->flow,
+                   .port = m->port,
+                   .tls = m->proto != CAY__NET_HTTP,
+                   .late.fn = too_late,
+                   .pause.fn = on_pause,
+                   .moved_ms = cay__boot_ms() };
     first.began_ms = first.moved_ms - m->age;
     first.in.w = (cay__watch){ .fd = in, .fn = on_in };
     first.out.w = (cay__watch){ .fd = out, .fn = on_out };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request's head, rewritten. What a client sent in the place of a credential goes, whether one fits this request or not: a program
- * inside can neither choose between its own and ours, nor be made to send ours under another name.
+ * A request's head, rewritten. What a client sent in the place of a credential goes, whether one
+ * fits this request or not: a program inside can neither choose between its own and ours, nor be
+ * made to send ours under another name.
  */
 #include "intercept.h"
 #include <base/buf.h>
@@ -12,7 +13,7 @@ enum { WORD_MIN = 8 }; /* shorter ones stand in any answer */
 
 typedef struct span {
     const char *p;
-    size_t      n;
+    size_t n;
 } span;
 
 typedef struct request {
@@ -20,10 +21,12 @@ typedef struct request {
     bool has_query;
 } request;
 
-/* The head was read by http_unit() before: its form is right. An absolute target loses its authority, which was judged there. */
+/* The head was read by http_unit() before: its form is right. An absolute target loses its
+ * authority, which was judged there. */
 static void split(const char *p, size_t len, request *r)
 {
-    const char *eol = memmem(p, len, "\r\n", 2), *sp = memchr(p, ' ', len), *sp2 = memchr(sp + 1, ' ', (size_t)(eol - sp - 1));
+    const char *eol = memmem(p, len, "\r\n", 2), *sp = memchr(p, ' ', len),
+               *sp2 = memchr(sp + 1, ' ', (size_t)(eol - sp - 1));
     span target = { sp + 1, (size_t)(sp2 - sp - 1) };
     r->method = (span){ p, (size_t)(sp - p) };
     r->version = (span){ sp2 + 1, (size_t)(eol - sp2 - 1) };
@@ -45,9 +48,9 @@ static void split(const char *p, size_t len, request *r)
 /* Where a request goes, and how exactly that is named by the bindings that count there. */
 typedef struct place {
     const char *name;
-    uint16_t    port;
-    bool        tls;
-    size_t      exact;
+    uint16_t port;
+    bool tls;
+    size_t exact;
 } place;
 
 static place place_of(const vault *v, const char *name, uint16_t port, bool tls)
@@ -74,7 +77,8 @@ static void wipe(cay__buf *b)
     cay__buf_clear(b);
 }
 
-static void add_query(cay__buf *out, const vault *v, const place *at, const request *r, const injected *in)
+static void add_query(cay__buf *out, const vault *v, const place *at, const request *r,
+                      const injected *in)
 {
     CAY_AUTOBUF now = CAY__BUF(HEAD_MAX), next = CAY__BUF(HEAD_MAX);
     cay__buf_add(&now, r->query.p, r->query.n);
@@ -92,7 +96,8 @@ static void add_query(cay__buf *out, const vault *v, const place *at, const requ
         if (in->use[i]->kind != CAY__BIND_QUERY)
             continue;
         out->full |= !render(v, in->use[i], &value);
-        cay__buf_fmt(&now, "%s%s=%.*s", now.len ? "&" : "", in->use[i]->arg, (int)value.len, value.data ? value.data : "");
+        cay__buf_fmt(&now, "%s%s=%.*s", now.len ? "&" : "", in->use[i]->arg, (int)value.len,
+                     value.data ? value.data : "");
         wipe(&value);
     }
     if (now.len || r->has_query)
@@ -107,16 +112,26 @@ static bool is(span s, const char *word)
     return s.n == strlen(word) && !strncasecmp(s.p, word, s.n);
 }
 
-/* A credential's place at this host; what would hide an answer from the mask, or cut one out of its middle; what lets a server take the
- * request for another than we judged; and an upgrade to anything but a WebSocket, whose bytes are no requests any more. */
+/* A credential's place at this host; what would hide an answer from the mask, or cut one out of its
+ * middle; what lets a server take the request for another than we judged; and an upgrade to
+ * anything but a WebSocket, whose bytes are no requests any more. */
 static bool goes(const vault *v, const place *at, span key, span value)
 {
-    static const char *const never[] = { "Accept-Encoding", "TE", "Range", "If-Range", "X-HTTP-Method-Override", "X-HTTP-Method",
-                                         "X-Method-Override", "X-Original-URL", "X-Rewrite-URL", "HTTP2-Settings" };
+    static const char *const never[] = { "Accept-Encoding",
+                                         "TE",
+                                         "Range",
+                                         "If-Range",
+                                         "X-HTTP-Method-Override",
+                                         "X-HTTP-Method",
+                                         "X-Method-Override",
+                                         "X-Original-URL",
+                                         "X-Rewrite-URL",
+                                         "HTTP2-Settings" };
     for (size_t i = 0; i < v->policy.nbindings; i++) {
         const cay__binding *b = &v->policy.bindings[i];
         const char *h = here(b, at) ? cay__binding_header(b) : NULL;
-        if (h && (CAY__MUTANT("fuzz-inject") ? strlen(h) == key.n && !memcmp(h, key.p, key.n) : is(key, h)))
+        if (h && (CAY__MUTANT("fuzz-inject") ? strlen(h) == key.n && !memcmp(h, key.p, key.n)
+                                             : is(key, h)))
             return true;
     }
     for (size_t i = 0; i < CAY_LEN(never); i++)
@@ -137,7 +152,8 @@ static void add_fields(cay__buf *out, const vault *v, const place *to, const req
         if (!n)
             return;
         const char *colon = memchr(line, ':', n);
-        if (colon && !goes(v, to, (span){ line, (size_t)(colon - line) }, (span){ colon + 1, n - (size_t)(colon - line) - 1 }))
+        if (colon && !goes(v, to, (span){ line, (size_t)(colon - line) },
+                           (span){ colon + 1, n - (size_t)(colon - line) - 1 }))
             cay__buf_add(out, line, n + 2);
         at += n + 2;
     }
@@ -146,7 +162,9 @@ static void add_fields(cay__buf *out, const vault *v, const place *to, const req
 /* What an answer may echo: the form it went in, and the value itself. */
 static void cover(mask *m, const cay__binding *b, const secret *s, const cay__buf *value)
 {
-    const char *cut = b->kind == CAY__BIND_BEARER || b->kind == CAY__BIND_BASIC ? strchr(value->data, ' ') + 1 : value->data;
+    const char *cut = b->kind == CAY__BIND_BEARER || b->kind == CAY__BIND_BASIC
+                          ? strchr(value->data, ' ') + 1
+                          : value->data;
     mask_add(m, cut, value->len - (size_t)(cut - value->data));
     mask_add(m, s->value, s->len);
     /* "token abc…": a server that tells the token tells it without the word before it. */
@@ -184,20 +202,26 @@ static void add_values(cay__buf *head, const vault *v, const injected *in)
     }
 }
 
-int inject(const vault *v, const char *name, uint16_t port, bool tls, const char *p, size_t len, injected *out, cay_err *err)
+int inject(const vault *v, const char *name, uint16_t port, bool tls, const char *p, size_t len,
+           injected *out, cay_err *err)
 {
     const place at = place_of(v, name, port, tls);
     request r;
     bool many = false;
     split(p, len, &r);
     if (is(r.method, "TRACE")) /* made to say everything back */
-        return cay_fail_why(err, CAY_EPERM, "http_trace", "TRACE is not for a destination with a credential");
-    out->n = cay__binding_find(&v->policy, tls, name, port, r.method.p, r.method.n, r.path.p, r.path.n, out->use, &many);
+        return cay_fail_why(err, CAY_EPERM, "http_trace",
+                            "TRACE is not for a destination with a credential");
+    out->n = cay__binding_find(&v->policy, tls, name, port, r.method.p, r.method.n, r.path.p,
+                               r.path.n, out->use, &many);
     if (many)
-        return cay_fail_why(err, CAY_EPERM, "secret_ambiguous", "more than one credential fits this request to %s in one place", name);
+        return cay_fail_why(err, CAY_EPERM, "secret_ambiguous",
+                            "more than one credential fits this request to %s in one place", name);
     for (size_t i = 0; i < out->n; i++)
         if (!vault_secret(v, out->use[i]->name))
-            return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "secret %s has no value any more; give it again", out->use[i]->name);
+            return cay_fail_why(err, CAY_ENOENT, "secret_unknown",
+                                "secret %s has no value any more; give it again",
+                                out->use[i]->name);
     cay__buf head = CAY__BUF(HEAD_MAX);
     cay__buf_fmt(&head, "%.*s %.*s", (int)r.method.n, r.method.p, (int)r.path.n, r.path.p);
     add_query(&head, v, &at, &r, out);
@@ -207,7 +231,9 @@ int inject(const vault *v, const char *name, uint16_t port, bool tls, const char
     cay__buf_str(&head, "Accept-Encoding: identity\r\n\r\n");
     if (head.full) {
         wipe(&head);
-        return cay_fail_why(err, CAY_ETOOBIG, "http_head_too_long", "the request's head with its credential has more than %d bytes", HEAD_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "http_head_too_long",
+                            "the request's head with its credential has more than %d bytes",
+                            HEAD_MAX);
     }
     out->head = head.data;
     out->len = head.len;

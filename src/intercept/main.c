@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-intercept: puts credentials into requests that leave a sandbox. Started by the keeper at the first binding, as intercept/proto.h
- * says; leaves when nobody needs it. Descriptor 3 is the keeper's listening socket, 4 the operator's file.
+ * cay-intercept: puts credentials into requests that leave a sandbox. Started by the keeper at the
+ * first binding, as intercept/proto.h says; leaves when nobody needs it. Descriptor 3 is the
+ * keeper's listening socket, 4 the operator's file.
  */
 #include "intercept.h"
 #include <base/fd.h>
@@ -49,7 +50,8 @@ static SSL_CTX *client_side(void)
     if (!c)
         return NULL;
     SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
-    SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                            SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_verify(c, CAY__MUTANT("secret-upstream") ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_alpn_protos(c, only, sizeof only - 1);
     SSL_CTX_set_default_verify_paths(c);
@@ -69,7 +71,8 @@ static int take_operator(int fd, cay_err *err)
     if (!up || (op.roots[0] && SSL_CTX_load_verify_file(up, op.roots) != 1)) {
         ERR_clear_error();
         SSL_CTX_free(up);
-        int rc = cay_fail_why(err, CAY_EINVAL, "roots_unreadable", "roots %.150s: no certificates could be read from it", op.roots);
+        int rc = cay_fail_why(err, CAY_EINVAL, "roots_unreadable",
+                              "roots %.150s: no certificates could be read from it", op.roots);
         cay__policy_clear(&op);
         return rc;
     }
@@ -82,25 +85,29 @@ static int take_operator(int fd, cay_err *err)
     return 0;
 }
 
-static int serve(link_ *l, uint16_t type, const cay_n_box *m, const int *fds, int nfds, vault **v, cay_err *err)
+static int serve(link_ *l, uint16_t type, const cay_n_box *m, const int *fds, int nfds, vault **v,
+                 cay_err *err)
 {
     (void)l;
     if (!cay__id_valid(m->id, 'c') && type != CAY_I_OPERATOR)
         return cay_fail_why(err, CAY_EINVAL, "bad_id", "that is no sandbox's id");
     switch (type) {
     case CAY_I_BIND:
-        return nfds == 3 ? vault_bind(m, fds, v, err) : cay_fail(err, CAY_EINVAL, "a binding comes with three descriptors");
+        return nfds == 3 ? vault_bind(m, fds, v, err)
+                         : cay_fail(err, CAY_EINVAL, "a binding comes with three descriptors");
     case CAY_I_POLICY: {
         vault *old = vault_find(m->id);
         if (nfds != 1)
             return cay_fail(err, CAY_EINVAL, "the policy is missing");
         int rc = old ? vault_policy(old, fds[0], err) : 0;
-        if (rc < 0) /* what it binds now has no value here: nothing is served under the former one either */
+        if (rc < 0) /* what it binds now has no value here: nothing is served under the former one
+                       either */
             vault_drop(old);
         return rc;
     }
     case CAY_I_OPERATOR:
-        return nfds == 1 ? take_operator(fds[0], err) : cay_fail(err, CAY_EINVAL, "the operator's file is missing");
+        return nfds == 1 ? take_operator(fds[0], err)
+                         : cay_fail(err, CAY_EINVAL, "the operator's file is missing");
     case CAY_I_DROP: {
         vault *old = vault_find(m->id);
         if (old)
@@ -125,14 +132,15 @@ static void on_link(cay__watch *w, uint32_t events)
     (void)events;
     link_ *l = OWNER(w, link_, w);
     struct {
-        cay_msg   h;
+        cay_msg h;
         cay_n_box m;
     } pkt = { 0 };
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     ssize_t n = cay__fd_recv(w->fd, &pkt, sizeof pkt, fds, &nfds, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (n < (ssize_t)sizeof pkt.h || pkt.h.magic != CAY_MSG_MAGIC || pkt.h.version != CAY_N_VERSION) {
+    if (n < (ssize_t)sizeof pkt.h || pkt.h.magic != CAY_MSG_MAGIC ||
+        pkt.h.version != CAY_N_VERSION) {
         while (n > 0 && nfds > 0)
             close(fds[--nfds]);
         close_link(l);
@@ -145,7 +153,8 @@ static void on_link(cay__watch *w, uint32_t events)
     cay_err err = CAY_ERR_INIT;
     vault *v = NULL;
     pkt.m.id[sizeof pkt.m.id - 1] = 0;
-    int rc = n == sizeof pkt ? serve(l, pkt.h.type, &pkt.m, fds, nfds, &v, &err) : cay_fail(&err, CAY_EINVAL, "a message of another length");
+    int rc = n == sizeof pkt ? serve(l, pkt.h.type, &pkt.m, fds, nfds, &v, &err)
+                             : cay_fail(&err, CAY_EINVAL, "a message of another length");
     answer(l, &pkt.m, v, &err, rc);
     while (nfds > 0)
         close(fds[--nfds]);
@@ -160,7 +169,8 @@ static void on_listen(cay__watch *w, uint32_t events)
     struct ucred who;
     socklen_t len = sizeof who;
     /* The keeper's helper is root or has our own id. The directory keeps others out already. */
-    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && (who.uid == 0 || who.uid == geteuid());
+    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
+                 (who.uid == 0 || who.uid == geteuid());
     if (!known || I.nlinks >= LINKS_MAX) {
         close(fd);
         return;
@@ -189,7 +199,8 @@ static void harden(void)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
-        /* Two descriptors a flow; what comes beyond is taken and turned away, not lost with its message. */
+        /* Two descriptors a flow; what comes beyond is taken and turned away, not lost with its
+         * message. */
         rlim_t room = (files.rlim_cur - CAY_MIN(files.rlim_cur, (rlim_t)RESERVE_FDS)) / 2;
         I.flows_max = (unsigned)CAY_MIN(room, (rlim_t)FLOWS_MAX);
     }
@@ -208,23 +219,46 @@ static int fence(void)
     };
     if (CAY__SANITIZED)
         return 0; /* a sanitizer reads more */
-    int rc = cay__landlock_grants(grants, CAY_LEN(grants) - !I.op.roots[0], CAY_LL_OPTIONAL | CAY_LL_NO_TCP, NULL);
+    int rc = cay__landlock_grants(grants, CAY_LEN(grants) - !I.op.roots[0],
+                                  CAY_LL_OPTIONAL | CAY_LL_NO_TCP, NULL);
     if (rc == -ENOSYS || rc == -EOPNOTSUPP)
         return 0; /* an old kernel: the ids of the process are the wall */
     return rc < 0 ? rc : cay__landlock_scopes();
 }
 
-/* OpenSSL reads and writes sockets, the heap grows, certificates are looked up, a memfd says what to trust: nothing dials, starts or signals. */
+/* OpenSSL reads and writes sockets, the heap grows, certificates are looked up, a memfd says what
+ * to trust: nothing dials, starts or signals. */
 static bool calls(void)
 {
     static const int kept[] = {
-        SYS_read, SYS_write, SYS_recvfrom, SYS_sendto, SYS_epoll_pwait, SYS_epoll_ctl, SYS_clock_gettime, SYS_recvmsg, SYS_sendmsg, SYS_close,
-        SYS_setsockopt, SYS_getsockopt, SYS_shutdown, SYS_accept4, SYS_getrandom, SYS_futex, SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect,
-        SYS_madvise, SYS_mlock, SYS_munlock, SYS_openat, SYS_fstat, SYS_newfstatat, SYS_getdents64, SYS_lseek, SYS_pread64, SYS_pwrite64, SYS_fcntl,
-        SYS_ftruncate, SYS_memfd_create, SYS_writev, SYS_geteuid, SYS_getuid, SYS_getgid, SYS_getegid, SYS_getpid, SYS_gettimeofday,
-        SYS_clock_nanosleep, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall, SYS_exit, SYS_exit_group,
+        SYS_read,          SYS_write,
+        SYS_recvfrom,      SYS_sendto,
+        SYS_epoll_pwait,   SYS_epoll_ctl,
+        SYS_clock_gettime, SYS_recvmsg,
+        SYS_sendmsg,       SYS_close,
+        SYS_setsockopt,    SYS_getsockopt,
+        SYS_shutdown,      SYS_accept4,
+        SYS_getrandom,     SYS_futex,
+        SYS_brk,           SYS_mmap,
+        SYS_munmap,        SYS_mremap,
+        SYS_mprotect,      SYS_madvise,
+        SYS_mlock,         SYS_munlock,
+        SYS_openat,        SYS_fstat,
+        SYS_newfstatat,    SYS_getdents64,
+        SYS_lseek,         SYS_pread64,
+        SYS_pwrite64,      SYS_fcntl,
+        SYS_ftruncate,     SYS_memfd_create,
+        SYS_writev,        SYS_geteuid,
+        SYS_getuid,        SYS_getgid,
+        SYS_getegid,       SYS_getpid,
+        SYS_gettimeofday,  SYS_clock_nanosleep,
+        SYS_rt_sigaction,  SYS_rt_sigprocmask,
+        SYS_rt_sigreturn,  SYS_restart_syscall,
+        SYS_exit,          SYS_exit_group,
 #ifdef SYS_open /* old spellings, which newer architectures have not */
-        SYS_epoll_wait, SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_time,
+        SYS_epoll_wait,    SYS_open,
+        SYS_stat,          SYS_lstat,
+        SYS_access,        SYS_time,
 #endif
     };
     return CAY__SANITIZED || allow_calls(kept, CAY_LEN(kept), false) == 0 || errno == EINVAL;
@@ -239,7 +273,9 @@ int main(void)
         cay__fd_close_from(FD_FIRST);
     harden();
     if (getsockopt(FD_LISTEN, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
-        return complain("descriptor 3", "has to be the keeper's listening socket; this program is started by cay-keeper");
+        return complain(
+            "descriptor 3",
+            "has to be the keeper's listening socket; this program is started by cay-keeper");
     if (!cay__loop_open(&I.loop))
         return complain("epoll", strerror(errno));
     if (take_operator(FD_OPERATOR, &err) < 0)

@@ -29,7 +29,8 @@ size_t mask_apply(const mask *m, char *p, size_t len, bool end)
 {
     size_t safe = len;
     for (const needle *n = m->needles; n; n = n->next) {
-        for (char *at = p, *hit; (size_t)(p + len - at) >= n->len && (hit = memmem(at, (size_t)(p + len - at), n->bytes, n->len));) {
+        for (char *at = p, *hit; (size_t)(p + len - at) >= n->len &&
+                                 (hit = memmem(at, (size_t)(p + len - at), n->bytes, n->len));) {
             memset(hit, '*', n->len);
             at = hit + n->len;
         }

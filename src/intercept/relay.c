@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests go up one by one: each head is judged and may get a value; bodies pass as they are. Answers come down through the mask.
- * Every step moves what can be moved now; a side that has to wait says for what in side.want.
+ * Requests go up one by one: each head is judged and may get a value; bodies pass as they are.
+ * Answers come down through the mask. Every step moves what can be moved now; a side that has to
+ * wait says for what in side.want.
  */
 #include "intercept.h"
 #include <base/fd.h>
@@ -17,7 +18,8 @@ static void eat(relay *r, size_t n)
     r->len -= n;
 }
 
-/* Empty lines before a request (RFC 9112, 2.2). All of them: http_unit() reads over some, and the head has to begin where it does. */
+/* Empty lines before a request (RFC 9112, 2.2). All of them: http_unit() reads over some, and the
+ * head has to begin where it does. */
 static void skip_empty(relay *r)
 {
     size_t n = 0;
@@ -71,13 +73,15 @@ static bool judge(flow *f)
             int rc = http_unit(&s, r->in, r->len, f->name, f->port, host, &why);
             if (rc == HTTP_MORE)
                 return true;
-            if (rc == HTTP_OK && r->next == HTTP_TRAILER && s.left != 2) { /* a place for a credential of the client's own */
+            if (rc == HTTP_OK && r->next == HTTP_TRAILER &&
+                s.left != 2) { /* a place for a credential of the client's own */
                 rc = HTTP_BAD;
                 why = "http_trailer";
             }
             if (rc != HTTP_OK) {
                 note(f, NULL, false, why);
-                flow_say(f, rc == HTTP_OTHER ? 403 : 400, why, "the request is not one that can be judged");
+                flow_say(f, rc == HTTP_OTHER ? 403 : 400, why,
+                         "the request is not one that can be judged");
                 return false;
             }
             size_t head = 0;
@@ -96,7 +100,8 @@ static bool judge(flow *f)
     return true;
 }
 
-/* What one read may bring now, under the sandbox's bandwidth in this direction; 0: nothing, and a pause was asked for. */
+/* What one read may bring now, under the sandbox's bandwidth in this direction; 0: nothing, and a
+ * pause was asked for. */
 static size_t quota(flow *f, int dir, size_t room)
 {
     size_t n = bucket_take(&f->v->rate[dir], room, cay__now_us());
@@ -192,14 +197,17 @@ static int down(flow *f)
             moved = 1;
         }
     }
-    if (r->next == HTTP_ASKED && r->down_len) { /* the answer to an upgrade, which was the first request: it begins here */
+    if (r->next == HTTP_ASKED &&
+        r->down_len) { /* the answer to an upgrade, which was the first request: it begins here */
         http_state s = { 0, HTTP_ASKED, 1 };
         if (http_answer(&s, r->down, r->down_len) == HTTP_MORE && !f->out.eof)
             return moved;
         r->tunnel = s.next == HTTP_TUNNEL;
         r->next = HTTP_HEAD;
         if (!r->tunnel && r->down_len > 9 && r->down[9] == '1')
-            return over(f, "http_unreadable"); /* an answer before the answer: what follows cannot be told */
+            return over(
+                f,
+                "http_unreadable"); /* an answer before the answer: what follows cannot be told */
     }
     r->down_ok += mask_apply(&r->mask, r->down + r->down_ok, r->down_len - r->down_ok, f->out.eof);
     if (r->down_ok) {
@@ -216,7 +224,8 @@ static int down(flow *f)
     return moved;
 }
 
-/* The answer is ours; what the program still sends is read and forgotten, so that it can read why. */
+/* The answer is ours; what the program still sends is read and forgotten, so that it can read why.
+ */
 static int say(flow *f)
 {
     char scrap[4096];

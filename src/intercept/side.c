@@ -8,7 +8,8 @@ static uint32_t waits_for(side *s, int rc)
 {
     int e = SSL_get_error(s->ssl, rc);
 #ifdef SSL_R_UNEXPECTED_EOF_WHILE_READING
-    s->bare |= e == SSL_ERROR_SSL && ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+    s->bare |= e == SSL_ERROR_SSL &&
+               ERR_GET_REASON(ERR_peek_error()) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
 #endif
     ERR_clear_error();
     return e == SSL_ERROR_WANT_READ ? EPOLLIN : e == SSL_ERROR_WANT_WRITE ? EPOLLOUT : 0;
@@ -93,7 +94,8 @@ void side_finish(side *s)
     shutdown(s->w.fd, SHUT_WR);
 }
 
-/* Not at all while it waits for nothing: the end of a connection is told even to who asks for no event. */
+/* Not at all while it waits for nothing: the end of a connection is told even to who asks for no
+ * event. */
 void side_wait(side *s)
 {
     if (s->w.fd < 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What programs inside need to trust the sandbox's authority: it alone (ca.pem: node adds that), the host's roots with it (bundle.pem:
- * most replace theirs by that), and the same for Java (cacerts: JKS, which every version reads).
+ * What programs inside need to trust the sandbox's authority: it alone (ca.pem: node adds that),
+ * the host's roots with it (bundle.pem: most replace theirs by that), and the same for Java
+ * (cacerts: JKS, which every version reads).
  */
 #include "intercept.h"
 #include <base/buf.h>
@@ -16,13 +17,15 @@
 
 enum { BUNDLE_MAX = 4 << 20 };
 
-static const char *const bundles[] = { "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem" };
+static const char *const bundles[] = { "/etc/ssl/certs/ca-certificates.crt",
+                                       "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem" };
 
 static void add_file(cay__buf *b, const char *path)
 {
     struct stat st;
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 || st.st_size > BUNDLE_MAX)
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size <= 0 ||
+        st.st_size > BUNDLE_MAX)
         return;
     char *to = cay__buf_room(b, (size_t)st.st_size);
     ssize_t n = to ? cay__fd_read_all(fd, to, (size_t)st.st_size) : 0;
@@ -32,7 +35,8 @@ static void add_file(cay__buf *b, const char *path)
 
 static void add_u32(cay__buf *b, uint32_t v)
 {
-    unsigned char x[4] = { (unsigned char)(v >> 24), (unsigned char)(v >> 16), (unsigned char)(v >> 8), (unsigned char)v };
+    unsigned char x[4] = { (unsigned char)(v >> 24), (unsigned char)(v >> 16),
+                           (unsigned char)(v >> 8), (unsigned char)v };
     cay__buf_add(b, x, 4);
 }
 
@@ -43,7 +47,8 @@ static void add_utf(cay__buf *b, const char *s)
     cay__buf_str(b, s);
 }
 
-/* Its entries, then a hash keyed by the password that everybody knows: a check sum, not a secret. */
+/* Its entries, then a hash keyed by the password that everybody knows: a check sum, not a secret.
+ */
 static void add_jks(cay__buf *out, const char *pem, size_t len)
 {
     static const unsigned char salt[] = "\0c\0h\0a\0n\0g\0e\0i\0tMighty Aphrodite";
@@ -84,7 +89,8 @@ static void add_jks(cay__buf *out, const char *pem, size_t len)
 static bool put(int fd, const char *name, const char *data, size_t len)
 {
     cay_i_secret e = { (uint32_t)strlen(name), (uint32_t)len };
-    return cay__fd_write_all(fd, &e, sizeof e) && cay__fd_write_all(fd, name, e.name) && cay__fd_write_all(fd, data ? data : "", len);
+    return cay__fd_write_all(fd, &e, sizeof e) && cay__fd_write_all(fd, name, e.name) &&
+           cay__fd_write_all(fd, data ? data : "", len);
 }
 
 int trust_files(const authority *a, const char *roots)
@@ -97,8 +103,9 @@ int trust_files(const authority *a, const char *roots)
     cay__buf_add(&bundle, a->pem, a->pem_len);
     add_jks(&jks, bundle.data, bundle.len);
     CAY_AUTOFD fd = memfd_create("cay-trust", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (bundle.full || fd < 0 || !put(fd, "ca.pem", a->pem, a->pem_len) || !put(fd, "bundle.pem", bundle.data, bundle.len) ||
-        !put(fd, "cacerts", jks.data, jks.len) || fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+    if (bundle.full || fd < 0 || !put(fd, "ca.pem", a->pem, a->pem_len) ||
+        !put(fd, "bundle.pem", bundle.data, bundle.len) || !put(fd, "cacerts", jks.data, jks.len) ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
         return -1;
     return CAY_STEAL_FD(fd);
 }

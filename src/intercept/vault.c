@@ -47,8 +47,10 @@ static int read_secrets(int fd, secret **out, size_t *nout, cay_err *err)
 {
     struct stat st;
     int seals = fcntl(fd, F_GET_SEALS);
-    if (fstat(fd, &st) < 0 || seals < 0 || !(seals & F_SEAL_WRITE) || !(seals & F_SEAL_SHRINK) || st.st_size > (off_t)CAY_I_SECRETS_MAX)
-        return cay_fail_why(err, CAY_EINVAL, "secrets_unreadable", "the secrets are not in a sealed memory file of at most 1 MiB");
+    if (fstat(fd, &st) < 0 || seals < 0 || !(seals & F_SEAL_WRITE) || !(seals & F_SEAL_SHRINK) ||
+        st.st_size > (off_t)CAY_I_SECRETS_MAX)
+        return cay_fail_why(err, CAY_EINVAL, "secrets_unreadable",
+                            "the secrets are not in a sealed memory file of at most 1 MiB");
     *out = NULL;
     *nout = 0;
     if (!st.st_size)
@@ -62,7 +64,8 @@ static int read_secrets(int fd, secret **out, size_t *nout, cay_err *err)
         cay_i_secret e;
         memcpy(&e, p + at, sizeof e);
         at += sizeof e;
-        if (!e.name || e.name > 63 || !e.value || e.value > CAY__SECRET_MAX || len - at < e.name + e.value)
+        if (!e.name || e.name > 63 || !e.value || e.value > CAY__SECRET_MAX ||
+            len - at < e.name + e.value)
             break;
         secret *more = realloc(list, (n + 1) * sizeof *list);
         if (!more)
@@ -91,19 +94,26 @@ static int check(const cay__policy *p, const secret *s, size_t n, cay_err *err)
             if (!strcmp(s[k].name, p->bindings[i].name))
                 found = &s[k];
         if (!found)
-            return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "the policy binds secret %s, which was not given", p->bindings[i].name);
+            return cay_fail_why(err, CAY_ENOENT, "secret_unknown",
+                                "the policy binds secret %s, which was not given",
+                                p->bindings[i].name);
         for (size_t k = 0; k < found->len; k++)
             if ((unsigned char)found->value[k] < ' ' || found->value[k] == 0x7f)
-                return cay_fail_why(err, CAY_EINVAL, "secret_control", "secret %s has a control character in it: it cannot be sent in a header", found->name);
+                return cay_fail_why(
+                    err, CAY_EINVAL, "secret_control",
+                    "secret %s has a control character in it: it cannot be sent in a header",
+                    found->name);
     }
     return 0;
 }
 
-static int alpn(SSL *ssl, const unsigned char **out, unsigned char *outlen, const unsigned char *in, unsigned inlen, void *arg)
+static int alpn(SSL *ssl, const unsigned char **out, unsigned char *outlen, const unsigned char *in,
+                unsigned inlen, void *arg)
 {
     (void)arg;
     static const unsigned char only[] = "\x08http/1.1";
-    if (SSL_select_next_proto((unsigned char **)(uintptr_t)out, outlen, only, sizeof only - 1, in, inlen) == OPENSSL_NPN_NEGOTIATED)
+    if (SSL_select_next_proto((unsigned char **)(uintptr_t)out, outlen, only, sizeof only - 1, in,
+                              inlen) == OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_OK;
     flow *f = SSL_get_app_data(ssl);
     if (f) /* it insists on h2, most likely */
@@ -117,7 +127,8 @@ static SSL_CTX *server_side(void)
     if (!c)
         return NULL;
     SSL_CTX_set_min_proto_version(c, TLS1_2_VERSION);
-    SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                            SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_alpn_select_cb(c, alpn, NULL);
     SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
     return c;
@@ -127,7 +138,8 @@ static int read_policy(int fd, cay__policy *out, cay_err *err)
 {
     static char text[CAY__POLICY_MAX];
     ssize_t n = pread(fd, text, sizeof text, 0);
-    return n < 0 ? cay_fail_sys(err, CAY_ESYS, "the policy cannot be read") : cay__policy_read(out, text, (size_t)n, false, err);
+    return n < 0 ? cay_fail_sys(err, CAY_ESYS, "the policy cannot be read")
+                 : cay__policy_read(out, text, (size_t)n, false, err);
 }
 
 static int fill(vault *v, const int fds[3], cay_err *err)
@@ -136,7 +148,8 @@ static int fill(vault *v, const int fds[3], cay_err *err)
     CAY_TRY(read_secrets(fds[1], &v->secrets, &v->nsecrets, err));
     CAY_TRY(check(&v->policy, v->secrets, v->nsecrets, err));
     if (!ca_open(&v->ca, fds[2]) || !(v->ctx = server_side()))
-        return cay_fail_why(err, CAY_ESYS, "authority", "the sandbox's certificate authority cannot be made");
+        return cay_fail_why(err, CAY_ESYS, "authority",
+                            "the sandbox's certificate authority cannot be made");
     return 0;
 }
 
@@ -155,7 +168,9 @@ void vault_judge(vault *v)
     for (flow *f = v->flows, *next; f; f = next) {
         next = f->next;
         cay__verdict by_name = cay__decide_name(&I.op, &v->policy, f->name, f->port, false);
-        cay__verdict where = by_name.allow && !by_name.service ? cay__decide_addr(&I.op, &v->policy, f->name, f->addr, f->port) : by_name;
+        cay__verdict where = by_name.allow && !by_name.service
+                                 ? cay__decide_addr(&I.op, &v->policy, f->name, f->addr, f->port)
+                                 : by_name;
         if (!where.allow)
             flow_end(f, where.reason, false);
     }

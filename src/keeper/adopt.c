@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking over from a keeper that died. The journal says which inits there were; each that still is the same process
- * (pid and start time) is asked through its socket what it holds. The rest is cleared away.
+ * Taking over from a keeper that died. The journal says which inits there were; each that still is
+ * the same process (pid and start time) is asked through its socket what it holds. The rest is
+ * cleared away.
  */
 #include "keeper.h"
 #include <fcntl.h>
@@ -14,18 +15,20 @@
 #ifndef NS_GET_PARENT
 #define NS_GET_PARENT _IO(0xb7, 0x2)
 #endif
-#define EXITS    8192
-#define CLAIM_MS 10000 /* a client of an ephemeral sandbox comes back within this time, or it ends */
-#define LOOK_MS  1000  /* unless its process is known: then as soon as that one is dead */
-#define ASK_MS   100   /* between two tries to reach an init */
+#define EXITS 8192
+#define CLAIM_MS                                                                                   \
+    10000            /* a client of an ephemeral sandbox comes back within this time, or it ends */
+#define LOOK_MS 1000 /* unless its process is known: then as soon as that one is dead */
+#define ASK_MS  100  /* between two tries to reach an init */
 
 static struct {
     jkept *live;
     size_t n, cap;
-    jrec   exits[EXITS]; /* why commands ended, or are about to, as the dead keeper knew it: the last ones */
+    jrec exits[EXITS]; /* why commands ended, or are about to, as the dead keeper knew it: the last
+                          ones */
     size_t nexits;
-    char   boot[CAY_WIRE_ID];
-    char   instance[CAY_WIRE_ID];
+    char boot[CAY_WIRE_ID];
+    char instance[CAY_WIRE_ID];
 } A;
 
 void boot_id(char out[CAY_WIRE_ID])
@@ -64,7 +67,10 @@ static void on_record(const jrec *r, void *arg)
         memcpy(A.boot, r->id, sizeof A.boot);
         memcpy(A.instance, r->box, sizeof A.instance);
         break;
-    case J_PARKING: case J_PARKED: case J_TAKEN: case J_LIVE: entry(r->box, true)->r = *r; break;
+    case J_PARKING:
+    case J_PARKED:
+    case J_TAKEN:
+    case J_LIVE: entry(r->box, true)->r = *r; break;
     case J_MORE:
         if ((e = entry(r->box, false)))
             e->more = *r;
@@ -92,7 +98,8 @@ static bool alive(const jrec *r)
     return r->pid > 0 && r->start && cay__start_time(r->pid) == r->start;
 }
 
-/* Before the namespaces: where an init of the last keeper lives is where the next keeper must live too. */
+/* Before the namespaces: where an init of the last keeper lives is where the next keeper must live
+ * too. */
 int adopt_plan(void)
 {
     char now[CAY_WIRE_ID], path[64], n[21];
@@ -110,7 +117,8 @@ int adopt_plan(void)
     for (size_t i = 0; i < A.n; i++) {
         if (!alive(&A.live[i].r) || geteuid() == 0)
             continue;
-        cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)A.live[i].r.pid), "/ns/user", NULL);
+        cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)A.live[i].r.pid),
+                      "/ns/user", NULL);
         CAY_AUTOFD own = open(path, O_RDONLY | O_CLOEXEC);
         int parent = own < 0 ? -1 : ioctl(own, NS_GET_PARENT);
         if (parent >= 0)
@@ -148,7 +156,8 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
     proc_label(p, (const char *)(s + 1), len - sizeof *s);
     p->pid = s->exit.pid;
     p->flags = s->spawn.flags & (CAY_SPAWN_ALL | CAY_SPAWN_UNIT);
-    p->ring_bytes = s->spawn.ring >= 4096 && s->spawn.ring <= RING_MAX ? s->spawn.ring & ~4095u : RING_DEFAULT;
+    p->ring_bytes =
+        s->spawn.ring >= 4096 && s->spawn.ring <= RING_MAX ? s->spawn.ring & ~4095u : RING_DEFAULT;
     p->started_ms = CAY_MAX(s->spawn.started_ms, 0); /* the time since then has to be a number */
     p->started = true;
     proc_count(p, 1);
@@ -168,7 +177,8 @@ void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
     if (s->ended)
         proc_exited(b, &s->exit);
     else if (s->spawn.timeout_ms)
-        proc_arm(p, CAY_MIN((uint64_t)CAY_MAX(CAY_MAX(s->spawn.deadline, 0) - cay__boot_ms(), 1), s->spawn.timeout_ms));
+        proc_arm(p, CAY_MIN((uint64_t)CAY_MAX(CAY_MAX(s->spawn.deadline, 0) - cay__boot_ms(), 1),
+                            s->spawn.timeout_ms));
 }
 
 static int dial(const char *name)
@@ -179,21 +189,23 @@ static int dial(const char *name)
     return s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0 ? -1 : CAY_STEAL_FD(s);
 }
 
-/* init may be slow, stopped, or held up by a command that is just being born. As long as it lives it is asked again:
- * only its death, which its pidfd tells, ends the sandbox. */
+/* init may be slow, stopped, or held up by a command that is just being born. As long as it lives
+ * it is asked again: only its death, which its pidfd tells, ends the sandbox. */
 static void ask(cay__timer *t)
 {
     box *b = (box *)((char *)t - offsetof(box, claim));
     struct {
-        cay_msg     h;
+        cay_msg h;
         cay_g_hello m;
     } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_ADOPT, 0, 0 }, { CAY_INIT_VERSION, 0, "" } };
     memcpy(pkt.m.instance, K.instance, sizeof pkt.m.instance);
     b->ctl.fd = dial(b->name);
-    if (b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0) >= 0 && cay__loop_add(&K.loop, &b->ctl))
+    if (b->ctl.fd >= 0 && cay__fd_send(b->ctl.fd, &pkt, sizeof pkt, NULL, 0, 0) >= 0 &&
+        cay__loop_add(&K.loop, &b->ctl))
         return;
     if (!t->at_ms)
-        dprintf(2, "%lld adopt %s: %s; asked again\n", (long long)cay__wall_ms(), b->id, strerror(errno));
+        dprintf(2, "%lld adopt %s: %s; asked again\n", (long long)cay__wall_ms(), b->id,
+                strerror(errno));
     cay__close_fd(&b->ctl.fd);
     adopt_ask(b);
 }
@@ -214,7 +226,8 @@ static bool owner_lives(const box *b)
 void adopt_last_look(void)
 {
     for (box *b = K.boxes; b; b = b->next)
-        if (b->phase == BOX_LIVE && (b->flags & CAY_CREATE_EPHEMERAL) && !b->owner && b->owner_start && !owner_lives(b))
+        if (b->phase == BOX_LIVE && (b->flags & CAY_CREATE_EPHEMERAL) && !b->owner &&
+            b->owner_start && !owner_lives(b))
             box_stop(b, "client-gone", true);
 }
 
@@ -224,7 +237,8 @@ static void unclaimed(cay__timer *t)
     if (b->owner)
         return;
     if (owner_lives(b))
-        cay__timer_arm(&K.loop, t, cay__boot_ms() + LOOK_MS); /* it had no reason yet to come back */
+        cay__timer_arm(&K.loop, t,
+                       cay__boot_ms() + LOOK_MS); /* it had no reason yet to come back */
     else
         box_stop(b, "client-gone", true);
 }
@@ -268,7 +282,8 @@ static void take_over(const jkept *e)
     cgroup_usage(b, &u);
     b->oom_seen = u.oom_kills;
     b->pids_seen = u.pids_hits;
-    /* The pid could have been reused between the look and the descriptor: look again through the held one. */
+    /* The pid could have been reused between the look and the descriptor: look again through the
+     * held one. */
     if (b->death.fd < 0 || cay__start_time(b->pid) != b->start) {
         b->forget_files = b->flags & CAY_CREATE_EPHEMERAL;
         cay__str_copy(b->reason, sizeof b->reason, "lost");
@@ -298,7 +313,8 @@ void adopt_done(box *b)
     turn_adopt(b);
 }
 
-/* A parked one of the last keeper, or a sandbox that ended unseen: nothing of it stays but its files. */
+/* A parked one of the last keeper, or a sandbox that ended unseen: nothing of it stays but its
+ * files. */
 static void clear_away(const jrec *r)
 {
     if (alive(r)) {
@@ -312,7 +328,8 @@ static void clear_away(const jrec *r)
     }
     box *b = box_of(r);
     /* Files of one that nobody was told of go too, unless they are older than it. */
-    b->forget_files = (r->flags & CAY_CREATE_EPHEMERAL) || (r->op == J_TAKEN && !(r->flags & CAY_CREATE_KEPT));
+    b->forget_files =
+        (r->flags & CAY_CREATE_EPHEMERAL) || (r->op == J_TAKEN && !(r->flags & CAY_CREATE_KEPT));
     cay__str_copy(b->reason, sizeof b->reason, "lost");
     box_free(b);
 }
@@ -328,8 +345,8 @@ void adopt_run(void)
 {
     char now[CAY_WIRE_ID];
     boot_id(now);
-    /* The journal names every one of them until each is dealt with: a kill in here loses nothing. Nor does one after us, of what only
-     * the keeper before us knew. */
+    /* The journal names every one of them until each is dealt with: a kill in here loses nothing.
+     * Nor does one after us, of what only the keeper before us knew. */
     journal_start(now, A.live, A.n, A.exits, A.nexits);
     CAY_FAULT("keeper.adopt.start");
     for (size_t i = 0; i < A.n; i++)

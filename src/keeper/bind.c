@@ -14,25 +14,34 @@ const char *pending_field(const pending *p, unsigned field)
 /* Not the one that every sandbox is parked with. */
 bool special_root(const pending *p)
 {
-    return p->m.grants_store || (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE | CAY_CREATE_ON | CAY_CREATE_DISK)) || p->m.nlayers || strcmp(p->m.layer, K.layer) != 0;
+    return p->m.grants_store ||
+           (p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE |
+                          CAY_CREATE_ON | CAY_CREATE_DISK)) ||
+           p->m.nlayers || strcmp(p->m.layer, K.layer) != 0;
 }
 
-/* Sends BIND with all descriptors; returns the step that failed. root: another than it was parked with, or -1. */
+/* Sends BIND with all descriptors; returns the step that failed. root: another than it was parked
+ * with, or -1. */
 static const char *send_bind(box *b, pending *p, int root)
 {
     struct {
-        cay_msg    h;
+        cay_msg h;
         cay_g_bind m;
-        char       tail[CAY_GRANTS_MAX * 256];
+        char tail[CAY_GRANTS_MAX * 256];
     } pkt;
     int fds[CAY__FDS_MAX], n = 0;
     int grants = p && (p->m.flags & CAY_CREATE_ROOT_FD) ? 1 : 0;
 
     memset(&pkt, 0, offsetof(__typeof__(pkt), tail));
     pkt.h = (cay_msg){ CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_BIND, 0, 0 };
-    pkt.m.flags = (grants || (p ? p->m.flags & CAY_CREATE_IMAGE : K.roots[b->root].image) ? CAY_GB_FOREIGN : CAY_GB_USR) | (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
+    pkt.m.flags =
+        (grants || (p ? p->m.flags & CAY_CREATE_IMAGE : K.roots[b->root].image) ? CAY_GB_FOREIGN
+                                                                                : CAY_GB_USR) |
+        (p && (p->m.flags & CAY_CREATE_DURABLE) ? CAY_GB_DURABLE : 0);
     if (p) {
-        pkt.m.grants_rw = p->m.grants_rw & ~(p->m.grants_store | p->m.grants_mount); /* the host's own tools obey nothing in a volume */
+        pkt.m.grants_rw = p->m.grants_rw &
+                          ~(p->m.grants_store |
+                            p->m.grants_mount); /* the host's own tools obey nothing in a volume */
         cay__str_copy(pkt.m.hostname, sizeof pkt.m.hostname, pending_field(p, 2));
     }
     if (K.mode == CAY_MODE_ROOT || root >= 0) {
@@ -52,8 +61,10 @@ static const char *send_bind(box *b, pending *p, int root)
     }
     size_t at = 0;
     for (int i = grants; p && i < p->nmounts; i++) {
-        bool own = ((p->m.grants_store | p->m.grants_mount) >> (i - grants) & 1) || ((p->m.flags & CAY_CREATE_ON) && i == grants);
-        if (K.mode == CAY_MODE_ROOT && !own && mnt_setattr(p->mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
+        bool own = ((p->m.grants_store | p->m.grants_mount) >> (i - grants) & 1) ||
+                   ((p->m.flags & CAY_CREATE_ON) && i == grants);
+        if (K.mode == CAY_MODE_ROOT && !own &&
+            mnt_setattr(p->mounts[i], "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
             return "a granted directory's filesystem cannot show other owners";
         fds[n++] = p->mounts[i];
         size_t len = strlen(p->targets[i - grants]) + 1;
@@ -61,7 +72,9 @@ static const char *send_bind(box *b, pending *p, int root)
         at += len;
         pkt.m.ngrants++;
     }
-    return cay__fd_send(b->ctl.fd, &pkt, offsetof(__typeof__(pkt), tail) + at, fds, n, 0) < 0 ? "init" : NULL;
+    return cay__fd_send(b->ctl.fd, &pkt, offsetof(__typeof__(pkt), tail) + at, fds, n, 0) < 0
+               ? "init"
+               : NULL;
 }
 
 static void bind_failed(box *b, int sys, const char *step)
@@ -69,7 +82,8 @@ static void bind_failed(box *b, int sys, const char *step)
     pending *p = b->pending;
     if (p) {
         dprintf(2, "bind: %s: %s\n", step, strerror(sys));
-        reply_error(p->c, cay_code_of_errno(sys), sys, "bind_failed", "the root could not be mounted", step);
+        reply_error(p->c, cay_code_of_errno(sys), sys, "bind_failed",
+                    "the root could not be mounted", step);
         b->pending = NULL;
         b->forget_files = !(p->m.flags & CAY_CREATE_KEPT);
         pending_free(p);
@@ -104,18 +118,28 @@ static const char *ask_ahead(box *b)
     cay_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block };
     pool_dir(b, j.name, sizeof j.name);
     cay__str_copy(j.path, sizeof j.path, K.roots[b->root].stack);
-    return job_send(job_zygote(), &j, NULL, 0, &(job_wait){ .b = b, .fn = rooted }) ? NULL : "zygote";
+    return job_send(job_zygote(), &j, NULL, 0, &(job_wait){ .b = b, .fn = rooted }) ? NULL
+                                                                                    : "zygote";
 }
 
 /* A root of its own wants directories and, as root, an overlay: a zygote's work. */
 static const char *ask_root(box *b, pending *p)
 {
-    int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL, fds[2 + CAY_GRANTS_MAX], n = 0, first = lower != NULL;
-    cay_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block, .durable = p->m.flags & CAY_CREATE_DURABLE, .lower = lower != NULL,
-                  .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers && !lower, .on = p->m.flags & CAY_CREATE_ON, .disk = p->disk >= 0 };
-    if (lower && K.mode == CAY_MODE_ROOT && mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
+    int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL, fds[2 + CAY_GRANTS_MAX],
+        n = 0, first = lower != NULL;
+    cay_job j = { .type = CAY_JOB_ROOT,
+                  .mode = (uint32_t)K.mode,
+                  .block = b->block,
+                  .durable = p->m.flags & CAY_CREATE_DURABLE,
+                  .lower = lower != NULL,
+                  .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers && !lower,
+                  .on = p->m.flags & CAY_CREATE_ON,
+                  .disk = p->disk >= 0 };
+    if (lower && K.mode == CAY_MODE_ROOT &&
+        mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
         return "the root directory's filesystem cannot show other owners";
-    if (!lower && !(p->m.flags & CAY_CREATE_IMAGE) && strcmp(p->m.layer, K.layer) && rootfs_seal(p->m.layer) < 0)
+    if (!lower && !(p->m.flags & CAY_CREATE_IMAGE) && strcmp(p->m.layer, K.layer) &&
+        rootfs_seal(p->m.layer) < 0)
         return "layer";
     cay__str_copy(j.name, sizeof j.name, b->id);
     cay__str_copy(j.path, sizeof j.path, p->stack);
@@ -142,7 +166,9 @@ void box_bind(box *b, pending *p)
         journal_put(J_TAKEN, b, b->id, 0, "");
     }
     CAY_FAULT("keeper.bind.intent");
-    const char *step = p && special_root(p) ? ask_root(b, p) : !p && b->root ? ask_ahead(b) : send_bind(b, p, -1);
+    const char *step = p && special_root(p) ? ask_root(b, p)
+                       : !p && b->root      ? ask_ahead(b)
+                                            : send_bind(b, p, -1);
     CAY_FAULT("keeper.bind.sent");
     if (step)
         bind_failed(b, errno, step);

@@ -14,7 +14,8 @@ box *box_new(void)
     box *b = cay__alloc(sizeof *b);
     cay_job_name(b->name, getpid());
     b->ctl.fd = b->death.fd = b->userns_fd = b->mnt_fd = b->lower_fd = -1;
-    b->cg_fd = b->tenant_fd = b->idle.dir = b->idle.procs = b->net_fd[0] = b->net_fd[1] = b->net_fd[2] = b->net_fd[3] = -1;
+    b->cg_fd = b->tenant_fd = b->idle.dir = b->idle.procs = b->net_fd[0] = b->net_fd[1] =
+        b->net_fd[2] = b->net_fd[3] = -1;
     b->next = K.boxes;
     K.boxes = b;
     K.nboxes++;
@@ -51,8 +52,8 @@ static void drop_waiters(box *b)
     b->sessions = NULL;
 }
 
-/* Out of sight first: the name is free again at once, and a half-removed tree is never taken for a sandbox. mounts: what still
- * holds its mount namespace, or -1. */
+/* Out of sight first: the name is free again at once, and a half-removed tree is never taken for a
+ * sandbox. mounts: what still holds its mount namespace, or -1. */
 bool remove_files(const char *from, int mounts)
 {
     char id[CAY_WIRE_ID];
@@ -62,7 +63,9 @@ bool remove_files(const char *from, int mounts)
     if (renameat(K.home_fd, from, K.home_fd, j.name) < 0)
         return false;
     CAY_FAULT("keeper.destroy.renamed");
-    if (mounts < 0 && K.sweeper.busy >= REMOVALS_MAX) /* others want something of it, too: it is found by its name */
+    if (mounts < 0 &&
+        K.sweeper.busy >=
+            REMOVALS_MAX) /* others want something of it, too: it is found by its name */
         return K.trash = true;
     job_send(&K.sweeper, &j, &mounts, mounts >= 0, NULL);
     return true;
@@ -74,8 +77,8 @@ bool box_remove_files(const char *dir, int mounts)
     return cay__str_join(from, sizeof from, "sandboxes/", dir, NULL) && remove_files(from, mounts);
 }
 
-/* The kernel takes net namespaces down in one thread, with the lock that making one needs, and those that wait go in one
- * round: so several are let go together. */
+/* The kernel takes net namespaces down in one thread, with the lock that making one needs, and
+ * those that wait go in one round: so several are let go together. */
 void nets_drop(void)
 {
     while (K.nnets)
@@ -86,7 +89,8 @@ void nets_drop(void)
 void box_free(box *b)
 {
     char dir[48];
-    int *const fds[] = { &b->ctl.fd, &b->death.fd, &b->userns_fd, &b->mnt_fd, &b->lower_fd, &b->net_fd[0], &b->net_fd[1], &b->net_fd[2], &b->net_fd[3] };
+    int *const fds[] = { &b->ctl.fd,    &b->death.fd,  &b->userns_fd, &b->mnt_fd,   &b->lower_fd,
+                         &b->net_fd[0], &b->net_fd[1], &b->net_fd[2], &b->net_fd[3] };
     UNLINK(K.boxes, b);
     K.nboxes--;
     if (b->lent)
@@ -114,7 +118,8 @@ void box_free(box *b)
     turn_drop(b);
     reply_error(b->pauser, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended", NULL);
     if (b->pending) {
-        reply_error(b->pending->c, CAY_EGONE, 0, "sandbox_gone", "the sandbox ended while it was being made", b->reason);
+        reply_error(b->pending->c, CAY_EGONE, 0, "sandbox_gone",
+                    "the sandbox ended while it was being made", b->reason);
         pending_free(b->pending);
     }
     for (job_wait *j = K.jobs; j; j = j->next)
@@ -186,9 +191,9 @@ void box_stop(box *b, const char *reason, bool forget_files)
         box_free(b);
         return;
     }
-    /* Its mounts wait for grace periods when they go, and nobody has to wait for that when they are only its own: the sweeper
-     * lets go of them before it removes the files, while it keeps up. Older kernels say no, and it is init's end that takes
-     * longer. */
+    /* Its mounts wait for grace periods when they go, and nobody has to wait for that when they are
+     * only its own: the sweeper lets go of them before it removes the files, while it keeps up.
+     * Older kernels say no, and it is init's end that takes longer. */
     if (b->loose && b->forget_files && K.sweeper.busy < 4)
         b->mnt_fd = ioctl(b->death.fd, _IO(0xff, 3), 0); /* PIDFD_GET_MNT_NAMESPACE, Linux 6.11 */
     /* pid 1 of its namespace: the kernel takes the rest along. A v2-frozen process dies too. */
@@ -196,14 +201,16 @@ void box_stop(box *b, const char *reason, bool forget_files)
     CAY_FAULT("keeper.stop.killed");
 }
 
-/* An overlay answers for the filesystem it writes to: a disk of its own, one with a project quota as if it were as large as that, else the host's. */
+/* An overlay answers for the filesystem it writes to: a disk of its own, one with a project quota
+ * as if it were as large as that, else the host's. */
 bool disk_look(box *b)
 {
     char path[40], n[21];
     struct statfs st;
     cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)b->pid), "/root", NULL);
     if (!(b->flags & (CAY_CREATE_DISK | CAY_CREATE_QUOTA)) || statfs(path, &st) < 0 ||
-        (!(b->flags & CAY_CREATE_DISK) && st.f_blocks + 1 - b->limits.disk / (uint64_t)st.f_bsize > 2))
+        (!(b->flags & CAY_CREATE_DISK) &&
+         st.f_blocks + 1 - b->limits.disk / (uint64_t)st.f_bsize > 2))
         return false;
     b->disk_used = (st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
     b->disk_inodes = st.f_files - st.f_ffree;

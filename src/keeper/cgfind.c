@@ -38,12 +38,14 @@ static void plain(char *s)
     *to = 0;
 }
 
-/* Mount point + our path, less the part of the hierarchy that the mount does not show. A path that leads out of our cgroup
- * namespace, or a mount from elsewhere: the top of what we see is all there is. "" when it is too long to be named. */
+/* Mount point + our path, less the part of the hierarchy that the mount does not show. A path that
+ * leads out of our cgroup namespace, or a mount from elsewhere: the top of what we see is all there
+ * is. "" when it is too long to be named. */
 static void join(char *dst, size_t cap, const char *point, const char *root, const char *path)
 {
     size_t n = strcmp(root, "/") ? strlen(root) : 0;
-    bool below = !strncmp(path, root, n) && (!path[n] || path[n] == '/') && !cay__str_starts(path, "/..");
+    bool below =
+        !strncmp(path, root, n) && (!path[n] || path[n] == '/') && !cay__str_starts(path, "/..");
     if (!cay__str_join(dst, cap, point, below && strcmp(path + n, "/") ? path + n : "", NULL))
         dst[0] = 0;
 }
@@ -61,7 +63,8 @@ static void one_mount(char *line, const own *groups, cgfind *out)
         if (!(f[i] = strtok_r(p, " ", &save)))
             return;
     plain(f[3]), plain(f[4]);
-    char *type = strtok_r(dash + 3, " ", &save), *source = strtok_r(NULL, " ", &save), *opts = strtok_r(NULL, " ", &save);
+    char *type = strtok_r(dash + 3, " ", &save), *source = strtok_r(NULL, " ", &save),
+         *opts = strtok_r(NULL, " ", &save);
     if (!type || !source || !opts)
         return;
     if (!strcmp(type, "cgroup2") && !out->v2[0] && (path = own_path(groups, ""))) {
@@ -82,7 +85,8 @@ void cgfind_parse(char *mountinfo, char *cgroup, cgfind *out)
     char *save, *list, *path;
     size_t n = 0;
     memset(out, 0, sizeof *out);
-    for (char *line = cgroup; n < CAY_LEN(groups) - 1 && (line = strtok_r(line, "\n", &save)); line = NULL)
+    for (char *line = cgroup; n < CAY_LEN(groups) - 1 && (line = strtok_r(line, "\n", &save));
+         line = NULL)
         if ((list = strchr(line, ':')) && (path = strchr(list + 1, ':'))) {
             *path = 0;
             groups[n++] = (own){ list + 1, path + 1 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keeper/cgfind.h - where this process's groups are, from the text of mountinfo and /proc/self/cgroup. */
+/* keeper/cgfind.h - where this process's groups are, from the text of mountinfo and
+ * /proc/self/cgroup. */
 #pragma once
 #include <stdbool.h>
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups. On v2: cay-INSTANCE/BOX/tenant; only tenant is limited and frozen, commands with a time-out get a child of it. init
- * is in BOX itself, or, where v2 has controllers and a group with children may have no processes, in BOX/init; its cgroup
- * namespace begins at BOX either way. On v1: cay-INSTANCE/BOX per controller, joined at park and never left. Everything is reached
- * through descriptors opened before the keeper left the host's tree.
+ * Groups. On v2: cay-INSTANCE/BOX/tenant; only tenant is limited and frozen, commands with a
+ * time-out get a child of it. init is in BOX itself, or, where v2 has controllers and a group with
+ * children may have no processes, in BOX/init; its cgroup namespace begins at BOX either way. On
+ * v1: cay-INSTANCE/BOX per controller, joined at park and never left. Everything is reached through
+ * descriptors opened before the keeper left the host's tree.
  */
 #include "keeper.h"
 #include "cgfind.h"
@@ -56,20 +57,23 @@ static int our_dir(const char *base)
     CAY_AUTOFD at = open_dir(AT_FDCWD, base);
     CAY_AUTOFD fd = -1;
     struct stat st, own;
-    /* The lock says that we live (provider/native/strays.c); anybody may hold it, so it is not waited for. */
+    /* The lock says that we live (provider/native/strays.c); anybody may hold it, so it is not
+     * waited for. */
     for (int i = 0; i < 5 && at >= 0; i++) {
         cay__close_fd(&fd);
         if (mkdirat(at, name, 0755) < 0 && errno != EEXIST)
             return -1;
         fd = open_dir(at, name);
-        if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 && fstat(fd, &own) == 0 && fstatat(at, name, &st, 0) == 0 && st.st_ino == own.st_ino)
+        if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0 && fstat(fd, &own) == 0 &&
+            fstatat(at, name, &st, 0) == 0 && st.st_ino == own.st_ino)
             break;
         usleep(1000);
     }
     return CAY_STEAL_FD(fd);
 }
 
-/* A group with processes cannot hand controllers down (except the root): step aside into a leaf of our own. */
+/* A group with processes cannot hand controllers down (except the root): step aside into a leaf of
+ * our own. */
 static void step_aside(const char *base)
 {
     CAY_AUTOFD at = open_dir(AT_FDCWD, base);
@@ -80,8 +84,8 @@ static void step_aside(const char *base)
     enable(at);
 }
 
-/* Root works from the top, where controllers can always be handed down: a login session's own group has other
- * processes and cannot. An ordinary user has only what was delegated. */
+/* Root works from the top, where controllers can always be handed down: a login session's own group
+ * has other processes and cannot. An ordinary user has only what was delegated. */
 static void find_v2(const cgfind *f)
 {
     const char *base = geteuid() == 0 ? f->v2_top : f->v2;
@@ -128,7 +132,8 @@ void cgroup_use(char *mountinfo, char *own)
     for (int i = 0; i < CG_V1_COUNT; i++)
         if (f.v1[i][0])
             g->v1_fd[i] = our_dir(f.v1[i]);
-    K.features |= (g->v2 ? CAY_FEAT_CG2 : 0) | (g->v2_memory || g->v1_fd[CG_MEMORY] >= 0 ? CAY_FEAT_MEMORY : 0) |
+    K.features |= (g->v2 ? CAY_FEAT_CG2 : 0) |
+                  (g->v2_memory || g->v1_fd[CG_MEMORY] >= 0 ? CAY_FEAT_MEMORY : 0) |
                   (g->v2_pids || g->v1_fd[CG_PIDS] >= 0 ? CAY_FEAT_PIDS : 0) |
                   (g->v2_cpu || g->v1_fd[CG_CPU] >= 0 ? CAY_FEAT_CPU : 0) |
                   (g->v2_io || g->v1_fd[CG_IO] >= 0 ? CAY_FEAT_IO : 0);
@@ -142,7 +147,8 @@ static char *sub(char *buf, size_t cap, const char *a, const char *b)
     return buf;
 }
 
-/* As root, init may start commands in these groups: clone3(2) asks whether it could write to this file. */
+/* As root, init may start commands in these groups: clone3(2) asks whether it could write to this
+ * file. */
 static void let_in(const box *b, int at, const char *group)
 {
     char p[64];
@@ -169,7 +175,8 @@ bool cgroup_box_make(box *b)
     CAY_FAULT("keeper.groups.v1");
     if (!K.cg.v2)
         return true;
-    if (mkdirat(K.cg.v2_fd, b->name, 0755) < 0 || mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"), 0755) < 0 ||
+    if (mkdirat(K.cg.v2_fd, b->name, 0755) < 0 ||
+        mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/tenant"), 0755) < 0 ||
         (K.cg.leaf && mkdirat(K.cg.v2_fd, sub(p, sizeof p, b->name, "/init"), 0755) < 0))
         return false;
     let_in(b, K.cg.v2_fd, b->name);
@@ -196,7 +203,8 @@ int cgroup_join_files(box *b, int *fds, cay_job *j)
         fds[n++] = open_dir(b->cg_fd, "init");
     for (int i = 0; i < CG_IO; i++)
         if (K.cg.v1_fd[i] >= 0)
-            fds[n++] = openat(K.cg.v1_fd[i], sub(p, sizeof p, b->name, "/tasks"), O_WRONLY | O_CLOEXEC);
+            fds[n++] =
+                openat(K.cg.v1_fd[i], sub(p, sizeof p, b->name, "/tasks"), O_WRONLY | O_CLOEXEC);
     j->nv1 = (uint32_t)n - j->cg2;
     for (int i = 0; i < n; i++)
         if (fds[i] < 0)
@@ -257,7 +265,8 @@ void cgroup_box_remove(box *b)
     remove_name(b->name);
 }
 
-/* Groups of ours that no box owns, left by a keeper that was killed. Only names below our own instance's group. */
+/* Groups of ours that no box owns, left by a keeper that was killed. Only names below our own
+ * instance's group. */
 static bool reap_dir(int at)
 {
     bool all = true;
@@ -292,7 +301,8 @@ void cgroup_leave(void)
     name_of(name, sizeof name);
     cgroup_reap_strays();
     for (size_t i = 0; i < CAY_LEN(dirs); i++) {
-        CAY_AUTOFD up = dirs[i] < 0 ? -1 : openat(dirs[i], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        CAY_AUTOFD up =
+            dirs[i] < 0 ? -1 : openat(dirs[i], "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (up >= 0)
             unlinkat(up, name, AT_REMOVEDIR);
     }
@@ -327,14 +337,17 @@ static bool memory_limit(const box *b)
     }
     if (!put_v1(b, CG_MEMORY, "/memory.limit_in_bytes", num(n, l->memory, "-1")))
         return false;
-    put_v1(b, CG_MEMORY, "/memory.memsw.limit_in_bytes", num(s, both, "-1")); /* where swap is counted */
+    put_v1(b, CG_MEMORY, "/memory.memsw.limit_in_bytes",
+           num(s, both, "-1")); /* where swap is counted */
     return true;
 }
 
 static bool cpu_limit(const box *b)
 {
     char n[21], line[48];
-    uint64_t quota = b->limits.cpu_milli == UINT64_MAX ? UINT64_MAX : b->limits.cpu_milli * 100; /* of 100,000 us */
+    uint64_t quota = b->limits.cpu_milli == UINT64_MAX
+                         ? UINT64_MAX
+                         : b->limits.cpu_milli * 100; /* of 100,000 us */
     if (!b->limited && b->limits.cpu_milli / 1000 >= (uint64_t)sysconf(_SC_NPROCESSORS_CONF))
         return true; /* more than there is: the group is new and has no limit */
     if (K.cg.v2_cpu) {
@@ -360,9 +373,11 @@ static bool io_limit(const box *b)
     const cay_limits *l = &b->limits;
     if ((l->io_read == UINT64_MAX && l->io_write == UINT64_MAX) || !(K.features & CAY_FEAT_IO))
         return true;
-    cay__str_join(dev, sizeof dev, cay__str_u64(r, major(b->io_disk)), ":", cay__str_u64(w, minor(b->io_disk)), NULL);
+    cay__str_join(dev, sizeof dev, cay__str_u64(r, major(b->io_disk)), ":",
+                  cay__str_u64(w, minor(b->io_disk)), NULL);
     if (K.cg.v2_io) {
-        cay__str_join(line, sizeof line, dev, " rbps=", num(r, l->io_read, "max"), " wbps=", num(w, l->io_write, "max"), NULL);
+        cay__str_join(line, sizeof line, dev, " rbps=", num(r, l->io_read, "max"),
+                      " wbps=", num(w, l->io_write, "max"), NULL);
         return cay__fd_write_file(b->tenant_fd, "io.max", line);
     }
     /* Only init is there yet. */
@@ -383,7 +398,8 @@ static bool plain_limits(const cay_limits *l)
 
 static bool set_limits(box *b)
 {
-    return (CAY__MUTANT("memory-limit") || memory_limit(b)) && (CAY__MUTANT("cpu-limit") || cpu_limit(b)) &&
+    return (CAY__MUTANT("memory-limit") || memory_limit(b)) &&
+           (CAY__MUTANT("cpu-limit") || cpu_limit(b)) &&
            (CAY__MUTANT("pids-limit") || pids_limit(b)) && io_limit(b);
 }
 
@@ -434,7 +450,9 @@ void cgroup_exec_adopt(proc *p, uint32_t number)
         return;
     exec_name(name, sizeof name, number);
     p->group = (own_group){ open_dir(p->b->tenant_fd, name),
-                            openat(p->b->tenant_fd, sub(path, sizeof path, name, "/cgroup.procs"), O_RDWR | O_CLOEXEC), number, true };
+                            openat(p->b->tenant_fd, sub(path, sizeof path, name, "/cgroup.procs"),
+                                   O_RDWR | O_CLOEXEC),
+                            number, true };
     p->b->last_group = CAY_MAX(p->b->last_group, number);
 }
 
@@ -455,9 +473,10 @@ void cgroup_exec_make(proc *p)
     CAY_FAULT("keeper.spawn.group");
 }
 
-/* An empty one serves the next command, unless it was killed: the mark of a kill stays (seen on Linux 6.18), and whoever
- * is born into such a group is taken for one that raced with it, and killed too. Processes that outlive their command
- * stay in its group; it goes with the sandbox then. */
+/* An empty one serves the next command, unless it was killed: the mark of a kill stays (seen on
+ * Linux 6.18), and whoever is born into such a group is taken for one that raced with it, and
+ * killed too. Processes that outlive their command stay in its group; it goes with the sandbox
+ * then. */
 void cgroup_exec_remove(proc *p)
 {
     char one, name[24];
@@ -467,7 +486,8 @@ void cgroup_exec_remove(proc *p)
     if (b->idle.dir < 0 && !p->group.killed && pread(p->group.procs, &one, 1, 0) == 0) {
         b->idle = p->group;
         p->group.dir = p->group.procs = -1;
-    } else if (unlinkat(b->tenant_fd, exec_name(name, sizeof name, p->group.number), AT_REMOVEDIR) == 0) {
+    } else if (unlinkat(b->tenant_fd, exec_name(name, sizeof name, p->group.number),
+                        AT_REMOVEDIR) == 0) {
         cay__close_fd(&p->group.dir);
         cay__close_fd(&p->group.procs);
     }
@@ -496,7 +516,9 @@ static uint64_t word(const char *text, const char *key)
 static uint64_t get(int dir, const char *name, const char *file, const char *key)
 {
     char p[96], buf[4096];
-    return dir >= 0 && cay__fd_read_file(dir, sub(p, sizeof p, name, file), buf, sizeof buf) > 0 ? word(buf, key) : 0;
+    return dir >= 0 && cay__fd_read_file(dir, sub(p, sizeof p, name, file), buf, sizeof buf) > 0
+               ? word(buf, key)
+               : 0;
 }
 
 void cgroup_usage(box *b, cay_m_usage *u)

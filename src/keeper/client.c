@@ -6,7 +6,8 @@
 
 /* ---- answers ---- */
 
-void reply_fds(client *c, uint16_t type, const void *body, size_t blen, const void *tail, size_t tlen, const int *fds, int nfds)
+void reply_fds(client *c, uint16_t type, const void *body, size_t blen, const void *tail,
+               size_t tlen, const int *fds, int nfds)
 {
     cay_msg h = { CAY_MSG_MAGIC, CAY_MSG_VERSION, type, (uint32_t)tlen, 0 };
     struct iovec v[3] = { { &h, sizeof h }, { (void *)body, blen }, { (void *)tail, tlen } };
@@ -20,7 +21,8 @@ void reply_ok(client *c)
     reply(c, CAY_MSG_OK, NULL, 0, NULL, 0);
 }
 
-bool reply_error(client *c, int code, int sys, const char *reason, const char *msg, const char *more)
+bool reply_error(client *c, int code, int sys, const char *reason, const char *msg,
+                 const char *more)
 {
     cay_m_error e = { .code = code, .sys = sys };
     cay__str_copy(e.reason, sizeof e.reason, reason);
@@ -37,10 +39,13 @@ void event_send(const char *id, const char *kind, const char *reason, const char
     cay__str_copy(e.kind, sizeof e.kind, kind);
     cay__str_copy(e.reason, sizeof e.reason, reason);
     for (client *c = K.clients; c; c = c->next) {
-        if (!c->events || (c->events_id[0] && strcmp(c->events_id, id)) || (c->events_few && process[0]))
+        if (!c->events || (c->events_id[0] && strcmp(c->events_id, id)) ||
+            (c->events_few && process[0]))
             continue;
         if (c->events_lost) { /* tell a slow reader first how much it missed */
-            cay_event_wire l = { .time_ms = e.time_ms, .seq = e.seq, .code = (int32_t)c->events_lost, .kind = "lost" };
+            cay_event_wire l = {
+                .time_ms = e.time_ms, .seq = e.seq, .code = (int32_t)c->events_lost, .kind = "lost"
+            };
             if (cay__fd_send(c->w.fd, &l, sizeof l, NULL, 0, MSG_DONTWAIT) < 0) {
                 c->events_lost++;
                 continue;
@@ -56,10 +61,16 @@ void event_send(const char *id, const char *kind, const char *reason, const char
 
 static cay_m_hello hello(void)
 {
-    cay_m_hello h = { .version = CAY_MSG_VERSION, .mode = (uint8_t)K.mode, .landlock_abi = (uint8_t)K.landlock_abi, .features = K.features, .pid = getpid() };
-    /* Level 3 is an own range of ids and limits that hold; as root without those it is what an ordinary user gets. */
+    cay_m_hello h = { .version = CAY_MSG_VERSION,
+                      .mode = (uint8_t)K.mode,
+                      .landlock_abi = (uint8_t)K.landlock_abi,
+                      .features = K.features,
+                      .pid = getpid() };
+    /* Level 3 is an own range of ids and limits that hold; as root without those it is what an
+     * ordinary user gets. */
     const uint32_t limits = CAY_FEAT_MEMORY | CAY_FEAT_PIDS | CAY_FEAT_CPU;
-    h.level = K.mode == CAY_MODE_ROOT && (K.features & limits) == limits ? CAY_LEVEL_ROOT : CAY_LEVEL_ROOTLESS;
+    h.level = K.mode == CAY_MODE_ROOT && (K.features & limits) == limits ? CAY_LEVEL_ROOT
+                                                                         : CAY_LEVEL_ROOTLESS;
     memcpy(h.instance, K.instance, sizeof h.instance);
     return h;
 }
@@ -70,8 +81,10 @@ void hello_write(void)
     cay_m_hello h = hello();
     if (K.leaving) /* it was taken away, for good */
         return;
-    CAY_AUTOFD fd = openat(K.run_fd, "hello.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, &h, sizeof h) != sizeof h || renameat(K.run_fd, "hello.new", K.run_fd, "hello") < 0)
+    CAY_AUTOFD fd =
+        openat(K.run_fd, "hello.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, &h, sizeof h) != sizeof h ||
+        renameat(K.run_fd, "hello.new", K.run_fd, "hello") < 0)
         unlinkat(K.run_fd, "hello", 0);
 }
 
@@ -135,9 +148,12 @@ static void on_destroy(const request *r)
         box_stop(b, "removed", true);
         return;
     }
-    if (!cay__id_valid(m->id, 'c') && !reply_error(r->c, CAY_EINVAL, 0, "bad_id", "not a sandbox id", NULL))
+    if (!cay__id_valid(m->id, 'c') &&
+        !reply_error(r->c, CAY_EINVAL, 0, "bad_id", "not a sandbox id", NULL))
         return;
-    if (!box_remove_files(m->id, -1) && !reply_error(r->c, errno == ENOENT ? CAY_ENOENT : CAY_ESYS, errno, "sandbox_not_found", "nothing is kept of this sandbox", NULL))
+    if (!box_remove_files(m->id, -1) &&
+        !reply_error(r->c, errno == ENOENT ? CAY_ENOENT : CAY_ESYS, errno, "sandbox_not_found",
+                     "nothing is kept of this sandbox", NULL))
         return;
     event_send(m->id, "removed", "removed", "", 0);
     reply_ok(r->c);
@@ -148,7 +164,8 @@ static void on_pause(const request *r)
     if (r->b->state == CAY_PAUSED)
         reply_ok(r->c);
     else if (r->b->pausing)
-        reply_error(r->c, CAY_EBUSY, 0, "sandbox_pausing", "the sandbox is being paused already", NULL);
+        reply_error(r->c, CAY_EBUSY, 0, "sandbox_pausing", "the sandbox is being paused already",
+                    NULL);
     else
         box_pause(r->b, "asked", r->c);
 }
@@ -191,18 +208,23 @@ static void on_usage(const request *r)
     reply(r->c, CAY_MSG_USAGE, &u, sizeof u, NULL, 0);
 }
 
-/* The client's socket goes to init, which forks a worker for it; nothing of it passes through here again. */
+/* The client's socket goes to init, which forks a worker for it; nothing of it passes through here
+ * again. */
 static void on_session(const request *r)
 {
     struct {
-        cay_msg       h;
+        cay_msg h;
         cay_g_session m;
-    } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SESSION, (uint32_t)r->tail_len, 0 }, { 0 } };
-    if ((r->nfds != 1 || r->tail_len > 63) && !reply_error(r->c, CAY_EINVAL, 0, "bad_request", "a session needs one socket and a user", NULL))
+    } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SESSION, (uint32_t)r->tail_len, 0 },
+               { 0 } };
+    if ((r->nfds != 1 || r->tail_len > 63) &&
+        !reply_error(r->c, CAY_EINVAL, 0, "bad_request", "a session needs one socket and a user",
+                     NULL))
         return;
     struct iovec v[2] = { { &head, sizeof head }, { (void *)r->tail, r->tail_len } };
     CAY_FAULT("keeper.session.send");
-    if ((r->b->ctl.fd < 0 || cay__fd_sendv(r->b->ctl.fd, v, 2, r->fds, 1, 0) < 0) && !reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL))
+    if ((r->b->ctl.fd < 0 || cay__fd_sendv(r->b->ctl.fd, v, 2, r->fds, 1, 0) < 0) &&
+        !reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL))
         return;
     waiter *s = cay__alloc(sizeof *s), **p = &r->b->sessions;
     s->c = r->c;
@@ -239,10 +261,12 @@ static void on_output(const request *r)
     cay_m_data d;
     if (!s)
         return;
-    if (r->nfds == 1 && stream_attach(s, ((const cay_m_stream *)r->body)->offset, CAY_STEAL_FD(r->fds[0]), &d))
+    if (r->nfds == 1 &&
+        stream_attach(s, ((const cay_m_stream *)r->body)->offset, CAY_STEAL_FD(r->fds[0]), &d))
         reply(r->c, CAY_MSG_DATA, &d, sizeof d, NULL, 0);
     else
-        reply_error(r->c, CAY_EINVAL, 0, "bad_request", "output needs one descriptor that can be watched", NULL);
+        reply_error(r->c, CAY_EINVAL, 0, "bad_request",
+                    "output needs one descriptor that can be watched", NULL);
 }
 
 static void on_read(const request *r)
@@ -268,10 +292,13 @@ static void on_unlayer(const request *r)
     const cay_m_layer *m = r->body;
     char from[80];
     if (!memchr(m->layer, 0, sizeof m->layer) || !cay__layer_valid(m->layer))
-        reply_error(r->c, CAY_EINVAL, 0, "layer_name", "a layer's name is 1 to 63 of a-z, 0-9 and -", NULL);
+        reply_error(r->c, CAY_EINVAL, 0, "layer_name",
+                    "a layer's name is 1 to 63 of a-z, 0-9 and -", NULL);
     else if (!strcmp(m->layer, K.layer))
-        reply_error(r->c, CAY_EBUSY, 0, "layer_in_use", "the default template stands on this layer", NULL);
-    else if (pool_unlayer(m->layer), cay__str_join(from, sizeof from, "layers/", m->layer, NULL) && !remove_files(from, -1) && errno != ENOENT)
+        reply_error(r->c, CAY_EBUSY, 0, "layer_in_use", "the default template stands on this layer",
+                    NULL);
+    else if (pool_unlayer(m->layer), cay__str_join(from, sizeof from, "layers/", m->layer, NULL) &&
+                                         !remove_files(from, -1) && errno != ENOENT)
         reply_error(r->c, CAY_ESYS, errno, "", "the layer could not be removed", strerror(errno));
     else
         reply_ok(r->c);
@@ -280,7 +307,8 @@ static void on_unlayer(const request *r)
 static void on_units(const request *r)
 {
     const cay_m_stream *m = r->body;
-    if (r->nfds != 1 || m->which > CAY_GU_RESTART || !box_tell(r->b, CAY_G_UNIT, m->proc, m->which, 0, r->fds[0]))
+    if (r->nfds != 1 || m->which > CAY_GU_RESTART ||
+        !box_tell(r->b, CAY_G_UNIT, m->proc, m->which, 0, r->fds[0]))
         reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL);
     else
         reply_ok(r->c);
@@ -324,14 +352,22 @@ static void on_fault(const request *r)
 }
 #endif
 
-/* What must be there before the request is looked at: strings that end inside their fields, then what they name. */
-enum need { NOTHING, ID, BOX, LIVE, TOLD, PROC }; /* each includes those before it; TOLD: its init has answered */
+/* What must be there before the request is looked at: strings that end inside their fields, then
+ * what they name. */
+enum need {
+    NOTHING,
+    ID,
+    BOX,
+    LIVE,
+    TOLD,
+    PROC
+}; /* each includes those before it; TOLD: its init has answered */
 
 static const struct {
-    uint16_t  type, body;
+    uint16_t type, body;
     enum need need;
-    uint16_t  ref; /* room of a second string, behind the id */
-    void    (*fn)(const request *r);
+    uint16_t ref; /* room of a second string, behind the id */
+    void (*fn)(const request *r);
 } table[] = {
     { CAY_MSG_HELLO, sizeof(cay_m_hello), NOTHING, 0, on_hello },
     { CAY_MSG_CREATE, sizeof(cay_m_create), ID, 0, box_create },
@@ -375,35 +411,43 @@ static bool find(request *r, enum need need)
         return true;
     r->b = box_find(id);
     if (!r->b || (need >= LIVE && r->b->phase != BOX_LIVE))
-        return reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found", "no running sandbox has this id", NULL);
+        return reply_error(r->c, CAY_ENOENT, 0, "sandbox_not_found",
+                           "no running sandbox has this id", NULL);
     if (need >= TOLD && r->b->adopting)
-        return reply_error(r->c, CAY_EBUSY, 0, "sandbox_adopting", "its init has not answered the new keeper yet; try again", NULL);
+        return reply_error(r->c, CAY_EBUSY, 0, "sandbox_adopting",
+                           "its init has not answered the new keeper yet; try again", NULL);
     if (need >= LIVE)
         deadline_touch(r->b);
     r->p = need == PROC ? proc_find(r->b, id + CAY_WIRE_ID) : NULL;
     return need < PROC || (r->p && r->p->started) ||
-           reply_error(r->c, CAY_ENOENT, 0, "process_not_found", "no such process in this sandbox", NULL);
+           reply_error(r->c, CAY_ENOENT, 0, "process_not_found", "no such process in this sandbox",
+                       NULL);
 }
 
 void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
 {
     const cay_msg *h = (const cay_msg *)buf;
-    if ((n < sizeof *h || h->magic != CAY_MSG_MAGIC) && !reply_error(c, CAY_EINVAL, 0, "bad_request", "not a message of ours", NULL))
+    if ((n < sizeof *h || h->magic != CAY_MSG_MAGIC) &&
+        !reply_error(c, CAY_EINVAL, 0, "bad_request", "not a message of ours", NULL))
         return;
-    if (h->version != CAY_MSG_VERSION && !reply_error(c, CAY_ENOTSUP, 0, "version", "the keeper speaks another version; end its sandboxes and try again", NULL))
+    if (h->version != CAY_MSG_VERSION &&
+        !reply_error(c, CAY_ENOTSUP, 0, "version",
+                     "the keeper speaks another version; end its sandboxes and try again", NULL))
         return;
     for (size_t i = 0; i < CAY_LEN(table); i++) {
         if (table[i].type != h->type)
             continue;
         size_t fixed = sizeof *h + table[i].body;
         const char *body = buf + sizeof *h;
-        if (n < fixed || (n - fixed != h->tail && !CAY__MUTANT("fuzz-control")) || (table[i].need && !memchr(body, 0, CAY_WIRE_ID)) ||
+        if (n < fixed || (n - fixed != h->tail && !CAY__MUTANT("fuzz-control")) ||
+            (table[i].need && !memchr(body, 0, CAY_WIRE_ID)) ||
             (table[i].ref && !memchr(body + CAY_WIRE_ID, 0, table[i].ref)))
             break;
         if (table[i].need >= BOX && hold_creating(c, body, buf, n, fds, nfds))
             return;
         request r = { c, h->type, body, buf + fixed, h->tail, fds, nfds, NULL, NULL };
-        if (find(&r, table[i].need) && !(r.b && hold(c, r.b, table[i].need == TOLD, buf, n, fds, nfds)))
+        if (find(&r, table[i].need) &&
+            !(r.b && hold(c, r.b, table[i].need == TOLD, buf, n, fds, nfds)))
             table[i].fn(&r);
         return;
     }
@@ -416,7 +460,8 @@ static void maybe_leave(cay__timer *t)
 {
     (void)t;
     K.loop.stop |= !K.clients && !K.nlive && !K.waiting;
-    cay__timer_arm(&K.loop, &K.leave, cay__boot_ms() + 60000); /* a sandbox may end with nobody connected */
+    cay__timer_arm(&K.loop, &K.leave,
+                   cay__boot_ms() + 60000); /* a sandbox may end with nobody connected */
 }
 
 void client_close(client *c)
@@ -466,9 +511,11 @@ void client_accept(cay__watch *w, uint32_t ev)
     socklen_t n = sizeof cr;
     if (fd < 0)
         return;
-    /* A new state directory may have got the inode, and with it the socket's path, of ours that was removed. The directory is 0700; who still
-     * comes is asked. Seen from our user namespace, the owner is 0. */
-    if (home_vanished() || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0 || (cr.uid != 0 && !CAY__MUTANT("peer"))) {
+    /* A new state directory may have got the inode, and with it the socket's path, of ours that was
+     * removed. The directory is 0700; who still comes is asked. Seen from our user namespace, the
+     * owner is 0. */
+    if (home_vanished() || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0 ||
+        (cr.uid != 0 && !CAY__MUTANT("peer"))) {
         close(fd);
         return;
     }

@@ -6,7 +6,7 @@
 bool box_tell(box *b, uint16_t type, const char *id, uint64_t x, uint64_t y, int fd)
 {
     struct {
-        cay_msg    h;
+        cay_msg h;
         cay_g_proc m;
     } pkt = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 }, { .a = x, .b = y } };
     cay__str_copy(pkt.m.proc, sizeof pkt.m.proc, id);
@@ -20,14 +20,16 @@ static void session_taken(box *b, const cay_g_result *r)
         return;
     b->sessions = s->next;
     if (s->c && r->sys)
-        reply_error(s->c, cay_code_of_errno(r->sys), r->sys, r->sys == EPERM ? "user_not_mapped" : "user_unknown",
+        reply_error(s->c, cay_code_of_errno(r->sys), r->sys,
+                    r->sys == EPERM ? "user_not_mapped" : "user_unknown",
                     "no such user in the sandbox", NULL);
     else if (s->c)
         reply_ok(s->c);
     free(s);
 }
 
-/* A service changed, or somebody became another user; or none is started any more, and the sandbox may be frozen. */
+/* A service changed, or somebody became another user; or none is started any more, and the sandbox
+ * may be frozen. */
 static void unit_told(box *b, const cay_g_result *r)
 {
     cay_g_result m = *r;
@@ -42,9 +44,13 @@ static void unit_told(box *b, const cay_g_result *r)
 static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int *fds, int nfds)
 {
     bool adoption = h->type == CAY_G_READY || h->type == CAY_G_STATE || h->type == CAY_G_NET;
-    bool unit = h->type == CAY_G_STATE && len >= sizeof(cay_g_state) && (((const cay_g_state *)body)->spawn.flags & CAY_SPAWN_UNIT);
-    if ((adoption && !b->adopting && !unit) || len < (h->type == CAY_G_READY ? sizeof(cay_g_hello) : h->type == CAY_G_EXITED ? sizeof(cay_g_exit)
-               : h->type == CAY_G_STATE ? sizeof(cay_g_state) : sizeof(cay_g_result)))
+    bool unit = h->type == CAY_G_STATE && len >= sizeof(cay_g_state) &&
+                (((const cay_g_state *)body)->spawn.flags & CAY_SPAWN_UNIT);
+    if ((adoption && !b->adopting && !unit) ||
+        len < (h->type == CAY_G_READY    ? sizeof(cay_g_hello)
+               : h->type == CAY_G_EXITED ? sizeof(cay_g_exit)
+               : h->type == CAY_G_STATE  ? sizeof(cay_g_state)
+                                         : sizeof(cay_g_result)))
         return;
     switch (h->type) {
     case CAY_G_BOUND: box_bound(b, body); break;
@@ -68,7 +74,8 @@ static void on_ctl(cay__watch *w, uint32_t ev)
     (void)ev;
     ssize_t n = cay__fd_recv(w->fd, buf, sizeof buf, fds, &nfds, MSG_DONTWAIT);
     const cay_msg *h = (const cay_msg *)buf;
-    if (n < 0 && (errno == EAGAIN || errno == ECONNRESET)) /* a reset is told once, before the last words */
+    if (n < 0 &&
+        (errno == EAGAIN || errno == ECONNRESET)) /* a reset is told once, before the last words */
         return;
     if (n <= 0) { /* init ends, and its pidfd tells the rest; or we had no room for what it sent */
         cay__loop_del(&K.loop, w);
@@ -83,14 +90,15 @@ static void on_ctl(cay__watch *w, uint32_t ev)
         cay__close_fd(&fds[k]);
 }
 
-/* init's pidfd is readable: every process of the sandbox is gone, and so are its mounts unless we hold them. */
+/* init's pidfd is readable: every process of the sandbox is gone, and so are its mounts unless we
+ * hold them. */
 static void on_death(cay__watch *w, uint32_t ev)
 {
     box *b = (box *)((char *)w - offsetof(box, death));
     (void)ev;
     for (int i = 0; i < 64 && b->ctl.fd >= 0; i++)
         on_ctl(&b->ctl, 0); /* its last words */
-    proc_lost(b); /* whose ends are told before its own */
+    proc_lost(b);           /* whose ends are told before its own */
     if (b->phase == BOX_PARKING || (b->phase == BOX_BINDING && !b->pending))
         pool_failed(b, ESRCH, "init ended");
     if (b->id[0] && b->phase != BOX_DYING)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clock of every sandbox: it ends, or pauses, when its time is over or when nothing was asked of it and no command of
- * the API ran for its idle time. CLOCK_BOOTTIME, so that a suspended machine does not stretch a life.
+ * The clock of every sandbox: it ends, or pauses, when its time is over or when nothing was asked
+ * of it and no command of the API ran for its idle time. CLOCK_BOOTTIME, so that a suspended
+ * machine does not stretch a life.
  */
 #include "keeper.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the keeper lives: root of its own user namespace when it is an ordinary user's, always in a mount namespace of
- * its own, and there in a small tree of a few mounts, because every parked sandbox copies what is mounted around it.
+ * Where the keeper lives: root of its own user namespace when it is an ordinary user's, always in a
+ * mount namespace of its own, and there in a small tree of a few mounts, because every parked
+ * sandbox copies what is mounted around it.
  */
 #include "keeper.h"
 #include "mnt.h"
@@ -25,7 +26,8 @@ static bool map_single(uid_t uid, gid_t gid)
     return cay__fd_write_file(AT_FDCWD, "/proc/self/gid_map", map);
 }
 
-/* newuidmap is set-uid and must be asked from outside: whoever started us does that, if the user has a range. */
+/* newuidmap is set-uid and must be asked from outside: whoever started us does that, if the user
+ * has a range. */
 static int own_userns(int starter)
 {
     char line[40], n[21], answer = 'n';
@@ -34,14 +36,16 @@ static int own_userns(int starter)
     if (unshare(CLONE_NEWUSER) < 0)
         return -1;
     cay__str_join(line, sizeof line, "map ", cay__str_u64(n, (uint64_t)getpid()), NULL);
-    bool mapped = write(starter, line, strlen(line)) > 0 && read(starter, &answer, 1) == 1 && answer == 'y';
+    bool mapped =
+        write(starter, line, strlen(line)) > 0 && read(starter, &answer, 1) == 1 && answer == 'y';
     if (!mapped && !map_single(uid, gid))
         return -1;
     K.mode = mapped ? CAY_MODE_RANGE : CAY_MODE_SINGLE;
     return 0;
 }
 
-/* Sandboxes of a keeper that died live below its user namespace: join that one instead of making another. */
+/* Sandboxes of a keeper that died live below its user namespace: join that one instead of making
+ * another. */
 static int join_userns(int fd)
 {
     char map[256];
@@ -74,32 +78,37 @@ int enter_namespaces(int adopt_userns, int starter)
 
 static const struct {
     const char *name;
-    unsigned    minor, major;
+    unsigned minor, major;
 } nodes[] = {
-    { "null", 3, 1 }, { "zero", 5, 1 }, { "full", 7, 1 }, { "random", 8, 1 }, { "urandom", 9, 1 }, { "tty", 0, 5 },
+    { "null", 3, 1 },   { "zero", 5, 1 },    { "full", 7, 1 },
+    { "random", 8, 1 }, { "urandom", 9, 1 }, { "tty", 0, 5 },
 };
 
 /* One read-only /dev for all sandboxes; terminals and shared memory are mounted over it in each. */
 static int make_dev(int host_dev)
 {
     static const char *const links[][2] = {
-        { "pts/ptmx", "/d/ptmx" }, { "/proc/self/fd", "/d/fd" }, { "/proc/self/fd/0", "/d/stdin" },
-        { "/proc/self/fd/1", "/d/stdout" }, { "/proc/self/fd/2", "/d/stderr" },
+        { "pts/ptmx", "/d/ptmx" },          { "/proc/self/fd", "/d/fd" },
+        { "/proc/self/fd/0", "/d/stdin" },  { "/proc/self/fd/1", "/d/stdout" },
+        { "/proc/self/fd/2", "/d/stderr" },
     };
     char path[32];
-    if (mount("tmpfs", "/d", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k") < 0 || mkdir("/d/pts", 0755) < 0 ||
-        mkdir("/d/shm", 01777) < 0)
+    if (mount("tmpfs", "/d", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k") < 0 ||
+        mkdir("/d/pts", 0755) < 0 || mkdir("/d/shm", 01777) < 0)
         return -1;
     for (size_t i = 0; i < CAY_LEN(nodes); i++) {
         cay__str_join(path, sizeof path, "/d/", nodes[i].name, NULL);
         if (K.mode == CAY_MODE_ROOT) {
-            if (mknod(path, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) < 0 || chmod(path, 0666) < 0)
+            if (mknod(path, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor)) < 0 ||
+                chmod(path, 0666) < 0)
                 return -1;
             continue;
         }
         CAY_AUTOFD node = mnt_open_tree(host_dev, nodes[i].name, OPEN_TREE_CLONE);
         CAY_AUTOFD at = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
-        if (node < 0 || at < 0 || mnt_setattr(node, "", AT_EMPTY_PATH, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0, -1) < 0 ||
+        if (node < 0 || at < 0 ||
+            mnt_setattr(node, "", AT_EMPTY_PATH,
+                        MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, 0, -1) < 0 ||
             mnt_move(node, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
             return -1;
     }
@@ -124,12 +133,15 @@ static int place(int tree, const char *name)
 int enter_tree(const char *home, const char *run)
 {
     static const char *const dirs[] = { "t", "d", "m", "m/sandboxes", "m/layers", "l", "tmp" };
-    static const char *const links[][2] = { { "usr/bin", "bin" }, { "usr/lib", "lib" }, { "usr/lib64", "lib64" }, { "usr/sbin", "sbin" } };
+    static const char *const links[][2] = {
+        { "usr/bin", "bin" }, { "usr/lib", "lib" }, { "usr/lib64", "lib64" }, { "usr/sbin", "sbin" }
+    };
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return -1;
     CAY_AUTOFD h = clone_to(home, 0), r = clone_to(run, 0), usr = clone_to("/usr", AT_RECURSIVE),
                procfs = clone_to("/proc", AT_RECURSIVE), dev = clone_to("/dev", AT_RECURSIVE);
-    if (mount("tmpfs", run, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=256k") < 0 || chdir(run) < 0)
+    if (mount("tmpfs", run, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=256k") < 0 ||
+        chdir(run) < 0)
         return -1;
     for (size_t i = 0; i < CAY_LEN(dirs); i++)
         if (mkdir(dirs[i], 0755) < 0)
@@ -137,14 +149,16 @@ int enter_tree(const char *home, const char *run)
     for (size_t i = 0; i < CAY_LEN(links); i++)
         if (symlink(links[i][0], links[i][1]) < 0)
             return -1;
-    if (place(h, "s") < 0 || place(r, "r") < 0 || place(usr, "usr") < 0 || place(procfs, "proc") < 0 || place(dev, "dev") < 0)
+    if (place(h, "s") < 0 || place(r, "r") < 0 || place(usr, "usr") < 0 ||
+        place(procfs, "proc") < 0 || place(dev, "dev") < 0)
         return -1;
     if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
         return -1;
     CAY_AUTOFD host_dev = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (make_dev(host_dev) < 0)
         return -1;
-    /* Rootless: the six nodes were cloned from it one by one; the rest of the host's /dev is not needed any more. */
+    /* Rootless: the six nodes were cloned from it one by one; the rest of the host's /dev is not
+     * needed any more. */
     umount2("/dev", MNT_DETACH);
     K.home_fd = open("/s", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     K.run_fd = open("/r", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

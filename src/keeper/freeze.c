@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sandbox stands still for a client that copies its files. The whole group is frozen, init and its file workers with
- * the commands, so that nothing writes; a pause, which freezes the commands' own group, is neither seen nor undone.
- * It lasts until the client says so or its connection ends.
+ * A sandbox stands still for a client that copies its files. The whole group is frozen, init and
+ * its file workers with the commands, so that nothing writes; a pause, which freezes the commands'
+ * own group, is neither seen nor undone. It lasts until the client says so or its connection ends.
  */
 #include "keeper.h"
 #include <fcntl.h>
@@ -18,21 +18,26 @@ void freeze_end(box *b)
     hold_release(b);
 }
 
-/* Answered at once, with what to read until it says "frozen 1": processes come to rest when they leave the kernel, and that
- * may take longer than anybody should wait for us. Without a group of its own it only gets no new work: the client, who
- * was asked to, stops the processes by signals. */
+/* Answered at once, with what to read until it says "frozen 1": processes come to rest when they
+ * leave the kernel, and that may take longer than anybody should wait for us. Without a group of
+ * its own it only gets no new work: the client, who was asked to, stops the processes by signals.
+ */
 void freeze_ask(const request *r)
 {
     box *b = r->b;
     cay_m_boxinfo info;
     CAY_AUTOFD events = b->cg_fd < 0 ? -1 : openat(b->cg_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
-    if (b->frozen_for && !reply_error(r->c, CAY_EBUSY, 0, "snapshot_running", "another snapshot of this sandbox is being taken", NULL))
+    if (b->frozen_for && !reply_error(r->c, CAY_EBUSY, 0, "snapshot_running",
+                                      "another snapshot of this sandbox is being taken", NULL))
         return;
     CAY_FAULT("keeper.freeze.begin");
     if (events >= 0 && !cay__fd_write_file(b->cg_fd, "cgroup.freeze", "1"))
         cay__close_fd(&events);
     if (events < 0 && !(((const cay_m_box *)r->body)->a & CAY_FREEZE_STOP) &&
-        !reply_error(r->c, CAY_ENOTSUP, 0, "no_freezer", "this host gives the sandbox no control group that can be frozen; end its processes first, or let them be stopped by signals (--stop)", NULL))
+        !reply_error(r->c, CAY_ENOTSUP, 0, "no_freezer",
+                     "this host gives the sandbox no control group that can be frozen; end its "
+                     "processes first, or let them be stopped by signals (--stop)",
+                     NULL))
         return;
     b->frozen_for = r->c;
     box_info(b, &info);

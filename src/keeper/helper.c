@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The helpers: processes from the sealed image that do for the keeper what may block. What they are asked and what they answer is in job.h. */
+/* The helpers: processes from the sealed image that do for the keeper what may block. What they are
+ * asked and what they answer is in job.h. */
 #include "keeper.h"
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -17,17 +18,21 @@ static int helper_child(void *arg)
 {
     const helper *h = arg;
     char mode[] = { (char)('0' + K.mode), 0 };
-    char *const argv[] = { "cay-init", (char *)h->role, (char *)h->dir, mode, K.argv[2], K.argv[0], NULL };
+    char *const argv[] = { "cay-init", (char *)h->role, (char *)h->dir, mode, K.argv[2], K.argv[0],
+                           NULL };
     char *env[] = { NULL, NULL, NULL };
 #ifdef CAY_FAULTS
     char fault[128];
-    if (getenv("CAY_FAULT") && cay__str_join(fault, sizeof fault, "CAY_FAULT=", getenv("CAY_FAULT"), NULL)) {
+    if (getenv("CAY_FAULT") &&
+        cay__str_join(fault, sizeof fault, "CAY_FAULT=", getenv("CAY_FAULT"), NULL)) {
         env[0] = fault;
         env[1] = "CAY_FAULT_HITS=/proc/self/fd/4";
     }
 #endif
-    /* The janitor stays in the host's tree, in a mount namespace that follows the host's; one that takes its place, too. */
-    if ((h->ns < 0 && unshare(CLONE_NEWNS) < 0) || (h->ns > 0 && setns(h->ns, CLONE_NEWNS) < 0) || dup2(h->w.fd, 3) < 0)
+    /* The janitor stays in the host's tree, in a mount namespace that follows the host's; one that
+     * takes its place, too. */
+    if ((h->ns < 0 && unshare(CLONE_NEWNS) < 0) || (h->ns > 0 && setns(h->ns, CLONE_NEWNS) < 0) ||
+        dup2(h->w.fd, 3) < 0)
         _exit(1);
     unsigned first = 4;
 #ifdef CAY_FAULTS
@@ -48,7 +53,9 @@ bool helper_start(helper *h, const char *role, const char *dir, int ns)
     static char stack[16384] __attribute__((aligned(16)));
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
         return false;
-    *h = (helper){ { .fd = sv[1], .events = EPOLLIN, .fn = helper_on }, role, dir, 0, ns, cay__boot_ms(), 0 };
+    *h = (helper){
+        { .fd = sv[1], .events = EPOLLIN, .fn = helper_on }, role, dir, 0, ns, cay__boot_ms(), 0
+    };
     h->pid = clone(helper_child, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, h);
     CAY__STACK_USED(stack, sizeof stack);
     close(sv[1]);
@@ -58,15 +65,19 @@ bool helper_start(helper *h, const char *role, const char *dir, int ns)
     return h->pid > 0 && h->ns >= 0;
 }
 
-/* What it was at is lost: who waits is told, removals are found again by their names, inits that were half made end by
- * themselves. One that dies again at once takes us along: the next keeper starts whole, and adopts. */
+/* What it was at is lost: who waits is told, removals are found again by their names, inits that
+ * were half made end by themselves. One that dies again at once takes us along: the next keeper
+ * starts whole, and adopts. */
 static void helper_lost(helper *h)
 {
-    cay_job_done d = { .sys = EAGAIN, .step = "a helper ended; try again", .error = { CAY_EBUSY, 0, "keeper_busy", "a helper ended; try again" } };
+    cay_job_done d = { .sys = EAGAIN,
+                       .step = "a helper ended; try again",
+                       .error = { CAY_EBUSY, 0, "keeper_busy", "a helper ended; try again" } };
     dprintf(2, "%lld %s ended\n", (long long)cay__wall_ms(), h->role);
     cay__loop_del(&K.loop, &h->w);
     cay__close_fd(&h->w.fd);
-    K.broken = cay__boot_ms() - h->since_ms < LIFE_MS || !helper_start(h, h->role, h->dir, h->ns) || !cay__loop_add(&K.loop, &h->w);
+    K.broken = cay__boot_ms() - h->since_ms < LIFE_MS || !helper_start(h, h->role, h->dir, h->ns) ||
+               !cay__loop_add(&K.loop, &h->w);
     K.loop.stop |= K.broken;
     K.trash = K.strays = true;
     for (job_wait *j = K.jobs, *next; j; j = next) {
@@ -87,7 +98,8 @@ static bool seal_image(void)
     size_t n = (size_t)(cay_init_image_end - cay_init_image);
     K.memfd = (int)syscall(SYS_memfd_create, "cay-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     return K.memfd >= 0 && cay__fd_write_all(K.memfd, cay_init_image, n) &&
-           fcntl(K.memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0;
+           fcntl(K.memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) ==
+               0;
 }
 
 #ifdef CAY_FAULTS
@@ -103,11 +115,13 @@ int pool_print_faults(void)
 
 bool pool_start_janitor(const char *home)
 {
-    return seal_image() && helper_start(&K.janitor, "janitor", home, -1) && helper_start(&K.sweeper, "sweeper", home, -1) &&
+    return seal_image() && helper_start(&K.janitor, "janitor", home, -1) &&
+           helper_start(&K.sweeper, "sweeper", home, -1) &&
            helper_start(&K.lender, "lender", home, -1);
 }
 
-/* False when the helper has more before it than its socket holds: a removal is then found again by its name. */
+/* False when the helper has more before it than its socket holds: a removal is then found again by
+ * its name. */
 bool job_send(helper *h, cay_job *j, const int *fds, int nfds, const job_wait *wait)
 {
     j->seq = ++K.job_seq;
@@ -134,7 +148,8 @@ static void helper_on(cay__watch *w, uint32_t ev)
     cay_job_done d;
     (void)ev;
     ssize_t n = cay__fd_recv(w->fd, &d, sizeof d, fds, &nfds, MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != ECONNRESET)) { /* a reset is told before its last words */
+    if (n == 0 || (n < 0 && errno != EAGAIN &&
+                   errno != ECONNRESET)) { /* a reset is told before its last words */
         helper_lost(h);
         return;
     }

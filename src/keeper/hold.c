@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that wait until a sandbox goes on. One that stands still has an init that reads nothing, and whoever filled its socket
- * would hold us up; one that is put onto another root must not be asked for anything until it stands there. And a client need not wait
- * for its create to be answered before it names a first command.
+ * Requests that wait until a sandbox goes on. One that stands still has an init that reads nothing,
+ * and whoever filled its socket would hold us up; one that is put onto another root must not be
+ * asked for anything until it stands there. And a client need not wait for its create to be
+ * answered before it names a first command.
  */
 #include "keeper.h"
 
 typedef struct held {
     struct held *next;
-    client      *c;
-    size_t       len;
-    int          fds[CAY__FDS_MAX], nfds;
+    client *c;
+    size_t len;
+    int fds[CAY__FDS_MAX], nfds;
     _Alignas(8) char packet[];
 } held;
 
@@ -29,7 +30,8 @@ static void keep(held **last, client *c, const char *packet, size_t len, int *fd
 bool hold(client *c, box *b, bool told, const char *packet, size_t len, int *fds, int nfds)
 {
     uint16_t type = ((const cay_msg *)packet)->type;
-    bool still = b->frozen_for && (type == CAY_MSG_SPAWN || type == CAY_MSG_SESSION || type == CAY_MSG_SNAPSHOT || type == CAY_MSG_RESTACK);
+    bool still = b->frozen_for && (type == CAY_MSG_SPAWN || type == CAY_MSG_SESSION ||
+                                   type == CAY_MSG_SNAPSHOT || type == CAY_MSG_RESTACK);
     if (!still && !(b->turn && told))
         return false;
     keep(&b->held, c, packet, len, fds, nfds);

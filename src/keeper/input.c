@@ -19,7 +19,8 @@ static void on_writable(cay__watch *w, uint32_t ev)
     proc *p = (proc *)((char *)w - offsetof(proc, in));
     ssize_t n = 0;
     (void)ev;
-    while (p->in_at < p->in_len && (n = write(w->fd, p->in_data + p->in_at, p->in_len - p->in_at)) > 0)
+    while (p->in_at < p->in_len &&
+           (n = write(w->fd, p->in_data + p->in_at, p->in_len - p->in_at)) > 0)
         p->in_at += (size_t)n;
     bool watched = w->events, again = n < 0 && errno == EAGAIN;
     w->events = again ? EPOLLOUT : 0;
@@ -36,15 +37,18 @@ static void on_writable(cay__watch *w, uint32_t ev)
     if (p->in_at == p->in_len)
         reply_ok(c);
     else
-        reply_error(c, CAY_ESTATE, errno, "stdin_closed", "the process no longer reads its input", NULL);
+        reply_error(c, CAY_ESTATE, errno, "stdin_closed", "the process no longer reads its input",
+                    NULL);
 }
 
 void proc_write(const request *r)
 {
     proc *p = r->p;
-    if ((p->in.fd < 0 || p->ended) && !reply_error(r->c, CAY_ESTATE, 0, "stdin_closed", "stdin of this process is not open", NULL))
+    if ((p->in.fd < 0 || p->ended) && !reply_error(r->c, CAY_ESTATE, 0, "stdin_closed",
+                                                   "stdin of this process is not open", NULL))
         return;
-    if (p->writer && !reply_error(r->c, CAY_EBUSY, 0, "stdin_busy", "another write to this process is under way", NULL))
+    if (p->writer && !reply_error(r->c, CAY_EBUSY, 0, "stdin_busy",
+                                  "another write to this process is under way", NULL))
         return;
     free(p->in_data); /* of a writer that went away */
     p->in_data = cay__alloc(r->tail_len + 1);
@@ -72,7 +76,8 @@ void proc_resize(const request *r)
 {
     const cay_m_stream *m = r->body;
     struct winsize ws = { .ws_col = (unsigned short)m->a, .ws_row = (unsigned short)m->b };
-    if (!(r->p->flags & CAY_SPAWN_TTY) || r->p->out[0].w.fd < 0 || m->a > 65535 || m->b > 65535 || ioctl(r->p->out[0].w.fd, TIOCSWINSZ, &ws) < 0)
+    if (!(r->p->flags & CAY_SPAWN_TTY) || r->p->out[0].w.fd < 0 || m->a > 65535 || m->b > 65535 ||
+        ioctl(r->p->out[0].w.fd, TIOCSWINSZ, &ws) < 0)
         reply_error(r->c, CAY_ESTATE, 0, "no_tty", "this process has no terminal", NULL);
     else
         reply_ok(r->c);
@@ -81,9 +86,11 @@ void proc_resize(const request *r)
 void proc_signal(const request *r)
 {
     const cay_m_stream *m = r->body; /* a: the signal, b: its scope */
-    if ((m->a > 64 || m->b > CAY_SCOPE_BELOW) && !reply_error(r->c, CAY_EINVAL, 0, "bad_signal", "no such signal or scope", NULL))
+    if ((m->a > 64 || m->b > CAY_SCOPE_BELOW) &&
+        !reply_error(r->c, CAY_EINVAL, 0, "bad_signal", "no such signal or scope", NULL))
         return;
-    if (r->p->ended && m->b != CAY_SCOPE_TREE && !reply_error(r->c, CAY_ENOENT, ESRCH, "process_ended", "the process has ended", NULL))
+    if (r->p->ended && m->b != CAY_SCOPE_TREE &&
+        !reply_error(r->c, CAY_ENOENT, ESRCH, "process_ended", "the process has ended", NULL))
         return;
     if (m->b == CAY_SCOPE_TREE && m->a == SIGKILL)
         cgroup_exec_kill(r->p);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keeper.log: what the kernel holds. Fixed-size checksummed records, appended, never synced: a power cut changes the boot
- * id and stops everything it speaks of. Rewritten at each start with what is still there.
+ * keeper.log: what the kernel holds. Fixed-size checksummed records, appended, never synced: a
+ * power cut changes the boot id and stops everything it speaks of. Rewritten at each start with
+ * what is still there.
  */
 #include "keeper.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#define MAGIC 0x6a796163u /* "cayj" */
-#define FILE_NAME "keeper.log"
+#define MAGIC      0x6a796163u /* "cayj" */
+#define FILE_NAME  "keeper.log"
 #define COMPACT_AT 65536 /* records */
 
 static uint32_t sum(const jrec *r)
@@ -20,11 +21,14 @@ static uint32_t sum(const jrec *r)
 
 bool journal_check(const jrec *r)
 {
-    return r->magic == MAGIC && r->crc == sum(r) && r->op >= J_OPEN && r->op <= J_MORE && memchr(r->box, 0, sizeof r->box) &&
-           (memchr(r->id, 0, sizeof r->id) || CAY__MUTANT("fuzz-journal")) && memchr(r->reason, 0, sizeof r->reason);
+    return r->magic == MAGIC && r->crc == sum(r) && r->op >= J_OPEN && r->op <= J_MORE &&
+           memchr(r->box, 0, sizeof r->box) &&
+           (memchr(r->id, 0, sizeof r->id) || CAY__MUTANT("fuzz-journal")) &&
+           memchr(r->reason, 0, sizeof r->reason);
 }
 
-/* A torn record at the end is what a kill in the middle of a write leaves; one in the middle is skipped. */
+/* A torn record at the end is what a kill in the middle of a write leaves; one in the middle is
+ * skipped. */
 void journal_read(void (*fn)(const jrec *r, void *arg), void *arg)
 {
     CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -45,7 +49,12 @@ static bool write_rec(int fd, jrec *r)
 
 static jrec rec_of(enum jop op, const box *b, const char *id, int code, const char *reason)
 {
-    jrec r = { .op = (uint16_t)op, .flags = (uint16_t)b->flags, .pid = b->pid, .start = b->start, .block = b->block, .code = code };
+    jrec r = { .op = (uint16_t)op,
+               .flags = (uint16_t)b->flags,
+               .pid = b->pid,
+               .start = b->start,
+               .block = b->block,
+               .code = code };
     if (op == J_LIVE || op == J_DEADLINE) {
         r.a = b->deadline_boot;
         r.b = (int64_t)b->idle_ms;
@@ -74,8 +83,11 @@ static void compact(void)
     jkept *v = cay__alloc(sizeof *v * (K.nboxes + 1));
     jrec *x = cay__alloc(sizeof *x * procs);
     for (const box *b = K.boxes; b; b = b->next) {
-        enum jop op = !b->id[0] ? (b->pid ? J_PARKED : J_PARKING) : b->phase < BOX_LIVE ? J_TAKEN : J_LIVE;
-        v[n++] = (jkept){ rec_of(op, b, b->id, (int)b->state, ""), rec_of(J_MORE, b, b->id, 0, "") };
+        enum jop op = !b->id[0]             ? (b->pid ? J_PARKED : J_PARKING)
+                      : b->phase < BOX_LIVE ? J_TAKEN
+                                            : J_LIVE;
+        v[n++] =
+            (jkept){ rec_of(op, b, b->id, (int)b->state, ""), rec_of(J_MORE, b, b->id, 0, "") };
         for (const proc *p = b->procs; p; p = p->next)
             if (p->ended || p->killing)
                 x[m++] = rec_of(J_EXIT, b, p->id, 0, p->ended ? p->exit.reason : "time");
@@ -91,7 +103,8 @@ bool journal_start(const char *boot, const jkept *live, size_t n, jrec *exits, s
     jrec open = { .op = J_OPEN };
     memcpy(open.box, K.instance, sizeof open.box);
     cay__str_copy(open.id, sizeof open.id, boot);
-    CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CAY_AUTOFD fd = openat(K.home_fd, FILE_NAME ".new",
+                           O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 || !write_rec(fd, &open))
         return false;
     for (size_t i = 0; i < n; i++) {
@@ -115,10 +128,12 @@ void journal_put(enum jop op, const box *b, const char *id, int code, const char
 {
     jrec r = rec_of(op, b, id, code, reason);
     CAY_FAULT("keeper.journal.write");
-    if (++K.journal_len > COMPACT_AT) /* before it: what this record says may not stand in the box yet */
+    if (++K.journal_len >
+        COMPACT_AT) /* before it: what this record says may not stand in the box yet */
         compact();
-    /* A full disk must not stop the keeper: what is lost is found again by asking the kernel. But behind a piece of a record
-     * nothing could be read again, so the next one has it all written anew. */
+    /* A full disk must not stop the keeper: what is lost is found again by asking the kernel. But
+     * behind a piece of a record nothing could be read again, so the next one has it all written
+     * anew. */
     if (K.journal_fd >= 0 && !write_rec(K.journal_fd, &r))
         K.journal_len = COMPACT_AT;
 }

@@ -15,7 +15,8 @@ static cay_job job;
 
 /* ---- answers to the keeper ---- */
 
-void lender_answer(uint32_t seq, int code, int sys, const char *reason, const char *msg, const cay_m_netinfo *net, int fd)
+void lender_answer(uint32_t seq, int code, int sys, const char *reason, const char *msg,
+                   const cay_m_netinfo *net, int fd)
 {
     cay_job_done d = { .seq = seq, .error = { .code = code, .sys = sys } };
     if (!seq) {
@@ -41,9 +42,11 @@ static void do_get(void)
 {
     lent *l = lent_find(job.net.id);
     cay_m_netinfo info = { .revision = l ? l->revision : 0 };
-    CAY_AUTOFD fd = l && l->policy >= 0 ? fcntl(l->policy, F_DUPFD_CLOEXEC, 3) : policy_read(job.net.id, &info.revision);
+    CAY_AUTOFD fd = l && l->policy >= 0 ? fcntl(l->policy, F_DUPFD_CLOEXEC, 3)
+                                        : policy_read(job.net.id, &info.revision);
     if (fd < 0 && errno != ENOENT)
-        lender_refuse(job.seq, CAY_ESYS, "policy_unreadable", "the sandbox's policy cannot be read");
+        lender_refuse(job.seq, CAY_ESYS, "policy_unreadable",
+                      "the sandbox's policy cannot be read");
     else
         lender_answer(job.seq, 0, 0, "", "", &info, info.revision ? fd : -1);
 }
@@ -72,7 +75,8 @@ static bool text_ok(int fd)
 {
     struct stat st;
     int seals = fcntl(fd, F_GET_SEALS), want = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-    return seals >= 0 && (seals & want) == want && fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= (off_t)CAY_NET_TEXT;
+    return seals >= 0 && (seals & want) == want && fstat(fd, &st) == 0 && st.st_size > 0 &&
+           st.st_size <= (off_t)CAY_NET_TEXT;
 }
 
 static void do_restore(int *fds, int nfds)
@@ -84,7 +88,9 @@ static void do_restore(int *fds, int nfds)
         if (errno == ENOENT)
             lender_answer(job.seq, 0, 0, "", "", NULL, -1);
         else
-            lender_refuse(job.seq, CAY_ESYS, "policy_unreadable", "the sandbox's policy cannot be read: it reaches nothing until a new one is set");
+            lender_refuse(
+                job.seq, CAY_ESYS, "policy_unreadable",
+                "the sandbox's policy cannot be read: it reaches nothing until a new one is set");
         return;
     }
     lent *l = lent_take_in(&job, fds, nfds);
@@ -105,15 +111,18 @@ static void on_job(int *fds, int nfds)
         if (nfds == 6 && text_ok(fds[4]))
             secrets_job(&job, fds);
         else
-            lender_refuse(job.seq, CAY_EINVAL, "bad_request", "secrets come with the policy that binds them, each in one sealed file");
+            lender_refuse(job.seq, CAY_EINVAL, "bad_request",
+                          "secrets come with the policy that binds them, each in one sealed file");
         secrets_pair(L.egress, false);
         return;
     }
-    if (job.type != CAY_JOB_NET || !op || op > CAY_NET_DROP || (job.client && op >= CAY_NET_RESTORE) || (set && (nfds != 5 || !text_ok(fds[4])))) {
+    if (job.type != CAY_JOB_NET || !op || op > CAY_NET_DROP ||
+        (job.client && op >= CAY_NET_RESTORE) || (set && (nfds != 5 || !text_ok(fds[4])))) {
         if (set && job.type == CAY_JOB_NET && !job.how)
             lent_take_in(&job, fds, 0);
         else
-            lender_refuse(job.seq, CAY_EINVAL, "bad_request", "the policy has to come as one sealed file of at most 256 KiB");
+            lender_refuse(job.seq, CAY_EINVAL, "bad_request",
+                          "the policy has to come as one sealed file of at most 256 KiB");
         return;
     }
     if (op == CAY_NET_GET || op == CAY_NET_DROP) {
@@ -138,8 +147,9 @@ static void on_job(int *fds, int nfds)
 
 /* ---- the loop ---- */
 
-/* The keeper knows that nothing lives; we, whose lists are empty until it has adopted, do not. One that was killed says nothing: the
- * next one finds both at work, or ends them when it leaves, whoever started them. */
+/* The keeper knows that nothing lives; we, whose lists are empty until it has adopted, do not. One
+ * that was killed says nothing: the next one finds both at work, or ends them when it leaves,
+ * whoever started them. */
 static _Noreturn void leave(void)
 {
     outside_stop(L.run, OUT_INTERCEPT, SIGTERM);
@@ -161,7 +171,8 @@ _Noreturn void lender_main(int sock, int mode, const char *run, const char *keep
     L.mode = mode;
     L.run = run;
     L.keeper = keeper;
-    prctl(PR_SET_PDEATHSIG, 0); /* the keeper's end of our socket tells us, and leaves time to tidy up */
+    prctl(PR_SET_PDEATHSIG,
+          0); /* the keeper's end of our socket tells us, and leaves time to tidy up */
     signal(SIGCHLD, SIG_IGN);
     secrets_open(run, keeper, mode);
     L.notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -172,7 +183,10 @@ _Noreturn void lender_main(int sock, int mode, const char *run, const char *keep
     }
     for (;;) {
         egress_pump();
-        struct pollfd p[4] = { { L.sock, POLLIN, 0 }, { L.egress, POLLIN, 0 }, { L.notify, POLLIN, 0 }, { secrets_fd(), POLLIN, 0 } };
+        struct pollfd p[4] = { { L.sock, POLLIN, 0 },
+                               { L.egress, POLLIN, 0 },
+                               { L.notify, POLLIN, 0 },
+                               { secrets_fd(), POLLIN, 0 } };
         if (poll(p, 4, egress_wait_ms()) < 0)
             continue;
         if (p[3].revents) {

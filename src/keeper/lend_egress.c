@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Speaking with cay-egress: one thing at a time for each sandbox, said again to the next one when it dies over it. */
+/* Speaking with cay-egress: one thing at a time for each sandbox, said again to the next one when
+ * it dies over it. */
 #include "lend_inside.h"
 #include <base/fault.h>
 #include <fcntl.h>
@@ -9,7 +10,14 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { ANSWER_MS = 5000, DIAL_MS = 60000, STEADY_MS = 5000, AGAIN_MS = 60000, WINDOW = 32, TRIES = 3 };
+enum {
+    ANSWER_MS = 5000,
+    DIAL_MS = 60000,
+    STEADY_MS = 5000,
+    AGAIN_MS = 60000,
+    WINDOW = 32,
+    TRIES = 3
+};
 
 /* It changes nothing, and is worth nothing to who gets it late. */
 static bool look(const ask *a)
@@ -17,7 +25,8 @@ static bool look(const ask *a)
     return a->m.op == CAY_NET_DIAL || a->m.op == CAY_NET_WHY;
 }
 
-static bool say(uint16_t type, const void *body, size_t len, const char *tail, const int *fds, int nfds)
+static bool say(uint16_t type, const void *body, size_t len, const char *tail, const int *fds,
+                int nfds)
 {
     cay_msg h = { CAY_MSG_MAGIC, CAY_N_VERSION, type, tail ? (uint32_t)strlen(tail) : 0, 0 };
     struct iovec v[3] = { { &h, sizeof h }, { (void *)body, len }, { (void *)tail, h.tail } };
@@ -29,7 +38,8 @@ bool egress_say_box(uint16_t type, const lent *l, uint64_t seq, uint64_t revisio
     cay_n_box m = { .seq = seq, .cookie = l->cookie, .revision = revision, .flags = l->flags };
     int fds[5] = { l->fd[0], l->fd[1], l->fd[2], l->fd[3], policy };
     memcpy(m.id, l->id, sizeof m.id);
-    return say(type, &m, sizeof m, NULL, type == CAY_N_LEND ? fds : &policy, type == CAY_N_LEND ? 5 : policy >= 0);
+    return say(type, &m, sizeof m, NULL, type == CAY_N_LEND ? fds : &policy,
+               type == CAY_N_LEND ? 5 : policy >= 0);
 }
 
 void ask_drop(ask *a)
@@ -92,7 +102,8 @@ static bool connect_egress(void)
     const char *step = L.egress < 0 ? outside_start(L.run, L.keeper, L.mode, OUT_EGRESS) : NULL;
     if (step) {
         char msg[216];
-        cay__str_join(msg, sizeof msg, "cay-egress cannot be started: ", step, ": ", strerror(errno), NULL);
+        cay__str_join(msg, sizeof msg, "cay-egress cannot be started: ", step, ": ",
+                      strerror(errno), NULL);
         lost(msg);
         return false;
     }
@@ -116,17 +127,23 @@ static bool busy(const ask *first, const char *id)
 static bool say_ask(ask *a, lent *l)
 {
     if (look(a)) {
-        cay_n_dial d = { .seq = a->seq, .port = a->m.port, .proto = a->m.proto, .flags = a->m.flags & CAY_NET_IMPLICIT ? CAY_N_IMPLICIT : 0 };
+        cay_n_dial d = { .seq = a->seq,
+                         .port = a->m.port,
+                         .proto = a->m.proto,
+                         .flags = a->m.flags & CAY_NET_IMPLICIT ? CAY_N_IMPLICIT : 0 };
         memcpy(d.id, l->id, sizeof d.id);
-        return say(a->m.op == CAY_NET_DIAL ? CAY_N_DIAL : CAY_N_WHY, &d, sizeof d, a->m.name, NULL, 0);
+        return say(a->m.op == CAY_NET_DIAL ? CAY_N_DIAL : CAY_N_WHY, &d, sizeof d, a->m.name, NULL,
+                   0);
     }
     CAY_FAULT("lender.policy.say");
     bool again = a->policy < 0;
-    return egress_say_box(l->told ? CAY_N_POLICY : CAY_N_LEND, l, a->seq, again ? l->revision : a->revision, again ? l->policy : a->policy);
+    return egress_say_box(l->told ? CAY_N_POLICY : CAY_N_LEND, l, a->seq,
+                          again ? l->revision : a->revision, again ? l->policy : a->policy);
 }
 
-/* egress has a policy of a set that nobody was told of: what was acknowledged counts, and is said again. Unless another set waits
- * already: that one comes after it, and only needs the higher number; should it fail, this is done then. */
+/* egress has a policy of a set that nobody was told of: what was acknowledged counts, and is said
+ * again. Unless another set waits already: that one comes after it, and only needs the higher
+ * number; should it fail, this is done then. */
 static void say_again(const lent *l, uint64_t revision)
 {
     cay_m_net m = { .op = CAY_NET_SET };
@@ -157,14 +174,16 @@ static void begin(ask *a, lent *l)
 {
     if (a->policy >= 0 && a->m.revision && a->m.revision != l->revision) {
         errno = 0;
-        lender_refuse(a->job, CAY_ESTATE, "policy_changed", "the policy was changed by somebody else; read it again");
+        lender_refuse(a->job, CAY_ESTATE, "policy_changed",
+                      "the policy was changed by somebody else; read it again");
         ask_fail(a, l);
         return;
     }
     lender_needed();
     a->revision = CAY_MAX(l->revision, a->revision) + (a->policy >= 0);
     if (a->policy >= 0 && !policy_write_new(l->id, a->revision, a->policy)) {
-        lender_refuse(a->job, cay_code_of_errno(errno), "policy_not_kept", "the policy could not be written into the state directory");
+        lender_refuse(a->job, cay_code_of_errno(errno), "policy_not_kept",
+                      "the policy could not be written into the state directory");
         policy_drop_new(l->id);
         if (a->job) { /* what we say again ourselves is there already, but for its number */
             ask_fail(a, l);
@@ -220,7 +239,9 @@ void egress_pump(void)
         bool dial = look(a);
         if (!a->seq && l && dial && !l->told && l->refused) {
             errno = 0;
-            lender_refuse(a->job, CAY_EBUSY, "egress_failed", "cay-egress does not take this sandbox; keeper.err of the runtime directory says why");
+            lender_refuse(a->job, CAY_EBUSY, "egress_failed",
+                          "cay-egress does not take this sandbox; keeper.err of the runtime "
+                          "directory says why");
             ask_drop(a);
         } else if (!a->seq && l && !busy(a, a->m.id) && (!dial || l->told)) {
             begin(a, l);
@@ -235,7 +256,8 @@ static void settled(ask *a, const cay_n_ack *k)
     lender_needed();
     if (k->code && a->policy >= 0)
         policy_drop_new(a->m.id);
-    if (k->code && l && l->policy < 0) /* its sockets are served already: somebody has to refuse there */
+    if (k->code && l &&
+        l->policy < 0) /* its sockets are served already: somebody has to refuse there */
         l->policy = policy_off();
     if (k->code && l && l->told && a->undo)
         say_again(l, a->revision);
@@ -257,7 +279,8 @@ static void settled(ask *a, const cay_n_ack *k)
     lender_answer(a->job, k->code, k->sys, k->reason, k->msg, &info, -1);
 }
 
-/* A sandbox that egress does not take is offered again, ever more seldom, and complained of once. True: it was already. */
+/* A sandbox that egress does not take is offered again, ever more seldom, and complained of once.
+ * True: it was already. */
 static bool put_off(const ask *a, const cay_n_ack *k)
 {
     lent *l = lent_find(a->m.id);
@@ -270,7 +293,7 @@ static bool put_off(const ask *a, const cay_n_ack *k)
 void egress_read(void)
 {
     struct {
-        cay_msg   h;
+        cay_msg h;
         cay_n_ack a;
     } m;
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
@@ -278,7 +301,8 @@ void egress_read(void)
     if (n < 0 && errno == EAGAIN)
         return;
     if (n <= 0) {
-        lost("cay-egress ended while it was asked; what it said is in keeper.err of the runtime directory");
+        lost("cay-egress ended while it was asked; what it said is in keeper.err of the runtime "
+             "directory");
         return;
     }
     m.a.reason[sizeof m.a.reason - 1] = m.a.msg[sizeof m.a.msg - 1] = 0;
@@ -295,7 +319,8 @@ void egress_read(void)
         cay__str_copy(info.reason, sizeof info.reason, m.a.reason);
         cay__str_copy(info.msg, sizeof info.msg, m.a.msg);
         bool failed = m.h.type == CAY_N_DIALED && (m.a.code || nfds != 1);
-        lender_answer(a->job, failed ? (m.a.code ? m.a.code : CAY_EUPSTREAM) : 0, m.a.sys, m.a.reason, m.a.msg, &info, nfds == 1 ? fds[0] : -1);
+        lender_answer(a->job, failed ? (m.a.code ? m.a.code : CAY_EUPSTREAM) : 0, m.a.sys,
+                      m.a.reason, m.a.msg, &info, nfds == 1 ? fds[0] : -1);
     } else if (n == (ssize_t)sizeof m && m.a.code) {
         dprintf(2, "network: %s\n", m.a.msg); /* the operator's file */
     }
@@ -330,7 +355,8 @@ void egress_late(void)
             continue;
         if (a->m.op == CAY_NET_DIAL) {
             errno = ETIMEDOUT;
-            lender_refuse(a->job, CAY_ETIMEOUT, "dial_timeout", "the connection was not made in time");
+            lender_refuse(a->job, CAY_ETIMEOUT, "dial_timeout",
+                          "the connection was not made in time");
             ask_drop(a);
             continue;
         }

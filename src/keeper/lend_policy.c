@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Policies on disk, sandboxes/ID/policy: "cay-policy REVISION", spaces up to 39 bytes, newline, the text. */
+/* Policies on disk, sandboxes/ID/policy: "cay-policy REVISION", spaces up to 39 bytes, newline, the
+ * text. */
 #include "lend_inside.h"
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -54,7 +55,8 @@ bool policy_keep_new(const char *id)
 static int text_memfd(int from, off_t at, const char *words)
 {
     CAY_AUTOFD fd = (int)syscall(SYS_memfd_create, "cay-policy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || !(words ? cay__fd_write_all(fd, words, strlen(words)) : copy_text(from, at, fd)) ||
+    if (fd < 0 ||
+        !(words ? cay__fd_write_all(fd, words, strlen(words)) : copy_text(from, at, fd)) ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
         return -1;
     return CAY_STEAL_FD(fd);
@@ -72,7 +74,8 @@ int policy_read(const char *id, uint64_t *revision)
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return -1;
-    bool good = cay__fd_read_all(fd, head, HEAD) == HEAD && cay__str_starts(head, "cay-policy ") && head[HEAD - 1] == '\n';
+    bool good = cay__fd_read_all(fd, head, HEAD) == HEAD && cay__str_starts(head, "cay-policy ") &&
+                head[HEAD - 1] == '\n';
     head[11 + strcspn(head + 11, " \n")] = 0;
     errno = EUCLEAN;
     return good && cay__str_to_u64(head + 11, revision) ? text_memfd(fd, HEAD, NULL) : -1;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of secrets go from the client that has them to cay-intercept, as a sealed file that is never mapped here. The lender keeps the
- * file, and the one with the sandbox's authority, for the case that cay-intercept dies. When the keeper dies cay-intercept lives on; when
- * both do, the values are gone, and connections that need them are refused until somebody gives them again.
+ * Values of secrets go from the client that has them to cay-intercept, as a sealed file that is
+ * never mapped here. The lender keeps the file, and the one with the sandbox's authority, for the
+ * case that cay-intercept dies. When the keeper dies cay-intercept lives on; when both do, the
+ * values are gone, and connections that need them are refused until somebody gives them again.
  */
 #include "lend.h"
 #include <base/base.h>
@@ -25,17 +26,17 @@ enum { ANSWER_MS = 5000, TRIES = 4, PAUSE_MS = 20 };
 
 typedef struct held {
     struct held *next;
-    char         id[CAY_WIRE_ID];
-    uint64_t     revision;
-    int          fd[3]; /* policy, secrets, vault */
+    char id[CAY_WIRE_ID];
+    uint64_t revision;
+    int fd[3]; /* policy, secrets, vault */
 } held;
 
 static struct {
-    int         fd, mode;
+    int fd, mode;
     const char *run, *keeper;
-    held       *all;
-    bool        paired;
-    uint64_t    seq;
+    held *all;
+    bool paired;
+    uint64_t seq;
 } S = { .fd = -1 };
 
 void secrets_open(const char *run, const char *keeper, int mode)
@@ -80,11 +81,12 @@ static bool say(uint16_t type, const held *h, const int *fds, int nfds)
     return cay__fd_sendv(S.fd, v, 2, fds, nfds, MSG_DONTWAIT) >= 0;
 }
 
-/* Its answer to the last thing that was said; false: it has none. It is asked so seldom that we wait. */
+/* Its answer to the last thing that was said; false: it has none. It is asked so seldom that we
+ * wait. */
 static bool hear(cay_n_ack *ack, int *fd)
 {
     struct {
-        cay_msg   h;
+        cay_msg h;
         cay_n_ack a;
     } m;
     for (int64_t until = cay__boot_ms() + ANSWER_MS, now; (now = cay__boot_ms()) < until;) {
@@ -95,7 +97,8 @@ static bool hear(cay_n_ack *ack, int *fd)
         ssize_t n = cay__fd_recv(S.fd, &m, sizeof m, fds, &nfds, MSG_DONTWAIT);
         if (n <= 0 && errno != EAGAIN)
             return false;
-        bool ours = n == (ssize_t)sizeof m && m.h.magic == CAY_MSG_MAGIC && m.h.type == CAY_I_BOUND && m.a.seq == S.seq;
+        bool ours = n == (ssize_t)sizeof m && m.h.magic == CAY_MSG_MAGIC &&
+                    m.h.type == CAY_I_BOUND && m.a.seq == S.seq;
         for (int i = 0; n > 0 && i < nfds; i++)
             if (ours && i == 0)
                 *fd = fds[i];
@@ -140,7 +143,8 @@ static int bind_one(const held *h, cay_n_ack *ack, int *trust)
     ack->sys = errno;
     ack->code = CAY_EBUSY;
     cay__str_copy(ack->reason, sizeof ack->reason, "intercept_failed");
-    cay__str_join(ack->msg, sizeof ack->msg, "cay-intercept, which adds credentials, ", step ? "cannot be started: " : "does not answer", step ? step : "", NULL);
+    cay__str_join(ack->msg, sizeof ack->msg, "cay-intercept, which adds credentials, ",
+                  step ? "cannot be started: " : "does not answer", step ? step : "", NULL);
     return ack->code;
 }
 
@@ -153,7 +157,8 @@ static bool values_ok(int fd)
 {
     struct stat st;
     int seals = fcntl(fd, F_GET_SEALS), want = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-    return seals >= 0 && (seals & want) == want && fstat(fd, &st) == 0 && st.st_size <= (off_t)CAY_I_SECRETS_MAX;
+    return seals >= 0 && (seals & want) == want && fstat(fd, &st) == 0 &&
+           st.st_size <= (off_t)CAY_I_SECRETS_MAX;
 }
 
 void secrets_job(const cay_job *job, const int *fds)
@@ -167,7 +172,8 @@ void secrets_job(const cay_job *job, const int *fds)
     h->fd[1] = values_ok(fds[5]) ? fcntl(fds[5], F_DUPFD_CLOEXEC, 3) : -1;
     h->fd[2] = old ? fcntl(old->fd[2], F_DUPFD_CLOEXEC, 3) : empty_file();
     if (h->fd[0] < 0 || h->fd[1] < 0 || h->fd[2] < 0) {
-        lender_answer(job->seq, CAY_EINVAL, 0, "bad_request", "secrets have to come as one sealed file of at most 1 MiB", NULL, -1);
+        lender_answer(job->seq, CAY_EINVAL, 0, "bad_request",
+                      "secrets have to come as one sealed file of at most 1 MiB", NULL, -1);
         forget(h);
         return;
     }
@@ -252,9 +258,11 @@ void secrets_pair(int egress, bool fresh)
         S.paired = false;
     if (fresh && S.fd < 0)
         S.fd = outside_dial(S.run, OUT_INTERCEPT); /* one from before us may be there */
-    if (S.paired || S.fd < 0 || egress < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+    if (S.paired || S.fd < 0 || egress < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return;
-    S.paired = say(CAY_I_EGRESS, NULL, &pair[0], 1) && cay__fd_sendv(egress, v, 2, &pair[1], 1, MSG_DONTWAIT) >= 0;
+    S.paired = say(CAY_I_EGRESS, NULL, &pair[0], 1) &&
+               cay__fd_sendv(egress, v, 2, &pair[1], 1, MSG_DONTWAIT) >= 0;
     close(pair[0]);
     close(pair[1]);
 }

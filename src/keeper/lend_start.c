@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting cay-egress and cay-intercept as their proto.h say: unprivileged, in a session of their own, with a few descriptors. */
+/* Starting cay-egress and cay-intercept as their proto.h say: unprivileged, in a session of their
+ * own, with a few descriptors. */
 #include "lend.h"
 #include <base/base.h>
 #include <base/fault.h>
@@ -30,14 +31,17 @@ static int unix_socket(struct sockaddr_un *sa, const char *run, enum outside who
 {
     *sa = (struct sockaddr_un){ .sun_family = AF_UNIX };
     errno = ENAMETOOLONG;
-    return path_of(sa->sun_path, sizeof sa->sun_path, run, who, end) ? socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) : -1;
+    return path_of(sa->sun_path, sizeof sa->sun_path, run, who, end)
+               ? socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)
+               : -1;
 }
 
 int outside_dial(const char *run, enum outside who)
 {
     struct sockaddr_un sa;
     char name[sizeof sa.sun_path];
-    if (!path_of(name, sizeof name, run, who, ".sock") || access(name, F_OK) < 0) /* cheaper than a socket for nothing */
+    if (!path_of(name, sizeof name, run, who, ".sock") ||
+        access(name, F_OK) < 0) /* cheaper than a socket for nothing */
         return -1;
     CAY_AUTOFD s = unix_socket(&sa, run, who, ".sock");
     return s < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0 ? -1 : CAY_STEAL_FD(s);
@@ -50,8 +54,8 @@ static int listen_at(const char *run, enum outside who)
     char name[sizeof sa.sun_path];
     CAY_AUTOFD s = unix_socket(&sa, run, who, ".new");
     unlink(sa.sun_path);
-    if (s < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(s, 8) < 0 || !path_of(name, sizeof name, run, who, ".sock") ||
-        rename(sa.sun_path, name) < 0)
+    if (s < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(s, 8) < 0 ||
+        !path_of(name, sizeof name, run, who, ".sock") || rename(sa.sun_path, name) < 0)
         return -1;
     return CAY_STEAL_FD(s);
 }
@@ -61,7 +65,8 @@ int operator_open(void)
     int fd = open("egress.conf", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
         fd = open("/etc/cay/egress.conf", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    /* One that is there and cannot be read is not none: egress refuses to start without its operator's word. */
+    /* One that is there and cannot be read is not none: egress refuses to start without its
+     * operator's word. */
     return fd < 0 && errno == ENOENT ? open("/dev/null", O_RDONLY | O_CLOEXEC) : fd;
 }
 
@@ -89,7 +94,8 @@ static bool become_nobody(int mode)
         if (prctl(PR_CAPBSET_READ, c, 0, 0, 0) == 1 && prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0)
             return false;
     prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED);
-    if (mode == CAY_MODE_ROOT && (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, EGRESS_ID, EGRESS_ID, EGRESS_ID) < 0 ||
+    if (mode == CAY_MODE_ROOT && (syscall(SYS_setgroups, 0, NULL) < 0 ||
+                                  syscall(SYS_setresgid, EGRESS_ID, EGRESS_ID, EGRESS_ID) < 0 ||
                                   syscall(SYS_setresuid, EGRESS_ID, EGRESS_ID, EGRESS_ID) < 0))
         return false;
     return syscall(SYS_capset, &h, none) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
@@ -100,7 +106,8 @@ static _Noreturn void child(const char *program, int mode, const int *fds, int n
     char *const argv[] = { strrchr(program, '/') + 1, NULL }, *const env[] = { NULL };
     int high[4];
     setsid();
-    umask(027); /* the group is that of the directory, if it lends its own, or one that nobody is in */
+    umask(027); /* the group is that of the directory, if it lends its own, or one that nobody is in
+                 */
     for (int i = 0; i <= nfds; i++)
         high[i] = fcntl(i < nfds ? fds[i] : tell, F_DUPFD_CLOEXEC, 16);
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -122,7 +129,8 @@ static void write_pid(const char *run, enum outside who, int pid)
 {
     char path[4096], line[64], a[21], b[21];
     path_of(path, sizeof path, run, who, ".pid");
-    cay__str_join(line, sizeof line, cay__str_u64(a, (uint64_t)pid), " ", cay__str_u64(b, cay__start_time(pid)), "\n", NULL);
+    cay__str_join(line, sizeof line, cay__str_u64(a, (uint64_t)pid), " ",
+                  cay__str_u64(b, cay__start_time(pid)), "\n", NULL);
     CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0)
         cay__fd_write_all(fd, line, strlen(line));
@@ -160,7 +168,8 @@ const char *outside_start(const char *run, const char *keeper, int mode, enum ou
     if (!slash || (size_t)(slash - keeper) + sizeof "/cay-intercept" > sizeof program)
         return "its program";
     memcpy(program, keeper, (size_t)(slash - keeper));
-    cay__str_join(program + (slash - keeper), sizeof program - (size_t)(slash - keeper), "/cay-", names[who], NULL);
+    cay__str_join(program + (slash - keeper), sizeof program - (size_t)(slash - keeper), "/cay-",
+                  names[who], NULL);
     CAY_AUTOFD l = listen_at(run, who);
     if (l < 0)
         return "its socket";

@@ -2,9 +2,9 @@
 /*
  * cay-keeper HOME RUN LAYER READY-FD: holds the sandboxes of one state directory.
  *
- * Started by the first client that needs it. Says one thing on READY-FD: "ok", or what is wrong; before that, as an
- * ordinary user's, "map PID", answered by y or n. Leaves a minute after the last sandbox and client are gone, or when
- * its state directory vanishes.
+ * Started by the first client that needs it. Says one thing on READY-FD: "ok", or what is wrong;
+ * before that, as an ordinary user's, "map PID", answered by y or n. Leaves a minute after the last
+ * sandbox and client are gone, or when its state directory vanishes.
  */
 #include "keeper.h"
 #include <fcntl.h>
@@ -50,7 +50,8 @@ static void detach(const char *run)
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     int err = reports ? open(reports, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
     struct stat st;
-    if (stat(log, &st) == 0 && st.st_size > LOG_MAX && cay__str_join(old, sizeof old, log, ".old", NULL))
+    if (stat(log, &st) == 0 && st.st_size > LOG_MAX &&
+        cay__str_join(old, sizeof old, log, ".old", NULL))
         rename(log, old); /* what an earlier keeper said explains what this one finds */
     err = err >= 0 ? err : open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (null < 0 || err < 0)
@@ -62,7 +63,8 @@ static void detach(const char *run)
     fcntl(3, F_SETFD, FD_CLOEXEC);
     cay__fd_close_from(4);
     umask(022);
-    for (int s = 1; s <= 64; s++) /* by hand: the C library keeps two of them for itself, and an ignored one is inherited */
+    for (int s = 1; s <= 64; s++) /* by hand: the C library keeps two of them for itself, and an
+                                     ignored one is inherited */
         syscall(SYS_rt_sigaction, s, &(uint64_t[4]){ 0 }, NULL, 8);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
@@ -74,7 +76,8 @@ static void detach(const char *run)
         r.rlim_cur = r.rlim_max;
         setrlimit(RLIMIT_NOFILE, &r);
     }
-    /* Of us and of all that descend from us. At 1, and only there, a host whose cores go to a program starts none. */
+    /* Of us and of all that descend from us. At 1, and only there, a host whose cores go to a
+     * program starts none. */
     setrlimit(RLIMIT_CORE, &(struct rlimit){ 1, 1 });
 }
 
@@ -96,7 +99,8 @@ static void listen_here(void)
     unlink(sa.sun_path);
     hello_write();
     K.listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (K.listen_fd < 0 || bind(K.listen_fd, (struct sockaddr *)&sa, sizeof sa) < 0 || listen(K.listen_fd, 512) < 0 ||
+    if (K.listen_fd < 0 || bind(K.listen_fd, (struct sockaddr *)&sa, sizeof sa) < 0 ||
+        listen(K.listen_fd, 512) < 0 ||
         renameat(K.run_fd, "keeper.new", K.run_fd, "keeper.sock") < 0)
         die("socket");
     K.listener = (cay__watch){ .fd = K.listen_fd, .events = EPOLLIN, .fn = client_accept };
@@ -104,7 +108,8 @@ static void listen_here(void)
         die("loop");
 }
 
-/* Disk is measured every few seconds where the kernel does not hold the limit; beyond it, everything in the sandbox ends. */
+/* Disk is measured every few seconds where the kernel does not hold the limit; beyond it,
+ * everything in the sandbox ends. */
 static void measured(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
     box *b = j->b;
@@ -150,7 +155,8 @@ static void sweep(cay__timer *t)
         if ((b->flags & CAY_CREATE_DISK) && (disk_look(b) || true))
             break;
         cay_job j = { .type = CAY_JOB_DU };
-        cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id, b->flags & CAY_CREATE_ON ? "" : "/upper", NULL);
+        cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id,
+                      b->flags & CAY_CREATE_ON ? "" : "/upper", NULL);
         job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = b, .fn = measured });
         break;
     }
@@ -190,7 +196,8 @@ int main(int argc, char **argv)
     if (!cay__str_copy(K.layer, sizeof K.layer, argv[3]))
         die("layer");
     detach(run);
-    CAY_FAULT("keeper.start.detached"); /* the first: the environment is read while paths of the host mean something */
+    CAY_FAULT("keeper.start.detached"); /* the first: the environment is read while paths of the
+                                           host mean something */
     lock(run);
     prctl(PR_SET_NAME, "cay-keeper");
     K.home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -204,7 +211,8 @@ int main(int argc, char **argv)
         cay__id_make(K.instance, 'i');
     cgroup_discover();
     K.landlock_abi = cay__landlock_abi();
-    K.features |= CAY_FEAT_NETNS | CAY_FEAT_SECCOMP | CAY_FEAT_IDMAP | (K.landlock_abi > 0 ? CAY_FEAT_LANDLOCK : 0);
+    K.features |= CAY_FEAT_NETNS | CAY_FEAT_SECCOMP | CAY_FEAT_IDMAP |
+                  (K.landlock_abi > 0 ? CAY_FEAT_LANDLOCK : 0);
     if (enter_namespaces(userns, ready_fd) < 0)
         die("user namespace");
     cay__close_fd(&userns);

@@ -30,7 +30,8 @@ static void unescape(char *s)
 {
     char *to = s;
     for (; *s; s++) {
-        bool octal = s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7';
+        bool octal = s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
+                     s[3] >= '0' && s[3] <= '7';
         *to++ = octal ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
         s += octal ? 3 : 0;
     }
@@ -46,7 +47,8 @@ static bool parse_line(mountinfo *m, char *s)
     if (*s++ != ' ')
         return false;
     l->parent = number(&s);
-    if (*s++ != ' ' || !field(&s) || !field(&s) || !(path = field(&s)) || !(opts = field(&s)) || (path[0] != '/' && !CAY__MUTANT("fuzz-mountinfo")))
+    if (*s++ != ' ' || !field(&s) || !field(&s) || !(path = field(&s)) || !(opts = field(&s)) ||
+        (path[0] != '/' && !CAY__MUTANT("fuzz-mountinfo")))
         return false;
     unescape(path);
     l->path = path;

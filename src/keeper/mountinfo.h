@@ -8,16 +8,17 @@
 
 typedef struct mountinfo {
     struct {
-        int   id, parent;
-        bool  ro;
+        int id, parent;
+        bool ro;
         char *path; /* as init names it; "/": its root, or what lies on top of that */
     } line[MOUNTS_MAX];
     size_t n;
-    int    root;  /* init's, by its place in the list */
-    int    cover; /* another root on top of it, -1: none */
-    char   text[65536];
+    int root;  /* init's, by its place in the list */
+    int cover; /* another root on top of it, -1: none */
+    char text[65536];
 } mountinfo;
 
-/* False with errno: ENOTSUP when something is mounted right on top of something else, which by name cannot be told apart. */
+/* False with errno: ENOTSUP when something is mounted right on top of something else, which by name
+ * cannot be told apart. */
 bool mountinfo_read(mountinfo *m, int pid);
 bool mountinfo_parse(mountinfo *m); /* the same from m->text, which is changed */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sandboxes may reach. Policies, cay-egress and what it is lent are the lender's business, a helper (lend.c); here a
- * request gets the sockets of its sandbox and finds its way, and its answer the way back.
+ * What sandboxes may reach. Policies, cay-egress and what it is lent are the lender's business, a
+ * helper (lend.c); here a request gets the sockets of its sandbox and finds its way, and its answer
+ * the way back.
  */
 #include "keeper.h"
 #include <sys/socket.h>
@@ -20,19 +21,23 @@ static void told(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 
 void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore)
 {
-    cay_job j = { .type = CAY_JOB_NET, .how = b->net, .cookie = b->cookie, .client = c != NULL, .net = *m };
+    cay_job j = {
+        .type = CAY_JOB_NET, .how = b->net, .cookie = b->cookie, .client = c != NULL, .net = *m
+    };
     int fds[6] = { b->net_fd[0], b->net_fd[1], b->net_fd[2], b->net_fd[3] }, n = 4;
     while (n < 4 + CAY_MIN(nmore, 2))
         fds[n] = more[n - 4], n++;
     memcpy(j.net.id, b->id, sizeof j.net.id);
     j.net.name[sizeof j.net.name - 1] = 0;
     CAY_FAULT("keeper.net.ask");
-    bool sent = job_send(&K.lender, &j, fds, b->net_fd[3] >= 0 ? n : 0, &(job_wait){ .b = b, .c = c, .fn = told });
+    bool sent = job_send(&K.lender, &j, fds, b->net_fd[3] >= 0 ? n : 0,
+                         &(job_wait){ .b = b, .c = c, .fn = told });
     CAY_FAULT("keeper.net.asked");
     b->lent |= sent && (m->op == CAY_NET_SET || m->op == CAY_NET_RESTORE);
     b->restore = !sent && m->op == CAY_NET_RESTORE; /* the next sweep tries again */
     if (!sent)
-        reply_error(c, CAY_EBUSY, errno, "keeper_busy", "the network's helper has too much to do; try again", NULL);
+        reply_error(c, CAY_EBUSY, errno, "keeper_busy",
+                    "the network's helper has too much to do; try again", NULL);
 }
 
 void net_restore(box *b)
@@ -40,7 +45,8 @@ void net_restore(box *b)
     net_ask(NULL, b, &(cay_m_net){ .op = CAY_NET_RESTORE }, NULL, 0);
 }
 
-/* From init, which may be the tenant's by now: the lender compares them with the journal's cookie before they are used. */
+/* From init, which may be the tenant's by now: the lender compares them with the journal's cookie
+ * before they are used. */
 void net_adopt(box *b, int *fds, int nfds)
 {
     for (int i = 0; i < CAY_MIN(nfds, 4); i++)
@@ -56,7 +62,8 @@ void lender_leave(void)
     setsockopt(K.lender.w.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
     setsockopt(K.lender.w.fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv);
     if (!K.nlive || K.vanished) /* where the directory is gone nobody comes after us */
-        cay__fd_send(K.lender.w.fd, &(cay_job){ .type = CAY_JOB_LEAVE }, sizeof(cay_job), NULL, 0, 0);
+        cay__fd_send(K.lender.w.fd, &(cay_job){ .type = CAY_JOB_LEAVE }, sizeof(cay_job), NULL, 0,
+                     0);
     shutdown(K.lender.w.fd, SHUT_WR);
     while (recv(K.lender.w.fd, &d, sizeof d, 0) > 0)
         ;

@@ -29,7 +29,8 @@
 #endif
 enum { ROUTE4 = 3, LINK_LAST = 5 };
 
-/* Each batch is answered before sendto(2) returns; the time-out is for a kernel that answers something else. */
+/* Each batch is answered before sendto(2) returns; the time-out is for a kernel that answers
+ * something else. */
 static int open_netlink(int protocol)
 {
     struct timeval tv = { 2, 0 };
@@ -42,7 +43,8 @@ static int open_netlink(int protocol)
 static bool send_batch(int s, const void *batch, size_t len)
 {
     struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
-    return sendto(s, batch, len, 0, (const struct sockaddr *)&kernel, sizeof kernel) == (ssize_t)len;
+    return sendto(s, batch, len, 0, (const struct sockaddr *)&kernel, sizeof kernel) ==
+           (ssize_t)len;
 }
 
 /* The next answer: 0 or an errno; *seq tells whose it is. */
@@ -51,7 +53,7 @@ static int answer(int s, unsigned *seq)
     struct {
         struct nlmsghdr h;
         struct nlmsgerr e;
-        char            rest[512];
+        char rest[512];
     } m;
     ssize_t n = recv(s, &m, sizeof m, 0);
     if (n < (ssize_t)(sizeof m.h + sizeof m.e) || m.h.nlmsg_type != NLMSG_ERROR)
@@ -85,16 +87,19 @@ static int load_rules(const void *batch, size_t len)
     unsigned seq;
     if (s < 0 || !send_batch(s, batch, len))
         return errno;
-    /* Only the last rule asks for an answer; a refusal of the whole batch is one message as well. */
+    /* Only the last rule asks for an answer; a refusal of the whole batch is one message as well.
+     */
     return answer(s, &seq);
 }
 
 static bool lacking(int e)
 {
-    return e == ENOENT || e == EOPNOTSUPP || e == EPROTONOSUPPORT || e == EAFNOSUPPORT || e == EPERM || e == EINVAL;
+    return e == ENOENT || e == EOPNOTSUPP || e == EPROTONOSUPPORT || e == EAFNOSUPPORT ||
+           e == EPERM || e == EINVAL;
 }
 
-/* The best that this kernel has, found once. Errors that may pass are no reason to be content with less. */
+/* The best that this kernel has, found once. Errors that may pass are no reason to be content with
+ * less. */
 static const char *make_rules(int *how)
 {
     static int best = CAY__NET_TPROXY;
@@ -106,7 +111,8 @@ static const char *make_rules(int *how)
         bool tproxy = best == CAY__NET_TPROXY;
         if (CAY_FAULT_FAILS("zygote.netns.tproxy"))
             continue;
-        e = tproxy ? load_rules(tproxy_batch, sizeof tproxy_batch) : load_rules(nat_batch, sizeof nat_batch);
+        e = tproxy ? load_rules(tproxy_batch, sizeof tproxy_batch)
+                   : load_rules(nat_batch, sizeof nat_batch);
         *how = best;
         if (!e)
             return NULL;
@@ -126,8 +132,8 @@ static bool on(int s, int level, int name)
     return setsockopt(s, level, name, &one, sizeof one) == 0;
 }
 
-/* One socket for every address of both families. No SO_REUSEADDR or SO_REUSEPORT: who binds the same port inside gets
- * EADDRINUSE. */
+/* One socket for every address of both families. No SO_REUSEADDR or SO_REUSEPORT: who binds the
+ * same port inside gets EADDRINUSE. */
 static int any_socket(int type, uint16_t port)
 {
     struct sockaddr_in6 sa = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
@@ -135,12 +141,15 @@ static int any_socket(int type, uint16_t port)
     CAY_AUTOFD s = socket(AF_INET6, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s < 0 || setsockopt(s, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero) < 0)
         return -1;
-    if (port == CAY__NET_PORT && (!on(s, IPPROTO_IP, IP_TRANSPARENT) || !on(s, IPPROTO_IPV6, IPV6_TRANSPARENT)))
+    if (port == CAY__NET_PORT &&
+        (!on(s, IPPROTO_IP, IP_TRANSPARENT) || !on(s, IPPROTO_IPV6, IPV6_TRANSPARENT)))
         return -1;
-    if (type == SOCK_DGRAM && (!on(s, IPPROTO_IPV6, IPV6_RECVPKTINFO) || !on(s, IPPROTO_IPV6, IPV6_FREEBIND)))
+    if (type == SOCK_DGRAM &&
+        (!on(s, IPPROTO_IPV6, IPV6_RECVPKTINFO) || !on(s, IPPROTO_IPV6, IPV6_FREEBIND)))
         return -1;
-    /* Until somebody serves them they only take their ports: a connection is refused at once instead of waiting for
-     * nobody. A datagram socket that has its port would swallow queries, so it gets it when it is served. */
+    /* Until somebody serves them they only take their ports: a connection is refused at once
+     * instead of waiting for nobody. A datagram socket that has its port would swallow queries, so
+     * it gets it when it is served. */
     if (type == SOCK_STREAM && port && bind(s, (const struct sockaddr *)&sa, sizeof sa) < 0)
         return -1;
     return CAY_STEAL_FD(s);
@@ -176,7 +185,8 @@ void netns_unserve(const int *fd)
 {
     int s[CAY_N_PORTS_MOST], n = CAY_N_PORTS_MOST;
     char b;
-    if (is_bag(fd[CAY__NET_TCP_FD]) && cay__fd_recv(fd[CAY__NET_TCP_FD], &b, 1, s, &n, MSG_PEEK | MSG_DONTWAIT) == 1)
+    if (is_bag(fd[CAY__NET_TCP_FD]) &&
+        cay__fd_recv(fd[CAY__NET_TCP_FD], &b, 1, s, &n, MSG_PEEK | MSG_DONTWAIT) == 1)
         while (n > 0) {
             shutdown(s[--n], SHUT_RDWR);
             close(s[n]);
@@ -195,14 +205,17 @@ bool netns_serve(const int *fd)
     bool bound = sa.sin6_port == htons(53);
     sa = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(53) };
     return (bound || bind(fd[CAY__NET_DNS_UDP], (const struct sockaddr *)&sa, sizeof sa) == 0) &&
-           (is_bag(fd[CAY__NET_TCP_FD]) || listen(fd[CAY__NET_TCP_FD], CAY_N_BACKLOG) == 0) && listen(fd[CAY__NET_DNS_TCP], CAY_N_BACKLOG) == 0;
+           (is_bag(fd[CAY__NET_TCP_FD]) || listen(fd[CAY__NET_TCP_FD], CAY_N_BACKLOG) == 0) &&
+           listen(fd[CAY__NET_DNS_TCP], CAY_N_BACKLOG) == 0;
 }
 
-/* Names that the sandbox was told, with their numbers: as old as the namespace, whoever serves it. */
+/* Names that the sandbox was told, with their numbers: as old as the namespace, whoever serves it.
+ */
 static int make_map(void)
 {
     CAY_AUTOFD fd = (int)syscall(SYS_memfd_create, "cay-names", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || ftruncate(fd, sizeof(cay_n_map)) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+    if (fd < 0 || ftruncate(fd, sizeof(cay_n_map)) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         return -1;
     return CAY_STEAL_FD(fd);
 }
@@ -210,7 +223,8 @@ static int make_map(void)
 static const char *make_sockets(netns *n)
 {
     socklen_t len = sizeof n->cookie;
-    n->fd[CAY__NET_TCP_FD] = n->how == CAY__NET_PORTS ? make_bag() : any_socket(SOCK_STREAM, CAY__NET_PORT);
+    n->fd[CAY__NET_TCP_FD] =
+        n->how == CAY__NET_PORTS ? make_bag() : any_socket(SOCK_STREAM, CAY__NET_PORT);
     n->fd[CAY__NET_DNS_TCP] = any_socket(SOCK_STREAM, 53);
     n->fd[CAY__NET_DNS_UDP] = any_socket(SOCK_DGRAM, 53);
     n->fd[CAY__NET_MAP] = make_map();
@@ -234,8 +248,8 @@ const char *netns_make(netns *out)
     const char *step = CAY__MUTANT("netfilter") ? NULL : make_rules(&out->how);
     if (step)
         return step;
-    /* No capability over this namespace will exist inside, so low ports are opened to everybody there. Metrics would
-     * tell one flow's path to the next. */
+    /* No capability over this namespace will exist inside, so low ports are opened to everybody
+     * there. Metrics would tell one flow's path to the next. */
     cay__fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     cay__fd_write_file(AT_FDCWD, "/proc/sys/net/ipv4/tcp_no_metrics_save", "1");
     if (!six)

@@ -32,18 +32,22 @@ static bool set_layers(int fs, const overlay_at *at, const char **step)
     const char *key = fds || at->n + (at->base >= 0) > 1 ? "lowerdir+" : "lowerdir";
     char upper[96], work[96];
     for (size_t i = at->n; i-- > 0;)
-        if (!(fds ? set_fd(fs, key, at->layers, at->layer[i]) : set_name(fs, key, "layers", at->layer[i]))) {
+        if (!(fds ? set_fd(fs, key, at->layers, at->layer[i])
+                  : set_name(fs, key, "layers", at->layer[i]))) {
             cay__str_join(missing, sizeof missing, "layer ", at->layer[i], NULL);
             *step = missing;
             return false;
         }
     *step = "layers";
-    if (at->base >= 0 && !(fds ? syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, key, NULL, at->base) == 0 : set(fs, key, "/l")))
+    if (at->base >= 0 &&
+        !(fds ? syscall(SYS_fsconfig, fs, FSCONFIG_SET_FD, key, NULL, at->base) == 0
+              : set(fs, key, "/l")))
         return false;
     cay__str_join(upper, sizeof upper, at->dir, "/upper", NULL);
     cay__str_join(work, sizeof work, at->dir, "/work", NULL);
     return fds ? set_fd(fs, "upperdir", at->boxes, upper) && set_fd(fs, "workdir", at->boxes, work)
-               : set_name(fs, "upperdir", "sandboxes", upper) && set_name(fs, "workdir", "sandboxes", work);
+               : set_name(fs, "upperdir", "sandboxes", upper) &&
+                     set_name(fs, "workdir", "sandboxes", work);
 }
 
 int cay__overlay(const overlay_at *at, bool user_xattr, bool is_volatile, const char **step)
@@ -55,8 +59,8 @@ int cay__overlay(const overlay_at *at, bool user_xattr, bool is_volatile, const 
     if (!set_layers(fs, at, step))
         return -1;
     *step = "overlay options";
-    if (!set(fs, "redirect_dir", user_xattr || at->still ? "nofollow" : "on") || !set(fs, "index", "off") ||
-        !set(fs, "metacopy", "off"))
+    if (!set(fs, "redirect_dir", user_xattr || at->still ? "nofollow" : "on") ||
+        !set(fs, "index", "off") || !set(fs, "metacopy", "off"))
         return -1;
     if (user_xattr && syscall(SYS_fsconfig, fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
         return -1;
@@ -65,7 +69,9 @@ int cay__overlay(const overlay_at *at, bool user_xattr, bool is_volatile, const 
     *step = "overlay";
     if (syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return -1;
-    CAY_AUTOFD mnt = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, (CAY__MUTANT("nosuid") ? 0 : MOUNT_ATTR_NOSUID) | (CAY__MUTANT("nodev") ? 0 : MOUNT_ATTR_NODEV));
+    CAY_AUTOFD mnt = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC,
+                                  (CAY__MUTANT("nosuid") ? 0 : MOUNT_ATTR_NOSUID) |
+                                      (CAY__MUTANT("nodev") ? 0 : MOUNT_ATTR_NODEV));
     if (mnt < 0)
         return -1;
     /* With an upper it cannot write to, overlayfs comes up read-only and says nothing. */

@@ -19,7 +19,7 @@
 
 /* What came with GROUPS. */
 typedef struct groups {
-    int      fds[CAY_JOB_GROUPS_MAX], nfds;
+    int fds[CAY_JOB_GROUPS_MAX], nfds;
     uint32_t cg2, nv1;
 } groups;
 
@@ -43,8 +43,9 @@ static _Noreturn void die(int ctl, const char *step)
 }
 
 static const char *const masked[] = {
-    "acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "timer_list", "timer_stats", "sched_debug",
-    "scsi", "kallsyms", "kmsg", "config.gz", "vmallocinfo", "slabinfo", "pagetypeinfo", "sysrq-trigger",
+    "acpi",       "asound",      "interrupts",  "kcore",        "keys",          "latency_stats",
+    "timer_list", "timer_stats", "sched_debug", "scsi",         "kallsyms",      "kmsg",
+    "config.gz",  "vmallocinfo", "slabinfo",    "pagetypeinfo", "sysrq-trigger",
 };
 static const char *const read_only[] = { "bus", "fs", "irq", "sys" };
 
@@ -55,8 +56,8 @@ static bool absent(const char *path)
     return errno == ENOENT && lstat(path, &st) < 0 && errno == ENOENT;
 }
 
-/* Sources of masks are ours: null and an empty directory of the common /dev tree, which is read-only, nosuid and noexec:
- * a bind inherits that, and no call is needed to say it again. */
+/* Sources of masks are ours: null and an empty directory of the common /dev tree, which is
+ * read-only, nosuid and noexec: a bind inherits that, and no call is needed to say it again. */
 static bool mask_proc(void)
 {
     char path[64];
@@ -70,7 +71,9 @@ static bool mask_proc(void)
     }
     for (size_t i = 0; i < CAY_LEN(read_only) && !CAY__MUTANT("proc-ro"); i++) {
         cay__str_join(path, sizeof path, "/t/proc/", read_only[i], NULL);
-        if (mount(path, path, NULL, MS_BIND, NULL) < 0 ? !absent(path) : mnt_setattr(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY, 0, -1) < 0)
+        if (mount(path, path, NULL, MS_BIND, NULL) < 0
+                ? !absent(path)
+                : mnt_setattr(AT_FDCWD, path, 0, MOUNT_ATTR_RDONLY, 0, -1) < 0)
             return false;
     }
     return true;
@@ -96,7 +99,8 @@ static bool own_boot_id(void)
     CAY_AUTOFD fd = open("/t/b", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
     return fd >= 0 && cay__fd_write_all(fd, id, n) &&
            mount("/t/b", "/t/proc/sys/kernel/random/boot_id", NULL, MS_BIND, NULL) == 0 &&
-           mnt_setattr(AT_FDCWD, "/t/proc/sys/kernel/random/boot_id", 0, MOUNT_ATTR_RDONLY, 0, -1) == 0;
+           mnt_setattr(AT_FDCWD, "/t/proc/sys/kernel/random/boot_id", 0, MOUNT_ATTR_RDONLY, 0,
+                       -1) == 0;
 }
 
 static bool make_dev(int mode)
@@ -122,29 +126,36 @@ static void take_root(int go, stage_fds *f)
     int got[3] = { -1, -1, -1 }, n = 3;
     if (cay__fd_recv(go, &c, 1, got, &n, 0) != 1)
         _exit(0);
-    *f = (stage_fds){ got[0], c == 'r' ? got[1] : -1, c == 'c' ? got[1] : -1, c == 'c' ? got[2] : -1 };
+    *f = (stage_fds){ got[0], c == 'r' ? got[1] : -1, c == 'c' ? got[1] : -1,
+                      c == 'c' ? got[2] : -1 };
 }
 
-/* One tmpfs of its own: /run and /dev/shm are directories of it, and so is the place where a root is put together. What is
- * not shown by a mount of its own cannot be reached once the stage is gone. As root that is now: the default root is there,
- * and a request for another one changes over from it. */
+/* One tmpfs of its own: /run and /dev/shm are directories of it, and so is the place where a root
+ * is put together. What is not shown by a mount of its own cannot be reached once the stage is
+ * gone. As root that is now: the default root is there, and a request for another one changes over
+ * from it. */
 static bool stage(int ctl, int go, const cay_job *job)
 {
     int mode = (int)job->mode;
     stage_fds f;
-    static const char *const dirs[] = { "/t/proc", "/t/dev", "/t/run", "/t/usr", "/t/n", "/t/r", "/t/l", "/t/i", "/t/i/sandboxes", "/t/i/layers" };
+    static const char *const dirs[] = { "/t/proc",        "/t/dev",     "/t/run", "/t/usr",
+                                        "/t/n",           "/t/r",       "/t/l",   "/t/i",
+                                        "/t/i/sandboxes", "/t/i/layers" };
     size_t n = mode == CAY_MODE_ROOT ? 6 : CAY_LEN(dirs);
-    if (mount("tmpfs", "/t", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=512m,nr_inodes=65536") < 0)
+    if (mount("tmpfs", "/t", "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=512m,nr_inodes=65536") <
+        0)
         die(ctl, "stage");
     for (size_t i = 0; i < n; i++)
         if (mkdir(dirs[i], 0755) < 0)
             die(ctl, "stage");
-    if (CAY__MUTANT("own-proc") ? mount("/proc", "/t/proc", NULL, MS_BIND | MS_REC, NULL) < 0
-                                : mount("proc", "/t/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+    if (CAY__MUTANT("own-proc")
+            ? mount("/proc", "/t/proc", NULL, MS_BIND | MS_REC, NULL) < 0
+            : mount("proc", "/t/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
         die(ctl, "proc");
     if (!mask_proc() || (!CAY__MUTANT("boot-id") && !own_boot_id()))
         die(ctl, "proc masks");
-    if (mkdir("/t/r/shm", 01777) < 0 || mkdir("/t/r/lock", 01777) < 0 || mount("/t/r", "/t/run", NULL, MS_BIND, NULL) < 0)
+    if (mkdir("/t/r/shm", 01777) < 0 || mkdir("/t/r/lock", 01777) < 0 ||
+        mount("/t/r", "/t/run", NULL, MS_BIND, NULL) < 0)
         die(ctl, "run");
     if (!make_dev(mode))
         die(ctl, "dev");
@@ -153,9 +164,11 @@ static bool stage(int ctl, int go, const cay_job *job)
         die(ctl, "usr");
     if (f.root >= 0) {
         const char *step = root_enter(f.root, "/t/n", "/t", !job->image);
-        if (step || (job->image && (step = root_complete(f.root, "cay"))) || (step = root_pivot(f.root)))
+        if (step || (job->image && (step = root_complete(f.root, "cay"))) ||
+            (step = root_pivot(f.root)))
             die(ctl, step);
-    } else if (chdir("/t") < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) {
+    } else if (chdir("/t") < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+               umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) {
         die(ctl, "stage pivot");
     }
     return f.root >= 0;
@@ -168,12 +181,14 @@ static int home_mark(void)
     return fd >= 0 ? fd : (fd = open(CAY_HOME_MARK, O_PATH | O_NOFOLLOW | O_CLOEXEC));
 }
 
-/* init keeps these descriptors of ours and no others; 0–2 are the stage's null, so that none received can be one of
- * those. The network's sockets are only held, for a keeper that comes after this one; the file of the state directory is one
- * of no right and no content, and can only be asked whether it is still there. */
+/* init keeps these descriptors of ours and no others; 0–2 are the stage's null, so that none
+ * received can be one of those. The network's sockets are only held, for a keeper that comes after
+ * this one; the file of the state directory is one of no right and no content, and can only be
+ * asked whether it is still there. */
 static void own_descriptors(int *ctl, int *listen_fd, int *home, netns *net)
 {
-    int *mine[3 + CAY__NET_FDS] = { ctl, listen_fd, home, &net->fd[0], &net->fd[1], &net->fd[2], &net->fd[3] };
+    int *mine[3 + CAY__NET_FDS] = { ctl,         listen_fd,   home,       &net->fd[0],
+                                    &net->fd[1], &net->fd[2], &net->fd[3] };
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     for (size_t i = 0; i < CAY_LEN(mine); i++)
         if (null < 0 || (*mine[i] >= 0 && (*mine[i] = fcntl(*mine[i], F_DUPFD_CLOEXEC, 16)) < 0))
@@ -202,7 +217,8 @@ static _Noreturn void child(const cay_job *job, const groups *g, int ctl, int go
 {
     char c;
     int listen_fd = g->fds[0], home = home_mark();
-    /* Our peer's ends are closed already: if zygote or keeper die now, this read ends and so do we. */
+    /* Our peer's ends are closed already: if zygote or keeper die now, this read ends and so do we.
+     */
     if (read(go, &c, 1) != 1)
         _exit(0);
     CAY_FAULT("init.park.go");
@@ -212,12 +228,14 @@ static _Noreturn void child(const cay_job *job, const groups *g, int ctl, int go
         die(ctl, step);
     CAY_FAULT("init.park.grouped");
     if (job->mode != CAY_MODE_SINGLE &&
-        (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0))
+        (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 ||
+         syscall(SYS_setresuid, 0, 0, 0) < 0))
         die(ctl, "ids");
     if (sethostname("cay", 3) < 0)
         die(ctl, "hostname");
     /* A second layer under the filter's rule against nested user namespaces. */
-    cay__fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces", CAY__MUTANT("max-userns") ? "1000" : "0");
+    cay__fd_write_file(AT_FDCWD, "/proc/sys/user/max_user_namespaces",
+                       CAY__MUTANT("max-userns") ? "1000" : "0");
     umask(0);
     bool rooted = stage(ctl, go, job);
     umask(022);
@@ -232,7 +250,8 @@ static _Noreturn void child(const cay_job *job, const groups *g, int ctl, int go
 static bool write_maps(int pid, const cay_job *job)
 {
     char block[64], n[21];
-    const char *map = "0 0 1\n1 1 65535\n"; /* repeats the parent's extents: one line across two is EPERM */
+    const char *map =
+        "0 0 1\n1 1 65535\n"; /* repeats the parent's extents: one line across two is EPERM */
     if (job->mode == CAY_MODE_ROOT) {
         cay__str_join(block, sizeof block, "0 ", cay__str_u64(n, job->block), " 65536\n", NULL);
         map = block;
@@ -255,7 +274,8 @@ static const char *send_root(const cay_job *job, int go, int userns, bool *trash
         if (job->path[0] && (root = root_make(job, -1, -1, &step)) < 0)
             return step;
         int fds[2] = { usr, root };
-        return cay__fd_send(go, root >= 0 ? "r" : "n", 1, fds, root >= 0 ? 2 : 1, 0) == 1 ? NULL : "init";
+        return cay__fd_send(go, root >= 0 ? "r" : "n", 1, fds, root >= 0 ? 2 : 1, 0) == 1 ? NULL
+                                                                                          : "init";
     }
     CAY_AUTOFD boxes = root_clone("sandboxes", -1);
     CAY_AUTOFD layers = boxes < 0 ? -1 : root_clone("layers", -1);
@@ -273,19 +293,20 @@ static bool take_groups(int keeper, groups *g)
     g->cg2 = more.cg2;
     g->nv1 = more.nv1;
     errno = n == sizeof more ? ENOENT : EIO;
-    return n == sizeof more && more.type == CAY_JOB_GROUPS && g->nfds && (uint64_t)g->nfds == 1ull + g->cg2 + g->nv1;
+    return n == sizeof more && more.type == CAY_JOB_GROUPS && g->nfds &&
+           (uint64_t)g->nfds == 1ull + g->cg2 + g->nv1;
 }
 
 /* ---- the clone ---- */
 
 /* In a page that the process in between shares. */
 typedef struct birth {
-    struct clone_args  a;
-    const cay_job     *job;
-    const groups      *g;
-    int                ctl[2], go[2], pidfd, pid, sys;
-    const char        *step;
-    netns             *net;
+    struct clone_args a;
+    const cay_job *job;
+    const groups *g;
+    int ctl[2], go[2], pidfd, pid, sys;
+    const char *step;
+    netns *net;
 } birth;
 
 static void born(birth *b)
@@ -301,9 +322,9 @@ static void born(birth *b)
     b->sys = errno;
 }
 
-/* A cgroup namespace begins where its maker is. Where init has a leaf of its own, its groups are entered by a process in
- * between, which is born in the sandbox's group and gives birth to init in the leaf; moving init later would wait for a
- * grace period. */
+/* A cgroup namespace begins where its maker is. Where init has a leaf of its own, its groups are
+ * entered by a process in between, which is born in the sandbox's group and gives birth to init in
+ * the leaf; moving init later would wait for a grace period. */
 static _Noreturn void between(birth *b)
 {
     b->step = enter_groups(b->g);
@@ -316,7 +337,8 @@ static _Noreturn void between(birth *b)
 static bool bear(birth *b)
 {
     const groups *g = b->g;
-    b->a.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | (CAY__MUTANT("ipcns") ? 0 : CLONE_NEWIPC) | CLONE_NEWUTS | CLONE_PIDFD;
+    b->a.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
+                 (CAY__MUTANT("ipcns") ? 0 : CLONE_NEWIPC) | CLONE_NEWUTS | CLONE_PIDFD;
     b->a.pidfd = (uint64_t)(uintptr_t)&b->pidfd;
     b->a.exit_signal = SIGCHLD;
     if (g->cg2) {
@@ -328,7 +350,9 @@ static bool bear(birth *b)
     } else {
         b->a.flags |= CLONE_PARENT; /* the zygote's child, as ever */
         b->a.exit_signal = 0;
-        struct clone_args m = { .flags = CLONE_FILES | CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)g->fds[1] };
+        struct clone_args m = { .flags = CLONE_FILES | CLONE_INTO_CGROUP,
+                                .exit_signal = SIGCHLD,
+                                .cgroup = (uint64_t)g->fds[1] };
         int mid = (int)syscall(SYS_clone3, &m, sizeof m);
         if (mid == 0)
             between(b);
@@ -346,7 +370,8 @@ static const char *prepare(const cay_job *job, park_result *out)
 {
     const char *step = "id range";
     errno = ERANGE;
-    if (job->mode == CAY_MODE_ROOT && job->block <= STORE_BASE) /* none was free: never the host's own ids */
+    if (job->mode == CAY_MODE_ROOT &&
+        job->block <= STORE_BASE) /* none was free: never the host's own ids */
         return step;
     step = "the state directory's mark";
     if (home_mark() < 0)
@@ -361,10 +386,17 @@ const char *park(const cay_job *job, int keeper, park_result *out)
 {
     groups g = { .nfds = 0 };
     static birth *shared;
-    if (!shared && (shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED)
+    if (!shared && (shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0)) == MAP_FAILED)
         _exit(1);
     birth *b = shared;
-    *b = (birth){ .job = job, .g = &g, .ctl = { -1, -1 }, .go = { -1, -1 }, .pidfd = -1, .pid = -1, .net = &out->net };
+    *b = (birth){ .job = job,
+                  .g = &g,
+                  .ctl = { -1, -1 },
+                  .go = { -1, -1 },
+                  .pidfd = -1,
+                  .pid = -1,
+                  .net = &out->net };
     const char *step = prepare(job, out);
     int e = errno;
     bool came = take_groups(keeper, &g); /* whatever happened: it is there to be read */

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Standing still until somebody says otherwise: the freezer's work, once no command is being born. */
+/* Standing still until somebody says otherwise: the freezer's work, once no command is being born.
+ */
 #include "keeper.h"
 #include <signal.h>
 
 #define BIRTH_MS 1000 /* a pause waits so long for commands that are being started */
 
-/* Without a group to freeze, init stops every process by signal: they can tell, and a new one is a gap. */
+/* Without a group to freeze, init stops every process by signal: they can tell, and a new one is a
+ * gap. */
 void box_freeze(box *b, bool on)
 {
     if (!cgroup_freeze(b, on))
         box_tell(b, CAY_G_SIGNAL, "", on ? SIGSTOP : SIGCONT, 0, -1);
 }
 
-/* A command that is born into a frozen group holds init up until it thaws, so those on their way come first. One that
- * is stopped by its own sandbox is not waited for. */
+/* A command that is born into a frozen group holds init up until it thaws, so those on their way
+ * come first. One that is stopped by its own sandbox is not waited for. */
 static void freeze_now(cay__timer *t)
 {
     box *b = (box *)((char *)t - offsetof(box, timer));

@@ -9,9 +9,9 @@
 #include <sys/un.h>
 
 #define QUIET_US     4000
-#define POOL_BOUND   3 /* ready with the default template, unless $CAY_POOL says otherwise */
-#define POOL_RAW     1 /* waiting for any root; none when $CAY_POOL is 0 */
-#define POOL_WARM    2 /* ready with each root that was asked for twice and is not forgotten */
+#define POOL_BOUND   3     /* ready with the default template, unless $CAY_POOL says otherwise */
+#define POOL_RAW     1     /* waiting for any root; none when $CAY_POOL is 0 */
+#define POOL_WARM    2     /* ready with each root that was asked for twice and is not forgotten */
 #define WARM_MS      60000 /* since it was asked for last: then it is forgotten */
 #define POOL_MOST    256
 #define POOL_PARKING 2 /* at a time, per zygote */
@@ -20,19 +20,24 @@
 bool pool_start(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const char *given = getenv("CAY_POOL"); /* idle ones take some hundred kilobytes each: the operator's to say */
+    const char *given =
+        getenv("CAY_POOL"); /* idle ones take some hundred kilobytes each: the operator's to say */
     uint64_t n = POOL_BOUND;
     if (given)
         cay__str_to_u64(given, &n);
     K.pool_bound = (unsigned)CAY_MIN(n, (uint64_t)POOL_MOST);
     K.pool_raw = n ? POOL_RAW : 0;
     cay__str_join(K.roots[0].stack, sizeof K.roots[0].stack, K.layer, K.layer[0] ? "\n" : "", NULL);
-    cay__random(&K.block_first, sizeof K.block_first); /* another state directory's keeper hands out of the same range */
+    cay__random(
+        &K.block_first,
+        sizeof K.block_first); /* another state directory's keeper hands out of the same range */
     K.nzygotes = (unsigned)CAY_MIN(CAY_MAX(cores, 1), (long)CAY_LEN(K.zygotes));
     for (unsigned i = 0; i < K.nzygotes; i++)
-        if (!helper_start(&K.zygotes[i], "zygote", "/s", 0) || !cay__loop_add(&K.loop, &K.zygotes[i].w))
+        if (!helper_start(&K.zygotes[i], "zygote", "/s", 0) ||
+            !cay__loop_add(&K.loop, &K.zygotes[i].w))
             return false;
-    return cay__loop_add(&K.loop, &K.janitor.w) && cay__loop_add(&K.loop, &K.sweeper.w) && cay__loop_add(&K.loop, &K.lender.w);
+    return cay__loop_add(&K.loop, &K.janitor.w) && cay__loop_add(&K.loop, &K.sweeper.w) &&
+           cay__loop_add(&K.loop, &K.lender.w);
 }
 
 /* The first that is free, so that zygotes find most of them in their cache. */
@@ -64,8 +69,8 @@ static int listen_socket(const char *name)
     return CAY_STEAL_FD(s);
 }
 
-/* On a host that cannot, trying again at once would burn a core for ever: 1 s, 2 s, … 64 s. Another root than the default one is not tried
- * again until it is asked for: its layers may be gone. */
+/* On a host that cannot, trying again at once would burn a core for ever: 1 s, 2 s, … 64 s. Another
+ * root than the default one is not tried again until it is asked for: its layers may be gone. */
 void pool_failed(const box *b, int sys, const char *step)
 {
     if (b && b->root) {
@@ -80,14 +85,17 @@ void pool_failed(const box *b, int sys, const char *step)
     while (K.waiting) {
         pending *p = K.waiting;
         K.waiting = p->next;
-        reply_error(p->c, CAY_EISOLATION, sys, "park_failed", "a sandbox cannot be made on this host", step);
+        reply_error(p->c, CAY_EISOLATION, sys, "park_failed",
+                    "a sandbox cannot be made on this host", step);
         pending_free(p);
     }
 }
 
 static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 {
-    static const uint32_t how[4] = { [CAY__NET_NAT] = CAY_FEAT_NAT, [CAY__NET_TPROXY] = CAY_FEAT_NFT, [CAY__NET_PORTS] = CAY_FEAT_PORTS };
+    static const uint32_t how[4] = { [CAY__NET_NAT] = CAY_FEAT_NAT,
+                                     [CAY__NET_TPROXY] = CAY_FEAT_NFT,
+                                     [CAY__NET_PORTS] = CAY_FEAT_PORTS };
     box *b = j->b;
     K.trash |= d->trash;
     pool_refill_soon(); /* its zygote has time again */
@@ -122,7 +130,8 @@ static void parked(job_wait *j, const cay_job_done *d, int *fds, int nfds)
         pool_parked(b); /* it is told at once what to be: init reads that when it is ready */
 }
 
-/* Without a range of its own a sandbox would have the host's ids. root: which of K.roots it is to be bound to, or -1. */
+/* Without a range of its own a sandbox would have the host's ids. root: which of K.roots it is to
+ * be bound to, or -1. */
 static bool park_one(bool uid0, int root)
 {
     bool room = K.nboxes < BLOCKS_MAX - 8, ahead = root >= 0;
@@ -138,7 +147,12 @@ static bool park_one(bool uid0, int root)
     b->block = block;
     journal_put(J_PARKING, b, "", 0, "");
     CAY_FAULT("keeper.park.intent");
-    cay_job j = { .type = CAY_JOB_PARK, .mode = (uint32_t)K.mode, .block = block, .uid0 = uid0, .ahead = ahead, .image = K.roots[b->root].image };
+    cay_job j = { .type = CAY_JOB_PARK,
+                  .mode = (uint32_t)K.mode,
+                  .block = block,
+                  .uid0 = uid0,
+                  .ahead = ahead,
+                  .image = K.roots[b->root].image };
     int fds[CAY_JOB_GROUPS_MAX], n;
     helper *z = job_zygote();
     pool_dir(b, j.name, sizeof j.name);
@@ -152,7 +166,8 @@ static bool park_one(bool uid0, int root)
     fds[0] = listen_socket(b->name);
     n = fds[0] < 0 || !cgroup_box_make(b) ? -1 : cgroup_join_files(b, fds + 1, &j);
     j.type = CAY_JOB_GROUPS;
-    cay__fd_send(z->w.fd, &j, sizeof j, fds, n + 1, 0); /* the zygote waits for it: there is room, or soon will be */
+    cay__fd_send(z->w.fd, &j, sizeof j, fds, n + 1,
+                 0); /* the zygote waits for it: there is room, or soon will be */
     CAY_FAULT("keeper.park.groups");
     for (size_t i = 0; i < CAY_LEN(fds); i++)
         cay__close_fd(&fds[i]); /* init holds the socket; we come back through the path */
@@ -160,15 +175,17 @@ static bool park_one(bool uid0, int root)
 }
 
 typedef struct counts {
-    unsigned parking, raw_parking, uid0, raw; /* at the zygotes; of these for any root, for uid 0; waiting for any root */
-    unsigned have[ROOTS], ready[ROOTS];       /* with each root: in all, not with a zygote any more */
+    unsigned parking, raw_parking, uid0,
+        raw; /* at the zygotes; of these for any root, for uid 0; waiting for any root */
+    unsigned have[ROOTS], ready[ROOTS]; /* with each root: in all, not with a zygote any more */
 } counts;
 
 static counts count(void)
 {
     counts c = { 0 };
     for (box *b = K.boxes; b; b = b->next) {
-        bool parking = b->phase == BOX_PARKING, ready = b->phase == BOX_BOUND || (b->phase == BOX_BINDING && !b->pending);
+        bool parking = b->phase == BOX_PARKING,
+             ready = b->phase == BOX_BOUND || (b->phase == BOX_BINDING && !b->pending);
         c.parking += parking;
         c.raw_parking += parking && !b->ahead && !b->uid0;
         c.uid0 += parking && b->uid0;
@@ -185,14 +202,17 @@ static counts count(void)
 static bool plain(const pending *p)
 {
     const char *host = pending_field(p, 2);
-    return !(p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE | CAY_CREATE_ON | CAY_CREATE_DISK | CAY_CREATE_UID0)) && !p->m.ngrants && (!*host || !strcmp(host, "cay"));
+    return !(p->m.flags & (CAY_CREATE_ROOT_FD | CAY_CREATE_KEPT | CAY_CREATE_DURABLE |
+                           CAY_CREATE_ON | CAY_CREATE_DISK | CAY_CREATE_UID0)) &&
+           !p->m.ngrants && (!*host || !strcmp(host, "cay"));
 }
 
 /* Which of K.roots is all that it wants, or -1. */
 static int root_of(const pending *p)
 {
     for (int i = 0; plain(p) && i < ROOTS; i++)
-        if (K.roots[i].image == !!(p->m.flags & CAY_CREATE_IMAGE) && !strcmp(K.roots[i].stack, p->stack))
+        if (K.roots[i].image == !!(p->m.flags & CAY_CREATE_IMAGE) &&
+            !strcmp(K.roots[i].stack, p->stack))
             return i;
     return -1;
 }
@@ -202,10 +222,13 @@ static unsigned keep(int root)
     const warm *r = &K.roots[root];
     if (!root)
         return K.layer[0] ? K.pool_bound : 0;
-    return r->asked > 1 && cay__boot_ms() - r->at_ms < WARM_MS ? CAY_MIN(K.pool_bound, (unsigned)POOL_WARM) : 0;
+    return r->asked > 1 && cay__boot_ms() - r->at_ms < WARM_MS
+               ? CAY_MIN(K.pool_bound, (unsigned)POOL_WARM)
+               : 0;
 }
 
-/* A root that is not known takes the place of the one that was asked for longest ago, unless sandboxes are ready with that. */
+/* A root that is not known takes the place of the one that was asked for longest ago, unless
+ * sandboxes are ready with that. */
 void pool_learn(const pending *p)
 {
     int i = root_of(p), old = 0;
@@ -213,7 +236,8 @@ void pool_learn(const pending *p)
     for (int k = 1; i < 0 && k < ROOTS; k++)
         if (!keep(k) && !c.have[k] && (!old || K.roots[k].at_ms < K.roots[old].at_ms))
             old = k;
-    if (old && plain(p) && p->m.nlayers && ((p->m.flags & CAY_CREATE_IMAGE) || !strcmp(p->m.layer, K.layer))) {
+    if (old && plain(p) && p->m.nlayers &&
+        ((p->m.flags & CAY_CREATE_IMAGE) || !strcmp(p->m.layer, K.layer))) {
         K.roots[i = old] = (warm){ .image = p->m.flags & CAY_CREATE_IMAGE };
         cay__str_copy(K.roots[i].stack, sizeof K.roots[i].stack, p->stack);
     }
@@ -230,7 +254,8 @@ void pool_forget(void)
             box_stop(b, "pool", true);
 }
 
-/* A layer goes. What is ready on it, or just being made, is in a place that nobody finds, and is dropped from there. */
+/* A layer goes. What is ready on it, or just being made, is in a place that nobody finds, and is
+ * dropped from there. */
 void pool_unlayer(const char *layer)
 {
     for (int i = 1; i < ROOTS; i++)
@@ -238,7 +263,8 @@ void pool_unlayer(const char *layer)
             K.roots[i] = (warm){ .asked = 0 };
 }
 
-/* A box for a waiting create: ready made if the request is an ordinary one, else one to bind now. */
+/* A box for a waiting create: ready made if the request is an ordinary one, else one to bind now.
+ */
 static box *find_for(const pending *p)
 {
     bool uid0 = p->m.flags & CAY_CREATE_UID0;
@@ -279,9 +305,11 @@ void pool_serve(void)
 /* One that was parked for any root gets one of which there are too few. */
 static bool bind_ahead(box *b, counts *c)
 {
-    if (b->phase != BOX_PARKED || b->uid0 || c->raw <= K.pool_raw || cay__boot_ms() < K.pool_again_ms)
+    if (b->phase != BOX_PARKED || b->uid0 || c->raw <= K.pool_raw ||
+        cay__boot_ms() < K.pool_again_ms)
         return false;
-    /* As root it stands on the default one already: another wants directories of its own, and is parked so. */
+    /* As root it stands on the default one already: another wants directories of its own, and is
+     * parked so. */
     for (int i = 0; i < (K.mode == CAY_MODE_ROOT ? 1 : ROOTS); i++)
         if (c->ready[i] < keep(i)) {
             b->root = i;
@@ -300,18 +328,22 @@ void pool_parked(box *b)
     bind_ahead(b, &c);
 }
 
-/* What somebody waits for is made at once; what is only kept ready waits for quiet, unless nearly gone. */
+/* What somebody waits for is made at once; what is only kept ready waits for quiet, unless nearly
+ * gone. */
 static void refill(cay__timer *t)
 {
     counts c = count();
-    unsigned want[ROOTS] = { 0 }, other = 0, want0 = 0, most = POOL_PARKING * K.nzygotes, raw = K.pool_raw, have_raw = c.raw + c.raw_parking;
-    bool can = K.mode == CAY_MODE_ROOT && K.layer[0], all = cay__now_us() - K.last_request_us >= QUIET_US, lack = false;
+    unsigned want[ROOTS] = { 0 }, other = 0, want0 = 0, most = POOL_PARKING * K.nzygotes,
+             raw = K.pool_raw, have_raw = c.raw + c.raw_parking;
+    bool can = K.mode == CAY_MODE_ROOT && K.layer[0],
+         all = cay__now_us() - K.last_request_us >= QUIET_US, lack = false;
     (void)t;
     for (pending *p = K.waiting; p; p = p->next) {
         int i = root_of(p);
         if (p->m.flags & CAY_CREATE_UID0)
             want0++;
-        else if (can && i >= 0 && (!i || K.roots[i].asked)) /* else it failed, and shows why when it is bound */
+        else if (can && i >= 0 &&
+                 (!i || K.roots[i].asked)) /* else it failed, and shows why when it is bound */
             want[i]++;
         else
             other++;
@@ -326,18 +358,24 @@ static void refill(cay__timer *t)
         for (; c.parking < most && want0 > c.uid0 && park_one(true, -1); c.uid0++)
             c.parking++;
         for (int i = 0; can && i < ROOTS; i++)
-            for (; c.parking < most && c.have[i] < want[i] + (ready ? keep(i) : 0) && park_one(false, i); c.have[i]++)
+            for (; c.parking < most && c.have[i] < want[i] + (ready ? keep(i) : 0) &&
+                   park_one(false, i);
+                 c.have[i]++)
                 c.parking++;
-        for (; c.parking < most && have_raw < other + (ready ? raw : 0) && park_one(false, -1); have_raw++)
+        for (; c.parking < most && have_raw < other + (ready ? raw : 0) && park_one(false, -1);
+             have_raw++)
             c.parking++;
     }
     for (box *b = K.boxes; b; b = b->next)
         c.raw -= bind_ahead(b, &c);
     for (int i = 0; can && i < ROOTS; i++)
         lack |= c.have[i] < want[i] + keep(i);
-    /* One that is being made comes back to this by itself; looking before would only keep us from the rest. */
+    /* One that is being made comes back to this by itself; looking before would only keep us from
+     * the rest. */
     if (c.parking < most && (lack || have_raw < other + raw))
-        cay__timer_arm(&K.loop, &K.refill, CAY_MAX(cay__boot_ms() + QUIET_US / 1000 + 1, K.waiting ? 0 : K.pool_again_ms));
+        cay__timer_arm(
+            &K.loop, &K.refill,
+            CAY_MAX(cay__boot_ms() + QUIET_US / 1000 + 1, K.waiting ? 0 : K.pool_again_ms));
 }
 
 void pool_refill_soon(void)
@@ -353,13 +391,15 @@ void pool_refill_soon(void)
     cay__timer_arm(&K.loop, &K.refill, at);
 }
 
-/* Before leaving: what is only parked goes, with groups, sockets and directories; sandboxes too when `all`. */
+/* Before leaving: what is only parked goes, with groups, sockets and directories; sandboxes too
+ * when `all`. */
 void pool_drain(bool all)
 {
     unsigned left = 1;
     K.leaving = true;
     cay__timer_cancel(&K.refill);
-    for (int64_t end = cay__boot_ms() + 5000; (left || K.sweeper.busy) && cay__boot_ms() < end; cay__loop_step(&K.loop, 20)) {
+    for (int64_t end = cay__boot_ms() + 5000; (left || K.sweeper.busy) && cay__boot_ms() < end;
+         cay__loop_step(&K.loop, 20)) {
         left = 0;
         for (box *b = K.boxes, *next; b; b = next) {
             next = b->next;

@@ -97,7 +97,12 @@ proc *proc_find(box *b, const char *ref)
 void proc_reply(client *c, const proc *p)
 {
     char tail[sizeof p->tag + sizeof p->title + 1 + CAY_LABELS_MAX];
-    cay_m_proc m = { .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->settled ? p->ran : 0, .told = p->settled, .exit = p->exit };
+    cay_m_proc m = { .pid = p->pid,
+                     .flags = p->flags,
+                     .started_ms = p->started_ms,
+                     .ended = p->settled ? p->ran : 0,
+                     .told = p->settled,
+                     .exit = p->exit };
     memcpy(m.proc, p->id, sizeof m.proc);
     size_t a = strlen(p->tag) + 1, b = strlen(p->title) + 1;
     memcpy(tail, p->tag, a);
@@ -134,7 +139,8 @@ static const char *why(proc *p, int status)
     bool full = disk_look(b);
     if (full)
         event_send(b->id, "limit", "disk", p->id, 0);
-    if (full || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) || b->disk_used > b->limits.disk / 64 * 63)
+    if (full || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ) ||
+        b->disk_used > b->limits.disk / 64 * 63)
         return "disk";
     return oom ? "oom" : WIFSIGNALED(status) ? "signal" : "exit";
 }
@@ -190,7 +196,8 @@ static void end_with(proc *p, int status, const char *reason, uint64_t cpu, uint
     proc_count(p, -1);
     proc_drop_stdin(p);
     if (p->writer)
-        reply_error(p->writer, CAY_ESTATE, EPIPE, "stdin_closed", "the process ended before it read everything", NULL);
+        reply_error(p->writer, CAY_ESTATE, EPIPE, "stdin_closed",
+                    "the process ended before it read everything", NULL);
     p->writer = NULL;
 }
 
@@ -265,7 +272,8 @@ static void on_timeout(cay__timer *t)
 void proc_arm(proc *p, uint64_t timeout_ms)
 {
     p->timer.fn = on_timeout;
-    cay__timer_arm(&K.loop, &p->timer, cay__boot_ms() + (int64_t)CAY_MIN(timeout_ms, (uint64_t)INT64_MAX / 4));
+    cay__timer_arm(&K.loop, &p->timer,
+                   cay__boot_ms() + (int64_t)CAY_MIN(timeout_ms, (uint64_t)INT64_MAX / 4));
 }
 
 void proc_on_client_gone(client *c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * keeper/quota.h - the project quota of a sandbox's directory, as the sweeper sees it. The client sets it
- * (provider/native/quota.h).
+ * keeper/quota.h - the project quota of a sandbox's directory, as the sweeper sees it. The client
+ * sets it (provider/native/quota.h).
  */
 #pragma once
 #include <stdbool.h>

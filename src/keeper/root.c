@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * On disk everything belongs to one fixed range of ids that means nothing to the host; idmapped clones of sandboxes/ and
- * layers/ show it as the sandbox's own. The last reference to a mount waits for a grace period when it is dropped, and a user
- * namespace wants a process to be born, so the clones of a block of ids are kept: blocks are handed out again, lowest first.
+ * On disk everything belongs to one fixed range of ids that means nothing to the host; idmapped
+ * clones of sandboxes/ and layers/ show it as the sandbox's own. The last reference to a mount
+ * waits for a grace period when it is dropped, and a user namespace wants a process to be born, so
+ * the clones of a block of ids are kept: blocks are handed out again, lowest first.
  */
 #include "root.h"
 #include "mnt.h"
@@ -25,12 +26,12 @@
 
 typedef struct clones {
     uint32_t block;
-    int      userns, boxes, layers;
+    int userns, boxes, layers;
 } clones;
 
-static clones   kept[KEPT];
+static clones kept[KEPT];
 static unsigned kept_next;
-static bool     attach; /* this kernel wants layers of a mount that is attached */
+static bool attach; /* this kernel wants layers of a mount that is attached */
 
 /* ---- directories ---- */
 
@@ -38,7 +39,8 @@ static bool make_dir(const cay_job *job, int at, const char *name)
 {
     if (mkdirat(at, name, 0755) < 0)
         return errno == EEXIST;
-    return job->mode != CAY_MODE_ROOT || fchownat(at, name, STORE_BASE, STORE_BASE, AT_SYMLINK_NOFOLLOW) == 0;
+    return job->mode != CAY_MODE_ROOT ||
+           fchownat(at, name, STORE_BASE, STORE_BASE, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 bool root_trash(int at, const char *name)
@@ -62,7 +64,8 @@ bool root_dirs(const cay_job *job, int disk, bool *trash)
     if (mkdir(path, 0711) < 0 && errno != EEXIST)
         return false;
     CAY_AUTOFD at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (at < 0 || !swap_bury(at, trash) || !root_fresh(job, disk >= 0 ? disk : at) || !stack_write(at, "stack", job->path))
+    if (at < 0 || !swap_bury(at, trash) || !root_fresh(job, disk >= 0 ? disk : at) ||
+        !stack_write(at, "stack", job->path))
         return false;
     if (disk >= 0 || fstatat(at, "work/work", &st, AT_SYMLINK_NOFOLLOW) < 0)
         return true;
@@ -117,7 +120,8 @@ static void add_map(char map[256], uint32_t from, uint32_t to, uint32_t n)
     char a[21], b[21], c[21];
     size_t len = strlen(map);
     if (n)
-        cay__str_join(map + len, 256 - len, cay__str_u64(a, from), " ", cay__str_u64(b, to), " ", cay__str_u64(c, n), "\n", NULL);
+        cay__str_join(map + len, 256 - len, cay__str_u64(a, from), " ", cay__str_u64(b, to), " ",
+                      cay__str_u64(c, n), "\n", NULL);
 }
 
 /* Maps the store's range onto this block. */
@@ -130,7 +134,8 @@ static int store_userns(uint32_t block)
 
 /* ---- clones ---- */
 
-/* Not of the state directory itself: that one is closed to everybody but its owner, whom the map does not have. */
+/* Not of the state directory itself: that one is closed to everybody but its owner, whom the map
+ * does not have. */
 int root_clone(const char *dir, int userns)
 {
     CAY_AUTOFD tree = mnt_open_tree(AT_FDCWD, dir, OPEN_TREE_CLONE);
@@ -184,8 +189,8 @@ bool root_map(uint32_t block, const int *mounts, int n, const char **step)
 
 /* ---- the overlay ---- */
 
-/* The mounter's fsuid must lie in the block, or overlayfs cannot make its work directory and comes up read-only without
- * a word. */
+/* The mounter's fsuid must lie in the block, or overlayfs cannot make its work directory and comes
+ * up read-only without a word. */
 static int overlay_as(const cay_job *job, const overlay_at *at, const char **step)
 {
     if (job->mode != CAY_MODE_ROOT)
@@ -201,22 +206,27 @@ static int overlay_as(const cay_job *job, const overlay_at *at, const char **ste
     return mnt;
 }
 
-/* Before Linux 6.15: clones of our own, attached in the zygote's mount namespace for the moment of the mount. */
+/* Before Linux 6.15: clones of our own, attached in the zygote's mount namespace for the moment of
+ * the mount. */
 static int overlay_attached(const cay_job *job, int userns, overlay_at *at, const char **step)
 {
-    CAY_AUTOFD boxes = at->disk ? fcntl(at->boxes, F_DUPFD_CLOEXEC, 3) : root_clone("sandboxes", userns);
+    CAY_AUTOFD boxes =
+        at->disk ? fcntl(at->boxes, F_DUPFD_CLOEXEC, 3) : root_clone("sandboxes", userns);
     CAY_AUTOFD layers = boxes < 0 ? -1 : root_clone("layers", userns);
     int mnt = -1, e;
     at->boxes = at->layers = -1;
     *step = "state clone";
     if (layers < 0 || mnt_move(boxes, "", AT_FDCWD, "/m/sandboxes", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return -1;
-    /* The one below may be asked for again: a copy of it is attached, where a detached mount can be copied. */
-    CAY_AUTOFD base = at->base < 0 ? -1 : mnt_open_tree(at->base, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
+    /* The one below may be asked for again: a copy of it is attached, where a detached mount can be
+     * copied. */
+    CAY_AUTOFD base =
+        at->base < 0 ? -1 : mnt_open_tree(at->base, "", OPEN_TREE_CLONE | AT_EMPTY_PATH);
     if (at->base >= 0 && base < 0)
         base = fcntl(at->base, F_DUPFD_CLOEXEC, 3);
     if (mnt_move(layers, "", AT_FDCWD, "/m/layers", MOVE_MOUNT_F_EMPTY_PATH) == 0 &&
-        (at->base < 0 || mnt_move(base, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) == 0) && chdir("/m") == 0)
+        (at->base < 0 || mnt_move(base, "", AT_FDCWD, "/l", MOVE_MOUNT_F_EMPTY_PATH) == 0) &&
+        chdir("/m") == 0)
         mnt = overlay_as(job, at, step);
     e = errno;
     if (chdir("/s") < 0)
@@ -252,7 +262,8 @@ static int overlay_of(const cay_job *job, const clones *c, overlay_at at, const 
 
 int root_make(const cay_job *job, int lower, int disk, const char **step)
 {
-    stack s; /* nothing static here: what a zygote writes later, every init before it has its own copy of */
+    stack s; /* nothing static here: what a zygote writes later, every init before it has its own
+                copy of */
     *step = "stack";
     if (!stack_parse(&s, job->path))
         return -1;
@@ -264,13 +275,18 @@ int root_make(const cay_job *job, int lower, int disk, const char **step)
     errno = ENOENT;
     if (s.foreign != (lower >= 0))
         return -1;
-    return overlay_of(job, c, disk >= 0 ? (overlay_at){ disk, c->layers, lower, s.name, s.n, ".", false, true }
-                                        : (overlay_at){ c->boxes, c->layers, lower, s.name, s.n, job->name, false, false }, step);
+    return overlay_of(
+        job, c,
+        disk >= 0
+            ? (overlay_at){ disk, c->layers, lower, s.name, s.n, ".", false, true }
+            : (overlay_at){ c->boxes, c->layers, lower, s.name, s.n, job->name, false, false },
+        step);
 }
 
 /* ---- a directory of the host, copy-on-write ---- */
 
-/* Ids of the host as they are, but its owner and the sandbox's user change places: what is the owner's is the user's inside. */
+/* Ids of the host as they are, but its owner and the sandbox's user change places: what is the
+ * owner's is the user's inside. */
 static void swap_map(char map[256], uint32_t owner, uint32_t block)
 {
     uint32_t lo = CAY_MIN(owner, 1000u), hi = CAY_MAX(owner, 1000u);
@@ -293,13 +309,15 @@ static bool on_dirs(const cay_job *job, const struct stat *st, bool *trash)
     CAY_AUTOFD at = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (at < 0)
         return false;
-    if (fstatat(at, "work/work", &old, AT_SYMLINK_NOFOLLOW) == 0 && !(*trash |= root_trash(at, "work")))
+    if (fstatat(at, "work/work", &old, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !(*trash |= root_trash(at, "work")))
         return false;
     bool fresh = fstatat(at, "upper", &old, AT_SYMLINK_NOFOLLOW) < 0;
     if (!root_fresh(job, at))
         return false;
     /* What is seen of the directory itself: permissions as it has them, the user's. */
-    return !fresh || (fchownat(at, "upper", owner, owner, AT_SYMLINK_NOFOLLOW) == 0 && fchmodat(at, "upper", (st->st_mode & 0777) | 0700, 0) == 0);
+    return !fresh || (fchownat(at, "upper", owner, owner, AT_SYMLINK_NOFOLLOW) == 0 &&
+                      fchmodat(at, "upper", (st->st_mode & 0777) | 0700, 0) == 0);
 }
 
 int root_on(const cay_job *job, int lower, bool *trash, const char **step)
@@ -319,6 +337,8 @@ int root_on(const cay_job *job, int lower, bool *trash, const char **step)
             return -1;
     }
     cay__str_join(dir, sizeof dir, job->name, "/on", NULL);
-    /* What is applied to the directory changes it below the overlay: nothing there may stand on a name that goes. */
-    return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, NULL, 0, dir, true, false }, step);
+    /* What is applied to the directory changes it below the overlay: nothing there may stand on a
+     * name that goes. */
+    return overlay_of(job, c, (overlay_at){ c->boxes, c->layers, lower, NULL, 0, dir, true, false },
+                      step);
 }

@@ -13,16 +13,20 @@ static int make_dir(int at, const char *name)
     return fchownat(at, name, owner, owner, AT_SYMLINK_NOFOLLOW);
 }
 
-/* Ids of a sandbox have to pass, whoever made them before us and under which umask. The group of a server that is not root may look (hand/trees.c). */
+/* Ids of a sandbox have to pass, whoever made them before us and under which umask. The group of a
+ * server that is not root may look (hand/trees.c). */
 static bool passable(const char *name)
 {
     struct stat st;
-    return fstatat(K.home_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && fchmodat(K.home_fd, name, 0711 | (K.mode == CAY_MODE_ROOT && st.st_gid ? 0040 : 0), 0) == 0;
+    return fstatat(K.home_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fchmodat(K.home_fd, name, 0711 | (K.mode == CAY_MODE_ROOT && st.st_gid ? 0040 : 0), 0) ==
+               0;
 }
 
 int rootfs_open(void)
 {
-    if ((mkdirat(K.home_fd, "sandboxes", 0711) < 0 && errno != EEXIST) || (mkdirat(K.home_fd, "layers", 0711) < 0 && errno != EEXIST))
+    if ((mkdirat(K.home_fd, "sandboxes", 0711) < 0 && errno != EEXIST) ||
+        (mkdirat(K.home_fd, "layers", 0711) < 0 && errno != EEXIST))
         return -1;
     CAY_AUTOFD mark = openat(K.home_fd, CAY_HOME_MARK, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (mark < 0 && mknodat(K.home_fd, CAY_HOME_MARK, S_IFREG | 0400, 0) < 0)
@@ -32,8 +36,9 @@ int rootfs_open(void)
     return K.layer[0] ? rootfs_seal(K.layer) : 0;
 }
 
-/* What needs an owner that only exists in our user namespace is put into a layer of template host here: into the default one as
- * we start, into another when a host that changed meanwhile has brought it. */
+/* What needs an owner that only exists in our user namespace is put into a layer of template host
+ * here: into the default one as we start, into another when a host that changed meanwhile has
+ * brought it. */
 int rootfs_seal(const char *layer)
 {
     char path[128];

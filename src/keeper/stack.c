@@ -35,6 +35,7 @@ bool stack_read(stack *s, int dir, const char *file)
 
 bool stack_write(int dir, const char *file, const char *text)
 {
-    CAY_AUTOFD fd = openat(dir, file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644); /* no secret: names of layers, which the library reads */
+    CAY_AUTOFD fd = openat(dir, file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                           0644); /* no secret: names of layers, which the library reads */
     return fd >= 0 && cay__fd_write_all(fd, text, strlen(text));
 }

@@ -56,19 +56,22 @@ static bool make_pipes(uint32_t flags, int io[6])
 
 static bool well_formed(const cay_m_spawn *m, size_t tail, int nfds)
 {
-    int want = !!(m->flags & CAY_SPAWN_OUT) + !!(m->flags & CAY_SPAWN_ERR) + !!(m->flags & CAY_SPAWN_BLOB_FD);
+    int want = !!(m->flags & CAY_SPAWN_OUT) + !!(m->flags & CAY_SPAWN_ERR) +
+               !!(m->flags & CAY_SPAWN_BLOB_FD);
     size_t strings = m->flags & CAY_SPAWN_BLOB_FD ? 0 : m->blob;
     return cay__id_valid(m->proc, 'p') && nfds == want && memchr(m->tag, 0, sizeof m->tag) &&
-           memchr(m->title, 0, sizeof m->title) && m->blob <= CAY_BLOB_MAX &&
-           tail >= strings && tail - strings <= CAY_LABELS_MAX && m->argc >= 1 && m->argc <= m->blob && m->envc <= m->blob && m->ring <= RING_MAX &&
-           !(m->flags & ~(uint32_t)CAY_SPAWN_ALL);
+           memchr(m->title, 0, sizeof m->title) && m->blob <= CAY_BLOB_MAX && tail >= strings &&
+           tail - strings <= CAY_LABELS_MAX && m->argc >= 1 && m->argc <= m->blob &&
+           m->envc <= m->blob && m->ring <= RING_MAX && !(m->flags & ~(uint32_t)CAY_SPAWN_ALL);
 }
 
-/* Sends SPAWN to init: the child's ends, the ends init holds for the next keeper, the group, the blob. */
-static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t len, const int io[6], int blob)
+/* Sends SPAWN to init: the child's ends, the ends init holds for the next keeper, the group, the
+ * blob. */
+static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t len, const int io[6],
+                       int blob)
 {
     struct {
-        cay_msg     h;
+        cay_msg h;
         cay_g_spawn m;
     } head = { { CAY_MSG_MAGIC, CAY_INIT_VERSION, CAY_G_SPAWN, (uint32_t)len, 0 }, { .flags = 0 } };
     int fds[9], n = 0;
@@ -89,12 +92,18 @@ static bool send_spawn(proc *p, const cay_m_spawn *m, const char *tail, size_t l
     g->group = p->group.dir >= 0 ? p->group.number : 0;
     memcpy(g->forget, p->b->forget, sizeof g->forget);
     const struct {
-        int      fd;
+        int fd;
         uint32_t flag;
     } list[] = {
-        { io[0], CAY_GS_IN },              { io[3], CAY_GS_OUT },         { io[5], CAY_GS_ERR },
-        { io[1], CAY_GS_HOLD_IN },         { io[2], CAY_GS_HOLD_OUT },    { io[4], CAY_GS_HOLD_ERR },
-        { p->group.procs, CAY_GS_GROUP },  { p->group.dir, CAY_GS_INTO }, { blob, 0 },
+        { io[0], CAY_GS_IN },
+        { io[3], CAY_GS_OUT },
+        { io[5], CAY_GS_ERR },
+        { io[1], CAY_GS_HOLD_IN },
+        { io[2], CAY_GS_HOLD_OUT },
+        { io[4], CAY_GS_HOLD_ERR },
+        { p->group.procs, CAY_GS_GROUP },
+        { p->group.dir, CAY_GS_INTO },
+        { blob, 0 },
     };
     for (size_t i = 0; i < CAY_LEN(list); i++)
         if (list[i].fd >= 0) {
@@ -137,7 +146,9 @@ void proc_spawn(const request *r)
     client *c = r->c;
     box *b = r->b;
     const cay_m_spawn *m = r->body;
-    if ((b->state != CAY_RUNNING || b->pausing) && !reply_error(c, CAY_ESTATE, 0, "sandbox_paused", "the sandbox is paused; resume it first", NULL))
+    if ((b->state != CAY_RUNNING || b->pausing) &&
+        !reply_error(c, CAY_ESTATE, 0, "sandbox_paused", "the sandbox is paused; resume it first",
+                     NULL))
         return;
     proc *old = proc_find(b, m->proc);
     if (old) { /* asked again after a lost answer */
@@ -148,17 +159,29 @@ void proc_spawn(const request *r)
             old->starter = c;
         return;
     }
-    bool good = well_formed(m, r->tail_len, r->nfds); /* first of all: only then is the tag a string */
+    bool good =
+        well_formed(m, r->tail_len, r->nfds); /* first of all: only then is the tag a string */
     old = good && m->tag[0] ? proc_find(b, m->tag) : NULL;
     if (!good || (old && !old->ended) || !make_room(b)) {
         bool tag = old && !old->ended;
-        reply_error(c, !good ? CAY_EINVAL : tag ? CAY_EEXIST : CAY_ENOSPACE, 0, !good ? "bad_request" : tag ? "tag_in_use" : "processes_full",
-                    !good ? "the spawn request is not well-formed" : tag ? "a running process has this tag already"
-                          : "512 commands run in this sandbox, or too much output of running ones is kept; end some", NULL);
+        reply_error(c,
+                    !good ? CAY_EINVAL
+                    : tag ? CAY_EEXIST
+                          : CAY_ENOSPACE,
+                    0,
+                    !good ? "bad_request"
+                    : tag ? "tag_in_use"
+                          : "processes_full",
+                    !good ? "the spawn request is not well-formed"
+                    : tag ? "a running process has this tag already"
+                          : "512 commands run in this sandbox, or too much output of running ones "
+                            "is kept; end some",
+                    NULL);
         return;
     }
     int io[6];
-    if (!make_pipes(m->flags, io) && !reply_error(c, CAY_ENOSPACE, errno, "", "no descriptors left for pipes", NULL))
+    if (!make_pipes(m->flags, io) &&
+        !reply_error(c, CAY_ENOSPACE, errno, "", "no descriptors left for pipes", NULL))
         return;
     proc *p = proc_new(b, m->proc);
     cay__str_copy(p->tag, sizeof p->tag, m->tag);
@@ -174,7 +197,8 @@ void proc_spawn(const request *r)
         proc_arm(p, m->timeout_ms);
     }
     CAY_FAULT("keeper.spawn.send");
-    bool sent = send_spawn(p, m, r->tail, r->tail_len, io, m->flags & CAY_SPAWN_BLOB_FD ? r->fds[r->nfds - 1] : -1);
+    bool sent = send_spawn(p, m, r->tail, r->tail_len, io,
+                           m->flags & CAY_SPAWN_BLOB_FD ? r->fds[r->nfds - 1] : -1);
     CAY_FAULT("keeper.spawn.sent");
     proc_open_io(p, CAY_STEAL_FD(io[1]), CAY_STEAL_FD(io[2]), CAY_STEAL_FD(io[4]));
     close_pipes(io);
@@ -205,13 +229,23 @@ void proc_started(box *b, const cay_g_result *r, int *fds, int nfds)
     if (r->sys) {
         bool exec = !strcmp(step, "exec"), cwd = !strcmp(step, "cwd"), user = !strcmp(step, "user");
         int code = r->sys == ENOENT || r->sys == ENOTDIR ? CAY_ENOENT : cay_code_of_errno(r->sys);
-        reply_error(p->starter, code, r->sys, exec ? "exec_failed" : cwd ? "cwd_failed" : user ? "user_unknown" : "spawn_failed",
-                    exec   ? (r->sys == ENOENT ? "no such command in the sandbox" : "the command cannot be executed")
-                    : cwd  ? "the working directory cannot be entered"
-                    : user ? (r->sys == EPERM ? "only the sandbox's one user exists here; other users need sub-ids, see /etc/subuid"
-                                              : "no such user in the sandbox; its /etc/passwd tells which there are")
-                           : "the command could not be started",
-                    cwd ? strerror(r->sys) : exec || user ? NULL : step);
+        reply_error(
+            p->starter, code, r->sys,
+            exec   ? "exec_failed"
+            : cwd  ? "cwd_failed"
+            : user ? "user_unknown"
+                   : "spawn_failed",
+            exec   ? (r->sys == ENOENT ? "no such command in the sandbox"
+                                       : "the command cannot be executed")
+            : cwd  ? "the working directory cannot be entered"
+            : user ? (r->sys == EPERM
+                          ? "only the sandbox's one user exists here; other users need sub-ids, "
+                            "see /etc/subuid"
+                          : "no such user in the sandbox; its /etc/passwd tells which there are")
+                   : "the command could not be started",
+            cwd            ? strerror(r->sys)
+            : exec || user ? NULL
+                           : step);
         proc_free(p);
         box_spawned(b);
         return;

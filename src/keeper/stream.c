@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Output of a command: read from its pipe or terminal into a bounded ring, and given to any number of readers. A reader
- * that is up to date gets the pipe's own pages by tee(2), so that attached output is copied no more often than kept
- * output; one that is behind is fed from the ring.
+ * Output of a command: read from its pipe or terminal into a bounded ring, and given to any number
+ * of readers. A reader that is up to date gets the pipe's own pages by tee(2), so that attached
+ * output is copied no more often than kept output; one that is behind is fed from the ring.
  *
- * The ring is a memfd that init keeps a copy of: a header page {magic, size, head, lost, when what came}, then the bytes. After an
- * adoption its header is untrusted.
+ * The ring is a memfd that init keeps a copy of: a header page {magic, size, head, lost, when what
+ * came}, then the bytes. After an adoption its header is untrusted.
  */
 #include "keeper.h"
 #include <fcntl.h>
@@ -68,9 +68,11 @@ bool ring_adopt(stream *s, int fd)
     struct stat st;
     ring_head h;
     int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) || fstat(fd, &st) < 0 ||
-        pread(fd, &h, sizeof h, 0) != sizeof h || h.magic != RING_MAGIC || h.size == 0 || h.size > RING_MAX ||
-        (st.st_size != (off_t)(HEADER + h.size) && !CAY__MUTANT("fuzz-ring")) || h.head > INT64_MAX || h.lost > h.head)
+    if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW) ||
+        fstat(fd, &st) < 0 || pread(fd, &h, sizeof h, 0) != sizeof h || h.magic != RING_MAGIC ||
+        h.size == 0 || h.size > RING_MAX ||
+        (st.st_size != (off_t)(HEADER + h.size) && !CAY__MUTANT("fuzz-ring")) ||
+        h.head > INT64_MAX || h.lost > h.head)
         return false;
     s->ring.fd = fd;
     s->ring.size = h.size;
@@ -81,7 +83,8 @@ bool ring_adopt(stream *s, int fd)
     s->head = h.head;
     s->lost = h.lost;
     off_t pos = s->p->flags & CAY_SPAWN_TTY ? -1 : lseek(fd, 0, SEEK_CUR) - (off_t)HEADER;
-    if (pos >= 0 && pos <= (off_t)h.size) /* further than was written down: the kill came before that */
+    if (pos >= 0 &&
+        pos <= (off_t)h.size) /* further than was written down: the kill came before that */
         s->head += (h.size - h.head % h.size + (uint64_t)pos) % h.size;
     s->p->b->kept += held(s);
     return true;
@@ -92,9 +95,10 @@ static uint64_t oldest(const stream *s)
     return s->head > s->ring.size ? s->head - s->ring.size : 0;
 }
 
-/* Up to n bytes of the source into the ring. Returns as read(2). The bytes of a pipe are moved to where the memfd's own
- * offset stands, and that is advanced in the same system call: a kill leaves no byte taken but not counted. What one
- * read(2) took of a terminal, which cannot be spliced, goes with a kill in that moment. */
+/* Up to n bytes of the source into the ring. Returns as read(2). The bytes of a pipe are moved to
+ * where the memfd's own offset stands, and that is advanced in the same system call: a kill leaves
+ * no byte taken but not counted. What one read(2) took of a terminal, which cannot be spliced, goes
+ * with a kill in that moment. */
 static ssize_t ring_fill(stream *s, size_t n)
 {
     ring *r = &s->ring;
@@ -103,10 +107,12 @@ static ssize_t ring_fill(stream *s, size_t n)
     bool tty = s->p->flags & CAY_SPAWN_TTY;
     if (!tty && at == 0)
         lseek(r->fd, HEADER, SEEK_SET);
-    ssize_t k = tty ? read(s->w.fd, r->map + HEADER + at, n) : splice(s->w.fd, NULL, r->fd, NULL, n, SPLICE_F_NONBLOCK);
+    ssize_t k = tty ? read(s->w.fd, r->map + HEADER + at, n)
+                    : splice(s->w.fd, NULL, r->fd, NULL, n, SPLICE_F_NONBLOCK);
     if (k > 0) {
         CAY_FAULT("keeper.ring.filled");
-        cay__marks_add(&((ring_head *)r->map)->marks, before, s->head, (uint64_t)(cay__wall_ms() - s->p->started_ms));
+        cay__marks_add(&((ring_head *)r->map)->marks, before, s->head,
+                       (uint64_t)(cay__wall_ms() - s->p->started_ms));
         s->p->b->kept -= held(s);
         s->head += (uint64_t)k;
         s->p->b->kept += held(s);
@@ -156,7 +162,8 @@ static bool reader_watch(reader *r)
     return r->watched;
 }
 
-/* From the ring, until the reader is up to date or its pipe is full. False when the reader is gone. */
+/* From the ring, until the reader is up to date or its pipe is full. False when the reader is gone.
+ */
 static bool reader_feed(reader *r)
 {
     stream *s = r->s;
@@ -230,8 +237,8 @@ bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
 
 /* ---- the source ---- */
 
-/* How much may be read now. With on_full block, what a reader has not had is not overwritten, and the writer waits;
- * not for longer than half a minute. */
+/* How much may be read now. With on_full block, what a reader has not had is not overwritten, and
+ * the writer waits; not for longer than half a minute. */
 static size_t room(stream *s)
 {
     size_t n = BATCH / 4;
@@ -282,16 +289,18 @@ static void stream_over(stream *s)
 /* One helping from the source. 1: more may come, 0: nothing now, -1: over. */
 static int pump(stream *s)
 {
-    if (s->ring.fd < 0) { /* most commands print nothing: no ring until there is something to keep */
+    if (s->ring.fd <
+        0) { /* most commands print nothing: no ring until there is something to keep */
         struct pollfd q = { s->w.fd, POLLIN, 0 };
         if (poll(&q, 1, 0) <= 0)
             return 0;
         if (!(q.revents & POLLIN) || !ring_make(s))
             return -1;
     }
-    /* What is passed on is kept too. Up to the ring's end, and never a whole round: what is known after a kill is only where in it
-     * we stood. */
-    size_t most = CAY_MIN(room(s), CAY_MIN(s->ring.size - s->head % s->ring.size, s->ring.size / 2));
+    /* What is passed on is kept too. Up to the ring's end, and never a whole round: what is known
+     * after a kill is only where in it we stood. */
+    size_t most =
+        CAY_MIN(room(s), CAY_MIN(s->ring.size - s->head % s->ring.size, s->ring.size / 2));
     ssize_t passed = pass_on(s, most);
     ssize_t k = ring_fill(s, passed > 0 ? (size_t)passed : most);
     if (k < 0 && errno == EAGAIN)
@@ -355,9 +364,11 @@ void stream_close(stream *s)
     cay__close_fd(&s->ring.fd);
 }
 
-size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, bool one_time, cay_m_data *out)
+size_t stream_read(stream *s, uint64_t offset, char *buf, size_t cap, bool one_time,
+                   cay_m_data *out)
 {
-    uint64_t from = offset == CAY_FROM_NOW ? s->head : offset, until = UINT64_MAX; /* may be still to come */
+    uint64_t from = offset == CAY_FROM_NOW ? s->head : offset,
+             until = UINT64_MAX; /* may be still to come */
     uint64_t at = s->ring.fd >= 0 ? CAY_MAX(from, oldest(s)) : from;
     size_t done = 0;
     *out = (cay_m_data){ .offset = at, .lost = at - from };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one place where something of ours enters a sandbox from outside: setns(2) into its mount namespace alone, for the calls between
- * two look-ups, by a process that is in no other of its namespaces, so that nothing inside can see or signal it. The old root becomes
- * read-only first: the kernel refuses that while anything is open for writing, which is the proof that nothing is lost.
+ * The one place where something of ours enters a sandbox from outside: setns(2) into its mount
+ * namespace alone, for the calls between two look-ups, by a process that is in no other of its
+ * namespaces, so that nothing inside can see or signal it. The old root becomes read-only first:
+ * the kernel refuses that while anything is open for writing, which is the proof that nothing is
+ * lost.
  */
 #include "swap.h"
 #include "mnt.h"
@@ -31,30 +33,31 @@
 #define STACK   65536
 #define LOCK_MS 5000 /* for one that a dead zygote began and that still runs */
 
-/* Mapped for the time of one swap: what is written in memory of the zygote's own, every init that comes from it has a copy of. */
+/* Mapped for the time of one swap: what is written in memory of the zygote's own, every init that
+ * comes from it has a copy of. */
 typedef struct swap {
     const cay_job *job;
-    int       at;   /* the sandbox's directory */
-    int       pidfd, lower;
-    int       old;  /* init's root, as it was found */
-    int       root; /* the new one */
+    int at; /* the sandbox's directory */
+    int pidfd, lower;
+    int old;  /* init's root, as it was found */
+    int root; /* the new one */
     mountinfo m;
-    stack     now, then; /* what it stands on, and will */
-    char      next[CAY_STACK_TEXT]; /* the second as text */
-    char      aside[96]; /* below the state directory */
-    cay_job   make; /* the new root, as a create would ask for it */
+    stack now, then;           /* what it stands on, and will */
+    char next[CAY_STACK_TEXT]; /* the second as text */
+    char aside[96];            /* below the state directory */
+    cay_job make;              /* the new root, as a create would ask for it */
     swap_result *out;
-    char      mem[STACK] __attribute__((aligned(16))); /* stack of who is inside */
+    char mem[STACK] __attribute__((aligned(16))); /* stack of who is inside */
 } swap;
 
 /* ---- inside ---- */
 
 static struct {
-    swap       *s;
+    swap *s;
     const char *(*fn)(swap *s);
     const char *step;
-    int         sys;
-    bool        done;
+    int sys;
+    bool done;
 } C;
 
 static int entered(void *arg)
@@ -74,8 +77,9 @@ static int entered(void *arg)
     _exit(0);
 }
 
-/* Runs fn in the sandbox's mount namespace and nowhere else of it, by a process that shares our memory. Nothing ends it when we end: a
- * swap that is past the middle is sooner done than mended. */
+/* Runs fn in the sandbox's mount namespace and nowhere else of it, by a process that shares our
+ * memory. Nothing ends it when we end: a swap that is past the middle is sooner done than mended.
+ */
 static const char *inside(swap *s, const char *(*fn)(swap *s))
 {
     C = (__typeof__(C)){ .s = s, .fn = fn };
@@ -96,12 +100,14 @@ static const char *seal(swap *s)
 
 static const char *unseal(swap *s)
 {
-    return mnt_setattr(s->old, "", AT_EMPTY_PATH, 0, MOUNT_ATTR_RDONLY, -1) < 0 ? "writable again" : NULL;
+    return mnt_setattr(s->old, "", AT_EMPTY_PATH, 0, MOUNT_ATTR_RDONLY, -1) < 0 ? "writable again"
+                                                                                : NULL;
 }
 
 static int point(int root, const char *path)
 {
-    return cay__fd_openat2(root, path + 1, O_PATH | O_NOFOLLOW, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    return cay__fd_openat2(root, path + 1, O_PATH | O_NOFOLLOW, 0,
+                           RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
 /* Where in `root` something is to be mounted that is a directory, or is none. */
@@ -126,14 +132,17 @@ static bool move_one(int from, int to, const char *path)
     struct stat st;
     CAY_AUTOFD src = point(from, path);
     CAY_AUTOFD dst = src < 0 || fstat(src, &st) < 0 ? -1 : target(to, path, S_ISDIR(st.st_mode));
-    return dst >= 0 && mnt_move(src, "", dst, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0;
+    return dst >= 0 &&
+           mnt_move(src, "", dst, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) == 0;
 }
 
 /* Everything that is mounted right below `parent`, with all that is mounted inside each. */
 static bool move_all(const mountinfo *m, int parent, int from, int to)
 {
     size_t i = 0;
-    for (; i < m->n && (m->line[i].parent != parent || !m->line[i].path[1] || move_one(from, to, m->line[i].path)); i++)
+    for (; i < m->n && (m->line[i].parent != parent || !m->line[i].path[1] ||
+                        move_one(from, to, m->line[i].path));
+         i++)
         ;
     if (i == m->n)
         return true;
@@ -171,11 +180,13 @@ static const char *change(swap *s)
     return step;
 }
 
-/* One that died left a second root on top: the new one, half furnished, while the other is still read-only; or else the old one. */
+/* One that died left a second root on top: the new one, half furnished, while the other is still
+ * read-only; or else the old one. */
 static const char *clear(swap *s)
 {
     CAY_AUTOFD top = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (top < 0 || (s->m.line[s->m.root].ro && !move_all(&s->m, s->m.line[s->m.cover].id, top, s->old)))
+    if (top < 0 ||
+        (s->m.line[s->m.root].ro && !move_all(&s->m, s->m.line[s->m.cover].id, top, s->old)))
         return "mounts";
     return umount2("/", MNT_DETACH) == 0 ? NULL : "second root";
 }
@@ -221,7 +232,8 @@ static const char *commit(swap *s)
 static void take_back(swap *s)
 {
     int e = errno;
-    bool ok = !there(AT_FDCWD, s->aside) || (drop(s->at, "upper", &s->out->trash) && renameat(AT_FDCWD, s->aside, s->at, "upper") == 0);
+    bool ok = !there(AT_FDCWD, s->aside) || (drop(s->at, "upper", &s->out->trash) &&
+                                             renameat(AT_FDCWD, s->aside, s->at, "upper") == 0);
     if (ok && there(s->at, "work.old"))
         ok = drop(s->at, "work", &s->out->trash) && renameat(s->at, "work.old", s->at, "work") == 0;
     if (ok && !inside(s, unseal))
@@ -235,7 +247,8 @@ static const char *change_dirs(swap *s)
     if (!there(AT_FDCWD, s->aside) && renameat(s->at, "upper", AT_FDCWD, s->aside) < 0)
         return "layer";
     CAY_FAULT("zygote.swap.aside");
-    if (there(s->at, "work.old") ? !drop(s->at, "work", &s->out->trash) : renameat(s->at, "work", s->at, "work.old") < 0)
+    if (there(s->at, "work.old") ? !drop(s->at, "work", &s->out->trash)
+                                 : renameat(s->at, "work", s->at, "work.old") < 0)
         return "work";
     return root_fresh(s->job, s->at) ? NULL : "directories";
 }
@@ -333,11 +346,16 @@ static const char *begin(swap *s)
     bool ok = add(s, now->foreign ? "/" : now->name[0]), same = *layer && !s->job->path[0];
     for (size_t i = now->foreign ? 0 : 1; ok && same && i < now->n; i++)
         ok = add(s, now->name[i]);
-    ok = ok && cay__str_join(s->next + strlen(s->next), sizeof s->next - strlen(s->next), s->job->path, NULL) && (!*layer || add(s, layer));
+    ok = ok &&
+         cay__str_join(s->next + strlen(s->next), sizeof s->next - strlen(s->next), s->job->path,
+                       NULL) &&
+         (!*layer || add(s, layer));
     errno = E2BIG;
     if (!ok || !stack_parse(&s->then, s->next))
         return "stack";
-    return stack_write(s->at, "stack.new", s->next) && stack_write(s->at, INTENT, s->aside) ? NULL : "intent";
+    return stack_write(s->at, "stack.new", s->next) && stack_write(s->at, INTENT, s->aside)
+               ? NULL
+               : "intent";
 }
 
 /* The wish of one that died. 0: there is none. */
@@ -367,7 +385,8 @@ static bool lock_wait(int fd, int ms)
     return true;
 }
 
-/* File workers hold it shared while they serve: from here on they wait. A lock belongs to one opening of the file, so it is opened anew. */
+/* File workers hold it shared while they serve: from here on they wait. A lock belongs to one
+ * opening of the file, so it is opened anew. */
 static int lock_workers(int fd, int ms)
 {
     char path[48], n[21];
@@ -383,7 +402,8 @@ static const char *open_all(swap *s, int pidfd)
     cay__str_join(path, sizeof path, "sandboxes/", s->job->name, NULL);
     if ((s->at = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
         return "directory";
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)s->job->pid), "/root", NULL);
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)s->job->pid), "/root",
+                  NULL);
     s->old = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     /* That was the right process if the right one still lives. */
     return s->old < 0 || syscall(SYS_pidfd_send_signal, pidfd, 0, NULL, 0) < 0 ? "init" : NULL;
@@ -395,7 +415,8 @@ static const char *run(swap *s)
     const char *step = NULL;
     if (found) {
         step = found < 0 ? "intent" : finish(s, true);
-        if (step || s->job->rec || s->out->swapped) /* what was asked for now is asked again, if it is another */
+        if (step || s->job->rec ||
+            s->out->swapped) /* what was asked for now is asked again, if it is another */
             return step;
         s->next[0] = 0;
     }
@@ -424,7 +445,8 @@ const char *swap_run(const cay_job *job, const int *fds, int nfds, swap_result *
     s->at = s->old = s->root = -1;
     s->lower = nfds > 2 ? fds[2] : -1;
     const char *step = open_all(s, fds[0]);
-    CAY_AUTOFD lock = step ? -1 : openat(s->at, INTENT, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    CAY_AUTOFD lock =
+        step ? -1 : openat(s->at, INTENT, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (!step && (lock < 0 || !lock_wait(lock, LOCK_MS)))
         step = "intent";
     if (!step)
@@ -440,7 +462,8 @@ const char *swap_run(const cay_job *job, const int *fds, int nfds, swap_result *
 bool swap_bury(int at, bool *trash)
 {
     char aside[96];
-    if (cay__fd_read_file(at, INTENT, aside, sizeof aside) > 0 && there(at, "aside") && !cay__str_starts(aside, "layers/") &&
+    if (cay__fd_read_file(at, INTENT, aside, sizeof aside) > 0 && there(at, "aside") &&
+        !cay__str_starts(aside, "layers/") &&
         (!drop(at, "upper", trash) || renameat(at, "aside", at, "upper") < 0))
         return false;
     if (!drop(at, "work.old", trash))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The helper program, which is also init: "zygote" parks sandboxes and makes roots, "janitor" clones grants, "sweeper" removes and measures trees,
- * "lender" speaks with cay-egress.
- * Started by the keeper from a sealed memfd, in the keeper's user namespace; leaves when the keeper does.
+ * The helper program, which is also init: "zygote" parks sandboxes and makes roots, "janitor"
+ * clones grants, "sweeper" removes and measures trees, "lender" speaks with cay-egress. Started by
+ * the keeper from a sealed memfd, in the keeper's user namespace; leaves when the keeper does.
  */
 #include "job.h"
 #include "lend.h"
@@ -54,8 +54,13 @@ static void do_park(void)
         failed(step);
     } else {
         CAY_FAULT("zygote.park.answer");
-        cay_job_done d = { .pid = r.pid, .start = r.start, .trash = r.trash, .how = (uint32_t)r.net.how, .cookie = r.net.cookie };
-        int out[3 + CAY__NET_FDS] = { r.pidfd, r.ctl, r.userns, r.net.fd[0], r.net.fd[1], r.net.fd[2], r.net.fd[3] };
+        cay_job_done d = { .pid = r.pid,
+                           .start = r.start,
+                           .trash = r.trash,
+                           .how = (uint32_t)r.net.how,
+                           .cookie = r.net.cookie };
+        int out[3 + CAY__NET_FDS] = { r.pidfd,     r.ctl,       r.userns,   r.net.fd[0],
+                                      r.net.fd[1], r.net.fd[2], r.net.fd[3] };
         done(&d, out, r.net.how ? 3 + CAY__NET_FDS : 3);
     }
     cay__close_fd(&r.pidfd);
@@ -71,8 +76,10 @@ static void do_root(const int *fds, int nfds)
     bool trash = false;
     const char *step = "directories";
     CAY_AUTOFD root = -1, on = -1;
-    int disk = job.disk && nfds ? fds[nfds - 1] : -1, lower = job.lower && nfds ? fds[0] : -1, first = lower >= 0, n = 0, out[2];
-    if (!root_dirs(&job, disk, &trash) || (job.on && (nfds <= first || (on = root_on(&job, fds[first++], &trash, &step)) < 0)) ||
+    int disk = job.disk && nfds ? fds[nfds - 1] : -1, lower = job.lower && nfds ? fds[0] : -1,
+        first = lower >= 0, n = 0, out[2];
+    if (!root_dirs(&job, disk, &trash) ||
+        (job.on && (nfds <= first || (on = root_on(&job, fds[first++], &trash, &step)) < 0)) ||
         (job.mode == CAY_MODE_ROOT && !root_map(job.block, fds + first, nfds - first, &step)) ||
         (!job.inside && (root = root_make(&job, lower, disk, &step)) < 0)) {
         failed(step);
@@ -90,7 +97,9 @@ static void do_swap(const int *fds, int nfds)
 {
     swap_result r;
     const char *step = swap_run(&job, fds, nfds, &r);
-    cay_job_done d = { .sys = step ? errno ? errno : EIO : 0, .swapped = r.swapped, .trash = r.trash };
+    cay_job_done d = { .sys = step ? errno ? errno : EIO : 0,
+                       .swapped = r.swapped,
+                       .trash = r.trash };
     cay__str_copy(d.step, sizeof d.step, step ? step : "");
     CAY_FAULT("zygote.swap.answer");
     done(&d, &r.old, r.old >= 0);
@@ -99,8 +108,8 @@ static void do_swap(const int *fds, int nfds)
 
 /* ---- janitor and sweeper: what takes long must not keep a create waiting ---- */
 
-/* The client opened the directory with its own rights and sent the descriptor; we open the same path in our copy of
- * the host's tree and go on only if both are one directory. */
+/* The client opened the directory with its own rights and sent the descriptor; we open the same
+ * path in our copy of the host's tree and go on only if both are one directory. */
 static void do_clone(int *fds, int nfds)
 {
     struct stat a, b;
@@ -118,12 +127,14 @@ static void do_clone(int *fds, int nfds)
         failed("grant changed while it was opened");
         return;
     }
-    CAY_AUTOFD tree = mnt_open_tree(dir, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | (job.rec ? AT_RECURSIVE : 0u));
+    CAY_AUTOFD tree =
+        mnt_open_tree(dir, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | (job.rec ? AT_RECURSIVE : 0u));
     if (tree < 0) {
         failed("clone");
         return;
     }
-    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (job.ro && !CAY__MUTANT("grant-ro") ? MOUNT_ATTR_RDONLY : 0);
+    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                   (job.ro && !CAY__MUTANT("grant-ro") ? MOUNT_ATTR_RDONLY : 0);
     unsigned rec = job.rec ? AT_RECURSIVE : 0u;
     /* Private: what the host mounts below it later must not appear inside. */
     if (mnt_setattr(tree, "", AT_EMPTY_PATH | rec, set, 0, -1) < 0 || mnt_private(tree, rec) < 0) {
@@ -146,8 +157,8 @@ static int open_any(int at, const char *name)
     return fd;
 }
 
-/* A tenant nests deeper than there are descriptors or stack: what lies too deep is moved up to the top, to be removed
- * from there in another round. */
+/* A tenant nests deeper than there are descriptors or stack: what lies too deep is moved up to the
+ * top, to be removed from there in another round. */
 static bool lift(int at, const char *name)
 {
     char to[128], id[CAY_WIRE_ID];
@@ -187,7 +198,8 @@ static bool rmtree(void)
     /* A whole sandbox takes its project along; a used work directory is only a part of one. */
     cay__str_join(upper, sizeof upper, job.name, "/upper", NULL);
     uint32_t project = quota_project(upper);
-    /* Of another tree, a former upper or a layer, `upper` is content and its project whose it likes; a sandbox's directory is root's. */
+    /* Of another tree, a former upper or a layer, `upper` is content and its project whose it
+     * likes; a sandbox's directory is root's. */
     struct stat st;
     if (project < QUOTA_FIRST || lstat(job.name, &st) < 0 || st.st_uid != 0)
         project = 0;
@@ -251,7 +263,8 @@ static void do_sweep(void)
     name[5] = 0;
     cay__str_join(ours, sizeof ours, ".pool-", name, NULL);
     for (struct dirent *e; d && (e = readdir(d));) {
-        if (!cay__str_starts(e->d_name, ".old-") && !(job.rec && cay__str_starts(e->d_name, ".pool-") && !cay__str_starts(e->d_name, ours)))
+        if (!cay__str_starts(e->d_name, ".old-") &&
+            !(job.rec && cay__str_starts(e->d_name, ".pool-") && !cay__str_starts(e->d_name, ours)))
             continue;
         if (cay__str_join(job.name, sizeof job.name, "sandboxes/", e->d_name, NULL))
             rmtree();
@@ -279,8 +292,8 @@ static void print_name(const char *name)
 }
 #endif
 
-/* argv: program, role, state directory as the helper sees it, mode, runtime directory of the host's tree, the keeper's
- * program */
+/* argv: program, role, state directory as the helper sees it, mode, runtime directory of the host's
+ * tree, the keeper's program */
 int main(int argc, char **argv)
 {
     sudo_main(argc, argv);
@@ -304,7 +317,8 @@ int main(int argc, char **argv)
     /* What runs inside is pid 1 of a sandbox: its command line says no more than that. */
     for (int i = 1; i < argc; i++)
         memset(argv[i], 0, strlen(argv[i]));
-    for (int i = 1; i < 65; i++) /* execve(2) keeps what is ignored: commands start with nothing of that */
+    for (int i = 1; i < 65;
+         i++) /* execve(2) keeps what is ignored: commands start with nothing of that */
         if (i != SIGKILL && i != SIGSTOP)
             sigaction(i, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
     signal(SIGCHLD, SIG_IGN); /* inits are watched by pidfd; nobody waits for them */
@@ -313,7 +327,8 @@ int main(int argc, char **argv)
         ssize_t n = cay__fd_recv(SOCK, &job, sizeof job, fds, &nfds, 0);
         if (n != sizeof job)
             return 0;
-        job.name[sizeof job.name - 1] = job.path[sizeof job.path - 1] = job.layer[sizeof job.layer - 1] = 0;
+        job.name[sizeof job.name - 1] = job.path[sizeof job.path - 1] =
+            job.layer[sizeof job.layer - 1] = 0;
         switch (job.type) {
         case CAY_JOB_PARK: do_park(); break;
         case CAY_JOB_ROOT: do_root(fds, nfds); break;
@@ -322,9 +337,7 @@ int main(int argc, char **argv)
         case CAY_JOB_RMTREE: do_rmtree(fds, nfds); break;
         case CAY_JOB_DU: do_du(); break;
         case CAY_JOB_SWEEP: do_sweep(); break;
-        default:
-            errno = EINVAL;
-            failed("job");
+        default: errno = EINVAL; failed("job");
         }
         for (int i = 0; i < nfds; i++)
             close(fds[i]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contexts. Behind each is a kernel, a child of ours: it reads requests as lines of JSON, {"id","code","env"} and {"interrupt": ID}, and answers with
- * lines of events, each with the request's id first. It gets one request at a time, those behind it wait here.
+ * Contexts. Behind each is a kernel, a child of ours: it reads requests as lines of JSON,
+ * {"id","code","env"} and {"interrupt": ID}, and answers with lines of events, each with the
+ * request's id first. It gets one request at a time, those behind it wait here.
  */
 #include "serve.h"
 #include <base/str.h>
@@ -23,7 +24,7 @@ static const struct language {
     const char *name, *also;
     const char *program; /* that has to be here */
     const char *script;  /* that it runs; NULL: the host has it */
-    bool        always;  /* a context of it is there from the start, as far as anyone can tell */
+    bool always;         /* a context of it is there from the start, as far as anyone can tell */
 } languages[] = {
     { "python", "python3", "python3", "kernel.py", true },
     { "javascript", "js", "node", "kernel.js", true },
@@ -34,21 +35,21 @@ static const struct language {
 struct context {
     struct context *next;
     const struct language *l;
-    char     id[64], *cwd;
-    pid_t    pid; /* 0: its kernel ended */
-    int      in, out; /* pipes to and from it; out -1: it closed that */
-    int      polled;
-    text     sends; /* for it; so many bytes of that went: */
-    size_t   sent;
-    text     line;  /* of what it says, as far as it came */
-    bool     skips; /* … and the rest of it is not wanted */
-    char     now[24]; /* the execution that it is at, or "" */
-    conn    *asker;   /* of that one; NULL: went away */
-    conn    *first;   /* who wait */
+    char id[64], *cwd;
+    pid_t pid;   /* 0: its kernel ended */
+    int in, out; /* pipes to and from it; out -1: it closed that */
+    int polled;
+    text sends; /* for it; so many bytes of that went: */
+    size_t sent;
+    text line;    /* of what it says, as far as it came */
+    bool skips;   /* … and the rest of it is not wanted */
+    char now[24]; /* the execution that it is at, or "" */
+    conn *asker;  /* of that one; NULL: went away */
+    conn *first;  /* who wait */
 };
 static context *contexts;
-static size_t   ncontexts;
-static char     own[4096], dir[4096]; /* this program, and where it is */
+static size_t ncontexts;
+static char own[4096], dir[4096]; /* this program, and where it is */
 
 /* ------------------------------------------------------------------ languages */
 
@@ -59,8 +60,12 @@ static const struct language *language_of(const char *given, cay_err *err)
             return &languages[i];
     /* E2B has these two, and we do not; others are nobody's. */
     bool theirs = !strcmp(given, "r") || !strcmp(given, "java");
-    cay_fail(err, theirs ? CAY_ENOTSUP : CAY_EINVAL, theirs ? "language %.40s is not supported by this server: there are python, javascript, typescript and bash"
-             : "language %.40s is not known: there are python, javascript, typescript and bash", given);
+    cay_fail(err, theirs ? CAY_ENOTSUP : CAY_EINVAL,
+             theirs
+                 ? "language %.40s is not supported by this server: there are python, javascript, "
+                   "typescript and bash"
+                 : "language %.40s is not known: there are python, javascript, typescript and bash",
+             given);
     return NULL;
 }
 
@@ -78,7 +83,8 @@ static bool find_program(const char *name, char path[64])
 
 /* ------------------------------------------------------------------ a kernel's life */
 
-/* A sandbox that got rules for the network after it was made has the certificates since then; its processes had no variables for them. */
+/* A sandbox that got rules for the network after it was made has the certificates since then; its
+ * processes had no variables for them. */
 static void trust(void)
 {
     static const char *const names[][2] = { CAY__TRUST_ENV };
@@ -87,7 +93,8 @@ static void trust(void)
             setenv(names[i][0], names[i][1], 0);
 }
 
-static _Noreturn void become(const context *x, const char *program, const char *cwd, int in, int out)
+static _Noreturn void become(const context *x, const char *program, const char *cwd, int in,
+                             int out)
 {
     char script[sizeof dir + 16] = "";
     sigset_t none;
@@ -112,11 +119,13 @@ static int find_cwd(const char *given, char *cwd, size_t cap, cay_err *err)
 {
     const char *home = getenv("HOME");
     bool tilde = *given == '~' && (!given[1] || given[1] == '/');
-    if (!cay__str_join(cwd, cap, tilde && home ? home : "", tilde && home ? given + 1 : given, NULL))
+    if (!cay__str_join(cwd, cap, tilde && home ? home : "", tilde && home ? given + 1 : given,
+                       NULL))
         return cay_fail(err, CAY_EINVAL, "the working directory is too long");
     CAY_AUTOFD fd = open(cwd, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || access(cwd, X_OK) < 0)
-        return cay_fail(err, CAY_ENOENT, "the working directory %.200s cannot be entered: %s", given, strerror(errno));
+        return cay_fail(err, CAY_ENOENT, "the working directory %.200s cannot be entered: %s",
+                        given, strerror(errno));
     return 0;
 }
 
@@ -125,7 +134,9 @@ static int start(context *x, cay_err *err)
     char program[64], cwd[4096];
     int in[2], out[2];
     if (!find_program(x->l->program, program))
-        return cay_fail(err, CAY_EINVAL, "language %s needs %s, which this sandbox's template does not have", x->l->name, x->l->program);
+        return cay_fail(err, CAY_EINVAL,
+                        "language %s needs %s, which this sandbox's template does not have",
+                        x->l->name, x->l->program);
     CAY_TRY(find_cwd(x->cwd, cwd, sizeof cwd, err));
     if (pipe2(in, O_CLOEXEC) < 0)
         return cay_fail_sys(err, CAY_ESYS, "start a kernel of %s", x->l->name);
@@ -173,7 +184,8 @@ static bool family(const char *name, pid_t *pid, pid_t *parent, pid_t *session)
 
 enum { TREE = 2048 };
 
-/* One more look at all processes: children of those that are known, and their session. Who is found stands still, so that it starts nobody else. */
+/* One more look at all processes: children of those that are known, and their session. Who is found
+ * stands still, so that it starts nobody else. */
 static size_t relatives(pid_t *found, size_t n)
 {
     DIR *d = opendir("/proc");
@@ -212,7 +224,8 @@ static void kill_tree(pid_t root)
 
 static void flush(context *x)
 {
-    ssize_t n = x->sent < x->sends.len ? write(x->in, x->sends.p + x->sent, x->sends.len - x->sent) : 0;
+    ssize_t n =
+        x->sent < x->sends.len ? write(x->in, x->sends.p + x->sent, x->sends.len - x->sent) : 0;
     x->sent += n > 0 ? (size_t)n : 0; /* one that reads no more ends, and that is told */
     if (x->sent == x->sends.len) {
         text_clear(&x->sends);
@@ -279,7 +292,8 @@ static const char *ours(const context *x, const char *s, size_t n)
     if (!len || n < k + len + 5 || memcmp(s, head, k))
         return NULL;
     k += s[k] == ' ';
-    if (s[k] != '"' || memcmp(s + k + 1, x->now, len) || s[k + 1 + len] != '"' || s[k + 2 + len] != ',')
+    if (s[k] != '"' || memcmp(s + k + 1, x->now, len) || s[k + 1 + len] != '"' ||
+        s[k + 2 + len] != ',')
         return NULL;
     return s + k + 3 + len;
 }
@@ -291,7 +305,9 @@ static void take_line(context *x, const char *s, size_t n)
     const char *rest = ours(x, s, n), *at, *stop;
     if (!rest || !json_sound(s, s + n))
         return;
-    bool ends = json_member(s, s + n, "type", &at, &stop) && (size_t)(stop - at) == sizeof end_type - 1 && !memcmp(at, end_type, sizeof end_type - 1);
+    bool ends = json_member(s, s + n, "type", &at, &stop) &&
+                (size_t)(stop - at) == sizeof end_type - 1 &&
+                !memcmp(at, end_type, sizeof end_type - 1);
     if (x->asker) {
         text line = { 0 };
         rest += *rest == ' ';
@@ -315,7 +331,10 @@ static void too_big(context *x)
 {
     text line = { 0 };
     if (ours(x, x->line.p, x->line.len) && x->asker) {
-        text_fmt(&line, "{\"type\":\"error\",\"name\":\"ResultTooBig\",\"value\":\"a result of more than %zu MB is not told: write it to a file and read that\",\"traceback\":\"\"}\n", LINE_MAX_BYTES >> 20);
+        text_fmt(&line,
+                 "{\"type\":\"error\",\"name\":\"ResultTooBig\",\"value\":\"a result of more than "
+                 "%zu MB is not told: write it to a file and read that\",\"traceback\":\"\"}\n",
+                 LINE_MAX_BYTES >> 20);
         stream_line(x->asker, line.p, line.len);
         free(line.p);
     }
@@ -363,7 +382,9 @@ static void tell_death(conn *c, int status)
 {
     text line = { 0 };
     bool sig = WIFSIGNALED(status);
-    text_fmt(&line, "{\"type\":\"error\",\"name\":\"UnexpectedEndOfExecution\",\"value\":\"the kernel ended %s %d before the execution did\",\"traceback\":\"\"}\n",
+    text_fmt(&line,
+             "{\"type\":\"error\",\"name\":\"UnexpectedEndOfExecution\",\"value\":\"the kernel "
+             "ended %s %d before the execution did\",\"traceback\":\"\"}\n",
              sig ? "by signal" : "with code", sig ? WTERMSIG(status) : WEXITSTATUS(status));
     stream_line(c, line.p, line.len);
     free(line.p);
@@ -387,7 +408,8 @@ static void died(context *x, int status)
     cay__close_fd(&x->out);
 }
 
-/* Whatever becomes of its processes, which are reaped when they are gone: one may hang in the kernel for long. */
+/* Whatever becomes of its processes, which are reaped when they are gone: one may hang in the
+ * kernel for long. */
 static void end(context *x)
 {
     kill_tree(x->pid);
@@ -410,12 +432,17 @@ static int unknown(const char *id, cay_err *err)
     return cay_fail(err, CAY_ENOENT, "Context %.60s not found", id);
 }
 
-static int add(const struct language *l, const char *id, const char *cwd, context **out, cay_err *err)
+static int add(const struct language *l, const char *id, const char *cwd, context **out,
+               cay_err *err)
 {
     context **p = &contexts, *x = cay__alloc(sizeof *x);
     *x = (context){ .l = l, .in = -1, .out = -1, .polled = -1, .cwd = cay__strdup(cwd) };
     cay__str_copy(x->id, sizeof x->id, id);
-    int rc = ncontexts < CONTEXTS ? start(x, err) : cay_fail(err, CAY_EBUSY, "there are %d contexts, which is all there can be; remove one", CONTEXTS);
+    int rc =
+        ncontexts < CONTEXTS
+            ? start(x, err)
+            : cay_fail(err, CAY_EBUSY,
+                       "there are %d contexts, which is all there can be; remove one", CONTEXTS);
     if (rc < 0) {
         free(x->cwd);
         free(x);
@@ -531,7 +558,8 @@ void context_list(text *json)
             json_of(json, x->id, x->l->name, x->cwd);
             comma = ",";
         }
-    for (size_t i = 0; i < CAY_LEN(languages); i++) { /* those that are made when they are wanted first are there, too */
+    for (size_t i = 0; i < CAY_LEN(languages);
+         i++) { /* those that are made when they are wanted first are there, too */
         snprintf(id, sizeof id, "default-%s", languages[i].name);
         context *x = find(id);
         if (!languages[i].always || (x && x->pid) || !find_program(languages[i].program, program))

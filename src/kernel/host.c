@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * interpreter --kernel LANGUAGE PROGRAM [SCRIPT]: a kernel of bash, or of node with SCRIPT (kernel.js). It reads requests as lines of JSON, {"id","code","env"}
- * and {"interrupt": ID}, one at a time, and answers with lines of events: number_of_executions, stdout, stderr, result, error and end_of_execution, each
- * with the request's id. (python with kernel.py speaks these lines itself.)
+ * interpreter --kernel LANGUAGE PROGRAM [SCRIPT]: a kernel of bash, or of node with SCRIPT
+ * (kernel.js). It reads requests as lines of JSON, {"id","code","env"} and {"interrupt": ID}, one
+ * at a time, and answers with lines of events: number_of_executions, stdout, stderr, result, error
+ * and end_of_execution, each with the request's id. (python with kernel.py speaks these lines
+ * itself.)
  *
- * The program runs beside it: code goes there by a pipe of its own and results come by another; what it prints comes by its streams, so that it cannot be
- * taken for a result.
+ * The program runs beside it: code goes there by a pipe of its own and results come by another;
+ * what it prints comes by its streams, so that it cannot be taken for a result.
  */
 #include "serve.h"
 #include <errno.h>
@@ -23,10 +25,13 @@
 
 enum { MARK = 34, SEEN_MS = 5000, KILL_MS = 2000 };
 
-/* Marks go to descriptors of their own, as code may turn its streams elsewhere. The inner loop takes a `break` or `continue` that stands in none of the code's;
- * a function would, too, but make what is declared in it local. */
+/* Marks go to descriptors of their own, as code may turn its streams elsewhere. The inner loop
+ * takes a `break` or `continue` that stands in none of the code's; a function would, too, but make
+ * what is declared in it local. */
 static const char BASH[] =
-    "__cay_end() { builtin printf '\\036%s\\036' \"$__cay_mark\" >&\"$__cay_out\"; builtin printf '\\036%s\\036' \"$__cay_mark\" >&\"$__cay_err\"; builtin printf '{\"type\":\"end\",\"code\":%d}\\0' \"$1\" >&\"$__cay_said\"; }\n"
+    "__cay_end() { builtin printf '\\036%s\\036' \"$__cay_mark\" >&\"$__cay_out\"; builtin printf "
+    "'\\036%s\\036' \"$__cay_mark\" >&\"$__cay_err\"; builtin printf "
+    "'{\"type\":\"end\",\"code\":%d}\\0' \"$1\" >&\"$__cay_said\"; }\n"
     "__cay_code=$1 __cay_said=$2 __cay_mark=$3\n"
     "exec {__cay_out}>&1 {__cay_err}>&2\n"
     "set --\n"
@@ -37,10 +42,10 @@ static const char BASH[] =
     "done\n";
 
 typedef struct stream {
-    int         fd;
+    int fd;
     const char *name;
-    text        held; /* what may be the begin of the mark, or of a character */
-    bool        seen; /* all that was printed before the end is told */
+    text held; /* what may be the begin of the mark, or of a character */
+    bool seen; /* all that was printed before the end is told */
 } stream;
 
 typedef struct request {
@@ -49,19 +54,19 @@ typedef struct request {
 
 static struct {
     const char *language;
-    char        mark[MARK + 1];
-    pid_t       pid;
-    int         code, said; /* pipes to and from the program */
-    int         death;      /* readable when it ended, whoever else holds its pipes */
-    stream      out[2];
-    text        in, heard, sends; /* what came, in pieces; what is to go */
-    size_t      sent;
-    request    *now;
-    text        results; /* events of the current one, as lines, told when its output is */
-    bool        ended;   /* the program is done with it */
-    long        status;
-    int64_t     kill_at, seen_by;
-    unsigned    count;
+    char mark[MARK + 1];
+    pid_t pid;
+    int code, said; /* pipes to and from the program */
+    int death;      /* readable when it ended, whoever else holds its pipes */
+    stream out[2];
+    text in, heard, sends; /* what came, in pieces; what is to go */
+    size_t sent;
+    request *now;
+    text results; /* events of the current one, as lines, told when its output is */
+    bool ended;   /* the program is done with it */
+    long status;
+    int64_t kill_at, seen_by;
+    unsigned count;
 } H;
 
 static void write_all(const char *s, size_t n)
@@ -75,7 +80,8 @@ static void write_all(const char *s, size_t n)
     }
 }
 
-/* {"id":…,BODY}, whose it is first, as others pass it over by that; nothing when nobody waits for it. */
+/* {"id":…,BODY}, whose it is first, as others pass it over by that; nothing when nobody waits for
+ * it. */
 static void tell(const char *body, size_t n)
 {
     text line = { 0 };
@@ -158,7 +164,8 @@ static bool identifier(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         char c = s[i];
-        if (!(c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (i && c >= '0' && c <= '9')))
+        if (!(c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+              (i && c >= '0' && c <= '9')))
             return false;
     }
     return n;
@@ -171,7 +178,8 @@ static void bash_code(const char *code, const char *env, const char *env_end, te
     const char *name, *at, *stop;
     size_t n;
     text_str(&after, "");
-    for (const char *s = env ? env + 1 : NULL; s && json_next(&s, env_end, &name, &n, &at, &stop);) {
+    for (const char *s = env ? env + 1 : NULL;
+         s && json_next(&s, env_end, &name, &n, &at, &stop);) {
         char key[256], line[2048];
         if (!identifier(name, n) || n >= sizeof key)
             continue;
@@ -181,11 +189,15 @@ static void bash_code(const char *code, const char *env, const char *env_end, te
             value.len = 0;
             text_add(&value, at, (size_t)(stop - at)); /* a number, as it stands */
         }
-        snprintf(line, sizeof line, "[ \"${%s+x}\" ] && __cay_old_%s=$%s; export %s=", key, key, key, key);
+        snprintf(line, sizeof line, "[ \"${%s+x}\" ] && __cay_old_%s=$%s; export %s=", key, key,
+                 key, key);
         text_str(out, line);
         quote(out, value.p);
         text_str(out, "\n");
-        snprintf(line, sizeof line, "if [ \"${__cay_old_%s+x}\" ]; then %s=$__cay_old_%s; unset __cay_old_%s; else unset %s; fi\n", key, key, key, key, key);
+        snprintf(line, sizeof line,
+                 "if [ \"${__cay_old_%s+x}\" ]; then %s=$__cay_old_%s; unset __cay_old_%s; else "
+                 "unset %s; fi\n",
+                 key, key, key, key, key);
         text_str(&after, line);
     }
     if (after.len) {
@@ -207,7 +219,8 @@ static void begin(void)
     text what = { 0 };
     char count[64];
     bool has_env = json_member(line, end, "env", &env, &env_end) && *env == '{';
-    snprintf(count, sizeof count, "\"type\":\"number_of_executions\",\"execution_count\":%u", ++H.count);
+    snprintf(count, sizeof count, "\"type\":\"number_of_executions\",\"execution_count\":%u",
+             ++H.count);
     tell(count, strlen(count));
     H.out[0].seen = H.out[1].seen = H.ended = false;
     H.kill_at = H.seen_by = 0;
@@ -224,7 +237,8 @@ static void begin(void)
         text_add(&H.sends, code, (size_t)(code_end - code));
         text_str(&H.sends, ",\"env\":");
         text_add(&H.sends, has_env ? env : "{}", has_env ? (size_t)(env_end - env) : 2);
-        text_str(&H.sends, !strcmp(H.language, "typescript") ? ",\"typescript\":true}" : ",\"typescript\":false}");
+        text_str(&H.sends, !strcmp(H.language, "typescript") ? ",\"typescript\":true}"
+                                                             : ",\"typescript\":false}");
     }
     text_add(&H.sends, "", 1); /* its end */
     free(what.p);
@@ -322,7 +336,8 @@ static void finish(void)
         tell(H.results.p + at, strlen(H.results.p + at));
     H.results.len = 0;
     if (H.status) {
-        snprintf(code, sizeof code, "\"type\":\"error\",\"name\":\"\",\"value\":\"%ld\",\"traceback\":\"\"", H.status);
+        snprintf(code, sizeof code,
+                 "\"type\":\"error\",\"name\":\"\",\"value\":\"%ld\",\"traceback\":\"\"", H.status);
         tell(code, strlen(code));
     }
     tell("\"type\":\"end_of_execution\"", 25);
@@ -343,19 +358,23 @@ static void start(const char *program, const char *script)
 {
     int code[2], said[2], out[2], err[2];
     char a[16], b[16];
-    need(pipe2(code, O_CLOEXEC) == 0 && pipe2(said, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0);
+    need(pipe2(code, O_CLOEXEC) == 0 && pipe2(said, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 &&
+         pipe2(err, O_CLOEXEC) == 0);
     snprintf(a, sizeof a, "%d", code[0]);
     snprintf(b, sizeof b, "%d", said[1]);
     char bare[MARK];
     memcpy(bare, H.mark + 1, MARK - 2);
     bare[MARK - 2] = 0;
-    const char *const bash[] = { "bash", "-c", BASH, "bash", a, b, bare, NULL }, *const node[] = { program, script, a, b, bare, NULL };
+    const char *const bash[] = { "bash", "-c", BASH, "bash", a, b, bare, NULL }, *const node[] = {
+        program, script, a, b, bare, NULL
+    };
     H.pid = fork();
     need(H.pid >= 0);
     if (H.pid == 0) {
         int null = open("/dev/null", O_RDONLY);
         setsid();
-        if (null < 0 || dup2(null, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0 || fcntl(code[0], F_SETFD, 0) < 0 || fcntl(said[1], F_SETFD, 0) < 0)
+        if (null < 0 || dup2(null, 0) < 0 || dup2(out[1], 1) < 0 || dup2(err[1], 2) < 0 ||
+            fcntl(code[0], F_SETFD, 0) < 0 || fcntl(said[1], F_SETFD, 0) < 0)
             _exit(127);
         signal(SIGPIPE, SIG_DFL);
         execv(program, (char *const *)(uintptr_t)(strcmp(H.language, "bash") ? node : bash));
@@ -365,7 +384,8 @@ static void start(const char *program, const char *script)
     close(said[1]);
     close(out[1]);
     close(err[1]);
-    H.death = (int)syscall(SYS_pidfd_open, H.pid, 0); /* -1 before Linux 5.3: then the end of its pipes tells */
+    H.death = (int)syscall(SYS_pidfd_open, H.pid,
+                           0); /* -1 before Linux 5.3: then the end of its pipes tells */
     H.code = code[1];
     H.said = said[0];
     H.out[0] = (stream){ .fd = out[0], .name = "stdout" };
@@ -387,10 +407,13 @@ static int wait_ms(void)
 /* It ended: what it printed and gave is told, and the interpreter tells the rest. */
 static void last_words(void)
 {
-    for (int k = 0; k < 1000 && poll(&(struct pollfd){ H.said, POLLIN, 0 }, 1, 0) > 0 && take_said();)
+    for (int k = 0;
+         k < 1000 && poll(&(struct pollfd){ H.said, POLLIN, 0 }, 1, 0) > 0 && take_said();)
         k++;
     for (int i = 0; i < 2; i++)
-        for (int k = 0; k < 1000 && H.out[i].fd >= 0 && poll(&(struct pollfd){ H.out[i].fd, POLLIN, 0 }, 1, 0) > 0; k++)
+        for (int k = 0; k < 1000 && H.out[i].fd >= 0 &&
+                        poll(&(struct pollfd){ H.out[i].fd, POLLIN, 0 }, 1, 0) > 0;
+             k++)
             if (!take_output(&H.out[i]))
                 break;
     if (H.now && H.ended)
@@ -401,7 +424,12 @@ static void last_words(void)
 static void turn(void)
 {
     bool sends = H.now && H.sent < H.sends.len;
-    struct pollfd p[] = { { 0, POLLIN, 0 }, { H.said, POLLIN, 0 }, { H.out[0].fd, POLLIN, 0 }, { H.out[1].fd, POLLIN, 0 }, { sends ? H.code : -1, POLLOUT, 0 }, { H.death, POLLIN, 0 } };
+    struct pollfd p[] = { { 0, POLLIN, 0 },
+                          { H.said, POLLIN, 0 },
+                          { H.out[0].fd, POLLIN, 0 },
+                          { H.out[1].fd, POLLIN, 0 },
+                          { sends ? H.code : -1, POLLOUT, 0 },
+                          { H.death, POLLIN, 0 } };
     if (poll(p, 6, wait_ms()) < 0)
         return;
     for (int i = 0; i < 2; i++)
@@ -427,7 +455,8 @@ int host_main(int argc, char **argv)
 {
     unsigned char random[(MARK - 2) / 2];
     if (argc < 3 || (argc < 4 && strcmp(argv[1], "bash"))) {
-        fprintf(stderr, "usage: interpreter --kernel javascript|typescript|bash PROGRAM [SCRIPT]\n");
+        fprintf(stderr,
+                "usage: interpreter --kernel javascript|typescript|bash PROGRAM [SCRIPT]\n");
         return 2;
     }
     H.language = argv[1];

@@ -48,16 +48,23 @@ void text_clear(text *t)
     *t = (text){ 0 };
 }
 
-/* Bytes of the character at s, 0 when it is none: no overlong form, no surrogate, nothing beyond the last. */
+/* Bytes of the character at s, 0 when it is none: no overlong form, no surrogate, nothing beyond
+ * the last. */
 static size_t whole(const unsigned char *s, size_t n)
 {
-    size_t k = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+    size_t k = s[0] < 0x80   ? 1
+               : s[0] < 0xc2 ? 0
+               : s[0] < 0xe0 ? 2
+               : s[0] < 0xf0 ? 3
+               : s[0] < 0xf5 ? 4
+                             : 0;
     if (!k || (k > n && !CAY__MUTANT("fuzz-kernel_json")))
         return 0;
     for (size_t i = 1; i < k; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;
-    bool odd = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
+    bool odd = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+               (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
     return odd ? 0 : k;
 }
 
@@ -122,7 +129,8 @@ static const char *past(const char *s, const char *end)
     return depth ? NULL : s;
 }
 
-bool json_next(const char **s, const char *end, const char **name, size_t *len, const char **at, const char **stop)
+bool json_next(const char **s, const char *end, const char **name, size_t *len, const char **at,
+               const char **stop)
 {
     const char *p = blank(*s, end);
     if (p < end && *p == ',')
@@ -145,7 +153,8 @@ bool json_next(const char **s, const char *end, const char **name, size_t *len, 
     return true;
 }
 
-bool json_member(const char *s, const char *end, const char *name, const char **at, const char **stop)
+bool json_member(const char *s, const char *end, const char *name, const char **at,
+                 const char **stop)
 {
     const char *key;
     size_t n;
@@ -163,7 +172,10 @@ static bool hex4(const char *s, const char *end, unsigned *out)
     *out = 0;
     for (int i = 0; i < 4; i++) {
         char c = s + i < end ? s[i] : 0;
-        unsigned v = c >= '0' && c <= '9' ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10 : 16;
+        unsigned v = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+                     : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+                     : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
+                                            : 16;
         if (v > 15)
             return false;
         *out = *out << 4 | v;
@@ -183,14 +195,16 @@ static void add_utf8(text *t, unsigned c)
         text_add(t, b, n);
 }
 
-/* \uXXXX at s, behind its 'u'; a pair is one character, half of one is U+FFFD. Returns what follows, NULL: it is none. */
+/* \uXXXX at s, behind its 'u'; a pair is one character, half of one is U+FFFD. Returns what
+ * follows, NULL: it is none. */
 static const char *escape(const char *s, const char *end, text *out)
 {
     unsigned c, low;
     if (!hex4(s, end, &c))
         return NULL;
     s += 4;
-    if (c >= 0xd800 && c < 0xdc00 && end - s >= 6 && s[0] == '\\' && s[1] == 'u' && hex4(s + 2, end, &low) && low >= 0xdc00 && low < 0xe000) {
+    if (c >= 0xd800 && c < 0xdc00 && end - s >= 6 && s[0] == '\\' && s[1] == 'u' &&
+        hex4(s + 2, end, &low) && low >= 0xdc00 && low < 0xe000) {
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
         s += 6;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the interpreter is asked for: E2B's requests, and its texts where something is wrong with one. */
+/* What the interpreter is asked for: E2B's requests, and its texts where something is wrong with
+ * one. */
 #include "serve.h"
 #include <base/str.h>
 #include <stdio.h>
@@ -8,7 +9,10 @@
 /* SDKs show what an error's body says as it is. */
 void answer_error(conn *c, const cay_err *err)
 {
-    static const struct { int code, status; } map[] = { { CAY_EINVAL, 400 }, { CAY_ENOENT, 404 }, { CAY_EPERM, 403 }, { CAY_ETOOBIG, 413 }, { CAY_ENOTSUP, 501 }, { CAY_EBUSY, 503 } };
+    static const struct {
+        int code, status;
+    } map[] = { { CAY_EINVAL, 400 },  { CAY_ENOENT, 404 },  { CAY_EPERM, 403 },
+                { CAY_ETOOBIG, 413 }, { CAY_ENOTSUP, 501 }, { CAY_EBUSY, 503 } };
     int status = 500;
     for (size_t i = 0; i < CAY_LEN(map); i++)
         if (map[i].code == err->code)
@@ -35,7 +39,9 @@ static int read_object(const conn *c, const char **at, const char **end, cay_err
     if (!json_sound(*at, *end))
         return cay_fail(err, CAY_EINVAL, "the body is not sound JSON");
     *at += strspn(*at, " \t\r\n");
-    return **at == '{' ? 0 : cay_fail(err, CAY_EINVAL, "the body is not a JSON object; write it as {…}");
+    return **at == '{'
+               ? 0
+               : cay_fail(err, CAY_EINVAL, "the body is not a JSON object; write it as {…}");
 }
 
 /* A member that is a text; "" when it is none. */
@@ -82,7 +88,8 @@ static int on_context_create(conn *c, const char *id, cay_err *err)
     text language = { 0 }, cwd = { 0 }, made = { 0 };
     (void)id;
     CAY_TRY(read_object(c, &at, &end, err));
-    int rc = context_new(member(at, end, "language", &language), member(at, end, "cwd", &cwd), &made, err);
+    int rc = context_new(member(at, end, "language", &language), member(at, end, "cwd", &cwd),
+                         &made, err);
     if (rc == 0)
         answer(c, 200, "application/json", made.p, made.len);
     free(language.p);
@@ -105,7 +112,8 @@ static int on_context_restart(conn *c, const char *id, cay_err *err)
     return 0;
 }
 
-static int ask(conn *c, const char *at, const char *end, const char *id, const char *language, cay_err *err)
+static int ask(conn *c, const char *at, const char *end, const char *id, const char *language,
+               cay_err *err)
 {
     static unsigned long count;
     const char *code, *code_end, *env, *env_end;
@@ -134,7 +142,8 @@ static int on_execute(conn *c, const char *unused, cay_err *err)
     text id = { 0 }, language = { 0 };
     (void)unused;
     CAY_TRY(read_object(c, &at, &end, err));
-    int rc = ask(c, at, end, member(at, end, "context_id", &id), member(at, end, "language", &language), err);
+    int rc = ask(c, at, end, member(at, end, "context_id", &id),
+                 member(at, end, "language", &language), err);
     free(id.p);
     free(language.p);
     return rc;
@@ -161,10 +170,12 @@ static bool fits(const char *pattern, const char *path, char *id, size_t cap)
     if (!brace)
         return true;
     n = strcspn(path + before, "/");
-    return n && n < cap && !strcmp(path + before + n, brace + 4) && cay__url_decode(path + before, n, false, id);
+    return n && n < cap && !strcmp(path + before + n, brace + 4) &&
+           cay__url_decode(path + before, n, false, id);
 }
 
-/* A page whose name was turned to this address would be let in by every browser: it calls us by another name. */
+/* A page whose name was turned to this address would be let in by every browser: it calls us by
+ * another name. */
 static bool called_right(const char *host)
 {
     static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
@@ -180,10 +191,14 @@ void on_request(conn *c)
 {
     cay_err err = CAY_ERR_INIT;
     char id[256] = "";
-    int rc = called_right(c->head.host) ? 0 : cay_fail(&err, CAY_EPERM, "the interpreter is at localhost:%d", INTERPRETER_PORT);
+    int rc =
+        called_right(c->head.host)
+            ? 0
+            : cay_fail(&err, CAY_EPERM, "the interpreter is at localhost:%d", INTERPRETER_PORT);
     const struct route *r = NULL;
     for (size_t i = 0; i < CAY_LEN(routes) && !r; i++)
-        if (!strcmp(c->head.method, routes[i].method) && fits(routes[i].path, c->head.path, id, sizeof id))
+        if (!strcmp(c->head.method, routes[i].method) &&
+            fits(routes[i].path, c->head.path, id, sizeof id))
             r = &routes[i];
     if (rc == 0)
         rc = r ? r->on(c, id, &err) : cay_fail(&err, CAY_ENOENT, "nothing is served at this path");

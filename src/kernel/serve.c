@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * interpreter [LANGUAGE…]: the code interpreter inside a sandbox, static so that any template can run it. It listens on port 49999 of loopback, and has
- * kernels of these languages coming up before anybody asks. interpreter --kernel …: one of its kernels, see host.c.
+ * interpreter [LANGUAGE…]: the code interpreter inside a sandbox, static so that any template can
+ * run it. It listens on port 49999 of loopback, and has kernels of these languages coming up before
+ * anybody asks. interpreter --kernel …: one of its kernels, see host.c.
  *
- * Whoever asks is a program of the sandbox or somebody with its token, whom the server passes on: nobody else gets here.
+ * Whoever asks is a program of the sandbox or somebody with its token, whom the server passes on:
+ * nobody else gets here.
  */
 #include "serve.h"
 #include <fcntl.h>
@@ -14,11 +16,20 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { CONNS = 512, READ = 64 << 10, BODY_MOST = 8 << 20, BEAT_MS = 5000, ASK_MS = 60000, STUCK_MS = 30000, PART_MS = 2000, TICK_MS = 1000 };
+enum {
+    CONNS = 512,
+    READ = 64 << 10,
+    BODY_MOST = 8 << 20,
+    BEAT_MS = 5000,
+    ASK_MS = 60000,
+    STUCK_MS = 30000,
+    PART_MS = 2000,
+    TICK_MS = 1000
+};
 
-static conn  *conns;
+static conn *conns;
 static size_t nconns;
-static int    doors[2] = { -1, -1 };
+static int doors[2] = { -1, -1 };
 
 int64_t now_ms(void)
 {
@@ -31,8 +42,18 @@ int64_t now_ms(void)
 
 static const char *word_of(int status)
 {
-    static const struct { int status; const char *word; } words[] = { { 200, "OK" }, { 204, "No Content" }, { 400, "Bad Request" }, { 403, "Forbidden" }, { 404, "Not Found" },
-        { 413, "Content Too Large" }, { 431, "Request Header Fields Too Large" }, { 501, "Not Implemented" }, { 503, "Service Unavailable" } };
+    static const struct {
+        int status;
+        const char *word;
+    } words[] = { { 200, "OK" },
+                  { 204, "No Content" },
+                  { 400, "Bad Request" },
+                  { 403, "Forbidden" },
+                  { 404, "Not Found" },
+                  { 413, "Content Too Large" },
+                  { 431, "Request Header Fields Too Large" },
+                  { 501, "Not Implemented" },
+                  { 503, "Service Unavailable" } };
     for (size_t i = 0; i < CAY_LEN(words); i++)
         if (words[i].status == status)
             return words[i].word;
@@ -41,7 +62,8 @@ static const char *word_of(int status)
 
 void answer(conn *c, int status, const char *type, const char *body, size_t n)
 {
-    text_fmt(&c->out, "HTTP/1.1 %d %s\r\n%s", status, word_of(status), c->last ? "connection: close\r\n" : "");
+    text_fmt(&c->out, "HTTP/1.1 %d %s\r\n%s", status, word_of(status),
+             c->last ? "connection: close\r\n" : "");
     if (type)
         text_fmt(&c->out, "content-type: %s\r\ncontent-length: %zu\r\n", type, n);
     text_str(&c->out, "\r\n");
@@ -52,7 +74,9 @@ void answer(conn *c, int status, const char *type, const char *body, size_t n)
 void stream_begin(conn *c)
 {
     c->last |= c->head.minor == 0; /* who does not know chunks reads to the end */
-    text_fmt(&c->out, "HTTP/1.1 200 OK\r\n%scontent-type: application/x-ndjson\r\n%s\r\n", c->last ? "connection: close\r\n" : "", c->head.minor ? "transfer-encoding: chunked\r\n" : "");
+    text_fmt(&c->out, "HTTP/1.1 200 OK\r\n%scontent-type: application/x-ndjson\r\n%s\r\n",
+             c->last ? "connection: close\r\n" : "",
+             c->head.minor ? "transfer-encoding: chunked\r\n" : "");
     c->answered = true;
     c->quiet_since = now_ms();
 }
@@ -220,8 +244,12 @@ static void tend(conn *c)
 
 static int open_door(int family)
 {
-    struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(INTERPRETER_PORT), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(INTERPRETER_PORT), .sin6_addr = { .s6_addr = { [15] = 1 } } };
+    struct sockaddr_in a4 = { .sin_family = AF_INET,
+                              .sin_port = htons(INTERPRETER_PORT),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
+                               .sin6_port = htons(INTERPRETER_PORT),
+                               .sin6_addr = { .s6_addr = { [15] = 1 } } };
     const struct sockaddr *sa = family == AF_INET ? (const void *)&a4 : (const void *)&a6;
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
     if (fd < 0)
@@ -240,7 +268,8 @@ static size_t list_fds(struct pollfd *p)
     size_t n = contexts_poll(p);
     for (conn *c = conns; c; c = c->next) {
         c->polled = (int)n;
-        p[n++] = (struct pollfd){ .fd = c->fd, .events = POLLIN | (c->sent < c->out.len ? POLLOUT : 0) };
+        p[n++] =
+            (struct pollfd){ .fd = c->fd, .events = POLLIN | (c->sent < c->out.len ? POLLOUT : 0) };
     }
     for (size_t i = 0; i < CAY_LEN(doors); i++)
         p[n++] = (struct pollfd){ .fd = nconns < CONNS ? doors[i] : -1, .events = POLLIN };
@@ -290,7 +319,8 @@ static int serve(char **languages)
     char self[4096] = "";
     sigset_t child, before;
     struct sigaction act = { .sa_handler = on_child };
-    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0 || (doors[0] = open_door(AF_INET)) < 0) {
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0 ||
+        (doors[0] = open_door(AF_INET)) < 0) {
         fprintf(stderr, "port %d of loopback: %s\n", INTERPRETER_PORT, strerror(errno));
         return 1;
     }
@@ -308,5 +338,6 @@ static int serve(char **languages)
 
 int main(int argc, char **argv)
 {
-    return argc > 1 && !strcmp(argv[1], "--kernel") ? host_main(argc - 1, argv + 1) : serve(argv + (argc > 0));
+    return argc > 1 && !strcmp(argv[1], "--kernel") ? host_main(argc - 1, argv + 1)
+                                                    : serve(argv + (argc > 0));
 }

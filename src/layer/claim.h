@@ -2,8 +2,9 @@
 /*
  * layer/claim.h - who may work on what at once: pieces of a manifest, handed to a pool of threads.
  *
- * Pieces of one entry stand together. At most `entries` entries are in work at a time, and at most `each` threads on the pieces of one;
- * 0 means no bound. Pieces are handed out in their order. The first failure ends it: nothing more is handed out.
+ * Pieces of one entry stand together. At most `entries` entries are in work at a time, and at most
+ * `each` threads on the pieces of one; 0 means no bound. Pieces are handed out in their order. The
+ * first failure ends it: nothing more is handed out.
  */
 #pragma once
 #include <pthread.h>
@@ -12,17 +13,17 @@
 #include <stdint.h>
 
 typedef struct cay__run {
-    size_t   at, end; /* the next piece, and behind the last */
+    size_t at, end; /* the next piece, and behind the last */
     unsigned active;
 } cay__run;
 
 typedef struct cay__claim {
     pthread_mutex_t lock;
-    pthread_cond_t  moved;
-    cay__run       *runs;
-    size_t          n, first; /* first: all runs before are handed out */
-    unsigned        active, entries, each;
-    bool            stop;
+    pthread_cond_t moved;
+    cay__run *runs;
+    size_t n, first; /* first: all runs before are handed out */
+    unsigned active, entries, each;
+    bool stop;
 } cay__claim;
 
 typedef struct cay__share {

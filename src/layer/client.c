@@ -21,7 +21,9 @@ enum { FD_SOCK = 3, FD_HOME, FD_USER, FD_VERB, FD_ABOVE = 40, END_MS = 5000 };
 /* What the program may see of our environment: nothing that is a secret. */
 static void pick_env(char **env, size_t room)
 {
-    static const char *const names[] = { "PATH=", "LANG=", "CAY_FAULT=", "CAY_FAULT_HITS=", "CAY_REPORTS=", "ASAN_OPTIONS=", "UBSAN_OPTIONS=", "LSAN_OPTIONS=" };
+    static const char *const names[] = { "PATH=",           "LANG=",        "CAY_FAULT=",
+                                         "CAY_FAULT_HITS=", "CAY_REPORTS=", "ASAN_OPTIONS=",
+                                         "UBSAN_OPTIONS=",  "LSAN_OPTIONS=" };
     size_t n = 0;
     for (char **e = environ; e && *e; e++)
         for (size_t i = 0; i < CAY_LEN(names) && n + 1 < room; i++)
@@ -30,9 +32,10 @@ static void pick_env(char **env, size_t room)
     env[n] = NULL;
 }
 
-/* Moves each of ours to the number that the program looks at, by way of numbers that no target has: dup2 onto itself
- * would leave close-on-exec. */
-static int start(const char *path, const char *verb, const int *fds, size_t nfds, int *pid, cay_err *err)
+/* Moves each of ours to the number that the program looks at, by way of numbers that no target has:
+ * dup2 onto itself would leave close-on-exec. */
+static int start(const char *path, const char *verb, const int *fds, size_t nfds, int *pid,
+                 cay_err *err)
 {
     char *argv[] = { "cay-layer", (char *)verb, NULL }, *env[12];
     posix_spawn_file_actions_t acts;
@@ -51,7 +54,8 @@ static int start(const char *path, const char *verb, const int *fds, size_t nfds
     for (; n < nfds && rc == 0; n++) {
         high[n] = fds[n] < 0 ? -1 : fcntl(fds[n], F_DUPFD_CLOEXEC, FD_ABOVE);
         if (fds[n] >= 0)
-            rc = high[n] < 0 ? errno : posix_spawn_file_actions_adddup2(&acts, high[n], FD_SOCK + (int)n);
+            rc = high[n] < 0 ? errno
+                             : posix_spawn_file_actions_adddup2(&acts, high[n], FD_SOCK + (int)n);
     }
     if (rc == 0)
         rc = posix_spawn(pid, path, &acts, &attr, argv, env);
@@ -69,14 +73,18 @@ static int send_request(int sock, const cay__layer_ask *ask, cay_err *err)
     for (size_t i = 0; sent && i < ask->nargs; i++)
         sent = cay__rec_send(sock, CAY__REC_ARG, ask->args[i], strlen(ask->args[i]));
     if (!sent || !cay__rec_send(sock, CAY__REC_GO, NULL, 0))
-        return cay_fail_sys(err, errno == EMSGSIZE ? CAY_ETOOBIG : CAY_EUPSTREAM, "ask cay-layer to %s", ask->verb);
+        return cay_fail_sys(err, errno == EMSGSIZE ? CAY_ETOOBIG : CAY_EUPSTREAM,
+                            "ask cay-layer to %s", ask->verb);
     return 0;
 }
 
 /* By root, whose the layers are. */
-static int start_by_hand(int home_fd, const cay_call *call, const cay__layer_ask *ask, int sock, int *leash, cay_err *err)
+static int start_by_hand(int home_fd, const cay_call *call, const cay__layer_ask *ask, int sock,
+                         int *leash, cay_err *err)
 {
-    hand_ask q = { .verb = HAND_TOOL, .op = ask->program && !strcmp(ask->program, "cay-pack") ? HAND_PACK : HAND_LAYER };
+    hand_ask q = { .verb = HAND_TOOL,
+                   .op =
+                       ask->program && !strcmp(ask->program, "cay-pack") ? HAND_PACK : HAND_LAYER };
     int fds[1 + CAY__LAYER_FDS] = { sock };
     cay__str_copy(q.name, sizeof q.name, ask->verb);
     for (size_t i = 0; i < ask->nfds; i++)
@@ -85,11 +93,13 @@ static int start_by_hand(int home_fd, const cay_call *call, const cay__layer_ask
 }
 
 /* By ourselves, as root or in the keeper's user namespace. */
-static int start_here(const cay__layer_at *at, int home_fd, const cay_call *call, const cay__layer_ask *ask, int sock, int *pid, cay_err *err)
+static int start_here(const cay__layer_at *at, int home_fd, const cay_call *call,
+                      const cay__layer_ask *ask, int sock, int *pid, cay_err *err)
 {
     char path[PATH_MAX];
     CAY_AUTOFD user = -1;
-    CAY_TRY(cay__libexec_find(at->libexec, ask->program ? ask->program : "cay-layer", path, sizeof path, err));
+    CAY_TRY(cay__libexec_find(at->libexec, ask->program ? ask->program : "cay-layer", path,
+                              sizeof path, err));
     CAY_TRY(cay__native_userns(at->home, at->libexec, call, &user, err));
     int fds[FD_VERB - FD_SOCK + CAY__LAYER_FDS] = { sock, home_fd, user };
     for (size_t i = 0; i < ask->nfds; i++)
@@ -97,7 +107,8 @@ static int start_here(const cay__layer_at *at, int home_fd, const cay_call *call
     return start(path, ask->verb, fds, 3 + ask->nfds, pid, err);
 }
 
-int cay__layer_open(const cay__layer_at *at, const cay_call *call, const cay__layer_ask *ask, cay__layer_conn *out, cay_err *err)
+int cay__layer_open(const cay__layer_at *at, const cay_call *call, const cay__layer_ask *ask,
+                    cay__layer_conn *out, cay_err *err)
 {
     char home[CAY__HOME_MAX];
     CAY_AUTOFD home_fd = -1, mine = -1, theirs = -1;
@@ -112,7 +123,8 @@ int cay__layer_open(const cay__layer_at *at, const cay_call *call, const cay__la
     mine = pair[0];
     theirs = pair[1];
     *out = (cay__layer_conn){ .sock = -1, .leash = -1 };
-    CAY_TRY(cay__hand_there(home_fd) ? start_by_hand(home_fd, call, ask, theirs, &out->leash, err) : start_here(at, home_fd, call, ask, theirs, &out->pid, err));
+    CAY_TRY(cay__hand_there(home_fd) ? start_by_hand(home_fd, call, ask, theirs, &out->leash, err)
+                                     : start_here(at, home_fd, call, ask, theirs, &out->pid, err));
     out->sock = CAY_STEAL_FD(mine);
     cay__str_copy(out->verb, sizeof out->verb, ask->verb);
     cay__close_fd(&theirs); /* or its death would not be seen */
@@ -127,7 +139,8 @@ static int as_error(cay__rec *r, const char *verb, cay_err *err)
     int code = (int)(int64_t)cay__rec_get_num(r), sys = (int)cay__rec_get_num(r);
     const char *reason = cay__rec_get_str(r), *msg = cay__rec_get_str(r);
     if (r->bad || code >= 0 || code < CAY_ESYS)
-        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-layer %s failed and did not say why", verb);
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                            "cay-layer %s failed and did not say why", verb);
     cay_fail_why(err, code, reason, "%s", msg);
     if (err)
         err->sys = sys;
@@ -139,7 +152,9 @@ int cay__layer_next(cay__layer_conn *c, const cay_call *call, cay__rec *out, cay
     CAY_TRY(cay__call_wait(call, c->sock, POLLIN, c->verb, err));
     int n = cay__rec_read(c->sock, &c->room, out);
     if (n == 0 || (n < 0 && errno == ECONNRESET))
-        return cay_fail_why(err, CAY_EUPSTREAM, "layer_tool_died", "cay-layer ended in the middle of %s; what it began is not used", c->verb);
+        return cay_fail_why(err, CAY_EUPSTREAM, "layer_tool_died",
+                            "cay-layer ended in the middle of %s; what it began is not used",
+                            c->verb);
     if (n < 0)
         return cay_fail_sys(err, CAY_EUPSTREAM, "cay-layer %s: its answer", c->verb);
     return out->type == CAY__REC_FAIL ? as_error(out, c->verb, err) : 0;
@@ -147,7 +162,9 @@ int cay__layer_next(cay__layer_conn *c, const cay_call *call, cay__rec *out, cay
 
 int cay__layer_send(cay__layer_conn *c, uint32_t type, cay__buf *b, cay_err *err)
 {
-    return cay__rec_send_buf(c->sock, type, b) ? 0 : cay_fail_sys(err, CAY_EUPSTREAM, "cay-layer %s: to answer it", c->verb);
+    return cay__rec_send_buf(c->sock, type, b)
+               ? 0
+               : cay_fail_sys(err, CAY_EUPSTREAM, "cay-layer %s: to answer it", c->verb);
 }
 
 void cay__layer_close(cay__layer_conn *c)
@@ -172,14 +189,18 @@ void cay__layer_done_clear(cay__layer_done *d)
     cay__buf_clear(&d->room);
 }
 
-int cay__layer_run(const cay__layer_at *at, const cay_call *call, const cay__layer_ask *ask, cay__layer_done *done, cay_err *err)
+int cay__layer_run(const cay__layer_at *at, const cay_call *call, const cay__layer_ask *ask,
+                   cay__layer_done *done, cay_err *err)
 {
     cay__layer_conn c;
     cay__rec r = { 0 };
     CAY_TRY(cay__layer_open(at, call, ask, &c, err));
     int rc;
     while ((rc = cay__layer_next(&c, call, &r, err)) == 0 && r.type != CAY__REC_DONE)
-        if ((rc = ask->fn ? ask->fn(&r, ask->arg, err) : cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-layer %s: a record that was not asked for", c.verb)) < 0)
+        if ((rc = ask->fn
+                      ? ask->fn(&r, ask->arg, err)
+                      : cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                     "cay-layer %s: a record that was not asked for", c.verb)) < 0)
             break;
     if (rc == 0 && done) {
         *done = (cay__layer_done){ .room = c.room, .rec = r };
@@ -189,7 +210,8 @@ int cay__layer_run(const cay__layer_at *at, const cay_call *call, const cay__lay
     return rc;
 }
 
-int cay__layer_digest(const cay__layer_at *at, const cay_call *call, const char *layer, char hex[65], uint64_t *bytes, uint64_t *files, cay_err *err)
+int cay__layer_digest(const cay__layer_at *at, const cay_call *call, const char *layer,
+                      char hex[65], uint64_t *bytes, uint64_t *files, cay_err *err)
 {
     cay__layer_done done = { 0 };
     cay__layer_ask ask = { .verb = "digest", .args = &layer, .nargs = 1 };
@@ -199,7 +221,8 @@ int cay__layer_digest(const cay__layer_at *at, const cay_call *call, const char 
     bool bad = done.rec.bad || !fits;
     cay__layer_done_clear(&done);
     if (bad)
-        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-layer digest answered in a wrong form");
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                            "cay-layer digest answered in a wrong form");
     if (bytes)
         *bytes = b;
     if (files)
@@ -207,14 +230,16 @@ int cay__layer_digest(const cay__layer_at *at, const cay_call *call, const char 
     return 0;
 }
 
-int cay__layer_remove(const cay__layer_at *at, const cay_call *call, const char *layer, cay_err *err)
+int cay__layer_remove(const cay__layer_at *at, const cay_call *call, const char *layer,
+                      cay_err *err)
 {
     cay__layer_ask ask = { .verb = "remove", .args = &layer, .nargs = 1 };
     return cay__layer_run(at, call, &ask, NULL, err);
 }
 
-int cay__layer_merge(const cay__layer_at *at, const cay_call *call, const char *const *below, size_t nbelow, const char *const *stack, size_t n,
-                     const char *name, cay_err *err)
+int cay__layer_merge(const cay__layer_at *at, const cay_call *call, const char *const *below,
+                     size_t nbelow, const char *const *stack, size_t n, const char *name,
+                     cay_err *err)
 {
     const char **args = cay__alloc((nbelow + n + 2) * sizeof *args);
     size_t k = 0;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layer/record.h - what the library and cay-layer say to each other: length-prefixed records over a socket.
+ * layer/record.h - what the library and cay-layer say to each other: length-prefixed records over a
+ * socket.
  *
- * A record is a type, a length and so many bytes. Its bytes are numbers and strings in an order that the verb tells:
- * names that a sandbox chose never have to be quoted or parsed. Both ends are programs of one build on one machine, so
- * numbers are in host order; the reader still believes nothing, because the writer reads what sandboxes left behind.
+ * A record is a type, a length and so many bytes. Its bytes are numbers and strings in an order
+ * that the verb tells: names that a sandbox chose never have to be quoted or parsed. Both ends are
+ * programs of one build on one machine, so numbers are in host order; the reader still believes
+ * nothing, because the writer reads what sandboxes left behind.
  */
 #pragma once
 #include <base/buf.h>
@@ -20,11 +22,12 @@ enum cay__rec_type {
     CAY__REC_GO,      /* to the program: the request is whole */
     CAY__REC_DONE,    /* from it, last: the verb's result */
     CAY__REC_FAIL,    /* from it, last: number code, number errno, string reason, string message */
-    CAY__REC_VERB = 16, /* from here on each verb has its own, in both directions */
+    CAY__REC_VERB = 16,              /* from here on each verb has its own, in both directions */
     CAY__REC_CHANGE = CAY__REC_VERB, /* diff: layertool/diff.c tells their fields */
     CAY__REC_TEXT,
     CAY__REC_READY,
-    CAY__REC_ITEM, /* apply: number kind, number flags (1: named, 2: a directory is there now, 4: only the mode differs), string path */
+    CAY__REC_ITEM,   /* apply: number kind, number flags (1: named, 2: a directory is there now, 4:
+                        only the mode differs), string path */
     CAY__REC_RESULT, /* apply: string path, number status (CAY__APPLY_…), string why */
     CAY__REC_ENTRY,  /* look: layertool/look.c tells its fields */
 };
@@ -42,21 +45,24 @@ bool cay__rec_send_buf(int fd, uint32_t type, cay__buf *b); /* and empties it fo
 
 /* ---- reading ---- */
 
-/* What is left of one record. Once something did not fit, `bad` stays and every later answer is 0 or "". */
+/* What is left of one record. Once something did not fit, `bad` stays and every later answer is 0
+ * or "". */
 typedef struct cay__rec {
-    uint32_t       type;
+    uint32_t type;
     const uint8_t *p;
-    size_t         left;
-    bool           bad;
+    size_t left;
+    bool bad;
 } cay__rec;
 
-uint64_t    cay__rec_get_num(cay__rec *r);
-/* Bytes of the record itself, valid until the next one is read; they are followed by a NUL that *len does not count. */
+uint64_t cay__rec_get_num(cay__rec *r);
+/* Bytes of the record itself, valid until the next one is read; they are followed by a NUL that
+ * *len does not count. */
 const char *cay__rec_get_bytes(cay__rec *r, size_t *len);
 /* The same, bad when there is a NUL inside. */
 const char *cay__rec_get_str(cay__rec *r);
 
-/* Takes one record off the front of `in`: how many bytes it had, 0 when it is not whole yet, -1 when it cannot be one. */
+/* Takes one record off the front of `in`: how many bytes it had, 0 when it is not whole yet, -1
+ * when it cannot be one. */
 ssize_t cay__rec_take(const void *in, size_t len, cay__rec *out);
 /* Reads one from a socket into `room`, which it owns and grows. 1, 0 at the end, -1 and errno. */
 int cay__rec_read(int fd, cay__buf *room, cay__rec *out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layertool/account.h - lines of /etc/passwd and /etc/group, which a template's maker or a sandbox wrote. */
+/* layertool/account.h - lines of /etc/passwd and /etc/group, which a template's maker or a sandbox
+ * wrote. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -8,7 +9,8 @@
 
 /* The line of a name, or NULL. */
 const char *account_find(const char *text, const char *name);
-/* The number in a field of the line, counted from 0; false when that is missing, no number, or not below ACCOUNT_IDS. */
+/* The number in a field of the line, counted from 0; false when that is missing, no number, or not
+ * below ACCOUNT_IDS. */
 bool account_id(const char *line, unsigned field, uint32_t *id);
 /* Has a line this number in its third field? */
 bool account_used(const char *text, uint32_t id);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Users and groups of a manifest as lines of /etc/passwd and /etc/group, on top of those of the stack below. */
+/* Users and groups of a manifest as lines of /etc/passwd and /etc/group, on top of those of the
+ * stack below. */
 #include "account.h"
 #include "build.h"
 #include <base/fd.h>
@@ -15,11 +16,14 @@ int build_below(build *b, const char *path, int flags)
     errno = ENOENT;
     for (size_t i = b->nbelow; i-- > 0;) {
         int dir = b->below[i][0] == '/' ? open(b->below[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                                        : openat(b->t->layers, b->below[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+                                        : openat(b->t->layers, b->below[i],
+                                                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (dir < 0)
             return -1;
-        int fd = cay__fd_openat2(dir, path, (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW | (flags & O_PATH ? 0 : O_NONBLOCK)), 0,
-                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+        int fd = cay__fd_openat2(
+            dir, path,
+            (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW | (flags & O_PATH ? 0 : O_NONBLOCK)), 0,
+            RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         int e = errno;
         close(dir);
         errno = e;
@@ -38,7 +42,8 @@ static int read_below(build *b, const char *path, char *text, cay_err *err)
     if (fd < 0 && errno == ENOENT)
         return 0;
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size >= FILE_BYTES)
-        return cay_fail_why(err, CAY_ETYPE, "accounts_unreadable", "accounts: /%s of the template is no file that can be read", path);
+        return cay_fail_why(err, CAY_ETYPE, "accounts_unreadable",
+                            "accounts: /%s of the template is no file that can be read", path);
     ssize_t n = cay__fd_read_all(fd, text, FILE_BYTES - 1);
     if (n < 0)
         return cay_fail_sys(err, CAY_ESYS, "accounts: read /%s", path);
@@ -47,7 +52,7 @@ static int read_below(build *b, const char *path, char *text, cay_err *err)
 }
 
 typedef struct texts {
-    char    *passwd, *group;
+    char *passwd, *group;
     cay__buf new_passwd, new_group;
     uint32_t next;
 } texts;
@@ -59,13 +64,16 @@ static int next_id(texts *x, uint32_t *id, cay_err *err)
             *id = x->next++;
             return 0;
         }
-    return cay_fail_why(err, CAY_ENOSPACE, "accounts_full", "accounts: no id is free from %d to %d", FIRST_ID, LAST_ID);
+    return cay_fail_why(err, CAY_ENOSPACE, "accounts_full", "accounts: no id is free from %d to %d",
+                        FIRST_ID, LAST_ID);
 }
 
 static int id_of(const char *line, unsigned field, const char *name, uint32_t *id, cay_err *err)
 {
     if (!account_id(line, field, id))
-        return cay_fail_why(err, CAY_ETYPE, "accounts_unreadable", "accounts: the template's line of %.32s has no id below %u", name, ACCOUNT_IDS);
+        return cay_fail_why(err, CAY_ETYPE, "accounts_unreadable",
+                            "accounts: the template's line of %.32s has no id below %u", name,
+                            ACCOUNT_IDS);
     return 0;
 }
 
@@ -86,7 +94,8 @@ static void write_groups(build *b, texts *x)
             if (strncmp(s, b->groups[i].name, n) || s[n] != ':')
                 continue;
             for (size_t k = 0; k < b->groups[i].n; k++)
-                cay__buf_fmt(&x->new_group, "%s%s", k || e[-1] != ':' ? "," : "", b->groups[i].users[k]);
+                cay__buf_fmt(&x->new_group, "%s%s", k || e[-1] != ':' ? "," : "",
+                             b->groups[i].users[k]);
         }
         cay__buf_str(&x->new_group, "\n");
     }
@@ -133,7 +142,8 @@ static int add_users(build *b, texts *x, cay_err *err)
             b->uids[i] = gid; /* one number for both, as everywhere */
         } else
             CAY_TRY(next_id(x, &b->uids[i], err));
-        cay__buf_fmt(&x->new_passwd, "%s:x:%u:%u::/home/%s:/usr/sbin/nologin\n", b->users[i], b->uids[i], gid, b->users[i]);
+        cay__buf_fmt(&x->new_passwd, "%s:x:%u:%u::/home/%s:/usr/sbin/nologin\n", b->users[i],
+                     b->uids[i], gid, b->users[i]);
     }
     return 0;
 }
@@ -145,7 +155,8 @@ static int resolve(build *b, const texts *x, cay_err *err)
     if (*b->owner) {
         const char *line = account_find(x->new_passwd.data ? x->new_passwd.data : "", b->owner);
         if (!line)
-            return cay_fail_why(err, CAY_ENOENT, "account_missing", "accounts: the template has no user %.32s", b->owner);
+            return cay_fail_why(err, CAY_ENOENT, "account_missing",
+                                "accounts: the template has no user %.32s", b->owner);
         CAY_TRY(id_of(line, 2, b->owner, &uid, err));
         CAY_TRY(id_of(line, 3, b->owner, &gid, err));
     }
@@ -153,11 +164,13 @@ static int resolve(build *b, const texts *x, cay_err *err)
         build_node *n = &b->nodes[i];
         n->uid = n->entry ? uid : 0;
         n->gid = n->entry ? gid : 0;
-        const char *line = *n->group ? account_find(x->new_group.data ? x->new_group.data : "", n->group) : NULL;
+        const char *line =
+            *n->group ? account_find(x->new_group.data ? x->new_group.data : "", n->group) : NULL;
         if (line)
             CAY_TRY(id_of(line, 2, n->group, &n->gid, err));
         else if (*n->group)
-            return cay_fail_why(err, CAY_ENOENT, "account_missing", "entry %.80s: the template has no group %.32s", n->path, n->group);
+            return cay_fail_why(err, CAY_ENOENT, "account_missing",
+                                "entry %.80s: the template has no group %.32s", n->path, n->group);
     }
     return 0;
 }
@@ -165,7 +178,8 @@ static int resolve(build *b, const texts *x, cay_err *err)
 static int put(build *b, const char *name, const cay__buf *text, cay_err *err)
 {
     uid_t root = b->t->root ? TOOL_STORE : 0;
-    CAY_AUTOFD fd = openat(b->stage, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    CAY_AUTOFD fd =
+        openat(b->stage, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0 || !cay__fd_write_all(fd, text->data, text->len) || fchown(fd, root, root) < 0)
         return cay_fail_sys(err, CAY_ESYS, "accounts: write /%s", name);
     return 0;
@@ -174,7 +188,9 @@ static int put(build *b, const char *name, const cay__buf *text, cay_err *err)
 static int store(build *b, const texts *x, cay_err *err)
 {
     uid_t base = b->t->root ? TOOL_STORE : 0;
-    if (mkdirat(b->stage, "etc", 0755) < 0 || fchownat(b->stage, "etc", base, base, AT_SYMLINK_NOFOLLOW) < 0 || mkdirat(b->stage, "home", 0755) < 0 ||
+    if (mkdirat(b->stage, "etc", 0755) < 0 ||
+        fchownat(b->stage, "etc", base, base, AT_SYMLINK_NOFOLLOW) < 0 ||
+        mkdirat(b->stage, "home", 0755) < 0 ||
         fchownat(b->stage, "home", base, base, AT_SYMLINK_NOFOLLOW) < 0)
         return cay_fail_sys(err, CAY_ESYS, "accounts");
     for (size_t i = 0; i < b->nusers; i++) {
@@ -184,7 +200,9 @@ static int store(build *b, const texts *x, cay_err *err)
             continue;
         cay__str_join(home, sizeof home, "home/", b->users[i], NULL);
         there = build_below(b, home, O_PATH);
-        if (there < 0 && (mkdirat(b->stage, home, 0755) < 0 || fchownat(b->stage, home, base + b->uids[i], base + b->uids[i], AT_SYMLINK_NOFOLLOW) < 0))
+        if (there < 0 && (mkdirat(b->stage, home, 0755) < 0 ||
+                          fchownat(b->stage, home, base + b->uids[i], base + b->uids[i],
+                                   AT_SYMLINK_NOFOLLOW) < 0))
             return cay_fail_sys(err, CAY_ESYS, "accounts: make /%s", home);
     }
     CAY_TRY(put(b, "etc/passwd", &x->new_passwd, err));
@@ -215,7 +233,9 @@ static bool are_names(const build *b)
 static int work(build *b, texts *x, cay_err *err)
 {
     if (!are_names(b))
-        return cay_fail_why(err, CAY_EINVAL, "protocol", "the plan has a wrong form: a user or group has no name that can be one");
+        return cay_fail_why(
+            err, CAY_EINVAL, "protocol",
+            "the plan has a wrong form: a user or group has no name that can be one");
     CAY_TRY(read_below(b, "etc/passwd", x->passwd, err));
     CAY_TRY(read_below(b, "etc/group", x->group, err));
     CAY_TRY(add_groups(b, x, err));
@@ -224,13 +244,18 @@ static int work(build *b, texts *x, cay_err *err)
     if (!b->nusers && !b->ngroups)
         return 0;
     if (b->single)
-        return cay_fail_why(err, CAY_ENOTSUP, "single_id", "users and groups need a range of ids; let the administrator add you to /etc/subuid and /etc/subgid");
+        return cay_fail_why(err, CAY_ENOTSUP, "single_id",
+                            "users and groups need a range of ids; let the administrator add you "
+                            "to /etc/subuid and /etc/subgid");
     return store(b, x, err);
 }
 
 int build_accounts(build *b, cay_err *err)
 {
-    texts x = { .passwd = cay__alloc(FILE_BYTES), .group = cay__alloc(FILE_BYTES), .new_passwd = CAY__BUF(4 << 20), .new_group = CAY__BUF(4 << 20),
+    texts x = { .passwd = cay__alloc(FILE_BYTES),
+                .group = cay__alloc(FILE_BYTES),
+                .new_passwd = CAY__BUF(4 << 20),
+                .new_group = CAY__BUF(4 << 20),
                 .next = FIRST_ID };
     int rc = work(b, &x, err);
     free(x.passwd);

@@ -11,7 +11,8 @@ typedef struct applied_mark {
 
 static applied_mark mark_of(const struct stat *st)
 {
-    return (applied_mark){ st->st_dev, st->st_ino, (uint64_t)st->st_ctim.tv_sec, (uint64_t)st->st_ctim.tv_nsec };
+    return (applied_mark){ st->st_dev, st->st_ino, (uint64_t)st->st_ctim.tv_sec,
+                           (uint64_t)st->st_ctim.tv_nsec };
 }
 
 static applied_mark *slot(applied_mark *v, size_t cap, const applied_mark *m)
@@ -42,10 +43,12 @@ static void keep(applied *a, const applied_mark *m)
 int applied_open(applied *a, int dir, cay_err *err)
 {
     applied_mark m;
-    *a = (applied){ .fd = openat(dir, "applied", O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600) };
+    *a = (applied){ .fd = openat(dir, "applied",
+                                 O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600) };
     if (a->fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "open the record of earlier applies");
-    for (off_t at = 0; a->n < MARKS_MAX && pread(a->fd, &m, sizeof m, at) == sizeof m; at += (off_t)sizeof m)
+    for (off_t at = 0; a->n < MARKS_MAX && pread(a->fd, &m, sizeof m, at) == sizeof m;
+         at += (off_t)sizeof m)
         if (m.ino)
             keep(a, &m);
     return 0;

@@ -2,8 +2,9 @@
 /*
  * apply: what a sandbox wrote above a directory, into that directory.
  *
- * First all is put in place, then what was deleted goes, the deepest first, and with it the directories that files take the
- * place of. What the sandbox sees does not change by that: all that differs from the directory is in its upper.
+ * First all is put in place, then what was deleted goes, the deepest first, and with it the
+ * directories that files take the place of. What the sandbox sees does not change by that: all that
+ * differs from the directory is in its upper.
  */
 #include "apply.h"
 #include <base/str.h>
@@ -14,7 +15,7 @@
 #define ITEMS_MAX 1000000u
 
 typedef struct items {
-    item  *v;
+    item *v;
     size_t n, cap;
 } items;
 
@@ -36,7 +37,11 @@ static int read_items(items *l, cay_err *err)
             if (!l->v)
                 abort();
         }
-        l->v[l->n++] = (item){ .kind = kind, .named = flags & 1, .late = kind == 'T' && (flags & 2), .mode_only = flags & 4, .path = cay__strdup(path) };
+        l->v[l->n++] = (item){ .kind = kind,
+                               .named = flags & 1,
+                               .late = kind == 'T' && (flags & 2),
+                               .mode_only = flags & 4,
+                               .path = cay__strdup(path) };
     }
     return cay_fail_why(err, CAY_EINVAL, "protocol", "apply: the list of changes has a wrong form");
 }
@@ -77,7 +82,8 @@ static int open_all(tool *t, apply *a, const char *top, cay_err *err)
     if (base < 0)
         return cay_fail_sys(err, CAY_ESYS, "open the directory");
     if (!a->dry && flock(TOOL_FD, LOCK_EX | LOCK_NB) < 0)
-        return cay_fail_why(err, CAY_EBUSY, "apply_busy", "another apply works on this directory; try again");
+        return cay_fail_why(err, CAY_EBUSY, "apply_busy",
+                            "another apply works on this directory; try again");
     CAY_TRY(tool_top_open(t, top, &upper, err));
     cay__str_copy(on, sizeof on, top);
     *strrchr(on, '/') = 0;

@@ -27,15 +27,22 @@ static int says_errno(item *it, const char *what)
 {
     int e = errno;
     char why[sizeof it->why];
-    snprintf(why, sizeof why, "%s: %s", what, e == ELOOP ? "a link is on the way" : e == EXDEV ? "another filesystem is mounted there" : strerror(e));
-    return says(it, e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST ? CAY__APPLY_CONFLICT : CAY__APPLY_REFUSED, why);
+    snprintf(why, sizeof why, "%s: %s", what,
+             e == ELOOP   ? "a link is on the way"
+             : e == EXDEV ? "another filesystem is mounted there"
+                          : strerror(e));
+    return says(it,
+                e == ENOTEMPTY || e == EISDIR || e == ENOTDIR || e == EEXIST ? CAY__APPLY_CONFLICT
+                                                                             : CAY__APPLY_REFUSED,
+                why);
 }
 
 /* ---- owners ---- */
 
-/* As plain root: what is made from here on is of this owner from its first moment, so that nothing has to be given away by a name
- * which the directory's owner may have put onto something else meanwhile. Rights over files are taken back at once: a file's owner
- * need not be the one who may write the directory. Otherwise whoever asks is the owner of what is made. */
+/* As plain root: what is made from here on is of this owner from its first moment, so that nothing
+ * has to be given away by a name which the directory's owner may have put onto something else
+ * meanwhile. Rights over files are taken back at once: a file's owner need not be the one who may
+ * write the directory. Otherwise whoever asks is the owner of what is made. */
 static bool make_as(const apply *a, uid_t uid, gid_t gid)
 {
     struct __user_cap_header_struct h = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -44,7 +51,8 @@ static bool make_as(const apply *a, uid_t uid, gid_t gid)
         return true;
     setfsgid(gid);
     setfsuid(uid);
-    if (setfsuid((uid_t)-1) != (int)uid || setfsgid((gid_t)-1) != (int)gid || syscall(SYS_capget, &h, c) < 0)
+    if (setfsuid((uid_t)-1) != (int)uid || setfsgid((gid_t)-1) != (int)gid ||
+        syscall(SYS_capget, &h, c) < 0)
         return false;
     for (size_t i = 0; i < CAY_LEN(c); i++)
         c[i].effective = c[i].permitted;
@@ -124,24 +132,29 @@ static void go_home(apply *a)
 
 static bool is_later(const apply *a, const struct stat *st)
 {
-    return (int64_t)st->st_ctim.tv_sec * 1000 + st->st_ctim.tv_nsec / 1000000 > a->since && !applied_has(&a->done, st);
+    return (int64_t)st->st_ctim.tv_sec * 1000 + st->st_ctim.tv_nsec / 1000000 > a->since &&
+           !applied_has(&a->done, st);
 }
 
-/* A file that the sandbox changed, and that is not there: the user took it away, if the user was in that directory at all. */
+/* A file that the sandbox changed, and that is not there: the user took it away, if the user was in
+ * that directory at all. */
 static bool user_removed(const apply *a, int parent, const entry *src, const char *name)
 {
     struct stat st;
     char path[300];
     if (!src->in_top || !S_ISREG(src->st.st_mode) || fstat(parent, &st) < 0 || !is_later(a, &st))
         return false;
-    return meta_path(path, src->dir, name) && lgetxattr(path, a->t->root ? "trusted.overlay.origin" : "user.overlay.origin", NULL, 0) >= 0;
+    return meta_path(path, src->dir, name) &&
+           lgetxattr(path, a->t->root ? "trusted.overlay.origin" : "user.overlay.origin", NULL,
+                     0) >= 0;
 }
 
 /* ---- putting ---- */
 
 static mode_t mode_for(const apply *a, const struct stat *src, const struct stat *old)
 {
-    /* No set-uid, no set-gid; what group and others may write is what they may already, or what the umask lets. */
+    /* No set-uid, no set-gid; what group and others may write is what they may already, or what the
+     * umask lets. */
     mode_t may = (old ? old->st_mode : 0) | ~a->t->umask;
     return src->st_mode & 0777 & may;
 }
@@ -172,7 +185,8 @@ static bool copy(int in, int out)
             return false;
         while (at < end) {
             ssize_t n = copy_file_range(in, NULL, out, NULL, (size_t)(end - at), 0);
-            if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP || errno == EPERM))
+            if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS ||
+                          errno == EOPNOTSUPP || errno == EPERM))
                 n = sendfile(out, in, NULL, (size_t)(end - at));
             if (n < 0)
                 return false;
@@ -193,10 +207,12 @@ static void remember(apply *a, int parent, const char *name)
         applied_add(&a->done, &st);
 }
 
-static int put_file(apply *a, item *it, int src, int parent, const char *name, const struct stat *st, const struct stat *old)
+static int put_file(apply *a, item *it, int src, int parent, const char *name,
+                    const struct stat *st, const struct stat *old)
 {
     unlinkat(parent, APPLY_TEMP, 0);
-    CAY_AUTOFD out = openat(parent, APPLY_TEMP, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    CAY_AUTOFD out =
+        openat(parent, APPLY_TEMP, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (out < 0)
         return says_errno(it, "write");
     CAY_FAULT("layer.apply.temp");
@@ -224,7 +240,8 @@ static bool same(const struct stat *now, const struct stat *old)
 }
 
 /* Permissions alone: the file stays the one it is, with all its names. */
-static int put_mode(apply *a, item *it, int parent, const char *name, const struct stat *st, const struct stat *old)
+static int put_mode(apply *a, item *it, int parent, const char *name, const struct stat *st,
+                    const struct stat *old)
 {
     char path[40];
     mode_t mode = mode_for(a, st, old);
@@ -241,7 +258,8 @@ static int put_mode(apply *a, item *it, int parent, const char *name, const stru
     return says(it, CAY__APPLY_DONE, "");
 }
 
-static int put_link(apply *a, item *it, const entry *src, const char *src_name, int parent, const char *name, const struct stat *old)
+static int put_link(apply *a, item *it, const entry *src, const char *src_name, int parent,
+                    const char *name, const struct stat *old)
 {
     char target[4096];
     ssize_t n = readlinkat(src->dir, src_name, target, sizeof target - 1);
@@ -265,7 +283,8 @@ static int put_link(apply *a, item *it, const entry *src, const char *src_name, 
     return says(it, CAY__APPLY_DONE, "");
 }
 
-static int put_dir(apply *a, item *it, int parent, const char *name, const struct stat *st, const struct stat *old)
+static int put_dir(apply *a, item *it, int parent, const char *name, const struct stat *st,
+                   const struct stat *old)
 {
     bool fresh = !old || !S_ISDIR(old->st_mode);
     if (!fresh && mode_for(a, st, old) == (old->st_mode & 0777))
@@ -281,7 +300,8 @@ static int put_dir(apply *a, item *it, int parent, const char *name, const struc
         return says(it, CAY__APPLY_DONE, "");
     }
     struct stat now;
-    CAY_AUTOFD fd = cay__fd_openat2(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
+    CAY_AUTOFD fd =
+        cay__fd_openat2(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, BENEATH);
     if (fd < 0 || fstat(fd, &now) < 0 || !same(&now, old) || fchmod(fd, mode_for(a, st, old)) < 0)
         return says_errno(it, "set the mode");
     remember(a, parent, name);
@@ -289,7 +309,8 @@ static int put_dir(apply *a, item *it, int parent, const char *name, const struc
 }
 
 /* What stands in the way of putting it, in the user's directory as it is now. */
-static const char *in_the_way(const apply *a, const item *it, int parent, const entry *src, const char *src_name, const struct stat *old)
+static const char *in_the_way(const apply *a, const item *it, int parent, const entry *src,
+                              const char *src_name, const struct stat *old)
 {
     if (a->force)
         return NULL;
@@ -317,7 +338,8 @@ static int put(apply *a, item *it, const entry *src, const char *src_name)
     bool there = fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) == 0;
     if ((why = in_the_way(a, it, parent, src, src_name, there ? &old : NULL)))
         return says(it, CAY__APPLY_CONFLICT, why);
-    if (there && S_ISDIR(old.st_mode) && !S_ISDIR(st.st_mode) && !a->dry && unlinkat(parent, name, AT_REMOVEDIR) < 0)
+    if (there && S_ISDIR(old.st_mode) && !S_ISDIR(st.st_mode) && !a->dry &&
+        unlinkat(parent, name, AT_REMOVEDIR) < 0)
         return says_errno(it, "replace a directory");
     const struct stat *was = there && !S_ISDIR(old.st_mode) == !S_ISDIR(st.st_mode) ? &old : NULL;
     if (S_ISDIR(st.st_mode))
@@ -343,7 +365,8 @@ int apply_put(apply *a, item *it, cay_err *err)
     (void)err;
     if (go_to(a, it->path, name))
         view_look(&a->from, name, &e);
-    int rc = e.there ? put(a, it, &e, name) : says(it, CAY__APPLY_GONE, "it is not in the sandbox any more");
+    int rc = e.there ? put(a, it, &e, name)
+                     : says(it, CAY__APPLY_GONE, "it is not in the sandbox any more");
     go_home(a);
     return rc;
 }
@@ -361,15 +384,18 @@ int apply_remove(apply *a, item *it, cay_err *err)
         return says(it, CAY__APPLY_GONE, "it is in the sandbox again");
     CAY_AUTOFD parent = cay__fd_parent(a->dir, it->path, NULL, NULL, name);
     if (parent < 0)
-        return errno == ENOENT ? says(it, CAY__APPLY_DONE, "") : says_errno(it, "enter its directory");
+        return errno == ENOENT ? says(it, CAY__APPLY_DONE, "")
+                               : says_errno(it, "enter its directory");
     if (fstatat(parent, name, &old, AT_SYMLINK_NOFOLLOW) < 0)
         return says(it, CAY__APPLY_DONE, "");
     if (!S_ISDIR(old.st_mode) && !a->force && is_later(a, &old))
-        return says(it, CAY__APPLY_CONFLICT, "it changed in your directory since the sandbox was made");
+        return says(it, CAY__APPLY_CONFLICT,
+                    "it changed in your directory since the sandbox was made");
     if (a->dry)
         return says(it, CAY__APPLY_DONE, "");
     if (unlinkat(parent, name, S_ISDIR(old.st_mode) ? AT_REMOVEDIR : 0) < 0)
-        return errno == ENOTEMPTY ? says(it, CAY__APPLY_CONFLICT, "it holds files that stay") : says_errno(it, "remove");
+        return errno == ENOTEMPTY ? says(it, CAY__APPLY_CONFLICT, "it holds files that stay")
+                                  : says_errno(it, "remove");
     CAY_FAULT("layer.apply.removed");
     remember(a, parent, NULL);
     return says(it, CAY__APPLY_DONE, "");

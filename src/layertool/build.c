@@ -69,8 +69,9 @@ static void read_node(build *b, cay__rec *r, build_node *n)
         n->mtime = (int64_t)cay__rec_get_num(r);
         n->ctime = (int64_t)cay__rec_get_num(r);
     }
-    r->bad |= !strchr("dflp", n->type) || !n->type || n->root > b->nroots || *n->path == '/' || !*n->path || strstr(n->path, "..") == n->path ||
-              strstr(n->path, "/../") || (strlen(n->path) > 2 && !strcmp(n->path + strlen(n->path) - 3, "/.."));
+    r->bad |= !strchr("dflp", n->type) || !n->type || n->root > b->nroots || *n->path == '/' ||
+              !*n->path || strstr(n->path, "..") == n->path || strstr(n->path, "/../") ||
+              (strlen(n->path) > 2 && !strcmp(n->path + strlen(n->path) - 3, "/.."));
 }
 
 static int read_plan(build *b, const void *data, size_t len, cay_err *err)
@@ -85,7 +86,9 @@ static int read_plan(build *b, const void *data, size_t len, cay_err *err)
 
 static int changed(const char *path, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EBUSY, "path_changed_during_copy", "%.150s changed while it was being copied; try again when it is at rest", path);
+    return cay_fail_why(err, CAY_EBUSY, "path_changed_during_copy",
+                        "%.150s changed while it was being copied; try again when it is at rest",
+                        path);
 }
 
 static int open_roots(build *b, cay_err *err)
@@ -93,9 +96,13 @@ static int open_roots(build *b, cay_err *err)
     for (size_t i = 0; i < b->nroots; i++) {
         build_root *r = &b->roots[i];
         struct stat st;
-        r->fd = cay__fd_openat2(AT_FDCWD, r->path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
+        r->fd = cay__fd_openat2(AT_FDCWD, r->path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
+                                RESOLVE_NO_SYMLINKS);
         if (r->fd < 0 && b->t->apart) /* hand/jail.c */
-            return cay_fail_why(err, CAY_EPERM, "apart_refused", "%.150s: a server beside a keeper of root's copies nothing but what is in its own state directory", r->path);
+            return cay_fail_why(err, CAY_EPERM, "apart_refused",
+                                "%.150s: a server beside a keeper of root's copies nothing but "
+                                "what is in its own state directory",
+                                r->path);
         if (r->fd < 0 || fstat(r->fd, &st) < 0 || st.st_dev != r->dev || st.st_ino != r->ino)
             return changed(r->path, err);
     }
@@ -124,7 +131,8 @@ static int make_dir(build *b, const build_node *n, cay_err *err)
             gid = st.st_gid;
         }
     }
-    if ((mkdirat(b->stage, n->path, 0755) < 0 && errno != EEXIST) || fchownat(b->stage, n->path, uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+    if ((mkdirat(b->stage, n->path, 0755) < 0 && errno != EEXIST) ||
+        fchownat(b->stage, n->path, uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
         fchmodat(b->stage, n->path, mode, 0) < 0)
         return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
     return 0;
@@ -133,8 +141,10 @@ static int make_dir(build *b, const build_node *n, cay_err *err)
 static bool same_file(int fd, const build_node *n)
 {
     struct stat st;
-    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == n->size && st.st_dev == n->dev && st.st_ino == n->ino &&
-           st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec == n->mtime && st.st_ctim.tv_sec * 1000000000ll + st.st_ctim.tv_nsec == n->ctime;
+    return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == n->size &&
+           st.st_dev == n->dev && st.st_ino == n->ino &&
+           st.st_mtim.tv_sec * 1000000000ll + st.st_mtim.tv_nsec == n->mtime &&
+           st.st_ctim.tv_sec * 1000000000ll + st.st_ctim.tv_nsec == n->ctime;
 }
 
 /* By reference where the file system shares blocks, else inside the kernel, else by hand. */
@@ -146,7 +156,9 @@ static int copy_bytes(int from, int to, uint64_t size)
         ssize_t n = copy_file_range(from, NULL, to, NULL, CAY_MIN(size - done, COPY_MAX), 0);
         if (n == 0)
             break;
-        if (n < 0 && done == 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP || errno == ETXTBSY)) {
+        if (n < 0 && done == 0 &&
+            (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP ||
+             errno == ETXTBSY)) {
             char buf[65536];
             while ((n = read(from, buf, sizeof buf)) > 0)
                 if (!cay__fd_write_all(to, buf, (size_t)n))
@@ -164,21 +176,27 @@ static int copy_bytes(int from, int to, uint64_t size)
 static int copy_file(build *b, const build_node *n, int to, cay_err *err)
 {
     const build_root *r = &b->roots[n->root - 1];
-    CAY_AUTOFD from = cay__fd_openat2(*n->text ? r->fd : AT_FDCWD, *n->text ? n->text : r->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0,
+    CAY_AUTOFD from = cay__fd_openat2(*n->text ? r->fd : AT_FDCWD, *n->text ? n->text : r->path,
+                                      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0,
                                       RESOLVE_NO_SYMLINKS | (*n->text ? RESOLVE_BENEATH : 0));
     if (from < 0 && (errno == EACCES || errno == EPERM))
         return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
     if (from < 0 || !same_file(from, n))
         return changed(n->path, err);
     struct stat st;
-    if (b->t->apart && !CAY__MUTANT("apart-owner") && (fstat(from, &st) < 0 || st.st_uid != b->t->uid))
-        return cay_fail_why(err, CAY_EPERM, "apart_refused", "entry %.150s: a server beside a keeper of root's copies no files but those of its own user", n->path);
+    if (b->t->apart && !CAY__MUTANT("apart-owner") &&
+        (fstat(from, &st) < 0 || st.st_uid != b->t->uid))
+        return cay_fail_why(err, CAY_EPERM, "apart_refused",
+                            "entry %.150s: a server beside a keeper of root's copies no files but "
+                            "those of its own user",
+                            n->path);
     if (copy_bytes(from, to, n->size) < 0)
         return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
     CAY_FAULT("layer.build.copied");
     if (!same_file(from, n))
         return changed(n->path, err);
-    struct timespec times[2] = { { .tv_nsec = UTIME_NOW }, { n->mtime / 1000000000ll, (long)(n->mtime % 1000000000ll) } };
+    struct timespec times[2] = { { .tv_nsec = UTIME_NOW },
+                                 { n->mtime / 1000000000ll, (long)(n->mtime % 1000000000ll) } };
     if (times[1].tv_nsec >= 0 && futimens(to, times) < 0)
         return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
     return 0;
@@ -186,17 +204,18 @@ static int copy_file(build *b, const build_node *n, int to, cay_err *err)
 
 /* The directory of the last file is kept open: most neighbours share it. */
 typedef struct worker {
-    build            *b;
-    cay__claim       *claim;
-    const uint32_t   *list;
+    build *b;
+    cay__claim *claim;
+    const uint32_t *list;
     _Atomic uint64_t *bytes, *files;
-    pthread_t         id;
-    int               rc, dir;
-    char              dir_path[4096];
-    cay_err           err;
+    pthread_t id;
+    int rc, dir;
+    char dir_path[4096];
+    cay_err err;
 } worker;
 
-/* The directory that has it, and its name in there; NULL: that cannot be reached, or only over a link. */
+/* The directory that has it, and its name in there; NULL: that cannot be reached, or only over a
+ * link. */
 static const char *enter_parent(worker *w, const char *path, int *dir)
 {
     const char *slash = strrchr(path, '/');
@@ -211,7 +230,8 @@ static const char *enter_parent(worker *w, const char *path, int *dir)
         cay__close_fd(&w->dir);
         memcpy(w->dir_path, path, n);
         w->dir_path[n] = 0;
-        w->dir = cay__fd_openat2(w->b->stage, w->dir_path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+        w->dir = cay__fd_openat2(w->b->stage, w->dir_path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     }
     *dir = w->dir;
     return w->dir < 0 ? NULL : slash + 1;
@@ -226,11 +246,13 @@ static int make_one(worker *w, const build_node *n, cay_err *err)
     if (!name)
         return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
     if (n->type == 'l') {
-        if (symlinkat(n->text, dir, name) < 0 || fchownat(dir, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
+        if (symlinkat(n->text, dir, name) < 0 ||
+            fchownat(dir, name, uid, gid, AT_SYMLINK_NOFOLLOW) < 0)
             return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
         return 0;
     }
-    CAY_AUTOFD fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, n->mode & 0777);
+    CAY_AUTOFD fd =
+        openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, n->mode & 0777);
     if (fd < 0 || (!n->root && !cay__fd_write_all(fd, n->text, n->len)) || fchown(fd, uid, gid) < 0)
         return cay_fail_sys(err, CAY_ESYS, "entry %.150s", n->path);
     if (n->root)
@@ -261,7 +283,9 @@ static void *run(void *arg)
 static unsigned cpus(void)
 {
     cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? (unsigned)CAY_MIN(CPU_COUNT(&set), WORKERS_MAX) : 1;
+    return sched_getaffinity(0, sizeof set, &set) == 0
+               ? (unsigned)CAY_MIN(CPU_COUNT(&set), WORKERS_MAX)
+               : 1;
 }
 
 static int tell(build *b, uint64_t files, uint64_t bytes, cay_err *err)
@@ -276,7 +300,8 @@ static int tell(build *b, uint64_t files, uint64_t bytes, cay_err *err)
 
 static int make_files(build *b, unsigned entries, unsigned each, uint64_t *total, cay_err *err)
 {
-    CAY_AUTOFREE uint32_t *list = cay__alloc((b->nnodes + 1) * sizeof *list), *of = cay__alloc((b->nnodes + 1) * sizeof *of);
+    CAY_AUTOFREE uint32_t *list = cay__alloc((b->nnodes + 1) * sizeof *list),
+                          *of = cay__alloc((b->nnodes + 1) * sizeof *of);
     _Atomic uint64_t bytes = 0, files = 0;
     cay__claim claim;
     size_t n = 0;
@@ -289,7 +314,13 @@ static int make_files(build *b, unsigned entries, unsigned each, uint64_t *total
     worker *w = cay__alloc(count * sizeof *w);
     cay__claim_open(&claim, of, n, entries, each);
     for (unsigned i = 0; i < count; i++) {
-        w[i] = (worker){ .b = b, .claim = &claim, .list = list, .bytes = &bytes, .files = &files, .dir = -1, .err = CAY_ERR_INIT };
+        w[i] = (worker){ .b = b,
+                         .claim = &claim,
+                         .list = list,
+                         .bytes = &bytes,
+                         .files = &files,
+                         .dir = -1,
+                         .err = CAY_ERR_INIT };
         if (i && pthread_create(&w[i].id, NULL, run, &w[i]) != 0)
             count = i; /* those that there are do it */
     }
@@ -325,8 +356,9 @@ bool tool_one_id(void)
 {
     char text[256];
     unsigned long inside, outside, count;
-    return cay__fd_read_file(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) > 0 && sscanf(text, "%lu %lu %lu", &inside, &outside, &count) == 3 &&
-           count == 1 && strchr(text, '\n') == strrchr(text, '\n');
+    return cay__fd_read_file(AT_FDCWD, "/proc/self/uid_map", text, sizeof text) > 0 &&
+           sscanf(text, "%lu %lu %lu", &inside, &outside, &count) == 3 && count == 1 &&
+           strchr(text, '\n') == strrchr(text, '\n');
 }
 
 static int fill(build *b, const char *const *args, cay_err *err)
@@ -338,7 +370,8 @@ static int fill(build *b, const char *const *args, cay_err *err)
     for (size_t i = 0; i < b->nnodes; i++)
         if (b->nodes[i].type == 'd' || b->nodes[i].type == 'p')
             CAY_TRY(make_dir(b, &b->nodes[i], err));
-    CAY_TRY(make_files(b, (unsigned)strtoul(args[1], NULL, 10), (unsigned)strtoul(args[2], NULL, 10), &bytes, err));
+    CAY_TRY(make_files(b, (unsigned)strtoul(args[1], NULL, 10),
+                       (unsigned)strtoul(args[2], NULL, 10), &bytes, err));
     CAY_FAULT("layer.build.filled");
     if (CAY_FAULT_FAILS("layer.build.fails"))
         return cay_fail_sys(err, CAY_ESYS, "build %s", args[0]);
@@ -367,7 +400,8 @@ int build_run(tool *t, cay_err *err)
     struct stat st;
     CAY_AUTOFD at = -1;
     if (t->nargs < 3 || fstat(TOOL_FD, &st) < 0 || !st.st_size)
-        return cay_fail_why(err, CAY_EINVAL, "protocol", "build wants a layer, two limits and a plan");
+        return cay_fail_why(err, CAY_EINVAL, "protocol",
+                            "build wants a layer, two limits and a plan");
     CAY_TRY(tool_layer_name(t->args[0], err));
     for (size_t i = 3; i < t->nargs; i++)
         if (t->args[i][0] != '/')
@@ -375,11 +409,15 @@ int build_run(tool *t, cay_err *err)
     /* What is looked at is what is used: nobody can change it any more. */
     const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
     if ((fcntl(TOOL_FD, F_GET_SEALS) & seals) != seals || st.st_size > PLAN_MAX)
-        return cay_fail_why(err, CAY_EINVAL, "protocol", "the plan is not sealed, or longer than %u MiB", (unsigned)(PLAN_MAX >> 20));
+        return cay_fail_why(err, CAY_EINVAL, "protocol",
+                            "the plan is not sealed, or longer than %u MiB",
+                            (unsigned)(PLAN_MAX >> 20));
     void *map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, TOOL_FD, 0);
     if (map == MAP_FAILED)
         return cay_fail_sys(err, CAY_ESYS, "read the plan");
-    build b = { .t = t, .below = t->args + 3, .nbelow = t->nargs - 3, .single = !t->root && tool_one_id() };
+    build b = {
+        .t = t, .below = t->args + 3, .nbelow = t->nargs - 3, .single = !t->root && tool_one_id()
+    };
     int rc = read_plan(&b, map, (size_t)st.st_size, err);
     if (rc == 0 && (rc = tool_stage(t, stage, &at, err)) == 0) {
         b.stage = at;

@@ -10,11 +10,11 @@
 
 /* A directory under way: its names, and which sides have it. */
 typedef struct frame {
-    names  l;
+    names l;
     size_t path, from; /* how long both are here */
-    bool   full;       /* every name is looked at, not only those of the uppers */
-    bool   moved;      /* below a renamed directory: a is elsewhere */
-    char  *outer;      /* of a renamed directory: what `from` was around it */
+    bool full;         /* every name is looked at, not only those of the uppers */
+    bool moved;        /* below a renamed directory: a is elsewhere */
+    char *outer;       /* of a renamed directory: what `from` was around it */
 } frame;
 
 /* A renamed directory. */
@@ -24,12 +24,12 @@ typedef struct moved {
 
 typedef struct run {
     compare *c;
-    frame   *f;
-    size_t   n, cap;
+    frame *f;
+    size_t n, cap;
     cay__buf path, from;
-    moved   *mv;
-    size_t   nmv, capmv;
-    pathmap  by_to, by_from; /* numbers in mv */
+    moved *mv;
+    size_t nmv, capmv;
+    pathmap by_to, by_from; /* numbers in mv */
 } run;
 
 /* ---- the same? ---- */
@@ -57,7 +57,8 @@ int compare_bytes(int a, int b, uint64_t size)
 /* The very same file, or one that nobody has touched since both were the same. */
 static bool same_inode(const struct stat *a, const struct stat *b)
 {
-    return a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+    return a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
            a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
@@ -85,12 +86,14 @@ static uint32_t inside(uint32_t id)
 }
 
 /* Both are of one type. A file that vanishes meanwhile differs. */
-static unsigned differs(const compare *c, const entry *a, const char *an, const entry *b, const char *bn)
+static unsigned differs(const compare *c, const entry *a, const char *an, const entry *b,
+                        const char *bn)
 {
     unsigned what = 0;
     if ((a->st.st_mode & 07777) != (b->st.st_mode & 07777) && !S_ISLNK(a->st.st_mode))
         what |= CHANGE_MODE;
-    if (c->owners && (inside(a->st.st_uid) != inside(b->st.st_uid) || inside(a->st.st_gid) != inside(b->st.st_gid)))
+    if (c->owners && (inside(a->st.st_uid) != inside(b->st.st_uid) ||
+                      inside(a->st.st_gid) != inside(b->st.st_gid)))
         what |= CHANGE_OWNER;
     if (S_ISLNK(a->st.st_mode) && !same_link(a, an, b, bn))
         what |= CHANGE_CONTENT;
@@ -101,7 +104,9 @@ static unsigned differs(const compare *c, const entry *a, const char *an, const 
     if (a->st.st_size != b->st.st_size)
         return what | CHANGE_CONTENT;
     CAY_AUTOFD x = open_regular(a->dir, an), y = open_regular(b->dir, bn);
-    return x < 0 || y < 0 || compare_bytes(x, y, (uint64_t)a->st.st_size) != 1 ? what | CHANGE_CONTENT : what;
+    return x < 0 || y < 0 || compare_bytes(x, y, (uint64_t)a->st.st_size) != 1
+               ? what | CHANGE_CONTENT
+               : what;
 }
 
 /* ---- renamed directories, found ahead ---- */
@@ -171,22 +176,26 @@ static int push(run *r, bool full, bool is_moved, cay_err *err)
     }
     frame *f = &r->f[r->n++];
     *f = (frame){ .path = r->path.len, .from = r->from.len, .full = full, .moved = is_moved };
-    const int dirs[] = { crawl_fd(&c->a.top), crawl_fd(&c->b.top), full ? crawl_fd(&c->a.base) : -1, full ? crawl_fd(&c->b.base) : -1 };
+    const int dirs[] = { crawl_fd(&c->a.top), crawl_fd(&c->b.top), full ? crawl_fd(&c->a.base) : -1,
+                         full ? crawl_fd(&c->b.base) : -1 };
     for (size_t i = 0; i < CAY_LEN(dirs); i++)
         if (names_read(&f->l, dirs[i]) < 0)
-            return cay_fail_sys(err, errno == EFBIG ? CAY_ETOOBIG : CAY_ESYS, "list %.150s", r->path.data ? r->path.data : ".");
+            return cay_fail_sys(err, errno == EFBIG ? CAY_ETOOBIG : CAY_ESYS, "list %.150s",
+                                r->path.data ? r->path.data : ".");
     names_sort(&f->l);
     return 0;
 }
 
 static int no_way(run *r, cay_err *err)
 {
-    return errno == EFBIG ? cay_fail(err, CAY_ETOOBIG, "%.100s…: more than %d directories deep", r->path.data, CRAWL_DEPTH)
+    return errno == EFBIG ? cay_fail(err, CAY_ETOOBIG, "%.100s…: more than %d directories deep",
+                                     r->path.data, CRAWL_DEPTH)
                           : cay_fail_sys(err, CAY_ESYS, "enter %.150s", r->path.data);
 }
 
 /* Down on the sides that have the directory. a_from: the name on side a, or where it was ("/…"). */
-static int go_down(run *r, const change *ch, bool a, bool b, const char *a_from, bool full, bool is_moved, cay_err *err)
+static int go_down(run *r, const change *ch, bool a, bool b, const char *a_from, bool full,
+                   bool is_moved, cay_err *err)
 {
     compare *c = r->c;
     bool other_a = false, other_b = false;
@@ -206,7 +215,8 @@ static int go_down(run *r, const change *ch, bool a, bool b, const char *a_from,
         return errno == ENOENT || errno == ENOTDIR ? 0 : no_way(r, err);
     }
     full = full || other_a || (other_b && !a_from) || !c->same_base;
-    if (!full && crawl_fd(&c->a.top) < 0 && crawl_fd(&c->b.top) < 0) /* neither upper has been here */
+    if (!full && crawl_fd(&c->a.top) < 0 &&
+        crawl_fd(&c->b.top) < 0) /* neither upper has been here */
         return view_up(&c->a) < 0 || view_up(&c->b) < 0 ? no_way(r, err) : 0;
     return push(r, full, is_moved, err);
 }
@@ -268,7 +278,9 @@ static int one(run *r, cay_err *err)
         free(f->outer);
         if (--r->n == 0)
             return 0;
-        return view_up(&c->a) < 0 || view_up(&c->b) < 0 ? cay_fail_sys(err, CAY_EBUSY, "directories are moved while they are read") : 0;
+        return view_up(&c->a) < 0 || view_up(&c->b) < 0
+                   ? cay_fail_sys(err, CAY_EBUSY, "directories are moved while they are read")
+                   : 0;
     }
     char *name = f->l.v[f->l.at++];
     frame now = *f; /* a deeper one may move the list */
@@ -286,10 +298,14 @@ static int one(run *r, cay_err *err)
     }
     if (r->path.full || r->from.full)
         return cay_fail(err, CAY_ETOOBIG, "a path is longer than %u bytes", PATH_BYTES);
-    change ch = { .path = r->path.data, .from = is_moved ? r->from.data : NULL, .name = name, .from_name = name };
+    change ch = { .path = r->path.data,
+                  .from = is_moved ? r->from.data : NULL,
+                  .name = name,
+                  .from_name = name };
     view_look(&c->a, name, &ch.a);
     view_look(&c->b, name, &ch.b);
-    if (ch.a.there && S_ISDIR(ch.a.st.st_mode) && moved_away(r, is_moved ? r->from.data : r->path.data))
+    if (ch.a.there && S_ISDIR(ch.a.st.st_mode) &&
+        moved_away(r, is_moved ? r->from.data : r->path.data))
         ch.a.there = false; /* it is told where it went */
     if (!ch.a.there && !ch.b.there)
         return 0;
@@ -304,7 +320,9 @@ static int one(run *r, cay_err *err)
         if (is_moved) /* under the name that it had */
             ch.path = r->from.data;
         CAY_TRY(tell(r, &ch, 'D', err));
-        return S_ISDIR(ch.a.st.st_mode) && c->every ? go_down(r, &ch, true, false, NULL, true, is_moved, err) : 0;
+        return S_ISDIR(ch.a.st.st_mode) && c->every
+                   ? go_down(r, &ch, true, false, NULL, true, is_moved, err)
+                   : 0;
     }
     return both(r, &now, &ch, err);
 }

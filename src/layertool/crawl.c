@@ -9,8 +9,8 @@ enum { KEPT = 128 };
 #define PATH_BYTES (16u << 20)
 
 typedef struct crawl_level {
-    int   fd; /* -1: closed meanwhile, or nothing is here */
-    bool  nothing, jumped; /* jumped: ".." does not lead back, so the one above stays open */
+    int fd;               /* -1: closed meanwhile, or nothing is here */
+    bool nothing, jumped; /* jumped: ".." does not lead back, so the one above stays open */
     dev_t dev;
     ino_t ino;
 } crawl_level;
@@ -204,7 +204,8 @@ static int path_to(walk *w, size_t cut, const char *name, cay_err *err)
     w->path.len = cut;
     cay__buf_str(&w->path, cut ? "/" : "");
     cay__buf_str(&w->path, name);
-    return w->path.full ? cay_fail(err, CAY_ETOOBIG, "a path is longer than %u bytes", PATH_BYTES) : 0;
+    return w->path.full ? cay_fail(err, CAY_ETOOBIG, "a path is longer than %u bytes", PATH_BYTES)
+                        : 0;
 }
 
 static int one(walk *w, frames *f, size_t *cut, cay_err *err)
@@ -233,7 +234,10 @@ static int one(walk *w, frames *f, size_t *cut, cay_err *err)
     if (!down || !S_ISDIR(st.st_mode))
         return 0;
     if (crawl_down(&w->at, name) < 0)
-        return errno == ENOENT || errno == ENOTDIR ? 0 : cay_fail_sys(err, errno == EFBIG ? CAY_ETOOBIG : CAY_ESYS, "enter %.150s", w->path.data);
+        return errno == ENOENT || errno == ENOTDIR
+                   ? 0
+                   : cay_fail_sys(err, errno == EFBIG ? CAY_ETOOBIG : CAY_ESYS, "enter %.150s",
+                                  w->path.data);
     *cut = w->path.len;
     return go_in(w, f, err);
 }

@@ -2,21 +2,23 @@
 /*
  * diff WORD…: what differs between two points.
  *
- *   a=LAYER b=LAYER          the stacks, bottom first
- *   a-top=PATH b-top=PATH    the upper directory of a living sandbox, below the state directory: sandboxes/ID/upper
- *   root=DIR                 below both stacks, a directory of the host
- *   on                       both stand on the directory behind TOOL_FD instead; owners do not count
- *   under=NAME skip=NAME     only this directory of the root; all but this one
- *   prefix=PATH              in front of every path that is told
- *   patch context=N          with the text of each change
- *   no-renames               a renamed directory is told as deleted and added
- *   every                    each file below deleted and renamed directories
- *   digest                   with the SHA-256 of what each file was, or of where a link led
+ *   a=LAYER b=LAYER        the stacks, bottom first
+ *   a-top=PATH b-top=PATH  the upper directory of a living sandbox, below the state directory:
+ *                          sandboxes/ID/upper
+ *   root=DIR               below both stacks, a directory of the host
+ *   on                     both stand on the directory behind TOOL_FD instead; owners do not count
+ *   under=NAME skip=NAME   only this directory of the root; all but this one
+ *   prefix=PATH            in front of every path that is told
+ *   patch context=N        with the text of each change
+ *   no-renames             a renamed directory is told as deleted and added
+ *   every                  each file below deleted and renamed directories
+ *   digest                 with the SHA-256 of what each file was, or of where a link led
  *
- * READY: both sides are open, and what becomes of the sandbox's directories makes no difference any more.
- * CHANGE: number kind, bytes path, bytes from ("" none), numbers old mode, new mode, old size, new size, what (CHANGE_…), bytes digest ("" none);
- * a mode of 0: it is not there. TEXT: bytes of a patch, which belong to the change before. DONE: number of changes, number of
- * those whose text was left out because the patch grew too long.
+ * READY: both sides are open, and what becomes of the sandbox's directories makes no difference any
+ * more. CHANGE: number kind, bytes path, bytes from ("" none), numbers old mode, new mode, old
+ * size, new size, what (CHANGE_…), bytes digest ("" none); a mode of 0: it is not there. TEXT:
+ * bytes of a patch, which belong to the change before. DONE: number of changes, number of those
+ * whose text was left out because the patch grew too long.
  */
 #include "compare.h"
 #include "patch.h"
@@ -30,16 +32,16 @@
 
 typedef struct ask {
     const char *a[TOOL_STACK_MAX], *b[TOOL_STACK_MAX];
-    size_t      na, nb;
+    size_t na, nb;
     const char *a_top, *b_top, *under, *skip, *prefix;
-    bool        on, patch, every, plain, digest;
-    uint64_t    context;
+    bool on, patch, every, plain, digest;
+    uint64_t context;
 } ask;
 
 typedef struct sink {
     const ask *ask;
-    cay__buf   rec, text, path, from;
-    uint64_t   changes, bytes, left_out;
+    cay__buf rec, text, path, from;
+    uint64_t changes, bytes, left_out;
 } sink;
 
 static int parse(tool *t, ask *q, cay_err *err)
@@ -48,11 +50,15 @@ static int parse(tool *t, ask *q, cay_err *err)
         const char *w = t->args[i], *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
         size_t n = eq ? (size_t)(eq - w) : strlen(w);
         const struct {
-            const char  *word;
+            const char *word;
             const char **to;
-            bool        *flag;
-        } words[] = { { "a-top", &q->a_top, NULL }, { "b-top", &q->b_top, NULL }, { "under", &q->under, NULL }, { "skip", &q->skip, NULL },
-                      { "prefix", &q->prefix, NULL }, { "root", &t->bottom, NULL }, { "on", NULL, &q->on },     { "patch", NULL, &q->patch }, { "every", NULL, &q->every }, { "no-renames", NULL, &q->plain }, { "digest", NULL, &q->digest } };
+            bool *flag;
+        } words[] = { { "a-top", &q->a_top, NULL },   { "b-top", &q->b_top, NULL },
+                      { "under", &q->under, NULL },   { "skip", &q->skip, NULL },
+                      { "prefix", &q->prefix, NULL }, { "root", &t->bottom, NULL },
+                      { "on", NULL, &q->on },         { "patch", NULL, &q->patch },
+                      { "every", NULL, &q->every },   { "no-renames", NULL, &q->plain },
+                      { "digest", NULL, &q->digest } };
         bool known = false;
         for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
             known = strlen(words[k].word) == n && !strncmp(words[k].word, w, n);
@@ -181,7 +187,8 @@ static bool add_file(EVP_MD_CTX *sum, const entry *e, const char *name)
     static char buf[64 << 10];
     ssize_t n;
     if (S_ISLNK(e->st.st_mode))
-        return (n = readlinkat(e->dir, name, buf, sizeof buf)) >= 0 && EVP_DigestUpdate(sum, buf, (size_t)n) == 1;
+        return (n = readlinkat(e->dir, name, buf, sizeof buf)) >= 0 &&
+               EVP_DigestUpdate(sum, buf, (size_t)n) == 1;
     struct stat st;
     CAY_AUTOFD fd = openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd >= 0 && (fstat(fd, &st) < 0 || meta_foreign(&st)))
@@ -200,7 +207,9 @@ static const char *digest_of(const change *ch, char hex[65])
     if (!ch->a.there || !(S_ISREG(ch->a.st.st_mode) || S_ISLNK(ch->a.st.st_mode)))
         return hex;
     EVP_MD_CTX *sum = EVP_MD_CTX_new();
-    bool ok = sum && EVP_DigestInit_ex(sum, EVP_sha256(), NULL) == 1 && add_file(sum, &ch->a, ch->from_name ? ch->from_name : ch->name) && EVP_DigestFinal_ex(sum, raw, NULL) == 1;
+    bool ok = sum && EVP_DigestInit_ex(sum, EVP_sha256(), NULL) == 1 &&
+              add_file(sum, &ch->a, ch->from_name ? ch->from_name : ch->name) &&
+              EVP_DigestFinal_ex(sum, raw, NULL) == 1;
     EVP_MD_CTX_free(sum);
     for (size_t i = 0; ok && i < sizeof raw; i++)
         snprintf(hex + 2 * i, 3, "%02x", raw[i]);
@@ -213,9 +222,12 @@ static int on_change(compare *c, const change *ch, cay_err *err)
     change as = *ch;
     char digest[65];
     if (++s->changes > CHANGES_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "diff_too_big", "more than %u changes; ask for a part of the tree", CHANGES_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "diff_too_big",
+                            "more than %u changes; ask for a part of the tree", CHANGES_MAX);
     as.path = told(s, ch->path, &s->path);
-    as.from = ch->from && (ch->kind == 'R' || (c->every && ch->a.there)) ? told(s, ch->from, &s->from) : NULL;
+    as.from = ch->from && (ch->kind == 'R' || (c->every && ch->a.there))
+                  ? told(s, ch->from, &s->from)
+                  : NULL;
     cay__rec_num(&s->rec, (unsigned char)ch->kind);
     cay__rec_str(&s->rec, as.path);
     cay__rec_str(&s->rec, as.from);
@@ -262,9 +274,20 @@ static int go_under(compare *c, const char *name, cay_err *err)
 int diff_run(tool *t, cay_err *err)
 {
     ask q = { .context = 3 };
-    sink s = { .ask = &q, .rec = CAY__BUF(CAY__REC_MAX), .text = CAY__BUF(8u << 20), .path = CAY__BUF(CAY__REC_MAX), .from = CAY__BUF(CAY__REC_MAX) };
+    sink s = { .ask = &q,
+               .rec = CAY__BUF(CAY__REC_MAX),
+               .text = CAY__BUF(8u << 20),
+               .path = CAY__BUF(CAY__REC_MAX),
+               .from = CAY__BUF(CAY__REC_MAX) };
     CAY_TRY(parse(t, &q, err));
-    compare c = { .t = t, .every = q.every || q.patch, .renames = !q.plain, .owners = !q.on, .under = q.under, .skip = q.skip, .fn = on_change, .arg = &s };
+    compare c = { .t = t,
+                  .every = q.every || q.patch,
+                  .renames = !q.plain,
+                  .owners = !q.on,
+                  .under = q.under,
+                  .skip = q.skip,
+                  .fn = on_change,
+                  .arg = &s };
     CAY_TRY(open_views(t, &q, &c, err));
     int rc = tool_say(t, CAY__REC_READY, &s.rec, err);
     if (rc == 0 && q.under)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * digest LAYER: one SHA-256 over the sorted tree. Two trees with the same names, kinds, modes, owners, attributes and bytes
- * have the same digest, on whatever filesystem and in whichever mode they are: times, inode numbers and holes do not count.
+ * digest LAYER: one SHA-256 over the sorted tree. Two trees with the same names, kinds, modes,
+ * owners, attributes and bytes have the same digest, on whatever filesystem and in whichever mode
+ * they are: times, inode numbers and holes do not count.
  */
 #include "tool.h"
 #include <fcntl.h>
@@ -12,26 +13,26 @@
 #define CHUNK (1u << 20)
 #define BLOCK 4096u
 
-/* Each inode that has several names: which entry of the walk was the first, and its path for who asks by hooks. A sandbox chooses
- * both how many there are and how long their paths. */
+/* Each inode that has several names: which entry of the walk was the first, and its path for who
+ * asks by hooks. A sandbox chooses both how many there are and how long their paths. */
 typedef struct first {
-    dev_t    dev;
-    ino_t    ino;
+    dev_t dev;
+    ino_t ino;
     uint64_t entry; /* counted from 1, 0: a free place */
-    char    *path;
+    char *path;
 } first;
 
 typedef struct digest {
     EVP_MD_CTX *all;
-    char       *chunk;
-    first      *v;
-    size_t      n, cap; /* a hash table, cap is a power of two */
-    size_t      path_bytes;
-    uint64_t    bytes, files;
+    char *chunk;
+    first *v;
+    size_t n, cap; /* a hash table, cap is a power of two */
+    size_t path_bytes;
+    uint64_t bytes, files;
     const digest_hooks *hooks; /* or NULL */
-    void       *arg;
-    cay_err    *err;
-    int         rc; /* of a hook that failed */
+    void *arg;
+    cay_err *err;
+    int rc; /* of a hook that failed */
 } digest;
 
 static void add(digest *d, const void *p, size_t n)
@@ -76,8 +77,8 @@ static void grow(digest *d)
     d->cap = cap;
 }
 
-/* *out: its first name, or NULL when this is it. What counts is the place among all entries: files of a layer may have names in
- * other layers, too, which says nothing about the content. */
+/* *out: its first name, or NULL when this is it. What counts is the place among all entries: files
+ * of a layer may have names in other layers, too, which says nothing about the content. */
 static int first_name(digest *d, const struct stat *st, const char *path, const first **out)
 {
     *out = NULL;
@@ -90,7 +91,10 @@ static int first_name(digest *d, const struct stat *st, const char *path, const 
     }
     size_t len = d->hooks ? strlen(path) + 1 : 0;
     if (d->n == LINKS_MAX || d->path_bytes + len > LINK_BYTES)
-        return d->rc = cay_fail_why(d->err, CAY_ETOOBIG, "too_many_links", "more files with several names than can be kept in mind (%u, or %u MiB of paths)", LINKS_MAX, LINK_BYTES >> 20);
+        return d->rc = cay_fail_why(d->err, CAY_ETOOBIG, "too_many_links",
+                                    "more files with several names than can be kept in mind (%u, "
+                                    "or %u MiB of paths)",
+                                    LINKS_MAX, LINK_BYTES >> 20);
     *f = (first){ st->st_dev, st->st_ino, d->files, len ? cay__strdup(path) : NULL };
     d->path_bytes += len;
     d->n++;
@@ -104,8 +108,8 @@ static bool all_zero(const char *p, size_t n)
     return !*p && !memcmp(p, p + 1, n - 1);
 }
 
-/* Block by block with its offset, blocks of zeros left out: where a filesystem keeps holes makes no difference, and a huge
- * hole costs nothing. */
+/* Block by block with its offset, blocks of zeros left out: where a filesystem keeps holes makes no
+ * difference, and a huge hole costs nothing. */
 static int add_data(digest *d, int fd, uint64_t size, bool sparse)
 {
     for (off_t at = 0; (uint64_t)at < size;) {
@@ -157,7 +161,8 @@ static int add_file(digest *d, int fd, const struct stat *st)
 {
     add_num(d, (uint64_t)st->st_size);
     d->bytes += (uint64_t)st->st_blocks * 512;
-    if (add_data(d, fd, (uint64_t)st->st_size, (uint64_t)st->st_blocks * 512 < (uint64_t)st->st_size) < 0)
+    if (add_data(d, fd, (uint64_t)st->st_size,
+                 (uint64_t)st->st_blocks * 512 < (uint64_t)st->st_size) < 0)
         return -1;
     return d->hooks && (d->rc = d->hooks->end(d->arg, (uint64_t)st->st_size, d->err)) < 0 ? -1 : 0;
 }
@@ -173,12 +178,16 @@ static void add_xattrs(digest *d, const xattrs *x)
     }
 }
 
-static int tell(digest *d, int dir, const char *name, const char *path, const struct stat *st, const char *other, const xattrs *x)
+static int tell(digest *d, int dir, const char *name, const char *path, const struct stat *st,
+                const char *other, const xattrs *x)
 {
-    return d->hooks && (d->rc = d->hooks->node(d->arg, dir, name, path, st, other, x, d->err)) < 0 ? -1 : 0;
+    return d->hooks && (d->rc = d->hooks->node(d->arg, dir, name, path, st, other, x, d->err)) < 0
+               ? -1
+               : 0;
 }
 
-static int add_node(digest *d, const tool *t, int dir, const char *name, const char *path, const struct stat *seen)
+static int add_node(digest *d, const tool *t, int dir, const char *name, const char *path,
+                    const struct stat *seen)
 {
     uint32_t base = t->root ? TOOL_STORE : 0;
     char target[4096];
@@ -238,13 +247,16 @@ static void digest_end(digest *d)
     EVP_MD_CTX_free(d->all);
 }
 
-int digest_layer(tool *t, const char *layer, const digest_hooks *hooks, void *arg, digested *out, cay_err *err)
+int digest_layer(tool *t, const char *layer, const digest_hooks *hooks, void *arg, digested *out,
+                 cay_err *err)
 {
     unsigned char sum[32];
     int root;
     struct stat st;
     CAY_TRY(tool_layer_open(t, layer, &root, err));
-    digest d = { .all = EVP_MD_CTX_new(), .chunk = cay__alloc(CHUNK), .hooks = hooks, .arg = arg, .err = err };
+    digest d = {
+        .all = EVP_MD_CTX_new(), .chunk = cay__alloc(CHUNK), .hooks = hooks, .arg = arg, .err = err
+    };
     if (!d.all || EVP_DigestInit_ex(d.all, EVP_sha256(), NULL) != 1)
         abort();
     walk w = { .t = t, .enter = on_enter, .arg = &d };

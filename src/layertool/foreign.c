@@ -2,7 +2,7 @@
 /* Files that are read for nobody who is not root. */
 #include "tool.h"
 
-static bool  apart;
+static bool apart;
 static uid_t apart_uid;
 
 void meta_apart(uid_t uid)
@@ -13,7 +13,8 @@ void meta_apart(uid_t uid)
 
 bool meta_foreign(const struct stat *st)
 {
-    if (!apart || st->st_uid == apart_uid || (st->st_uid >= TOOL_STORE && st->st_uid - TOOL_STORE < 65536))
+    if (!apart || st->st_uid == apart_uid ||
+        (st->st_uid >= TOOL_STORE && st->st_uid - TOOL_STORE < 65536))
         return false;
     errno = EPERM;
     return true;

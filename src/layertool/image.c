@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * image LAYER BELOW…: a stream of items from TOOL_FD, as cay-unpack says them of an image's layer, becomes a layer above those, bottom first.
- * What is below is asked for the directories that the layer has files in and does not describe.
+ * image LAYER BELOW…: a stream of items from TOOL_FD, as cay-unpack says them of an image's layer,
+ * becomes a layer above those, bottom first. What is below is asked for the directories that the
+ * layer has files in and does not describe.
  */
 #include "pack.h"
 #include <base/fd.h>
@@ -12,13 +13,13 @@
 #define BYTES_MAX (32ull << 30)
 
 typedef struct in {
-    tool     *t;
+    tool *t;
     cay__sink sink;
-    int       below[TOOL_STACK_MAX];
-    size_t    nbelow;
-    bool      opaque; /* its root hides everything below */
-    uint64_t  said;
-    char      diff_id[65]; /* hex digest of the tar */
+    int below[TOOL_STACK_MAX];
+    size_t nbelow;
+    bool opaque; /* its root hides everything below */
+    uint64_t said;
+    char diff_id[65]; /* hex digest of the tar */
 } in;
 
 static int on_note(const char *name, const char *text, size_t len, void *arg, cay_err *err)
@@ -29,7 +30,8 @@ static int on_note(const char *name, const char *text, size_t len, void *arg, ca
         return 0;
     }
     if (strcmp(name, "opaque-root"))
-        return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "%.60s: a description that does not belong there", name);
+        return cay_fail_why(err, CAY_EINVAL, "archive_corrupt",
+                            "%.60s: a description that does not belong there", name);
     i->opaque = true;
     return 0;
 }
@@ -39,7 +41,8 @@ static bool on_below(const char *path, struct stat *st, void *arg)
 {
     in *i = arg;
     for (size_t k = i->nbelow; k-- > 0;) {
-        CAY_AUTOFD fd = cay__fd_openat2(i->below[k], path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+        CAY_AUTOFD fd = cay__fd_openat2(i->below[k], path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
+                                        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         if (fd >= 0)
             return fstat(fd, st) == 0;
         if (errno != ENOENT || cay__opaque_above(i->below[k], path, i->sink.overlay))
@@ -81,8 +84,18 @@ static int make(in *i, cay_err *err)
     CAY_TRY(open_below(i, err));
     remove_sweep(t, NULL); /* an import that was killed left as much as it had */
     CAY_TRY(tool_stage(t, stage, &fd, err));
-    i->sink = (cay__sink){ .root = fd, .threads = 2, .owners = true, .uid_base = t->root ? TOOL_STORE : 0, .max_items = 1000000, .max_bytes = BYTES_MAX, .image = true,
-                           .overlay = t->root ? "trusted.overlay." : "user.overlay.", .lower = on_below, .note = on_note, .check = on_check, .arg = i };
+    i->sink = (cay__sink){ .root = fd,
+                           .threads = 2,
+                           .owners = true,
+                           .uid_base = t->root ? TOOL_STORE : 0,
+                           .max_items = 1000000,
+                           .max_bytes = BYTES_MAX,
+                           .image = true,
+                           .overlay = t->root ? "trusted.overlay." : "user.overlay.",
+                           .lower = on_below,
+                           .note = on_note,
+                           .check = on_check,
+                           .arg = i };
     int rc = cay__sink_run(&i->sink, TOOL_FD, err);
     /* The root of an overlay is the sandbox's own; that of a layer only has to be passed. */
     if (rc == 0 && (fchmod(fd, 0755) < 0 || fchown(fd, i->sink.uid_base, i->sink.uid_base) < 0))
@@ -103,7 +116,9 @@ int image_run(tool *t, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "image takes a layer and those below");
     CAY_TRY(tool_layer_name(t->args[0], err));
     if (!t->root && tool_one_id())
-        return cay_fail_why(err, CAY_ENOTSUP, "template_needs_range", "an image has files of several users: add a range for you in /etc/subuid and /etc/subgid, or run as root");
+        return cay_fail_why(err, CAY_ENOTSUP, "template_needs_range",
+                            "an image has files of several users: add a range for you in "
+                            "/etc/subuid and /etc/subgid, or run as root");
     int rc = make(&i, err);
     for (size_t k = 0; k < i.nbelow; k++)
         close(i.below[k]);

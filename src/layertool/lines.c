@@ -8,13 +8,13 @@ enum { LOOK = 8000, EFFORT = 1024 };
 
 typedef struct line {
     const char *p;
-    size_t      n; /* with its newline */
-    uint32_t    hash;
-    bool        touched; /* deleted, or inserted */
+    size_t n; /* with its newline */
+    uint32_t hash;
+    bool touched; /* deleted, or inserted */
 } line;
 
 typedef struct text {
-    line  *v;
+    line *v;
     size_t n;
 } text;
 
@@ -23,9 +23,9 @@ typedef struct box {
 } box;
 
 typedef struct myers {
-    text  a, b;
+    text a, b;
     long *fwd, *back; /* furthest points by diagonal, with room for the negative ones */
-    box  *todo;
+    box *todo;
     size_t n, cap;
 } myers;
 
@@ -57,7 +57,8 @@ static bool same(const line *a, const line *b)
 
 /* ---- where the shortest way through a box has its middle ---- */
 
-/* One more step of either search: the furthest x on diagonal k, after at most one more difference. */
+/* One more step of either search: the furthest x on diagonal k, after at most one more difference.
+ */
 static long reach(const long *v, long k, long n, long m)
 {
     long down = v[k + 1], right = v[k - 1] < 0 ? -1 : v[k - 1] + 1, x = -1;
@@ -71,7 +72,8 @@ static long reach(const long *v, long k, long n, long m)
 static bool middle(myers *s, const box *o, size_t *ax, size_t *by)
 {
     const line *a = s->a.v + o->a0, *b = s->b.v + o->b0;
-    long n = (long)(o->a1 - o->a0), m = (long)(o->b1 - o->b0), delta = n - m, most = CAY_MIN((n + m + 1) / 2, (long)EFFORT);
+    long n = (long)(o->a1 - o->a0), m = (long)(o->b1 - o->b0), delta = n - m,
+         most = CAY_MIN((n + m + 1) / 2, (long)EFFORT);
     long *f = s->fwd + EFFORT + 2, *r = s->back + EFFORT + 2;
     for (long k = -most - 1; k <= most + 1; k++)
         f[k] = r[k] = -1;
@@ -82,7 +84,8 @@ static bool middle(myers *s, const box *o, size_t *ax, size_t *by)
                 x++;
             f[k] = x;
             long other = delta - k;
-            if (x >= 0 && (delta & 1) && other >= 1 - d && other <= d - 1 && r[other] >= 0 && x + r[other] >= n) {
+            if (x >= 0 && (delta & 1) && other >= 1 - d && other <= d - 1 && r[other] >= 0 &&
+                x + r[other] >= n) {
                 *ax = o->a0 + (size_t)x;
                 *by = o->b0 + (size_t)(x - k);
                 return true;
@@ -94,7 +97,8 @@ static bool middle(myers *s, const box *o, size_t *ax, size_t *by)
                 x++;
             r[k] = x;
             long other = delta - k;
-            if (x >= 0 && !(delta & 1) && other >= -d && other <= d && f[other] >= 0 && x + f[other] >= n) {
+            if (x >= 0 && !(delta & 1) && other >= -d && other <= d && f[other] >= 0 &&
+                x + f[other] >= n) {
                 *ax = o->a0 + (size_t)(n - x);
                 *by = o->b0 + (size_t)(m - (x - k));
                 return true;
@@ -191,7 +195,9 @@ static void hunks(const myers *s, size_t context, cay__buf *out)
             i += ta || !tb;
             j += tb || !ta;
         }
-        size_t back = quiet > 2 * context ? quiet - 1 - context : quiet > context ? quiet - context : 0;
+        size_t back = quiet > 2 * context ? quiet - 1 - context
+                      : quiet > context   ? quiet - context
+                                          : 0;
         hunk(s, a0, i - back, b0, j - back, out);
     }
 }

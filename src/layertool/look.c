@@ -8,8 +8,10 @@
  *   path=PATH      from its root; no link is followed on the way
  *   list | stat | open
  *
- * READY: all is open, and what becomes of the sandbox makes no difference any more. ENTRY: bytes name, numbers mode, size, uid, gid, inode, links, seconds and nanoseconds of its last change, bytes target of a link. list: one for each in the
- * directory; stat and open: of the path itself. open: the file, opened to be read, has then gone through the socket at TOOL_FD. DONE: nothing.
+ * READY: all is open, and what becomes of the sandbox makes no difference any more. ENTRY: bytes
+ * name, numbers mode, size, uid, gid, inode, links, seconds and nanoseconds of its last change,
+ * bytes target of a link. list: one for each in the directory; stat and open: of the path itself.
+ * open: the file, opened to be read, has then gone through the socket at TOOL_FD. DONE: nothing.
  */
 #include "compare.h"
 #include <base/fd.h>
@@ -22,9 +24,9 @@
 
 typedef struct ask {
     const char *layers[TOOL_STACK_MAX];
-    size_t      n;
+    size_t n;
     const char *top, *path;
-    bool        list, open;
+    bool list, open;
 } ask;
 
 static int parse(tool *t, ask *q, cay_err *err)
@@ -57,8 +59,14 @@ static int say(tool *t, cay__buf *rec, const char *name, const entry *e, cay_err
     target[CAY_MAX(n, 0)] = 0;
     uint32_t base = t->root ? TOOL_STORE : 0; /* ids as they are inside */
     cay__rec_bytes(rec, name, strlen(name));
-    const uint64_t numbers[] = { st->st_mode, (uint64_t)st->st_size, st->st_uid >= base ? st->st_uid - base : st->st_uid, st->st_gid >= base ? st->st_gid - base : st->st_gid,
-                                 st->st_ino, st->st_nlink, (uint64_t)st->st_mtim.tv_sec, (uint64_t)st->st_mtim.tv_nsec };
+    const uint64_t numbers[] = { st->st_mode,
+                                 (uint64_t)st->st_size,
+                                 st->st_uid >= base ? st->st_uid - base : st->st_uid,
+                                 st->st_gid >= base ? st->st_gid - base : st->st_gid,
+                                 st->st_ino,
+                                 st->st_nlink,
+                                 (uint64_t)st->st_mtim.tv_sec,
+                                 (uint64_t)st->st_mtim.tv_nsec };
     for (size_t i = 0; i < CAY_LEN(numbers); i++)
         cay__rec_num(rec, numbers[i]);
     cay__rec_bytes(rec, target, strlen(target));
@@ -86,23 +94,31 @@ static int list(tool *t, const view *v, cay_err *err)
     return rc;
 }
 
-/* Only a file is opened, and it is looked at again then: nothing else may be read, waited for or rewound by that. Handed over and not copied: a file
- * of any size, holes and all, takes no room of the host's while somebody reads it. */
+/* Only a file is opened, and it is looked at again then: nothing else may be read, waited for or
+ * rewound by that. Handed over and not copied: a file of any size, holes and all, takes no room of
+ * the host's while somebody reads it. */
 static int hand_over(const entry *e, const char *name, cay_err *err)
 {
     struct stat st = e->st;
-    CAY_AUTOFD in = S_ISREG(st.st_mode) ? openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC) : -1;
+    CAY_AUTOFD in =
+        S_ISREG(st.st_mode)
+            ? openat(e->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+            : -1;
     if (S_ISREG(st.st_mode) && (in < 0 || fstat(in, &st) < 0))
         return cay_fail_sys(err, CAY_ESYS, "open %.200s", name);
     if (!S_ISREG(st.st_mode))
         return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", name);
     if (meta_foreign(&st))
-        return cay_fail_why(err, CAY_EPERM, "apart_refused", "%.200s belongs to nobody of a sandbox", name);
+        return cay_fail_why(err, CAY_EPERM, "apart_refused",
+                            "%.200s belongs to nobody of a sandbox", name);
     const int fds[] = { in };
-    return cay__fd_send(TOOL_FD, "", 1, fds, 1, MSG_DONTWAIT) == 1 ? 0 : cay_fail_sys(err, CAY_ESYS, "hand over %.200s", name);
+    return cay__fd_send(TOOL_FD, "", 1, fds, 1, MSG_DONTWAIT) == 1
+               ? 0
+               : cay_fail_sys(err, CAY_ESYS, "hand over %.200s", name);
 }
 
-/* One part of the path after the other; the last is `name` in the directory where the view is then, "" for the root. */
+/* One part of the path after the other; the last is `name` in the directory where the view is then,
+ * "" for the root. */
 static int go(tool *t, view *v, char *path, const char **name, cay_err *err)
 {
     entry e;
@@ -113,13 +129,17 @@ static int go(tool *t, view *v, char *path, const char **name, cay_err *err)
         if (!*part || !strcmp(part, "."))
             continue;
         if (!strcmp(part, ".."))
-            return cay_fail_why(err, CAY_EINVAL, "path_invalid", "a path here goes down and never up");
+            return cay_fail_why(err, CAY_EINVAL, "path_invalid",
+                                "a path here goes down and never up");
         if (**name) {
             view_look(v, *name, &e);
             if (!e.there)
                 return cay_fail_why(err, CAY_ENOENT, "file_not_found", "there is no %.200s", *name);
             if (!S_ISDIR(e.st.st_mode))
-                return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%.200s is not a directory; links are not followed in what does not run", *name);
+                return cay_fail_why(
+                    err, CAY_ETYPE, "not_a_directory",
+                    "%.200s is not a directory; links are not followed in what does not run",
+                    *name);
             if (view_down(t, v, *name, &other) < 0)
                 return cay_fail_sys(err, CAY_ESYS, "enter %.200s", *name);
         }
@@ -138,14 +158,17 @@ static int answer(tool *t, const ask *q, view *v, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "path_invalid", "the path is too long");
     CAY_TRY(go(t, v, path, &name, err));
     if (!*name)
-        return q->list ? list(t, v, err) : cay_fail_why(err, CAY_ETYPE, "not_a_file", "/ is not a file");
+        return q->list ? list(t, v, err)
+                       : cay_fail_why(err, CAY_ETYPE, "not_a_file", "/ is not a file");
     view_look(v, name, &e);
     if (!e.there)
         return cay_fail_why(err, CAY_ENOENT, "file_not_found", "there is no %.200s", q->path);
     if (q->list) {
         if (!S_ISDIR(e.st.st_mode))
-            return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%.200s is not a directory", q->path);
-        return view_down(t, v, name, &other) < 0 ? cay_fail_sys(err, CAY_ESYS, "enter %.200s", name) : list(t, v, err);
+            return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%.200s is not a directory",
+                                q->path);
+        return view_down(t, v, name, &other) < 0 ? cay_fail_sys(err, CAY_ESYS, "enter %.200s", name)
+                                                 : list(t, v, err);
     }
     if (q->open)
         CAY_TRY(hand_over(&e, name, err));

@@ -20,27 +20,19 @@
 #include <sys/resource.h>
 
 #define ARGS_MAX   1024
-#define TREE       "t" /* in a stage */
+#define TREE       "t"        /* in a stage */
 #define APART_ARGS (1u << 20) /* bytes, of a server that is not root */
 
 static const struct {
     const char *name;
     int (*run)(tool *t, cay_err *err);
 } verbs[] = {
-    { "build", build_run },
-    { "apply", apply_run },
-    { "diff", diff_run },
-    { "digest", digest_run },
-    { "look", look_run },
-    { "merge", merge_run },
-    { "on", on_run },
-    { "purge", purge_run },
-    { "remove", remove_run },
+    { "build", build_run },   { "apply", apply_run },   { "diff", diff_run },
+    { "digest", digest_run }, { "look", look_run },     { "merge", merge_run },
+    { "on", on_run },         { "purge", purge_run },   { "remove", remove_run },
     { "volume", volume_run },
 #ifdef CAY_PACK
-    { "pack", pack_run },
-    { "unpack", unpack_run },
-    { "image", image_run },
+    { "pack", pack_run },     { "unpack", unpack_run }, { "image", image_run },
 #endif
 };
 
@@ -50,7 +42,8 @@ int tool_layer_name(const char *name, cay_err *err)
 {
     size_t n = strlen(name);
     if (!n || n > 63 || *name == '.' || strchr(name, '/') || strpbrk(name, ":,\\"))
-        return cay_fail_why(err, CAY_EINVAL, "layer_invalid", "\"%.63s\" is not the name of a layer", name);
+        return cay_fail_why(err, CAY_EINVAL, "layer_invalid",
+                            "\"%.63s\" is not the name of a layer", name);
     return 0;
 }
 
@@ -77,7 +70,8 @@ int tool_stage(tool *t, char name[40], int *fd, cay_err *err)
     cay__str_join(name, 40, ".stage-", id, NULL);
     if (mkdirat(t->layers, name, CAY__MUTANT("apart-stage") ? 0755 : 0700) < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a directory in layers/");
-    /* Below a directory that nobody else may enter: what has the modes of a tenant's choice could be changed under our hands. Open until we end, for its lock. */
+    /* Below a directory that nobody else may enter: what has the modes of a tenant's choice could
+     * be changed under our hands. Open until we end, for its lock. */
     int shut = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     bool made = shut >= 0 && flock(shut, LOCK_EX | LOCK_NB) == 0 && mkdirat(shut, TREE, 0755) == 0;
     CAY_AUTOFD at = made ? openat(shut, TREE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
@@ -114,7 +108,9 @@ int tool_check(tool *t, cay_err *err)
 int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err)
 {
     (void)t;
-    return cay__rec_send_buf(TOOL_SOCK, type, b) ? 0 : cay_fail_sys(err, errno == EPIPE ? CAY_ECANCELED : CAY_ESYS, "answer");
+    return cay__rec_send_buf(TOOL_SOCK, type, b)
+               ? 0
+               : cay_fail_sys(err, errno == EPIPE ? CAY_ECANCELED : CAY_ESYS, "answer");
 }
 
 /* ---- where it works ---- */
@@ -129,7 +125,8 @@ static int enter_user(cay_err *err)
     return 0;
 }
 
-/* Above every number that a verb looks at: a descriptor that did not come is none, and not one of ours. */
+/* Above every number that a verb looks at: a descriptor that did not come is none, and not one of
+ * ours. */
 static int high(int fd)
 {
     int to = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, TOOL_FD + TOOL_FDS);
@@ -137,7 +134,8 @@ static int high(int fd)
     return to;
 }
 
-/* The working directory goes along into the new mount namespace; the descriptor we got would stay in the old one. */
+/* The working directory goes along into the new mount namespace; the descriptor we got would stay
+ * in the old one. */
 static int enter(tool *t, cay_err *err)
 {
     t->root = fcntl(TOOL_USER, F_GETFD) < 0;
@@ -193,11 +191,15 @@ static int read_request(tool *t, cay_err *err)
             break;
         char *arg = cay__alloc(r.left + 1);
         memcpy(arg, r.p, r.left);
-        /* As root, for somebody who is not: what is below a stack is a layer, and no directory of the host. */
+        /* As root, for somebody who is not: what is below a stack is a layer, and no directory of
+         * the host. */
         total += r.left;
         if (t->apart && !CAY__MUTANT("apart-host") && (total > APART_ARGS || of_the_host(arg))) {
             free(arg);
-            return cay_fail_why(err, CAY_EPERM, "apart_refused", "a server beside a keeper of root's names no directory of the host, and says what it wants in %u kB", APART_ARGS >> 10);
+            return cay_fail_why(err, CAY_EPERM, "apart_refused",
+                                "a server beside a keeper of root's names no directory of the "
+                                "host, and says what it wants in %u kB",
+                                APART_ARGS >> 10);
         }
         t->args[t->nargs++] = arg;
     }
@@ -244,7 +246,8 @@ int main(int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     uint64_t uid = 0;
     t.apart = argc == 3;
-    if (argc < 2 || argc > 3 || (t.apart && !cay__str_to_u64(argv[2], &uid)) || fcntl(TOOL_SOCK, F_GETFD) < 0 || fcntl(TOOL_HOME, F_GETFD) < 0) {
+    if (argc < 2 || argc > 3 || (t.apart && !cay__str_to_u64(argv[2], &uid)) ||
+        fcntl(TOOL_SOCK, F_GETFD) < 0 || fcntl(TOOL_HOME, F_GETFD) < 0) {
         dprintf(2, "cay-layer is started by libcay; it works on the layers of a state directory\n");
         return 2;
     }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * merge BELOW… -- LAYER LAYER… NEW: a stack, bottom first, as one layer that does the same on top of what is below it.
+ * merge BELOW… -- LAYER LAYER… NEW: a stack, bottom first, as one layer that does the same on top
+ * of what is below it.
  *
- * One layer after another is laid onto a tree that grows: files are hard links to what is there already, so that no byte is
- * copied; a whiteout takes away what the tree has and stays, because there may be more below the whole stack. A directory
- * that a layer renamed (a redirect, root mode only) takes its earlier content along from where that was. At the end
- * whiteouts that hide nothing go: the kernel would list their names where it has nothing to merge.
+ * One layer after another is laid onto a tree that grows: files are hard links to what is there
+ * already, so that no byte is copied; a whiteout takes away what the tree has and stays, because
+ * there may be more below the whole stack. A directory that a layer renamed (a redirect, root mode
+ * only) takes its earlier content along from where that was. At the end whiteouts that hide nothing
+ * go: the kernel would list their names where it has nothing to merge.
  */
 #include "pathmap.h"
 #include "tool.h"
@@ -20,23 +22,25 @@
 
 /* Where a renamed directory's earlier content waits until its new place is reached. */
 typedef struct held {
-    char *from, *to; /* in the tree before this layer; in this layer */
-    char  base[REDIRECT_MAX]; /* where what is below the stack has it; "" when nothing of that shows */
-    char  name[24];           /* in the hold directory, "" when the tree has nothing there */
+    char *from, *to;         /* in the tree before this layer; in this layer */
+    char base[REDIRECT_MAX]; /* where what is below the stack has it; "" when nothing of that shows
+                              */
+    char name[24];           /* in the hold directory, "" when the tree has nothing there */
 } held;
 
 typedef struct merge {
-    tool  *t;
-    int    tree, hold; /* the growing layer; a directory beside it */
-    crawl  at;         /* in the tree, in step with the walk through the layer */
-    held  *v;
+    tool *t;
+    int tree, hold; /* the growing layer; a directory beside it */
+    crawl at;       /* in the tree, in step with the walk through the layer */
+    held *v;
     size_t n, cap;
     pathmap by_to; /* number in v */
 } merge;
 
 /* ---- marks of overlayfs ---- */
 
-static bool mark_get(const tool *t, int dir, const char *name, const char *what, char *value, size_t cap)
+static bool mark_get(const tool *t, int dir, const char *name, const char *what, char *value,
+                     size_t cap)
 {
     char path[300], attr[64];
     if (!meta_path(path, dir, name))
@@ -87,10 +91,13 @@ static int clear_away(merge *m, int dir, const char *name, cay_err *err)
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "replace %.100s", name);
     CAY_TRY(remove_tree(m->t, fd, err));
-    return unlinkat(dir, name, AT_REMOVEDIR) < 0 ? cay_fail_sys(err, CAY_ESYS, "replace %.100s", name) : 0;
+    return unlinkat(dir, name, AT_REMOVEDIR) < 0
+               ? cay_fail_sys(err, CAY_ESYS, "replace %.100s", name)
+               : 0;
 }
 
-/* As it is, or that there is none: a new directory inherits those that its parent gives by default. */
+/* As it is, or that there is none: a new directory inherits those that its parent gives by default.
+ */
 static int copy_acls(int from, const char *src, int to, const char *dst)
 {
     static const char *const kinds[] = { "system.posix_acl_access", "system.posix_acl_default" };
@@ -101,19 +108,23 @@ static int copy_acls(int from, const char *src, int to, const char *dst)
         ssize_t n = lgetxattr(a, kinds[i], value, sizeof value);
         if (n < 0 && errno != ENODATA && errno != ENOTSUP)
             return -1;
-        if (n >= 0 ? lsetxattr(b, kinds[i], value, (size_t)n, 0) < 0 : lremovexattr(b, kinds[i]) < 0 && errno != ENODATA && errno != ENOTSUP)
+        if (n >= 0 ? lsetxattr(b, kinds[i], value, (size_t)n, 0) < 0
+                   : lremovexattr(b, kinds[i]) < 0 && errno != ENODATA && errno != ENOTSUP)
             return -1;
     }
     return 0;
 }
 
-/* Owner, mode, access lists, times and attributes; the marks of directories are the merge's own business. */
-static int copy_meta(const tool *t, int from, const char *src, int to, const char *dst, const struct stat *st)
+/* Owner, mode, access lists, times and attributes; the marks of directories are the merge's own
+ * business. */
+static int copy_meta(const tool *t, int from, const char *src, int to, const char *dst,
+                     const struct stat *st)
 {
     xattrs x;
     struct timespec times[2] = { st->st_atim, st->st_mtim };
-    if (fchownat(to, dst, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 || fchmodat(to, dst, st->st_mode & 07777, 0) < 0 ||
-        copy_acls(from, src, to, dst) < 0 || xattrs_read(t, from, src, &x) < 0)
+    if (fchownat(to, dst, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+        fchmodat(to, dst, st->st_mode & 07777, 0) < 0 || copy_acls(from, src, to, dst) < 0 ||
+        xattrs_read(t, from, src, &x) < 0)
         return -1;
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < x.n; i++)
@@ -128,7 +139,10 @@ static int copy_file(const tool *t, int from, int to, const char *name, const st
 {
     struct stat now;
     CAY_AUTOFD in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    CAY_AUTOFD out = in < 0 || fstat(in, &now) < 0 || meta_foreign(&now) ? -1 : openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    CAY_AUTOFD out =
+        in < 0 || fstat(in, &now) < 0 || meta_foreign(&now)
+            ? -1
+            : openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (out < 0 || ftruncate(out, st->st_size) < 0)
         return -1;
     for (off_t at = 0;;) {
@@ -163,8 +177,9 @@ static int put_other(merge *m, int from, const char *name, const struct stat *st
 
 /* ---- renamed directories ---- */
 
-/* Follows an absolute path through the tree as it is: the descriptor of its last directory's parent (-1: the tree ends
- * before), and under which path whatever is below the stack has it ("" when that is hidden). */
+/* Follows an absolute path through the tree as it is: the descriptor of its last directory's parent
+ * (-1: the tree ends before), and under which path whatever is below the stack has it ("" when that
+ * is hidden). */
 static int trace(merge *m, const char *path, char base[REDIRECT_MAX], int *parent)
 {
     int at = dup(m->tree);
@@ -195,9 +210,11 @@ static int trace(merge *m, const char *path, char base[REDIRECT_MAX], int *paren
         if (at >= 0 && meta_redirect(m->t, at, name, to, sizeof to)) {
             if (*to == '/')
                 len = 0;
-            if (snprintf(base + len, REDIRECT_MAX - len, "%s%s", *to == '/' ? "" : "/", to) >= (int)(REDIRECT_MAX - len))
+            if (snprintf(base + len, REDIRECT_MAX - len, "%s%s", *to == '/' ? "" : "/", to) >=
+                (int)(REDIRECT_MAX - len))
                 hidden = true;
-        } else if (snprintf(base + len, REDIRECT_MAX - len, "/%s", name) >= (int)(REDIRECT_MAX - len)) {
+        } else if (snprintf(base + len, REDIRECT_MAX - len, "/%s", name) >=
+                   (int)(REDIRECT_MAX - len)) {
             hidden = true;
         }
         struct stat st;
@@ -207,7 +224,9 @@ static int trace(merge *m, const char *path, char base[REDIRECT_MAX], int *paren
             *parent = CAY_STEAL_FD(at);
             break;
         }
-        int next = there && S_ISDIR(st.st_mode) ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        int next = there && S_ISDIR(st.st_mode)
+                       ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                       : -1;
         cay__close_fd(&at);
         at = next;
     }
@@ -244,7 +263,8 @@ static int note_redirect(walk *w, const char *name, const struct stat *st, bool 
         h->from = cay__strdup(to);
         return 0;
     }
-    /* A name alone: a brother in the same directory, which may itself have been renamed by this layer. */
+    /* A name alone: a brother in the same directory, which may itself have been renamed by this
+     * layer. */
     size_t cut = strlen(w->path.data) - strlen(name);
     size_t above = pathmap_above(&m->by_to, w->path.data);
     const held *up = above == PATHMAP_NONE ? NULL : &m->v[above];
@@ -301,7 +321,8 @@ static int put_dir(merge *m, walk *w, const char *name, const struct stat *st, c
     int from = crawl_fd(&w->at), to = crawl_fd(&m->at);
     struct stat old;
     held *h = held_for(m, w->path.data);
-    bool there = fstatat(to, name, &old, AT_SYMLINK_NOFOLLOW) == 0, hides = meta_opaque(m->t, from, name);
+    bool there = fstatat(to, name, &old, AT_SYMLINK_NOFOLLOW) == 0,
+         hides = meta_opaque(m->t, from, name);
     bool opaque = hides || (there && !S_ISDIR(old.st_mode));
     if (there && (hides || h || !S_ISDIR(old.st_mode))) {
         CAY_TRY(clear_away(m, to, name, err));
@@ -319,7 +340,8 @@ static int put_dir(merge *m, walk *w, const char *name, const struct stat *st, c
         return cay_fail_sys(err, CAY_ESYS, "mark %.150s", w->path.data);
     if ((opaque || (h && !*h->base)) && mark_set(m->t, to, name, "opaque", "y") < 0)
         return cay_fail_sys(err, CAY_ESYS, "mark %.150s", w->path.data);
-    return crawl_down(&m->at, name) < 0 ? cay_fail_sys(err, CAY_ESYS, "enter %.150s", w->path.data) : 0;
+    return crawl_down(&m->at, name) < 0 ? cay_fail_sys(err, CAY_ESYS, "enter %.150s", w->path.data)
+                                        : 0;
 }
 
 static int on_enter(walk *w, const char *name, const struct stat *st, bool *down, cay_err *err)
@@ -355,7 +377,8 @@ static int lay(merge *m, const char *layer, cay_err *err)
 {
     int fd, again;
     struct stat st;
-    walk look = { .t = m->t, .enter = note_redirect, .arg = m }, w = { .t = m->t, .enter = on_enter, .leave = on_leave, .arg = m };
+    walk look = { .t = m->t, .enter = note_redirect, .arg = m },
+         w = { .t = m->t, .enter = on_enter, .leave = on_leave, .arg = m };
     CAY_TRY(tool_layer_open(m->t, layer, &fd, err));
     forget(m);
     int rc = 0;
@@ -386,7 +409,8 @@ static void step_below(prune *p, int dir, const char *name)
 {
     char to[REDIRECT_MAX];
     int here = crawl_fd(&p->below);
-    bool hides = meta_opaque(p->t, dir, name), moved = meta_redirect(p->t, dir, name, to, sizeof to);
+    bool hides = meta_opaque(p->t, dir, name),
+         moved = meta_redirect(p->t, dir, name, to, sizeof to);
     if (hides || (here < 0 && !moved))
         crawl_nothing(&p->below);
     else if (moved)
@@ -402,9 +426,12 @@ static int prune_enter(walk *w, const char *name, const struct stat *st, bool *d
     *down = S_ISDIR(st->st_mode);
     if (*down)
         step_below(p, crawl_fd(&w->at), name);
-    /* A directory of the host may change: what hides nothing in one that is there today may hide something tomorrow. In one that is not there it must
-     * go, because the kernel shows a whiteout's name where nothing is merged. */
-    else if (meta_whiteout(st) && (crawl_fd(&p->below) < 0 || (!p->t->bottom && fstatat(crawl_fd(&p->below), name, &low, AT_SYMLINK_NOFOLLOW) < 0)) &&
+    /* A directory of the host may change: what hides nothing in one that is there today may hide
+     * something tomorrow. In one that is not there it must go, because the kernel shows a
+     * whiteout's name where nothing is merged. */
+    else if (meta_whiteout(st) &&
+             (crawl_fd(&p->below) < 0 || (!p->t->bottom && fstatat(crawl_fd(&p->below), name, &low,
+                                                                   AT_SYMLINK_NOFOLLOW) < 0)) &&
              unlinkat(crawl_fd(&w->at), name, 0) < 0)
         return cay_fail_sys(err, CAY_ESYS, "drop a whiteout: %.100s", name);
     return 0;
@@ -437,7 +464,9 @@ int merge_run(tool *t, cay_err *err)
     while (below < t->nargs && strcmp(t->args[below], "--"))
         below++;
     if (t->nargs < below + 3 || t->nargs > 2 * TOOL_STACK_MAX)
-        return cay_fail(err, CAY_EINVAL, "merge takes what is below, --, 1 to %d layers and a new name", TOOL_STACK_MAX);
+        return cay_fail(err, CAY_EINVAL,
+                        "merge takes what is below, --, 1 to %d layers and a new name",
+                        TOOL_STACK_MAX);
     CAY_TRY(tool_layer_name(t->args[t->nargs - 1], err));
     CAY_TRY(tool_stage(t, stage, &m.tree, err));
     int rc = tool_stage(t, hold, &m.hold, err);

@@ -9,8 +9,12 @@
 #define LIST_MAX  (64u << 10)
 #define VALUE_MAX (64u << 10)
 
-/* What overlayfs writes for its own use: where a file came from, counters. It tells nothing about the content. */
-static const char *const volatile_ones[] = { "overlay.origin", "overlay.impure", "overlay.nlink", "overlay.upper", "overlay.uuid", "overlay.protattr", "overlay.whiteouts" };
+/* What overlayfs writes for its own use: where a file came from, counters. It tells nothing about
+ * the content. */
+static const char *const volatile_ones[] = { "overlay.origin",   "overlay.impure",
+                                             "overlay.nlink",    "overlay.upper",
+                                             "overlay.uuid",     "overlay.protattr",
+                                             "overlay.whiteouts" };
 
 bool meta_whiteout(const struct stat *st)
 {
@@ -25,12 +29,15 @@ bool meta_path(char out[300], int dir, const char *name)
     return false;
 }
 
-/* Names the attribute without telling in which mode it was written; false: it is not content. Where overlayfs writes trusted.*, a
- * user.overlay.* is the sandbox's and means nothing. */
+/* Names the attribute without telling in which mode it was written; false: it is not content. Where
+ * overlayfs writes trusted.*, a user.overlay.* is the sandbox's and means nothing. */
 static bool outer_name(const tool *t, const char *name, char out[256])
 {
-    const char *rest = cay__str_starts(name, t->root ? "trusted.overlay." : "user.overlay.") ? name + (t->root ? 8 : 5) : name;
-    if (rest == name && (cay__str_starts(name, "trusted.") || cay__str_starts(name, "system.") || cay__str_starts(name, "security.selinux")))
+    const char *rest = cay__str_starts(name, t->root ? "trusted.overlay." : "user.overlay.")
+                           ? name + (t->root ? 8 : 5)
+                           : name;
+    if (rest == name && (cay__str_starts(name, "trusted.") || cay__str_starts(name, "system.") ||
+                         cay__str_starts(name, "security.selinux")))
         return false;
     for (size_t i = 0; i < CAY_LEN(volatile_ones) && rest != name; i++)
         if (!strcmp(rest, volatile_ones[i]))
@@ -111,7 +118,8 @@ int xattr_set(const tool *t, int dir, const char *name, const xattr *x)
     char path[300], inner[300];
     if (!meta_path(path, dir, name))
         return -1;
-    snprintf(inner, sizeof inner, "%s%s", cay__str_starts(x->name, "overlay.") ? t->root ? "trusted." : "user." : "", x->name);
+    snprintf(inner, sizeof inner, "%s%s",
+             cay__str_starts(x->name, "overlay.") ? t->root ? "trusted." : "user." : "", x->name);
     return lsetxattr(path, inner, x->value, x->len, 0);
 }
 
@@ -119,7 +127,9 @@ int meta_follow(int root, int dir, const char *to)
 {
     char name[256];
     if (*to != '/') /* one name */
-        return dir < 0 || strchr(to, '/') || !strcmp(to, "..") ? -1 : openat(dir, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return dir < 0 || strchr(to, '/') || !strcmp(to, "..")
+                   ? -1
+                   : openat(dir, to, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int at = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (at >= 0) {
         to += strspn(to, "/");
@@ -128,7 +138,9 @@ int meta_follow(int root, int dir, const char *to)
             break;
         bool fits = n < sizeof name;
         cay__str_copy(name, CAY_MIN(n + 1, sizeof name), to);
-        int next = fits && strcmp(name, "..") ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        int next = fits && strcmp(name, "..")
+                       ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                       : -1;
         cay__close_fd(&at);
         at = next;
         to += n;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * on fill|back|drop|finish ID LAYER: what a sandbox writes above a directory of the host (--on), sandboxes/ID/on, from a snapshot's layers/o….
+ * on fill|back|drop|finish ID LAYER: what a sandbox writes above a directory of the host (--on),
+ * sandboxes/ID/on, from a snapshot's layers/o….
  *
  *   fill    a new sandbox, before it is made: its `on` is a copy of the snapshot's
  *   back    one that does not run: as the snapshot has it; what it wrote elsewhere goes, too
  *   finish  a `back` that somebody died over and that was past its middle; drop: and that was not
  *
- * `back` makes on.new whole, then takes away upper, which is the middle (the library looks at upper to know), then puts on.new in place.
+ * `back` makes on.new whole, then takes away upper, which is the middle (the library looks at upper
+ * to know), then puts on.new in place.
  */
 #include "tool.h"
 #include <base/fd.h>
@@ -30,7 +32,8 @@ static int fail_at(const char *what, const char *id, cay_err *err)
     return cay_fail_sys(err, CAY_ESYS, "%s of sandbox %.24s", what, id);
 }
 
-/* Out of sight by one rename, then away; what a killed one leaves under that name the keeper removes. */
+/* Out of sight by one rename, then away; what a killed one leaves under that name the keeper
+ * removes. */
 static int away(tool *t, int box, const char *name, cay_err *err)
 {
     char gone[64], id[24];
@@ -65,7 +68,9 @@ static int copy_applied(int from, int to, cay_err *err)
     bool shared = false;
     if (fstatat(from, "applied", &st, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "look at what was applied");
-    return copy_file(from, "applied", to, &st, COPY_BYTES, &shared) ? 0 : cay_fail_sys(err, CAY_ESYS, "copy what was applied");
+    return copy_file(from, "applied", to, &st, COPY_BYTES, &shared)
+               ? 0
+               : cay_fail_sys(err, CAY_ESYS, "copy what was applied");
 }
 
 /* on.new, whole: the snapshot's files. applied: whose record of earlier applies goes along. */
@@ -96,7 +101,9 @@ static int put_fresh(tool *t, int box, cay_err *err)
         return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "look at " FRESH);
     CAY_TRY(away(t, box, "on", err));
     CAY_FAULT("layer.on.away");
-    return renameat(box, FRESH, box, "on") < 0 ? cay_fail_sys(err, CAY_ESYS, "put " FRESH " in place") : 0;
+    return renameat(box, FRESH, box, "on") < 0
+               ? cay_fail_sys(err, CAY_ESYS, "put " FRESH " in place")
+               : 0;
 }
 
 static int fill(tool *t, int box, int layer, cay_err *err)
@@ -108,15 +115,19 @@ static int fill(tool *t, int box, int layer, cay_err *err)
     return put_fresh(t, box, err);
 }
 
-/* An empty upper like the old one; like that of a new sandbox when somebody died over taking the old one away. It has its name once it is whole. */
+/* An empty upper like the old one; like that of a new sandbox when somebody died over taking the
+ * old one away. It has its name once it is whole. */
 static int new_upper(tool *t, int box, cay_err *err)
 {
     struct stat st;
     if (fstatat(box, "upper", &st, AT_SYMLINK_NOFOLLOW) < 0)
-        st = (struct stat){ .st_mode = 0755, .st_uid = t->root ? TOOL_STORE : 0, .st_gid = t->root ? TOOL_STORE : 0 };
+        st = (struct stat){ .st_mode = 0755,
+                            .st_uid = t->root ? TOOL_STORE : 0,
+                            .st_gid = t->root ? TOOL_STORE : 0 };
     CAY_TRY(away(t, box, "upper", err));
     CAY_FAULT("layer.on.middle");
-    if ((mkdirat(box, UPPER, 0755) < 0 && errno != EEXIST) || fchownat(box, UPPER, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+    if ((mkdirat(box, UPPER, 0755) < 0 && errno != EEXIST) ||
+        fchownat(box, UPPER, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
         fchmodat(box, UPPER, st.st_mode & 07777, 0) < 0 || renameat(box, UPPER, box, "upper") < 0)
         return cay_fail_sys(err, CAY_ESYS, "make upper");
     return 0;
@@ -127,7 +138,9 @@ static int back(tool *t, int box, int layer, cay_err *err)
     CAY_AUTOFD on = open_dir(box, "on");
     if (on < 0)
         return cay_fail_sys(err, CAY_ESYS, "open what was written above the directory");
-    CAY_TRY(make_fresh(t, box, layer, on, err)); /* what was applied since is in the directory, whatever is taken back here */
+    CAY_TRY(make_fresh(
+        t, box, layer, on,
+        err)); /* what was applied since is in the directory, whatever is taken back here */
     CAY_TRY(new_upper(t, box, err));
     return put_fresh(t, box, err);
 }
@@ -149,9 +162,12 @@ static int drop(tool *t, int box, int layer, cay_err *err)
 
 static const struct {
     const char *word;
-    bool        layer;
+    bool layer;
     int (*fn)(tool *t, int box, int layer, cay_err *err);
-} ops[] = { { "fill", true, fill }, { "back", true, back }, { "finish", false, finish }, { "drop", false, drop } };
+} ops[] = { { "fill", true, fill },
+            { "back", true, back },
+            { "finish", false, finish },
+            { "drop", false, drop } };
 
 int on_run(tool *t, cay_err *err)
 {
@@ -159,7 +175,8 @@ int on_run(tool *t, cay_err *err)
     size_t i = 0;
     while (t->nargs == 3 && i < CAY_LEN(ops) && strcmp(ops[i].word, t->args[0]) != 0)
         i++;
-    if (t->nargs != 3 || i == CAY_LEN(ops) || !cay__id_valid(t->args[1], 'c') || !cay__id_valid(t->args[2], 'o'))
+    if (t->nargs != 3 || i == CAY_LEN(ops) || !cay__id_valid(t->args[1], 'c') ||
+        !cay__id_valid(t->args[2], 'o'))
         return cay_fail_why(err, CAY_EINVAL, "protocol", "on wants a word, a sandbox and a layer");
     cay__str_join(path, sizeof path, "sandboxes/", t->args[1], NULL);
     if (ops[i].fn == fill && mkdirat(t->home, path, 0711) < 0 && errno != EEXIST)

@@ -2,14 +2,19 @@
 /*
  * pack WORD…: what a stack has that another has not, as an archive.
  *
- *   format=snapshot|tar|js   ours, the Agents SDK's tar, or its JSON     meta=JSON    what cay.json says
- *   format=oci               an image's layer, with whiteouts as these have them
- *   a=LAYER b=LAYER          the stacks, bottom first                    top=LAYER    b is a and this one more: nothing else is walked
- *   root=DIR                 below both stacks, a directory of the host  under=NAME   only this directory of the root
- *   skip=PATH                left out, with all that is below            raw=1        top as it is, with its digest as a layer; CAY_ENOTSUP,
- *                                                                                     "pack_redirect", when only a comparison can tell it
- *   threads=N                that compress
- *   a-on=LAYER b-on=LAYER    /workspace is the directory behind the second descriptor with this above it, layers/o…; b has one if a has
+ *   format=snapshot|tar|js  ours, the Agents SDK's tar, or its JSON
+ *   meta=JSON               what cay.json says
+ *   format=oci              an image's layer, with whiteouts as these have them
+ *   a=LAYER b=LAYER         the stacks, bottom first
+ *   top=LAYER               b is a and this one more: nothing else is walked
+ *   root=DIR                below both stacks, a directory of the host
+ *   under=NAME              only this directory of the root
+ *   skip=PATH               left out, with all that is below
+ *   raw=1                   top as it is, with its digest as a layer; CAY_ENOTSUP, "pack_redirect",
+ *                           when only a comparison can tell it
+ *   threads=N               that compress
+ *   a-on=LAYER b-on=LAYER   /workspace is the directory behind the second descriptor with this
+ *                           above it, layers/o…; b has one if a has
  */
 #include "pack.h"
 #include "compare.h"
@@ -18,15 +23,15 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 
-#define SKIPS 256
-#define CHUNK (1u << 20)
+#define SKIPS     256
+#define CHUNK     (1u << 20)
 #define SAY_EVERY (8u << 20)
 
 typedef struct ask {
     const char *a[TOOL_STACK_MAX + 1], *b[TOOL_STACK_MAX + 1], *skip[SKIPS];
-    size_t      na, nb, nskip;
+    size_t na, nb, nskip;
     const char *top, *under, *meta, *format, *raw, *a_on, *b_on;
-    uint64_t    threads;
+    uint64_t threads;
 } ask;
 
 /* The first name of a file that has several. */
@@ -37,20 +42,20 @@ typedef struct first {
 } first;
 
 typedef struct pack {
-    tool    *t;
-    ask      q;
-    writer   w;
-    seal     seal;
+    tool *t;
+    ask q;
+    writer w;
+    seal seal;
     cay__buf chain; /* the deepest directory that was told, with those around it */
-    char    *chunk, *extra;
-    first   *v;
-    size_t   n, cap; /* a hash table */
-    size_t   path_bytes;
+    char *chunk, *extra;
+    first *v;
+    size_t n, cap; /* a hash table */
+    size_t path_bytes;
     uint64_t items, bytes, said;
-    bool     single; /* one id is all there is */
-    struct stat on;  /* b-on: the directory of the host; its owner is the workspace's user */
-    bool     over;   /* raw: bytes of something that is left out */
-    uint64_t at;     /* raw: so far in a file */
+    bool single;    /* one id is all there is */
+    struct stat on; /* b-on: the directory of the host; its owner is the workspace's user */
+    bool over;      /* raw: bytes of something that is left out */
+    uint64_t at;    /* raw: so far in a file */
 } pack;
 
 static int parse(tool *t, ask *q, cay_err *err)
@@ -59,14 +64,22 @@ static int parse(tool *t, ask *q, cay_err *err)
         const char *w = t->args[i], *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
         size_t n = eq ? (size_t)(eq - w) : 0;
         const struct {
-            const char  *word;
+            const char *word;
             const char **to, **list;
-            size_t      *count, most;
-        } words[] = { { "top", &q->top, 0, 0, 0 },       { "under", &q->under, 0, 0, 0 }, { "meta", &q->meta, 0, 0, 0 },
-                      { "format", &q->format, 0, 0, 0 }, { "root", &t->bottom, 0, 0, 0 }, { "raw", &q->raw, 0, 0, 0 },
-                      { "a-on", &q->a_on, 0, 0, 0 },    { "b-on", &q->b_on, 0, 0, 0 },    { "a", 0, q->a, &q->na, TOOL_STACK_MAX + 1 },
-                      { "b", 0, q->b, &q->nb, TOOL_STACK_MAX + 1 }, { "skip", 0, q->skip, &q->nskip, SKIPS } };
-        bool known = n == 7 && !strncmp(w, "threads", n) && cay__str_to_u64(v, &q->threads) && q->threads <= 64;
+            size_t *count, most;
+        } words[] = { { "top", &q->top, 0, 0, 0 },
+                      { "under", &q->under, 0, 0, 0 },
+                      { "meta", &q->meta, 0, 0, 0 },
+                      { "format", &q->format, 0, 0, 0 },
+                      { "root", &t->bottom, 0, 0, 0 },
+                      { "raw", &q->raw, 0, 0, 0 },
+                      { "a-on", &q->a_on, 0, 0, 0 },
+                      { "b-on", &q->b_on, 0, 0, 0 },
+                      { "a", 0, q->a, &q->na, TOOL_STACK_MAX + 1 },
+                      { "b", 0, q->b, &q->nb, TOOL_STACK_MAX + 1 },
+                      { "skip", 0, q->skip, &q->nskip, SKIPS } };
+        bool known = n == 7 && !strncmp(w, "threads", n) && cay__str_to_u64(v, &q->threads) &&
+                     q->threads <= 64;
         for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
             if (strlen(words[k].word) != n || strncmp(words[k].word, w, n))
                 continue;
@@ -100,10 +113,12 @@ static uint32_t id_of(const pack *p, uint32_t id)
 {
     if (p->single)
         return 1000;
-    return p->t->root && id >= TOOL_STORE && id - TOOL_STORE < 65536 ? id - TOOL_STORE : CAY_MIN(id, 65535u);
+    return p->t->root && id >= TOOL_STORE && id - TOOL_STORE < 65536 ? id - TOOL_STORE
+                                                                     : CAY_MIN(id, 65535u);
 }
 
-/* Below a directory of the host ids are the host's: its owner and the workspace's user have changed places, as they have inside (docs/workspaces.md). */
+/* Below a directory of the host ids are the host's: its owner and the workspace's user have changed
+ * places, as they have inside (docs/workspaces.md). */
 static uint32_t on_id(const pack *p, uint32_t id, uint32_t owner)
 {
     if (p->single || (p->t->root && id >= TOOL_STORE && id - TOOL_STORE < 65536))
@@ -114,16 +129,27 @@ static uint32_t on_id(const pack *p, uint32_t id, uint32_t owner)
 
 static bool on_host(const pack *p, const char *path)
 {
-    return p->q.b_on && (p->q.under || (cay__str_starts(path, "workspace") && (!path[9] || path[9] == '/')));
+    return p->q.b_on &&
+           (p->q.under || (cay__str_starts(path, "workspace") && (!path[9] || path[9] == '/')));
 }
 
 static cay__item item_of(const pack *p, char type, const char *path, const struct stat *st)
 {
-    uint32_t mode = type == CAY__ITEM_LINK ? 0777 : st->st_mode & (p->w.ops->image ? 07777 : type == CAY__ITEM_DIR ? 03777 : 0777);
+    uint32_t mode = type == CAY__ITEM_LINK ? 0777
+                                           : st->st_mode & (p->w.ops->image         ? 07777
+                                                            : type == CAY__ITEM_DIR ? 03777
+                                                                                    : 0777);
     bool host = on_host(p, path);
-    return (cay__item){ .type = type, .path = path, .target = "", .mode = mode, .uid = host ? on_id(p, st->st_uid, p->on.st_uid) : id_of(p, st->st_uid),
+    return (cay__item){ .type = type,
+                        .path = path,
+                        .target = "",
+                        .mode = mode,
+                        .uid = host ? on_id(p, st->st_uid, p->on.st_uid) : id_of(p, st->st_uid),
                         .gid = host ? on_id(p, st->st_gid, p->on.st_gid) : id_of(p, st->st_gid),
-                        .mtime = st->st_mtim.tv_sec, .nsec = (uint32_t)st->st_mtim.tv_nsec, .size = (uint64_t)st->st_size, .extra = "" };
+                        .mtime = st->st_mtim.tv_sec,
+                        .nsec = (uint32_t)st->st_mtim.tv_nsec,
+                        .size = (uint64_t)st->st_size,
+                        .extra = "" };
 }
 
 /* What archive/sink.c made of a file's capabilities, back: nobody elsewhere has our root's id. */
@@ -135,16 +161,22 @@ static size_t plain_capability(uint32_t *v, size_t len)
     return 20;
 }
 
-/* The tenant's own attributes, as items have them; in images also what makes programs privileged. */
+/* The tenant's own attributes, as items have them; in images also what makes programs privileged.
+ */
 static void take_attrs(pack *p, const xattrs *x, cay__item *it)
 {
     size_t len = 0;
     for (size_t i = 0; i < x->n; i++) {
         uint16_t a = (uint16_t)(strlen(x->v[i].name) + 1);
         bool capability = p->w.ops->image && !strcmp(x->v[i].name, "security.capability");
-        uint32_t b = (uint32_t)(capability ? plain_capability((uint32_t *)(void *)x->v[i].value, x->v[i].len) : x->v[i].len);
-        bool ours = capability || (cay__str_starts(x->v[i].name, "user.") && !cay__str_starts(x->v[i].name, "user.overlay."));
-        if (!ours || strchr(x->v[i].name, '=') || len + sizeof a + sizeof b + a + b > CAY__ITEM_EXTRA) /* a tar's record ends its name with "=" */
+        uint32_t b =
+            (uint32_t)(capability ? plain_capability((uint32_t *)(void *)x->v[i].value, x->v[i].len)
+                                  : x->v[i].len);
+        bool ours = capability || (cay__str_starts(x->v[i].name, "user.") &&
+                                   !cay__str_starts(x->v[i].name, "user.overlay."));
+        if (!ours || strchr(x->v[i].name, '=') ||
+            len + sizeof a + sizeof b + a + b >
+                CAY__ITEM_EXTRA) /* a tar's record ends its name with "=" */
             continue;
         memcpy(p->extra + len, &a, sizeof a);
         memcpy(p->extra + len + sizeof a, &b, sizeof b);
@@ -216,7 +248,8 @@ static int open_around(int dir, char *path, const char **name)
     *name = slash ? slash + 1 : path;
     if (slash)
         *slash = 0;
-    return cay__fd_openat2(dir, slash ? path : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    return cay__fd_openat2(dir, slash ? path : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+                           0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
 static int parents(pack *p, const compare *c, const char *path, cay_err *err)
@@ -232,8 +265,10 @@ static int parents(pack *p, const compare *c, const char *path, cay_err *err)
         up[n] = 0;
         char under[CAY__ITEM_PATH + 64];
         const char *name;
-        if (!cay__str_join(under, sizeof under, p->q.under ? p->q.under : "", p->q.under ? "/" : "", up, NULL))
-            return cay_fail_why(err, CAY_ETOOBIG, "archive_path", "%.100s…: a path of more than 4,000 bytes fits no archive", up);
+        if (!cay__str_join(under, sizeof under, p->q.under ? p->q.under : "", p->q.under ? "/" : "",
+                           up, NULL))
+            return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
+                                "%.100s…: a path of more than 4,000 bytes fits no archive", up);
         if (look(c, under, &dir, &st) < 0)
             return cay_fail_sys(err, CAY_ESYS, "look at %.150s", up);
         CAY_AUTOFD at = open_around(dir, under, &name);
@@ -258,7 +293,8 @@ static first *slot(first *v, size_t cap, dev_t dev, ino_t ino)
 }
 
 /* *out: the name under which its bytes were told, or NULL. */
-static int first_name(pack *p, const struct stat *st, const char *path, const char **out, cay_err *err)
+static int first_name(pack *p, const struct stat *st, const char *path, const char **out,
+                      cay_err *err)
 {
     if (2 * (p->n + 1) > p->cap) {
         size_t cap = p->cap ? 2 * p->cap : 256;
@@ -276,7 +312,10 @@ static int first_name(pack *p, const struct stat *st, const char *path, const ch
         return 0;
     p->path_bytes += strlen(path) + 1;
     if (p->n == LINKS_MAX || p->path_bytes > LINK_BYTES)
-        return cay_fail_why(err, CAY_ETOOBIG, "too_many_links", "more files with several names than can be kept in mind (%u, or %u MiB of paths)", LINKS_MAX, LINK_BYTES >> 20);
+        return cay_fail_why(
+            err, CAY_ETOOBIG, "too_many_links",
+            "more files with several names than can be kept in mind (%u, or %u MiB of paths)",
+            LINKS_MAX, LINK_BYTES >> 20);
     *f = (first){ st->st_dev, st->st_ino, cay__strdup(path) };
     p->n++;
     return 0;
@@ -317,7 +356,8 @@ static int contents(pack *p, int fd, const cay__item *it, bool sparse, cay_err *
             break;
         ssize_t n = pread(fd, p->chunk, (size_t)CAY_MIN(it->size - at, (uint64_t)CHUNK), (off_t)at);
         if (n <= 0)
-            return n < 0 ? cay_fail_sys(err, CAY_ESYS, "read %.150s", it->path) : cay_fail(err, CAY_EBUSY, "%.150s is shorter than it was", it->path);
+            return n < 0 ? cay_fail_sys(err, CAY_ESYS, "read %.150s", it->path)
+                         : cay_fail(err, CAY_EBUSY, "%.150s is shorter than it was", it->path);
         CAY_TRY(some(p, p->chunk, (size_t)n, err));
         at += (uint64_t)n;
     }
@@ -327,7 +367,8 @@ static int contents(pack *p, int fd, const cay__item *it, bool sparse, cay_err *
 static int file(pack *p, const change *ch, cay_err *err)
 {
     struct stat st;
-    CAY_AUTOFD fd = openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
+    CAY_AUTOFD fd =
+        openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
     if (fd < 0)
         fd = openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || meta_foreign(&st))
@@ -365,7 +406,8 @@ static int on_change(compare *c, const change *ch, cay_err *err)
     if (skipped(p, ch->path))
         return 0;
     if (strlen(ch->path) + 8 >= CAY__ITEM_PATH)
-        return cay_fail_why(err, CAY_ETOOBIG, "archive_path", "%.100s…: a path of more than 4,000 bytes fits no archive", ch->path);
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
+                            "%.100s…: a path of more than 4,000 bytes fits no archive", ch->path);
     if (ch->kind == 'D' && !p->w.ops->wants_gone)
         return 0;
     if (ch->kind != 'D' && !S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode))
@@ -373,7 +415,9 @@ static int on_change(compare *c, const change *ch, cay_err *err)
     CAY_TRY(parents(p, c, ch->path, err));
     CAY_TRY(progress(p, err));
     if (ch->kind == 'D')
-        return tell(p, &(cay__item){ .type = CAY__ITEM_GONE, .path = ch->path, .target = "", .extra = "" }, err);
+        return tell(
+            p, &(cay__item){ .type = CAY__ITEM_GONE, .path = ch->path, .target = "", .extra = "" },
+            err);
     if (S_ISREG(mode))
         return file(p, ch, err);
     if (S_ISLNK(mode))
@@ -387,21 +431,28 @@ static int on_change(compare *c, const change *ch, cay_err *err)
 
 /* ---- one layer as it is ---- */
 
-static int raw_kind(pack *p, const char *path, const struct stat *st, const xattrs *x, char *type, unsigned *flags, cay_err *err)
+static int raw_kind(pack *p, const char *path, const struct stat *st, const xattrs *x, char *type,
+                    unsigned *flags, cay_err *err)
 {
     const xattr *hidden = xattrs_find(x, "overlay.opaque");
-    *type = S_ISREG(st->st_mode) ? CAY__ITEM_FILE : S_ISDIR(st->st_mode) ? CAY__ITEM_DIR : S_ISLNK(st->st_mode) ? CAY__ITEM_LINK
-            : meta_whiteout(st) ? CAY__ITEM_GONE : 0;
+    *type = S_ISREG(st->st_mode)   ? CAY__ITEM_FILE
+            : S_ISDIR(st->st_mode) ? CAY__ITEM_DIR
+            : S_ISLNK(st->st_mode) ? CAY__ITEM_LINK
+            : meta_whiteout(st)    ? CAY__ITEM_GONE
+                                   : 0;
     if (xattrs_find(x, "overlay.redirect") || (hidden && hidden->len && hidden->value[0] != 'y'))
-        return cay_fail_why(err, CAY_ENOTSUP, "pack_redirect", "%.100s was renamed from below the layer", path);
+        return cay_fail_why(err, CAY_ENOTSUP, "pack_redirect",
+                            "%.100s was renamed from below the layer", path);
     *flags = hidden && hidden->len && *type == CAY__ITEM_DIR ? CAY__ITEM_OPAQUE : 0;
     if (strlen(path) + 8 >= CAY__ITEM_PATH)
-        return cay_fail_why(err, CAY_ETOOBIG, "archive_path", "%.100s…: a path of more than 4,000 bytes fits no archive", path);
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
+                            "%.100s…: a path of more than 4,000 bytes fits no archive", path);
     p->over = !*type || skipped(p, path); /* FIFOs and sockets are nothing without who made them */
     return 0;
 }
 
-static int raw_node(void *arg, int dir, const char *name, const char *path, const struct stat *st, const char *other, const xattrs *x, cay_err *err)
+static int raw_node(void *arg, int dir, const char *name, const char *path, const struct stat *st,
+                    const char *other, const xattrs *x, cay_err *err)
 {
     pack *p = arg;
     char type = 0, target[CAY__ITEM_PATH];
@@ -412,9 +463,11 @@ static int raw_node(void *arg, int dir, const char *name, const char *path, cons
     if (p->over)
         return 0;
     if (other && skipped(p, other))
-        return cay_fail_why(err, CAY_ENOTSUP, "pack_redirect", "%.100s has its bytes under a name that is left out", path);
-    cay__item it = type == CAY__ITEM_GONE ? (cay__item){ .type = type, .path = path, .target = "", .extra = "" }
-                                          : item_of(p, other ? CAY__ITEM_HARD : type, *path ? path : ".", st);
+        return cay_fail_why(err, CAY_ENOTSUP, "pack_redirect",
+                            "%.100s has its bytes under a name that is left out", path);
+    cay__item it = type == CAY__ITEM_GONE
+                       ? (cay__item){ .type = type, .path = path, .target = "", .extra = "" }
+                       : item_of(p, other ? CAY__ITEM_HARD : type, *path ? path : ".", st);
     it.flags = flags;
     if (other)
         it.target = other;
@@ -495,7 +548,8 @@ static int begin(pack *p, compare *c, cay_err *err)
     struct stat st;
     int dir;
     if (look(c, p->q.under ? p->q.under : ".", &dir, &st) < 0)
-        return cay_fail_why(err, CAY_ENOENT, "archive_path", "it has no directory /%.100s", p->q.under ? p->q.under : "");
+        return cay_fail_why(err, CAY_ENOENT, "archive_path", "it has no directory /%.100s",
+                            p->q.under ? p->q.under : "");
     cay__item root = item_of(p, CAY__ITEM_DIR, ".", &st);
     CAY_TRY(tell(p, &root, err));
     for (size_t i = 0; p->q.under && i < 2; i++) {
@@ -545,11 +599,19 @@ int pack_run(tool *t, cay_err *err)
 {
     static const writer_ops *const kinds[] = { &write_snapshot, &write_tar, &write_oci, &write_js };
     pack *p = cay__alloc(sizeof *p);
-    *p = (pack){ .t = t, .chunk = cay__alloc(CHUNK), .extra = cay__alloc(CAY__ITEM_EXTRA), .chain = CAY__BUF(CAY__ITEM_PATH), .single = !t->root && tool_one_id() };
+    *p = (pack){ .t = t,
+                 .chunk = cay__alloc(CHUNK),
+                 .extra = cay__alloc(CAY__ITEM_EXTRA),
+                 .chain = CAY__BUF(CAY__ITEM_PATH),
+                 .single = !t->root && tool_one_id() };
     int rc = parse(t, &p->q, err);
     for (size_t i = 0; rc == 0 && i < CAY_LEN(kinds); i++)
         if (p->q.format && !strcmp(p->q.format, kinds[i]->name))
-            p->w = (writer){ .ops = kinds[i], .fd = TOOL_FD, .threads = (unsigned)p->q.threads, .out = CAY__BUF(2u << 20), .dirs = CAY__BUF(64u << 20) };
+            p->w = (writer){ .ops = kinds[i],
+                             .fd = TOOL_FD,
+                             .threads = (unsigned)p->q.threads,
+                             .out = CAY__BUF(2u << 20),
+                             .dirs = CAY__BUF(64u << 20) };
     if (rc == 0 && !p->w.ops)
         rc = cay_fail(err, CAY_EINVAL, "pack: format %.40s", p->q.format ? p->q.format : "");
     seal_open(&p->seal);

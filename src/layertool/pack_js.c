@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The JSON that the Agents SDK for JavaScript keeps a workspace in: files with their bytes, directories; nothing else. */
+/* The JSON that the Agents SDK for JavaScript keeps a workspace in: files with their bytes,
+ * directories; nothing else. */
 #include "pack.h"
 #include <base/fd.h>
 
@@ -46,7 +47,8 @@ static int bytes(writer *w, const uint8_t *p, size_t n, cay_err *err)
         w->acc = w->acc << 8 | p[i];
         if (++w->have < 3)
             continue;
-        char four[4] = { digit[w->acc >> 18 & 63], digit[w->acc >> 12 & 63], digit[w->acc >> 6 & 63], digit[w->acc & 63] };
+        char four[4] = { digit[w->acc >> 18 & 63], digit[w->acc >> 12 & 63],
+                         digit[w->acc >> 6 & 63], digit[w->acc & 63] };
         cay__buf_add(&w->out, four, 4);
         w->acc = w->have = 0;
         if (w->out.len > FLUSH)

@@ -5,5 +5,6 @@
 
 enum {
     CAY__REC_PROGRESS = CAY__REC_VERB + 32, /* numbers: items, bytes */
-    CAY__REC_META, /* string: cay.json of a snapshot's archive, "" for a foreign one. Answered by META: go on */
+    CAY__REC_META, /* string: cay.json of a snapshot's archive, "" for a foreign one. Answered by
+                      META: go on */
 };

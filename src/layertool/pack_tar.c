@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An archive as a tar (POSIX pax): a snapshot's (tar.zst; cay.json first, the tree below root/, cay.sha256 last), or the Agents SDK's (plain tar of
- * the workspace, its root "."), or an image's layer (plain tar, names without anything before them, whiteouts: image-spec layer.md).
+ * An archive as a tar (POSIX pax): a snapshot's (tar.zst; cay.json first, the tree below root/,
+ * cay.sha256 last), or the Agents SDK's (plain tar of the workspace, its root "."), or an image's
+ * layer (plain tar, names without anything before them, whiteouts: image-spec layer.md).
  */
 #include "pack.h"
 #include <base/fd.h>
@@ -14,10 +15,10 @@ enum { FULL = 256 << 10, LEVEL = 3 };
 
 struct tarring {
     cay__member member;
-    uint64_t    size; /* of the file under way */
-    ZSTD_CCtx  *z;    /* NULL: plain */
-    char       *room; /* of what it gives */
-    size_t      room_len;
+    uint64_t size; /* of the file under way */
+    ZSTD_CCtx *z;  /* NULL: plain */
+    char *room;    /* of what it gives */
+    size_t room_len;
 };
 
 /* ---- bytes out ---- */
@@ -67,7 +68,9 @@ static int start(writer *w, bool ours, cay_err *err)
     size_t rc = ZSTD_CCtx_setParameter(w->t->z, ZSTD_c_compressionLevel, LEVEL);
     if (w->threads > 1) /* a library without threads is slower, not wrong */
         (void)ZSTD_CCtx_setParameter(w->t->z, ZSTD_c_nbWorkers, (int)w->threads);
-    return ZSTD_isError(rc) ? cay_fail(err, CAY_ESYS, "compress the archive: %s", ZSTD_getErrorName(rc)) : 0;
+    return ZSTD_isError(rc)
+               ? cay_fail(err, CAY_ESYS, "compress the archive: %s", ZSTD_getErrorName(rc))
+               : 0;
 }
 
 /* ---- members ---- */
@@ -77,7 +80,8 @@ static int text_member(writer *w, const char *name, const char *text, cay_err *e
     cay__member *m = &w->t->member;
     *m = (cay__member){ .type = '0', .mode = 0644, .size = strlen(text) };
     if (!cay__str_copy(m->name, sizeof m->name, name))
-        return cay_fail_why(err, CAY_ETOOBIG, "archive_path", "%.100s…: a path of more than 4,000 bytes fits no archive", name);
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
+                            "%.100s…: a path of more than 4,000 bytes fits no archive", name);
     cay__tar_head(&w->out, m);
     cay__buf_str(&w->out, text);
     cay__tar_pad(&w->out, m->size);
@@ -101,7 +105,8 @@ static void place(const writer *w, const char *path, bool dir, char room[CAY__TA
 {
     const char *top = w->ops->image ? "" : w->ops->wants_gone ? "root" : ".";
     bool root = !strcmp(path, ".");
-    snprintf(room, CAY__TAR_NAME, "%s%s%s%s", top, *top && !root ? "/" : "", root && *top ? "" : path, dir ? "/" : "");
+    snprintf(room, CAY__TAR_NAME, "%s%s%s%s", top, *top && !root ? "/" : "",
+             root && *top ? "" : path, dir ? "/" : "");
 }
 
 /* An empty file in dir, "" for the root, that says what is hidden. */
@@ -117,12 +122,16 @@ static int image_item(writer *w, const cay__item *it, cay_err *err)
 {
     const char *slash = strrchr(it->path, '/');
     if (it->type == CAY__ITEM_GONE)
-        return whiteout(w, it->path, slash ? (size_t)(slash - it->path) : 0, slash ? slash + 1 : it->path, err);
+        return whiteout(w, it->path, slash ? (size_t)(slash - it->path) : 0,
+                        slash ? slash + 1 : it->path, err);
     cay__item own = *it;
     own.flags = 0;
     if (strcmp(it->path, ".")) /* the root is the sandbox's own */
         CAY_TRY(item(w, &own, err));
-    return it->flags & CAY__ITEM_OPAQUE ? whiteout(w, it->path, strcmp(it->path, ".") ? strlen(it->path) : 0, ".wh..opq", err) : 0;
+    return it->flags & CAY__ITEM_OPAQUE
+               ? whiteout(w, it->path, strcmp(it->path, ".") ? strlen(it->path) : 0, ".wh..opq",
+                          err)
+               : 0;
 }
 
 /* As star, GNU tar and libarchive have them; a name has no "=" in it (pack.c). */
@@ -145,7 +154,8 @@ static void records_of(const writer *w, const cay__item *it, cay__buf *records)
             s++;
             ns = 1000000000 - ns;
         }
-        int n = snprintf(when, sizeof when, "%s%lld.%09u", it->mtime < 0 && s == 0 ? "-" : "", (long long)s, ns);
+        int n = snprintf(when, sizeof when, "%s%lld.%09u", it->mtime < 0 && s == 0 ? "-" : "",
+                         (long long)s, ns);
         cay__tar_record(records, "mtime", when, (size_t)n);
     }
     if (it->type == CAY__ITEM_GONE)
@@ -225,6 +235,9 @@ static void drop(writer *w)
     w->t = NULL;
 }
 
-const writer_ops write_snapshot = { "snapshot", open_snapshot, item, data, hole, done, close_any, drop, true, true };
-const writer_ops write_tar = { "tar", open_tar, item, data, hole, done, close_any, drop, false, false };
-const writer_ops write_oci = { "oci", open_tar, image_item, data, hole, done, close_any, drop, true, true, true };
+const writer_ops write_snapshot = { "snapshot", open_snapshot, item, data, hole,
+                                    done,       close_any,     drop, true, true };
+const writer_ops write_tar = { "tar", open_tar,  item, data,  hole,
+                               done,  close_any, drop, false, false };
+const writer_ops write_oci = { "oci",     open_tar, image_item, data, hole, done,
+                               close_any, drop,     true,       true, true };

@@ -4,10 +4,10 @@
 #include <fcntl.h>
 
 typedef struct side {
-    bool        there;
-    char       *data;
-    size_t      len;
-    unsigned    mode;  /* as git has it, 0: it cannot have that */
+    bool there;
+    char *data;
+    size_t len;
+    unsigned mode;     /* as git has it, 0: it cannot have that */
     const char *unfit; /* why there is no text */
 } side;
 
@@ -81,7 +81,8 @@ static side load(const entry *e, const char *name)
     return s;
 }
 
-static void name_line(const char *mark, const char *prefix, const char *path, bool there, cay__buf *out)
+static void name_line(const char *mark, const char *prefix, const char *path, bool there,
+                      cay__buf *out)
 {
     cay__buf_str(out, mark);
     if (there)
@@ -92,7 +93,8 @@ static void name_line(const char *mark, const char *prefix, const char *path, bo
 }
 
 /* One file from a to b, either of which may be missing. */
-static void file(const side *a, const side *b, const char *from, const char *path, bool renamed, unsigned context, cay__buf *out)
+static void file(const side *a, const side *b, const char *from, const char *path, bool renamed,
+                 unsigned context, cay__buf *out)
 {
     size_t start = out->len;
     cay__buf_str(out, "diff --git ");
@@ -142,7 +144,8 @@ void patch_add(const change *ch, unsigned context, cay__buf *out)
         file(&a, &b, from, ch->path, true, context, out);
     } else if (unfit) {
         note(ch->path, unfit, out);
-    } else if (a.there && b.there && (a.mode & 0170000) != (b.mode & 0170000)) { /* git tells another type as two steps */
+    } else if (a.there && b.there &&
+               (a.mode & 0170000) != (b.mode & 0170000)) { /* git tells another type as two steps */
         file(&a, &none, from, from, false, context, out);
         file(&none, &b, ch->path, ch->path, false, context, out);
     } else if (a.there || b.there) {

@@ -5,7 +5,7 @@
 
 struct pathmap_slot {
     const char *path; /* NULL: free */
-    size_t      len, number;
+    size_t len, number;
 };
 
 /* The names are a tenant's, who would choose many of one hash if its beginning were known. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* purge NAME…: what the state directory has under these names, out of sight by one rename each, then away. What is
- * not there is no error. A link is removed, never followed; what another filesystem is mounted on stays. */
+/* purge NAME…: what the state directory has under these names, out of sight by one rename each,
+ * then away. What is not there is no error. A link is removed, never followed; what another
+ * filesystem is mounted on stays. */
 #include "tool.h"
 #include <base/fd.h>
 #include <base/str.h>
@@ -12,7 +13,8 @@
 static int on_enter(walk *w, const char *name, const struct stat *st, bool *down, cay_err *err)
 {
     if (st->st_dev != *(const dev_t *)w->arg)
-        return cay_fail_why(err, CAY_EBUSY, "home_mounted", "%.150s is another filesystem; unmount it first", w->path.data);
+        return cay_fail_why(err, CAY_EBUSY, "home_mounted",
+                            "%.150s is another filesystem; unmount it first", w->path.data);
     if (S_ISDIR(st->st_mode)) {
         *down = true;
         return 0;
@@ -47,5 +49,7 @@ int purge_run(tool *t, cay_err *err)
     CAY_FAULT("layer.purge.renamed");
     walk w = { .t = t, .enter = on_enter, .leave = on_leave, .arg = &st.st_dev };
     CAY_TRY(walk_tree(&w, CAY_STEAL_FD(gone), err));
-    return unlinkat(t->home, GONE, AT_REMOVEDIR) < 0 ? cay_fail_sys(err, CAY_ESYS, "remove %s", GONE) : 0;
+    return unlinkat(t->home, GONE, AT_REMOVEDIR) < 0
+               ? cay_fail_sys(err, CAY_ESYS, "remove %s", GONE)
+               : 0;
 }

@@ -51,7 +51,8 @@ void tool_unstage(tool *t, const char *stage)
     remove_at(t, stage, NULL);
 }
 
-/* Names of tool_stage() and of ourselves that nobody holds any more: their makers have a lock on them while they live. */
+/* Names of tool_stage() and of ourselves that nobody holds any more: their makers have a lock on
+ * them while they live. */
 int remove_sweep(tool *t, cay_err *err)
 {
     names l = { 0 };

@@ -5,7 +5,7 @@
 
 typedef struct attr {
     const char *name, *value;
-    size_t      len;
+    size_t len;
 } attr;
 
 void seal_open(seal *s)
@@ -56,11 +56,12 @@ static void attributes(seal *s, const cay__item *it)
 
 void seal_item(seal *s, const cay__item *it)
 {
-    bool plain = it->type == CAY__ITEM_HARD || it->type == CAY__ITEM_GONE, link = it->type == CAY__ITEM_LINK;
+    bool plain = it->type == CAY__ITEM_HARD || it->type == CAY__ITEM_GONE,
+         link = it->type == CAY__ITEM_LINK;
     const char *target = it->target ? it->target : "";
     char head[64];
-    int n = snprintf(head, sizeof head, "%c %x %o %u %u\n", it->type, it->flags & CAY__ITEM_OPAQUE, plain || link ? 0 : it->mode, plain ? 0 : it->uid,
-                     plain ? 0 : it->gid);
+    int n = snprintf(head, sizeof head, "%c %x %o %u %u\n", it->type, it->flags & CAY__ITEM_OPAQUE,
+                     plain || link ? 0 : it->mode, plain ? 0 : it->uid, plain ? 0 : it->gid);
     seal_data(s, head, (size_t)n);
     text(s, it->path, strlen(it->path));
     text(s, target, strlen(target));

@@ -2,7 +2,8 @@
 /*
  * layertool/seal.h - the digest of an archive: SHA-256 over what its members are, as they pass.
  *
- * Whoever writes the archive and whoever reads it back see the same members in the same order, on whatever machine; times do not count.
+ * Whoever writes the archive and whoever reads it back see the same members in the same order, on
+ * whatever machine; times do not count.
  */
 #pragma once
 #include <archive/item.h>

@@ -5,7 +5,8 @@
 #include <fcntl.h>
 #include <keeper/mnt.h>
 
-/* Covered by a small file system of ours; any directory that every host has will do, since we open nothing below it. */
+/* Covered by a small file system of ours; any directory that every host has will do, since we open
+ * nothing below it. */
 static const char *const covers[] = { "/tmp", "/var", "/mnt", "/usr" };
 
 static int scratch(tool *t, cay_err *err)
@@ -15,9 +16,11 @@ static int scratch(tool *t, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(covers); i++) {
         char empty[32];
         size_t n = strlen(covers[i]);
-        if (t->bottom && !strncmp(t->bottom, covers[i], n) && (t->bottom[n] == '/' || !t->bottom[n]))
+        if (t->bottom && !strncmp(t->bottom, covers[i], n) &&
+            (t->bottom[n] == '/' || !t->bottom[n]))
             continue; /* it would be gone */
-        if (mount("tmpfs", covers[i], "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=700,size=1m") < 0)
+        if (mount("tmpfs", covers[i], "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+                  "mode=700,size=1m") < 0)
             continue;
         cay__str_join(empty, sizeof empty, covers[i], "/empty", NULL);
         if (mkdir(empty, 0755) < 0)
@@ -28,14 +31,16 @@ static int scratch(tool *t, cay_err *err)
     return cay_fail_sys(err, CAY_ESYS, "mount a small file system");
 }
 
-/* By mount(2): its options fit one page, where fsconfig(2) takes 256 bytes a string. Names are relative to layers/. */
+/* By mount(2): its options fit one page, where fsconfig(2) takes 256 bytes a string. Names are
+ * relative to layers/. */
 static int overlay(tool *t, const char *options, int *fd)
 {
     char at[32], n[21];
     cay__str_join(at, sizeof at, t->scratch, "/v", cay__str_u64(n, t->views++), NULL);
     if (mkdir(at, 0755) < 0 || fchdir(t->layers) < 0)
         return -1;
-    int rc = mount("overlay", at, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, options), e = errno;
+    int rc = mount("overlay", at, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, options),
+        e = errno;
     if (fchdir(t->home) < 0)
         return -1;
     errno = e;
@@ -56,7 +61,8 @@ static bool add_escaped(char *to, size_t cap, size_t *len, const char *path)
     return !*path;
 }
 
-/* A directory that the caller opened, as it is in our mount namespace: only what is of that may be shown. */
+/* A directory that the caller opened, as it is in our mount namespace: only what is of that may be
+ * shown. */
 int stack_host_dir(int given, int *fd, cay_err *err)
 {
     char link[64], path[4096], n[21];
@@ -82,14 +88,17 @@ int stack_cover(tool *t, int view, const char *name, const char *layer, int dir,
     CAY_AUTOFD at = openat(view, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (at < 0)
         return cay_fail_sys(err, CAY_ESYS, "enter /%s", name);
-    cay__str_join(options, sizeof options, t->root ? "redirect_dir=nofollow" : "userxattr,redirect_dir=nofollow", ",index=off,metacopy=off,lowerdir=", layer, "/upper:/proc/self/fd/",
+    cay__str_join(options, sizeof options,
+                  t->root ? "redirect_dir=nofollow" : "userxattr,redirect_dir=nofollow",
+                  ",index=off,metacopy=off,lowerdir=", layer, "/upper:/proc/self/fd/",
                   cay__str_u64(n, (uint64_t)dir), NULL);
     if (overlay(t, options, &shown) < 0)
         return cay_fail_sys(err, CAY_ESYS, "show what is above the directory");
     cay__str_join(to, sizeof to, "/proc/self/fd/", cay__str_u64(n, (uint64_t)at), NULL);
     char from[32];
     cay__str_join(from, sizeof from, t->scratch, "/v", cay__str_u64(n, t->views - 1), NULL);
-    return mount(from, to, NULL, MS_BIND, NULL) < 0 ? cay_fail_sys(err, CAY_ESYS, "show /%s", name) : 0;
+    return mount(from, to, NULL, MS_BIND, NULL) < 0 ? cay_fail_sys(err, CAY_ESYS, "show /%s", name)
+                                                    : 0;
 }
 
 int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *err)
@@ -98,13 +107,16 @@ int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *e
     if (n == 0 && !t->bottom)
         return cay_fail(err, CAY_EINVAL, "a stack without layers");
     if (n > TOOL_STACK_MAX)
-        return cay_fail(err, CAY_ETOOBIG, "a stack of %zu layers; %d are the most", n, TOOL_STACK_MAX);
+        return cay_fail(err, CAY_ETOOBIG, "a stack of %zu layers; %d are the most", n,
+                        TOOL_STACK_MAX);
     for (size_t i = 0; i < n; i++) {
         CAY_AUTOFD there = -1;
         CAY_TRY(tool_layer_open(t, layers[i], &there, err));
     }
     CAY_TRY(scratch(t, err));
-    bool fits = cay__str_join(options, sizeof options, t->root ? "redirect_dir=follow" : "userxattr,redirect_dir=nofollow", ",index=off,metacopy=off,lowerdir=", NULL);
+    bool fits = cay__str_join(options, sizeof options,
+                              t->root ? "redirect_dir=follow" : "userxattr,redirect_dir=nofollow",
+                              ",index=off,metacopy=off,lowerdir=", NULL);
     size_t len = strlen(options);
     for (size_t i = n; fits && i-- > 0;) {
         fits = cay__str_join(options + len, sizeof options - len, layers[i], ":", NULL);

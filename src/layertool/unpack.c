@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unpack LAYER: a stream of items from TOOL_FD, as cay-unpack says them, becomes a layer. What an archive of ours says of itself comes
- * first and is told to who asked, who has to agree; its digest comes last and has to be that of what passed.
+ * unpack LAYER: a stream of items from TOOL_FD, as cay-unpack says them, becomes a layer. What an
+ * archive of ours says of itself comes first and is told to who asked, who has to agree; its digest
+ * comes last and has to be that of what passed.
  */
 #include "pack.h"
 #include <base/str.h>
 
 typedef struct in {
-    tool      *t;
-    cay__sink  sink;
-    seal       seal;
-    char       digest[65];
-    bool       ours, asked;
-    uint64_t   said;
+    tool *t;
+    cay__sink sink;
+    seal seal;
+    char digest[65];
+    bool ours, asked;
+    uint64_t said;
 } in;
 
 static int ask(in *i, const char *meta, cay_err *err)
@@ -45,7 +46,8 @@ static int on_note(const char *name, const char *text, size_t len, void *arg, ca
         memcpy(i->digest, text, 64);
         return 0;
     }
-    return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "%.60s: a description that does not belong there", name);
+    return cay_fail_why(err, CAY_EINVAL, "archive_corrupt",
+                        "%.60s: a description that does not belong there", name);
 }
 
 static void on_seen(const cay__item *it, const void *data, size_t len, void *arg)
@@ -77,9 +79,11 @@ static int verify(in *i, cay_err *err)
     if (!i->asked)
         return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "it does not say what it is");
     if (i->ours && !i->digest[0])
-        return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "its digest is missing: it was cut, or made by something else");
+        return cay_fail_why(err, CAY_EINVAL, "archive_corrupt",
+                            "its digest is missing: it was cut, or made by something else");
     if (i->ours && strcmp(hex, i->digest))
-        return cay_fail_why(err, CAY_EINVAL, "archive_digest", "its content has digest %.16s…, and it says %.16s…", hex, i->digest);
+        return cay_fail_why(err, CAY_EINVAL, "archive_digest",
+                            "its content has digest %.16s…, and it says %.16s…", hex, i->digest);
     cay__rec_str(&i->t->out, hex);
     cay__rec_num(&i->t->out, i->sink.items);
     cay__rec_num(&i->t->out, i->sink.bytes);
@@ -96,8 +100,19 @@ int unpack_run(tool *t, cay_err *err)
     CAY_TRY(tool_layer_name(t->args[0], err));
     remove_sweep(t, NULL); /* an import that was killed left as much as it had */
     CAY_TRY(tool_stage(t, stage, &fd, err));
-    i.sink = (cay__sink){ .root = fd, .threads = 2, .owners = true, .uid_base = t->root ? TOOL_STORE : 0, .uid = 1000, .gid = 1000, .max_items = 500000, .max_bytes = 8ull << 30,
-                          .overlay = t->root ? "trusted.overlay." : "user.overlay.", .note = on_note, .seen = on_seen, .check = on_check, .arg = &i };
+    i.sink = (cay__sink){ .root = fd,
+                          .threads = 2,
+                          .owners = true,
+                          .uid_base = t->root ? TOOL_STORE : 0,
+                          .uid = 1000,
+                          .gid = 1000,
+                          .max_items = 500000,
+                          .max_bytes = 8ull << 30,
+                          .overlay = t->root ? "trusted.overlay." : "user.overlay.",
+                          .note = on_note,
+                          .seen = on_seen,
+                          .check = on_check,
+                          .arg = &i };
     seal_open(&i.seal);
     int rc = cay__sink_run(&i.sink, TOOL_FD, err);
     CAY_FAULT("unpack.made");

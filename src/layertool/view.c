@@ -41,7 +41,8 @@ int view_down(const tool *t, view *v, const char *name, bool *other)
     int top = crawl_fd(&v->top), base = crawl_fd(&v->base);
     struct stat st;
     bool in_top = top >= 0 && fstatat(top, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-    bool opaque = in_top && meta_opaque(t, top, name), moved = in_top && !opaque && meta_redirect(t, top, name, to, sizeof to);
+    bool opaque = in_top && meta_opaque(t, top, name),
+         moved = in_top && !opaque && meta_redirect(t, top, name, to, sizeof to);
     *other = opaque || moved;
     if (in_top && crawl_down(&v->top, name) < 0)
         return -1;

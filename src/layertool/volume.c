@@ -32,7 +32,8 @@ static int make(tool *t, int volumes, const char *name, cay_err *err)
         return 0; /* made before; one that was cut short is still ours */
     CAY_FAULT("layer.volume.made");
     /* Where the map has one id, that one owns it. */
-    if (fchownat(volumes, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 && (t->root || errno != EINVAL)) {
+    if (fchownat(volumes, name, owner, owner, AT_SYMLINK_NOFOLLOW) < 0 &&
+        (t->root || errno != EINVAL)) {
         int rc = fail_at("make", name, err);
         unlinkat(volumes, name, AT_REMOVEDIR);
         return rc;
@@ -49,7 +50,8 @@ static int on_enter(walk *w, const char *name, const struct stat *st, bool *down
     sum *s = w->arg;
     (void)name, (void)err;
     *down = S_ISDIR(st->st_mode);
-    s->bytes += (uint64_t)st->st_blocks * 512 / (*down ? 1 : CAY_MAX(st->st_nlink, 1)); /* a file of many names counts once */
+    s->bytes += (uint64_t)st->st_blocks * 512 /
+                (*down ? 1 : CAY_MAX(st->st_nlink, 1)); /* a file of many names counts once */
     s->files++;
     return 0;
 }
@@ -80,7 +82,9 @@ static int hide(tool *t, int volumes, const char *name, cay_err *err)
     (void)t;
     cay__id_make(id, 'l');
     cay__str_join(gone, sizeof gone, ".gone-", id, NULL);
-    return renameat(volumes, name, volumes, gone) < 0 && errno != ENOENT ? fail_at("remove", name, err) : 0;
+    return renameat(volumes, name, volumes, gone) < 0 && errno != ENOENT
+               ? fail_at("remove", name, err)
+               : 0;
 }
 
 /* Who is at it holds a lock on it. */

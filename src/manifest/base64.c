@@ -13,7 +13,8 @@ static int digit(unsigned char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* RFC 4648 section 4, strictly: whole quads, padding only at the end, and no bits behind the last byte. */
+/* RFC 4648 section 4, strictly: whole quads, padding only at the end, and no bits behind the last
+ * byte. */
 void *cay__base64(cay__arena *mem, const char *text, size_t len, size_t *out)
 {
     size_t pad = len && text[len - 1] == '=' ? 1 + (len > 1 && text[len - 2] == '=') : 0, n = 0;

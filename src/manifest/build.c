@@ -19,7 +19,8 @@ static void put_list(json_t *o, const char *key, const char *const *list)
         json_object_set_new(o, key, a);
 }
 
-/* Takes o over. Whatever is not UTF-8 was lost on the way here, and its field with it: the reader says that it is missing. */
+/* Takes o over. Whatever is not UTF-8 was lost on the way here, and its field with it: the reader
+ * says that it is missing. */
 static int add(cay_manifest *m, const char *path, json_t *o, const cay_entry *given, cay_err *err)
 {
     CAY_AUTOJSON *own = o;
@@ -40,21 +41,26 @@ static json_t *typed(const char *type)
     return json_pack("{s:s}", "type", type);
 }
 
-int cay_manifest_file(cay_manifest *m, const char *path, const void *data, size_t len, const cay_entry *e, cay_err *err)
+int cay_manifest_file(cay_manifest *m, const char *path, const void *data, size_t len,
+                      const cay_entry *e, cay_err *err)
 {
     json_t *o = typed("file"), *text = json_stringn(data ? data : "", len);
     bool raw = !text;
     json_object_set_new(o, "content", raw ? json_string("") : text);
     CAY_TRY(add(m, path, o, e, err));
     if (raw) { /* bytes that are no text go around JSON, and leave as base64 */
-        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        static const char digits[] =
+            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         cay__entry *last = &m->entries[m->n - 1];
         unsigned char *copy = cay__arena_take(&m->mem, len + 1);
         CAY_AUTOBUF b = CAY__BUF(len / 3 * 4 + 8);
         memcpy(copy, data, len);
         for (size_t i = 0; i < len; i += 3) {
-            uint32_t v = (uint32_t)copy[i] << 16 | (uint32_t)(i + 1 < len ? copy[i + 1] : 0) << 8 | (i + 2 < len ? copy[i + 2] : 0);
-            char four[4] = { digits[v >> 18], digits[v >> 12 & 63], i + 1 < len ? digits[v >> 6 & 63] : '=', i + 2 < len ? digits[v & 63] : '=' };
+            uint32_t v = (uint32_t)copy[i] << 16 | (uint32_t)(i + 1 < len ? copy[i + 1] : 0) << 8 |
+                         (i + 2 < len ? copy[i + 2] : 0);
+            char four[4] = { digits[v >> 18], digits[v >> 12 & 63],
+                             i + 1 < len ? digits[v >> 6 & 63] : '=',
+                             i + 2 < len ? digits[v & 63] : '=' };
             cay__buf_add(&b, four, 4);
         }
         json_object_del(last->fields, "content");
@@ -70,14 +76,16 @@ int cay_manifest_dir(cay_manifest *m, const char *path, const cay_entry *e, cay_
     return add(m, path, typed("dir"), e, err);
 }
 
-int cay_manifest_local_file(cay_manifest *m, const char *path, const char *src, const cay_entry *e, cay_err *err)
+int cay_manifest_local_file(cay_manifest *m, const char *path, const char *src, const cay_entry *e,
+                            cay_err *err)
 {
     json_t *o = typed("local_file");
     put(o, "src", src);
     return add(m, path, o, e, err);
 }
 
-int cay_manifest_local_dir(cay_manifest *m, const char *path, const cay_local_dir *given, const cay_entry *e, cay_err *err)
+int cay_manifest_local_dir(cay_manifest *m, const char *path, const cay_local_dir *given,
+                           const cay_entry *e, cay_err *err)
 {
     cay_local_dir s;
     CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_local_dir", err));
@@ -88,7 +96,8 @@ int cay_manifest_local_dir(cay_manifest *m, const char *path, const cay_local_di
     return add(m, path, o, e, err);
 }
 
-int cay_manifest_git_repo(cay_manifest *m, const char *path, const cay_git_repo *given, const cay_entry *e, cay_err *err)
+int cay_manifest_git_repo(cay_manifest *m, const char *path, const cay_git_repo *given,
+                          const cay_entry *e, cay_err *err)
 {
     cay_git_repo own, *s = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_git_repo", err));
@@ -104,7 +113,8 @@ int cay_manifest_git_repo(cay_manifest *m, const char *path, const cay_git_repo 
     return add(m, path, o, e, err);
 }
 
-static int remote(cay_manifest *m, const char *path, const char *type, const cay_remote *given, const cay_entry *e, cay_err *err)
+static int remote(cay_manifest *m, const char *path, const char *type, const cay_remote *given,
+                  const cay_entry *e, cay_err *err)
 {
     cay_remote own, *s = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_remote", err));
@@ -121,24 +131,28 @@ static int remote(cay_manifest *m, const char *path, const char *type, const cay
     return add(m, path, o, e, err);
 }
 
-int cay_manifest_remote_file(cay_manifest *m, const char *path, const cay_remote *s, const cay_entry *e, cay_err *err)
+int cay_manifest_remote_file(cay_manifest *m, const char *path, const cay_remote *s,
+                             const cay_entry *e, cay_err *err)
 {
     return remote(m, path, "remote_file", s, e, err);
 }
 
-int cay_manifest_remote_dir(cay_manifest *m, const char *path, const cay_remote *s, const cay_entry *e, cay_err *err)
+int cay_manifest_remote_dir(cay_manifest *m, const char *path, const cay_remote *s,
+                            const cay_entry *e, cay_err *err)
 {
     return remote(m, path, "remote_dir", s, e, err);
 }
 
 int cay_manifest_bind(cay_manifest *m, const char *path, const char *source, bool rw, cay_err *err)
 {
-    json_t *o = json_pack("{s:s,s:{s:s},s:b}", "type", "mount", "mount_strategy", "type", "local_bind", "read_only", !rw);
+    json_t *o = json_pack("{s:s,s:{s:s},s:b}", "type", "mount", "mount_strategy", "type",
+                          "local_bind", "read_only", !rw);
     put(o, "source", source);
     return add(m, path, o, NULL, err);
 }
 
-int cay_manifest_mount(cay_manifest *m, const char *path, const char *type, const char *fields, cay_err *err)
+int cay_manifest_mount(cay_manifest *m, const char *path, const char *type, const char *fields,
+                       cay_err *err)
 {
     json_t *o = NULL;
     CAY_TRY(cay__json_object("fields of a mount", fields, &o, err));
@@ -153,7 +167,8 @@ int cay_manifest_entry(cay_manifest *m, const char *path, const char *json, cay_
     return add(m, path, o, NULL, err);
 }
 
-int cay_manifest_env(cay_manifest *m, const char *name, const char *value, const char *source, bool ephemeral, cay_err *err)
+int cay_manifest_env(cay_manifest *m, const char *name, const char *value, const char *source,
+                     bool ephemeral, cay_err *err)
 {
     CAY_AUTOJSON *o = json_pack("{s:b}", "ephemeral", ephemeral);
     if (source)
@@ -215,11 +230,15 @@ int cay_manifest_set_sudo(cay_manifest *m, bool on, cay_err *err)
 
 int cay_manifest_set_limits(cay_manifest *m, unsigned entries, unsigned files, cay_err *err)
 {
-    return set_top(m, json_pack("{s:{s:o,s:o}}", "concurrency_limits", "manifest_entries", entries ? json_integer(entries) : json_null(),
-                                "local_dir_files", files ? json_integer(files) : json_null()), err);
+    return set_top(m,
+                   json_pack("{s:{s:o,s:o}}", "concurrency_limits", "manifest_entries",
+                             entries ? json_integer(entries) : json_null(), "local_dir_files",
+                             files ? json_integer(files) : json_null()),
+                   err);
 }
 
-int cay_manifest_path_grant(cay_manifest *m, const char *path, const char *host_path, bool read_only, cay_err *err)
+int cay_manifest_path_grant(cay_manifest *m, const char *path, const char *host_path,
+                            bool read_only, cay_err *err)
 {
     CAY_AUTOJSON *o = json_pack("{s:b}", "read_only", read_only);
     put(o, "path", path);

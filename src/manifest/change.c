@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a live sandbox may follow: entries may come, with CAY_MANIFEST_REPLACE they may get other content; the rest stands. */
+/* What a live sandbox may follow: entries may come, with CAY_MANIFEST_REPLACE they may get other
+ * content; the rest stands. */
 #include "manifest.h"
 
 typedef struct walk {
     const cay_manifest *old, *new_;
-    unsigned            flags;
-    int               (*fn)(const cay_manifest_delta *d, void *arg);
-    void               *arg;
-    cay_err            *err;
-    int                 refused; /* 0, or the code of the first refusal, which err tells */
+    unsigned flags;
+    int (*fn)(const cay_manifest_delta *d, void *arg);
+    void *arg;
+    cay_err *err;
+    int refused; /* 0, or the code of the first refusal, which err tells */
 } walk;
 
 static int tell(walk *w, const char *what, const char *name, const char *action, const char *why)
 {
-    cay_manifest_delta d = { .size = sizeof d, .what = what, .name = name, .action = action, .why = why };
+    cay_manifest_delta d = {
+        .size = sizeof d, .what = what, .name = name, .action = action, .why = why
+    };
     if (why && !w->refused)
-        w->refused = cay_fail_why(w->err, CAY_ESTATE, "manifest_change_refused", "manifest: %s %s %.80s in a running sandbox: %s", action, what, name, why);
+        w->refused =
+            cay_fail_why(w->err, CAY_ESTATE, "manifest_change_refused",
+                         "manifest: %s %s %.80s in a running sandbox: %s", action, what, name, why);
     return w->fn ? w->fn(&d, w->arg) : 0;
 }
 
@@ -43,15 +48,19 @@ static int compare_env(walk *w)
     for (size_t i = 0; i < w->new_->nenv; i++) {
         const cay__env *n = &w->new_->env[i], *o = find_env(w->old, n->name);
         /* A value that was not kept cannot be compared; whoever gives it again may. */
-        if (o && same_text(o->source, n->source) && (same_text(o->value, n->value) || (o->ephemeral && !o->value) || (n->ephemeral && !n->value)))
+        if (o && same_text(o->source, n->source) &&
+            (same_text(o->value, n->value) || (o->ephemeral && !o->value) ||
+             (n->ephemeral && !n->value)))
             continue;
-        int rc = tell(w, "environment", n->name, o ? "replace" : "add", "its processes have their environment already");
+        int rc = tell(w, "environment", n->name, o ? "replace" : "add",
+                      "its processes have their environment already");
         if (rc)
             return rc;
     }
     for (size_t i = 0; i < w->old->nenv; i++)
         if (!find_env(w->new_, w->old->env[i].name)) {
-            int rc = tell(w, "environment", w->old->env[i].name, "remove", "its processes have their environment already");
+            int rc = tell(w, "environment", w->old->env[i].name, "remove",
+                          "its processes have their environment already");
             if (rc)
                 return rc;
         }
@@ -67,7 +76,11 @@ static int compare_accounts(walk *w)
         json_t *x = json_object_get(a, what[i]), *y = json_object_get(b, what[i]);
         if (x == y || (x && y && json_equal(x, y)))
             continue;
-        int rc = tell(w, what[i], "", !x ? "add" : !y ? "remove" : "replace", "accounts are made with the sandbox");
+        int rc = tell(w, what[i], "",
+                      !x   ? "add"
+                      : !y ? "remove"
+                           : "replace",
+                      "accounts are made with the sandbox");
         if (rc)
             return rc;
     }
@@ -93,7 +106,10 @@ static int compare_entry(walk *w, const cay__entry *n)
     if (same(own_json(w->old, o), own_json(w->new_, n)))
         return 0;
     return tell(w, what, n->path, "replace",
-                mount ? "mounts are made with the sandbox" : w->flags & CAY_MANIFEST_REPLACE ? NULL : "it is there already; allow replacing to change it");
+                mount ? "mounts are made with the sandbox"
+                : w->flags & CAY_MANIFEST_REPLACE
+                    ? NULL
+                    : "it is there already; allow replacing to change it");
 }
 
 int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsigned flags,
@@ -110,22 +126,31 @@ int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsig
             return rc;
     for (size_t i = 0; i < old->n; i++)
         if (!cay__entry_find(new_, old->entries[i].path) &&
-            (rc = tell(&w, cay__is_mount(&old->entries[i]) ? "mount" : "entry", old->entries[i].path, "remove", "what a process may be using is not taken away")))
+            (rc =
+                 tell(&w, cay__is_mount(&old->entries[i]) ? "mount" : "entry", old->entries[i].path,
+                      "remove", "what a process may be using is not taken away")))
             return rc;
     for (size_t i = 0; i < new_->ngrants; i++) {
         bool known = false;
         for (size_t k = 0; k < old->ngrants; k++)
-            known |= !strcmp(old->grants[k].path, new_->grants[i].path) && old->grants[k].read_only == new_->grants[i].read_only &&
+            known |= !strcmp(old->grants[k].path, new_->grants[i].path) &&
+                     old->grants[k].read_only == new_->grants[i].read_only &&
                      same_text(old->grants[k].host_path, new_->grants[i].host_path);
-        if (!known && (rc = tell(&w, "grants", new_->grants[i].path, "adopt", new_->grants[i].host_path ? "host directories are shown from the start" : NULL)))
+        if (!known &&
+            (rc = tell(&w, "grants", new_->grants[i].path, "adopt",
+                       new_->grants[i].host_path ? "host directories are shown from the start"
+                                                 : NULL)))
             return rc;
     }
-    if (!same_text(old->policy, new_->policy) && (rc = tell(&w, "policy", "", "replace", "a live policy is changed by cay net")))
+    if (!same_text(old->policy, new_->policy) &&
+        (rc = tell(&w, "policy", "", "replace", "a live policy is changed by cay net")))
         return rc;
-    if (!(old->services && new_->services ? json_equal(old->services, new_->services) : old->services == new_->services) &&
+    if (!(old->services && new_->services ? json_equal(old->services, new_->services)
+                                          : old->services == new_->services) &&
         (rc = tell(&w, "services", "", "replace", "services are those of the start")))
         return rc;
-    if (old->sudo != new_->sudo && (rc = tell(&w, "sudo", "", "replace", "whether there is a sudo is settled at the start")))
+    if (old->sudo != new_->sudo &&
+        (rc = tell(&w, "sudo", "", "replace", "whether there is a sudo is settled at the start")))
         return rc;
     return w.refused;
 }

@@ -7,25 +7,33 @@
 /* ------------------------------------------------------------------ file */
 
 static const cay__field file_fields[] = {
-    { "content", CAY__STR, CAY__RAW }, { "content_base64", CAY__STR, CAY__EMPTY }, { "encoding", CAY__STR, 0 }, { NULL },
+    { "content", CAY__STR, CAY__RAW },
+    { "content_base64", CAY__STR, CAY__EMPTY },
+    { "encoding", CAY__STR, 0 },
+    { NULL },
 };
 
 static int check_file(cay_manifest *m, cay__entry *e, cay_err *err)
 {
-    const json_t *text = json_object_get(e->fields, "content"), *coded = json_object_get(e->fields, "content_base64");
+    const json_t *text = json_object_get(e->fields, "content"),
+                 *coded = json_object_get(e->fields, "content_base64");
     const char *encoding = cay__member(e->fields, "encoding");
     if (!text && !coded && e->redacted)
         return 0;
     if (!text == !coded)
-        return cay__bad(err, "manifest_invalid", e->path, "content", "give either content or content_base64");
-    if (encoding && strcmp(encoding, "utf-8") && strcmp(encoding, "utf8") && strcmp(encoding, "base64"))
+        return cay__bad(err, "manifest_invalid", e->path, "content",
+                        "give either content or content_base64");
+    if (encoding && strcmp(encoding, "utf-8") && strcmp(encoding, "utf8") &&
+        strcmp(encoding, "base64"))
         return cay__bad(err, "manifest_invalid", e->path, "content", "encoding is utf-8 or base64");
     if (encoding && !strcmp(encoding, "base64") && text)
         coded = text;
     if (coded) {
-        e->data = cay__base64(&m->mem, json_string_value(coded), json_string_length(coded), &e->len);
+        e->data =
+            cay__base64(&m->mem, json_string_value(coded), json_string_length(coded), &e->len);
         if (!e->data)
-            return cay__bad(err, "manifest_invalid", e->path, "content", "its content is not base64 (RFC 4648, with padding)");
+            return cay__bad(err, "manifest_invalid", e->path, "content",
+                            "its content is not base64 (RFC 4648, with padding)");
     } else {
         e->data = json_string_value(text);
         e->len = json_string_length(text);
@@ -33,12 +41,16 @@ static int check_file(cay_manifest *m, cay__entry *e, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ directories and what the host has */
+/* ------------------------------------------------------------------ directories and what the host
+ * has */
 
 static const cay__field dir_fields[] = { { "children", CAY__OBJ, 0 }, { NULL } };
 static const cay__field local_file_fields[] = { { "src", CAY__STR, CAY__NEEDED }, { NULL } };
 static const cay__field local_dir_fields[] = {
-    { "src", CAY__STR, 0 }, { "exclude", CAY__STRS, 0 }, { "ignore_file", CAY__STR, 0 }, { NULL },
+    { "src", CAY__STR, 0 },
+    { "exclude", CAY__STRS, 0 },
+    { "ignore_file", CAY__STR, 0 },
+    { NULL },
 };
 
 static int check_local_dir(cay_manifest *m, cay__entry *e, cay_err *err)
@@ -47,21 +59,29 @@ static int check_local_dir(cay_manifest *m, cay__entry *e, cay_err *err)
     const json_t *list = json_object_get(e->fields, "exclude");
     (void)m;
     if (!cay__member(e->fields, "src") && (ignore || json_array_size(list)))
-        return cay__bad(err, "manifest_invalid", e->path, "src", "exclude and ignore_file need a src");
+        return cay__bad(err, "manifest_invalid", e->path, "src",
+                        "exclude and ignore_file need a src");
     if (ignore && (strchr(ignore, '/') || !strcmp(ignore, "..")))
-        return cay__bad(err, "manifest_invalid", e->path, "ignore_file", "ignore_file is the name of a file in src, without '/'");
+        return cay__bad(err, "manifest_invalid", e->path, "ignore_file",
+                        "ignore_file is the name of a file in src, without '/'");
     for (size_t i = 0; i < json_array_size(list); i++)
         if (json_string_length(json_array_get(list, i)) > 1024)
-            return cay__bad(err, "manifest_invalid", e->path, "exclude", "a pattern of exclude has at most 1024 bytes");
+            return cay__bad(err, "manifest_invalid", e->path, "exclude",
+                            "a pattern of exclude has at most 1024 bytes");
     return 0;
 }
 
 /* ------------------------------------------------------------------ git */
 
 static const cay__field git_fields[] = {
-    { "host", CAY__STR, 0 },    { "repo", CAY__STR, CAY__NEEDED }, { "ref", CAY__STR, 0 },
-    { "depth", CAY__UINT, 0 },  { "sparse_checkout", CAY__STRS, 0 }, { "subpath", CAY__STR, CAY__EMPTY },
-    { "credentials", CAY__STR, 0 }, { NULL },
+    { "host", CAY__STR, 0 },
+    { "repo", CAY__STR, CAY__NEEDED },
+    { "ref", CAY__STR, 0 },
+    { "depth", CAY__UINT, 0 },
+    { "sparse_checkout", CAY__STRS, 0 },
+    { "subpath", CAY__STR, CAY__EMPTY },
+    { "credentials", CAY__STR, 0 },
+    { NULL },
 };
 
 /* Letters, digits and a few signs, and nothing that a program could take for an option. */
@@ -93,21 +113,28 @@ static const char *subpath_wrong(const char *s)
 
 static int check_git(cay_manifest *m, cay__entry *e, cay_err *err)
 {
-    const char *host = cay__member(e->fields, "host"), *repo = cay__member(e->fields, "repo"), *ref = cay__member(e->fields, "ref"),
-               *sub = cay__member(e->fields, "subpath"), *from = cay__member(e->fields, "credentials");
+    const char *host = cay__member(e->fields, "host"), *repo = cay__member(e->fields, "repo"),
+               *ref = cay__member(e->fields, "ref"), *sub = cay__member(e->fields, "subpath"),
+               *from = cay__member(e->fields, "credentials");
     const json_t *sparse = json_object_get(e->fields, "sparse_checkout");
     if (host && !clean(host, ".-:"))
-        return cay__bad(err, "manifest_invalid", e->path, "host", "host %.60s is not the name of a host", host);
-    if (!clean(repo, "._-/") || !strchr(repo, '/') || strstr(repo, "..") || strstr(repo, "//") || repo[0] == '/' || repo[strlen(repo) - 1] == '/')
-        return cay__bad(err, "manifest_invalid", e->path, "repo", "repo is OWNER/NAME, not \"%.60s\"", repo);
+        return cay__bad(err, "manifest_invalid", e->path, "host",
+                        "host %.60s is not the name of a host", host);
+    if (!clean(repo, "._-/") || !strchr(repo, '/') || strstr(repo, "..") || strstr(repo, "//") ||
+        repo[0] == '/' || repo[strlen(repo) - 1] == '/')
+        return cay__bad(err, "manifest_invalid", e->path, "repo",
+                        "repo is OWNER/NAME, not \"%.60s\"", repo);
     if (ref && (!clean(ref, "._-/+@#") || strstr(ref, "..") || strstr(ref, "@{")))
-        return cay__bad(err, "manifest_invalid", e->path, "ref", "ref \"%.60s\" is no name of a branch, tag or commit", ref);
+        return cay__bad(err, "manifest_invalid", e->path, "ref",
+                        "ref \"%.60s\" is no name of a branch, tag or commit", ref);
     if (sub && subpath_wrong(sub))
-        return cay__bad(err, "git_subpath_error", e->path, subpath_wrong(sub), "subpath \"%.60s\" has to stay in the repository", sub);
+        return cay__bad(err, "git_subpath_error", e->path, subpath_wrong(sub),
+                        "subpath \"%.60s\" has to stay in the repository", sub);
     for (size_t i = 0; i < json_array_size(sparse); i++) {
         const char *one = json_string_value(json_array_get(sparse, i));
         if (*one == '-' || subpath_wrong(one))
-            return cay__bad(err, "git_subpath_error", e->path, *one == '-' ? "option" : subpath_wrong(one),
+            return cay__bad(err, "git_subpath_error", e->path,
+                            *one == '-' ? "option" : subpath_wrong(one),
                             "sparse_checkout \"%.60s\" has to stay in the repository", one);
     }
     if (cay__json_int(e->fields, "depth", 0) > 1000000)
@@ -117,26 +144,36 @@ static int check_git(cay_manifest *m, cay__entry *e, cay_err *err)
 
 /* ------------------------------------------------------------------ remote */
 
-#define REMOTE                                                                                             \
-    { "url", CAY__STR, CAY__NEEDED }, { "headers", CAY__OBJ, 0 }, { "sha256", CAY__STR, 0 }, { "max_bytes", CAY__UINT, 0 }
+#define REMOTE                                                                                     \
+    { "url", CAY__STR, CAY__NEEDED }, { "headers", CAY__OBJ, 0 }, { "sha256", CAY__STR, 0 },       \
+    {                                                                                              \
+        "max_bytes", CAY__UINT, 0                                                                  \
+    }
 static const cay__field remote_file_fields[] = { REMOTE, { NULL } };
-static const cay__field remote_dir_fields[] = { REMOTE, { "format", CAY__STR, 0 }, { "subpath", CAY__STR, CAY__EMPTY }, { NULL } };
+static const cay__field remote_dir_fields[] = {
+    REMOTE, { "format", CAY__STR, 0 }, { "subpath", CAY__STR, CAY__EMPTY }, { NULL }
+};
 
 static bool source_like(const char *s)
 {
-    return cay__str_starts(s, "env:") || cay__str_starts(s, "file:") || cay__str_starts(s, "cmd:") || cay__str_starts(s, "store:");
+    return cay__str_starts(s, "env:") || cay__str_starts(s, "file:") ||
+           cay__str_starts(s, "cmd:") || cay__str_starts(s, "store:");
 }
 
 static int check_headers(cay_manifest *m, cay__entry *e, cay_err *err)
 {
     const char *name;
     json_t *v;
-    json_object_foreach(json_object_get(e->fields, "headers"), name, v) {
+    json_object_foreach(json_object_get(e->fields, "headers"), name, v)
+    {
         const char *s = json_is_object(v) ? cay__member(v, "source") : json_string_value(v);
         if (!clean(name, "-_") || strlen(name) > 100)
-            return cay__bad(err, "manifest_invalid", e->path, "headers", "\"%.60s\" is not the name of a header", name);
+            return cay__bad(err, "manifest_invalid", e->path, "headers",
+                            "\"%.60s\" is not the name of a header", name);
         if (!s || (json_is_string(v) && strlen(s) != json_string_length(v)) || strpbrk(s, "\r\n"))
-            return cay__bad(err, "manifest_invalid", e->path, "headers", "header %.60s has to be one line of text, or {\"source\":\"env:…\"}", name);
+            return cay__bad(err, "manifest_invalid", e->path, "headers",
+                            "header %.60s has to be one line of text, or {\"source\":\"env:…\"}",
+                            name);
         if (json_is_object(v) || source_like(s))
             CAY_TRY(cay__reference_check(m, e->path, s, err));
     }
@@ -145,21 +182,25 @@ static int check_headers(cay_manifest *m, cay__entry *e, cay_err *err)
 
 static int check_remote(cay_manifest *m, cay__entry *e, cay_err *err)
 {
-    const char *url = cay__member(e->fields, "url"), *sha = cay__member(e->fields, "sha256"), *format = cay__member(e->fields, "format"),
-               *sub = cay__member(e->fields, "subpath");
+    const char *url = cay__member(e->fields, "url"), *sha = cay__member(e->fields, "sha256"),
+               *format = cay__member(e->fields, "format"), *sub = cay__member(e->fields, "subpath");
     size_t skip = cay__str_starts(url, "https://") ? 8 : cay__str_starts(url, "http://") ? 7 : 0;
     const char *host = url + skip;
     size_t n = strcspn(host, "/?#");
-    if (!skip || !n || memchr(host, '@', n) || strchr(url, ' ') || strchr(url, '\\') || *host == '-')
-        return cay__bad(err, "manifest_invalid", e->path, "url", "url is http://HOST/… or https://HOST/…, without user and password");
+    if (!skip || !n || memchr(host, '@', n) || strchr(url, ' ') || strchr(url, '\\') ||
+        *host == '-')
+        return cay__bad(err, "manifest_invalid", e->path, "url",
+                        "url is http://HOST/… or https://HOST/…, without user and password");
     if (sha && (strlen(sha) != 64 || strspn(sha, "0123456789abcdefABCDEF") != 64))
         return cay__bad(err, "manifest_invalid", e->path, "sha256", "sha256 is 64 hex digits");
     if (json_object_get(e->fields, "max_bytes") && !cay__json_int(e->fields, "max_bytes", 1))
         return cay__bad(err, "manifest_invalid", e->path, "max_bytes", "max_bytes is 1 or more");
     if (format && strcmp(format, "tar") && strcmp(format, "zip"))
-        return cay__bad(err, "invalid_compression_scheme", e->path, "format", "format is tar or zip, not %.40s", format);
+        return cay__bad(err, "invalid_compression_scheme", e->path, "format",
+                        "format is tar or zip, not %.40s", format);
     if (sub && subpath_wrong(sub))
-        return cay__bad(err, "manifest_invalid", e->path, subpath_wrong(sub), "subpath \"%.60s\" has to stay in the archive", sub);
+        return cay__bad(err, "manifest_invalid", e->path, subpath_wrong(sub),
+                        "subpath \"%.60s\" has to stay in the archive", sub);
     return check_headers(m, e, err);
 }
 
@@ -174,10 +215,13 @@ const cay__kind cay__kinds[] = {
     { "remote_file", CAY__REMOTE_FILE, false, remote_file_fields, check_remote, 0, 0 },
     { "remote_dir", CAY__REMOTE_DIR, true, remote_dir_fields, check_remote, 0, 0 },
     { "mount", CAY__MOUNT, true, cay__mount_fields, cay__mount_check, "", "" },
-    { "s3_mount", CAY__STORAGE, true, cay__s3_fields, cay__mount_check, "rclone mountpoint", "mountpoint rclone" },
-    { "gcs_mount", CAY__STORAGE, true, cay__gcs_fields, cay__mount_check, "rclone mountpoint", "mountpoint rclone" },
+    { "s3_mount", CAY__STORAGE, true, cay__s3_fields, cay__mount_check, "rclone mountpoint",
+      "mountpoint rclone" },
+    { "gcs_mount", CAY__STORAGE, true, cay__gcs_fields, cay__mount_check, "rclone mountpoint",
+      "mountpoint rclone" },
     { "r2_mount", CAY__STORAGE, true, cay__r2_fields, cay__mount_check, "rclone", "rclone" },
-    { "azure_blob_mount", CAY__STORAGE, true, cay__azure_fields, cay__mount_check, "rclone fuse", "rclone" },
+    { "azure_blob_mount", CAY__STORAGE, true, cay__azure_fields, cay__mount_check, "rclone fuse",
+      "rclone" },
     { "box_mount", CAY__STORAGE, true, cay__box_fields, cay__mount_check, "rclone", "rclone" },
     { "s3_files_mount", CAY__STORAGE, true, cay__s3files_fields, cay__mount_check, "s3files", "" },
     { NULL },

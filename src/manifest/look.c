@@ -7,10 +7,14 @@
 
 static const char *source_of(const cay__entry *e, char *buf, size_t cap)
 {
-    const char *repo = cay__member(e->fields, "repo"), *host = cay__member(e->fields, "host"), *ref = cay__member(e->fields, "ref");
-    static const char *const keys[] = { "src", "url", "source", "bucket", "container", "file_system_id", "path" };
+    const char *repo = cay__member(e->fields, "repo"), *host = cay__member(e->fields, "host"),
+               *ref = cay__member(e->fields, "ref");
+    static const char *const keys[] = { "src",    "url",       "source",
+                                        "bucket", "container", "file_system_id",
+                                        "path" };
     if (repo) {
-        cay__str_join(buf, cap, host ? host : "github.com", "/", repo, ref ? "@" : "", ref ? ref : "", NULL);
+        cay__str_join(buf, cap, host ? host : "github.com", "/", repo, ref ? "@" : "",
+                      ref ? ref : "", NULL);
         return buf;
     }
     for (size_t i = 0; i < CAY_LEN(keys); i++)
@@ -19,15 +23,25 @@ static const char *source_of(const cay__entry *e, char *buf, size_t cap)
     return "";
 }
 
-int cay_manifest_entries(const cay_manifest *m, int (*fn)(const cay_entry_info *e, void *arg), void *arg)
+int cay_manifest_entries(const cay_manifest *m, int (*fn)(const cay_entry_info *e, void *arg),
+                         void *arg)
 {
     for (size_t i = 0; i < m->n; i++) {
         const cay__entry *e = &m->entries[i];
         char source[512];
         cay_entry_info info = {
-            .size = sizeof info, .path = e->path, .type = e->kind->name, .description = e->description ? e->description : "",
-            .group = e->group ? e->group : "", .source = source_of(e, source, sizeof source), .mode = e->mode, .depth = e->depth,
-            .ephemeral = e->ephemeral, .is_dir = e->kind->dir, .is_mount = cay__is_mount(e), .bytes = e->len,
+            .size = sizeof info,
+            .path = e->path,
+            .type = e->kind->name,
+            .description = e->description ? e->description : "",
+            .group = e->group ? e->group : "",
+            .source = source_of(e, source, sizeof source),
+            .mode = e->mode,
+            .depth = e->depth,
+            .ephemeral = e->ephemeral,
+            .is_dir = e->kind->dir,
+            .is_mount = cay__is_mount(e),
+            .bytes = e->len,
         };
         int rc = fn(&info, arg);
         if (rc)
@@ -62,7 +76,8 @@ static int deepest_first(const void *a, const void *b)
     return nx != ny ? (nx < ny ? 1 : -1) : strcmp(x->path, y->path);
 }
 
-int cay_manifest_mounts(const cay_manifest *m, int (*fn)(const cay_mount_target *t, void *arg), void *arg)
+int cay_manifest_mounts(const cay_manifest *m, int (*fn)(const cay_mount_target *t, void *arg),
+                        void *arg)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     cay_mount_target *list = cay__arena_take(&mem, (m->n + 1) * sizeof *list);
@@ -73,8 +88,13 @@ int cay_manifest_mounts(const cay_manifest *m, int (*fn)(const cay_mount_target 
         cay_mount_target *t = &list[n];
         if (!cay__is_mount(e) || cay__mount_path(m, &mem, e, &t->path, NULL) < 0)
             continue;
-        *t = (cay_mount_target){ .size = sizeof *t, .path = t->path, .entry = e->path, .type = e->kind->name,
-                                 .read_only = cay__mount_read_only(e), .fields = cay__arena_adopt(&mem, cay__json_text(e->fields, CAY_MANIFEST_BYTES)) };
+        *t = (cay_mount_target){ .size = sizeof *t,
+                                 .path = t->path,
+                                 .entry = e->path,
+                                 .type = e->kind->name,
+                                 .read_only = cay__mount_read_only(e),
+                                 .fields = cay__arena_adopt(
+                                     &mem, cay__json_text(e->fields, CAY_MANIFEST_BYTES)) };
         t->strategy = cay__mount_strategy(e, &t->pattern);
         n++;
     }
@@ -87,8 +107,8 @@ int cay_manifest_mounts(const cay_manifest *m, int (*fn)(const cay_mount_target 
 
 typedef struct skips {
     const char *root;
-    int       (*fn)(const char *path, void *arg);
-    void       *arg;
+    int (*fn)(const char *path, void *arg);
+    void *arg;
 } skips;
 
 static int skip_mount(const cay_mount_target *t, void *arg)
@@ -111,10 +131,10 @@ int cay_manifest_skips(const cay_manifest *m, int (*fn)(const char *path, void *
 
 /* A part of a path, which may have no entry of its own: "src" of "src/main.c". */
 typedef struct branch {
-    const char       *name; /* in mem */
-    char             *path;
+    const char *name; /* in mem */
+    char *path;
     const cay__entry *entry;
-    struct branch    *first, *last, *next;
+    struct branch *first, *last, *next;
 } branch;
 
 static branch *child_of(cay__arena *mem, branch *up, const char *name, size_t n)
@@ -146,7 +166,9 @@ static branch *grow(cay__arena *mem, const cay_manifest *m, unsigned depth)
             at = child_of(mem, at, s, (size_t)(e - s));
         }
         if (!*e || !*s)
-            at->entry = at->path && !strcmp(at->path + strlen(m->root) + 1, m->entries[i].path) ? &m->entries[i] : at->entry;
+            at->entry = at->path && !strcmp(at->path + strlen(m->root) + 1, m->entries[i].path)
+                            ? &m->entries[i]
+                            : at->entry;
     }
     return root;
 }
@@ -180,8 +202,9 @@ static void draw(cay__buf *out, const branch *b, const char *indent, size_t colu
     for (const branch *c = b->first; c; c = c->next) {
         CAY_AUTOBUF next = CAY__BUF(4096);
         size_t used = width(indent) + 4 + width(c->name) + is_dir(c);
-        cay__buf_fmt(out, "%s%s%s%s%*s# %s", indent, c->next ? "├── " : "└── ", c->name, is_dir(c) ? "/" : "",
-                     (int)CAY_MIN(column > used ? column - used + 2 : 2, 200), "", c->path);
+        cay__buf_fmt(out, "%s%s%s%s%*s# %s", indent, c->next ? "├── " : "└── ", c->name,
+                     is_dir(c) ? "/" : "", (int)CAY_MIN(column > used ? column - used + 2 : 2, 200),
+                     "", c->path);
         if (c->entry && c->entry->description)
             cay__buf_fmt(out, " — %s", c->entry->description);
         cay__buf_str(out, "\n");
@@ -205,6 +228,9 @@ char *cay_manifest_describe(const cay_manifest *m, unsigned depth)
         shown++;
     }
     cay__buf_add(&cut, b.data, at);
-    cay__buf_fmt(&cut, "\n… (%zu more characters left out; list the directories themselves to see the rest)\n", all - shown);
+    cay__buf_fmt(
+        &cut,
+        "\n… (%zu more characters left out; list the directories themselves to see the rest)\n",
+        all - shown);
     return CAY_STEAL(cut.data);
 }

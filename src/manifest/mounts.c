@@ -1,65 +1,155 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mounts: the fields of each storage, and which strategies and patterns go with it. Who performs them reads cay_manifest_mounts(). */
+/* Mounts: the fields of each storage, and which strategies and patterns go with it. Who performs
+ * them reads cay_manifest_mounts(). */
 #include "manifest.h"
 #include <base/str.h>
 
-#define MOUNT { "mount_path", CAY__STR, 0 }, { "read_only", CAY__BOOL, 0 }, { "mount_strategy", CAY__OBJ, CAY__NEEDED }
-#define TEXT(name)   { name, CAY__STR, 0 }
-#define NEEDED(name) { name, CAY__STR, CAY__NEEDED }
-#define SECRET(name) { name, CAY__STR, CAY__HIDDEN }
+#define MOUNT                                                                                      \
+    { "mount_path", CAY__STR, 0 }, { "read_only", CAY__BOOL, 0 },                                  \
+    {                                                                                              \
+        "mount_strategy", CAY__OBJ, CAY__NEEDED                                                    \
+    }
+#define TEXT(name)                                                                                 \
+    {                                                                                              \
+        name, CAY__STR, 0                                                                          \
+    }
+#define NEEDED(name)                                                                               \
+    {                                                                                              \
+        name, CAY__STR, CAY__NEEDED                                                                \
+    }
+#define SECRET(name)                                                                               \
+    {                                                                                              \
+        name, CAY__STR, CAY__HIDDEN                                                                \
+    }
 
 const cay__field cay__s3_fields[] = {
-    MOUNT, NEEDED("bucket"), SECRET("access_key_id"), SECRET("secret_access_key"), SECRET("session_token"),
-    TEXT("prefix"), TEXT("region"), TEXT("endpoint_url"), TEXT("s3_provider"), { NULL },
+    MOUNT,
+    NEEDED("bucket"),
+    SECRET("access_key_id"),
+    SECRET("secret_access_key"),
+    SECRET("session_token"),
+    TEXT("prefix"),
+    TEXT("region"),
+    TEXT("endpoint_url"),
+    TEXT("s3_provider"),
+    { NULL },
 };
 const cay__field cay__gcs_fields[] = {
-    MOUNT, NEEDED("bucket"), SECRET("access_id"), SECRET("secret_access_key"), TEXT("prefix"), TEXT("region"), TEXT("endpoint_url"),
-    TEXT("service_account_file"), { "service_account_credentials", CAY__STR, CAY__HIDDEN | CAY__EMPTY }, SECRET("access_token"), { NULL },
+    MOUNT,
+    NEEDED("bucket"),
+    SECRET("access_id"),
+    SECRET("secret_access_key"),
+    TEXT("prefix"),
+    TEXT("region"),
+    TEXT("endpoint_url"),
+    TEXT("service_account_file"),
+    { "service_account_credentials", CAY__STR, CAY__HIDDEN | CAY__EMPTY },
+    SECRET("access_token"),
+    { NULL },
 };
 const cay__field cay__r2_fields[] = {
-    MOUNT, NEEDED("bucket"), NEEDED("account_id"), SECRET("access_key_id"), SECRET("secret_access_key"), TEXT("custom_domain"), { NULL },
+    MOUNT,
+    NEEDED("bucket"),
+    NEEDED("account_id"),
+    SECRET("access_key_id"),
+    SECRET("secret_access_key"),
+    TEXT("custom_domain"),
+    { NULL },
 };
 const cay__field cay__azure_fields[] = {
-    MOUNT, NEEDED("account"), NEEDED("container"), TEXT("endpoint"), TEXT("identity_client_id"), SECRET("account_key"), { NULL },
+    MOUNT,
+    NEEDED("account"),
+    NEEDED("container"),
+    TEXT("endpoint"),
+    TEXT("identity_client_id"),
+    SECRET("account_key"),
+    { NULL },
 };
 const cay__field cay__box_fields[] = {
-    MOUNT, TEXT("path"), TEXT("client_id"), SECRET("client_secret"), SECRET("access_token"), { "token", CAY__STR, CAY__HIDDEN | CAY__EMPTY },
-    TEXT("box_config_file"), { "config_credentials", CAY__STR, CAY__HIDDEN | CAY__EMPTY }, TEXT("box_sub_type"), TEXT("root_folder_id"),
-    TEXT("impersonate"), TEXT("owned_by"), { NULL },
+    MOUNT,
+    TEXT("path"),
+    TEXT("client_id"),
+    SECRET("client_secret"),
+    SECRET("access_token"),
+    { "token", CAY__STR, CAY__HIDDEN | CAY__EMPTY },
+    TEXT("box_config_file"),
+    { "config_credentials", CAY__STR, CAY__HIDDEN | CAY__EMPTY },
+    TEXT("box_sub_type"),
+    TEXT("root_folder_id"),
+    TEXT("impersonate"),
+    TEXT("owned_by"),
+    { NULL },
 };
 const cay__field cay__s3files_fields[] = {
-    MOUNT, NEEDED("file_system_id"), TEXT("subpath"), TEXT("mount_target_ip"), TEXT("access_point"), TEXT("region"),
-    { "extra_options", CAY__MAP, 0 }, { NULL },
+    MOUNT,
+    NEEDED("file_system_id"),
+    TEXT("subpath"),
+    TEXT("mount_target_ip"),
+    TEXT("access_point"),
+    TEXT("region"),
+    { "extra_options", CAY__MAP, 0 },
+    { NULL },
 };
 const cay__field cay__mount_fields[] = {
-    TEXT("source"), TEXT("mount_path"), { "read_only", CAY__BOOL, 0 }, { "mount_strategy", CAY__OBJ, 0 }, TEXT("provider"),
-    { "config", CAY__OBJ, 0 }, { NULL },
+    TEXT("source"),
+    TEXT("mount_path"),
+    { "read_only", CAY__BOOL, 0 },
+    { "mount_strategy", CAY__OBJ, 0 },
+    TEXT("provider"),
+    { "config", CAY__OBJ, 0 },
+    { NULL },
 };
 
 /* ------------------------------------------------------------------ patterns of in_container */
 
 static const cay__field rclone[] = {
-    TEXT("type"), TEXT("mode"), TEXT("remote_name"), { "extra_args", CAY__STRS, 0 }, TEXT("nfs_addr"), { "nfs_mount_options", CAY__STRS, 0 },
-    TEXT("config_file_path"), { NULL },
+    TEXT("type"),
+    TEXT("mode"),
+    TEXT("remote_name"),
+    { "extra_args", CAY__STRS, 0 },
+    TEXT("nfs_addr"),
+    { "nfs_mount_options", CAY__STRS, 0 },
+    TEXT("config_file_path"),
+    { NULL },
 };
-static const cay__field mountpoint[] = { TEXT("type"), TEXT("prefix"), TEXT("region"), TEXT("endpoint_url"), { NULL } };
+static const cay__field mountpoint[] = {
+    TEXT("type"), TEXT("prefix"), TEXT("region"), TEXT("endpoint_url"), { NULL }
+};
 static const cay__field fuse[] = {
-    TEXT("type"), { "allow_other", CAY__BOOL, 0 }, TEXT("log_type"), TEXT("log_level"), TEXT("cache_type"), TEXT("cache_path"),
-    { "cache_size_mb", CAY__UINT, 0 }, { "block_size_mb", CAY__UINT, 0 }, { "disk_timeout_s", CAY__UINT, 0 },
-    { "file_cache_timeout_s", CAY__UINT, 0 }, { "file_cache_max_size_mb", CAY__UINT, 0 }, { "attr_cache_timeout_s", CAY__UINT, 0 }, { NULL },
+    TEXT("type"),
+    { "allow_other", CAY__BOOL, 0 },
+    TEXT("log_type"),
+    TEXT("log_level"),
+    TEXT("cache_type"),
+    TEXT("cache_path"),
+    { "cache_size_mb", CAY__UINT, 0 },
+    { "block_size_mb", CAY__UINT, 0 },
+    { "disk_timeout_s", CAY__UINT, 0 },
+    { "file_cache_timeout_s", CAY__UINT, 0 },
+    { "file_cache_max_size_mb", CAY__UINT, 0 },
+    { "attr_cache_timeout_s", CAY__UINT, 0 },
+    { NULL },
 };
 static const cay__field s3files[] = {
-    TEXT("type"), TEXT("mount_target_ip"), TEXT("access_point"), TEXT("region"), { "extra_options", CAY__MAP, 0 }, { NULL },
+    TEXT("type"),   TEXT("mount_target_ip"),          TEXT("access_point"),
+    TEXT("region"), { "extra_options", CAY__MAP, 0 }, { NULL },
 };
 static const struct {
-    const char       *name;
+    const char *name;
     const cay__field *fields;
-} patterns[] = { { "rclone", rclone }, { "mountpoint", mountpoint }, { "fuse", fuse }, { "s3files", s3files } };
+} patterns[] = {
+    { "rclone", rclone }, { "mountpoint", mountpoint }, { "fuse", fuse }, { "s3files", s3files }
+};
 
-static const cay__field in_container[] = { TEXT("type"), { "pattern", CAY__OBJ, CAY__NEEDED }, { NULL } };
-static const cay__field docker_volume[] = { TEXT("type"), NEEDED("driver"), { "driver_options", CAY__MAP, 0 }, { NULL } };
+static const cay__field in_container[] = { TEXT("type"),
+                                           { "pattern", CAY__OBJ, CAY__NEEDED },
+                                           { NULL } };
+static const cay__field docker_volume[] = {
+    TEXT("type"), NEEDED("driver"), { "driver_options", CAY__MAP, 0 }, { NULL }
+};
 static const cay__field local_bind[] = { TEXT("type"), { NULL } };
-static const char hosted[] = "e2b_cloud_bucket modal_cloud_bucket daytona_cloud_bucket runloop_cloud_bucket vercel_cloud_bucket "
+static const char hosted[] = "e2b_cloud_bucket modal_cloud_bucket daytona_cloud_bucket "
+                             "runloop_cloud_bucket vercel_cloud_bucket "
                              "blaxel_cloud_bucket blaxel_drive cloudflare_bucket_mount";
 
 static bool among(const char *word, const char *list)
@@ -71,7 +161,8 @@ static bool among(const char *word, const char *list)
     return false;
 }
 
-static int bad(const cay__entry *e, const char *word, cay_err *err, const char *fmt, const char *what)
+static int bad(const cay__entry *e, const char *word, cay_err *err, const char *fmt,
+               const char *what)
 {
     char text[180];
     cay__str_join(text, sizeof text, fmt, what, NULL);
@@ -91,7 +182,8 @@ bool cay__mount_read_only(const cay__entry *e)
 const char *cay__mount_strategy(const cay__entry *e, const char **pattern)
 {
     const json_t *s = json_object_get(e->fields, "mount_strategy");
-    const char *type = cay__member(s, "type"), *p = cay__member(json_object_get(s, "pattern"), "type");
+    const char *type = cay__member(s, "type"),
+               *p = cay__member(json_object_get(s, "pattern"), "type");
     if (pattern)
         *pattern = p ? p : "";
     return type ? type : "local_bind";
@@ -104,7 +196,8 @@ static int check_rclone(const cay__entry *e, const json_t *p, cay_err *err)
     size_t i;
     if (mode && strcmp(mode, "fuse") && strcmp(mode, "nfs"))
         return bad(e, "mode", err, "mode of pattern rclone is fuse or nfs, not ", mode);
-    json_array_foreach(args, i, a) {
+    json_array_foreach(args, i, a)
+    {
         const char *s = json_string_value(a);
         char name[40] = "";
         s += strspn(s, "-");
@@ -113,7 +206,9 @@ static int check_rclone(const cay__entry *e, const json_t *p, cay_err *err)
             memcpy(name, s, n);
         /* A value that stands alone belongs to the option before it. */
         if (json_string_value(a)[0] == '-' && !among(name, "allow-other buffer-size gid uid"))
-            return bad(e, "extra_args", err, "extra_args are allow-other, buffer-size, gid and uid, not ", json_string_value(a));
+            return bad(e, "extra_args", err,
+                       "extra_args are allow-other, buffer-size, gid and uid, not ",
+                       json_string_value(a));
     }
     return 0;
 }
@@ -124,9 +219,11 @@ static int check_pattern(cay__entry *e, json_t *strategy, cay_err *err)
     CAY_TRY(cay__canonical(e->path, json_object_get(strategy, "pattern"), &p, err));
     const char *type = cay__member(p, "type");
     if (!type)
-        return bad(e, "type_missing", err, "its pattern has no type; there are ", e->kind->patterns);
+        return bad(e, "type_missing", err, "its pattern has no type; there are ",
+                   e->kind->patterns);
     if (!among(type, e->kind->patterns))
-        return bad(e, "pattern", err, "this pattern does not go with it; there are ", *e->kind->patterns ? e->kind->patterns : "none");
+        return bad(e, "pattern", err, "this pattern does not go with it; there are ",
+                   *e->kind->patterns ? e->kind->patterns : "none");
     for (size_t i = 0; i < CAY_LEN(patterns); i++)
         if (!strcmp(patterns[i].name, type))
             CAY_TRY(cay__fields_check("mount_config_invalid", e->path, p, patterns[i].fields, err));
@@ -151,17 +248,26 @@ static int check_strategy(cay__entry *e, cay_err *err)
     const char *type = cay__member(s, "type");
     bool storage = e->kind->id == CAY__STORAGE;
     if (!type)
-        return bad(e, "type_missing", err, "its mount_strategy has no type; there are in_container, docker_volume, local_bind and hosted ones", "");
-    const cay__field *table = !strcmp(type, "in_container") ? in_container : !strcmp(type, "docker_volume") ? docker_volume
-                              : !strcmp(type, "local_bind") ? local_bind : NULL;
+        return bad(e, "type_missing", err,
+                   "its mount_strategy has no type; there are in_container, docker_volume, "
+                   "local_bind and hosted ones",
+                   "");
+    const cay__field *table = !strcmp(type, "in_container")    ? in_container
+                              : !strcmp(type, "docker_volume") ? docker_volume
+                              : !strcmp(type, "local_bind")    ? local_bind
+                                                               : NULL;
     if (!table && !among(type, hosted))
-        return bad(e, "strategy", err, "this strategy is not known; there are in_container, docker_volume, local_bind, ", hosted);
+        return bad(
+            e, "strategy", err,
+            "this strategy is not known; there are in_container, docker_volume, local_bind, ",
+            hosted);
     if (table)
         CAY_TRY(cay__fields_check("mount_config_invalid", e->path, s, table, err));
     if ((table == local_bind) == storage || (table == in_container && !storage))
         return bad(e, "strategy", err, "this strategy does not go with it: ", type);
     if (table == docker_volume && !among(cay__member(s, "driver"), e->kind->drivers))
-        return bad(e, "driver", err, "this driver does not go with it; there are ", *e->kind->drivers ? e->kind->drivers : "none");
+        return bad(e, "driver", err, "this driver does not go with it; there are ",
+                   *e->kind->drivers ? e->kind->drivers : "none");
     if (table == in_container)
         CAY_TRY(check_pattern(e, s, err));
     json_object_set(e->fields, "mount_strategy", s);
@@ -181,18 +287,26 @@ static const struct {
 static int check_storage(const cay__entry *e, cay_err *err)
 {
     for (size_t i = 0; i < CAY_LEN(pairs); i++)
-        if (!strcmp(pairs[i].kind, e->kind->name) && !e->redacted && !json_object_get(e->fields, pairs[i].a) != !json_object_get(e->fields, pairs[i].b))
-            return cay__bad(err, "mount_config_invalid", e->path, "credentials", "give both %s and %s, or neither", pairs[i].a, pairs[i].b);
-    if (!strcmp(e->kind->name, "s3_mount") && json_object_get(e->fields, "session_token") && !json_object_get(e->fields, "access_key_id"))
-        return bad(e, "credentials", err, "session_token needs access_key_id and secret_access_key", "");
+        if (!strcmp(pairs[i].kind, e->kind->name) && !e->redacted &&
+            !json_object_get(e->fields, pairs[i].a) != !json_object_get(e->fields, pairs[i].b))
+            return cay__bad(err, "mount_config_invalid", e->path, "credentials",
+                            "give both %s and %s, or neither", pairs[i].a, pairs[i].b);
+    if (!strcmp(e->kind->name, "s3_mount") && json_object_get(e->fields, "session_token") &&
+        !json_object_get(e->fields, "access_key_id"))
+        return bad(e, "credentials", err, "session_token needs access_key_id and secret_access_key",
+                   "");
     if (strcmp(e->kind->name, "box_mount"))
         return 0;
     const char *sub = cay__member(e->fields, "box_sub_type");
     if (sub && strcmp(sub, "user") && strcmp(sub, "enterprise"))
         return bad(e, "box_sub_type", err, "box_sub_type is user or enterprise, not ", sub);
-    if (!e->redacted && !json_object_get(e->fields, "access_token") && !json_object_get(e->fields, "token") &&
-        !json_object_get(e->fields, "box_config_file") && !json_object_get(e->fields, "config_credentials"))
-        return bad(e, "credentials", err, "Box has to log in without a person: give access_token, token, box_config_file or config_credentials", "");
+    if (!e->redacted && !json_object_get(e->fields, "access_token") &&
+        !json_object_get(e->fields, "token") && !json_object_get(e->fields, "box_config_file") &&
+        !json_object_get(e->fields, "config_credentials"))
+        return bad(e, "credentials", err,
+                   "Box has to log in without a person: give access_token, token, box_config_file "
+                   "or config_credentials",
+                   "");
     return 0;
 }
 
@@ -204,7 +318,8 @@ static int check_hidden(const cay_manifest *m, const cay__entry *e, cay_err *err
             continue;
         const char *source = cay__member(v, "source");
         if (!source)
-            return bad(e, "reference", err, "a secret is text, or {\"type\":\"ref\",\"source\":\"env:…\"}: ", f->name);
+            return bad(e, "reference", err,
+                       "a secret is text, or {\"type\":\"ref\",\"source\":\"env:…\"}: ", f->name);
         CAY_TRY(cay__reference_check(m, e->path, source, err));
     }
     return 0;
@@ -214,11 +329,15 @@ int cay__mount_check(cay_manifest *m, cay__entry *e, cay_err *err)
 {
     const char *at;
     if (e->kind->id == CAY__STORAGE && !(m->flags & CAY_MANIFEST_TRUSTED))
-        return bad(e, "untrusted_mount", err, "a manifest that is not your own may not mount storage; a trusted manifest is needed for ", e->kind->name);
+        return bad(e, "untrusted_mount", err,
+                   "a manifest that is not your own may not mount storage; a trusted manifest is "
+                   "needed for ",
+                   e->kind->name);
     e->has_mode = false; /* storage has no owners and modes of its own */
     e->group = NULL;
     CAY_TRY(check_strategy(e, err));
-    if (e->kind->id == CAY__MOUNT && !strcmp(cay__mount_strategy(e, NULL), "local_bind") && !cay__member(e->fields, "source"))
+    if (e->kind->id == CAY__MOUNT && !strcmp(cay__mount_strategy(e, NULL), "local_bind") &&
+        !cay__member(e->fields, "source"))
         return bad(e, "field_missing", err, "source is missing: the host directory to show", "");
     CAY_TRY(check_storage(e, err));
     CAY_TRY(check_hidden(m, e, err));

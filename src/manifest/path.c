@@ -4,7 +4,8 @@
 #include <base/str.h>
 #include <stdio.h>
 
-int cay__bad(cay_err *err, const char *reason, const char *entry, const char *word, const char *fmt, ...)
+int cay__bad(cay_err *err, const char *reason, const char *entry, const char *word, const char *fmt,
+             ...)
 {
     char why[200];
     va_list ap;
@@ -34,7 +35,8 @@ static bool drive_letter(const char *s)
     return ((*s | 32) >= 'a' && (*s | 32) <= 'z') && s[1] == ':';
 }
 
-/* Judged as it came, before anything is made of it: on Windows C:\x is absolute, and would be a plain name here. */
+/* Judged as it came, before anything is made of it: on Windows C:\x is absolute, and would be a
+ * plain name here. */
 static int judge_key(const char *key, cay_err *err)
 {
     if (!*key)
@@ -42,7 +44,8 @@ static int judge_key(const char *key, cay_err *err)
     if (strlen(key) >= CAY_MANIFEST_PATH)
         return bad_path(err, key, "too_long", "a path has at most 4095 bytes");
     if (drive_letter(key) || (key[0] == '\\' && key[1] == '\\'))
-        return bad_path(err, key, "absolute", "it is a path of Windows; give one relative to the root, such as src/x");
+        return bad_path(err, key, "absolute",
+                        "it is a path of Windows; give one relative to the root, such as src/x");
     if (key[0] == '/' || key[0] == '\\')
         return bad_path(err, key, "absolute", "it is absolute; paths are relative to the root");
     for (const char *c = key; *c; c++)
@@ -51,7 +54,8 @@ static int judge_key(const char *key, cay_err *err)
     return 0;
 }
 
-int cay__entry_path(cay__arena *mem, const char *base, const char *key, const char **out, cay_err *err)
+int cay__entry_path(cay__arena *mem, const char *base, const char *key, const char **out,
+                    cay_err *err)
 {
     CAY_TRY(judge_key(key, err));
     size_t len = strlen(base), at = len;
@@ -122,7 +126,8 @@ bool cay__path_below(const char *path, const char *dir)
     return !strncmp(path, dir, n) && (!path[n] || path[n] == '/');
 }
 
-int cay__mount_path(const cay_manifest *m, cay__arena *mem, const cay__entry *e, const char **out, cay_err *err)
+int cay__mount_path(const cay_manifest *m, cay__arena *mem, const cay__entry *e, const char **out,
+                    cay_err *err)
 {
     const char *given = cay__member(e->fields, "mount_path");
     CAY_AUTOFREE char *whole = NULL, *normal = NULL;
@@ -133,16 +138,20 @@ int cay__mount_path(const cay_manifest *m, cay__arena *mem, const cay__entry *e,
     else
         cay__str_join(whole, n, m->root, "/", given ? given : e->path, NULL);
     if (!cay__path_normal(whole, &normal))
-        return cay__bad(err, "invalid_manifest_path", e->path, "escape_root", "mount_path \"%.60s\" climbs out", given ? given : e->path);
+        return cay__bad(err, "invalid_manifest_path", e->path, "escape_root",
+                        "mount_path \"%.60s\" climbs out", given ? given : e->path);
     if (!strcmp(normal, "/") || !strcmp(normal, m->root) || cay__path_below(m->root, normal))
-        return cay__bad(err, "invalid_manifest_path", e->path, "root_itself", "a mount would cover the root %.60s", m->root);
+        return cay__bad(err, "invalid_manifest_path", e->path, "root_itself",
+                        "a mount would cover the root %.60s", m->root);
     if (given && *given != '/' && !cay__path_below(normal, m->root))
-        return cay__bad(err, "invalid_manifest_path", e->path, "escape_root", "mount_path \"%.60s\" climbs out of the root", given);
+        return cay__bad(err, "invalid_manifest_path", e->path, "escape_root",
+                        "mount_path \"%.60s\" climbs out of the root", given);
     *out = cay__arena_str(mem, normal);
     return 0;
 }
 
-int cay_manifest_resolve(const cay_manifest *m, const char *path, bool for_write, char **out, cay_err *err)
+int cay_manifest_resolve(const cay_manifest *m, const char *path, bool for_write, char **out,
+                         cay_err *err)
 {
     CAY_AUTOFREE char *whole = NULL, *normal = NULL;
     const cay__mgrant *best = NULL;
@@ -153,16 +162,20 @@ int cay_manifest_resolve(const cay_manifest *m, const char *path, bool for_write
     else
         cay__str_join(whole, n, m->root, "/", path, NULL);
     if (!cay__path_normal(whole, &normal))
-        return cay__bad(err, "invalid_manifest_path", path, "escape_root", "it leaves the workspace");
+        return cay__bad(err, "invalid_manifest_path", path, "escape_root",
+                        "it leaves the workspace");
     for (size_t i = 0; i < m->ngrants; i++)
-        if (cay__path_below(normal, m->grants[i].path) && (!best || strlen(m->grants[i].path) > strlen(best->path)))
+        if (cay__path_below(normal, m->grants[i].path) &&
+            (!best || strlen(m->grants[i].path) > strlen(best->path)))
             best = &m->grants[i];
     bool inside = cay__path_below(normal, m->root);
     if (!best && !inside)
-        return cay__bad(err, "invalid_manifest_path", path, *path == '/' ? "absolute" : "escape_root",
+        return cay__bad(err, "invalid_manifest_path", path,
+                        *path == '/' ? "absolute" : "escape_root",
                         "it is neither below %.60s nor below a path grant", m->root);
     if (best && best->read_only && for_write && (!inside || strlen(best->path) >= strlen(m->root)))
-        return cay__bad(err, "workspace_archive_write_error", path, "read_only_extra_path_grant", "the grant of %.60s is read-only", best->path);
+        return cay__bad(err, "workspace_archive_write_error", path, "read_only_extra_path_grant",
+                        "the grant of %.60s is read-only", best->path);
     *out = CAY_STEAL(normal);
     return 0;
 }

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Permissions in their three spellings: {"owner":7,"group":5,"other":5}, "rwxr-xr-x", "0755" (or the number itself). */
+/* Permissions in their three spellings: {"owner":7,"group":5,"other":5}, "rwxr-xr-x", "0755" (or
+ * the number itself). */
 #include "manifest.h"
 
 static int bad(const char *entry, cay_err *err)
 {
-    return cay__bad(err, "manifest_invalid", entry, "permissions",
-                    "permissions are {\"owner\":7,\"group\":5,\"other\":5}, \"rwxr-xr-x\" or \"0755\"");
+    return cay__bad(
+        err, "manifest_invalid", entry, "permissions",
+        "permissions are {\"owner\":7,\"group\":5,\"other\":5}, \"rwxr-xr-x\" or \"0755\"");
 }
 
 static const cay__field fields[] = {
-    { "owner", CAY__UINT, 0 }, { "group", CAY__UINT, 0 }, { "other", CAY__UINT, 0 }, { "directory", CAY__BOOL, 0 }, { NULL },
+    { "owner", CAY__UINT, 0 },
+    { "group", CAY__UINT, 0 },
+    { "other", CAY__UINT, 0 },
+    { "directory", CAY__BOOL, 0 },
+    { NULL },
 };
 
 static int from_object(const char *entry, const json_t *j, uint32_t *mode, cay_err *err)
@@ -17,7 +23,8 @@ static int from_object(const char *entry, const json_t *j, uint32_t *mode, cay_e
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__canonical(entry, j, &o, err));
     CAY_TRY(cay__fields_check("manifest_invalid", entry, o, fields, err));
-    int64_t owner = cay__json_int(o, "owner", 7), group = cay__json_int(o, "group", 0), other = cay__json_int(o, "other", 0);
+    int64_t owner = cay__json_int(o, "owner", 7), group = cay__json_int(o, "group", 0),
+            other = cay__json_int(o, "other", 0);
     if (owner > 7 || group > 7 || other > 7)
         return bad(entry, err);
     *mode = (uint32_t)(owner << 6 | group << 3 | other);

@@ -18,8 +18,10 @@ int cay__persist_read(cay_manifest *m, const json_t *j, cay_err *err)
     for (size_t i = 0; i < json_array_size(j); i++) {
         const char *s = json_string_value(json_array_get(j, i));
         char *normal = NULL;
-        if (!s || *s != '/' || strlen(s) != json_string_length(json_array_get(j, i)) || strstr(s, "/..") || !cay__path_normal(s, &normal))
-            return bad(err, s ? s : "extra_persisted_roots", "each is an absolute path inside, without \"..\", such as /home/user");
+        if (!s || *s != '/' || strlen(s) != json_string_length(json_array_get(j, i)) ||
+            strstr(s, "/..") || !cay__path_normal(s, &normal))
+            return bad(err, s ? s : "extra_persisted_roots",
+                       "each is an absolute path inside, without \"..\", such as /home/user");
         cay__arena_adopt(&m->mem, normal);
         for (size_t k = 0; k < CAY_LEN(passing); k++)
             if (!strcmp(normal, passing[k]) || cay__path_below(normal, passing[k]))

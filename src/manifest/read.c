@@ -33,13 +33,16 @@ int cay__canonical(const char *what, const json_t *obj, json_t **out, cay_err *e
     const char *key;
     json_t *v;
     if (!json_is_object(obj))
-        return cay__bad(err, "manifest_invalid", what, "type", "it is not an object; write it as {…}");
+        return cay__bad(err, "manifest_invalid", what, "type",
+                        "it is not an object; write it as {…}");
     CAY_AUTOJSON *o = json_object();
-    json_object_foreach((json_t *)obj, key, v) {
+    json_object_foreach((json_t *)obj, key, v)
+    {
         char name[80];
         snake(key, name, sizeof name);
         if (json_object_get(o, name))
-            return cay__bad(err, "manifest_invalid", what, "duplicate_field", "field %.40s is given twice, as %.40s too", name, key);
+            return cay__bad(err, "manifest_invalid", what, "duplicate_field",
+                            "field %.40s is given twice, as %.40s too", name, key);
         json_object_set(o, name, v);
     }
     *out = CAY_STEAL(o);
@@ -70,14 +73,10 @@ static bool all_text(const json_t *v)
     json_t *one;
     size_t i;
     if (json_is_array(v)) {
-        json_array_foreach(v, i, one)
-            if (!plain_text(one, 0))
-                return false;
+        json_array_foreach(v, i, one) if (!plain_text(one, 0)) return false;
         return true;
     }
-    json_object_foreach((json_t *)v, key, one)
-        if (!plain_text(one, 0))
-            return false;
+    json_object_foreach((json_t *)v, key, one) if (!plain_text(one, 0)) return false;
     return json_is_object(v);
 }
 
@@ -94,28 +93,36 @@ static bool fits(const json_t *v, const cay__field *f)
     return false;
 }
 
-static int unknown(const char *reason, const char *entry, const char *key, const cay__field *fields, cay_err *err)
+static int unknown(const char *reason, const char *entry, const char *key, const cay__field *fields,
+                   cay_err *err)
 {
     CAY_AUTOBUF known = CAY__BUF(120);
     for (const cay__field *f = fields; f->name && !known.full; f++)
         cay__buf_fmt(&known, "%s%s", f == fields ? "" : ", ", f->name);
-    return cay__bad(err, reason, entry, "unknown_field", "field %.40s is not known here; there are %s%s", key, known.data ? known.data : "none",
-                    known.full ? ", …" : "");
+    return cay__bad(err, reason, entry, "unknown_field",
+                    "field %.40s is not known here; there are %s%s", key,
+                    known.data ? known.data : "none", known.full ? ", …" : "");
 }
 
-static int check_type(const char *reason, const char *entry, const json_t *v, const cay__field *f, cay_err *err)
+static int check_type(const char *reason, const char *entry, const json_t *v, const cay__field *f,
+                      cay_err *err)
 {
-    static const char *const wants[] = { "text of one line, not empty", "true or false", "a whole number, 0 or more", "a list of texts",
-                                         "an object of texts", "an object" };
-    return fits(v, f) ? 0 : cay__bad(err, reason, entry, "field_type", "%s is %s", f->name, wants[f->type]);
+    static const char *const wants[] = { "text of one line, not empty", "true or false",
+                                         "a whole number, 0 or more",   "a list of texts",
+                                         "an object of texts",          "an object" };
+    return fits(v, f)
+               ? 0
+               : cay__bad(err, reason, entry, "field_type", "%s is %s", f->name, wants[f->type]);
 }
 
-int cay__fields_check(const char *reason, const char *entry, json_t *obj, const cay__field *fields, cay_err *err)
+int cay__fields_check(const char *reason, const char *entry, json_t *obj, const cay__field *fields,
+                      cay_err *err)
 {
     const char *key;
     json_t *v;
     void *next;
-    json_object_foreach_safe(obj, next, key, v) {
+    json_object_foreach_safe(obj, next, key, v)
+    {
         const cay__field *f = fields;
         while (f->name && strcmp(f->name, key))
             f++;
@@ -162,20 +169,25 @@ cay__entry *cay__entry_find(const cay_manifest *m, const char *path)
 /* ------------------------------------------------------------------ entries */
 
 static const cay__field common[] = {
-    { "type", CAY__STR, 0 },      { "description", CAY__STR, CAY__EMPTY }, { "ephemeral", CAY__BOOL, 0 },
-    { "redacted", CAY__BOOL, 0 }, { "is_dir", CAY__BOOL, 0 },              { NULL },
+    { "type", CAY__STR, 0 },       { "description", CAY__STR, CAY__EMPTY },
+    { "ephemeral", CAY__BOOL, 0 }, { "redacted", CAY__BOOL, 0 },
+    { "is_dir", CAY__BOOL, 0 },    { NULL },
 };
 
 static int read_group(cay_manifest *m, cay__entry *e, const json_t *j, cay_err *err)
 {
-    const char *name = json_is_object(j) ? cay__member(j, "name") : plain_text(j, 0) ? json_string_value(j) : NULL;
+    const char *name = json_is_object(j)  ? cay__member(j, "name")
+                       : plain_text(j, 0) ? json_string_value(j)
+                                          : NULL;
     if (!name)
-        return cay__bad(err, "manifest_invalid", e->path, "group", "group is a name, or an object with one");
+        return cay__bad(err, "manifest_invalid", e->path, "group",
+                        "group is a name, or an object with one");
     e->group = cay__arena_str(&m->mem, name);
     return 0;
 }
 
-static int read_one(cay_manifest *m, cay__entry *e, const cay__field *f, const json_t *v, cay_err *err)
+static int read_one(cay_manifest *m, cay__entry *e, const cay__field *f, const json_t *v,
+                    cay_err *err)
 {
     CAY_TRY(check_type("manifest_invalid", e->path, v, f, err));
     if (!strcmp(f->name, "description"))
@@ -194,7 +206,8 @@ static int read_common(cay_manifest *m, cay__entry *e, json_t *o, cay_err *err)
     json_t *v;
     void *next;
     e->ephemeral = e->kind->id >= CAY__MOUNT;
-    json_object_foreach_safe(o, next, key, v) {
+    json_object_foreach_safe(o, next, key, v)
+    {
         const cay__field *f = common;
         while (f->name && strcmp(f->name, key))
             f++;
@@ -202,7 +215,9 @@ static int read_common(cay_manifest *m, cay__entry *e, json_t *o, cay_err *err)
         if (!json_is_null(v)) {
             if (!f->name && !group && !mode)
                 continue;
-            CAY_TRY(group ? read_group(m, e, v, err) : mode ? cay__mode_read(e->path, v, &e->mode, err) : read_one(m, e, f, v, err));
+            CAY_TRY(group  ? read_group(m, e, v, err)
+                    : mode ? cay__mode_read(e->path, v, &e->mode, err)
+                           : read_one(m, e, f, v, err));
             e->has_mode |= mode;
         }
         json_object_del(o, key);
@@ -214,21 +229,23 @@ static int find_kind(const char *path, const json_t *o, const cay__kind **out, c
 {
     const json_t *type = json_object_get(o, "type");
     if (!plain_text(type, 0))
-        return cay__bad(err, "manifest_invalid", path, "type_missing", "it has no type; write \"type\": \"file\", for instance");
+        return cay__bad(err, "manifest_invalid", path, "type_missing",
+                        "it has no type; write \"type\": \"file\", for instance");
     if ((*out = cay__kind_find(json_string_value(type))))
         return 0;
     CAY_AUTOBUF known = CAY__BUF(170);
     for (const cay__kind *k = cay__kinds; k->name; k++)
         cay__buf_fmt(&known, "%s%s", k == cay__kinds ? "" : ", ", k->name);
-    return cay__bad(err, "manifest_invalid", path, "unknown_type", "type %.24s is not known; there are %s", json_string_value(type), known.data);
+    return cay__bad(err, "manifest_invalid", path, "unknown_type",
+                    "type %.24s is not known; there are %s", json_string_value(type), known.data);
 }
 
-static int read_children(cay_manifest *m, const char *path, size_t at, json_t *children, cay_err *err)
+static int read_children(cay_manifest *m, const char *path, size_t at, json_t *children,
+                         cay_err *err)
 {
     const char *key;
     json_t *v;
-    json_object_foreach(children, key, v)
-        CAY_TRY(cay__entry_read(m, path, at, key, v, err));
+    json_object_foreach(children, key, v) CAY_TRY(cay__entry_read(m, path, at, key, v, err));
     return 0;
 }
 
@@ -237,10 +254,12 @@ static int place(cay_manifest *m, const char *path, cay_err *err)
 {
     char up[CAY_MANIFEST_PATH];
     if (m->n >= CAY_MANIFEST_ENTRIES)
-        return cay__bad(err, "manifest_invalid", path, "too_many", "a manifest has at most %u entries", CAY_MANIFEST_ENTRIES);
+        return cay__bad(err, "manifest_invalid", path, "too_many",
+                        "a manifest has at most %u entries", CAY_MANIFEST_ENTRIES);
     index_grow(m);
     if (cay__entry_find(m, path))
-        return cay__bad(err, "invalid_manifest_path", path, "duplicate", "two entries mean this path");
+        return cay__bad(err, "invalid_manifest_path", path, "duplicate",
+                        "two entries mean this path");
     if (cay__near(&m->near, path))
         return 0;
     cay__str_copy(up, sizeof up, path);
@@ -248,7 +267,9 @@ static int place(cay_manifest *m, const char *path, cay_err *err)
         *slash = 0;
         const cay__entry *e = cay__entry_find(m, up);
         if (e && !e->kind->dir)
-            return m->near.path = NULL, cay__bad(err, "invalid_manifest_path", path, "not_a_directory", "entry %.60s above it is a %s", up, e->kind->name);
+            return m->near.path = NULL,
+                   cay__bad(err, "invalid_manifest_path", path, "not_a_directory",
+                            "entry %.60s above it is a %s", up, e->kind->name);
     }
     return 0;
 }
@@ -259,28 +280,32 @@ static int own_fields(const char *path, json_t *j, json_t **out, cay_err *err)
     const char *key;
     json_t *v;
     bool turn = !json_is_object(j);
-    json_object_foreach(j, key, v)
-        for (const char *c = key; *c && !turn; c++)
-            turn = isupper((unsigned char)*c);
+    json_object_foreach(j, key, v) for (const char *c = key; *c && !turn; c++) turn =
+        isupper((unsigned char)*c);
     if (turn)
         return cay__canonical(path, j, out, err);
     *out = json_incref(j);
     return 0;
 }
 
-int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *key, json_t *j, cay_err *err)
+int cay__entry_read(cay_manifest *m, const char *base, size_t up, const char *key, json_t *j,
+                    cay_err *err)
 {
-    cay__entry e = { .up = up, .mode = 0755, .depth = up == SIZE_MAX ? 1 : m->entries[up].depth + 1 };
+    cay__entry e = { .up = up,
+                     .mode = 0755,
+                     .depth = up == SIZE_MAX ? 1 : m->entries[up].depth + 1 };
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__entry_path(&m->mem, base, key, &e.path, err));
     const char *slash = strrchr(e.path, '/');
     e.name = slash ? slash + 1 : e.path;
     if (e.depth > CAY_MANIFEST_DEPTH)
-        return cay__bad(err, "manifest_invalid", e.path, "too_deep", "directories stand in each other at most %u deep", CAY_MANIFEST_DEPTH);
+        return cay__bad(err, "manifest_invalid", e.path, "too_deep",
+                        "directories stand in each other at most %u deep", CAY_MANIFEST_DEPTH);
     CAY_TRY(own_fields(e.path, j, &o, err));
     CAY_TRY(find_kind(e.path, o, &e.kind, err));
     CAY_TRY(read_common(m, &e, o, err));
-    CAY_TRY(cay__fields_check(cay__is_mount(&e) ? "mount_config_invalid" : "manifest_invalid", e.path, o, e.kind->fields, err));
+    CAY_TRY(cay__fields_check(cay__is_mount(&e) ? "mount_config_invalid" : "manifest_invalid",
+                              e.path, o, e.kind->fields, err));
     CAY_TRY(place(m, e.path, err));
     e.fields = o;
     int rc = e.kind->check ? e.kind->check(m, &e, err) : 0;

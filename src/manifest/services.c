@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services as JSON: read, judged, told again. Who comes after whom is looked at whole, because a circle would wait for ever. */
+/* Services as JSON: read, judged, told again. Who comes after whom is looked at whole, because a
+ * circle would wait for ever. */
 #include "manifest.h"
 #include "services.h"
 #include <base/mutant.h>
@@ -12,17 +13,20 @@
 
 struct cay_units {
     cay__arena own, *mem; /* mem: its own, or that of a request */
-    cay_unit   list[CAY_UNITS_MAX];
-    size_t     n, bytes;
-    bool       part; /* others may come from a template: `after` may name one of them */
+    cay_unit list[CAY_UNITS_MAX];
+    size_t n, bytes;
+    bool part; /* others may come from a template: `after` may name one of them */
 };
 
-static const char *const restarts[] = { [CAY_RESTART_ON_FAILURE] = "on-failure", [CAY_RESTART_NO] = "no", [CAY_RESTART_ALWAYS] = "always" };
+static const char *const restarts[] = { [CAY_RESTART_ON_FAILURE] = "on-failure",
+                                        [CAY_RESTART_NO] = "no",
+                                        [CAY_RESTART_ALWAYS] = "always" };
 
 static int bad(cay_err *err, const char *name, const char *word, const char *why)
 {
-    int rc = *name ? cay_fail_why(err, CAY_EINVAL, "services_invalid", "service %.40s: %s", name, why)
-                   : cay_fail_why(err, CAY_EINVAL, "services_invalid", "services: %s", why);
+    int rc = *name
+                 ? cay_fail_why(err, CAY_EINVAL, "services_invalid", "service %.40s: %s", name, why)
+                 : cay_fail_why(err, CAY_EINVAL, "services_invalid", "services: %s", why);
     CAY_AUTOBUF d = CAY__BUF(sizeof err->detail - 1);
     cay__buf_str(&d, "{\"service\":");
     cay__buf_json(&d, name, CAY_MIN(strlen(name), 100));
@@ -48,7 +52,8 @@ static const char *take(cay_units *u, const char *s)
 
 /* ------------------------------------------------------------------ fields */
 
-typedef int (*reader)(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err);
+typedef int (*reader)(cay_units *u, cay_unit *one, const json_t *j, const char *field,
+                      cay_err *err);
 
 static const char *text(const json_t *j)
 {
@@ -56,10 +61,12 @@ static const char *text(const json_t *j)
     return s && strlen(s) == json_string_length(j) ? s : NULL;
 }
 
-static int read_command(cay_units *u, const char *name, const json_t *j, const char *field, const char *const **argv, const char **shell, cay_err *err)
+static int read_command(cay_units *u, const char *name, const json_t *j, const char *field,
+                        const char *const **argv, const char **shell, cay_err *err)
 {
     char why[80];
-    cay__str_join(why, sizeof why, field, " is one line for the shell, or a list of words that is not empty", NULL);
+    cay__str_join(why, sizeof why, field,
+                  " is one line for the shell, or a list of words that is not empty", NULL);
     const char *line = text(j);
     if (line && *line) {
         *shell = take(u, line);
@@ -82,7 +89,8 @@ static int read_cmd(cay_units *u, cay_unit *one, const json_t *j, const char *fi
     return read_command(u, one->name, j, field, &one->argv, &one->shell, err);
 }
 
-static int read_health_cmd(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+static int read_health_cmd(cay_units *u, cay_unit *one, const json_t *j, const char *field,
+                           cay_err *err)
 {
     return read_command(u, one->name, j, field, &one->health_argv, &one->health_shell, err);
 }
@@ -96,10 +104,12 @@ static int read_env(cay_units *u, cay_unit *one, const json_t *j, const char *fi
     if (!json_is_object(j) || json_object_size(j) > ENV_MOST)
         return bad(err, one->name, "environment", "environment is an object of at most 256 texts");
     cay_pair *list = cay__arena_take(u->mem, (json_object_size(j) + 1) * sizeof *list);
-    json_object_foreach((json_t *)j, key, v) {
+    json_object_foreach((json_t *)j, key, v)
+    {
         const char *s = text(v);
         if (!s || !*key || strchr(key, '='))
-            return bad(err, one->name, "environment", "a variable has a name without '=' and a text without NUL");
+            return bad(err, one->name, "environment",
+                       "a variable has a name without '=' and a text without NUL");
         list[n++] = (cay_pair){ take(u, key), take(u, s) };
     }
     one->env = list;
@@ -126,13 +136,15 @@ static int read_cwd(cay_units *u, cay_unit *one, const json_t *j, const char *fi
     return 0;
 }
 
-static int read_number(const cay_unit *one, const json_t *j, const char *field, int64_t least, int64_t most, int64_t *out, cay_err *err)
+static int read_number(const cay_unit *one, const json_t *j, const char *field, int64_t least,
+                       int64_t most, int64_t *out, cay_err *err)
 {
     char why[96], a[21], b[21];
     *out = json_integer_value(j);
     if (json_is_integer(j) && *out >= least && *out <= most)
         return 0;
-    cay__str_join(why, sizeof why, field, " is a whole number, ", cay__str_u64(a, (uint64_t)least), " to ", cay__str_u64(b, (uint64_t)most), NULL);
+    cay__str_join(why, sizeof why, field, " is a whole number, ", cay__str_u64(a, (uint64_t)least),
+                  " to ", cay__str_u64(b, (uint64_t)most), NULL);
     return bad(err, one->name, field, why);
 }
 
@@ -150,11 +162,14 @@ static int read_ms(cay_units *u, cay_unit *one, const json_t *j, const char *fie
     int64_t v;
     (void)u;
     CAY_TRY(read_number(one, j, field, 10, MS_MOST, &v, err));
-    *(*field == 'i' ? &one->interval_ms : *field == 't' ? &one->timeout_ms : &one->stop_ms) = (uint32_t)v;
+    *(*field == 'i'   ? &one->interval_ms
+      : *field == 't' ? &one->timeout_ms
+                      : &one->stop_ms) = (uint32_t)v;
     return 0;
 }
 
-static int read_restart(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+static int read_restart(cay_units *u, cay_unit *one, const json_t *j, const char *field,
+                        cay_err *err)
 {
     const char *s = text(j);
     (void)u, (void)field;
@@ -172,7 +187,8 @@ static int read_after(cay_units *u, cay_unit *one, const json_t *j, const char *
     (void)field;
     if (!n && !json_is_array(j))
         return bad(err, one->name, "after", "after is a name or a list of names");
-    const char **list = cay__arena_take(u->mem, (CAY_MIN(n, (size_t)CAY_UNITS_MAX) + 1) * sizeof *list);
+    const char **list =
+        cay__arena_take(u->mem, (CAY_MIN(n, (size_t)CAY_UNITS_MAX) + 1) * sizeof *list);
     for (size_t i = 0; i < n; i++) {
         const char *s = text(json_is_string(j) ? j : json_array_get(j, i));
         if (!name_good(s) || i >= CAY_UNITS_MAX)
@@ -185,15 +201,26 @@ static int read_after(cay_units *u, cay_unit *one, const json_t *j, const char *
 
 typedef struct row {
     const char *name;
-    reader      read;
+    reader read;
 } row;
-static int read_health(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err);
+static int read_health(cay_units *u, cay_unit *one, const json_t *j, const char *field,
+                       cay_err *err);
 static const row rows[] = {
-    { "command", read_cmd }, { "port", read_port }, { "environment", read_env }, { "env", read_env }, { "user", read_user }, { "cwd", read_cwd },
-    { "health", read_health }, { "restart", read_restart }, { "after", read_after }, { "stop_ms", read_ms }, { NULL, NULL },
+    { "command", read_cmd },
+    { "port", read_port },
+    { "environment", read_env },
+    { "env", read_env },
+    { "user", read_user },
+    { "cwd", read_cwd },
+    { "health", read_health },
+    { "restart", read_restart },
+    { "after", read_after },
+    { "stop_ms", read_ms },
+    { NULL, NULL },
 };
 static const row health_rows[] = {
-    { "command", read_health_cmd }, { "tcp", read_port }, { "interval_ms", read_ms }, { "timeout_ms", read_ms }, { NULL, NULL },
+    { "command", read_health_cmd }, { "tcp", read_port }, { "interval_ms", read_ms },
+    { "timeout_ms", read_ms },      { NULL, NULL },
 };
 
 static int read_rows(cay_units *u, cay_unit *one, const json_t *j, const row *table, cay_err *err)
@@ -202,7 +229,8 @@ static int read_rows(cay_units *u, cay_unit *one, const json_t *j, const row *ta
     const char *key;
     json_t *v;
     CAY_TRY(cay__canonical(one->name, j, &o, err));
-    json_object_foreach(o, key, v) {
+    json_object_foreach(o, key, v)
+    {
         const row *r = table;
         while (r->name && strcmp(r->name, key))
             r++;
@@ -219,7 +247,8 @@ static int read_rows(cay_units *u, cay_unit *one, const json_t *j, const row *ta
     return 0;
 }
 
-static int read_health(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+static int read_health(cay_units *u, cay_unit *one, const json_t *j, const char *field,
+                       cay_err *err)
 {
     (void)field;
     CAY_TRY(read_rows(u, one, j, health_rows, err));
@@ -231,7 +260,8 @@ static int read_health(cay_units *u, cay_unit *one, const json_t *j, const char 
 static int read_unit(cay_units *u, const char *name, const json_t *j, cay_err *err)
 {
     if (!name_good(name))
-        return bad(err, name ? name : "", "name", "a name has a-z, 0-9, '.', '_' and '-', at most 23, and begins with a letter");
+        return bad(err, name ? name : "", "name",
+                   "a name has a-z, 0-9, '.', '_' and '-', at most 23, and begins with a letter");
     for (size_t i = 0; i < u->n; i++)
         if (!strcmp(u->list[i].name, name))
             return bad(err, name, "duplicate", "it is given twice");
@@ -246,7 +276,9 @@ static int read_unit(cay_units *u, const char *name, const json_t *j, cay_err *e
     if (!one->argv && !one->shell)
         return bad(err, name, "command", "it has no command");
     if (u->bytes > CAY_UNITS_BYTES)
-        return bad(err, name, "too_big", "the services' commands and variables have more than 24 KiB together; put them into a file");
+        return bad(err, name, "too_big",
+                   "the services' commands and variables have more than 24 KiB together; put them "
+                   "into a file");
     return 0;
 }
 
@@ -271,7 +303,10 @@ static int walk(const cay_units *u, size_t at, uint8_t *seen, cay_err *err)
         if (i == u->n && u->part)
             continue;
         if (i == u->n || seen[i] == 1) {
-            cay__str_join(why, sizeof why, "after ", *a, i == u->n ? ", which is no service here" : ": they wait for each other in a circle", NULL);
+            cay__str_join(why, sizeof why, "after ", *a,
+                          i == u->n ? ", which is no service here"
+                                    : ": they wait for each other in a circle",
+                          NULL);
             return bad(err, one->name, i == u->n ? "after" : "circle", why);
         }
         if (!seen[i])
@@ -306,12 +341,11 @@ static int read_all(cay_units *u, const json_t *j, cay_err *err)
     json_t *v;
     size_t i;
     if (!json_is_object(j) && !json_is_array(j))
-        return bad(err, "", "type", "they are an object by name, or a list of objects with \"name\"");
-    json_object_foreach((json_t *)j, key, v)
-        if (!json_is_null(v))
-            CAY_TRY(read_unit(u, key, v, err));
-    json_array_foreach(j, i, v)
-        CAY_TRY(read_unit(u, cay__json_str(v, "name", NULL), v, err));
+        return bad(err, "", "type",
+                   "they are an object by name, or a list of objects with \"name\"");
+    json_object_foreach((json_t *)j, key, v) if (!json_is_null(v))
+        CAY_TRY(read_unit(u, key, v, err));
+    json_array_foreach(j, i, v) CAY_TRY(read_unit(u, cay__json_str(v, "name", NULL), v, err));
     return check_order(u, err);
 }
 
@@ -386,7 +420,8 @@ static json_t *either(const char *const *argv, const char *shell)
 
 static json_t *unit_json(const cay_unit *one)
 {
-    json_t *o = json_object(), *h = json_object(), *env = one->env && one->env->key ? json_object() : NULL;
+    json_t *o = json_object(), *h = json_object(),
+           *env = one->env && one->env->key ? json_object() : NULL;
     for (const cay_pair *p = one->env; p && p->key; p++)
         put(env, p->key, json_string(p->value));
     put(o, "command", either(one->argv, one->shell));
@@ -436,7 +471,8 @@ static int by_name(const char *json, json_t **out, cay_err *err)
     if (!j || (!json_is_object(j) && !json_is_array(j)))
         return bad(err, "", "json", "they are not sound JSON: an object by name, or a list");
     CAY_AUTOJSON *o = json_is_object(j) ? json_incref(j) : json_object();
-    json_array_foreach(j, i, v) {
+    json_array_foreach(j, i, v)
+    {
         const char *name = cay__json_str(v, "name", "");
         if (json_object_get(o, name))
             return bad(err, name, "duplicate", "it is given twice");
@@ -453,7 +489,8 @@ int cay_units_merge(const char *below, const char *above, char **json, cay_err *
     json_t *v;
     CAY_TRY(by_name(below, &a, err));
     CAY_TRY(by_name(above, &b, err));
-    json_object_foreach(b, key, v) {
+    json_object_foreach(b, key, v)
+    {
         if (json_is_null(v))
             json_object_del(a, key);
         else

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manifest itself: root, environment, accounts, grants, limits; and what can only be judged when all of it is there. */
+/* The manifest itself: root, environment, accounts, grants, limits; and what can only be judged
+ * when all of it is there. */
 #include "manifest.h"
 #include "services.h"
 #include <base/str.h>
@@ -23,9 +24,11 @@ static const char *take(cay_manifest *m, const char *s)
 int cay__root_set(cay_manifest *m, const char *root, cay_err *err)
 {
     char *normal = NULL;
-    static const char *const kept[] = { "/", "/proc", "/dev", "/sys", "/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/run" };
+    static const char *const kept[] = { "/",    "/proc", "/dev", "/sys",   "/usr", "/etc",
+                                        "/bin", "/sbin", "/lib", "/lib64", "/run" };
     if (!root || strstr(root, "..") || !cay__path_normal(root, &normal))
-        return bad(err, "root", "root", "it is an absolute path without \"..\", such as /workspace");
+        return bad(err, "root", "root",
+                   "it is an absolute path without \"..\", such as /workspace");
     cay__arena_adopt(&m->mem, normal);
     for (size_t i = 0; i < CAY_LEN(kept); i++)
         if (!strcmp(normal, kept[i]) || (i && cay__path_below(normal, kept[i])))
@@ -44,11 +47,14 @@ int cay__reference_check(const cay_manifest *m, const char *entry, const char *s
     static const char *const kinds[] = { "env:", "file:/", "cmd:", "store:" };
     if (!(m->flags & CAY_MANIFEST_TRUSTED))
         return cay__bad(err, "manifest_invalid", entry, "untrusted_reference",
-                        "a manifest that is not your own may not refer to variables, files, commands or secrets of the host");
+                        "a manifest that is not your own may not refer to variables, files, "
+                        "commands or secrets of the host");
     for (size_t i = 0; i < CAY_LEN(kinds); i++)
-        if (cay__str_starts(source, kinds[i]) && source[strlen(kinds[i])] && !strpbrk(source, "\r\n"))
+        if (cay__str_starts(source, kinds[i]) && source[strlen(kinds[i])] &&
+            !strpbrk(source, "\r\n"))
             return 0;
-    return cay__bad(err, "manifest_invalid", entry, "reference", "\"%.40s\" is not env:VARIABLE, file:/PATH, cmd:NAME or store:NAME", source);
+    return cay__bad(err, "manifest_invalid", entry, "reference",
+                    "\"%.40s\" is not env:VARIABLE, file:/PATH, cmd:NAME or store:NAME", source);
 }
 
 static bool variable_name(const char *s)
@@ -75,7 +81,8 @@ static int read_value(cay_manifest *m, cay__env *v, const json_t *j, cay_err *er
     const char *type = cay__member(o, "type"), *source = cay__member(o, "source");
     if (!type)
         return bad(err, "type_missing", v->name, "its value has no type; there are str and ref");
-    if (!strcmp(type, "str") && json_is_string(json_object_get(o, "value")) && json_object_size(o) == 2)
+    if (!strcmp(type, "str") && json_is_string(json_object_get(o, "value")) &&
+        json_object_size(o) == 2)
         return read_value(m, v, json_object_get(o, "value"), err);
     if (!strcmp(type, "ref") && source && json_object_size(o) == 2) {
         CAY_TRY(cay__reference_check(m, v->name, source, err));
@@ -83,12 +90,17 @@ static int read_value(cay_manifest *m, cay__env *v, const json_t *j, cay_err *er
         return 0;
     }
     if (strcmp(type, "str") && strcmp(type, "ref"))
-        return bad(err, "unknown_type", v->name, "this type of value is not known; there are str and ref");
-    return bad(err, "environment", v->name, "write {\"type\":\"str\",\"value\":…} or {\"type\":\"ref\",\"source\":\"env:…\"}");
+        return bad(err, "unknown_type", v->name,
+                   "this type of value is not known; there are str and ref");
+    return bad(err, "environment", v->name,
+               "write {\"type\":\"str\",\"value\":…} or {\"type\":\"ref\",\"source\":\"env:…\"}");
 }
 
 static const cay__field full[] = {
-    { "description", CAY__STR, CAY__EMPTY }, { "ephemeral", CAY__BOOL, 0 }, { "redacted", CAY__BOOL, 0 }, { NULL },
+    { "description", CAY__STR, CAY__EMPTY },
+    { "ephemeral", CAY__BOOL, 0 },
+    { "redacted", CAY__BOOL, 0 },
+    { NULL },
 };
 
 int cay__env_read(cay_manifest *m, const char *name, const json_t *j, cay_err *err)
@@ -96,7 +108,8 @@ int cay__env_read(cay_manifest *m, const char *name, const json_t *j, cay_err *e
     cay__env v = { .name = take(m, name) };
     CAY_AUTOJSON *o = NULL;
     if (!variable_name(name))
-        return bad(err, "environment", name, "a variable has letters, digits and '_', and begins with no digit");
+        return bad(err, "environment", name,
+                   "a variable has letters, digits and '_', and begins with no digit");
     for (size_t i = 0; i < m->nenv; i++)
         if (!strcmp(m->env[i].name, name))
             return bad(err, "environment", name, "it is given twice");
@@ -127,10 +140,10 @@ static int read_env(cay_manifest *m, const json_t *j, cay_err *err)
     json_t *v;
     if (!json_is_object(j))
         return bad(err, "field_type", "environment", "it is an object");
-    if (json_object_size(j) == 1 && json_is_object(inner) && !json_is_string(json_object_get(inner, "type")))
+    if (json_object_size(j) == 1 && json_is_object(inner) &&
+        !json_is_string(json_object_get(inner, "type")))
         j = inner;
-    json_object_foreach((json_t *)j, name, v)
-        CAY_TRY(cay__env_read(m, name, v, err));
+    json_object_foreach((json_t *)j, name, v) CAY_TRY(cay__env_read(m, name, v, err));
     return 0;
 }
 
@@ -162,7 +175,9 @@ static bool known_user(const cay_manifest *m, const char *name)
 int cay__user_add(cay_manifest *m, const char *name, cay_err *err)
 {
     if (!account_name(name))
-        return bad(err, "account", name ? name : "users", "a name of a user has a-z, 0-9, '_' and '-', at most 32, and begins with a letter");
+        return bad(
+            err, "account", name ? name : "users",
+            "a name of a user has a-z, 0-9, '_' and '-', at most 32, and begins with a letter");
     if (!strcmp(name, "root"))
         return bad(err, "account", name, "this account is the system's");
     if (known_user(m, name))
@@ -178,7 +193,9 @@ int cay__group_read(cay_manifest *m, const json_t *j, cay_err *err)
     const json_t *users = json_is_object(j) ? json_object_get(j, "users") : NULL;
     cay__mgroup g = { .name = take(m, name) };
     if (!account_name(name) || !strcmp(name, "root"))
-        return bad(err, "account", name ? name : "groups", "a name of a group has a-z, 0-9, '_' and '-', at most 32, and begins with a letter");
+        return bad(
+            err, "account", name ? name : "groups",
+            "a name of a group has a-z, 0-9, '_' and '-', at most 32, and begins with a letter");
     for (size_t i = 0; i < m->ngroups; i++)
         if (!strcmp(m->groups[i].name, name))
             return bad(err, "account", name, "this group is given twice");
@@ -211,7 +228,11 @@ static int read_groups(cay_manifest *m, const json_t *j, cay_err *err)
 /* ------------------------------------------------------------------ grants */
 
 static const cay__field grant_fields[] = {
-    { "path", CAY__STR, CAY__NEEDED }, { "host_path", CAY__STR, 0 }, { "read_only", CAY__BOOL, 0 }, { "description", CAY__STR, CAY__EMPTY }, { NULL },
+    { "path", CAY__STR, CAY__NEEDED },
+    { "host_path", CAY__STR, 0 },
+    { "read_only", CAY__BOOL, 0 },
+    { "description", CAY__STR, CAY__EMPTY },
+    { NULL },
 };
 
 int cay__grant_read(cay_manifest *m, const json_t *j, cay_err *err)
@@ -220,7 +241,8 @@ int cay__grant_read(cay_manifest *m, const json_t *j, cay_err *err)
     cay__mgrant g = { 0 };
     char *path = NULL, *host = NULL;
     if (!(m->flags & CAY_MANIFEST_TRUSTED))
-        return bad(err, "untrusted_grants", "extra_path_grants", "a manifest that is not your own may not grant paths; give them with --mount");
+        return bad(err, "untrusted_grants", "extra_path_grants",
+                   "a manifest that is not your own may not grant paths; give them with --mount");
     CAY_TRY(cay__canonical("", j, &o, err));
     CAY_TRY(cay__fields_check("manifest_invalid", "", o, grant_fields, err));
     const char *p = cay__member(o, "path"), *h = cay__member(o, "host_path");
@@ -250,7 +272,8 @@ static int read_grants(cay_manifest *m, const json_t *j, cay_err *err)
 
 /* ------------------------------------------------------------------ the rest of the top */
 
-static int read_texts(cay_manifest *m, const char *what, const json_t *j, const char ***list, size_t *n, cay_err *err)
+static int read_texts(cay_manifest *m, const char *what, const json_t *j, const char ***list,
+                      size_t *n, cay_err *err)
 {
     for (size_t i = 0; i < json_array_size(j); i++) {
         const char *s = json_string_value(json_array_get(j, i));
@@ -271,14 +294,17 @@ static int read_allow(cay_manifest *m, const json_t *j, cay_err *err)
 static int read_acks(cay_manifest *m, const json_t *j, cay_err *err)
 {
     if (!(m->flags & CAY_MANIFEST_TRUSTED) && json_array_size(j))
-        return bad(err, "untrusted_acknowledgement", "acknowledge_credential_exposure", "only your own program may acknowledge that");
+        return bad(err, "untrusted_acknowledgement", "acknowledge_credential_exposure",
+                   "only your own program may acknowledge that");
     return read_texts(m, "acknowledge_credential_exposure", j, &m->acks, &m->nacks, err);
 }
 
 static int read_version(cay_manifest *m, const json_t *j, cay_err *err)
 {
     (void)m;
-    return json_is_integer(j) && json_integer_value(j) == 1 ? 0 : bad(err, "version", "version", "it is 1");
+    return json_is_integer(j) && json_integer_value(j) == 1
+               ? 0
+               : bad(err, "version", "version", "it is 1");
 }
 
 static int read_root(cay_manifest *m, const json_t *j, cay_err *err)
@@ -292,7 +318,9 @@ static int read_run_as(cay_manifest *m, const json_t *j, cay_err *err)
     if (!name || !*name || strpbrk(name, ":\r\n /"))
         return bad(err, "account", "run_as", "it is the name of a user");
     if (!(m->flags & CAY_MANIFEST_TRUSTED) && !strcmp(name, "root"))
-        return bad(err, "untrusted_account", "run_as", "a manifest that is not your own may not run as root; a trusted manifest is needed, or --user root");
+        return bad(err, "untrusted_account", "run_as",
+                   "a manifest that is not your own may not run as root; a trusted manifest is "
+                   "needed, or --user root");
     m->run_as = take(m, name);
     return 0;
 }
@@ -303,7 +331,9 @@ static int read_policy(cay_manifest *m, const json_t *j, cay_err *err)
     char *text = NULL;
     int rc;
     if (!(m->flags & CAY_MANIFEST_TRUSTED))
-        return bad(err, "untrusted_policy", "policy", "a manifest that is not your own may not open the network; a trusted manifest is needed, or --net");
+        return bad(err, "untrusted_policy", "policy",
+                   "a manifest that is not your own may not open the network; a trusted manifest "
+                   "is needed, or --net");
     if (json_is_string(j)) {
         cay_policy *p = NULL;
         text = cay__strdup(json_string_value(j));
@@ -339,9 +369,12 @@ static int read_limits(cay_manifest *m, const json_t *j, cay_err *err)
     const char *key;
     json_t *v;
     CAY_TRY(cay__canonical("", j, &o, err));
-    json_object_foreach(o, key, v)
-        if (strcmp(key, "manifest_entries") && strcmp(key, "local_dir_files"))
-            return bad(err, "unknown_field", key, "concurrency_limits has manifest_entries and local_dir_files");
+    json_object_foreach(
+        o, key,
+        v) if (strcmp(key, "manifest_entries") &&
+               strcmp(key, "local_dir_files")) return bad(err, "unknown_field", key,
+                                                          "concurrency_limits has manifest_entries "
+                                                          "and local_dir_files");
     CAY_TRY(read_limit(o, "manifest_entries", &m->limit_entries, err));
     return read_limit(o, "local_dir_files", &m->limit_files, err);
 }
@@ -358,13 +391,14 @@ static int read_services(cay_manifest *m, const json_t *j, cay_err *err)
     const cay_unit *list = cay_units_list(u, &n);
     for (size_t i = 0; rc == 0 && i < n && !(m->flags & CAY_MANIFEST_TRUSTED); i++)
         if (list[i].user && (!strcmp(list[i].user, "root") || !strcmp(list[i].user, "0")))
-            rc = bad(err, "untrusted_account", list[i].name, "a manifest that is not your own may not have a service run as root");
+            rc = bad(err, "untrusted_account", list[i].name,
+                     "a manifest that is not your own may not have a service run as root");
     json_decref(m->services);
     m->services = cay__units_tell(u);
     cay_units_free(u);
-    json_object_foreach((json_t *)j, name, v)
-        if (json_is_null(v)) /* one of the template's that is not wanted */
-            json_object_set_new(m->services, name, json_null());
+    json_object_foreach((json_t *)j, name,
+                        v) if (json_is_null(v)) /* one of the template's that is not wanted */
+        json_object_set_new(m->services, name, json_null());
     return rc;
 }
 
@@ -374,12 +408,15 @@ static int read_sudo(cay_manifest *m, const json_t *j, cay_err *err)
     if (!json_is_boolean(j))
         return bad(err, "field_type", "sudo", "it is true or false");
     if (m->sudo && !(m->flags & CAY_MANIFEST_TRUSTED))
-        return bad(err, "untrusted_account", "sudo", "a manifest that is not your own may not become root; a trusted manifest is needed, or --sudo");
+        return bad(err, "untrusted_account", "sudo",
+                   "a manifest that is not your own may not become root; a trusted manifest is "
+                   "needed, or --sudo");
     return 0;
 }
 
-/* An entry that says itself where it comes from and goes: {"type":…, "dest":…, "path":…}. A "dir" with a path is one of the host. Where it goes may be
- * told with the root in front; key: where it goes without a dest, or NULL. */
+/* An entry that says itself where it comes from and goes: {"type":…, "dest":…, "path":…}. A "dir"
+ * with a path is one of the host. Where it goes may be told with the root in front; key: where it
+ * goes without a dest, or NULL. */
 static int read_spoken(cay_manifest *m, const char *key, const json_t *j, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
@@ -405,7 +442,9 @@ static int read_spoken(cay_manifest *m, const char *key, const json_t *j, cay_er
 static bool speaks(const json_t *entry)
 {
     const char *type = cay__member(entry, "type");
-    return json_is_object(entry) && (json_object_get(entry, "dest") || (json_object_get(entry, "path") && type && (!strcmp(type, "dir") || cay__str_starts(type, "local_"))));
+    return json_is_object(entry) && (json_object_get(entry, "dest") ||
+                                     (json_object_get(entry, "path") && type &&
+                                      (!strcmp(type, "dir") || cay__str_starts(type, "local_"))));
 }
 
 static int read_entries(cay_manifest *m, const json_t *j, cay_err *err)
@@ -414,13 +453,14 @@ static int read_entries(cay_manifest *m, const json_t *j, cay_err *err)
     json_t *v;
     size_t i;
     if (json_is_array(j)) {
-        json_array_foreach(j, i, v)
-            CAY_TRY(read_spoken(m, NULL, v, err));
+        json_array_foreach(j, i, v) CAY_TRY(read_spoken(m, NULL, v, err));
         return 0;
     }
-    json_object_foreach((json_t *)j, key, v)
-        CAY_TRY(speaks(v) ? read_spoken(m, key, v, err) : cay__entry_read(m, "", SIZE_MAX, key, v, err));
-    return json_is_object(j) ? 0 : bad(err, "field_type", "entries", "it is an object by path, or a list");
+    json_object_foreach((json_t *)j, key, v) CAY_TRY(
+        speaks(v) ? read_spoken(m, key, v, err) : cay__entry_read(m, "", SIZE_MAX, key, v, err));
+    return json_is_object(j)
+               ? 0
+               : bad(err, "field_type", "entries", "it is an object by path, or a list");
 }
 
 /* In this order: entries need the root, and groups need their users. */
@@ -428,10 +468,21 @@ static const struct {
     const char *name;
     int (*read)(cay_manifest *m, const json_t *j, cay_err *err);
 } tops[] = {
-    { "version", read_version }, { "root", read_root }, { "environment", read_env }, { "users", read_users }, { "groups", read_groups },
-    { "run_as", read_run_as }, { "extra_path_grants", read_grants }, { "policy", read_policy }, { "concurrency_limits", read_limits },
-    { "remote_mount_command_allowlist", read_allow }, { "acknowledge_credential_exposure", read_acks }, { "entries", read_entries },
-    { "services", read_services }, { "sudo", read_sudo }, { "extra_persisted_roots", cay__persist_read },
+    { "version", read_version },
+    { "root", read_root },
+    { "environment", read_env },
+    { "users", read_users },
+    { "groups", read_groups },
+    { "run_as", read_run_as },
+    { "extra_path_grants", read_grants },
+    { "policy", read_policy },
+    { "concurrency_limits", read_limits },
+    { "remote_mount_command_allowlist", read_allow },
+    { "acknowledge_credential_exposure", read_acks },
+    { "entries", read_entries },
+    { "services", read_services },
+    { "sudo", read_sudo },
+    { "extra_persisted_roots", cay__persist_read },
 };
 
 const char *cay__top_field(size_t i)
@@ -445,13 +496,17 @@ int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err)
     const char *key;
     json_t *v;
     CAY_TRY(cay__canonical("", j, &o, err));
-    json_object_foreach(o, key, v) {
+    json_object_foreach(o, key, v)
+    {
         size_t i = 0;
         while (i < CAY_LEN(tops) && strcmp(tops[i].name, key))
             i++;
         if (i == CAY_LEN(tops))
-            return bad(err, "unknown_field", key, "this field is not known; there are version, root, entries, environment, users, groups, "
-                                                  "run_as, extra_path_grants, extra_persisted_roots, policy, services, sudo, …");
+            return bad(
+                err, "unknown_field", key,
+                "this field is not known; there are version, root, entries, environment, users, "
+                "groups, "
+                "run_as, extra_path_grants, extra_persisted_roots, policy, services, sudo, …");
     }
     for (size_t i = 0; i < CAY_LEN(tops); i++)
         if ((v = json_object_get(o, tops[i].name)) && !json_is_null(v))
@@ -475,8 +530,10 @@ static int check_files(const cay_manifest *m, const cay__entry *e, cay_err *err)
     static const char *const keys[] = { "service_account_file", "box_config_file" };
     for (size_t k = 0; k < CAY_LEN(keys); k++) {
         const char *file = cay__member(e->fields, keys[k]);
-        if (file && cay__path_below(file, m->root) && strlen(file) > strlen(m->root) && cay__entry_find(m, file + strlen(m->root) + 1))
-            return cay__bad(err, "mount_config_invalid", e->path, "credentials", "%s is an entry of the manifest; keep it out of the sandbox", keys[k]);
+        if (file && cay__path_below(file, m->root) && strlen(file) > strlen(m->root) &&
+            cay__entry_find(m, file + strlen(m->root) + 1))
+            return cay__bad(err, "mount_config_invalid", e->path, "credentials",
+                            "%s is an entry of the manifest; keep it out of the sandbox", keys[k]);
     }
     return 0;
 }
@@ -492,7 +549,9 @@ static int check_ack(const cay_manifest *m, const char *path, cay_err *err)
         if (!strcmp(at, path))
             return 0;
     }
-    return bad(err, "acknowledgement", path, "acknowledge_credential_exposure names the exact path of a mount, and there is none here");
+    return bad(
+        err, "acknowledgement", path,
+        "acknowledge_credential_exposure names the exact path of a mount, and there is none here");
 }
 
 int cay_manifest_check(const cay_manifest *m, cay_err *err)
@@ -501,19 +560,22 @@ int cay_manifest_check(const cay_manifest *m, cay_err *err)
     for (size_t i = 0; i < m->n; i++) {
         const cay__entry *e = &m->entries[i];
         if (e->group && !known_group(m, e->group))
-            return cay__bad(err, "manifest_invalid", e->path, "group", "group %.40s is neither among groups nor users", e->group);
+            return cay__bad(err, "manifest_invalid", e->path, "group",
+                            "group %.40s is neither among groups nor users", e->group);
         if (cay__is_mount(e))
             CAY_TRY(check_files(m, e, err));
         if (cay__near(&known, e->path))
             continue;
         char *slash = strrchr(e->path, '/');
-        for (size_t n = slash ? (size_t)(slash - e->path) : 0; n;) { /* parents that came later in the text */
+        for (size_t n = slash ? (size_t)(slash - e->path) : 0;
+             n;) { /* parents that came later in the text */
             char up[CAY_MANIFEST_PATH];
             memcpy(up, e->path, n);
             up[n] = 0;
             const cay__entry *p = cay__entry_find(m, up);
             if (p && !p->kind->dir)
-                return cay__bad(err, "invalid_manifest_path", e->path, "not_a_directory", "entry %.60s above it is a %s", up, p->kind->name);
+                return cay__bad(err, "invalid_manifest_path", e->path, "not_a_directory",
+                                "entry %.60s above it is a %s", up, p->kind->name);
             slash = strrchr(up, '/');
             n = slash ? (size_t)(slash - up) : 0;
         }
@@ -521,7 +583,8 @@ int cay_manifest_check(const cay_manifest *m, cay_err *err)
     for (size_t i = 0; i < m->nacks; i++)
         CAY_TRY(check_ack(m, m->acks[i], err));
     CAY_TRY(cay__persist_check(m, err));
-    if (m->run_as && !known_user(m, m->run_as) && strcmp(m->run_as, "user") && strcmp(m->run_as, "root"))
+    if (m->run_as && !known_user(m, m->run_as) && strcmp(m->run_as, "user") &&
+        strcmp(m->run_as, "root"))
         return bad(err, "account", m->run_as, "run_as is not among users");
     return 0;
 }
@@ -559,20 +622,25 @@ void cay_manifest_free(cay_manifest *m)
 
 CAY_DEFINE_AUTO(cay_manifest, cay_manifest_free)
 
-int cay_manifest_parse(const char *text, size_t len, unsigned flags, cay_manifest **out, cay_err *err)
+int cay_manifest_parse(const char *text, size_t len, unsigned flags, cay_manifest **out,
+                       cay_err *err)
 {
     CAY_AUTOJSON *j = NULL;
     CAY_AUTOPTR(cay_manifest) m = cay_manifest_new();
     json_error_t je;
     m->flags = flags;
     if (len > CAY_MANIFEST_BYTES)
-        return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "manifest: it has more than %u MiB; put large files beside it as local_file",
-                            CAY_MANIFEST_BYTES >> 20);
+        return cay_fail_why(
+            err, CAY_ETOOBIG, "manifest_too_big",
+            "manifest: it has more than %u MiB; put large files beside it as local_file",
+            CAY_MANIFEST_BYTES >> 20);
     j = cay__json_quick(text, len);
     if (!j)
         j = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &je);
     if (!j)
-        return cay__bad(err, "manifest_invalid", "", "json", "it is not sound JSON: line %d, column %d: %.80s", je.line, je.column, je.text);
+        return cay__bad(err, "manifest_invalid", "", "json",
+                        "it is not sound JSON: line %d, column %d: %.80s", je.line, je.column,
+                        je.text);
     CAY_TRY(cay__top_read(m, j, err));
     CAY_TRY(cay_manifest_check(m, err));
     *out = CAY_STEAL(m);

@@ -8,7 +8,8 @@ static json_t *mode_json(uint32_t mode, bool dir)
     static const char letters[] = "rwxrwxrwx";
     char text[10] = "---------";
     if (!(mode & 07000))
-        return json_pack("{s:i,s:i,s:i,s:b}", "owner", mode >> 6 & 7, "group", mode >> 3 & 7, "other", mode & 7, "directory", dir);
+        return json_pack("{s:i,s:i,s:i,s:b}", "owner", mode >> 6 & 7, "group", mode >> 3 & 7,
+                         "other", mode & 7, "directory", dir);
     for (int i = 0; i < 9; i++)
         if (mode >> (8 - i) & 1)
             text[i] = letters[i];
@@ -25,9 +26,11 @@ static json_t *headers_json(const json_t *headers, bool secrets, bool *left_out)
 {
     json_t *o = json_object(), *v;
     const char *name;
-    json_object_foreach((json_t *)headers, name, v) {
+    json_object_foreach((json_t *)headers, name, v)
+    {
         const char *s = json_string_value(v);
-        bool reference = !s || cay__str_starts(s, "env:") || cay__str_starts(s, "file:") || cay__str_starts(s, "cmd:") || cay__str_starts(s, "store:");
+        bool reference = !s || cay__str_starts(s, "env:") || cay__str_starts(s, "file:") ||
+                         cay__str_starts(s, "cmd:") || cay__str_starts(s, "store:");
         if (secrets || reference)
             json_object_set(o, name, v);
         else
@@ -70,7 +73,8 @@ json_t *cay__entry_json(const cay_manifest *m, size_t at, bool secrets)
     for (size_t i = at + 1; i < m->n && m->entries[i].depth > e->depth; i++)
         if (m->entries[i].up == at) {
             children = children ? children : json_object();
-            json_object_set_new(children, m->entries[i].path + strlen(e->path) + 1, cay__entry_json(m, i, secrets));
+            json_object_set_new(children, m->entries[i].path + strlen(e->path) + 1,
+                                cay__entry_json(m, i, secrets));
         }
     if (children)
         json_object_set_new(o, "children", children);
@@ -80,7 +84,9 @@ json_t *cay__entry_json(const cay_manifest *m, size_t at, bool secrets)
 static json_t *env_json(const cay__env *v, bool secrets)
 {
     bool hide = v->ephemeral && !secrets;
-    json_t *value = v->source ? json_pack("{s:s,s:s}", "type", "ref", "source", v->source) : v->value && !hide ? json_string(v->value) : NULL;
+    json_t *value = v->source           ? json_pack("{s:s,s:s}", "type", "ref", "source", v->source)
+                    : v->value && !hide ? json_string(v->value)
+                                        : NULL;
     if (value && !v->ephemeral && !v->description)
         return value;
     json_t *o = json_object();
@@ -118,7 +124,8 @@ static void write_accounts(json_t *o, const cay_manifest *m)
     if (m->ngroups) {
         json_t *a = json_array();
         for (size_t i = 0; i < m->ngroups; i++)
-            json_array_append_new(a, json_pack("{s:s,s:o}", "name", m->groups[i].name, "users", names_json(m->groups[i].users, m->groups[i].n)));
+            json_array_append_new(a, json_pack("{s:s,s:o}", "name", m->groups[i].name, "users",
+                                               names_json(m->groups[i].users, m->groups[i].n)));
         json_object_set_new(o, "groups", a);
     }
     if (m->run_as)
@@ -154,7 +161,8 @@ static void write_acks(json_t *o, const cay_manifest *m)
 
 static json_t *whole_json(const cay_manifest *m, bool secrets, bool files)
 {
-    json_t *o = json_pack("{s:i,s:s}", "version", 1, "root", m->root), *entries = json_object(), *env = json_object();
+    json_t *o = json_pack("{s:i,s:s}", "version", 1, "root", m->root), *entries = json_object(),
+           *env = json_object();
     for (size_t i = 0; files && i < m->n; i++)
         if (m->entries[i].up == SIZE_MAX)
             json_object_set_new(entries, m->entries[i].path, cay__entry_json(m, i, secrets));
@@ -171,8 +179,9 @@ static json_t *whole_json(const cay_manifest *m, bool secrets, bool files)
     if (m->sudo)
         json_object_set_new(o, "sudo", json_true());
     if (m->limit_entries != 4 || m->limit_files != 4)
-        json_object_set_new(o, "concurrency_limits", json_pack("{s:o,s:o}", "manifest_entries", limit_json(m->limit_entries), "local_dir_files",
-                                                               limit_json(m->limit_files)));
+        json_object_set_new(o, "concurrency_limits",
+                            json_pack("{s:o,s:o}", "manifest_entries", limit_json(m->limit_entries),
+                                      "local_dir_files", limit_json(m->limit_files)));
     if (m->npersist)
         json_object_set_new(o, "extra_persisted_roots", texts_json(m->persist, m->npersist));
     if (m->has_allow)

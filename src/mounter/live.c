@@ -25,7 +25,9 @@ static void move(int tree, int pidfd, int at)
     if (setns(pidfd, CLONE_NEWNS) < 0)
         _exit(errno);
     if (at >= 0)
-        _exit(mnt_move(tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0 ? errno : 0);
+        _exit(mnt_move(tree, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0
+                  ? errno
+                  : 0);
     _exit(fchdir(tree) < 0 || umount2(".", MNT_DETACH) < 0 ? errno : 0);
 }
 
@@ -54,7 +56,8 @@ int cay__live_show(int tree, int pidfd, int pid, const char *target)
         errno = ESRCH;
         return -1;
     }
-    CAY_AUTOFD at = cay__fd_openat2(top, target + 1, O_PATH | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
+    CAY_AUTOFD at = cay__fd_openat2(top, target + 1, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+                                    RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS);
     return at < 0 ? -1 : inside(tree, pidfd, at);
 }
 
@@ -66,7 +69,8 @@ int cay__live_hide(int tree, int pidfd)
 int cay__live_listen(int dir, const char *name)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
-    CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    CAY_AUTOFD s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0),
+               probe = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/%.60s", dir, name);
     if (s < 0 || probe < 0)
         return -1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-mount: serves the storage of one sandbox from outside. It has a mount namespace and a little memory of its own, where keys and
- * mount points are; rclone runs there, as nobody (rclone.h). The sandbox gets detached clones of the mounts, by way of the keeper. When the sandbox's init ends,
+ * cay-mount: serves the storage of one sandbox from outside. It has a mount namespace and a little
+ * memory of its own, where keys and mount points are; rclone runs there, as nobody (rclone.h). The
+ * sandbox gets detached clones of the mounts, by way of the keeper. When the sandbox's init ends,
  * rclone is told to, mount by mount in the order given, and time to bring away what was written.
  */
 #include "live.h"
@@ -32,17 +33,17 @@ enum { SOCK = 3, MOST = 12, READY_MS = 30000, STEP_MS = 20, FLUSH_MS = 60000 };
 #define CACHE_MOST "4G" /* what waits to be brought away, roughly */
 
 static struct {
-    char   cache[3800]; /* absolute */
-    int    cache_fd;
-    uid_t  id; /* rclone's: other than that of another sandbox's */
-    int    exe; /* rclone */
-    int    mounts; /* STATE-DIRECTORY/mounts */
-    int    marks;  /* the file of marks, from HOLD on */
-    char   box[24]; /* the sandbox's id */
-    pid_t  rclone[MOST];
+    char cache[3800]; /* absolute */
+    int cache_fd;
+    uid_t id;     /* rclone's: other than that of another sandbox's */
+    int exe;      /* rclone */
+    int mounts;   /* STATE-DIRECTORY/mounts */
+    int marks;    /* the file of marks, from HOLD on */
+    char box[24]; /* the sandbox's id */
+    pid_t rclone[MOST];
     cay_mount_mark mark[MOST];
     size_t n;
-    int    asker;  /* who waits until all is brought away; or -1 */
+    int asker; /* who waits until all is brought away; or -1 */
 } M = { .cache_fd = -1, .exe = -1, .mounts = -1, .marks = -1, .asker = -1 };
 static volatile sig_atomic_t ended;
 
@@ -66,7 +67,8 @@ static void remove_tree(const char *path)
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* What one that was killed had not brought away is lost; its directory goes. Who lives holds a lock on it. */
+/* What one that was killed had not brought away is lost; its directory goes. Who lives holds a lock
+ * on it. */
 static void sweep_caches(const char *home)
 {
     char path[4096];
@@ -86,7 +88,9 @@ static void sweep_marks(void)
     for (struct dirent *e; d && (e = readdir(d));) {
         char box[64];
         struct stat st;
-        if (!cay__id_valid(e->d_name, 'c') || !cay__str_join(box, sizeof box, "../sandboxes/", e->d_name, NULL) || fstatat(M.mounts, box, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        if (!cay__id_valid(e->d_name, 'c') ||
+            !cay__str_join(box, sizeof box, "../sandboxes/", e->d_name, NULL) ||
+            fstatat(M.mounts, box, &st, AT_SYMLINK_NOFOLLOW) == 0)
             continue;
         CAY_AUTOFD held = openat(M.mounts, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
         if (held >= 0 && flock(held, LOCK_EX | LOCK_NB) == 0)
@@ -107,7 +111,8 @@ static bool take_cache(const char *home)
         }
         M.id = CAY__RCLONE_ID + i;
         M.cache_fd = open(M.cache, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return M.cache_fd >= 0 && flock(M.cache_fd, LOCK_EX | LOCK_NB) == 0 && fchown(M.cache_fd, M.id, M.id) == 0;
+        return M.cache_fd >= 0 && flock(M.cache_fd, LOCK_EX | LOCK_NB) == 0 &&
+               fchown(M.cache_fd, M.id, M.id) == 0;
     }
     errno = EMFILE;
     return false;
@@ -140,7 +145,8 @@ static bool put_helper(void)
     while (out >= 0 && (n = read(in, buf, sizeof buf)) > 0)
         if (!cay__fd_write_all(out, buf, (size_t)n))
             return false;
-    return out >= 0 && n == 0 && fchmod(out, 0755) == 0 && symlink("fusermount3", PLACE "/bin/fusermount") == 0;
+    return out >= 0 && n == 0 && fchmod(out, 0755) == 0 &&
+           symlink("fusermount3", PLACE "/bin/fusermount") == 0;
 }
 
 static const char *prepare(const char *home)
@@ -150,18 +156,22 @@ static const char *prepare(const char *home)
     if (mkdir(mounts, 0700) < 0 && errno != EEXIST)
         return "make its directory";
     sweep_caches(home);
-    if ((M.mounts = open(mounts, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0) /* before anything is covered */
+    if ((M.mounts = open(mounts, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) <
+        0) /* before anything is covered */
         return "open its directory";
     sweep_marks();
     if (!take_cache(home))
         return "make its cache";
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, (1ul << 18) | 16384ul, NULL) < 0) /* MS_PRIVATE | MS_REC */
+    if (unshare(CLONE_NEWNS) < 0 ||
+        mount(NULL, "/", NULL, (1ul << 18) | 16384ul, NULL) < 0) /* MS_PRIVATE | MS_REC */
         return "make a mount namespace";
     M.exe = find_program("rclone"); /* before anything is covered */
     CAY_AUTOFD cache = mnt_open_tree(AT_FDCWD, M.cache, OPEN_TREE_CLONE);
-    if (cache < 0 || mount("cay-mount", PLACE, "tmpfs", 2 | 4 /* MS_NOSUID | MS_NODEV */, "mode=711,size=32m") < 0)
+    if (cache < 0 || mount("cay-mount", PLACE, "tmpfs", 2 | 4 /* MS_NOSUID | MS_NODEV */,
+                           "mode=711,size=32m") < 0)
         return "mount its memory on " PLACE;
-    if (mkdir(PLACE "/cache", 0700) < 0 || mnt_move(cache, "", AT_FDCWD, PLACE "/cache", 4 /* MOVE_MOUNT_F_EMPTY_PATH */) < 0)
+    if (mkdir(PLACE "/cache", 0700) < 0 ||
+        mnt_move(cache, "", AT_FDCWD, PLACE "/cache", 4 /* MOVE_MOUNT_F_EMPTY_PATH */) < 0)
         return "show its cache";
     return put_helper() ? NULL : "make fusermount3";
 }
@@ -176,7 +186,9 @@ static bool put_file(const char *name, const char *text)
 
 static void run(char *const argv[], const char *log, int fuse)
 {
-    static const char *const keep[] = { "http_proxy=", "https_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=", "NO_PROXY=", "SSL_CERT_FILE=", "SSL_CERT_DIR=" };
+    static const char *const keep[] = { "http_proxy=",    "https_proxy=", "no_proxy=",
+                                        "HTTP_PROXY=",    "HTTPS_PROXY=", "NO_PROXY=",
+                                        "SSL_CERT_FILE=", "SSL_CERT_DIR=" };
     char *env[16], path[4096];
     const char *found = getenv("PATH");
     size_t n = 0;
@@ -186,7 +198,8 @@ static void run(char *const argv[], const char *log, int fuse)
         for (size_t i = 0; i < CAY_LEN(keep) && n < 12; i++)
             if (cay__str_starts(*e, keep[i]))
                 env[n++] = *e;
-    snprintf(path, sizeof path, "PATH=%s%s", fuse >= 0 ? PLACE "/bin:" : "", found ? found : "/usr/sbin:/usr/bin:/sbin:/bin");
+    snprintf(path, sizeof path, "PATH=%s%s", fuse >= 0 ? PLACE "/bin:" : "",
+             found ? found : "/usr/sbin:/usr/bin:/sbin:/bin");
     env[n++] = path;
     env[n++] = (char *)"HOME=" PLACE;
     env[n++] = (char *)"LANG=C.UTF-8";
@@ -211,7 +224,8 @@ static pid_t start(char *const argv[], const char *log, int fuse)
     return pid;
 }
 
-/* Asks the new filesystem something, in a process of its own: that waits until it is served, and fails when nobody will. */
+/* Asks the new filesystem something, in a process of its own: that waits until it is served, and
+ * fails when nobody will. */
 static pid_t probe(const char *at)
 {
     struct stat st;
@@ -221,7 +235,8 @@ static pid_t probe(const char *at)
     return pid;
 }
 
-/* Waits until it is there. 0, or the status with which the program ended, or -1 when it takes too long. */
+/* Waits until it is there. 0, or the status with which the program ended, or -1 when it takes too
+ * long. */
 static int await(pid_t pid, const char *at, bool kernel)
 {
     pid_t asks = kernel ? 0 : probe(at);
@@ -231,7 +246,8 @@ static int await(pid_t pid, const char *at, bool kernel)
         gone = waitpid(pid, &status, WNOHANG) == pid;
         if (asks > 0 && waitpid(asks, &answer, WNOHANG) == asks)
             asks = 0;
-        bool ready = kernel ? gone && WIFEXITED(status) && WEXITSTATUS(status) == 0 : !gone && answer == 0;
+        bool ready =
+            kernel ? gone && WIFEXITED(status) && WEXITSTATUS(status) == 0 : !gone && answer == 0;
         over = gone || ready;
         rc = ready ? 0 : status ? status : 256;
         if (!over)
@@ -253,22 +269,30 @@ static void last_words(const char *log, char *out, size_t cap)
 {
     CAY_AUTOFD fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
-    ssize_t n = fd < 0 ? 0 : pread(fd, out, cap - 1, size > (off_t)cap - 1 ? size - (off_t)cap + 1 : 0);
+    ssize_t n =
+        fd < 0 ? 0 : pread(fd, out, cap - 1, size > (off_t)cap - 1 ? size - (off_t)cap + 1 : 0);
     out[n > 0 ? n : 0] = 0;
     for (char *s = out; *s; s++)
         if ((unsigned char)*s < 0x20 || (unsigned char)*s >= 0x7f)
             *s = ' ';
 }
 
-static size_t command(const cay_mount_ask *a, const char *remote, char *const *more, const char *at, const char *conf, char **argv)
+static size_t command(const cay_mount_ask *a, const char *remote, char *const *more, const char *at,
+                      const char *conf, char **argv)
 {
     size_t n = 0;
-    static char *const always[] = { (char *)"--allow-other", (char *)"--dir-perms", (char *)"0777", (char *)"--file-perms", (char *)"0666", (char *)"--umask",
-                                    (char *)"000", (char *)"--dir-cache-time", (char *)"10s", (char *)"--log-level", (char *)"ERROR" };
-    static char *const writable[] = { (char *)"--vfs-cache-mode", (char *)"writes", (char *)"--vfs-write-back", (char *)"0s", (char *)"--vfs-cache-max-size", (char *)CACHE_MOST };
+    static char *const always[] = {
+        (char *)"--allow-other", (char *)"--dir-perms", (char *)"0777", (char *)"--file-perms",
+        (char *)"0666",          (char *)"--umask",     (char *)"000",  (char *)"--dir-cache-time",
+        (char *)"10s",           (char *)"--log-level", (char *)"ERROR"
+    };
+    static char *const writable[] = { (char *)"--vfs-cache-mode",     (char *)"writes",
+                                      (char *)"--vfs-write-back",     (char *)"0s",
+                                      (char *)"--vfs-cache-max-size", (char *)CACHE_MOST };
     argv[n++] = (char *)(a->kernel ? "mount" : "rclone");
     if (a->kernel) {
-        char *const words[] = { (char *)"-t", (char *)"s3files", (char *)"-o", more[0], (char *)"--", (char *)remote, (char *)at };
+        char *const words[] = { (char *)"-t", (char *)"s3files", (char *)"-o", more[0],
+                                (char *)"--", (char *)remote,    (char *)at };
         memcpy(argv + n, words, sizeof words);
         return n + CAY_LEN(words);
     }
@@ -301,8 +325,10 @@ static int clone_of(const char *at, bool rw)
     return CAY_STEAL_FD(tree);
 }
 
-/* rclone gets a directory of its own to mount on, and does not: the filesystem is at `at` before it starts. */
-static int start_rclone(const cay_mount_ask *a, char *const *text, const char *at, const char *conf, const char *log)
+/* rclone gets a directory of its own to mount on, and does not: the filesystem is at `at` before it
+ * starts. */
+static int start_rclone(const cay_mount_ask *a, char *const *text, const char *at, const char *conf,
+                        const char *log)
 {
     char dummy[4096], *argv[64] = { NULL };
     cay__str_join(dummy, sizeof dummy, at, ".dir", NULL);
@@ -330,7 +356,8 @@ static int serve(const cay_mount_ask *a, char *const *text, cay_mount_answer *ou
     cay__str_join(conf, sizeof conf, at, ".conf", NULL);
     cay__str_join(file, sizeof file, at, ".file", NULL);
     cay__str_join(log, sizeof log, at, ".log", NULL);
-    if (M.n == MOST || mkdir(at, 0700) < 0 || !put_file(conf, text[0]) || (*text[1] && !put_file(file, text[1]))) {
+    if (M.n == MOST || mkdir(at, 0700) < 0 || !put_file(conf, text[0]) ||
+        (*text[1] && !put_file(file, text[1]))) {
         out->sys = errno ? errno : EMFILE;
         cay__str_copy(out->msg, sizeof out->msg, "its files could not be made");
         return -1;
@@ -347,7 +374,8 @@ static int serve(const cay_mount_ask *a, char *const *text, cay_mount_answer *ou
 
 /* ------------------------------------------------------------------ the end */
 
-/* A mount whose sandbox is gone has no more writers; what they wrote is brought away before the program ends. */
+/* A mount whose sandbox is gone has no more writers; what they wrote is brought away before the
+ * program ends. */
 static void give_up(void)
 {
     for (size_t i = 0; i < M.n; i++) {
@@ -372,7 +400,8 @@ static void answer(const cay_mount_answer *a, int fd)
     cay__fd_send(SOCK, a, sizeof *a, &fd, fd >= 0, 0);
 }
 
-/* The marks under the sandbox's id; what is there is of one that was killed, and nobody holds it. */
+/* The marks under the sandbox's id; what is there is of one that was killed, and nobody holds it.
+ */
 static bool put_marks(const char *id)
 {
     if (!memchr(id, 0, sizeof M.box) || !cay__id_valid(id, 'c')) {
@@ -383,10 +412,12 @@ static bool put_marks(const char *id)
     if (unlinkat(M.mounts, M.box, 0) < 0 && errno != ENOENT)
         return false;
     M.marks = openat(M.mounts, M.box, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return M.marks >= 0 && flock(M.marks, LOCK_EX | LOCK_NB) == 0 && cay__fd_write_all(M.marks, M.mark, M.n * sizeof *M.mark);
+    return M.marks >= 0 && flock(M.marks, LOCK_EX | LOCK_NB) == 0 &&
+           cay__fd_write_all(M.marks, M.mark, M.n * sizeof *M.mark);
 }
 
-/* One that ended without being told to: its mount answers ENOTCONN from now on, and here it is said why. */
+/* One that ended without being told to: its mount answers ENOTCONN from now on, and here it is said
+ * why. */
 static void note_ends(void)
 {
     int status;
@@ -399,7 +430,8 @@ static void note_ends(void)
         if (WIFSIGNALED(status))
             snprintf(m->why, sizeof m->why, "rclone was killed by signal %d", WTERMSIG(status));
         else
-            snprintf(m->why, sizeof m->why, "rclone ended by itself with status %d", WEXITSTATUS(status));
+            snprintf(m->why, sizeof m->why, "rclone ended by itself with status %d",
+                     WEXITSTATUS(status));
         CAY_FAULT("mount.ended");
         if (pwrite(M.marks, m, sizeof *m, (off_t)(i * sizeof *m)) < 0)
             break;
@@ -449,7 +481,8 @@ static void serve_live(int init, int door, int tree)
         cay_mount_ask a = { 0 };
         cay_mount_answer no = { 0 };
         int none = 0;
-        if (who < 0 || cay__fd_recv(who, &a, sizeof a, NULL, &none, 0) < (ssize_t)sizeof a || a.op != CAY_MOUNT_HIDE)
+        if (who < 0 || cay__fd_recv(who, &a, sizeof a, NULL, &none, 0) < (ssize_t)sizeof a ||
+            a.op != CAY_MOUNT_HIDE)
             continue;
         if (cay__live_hide(tree, init) == 0)
             M.asker = CAY_STEAL_FD(who);
@@ -506,7 +539,8 @@ static void work(void)
             hold(a);
             return;
         }
-        if (a->op == CAY_MOUNT_SHOW && split(buf + sizeof *a, (size_t)n - sizeof *a, 0, text) && *text[1] == '/' && !strchr(text[0], '/')) {
+        if (a->op == CAY_MOUNT_SHOW && split(buf + sizeof *a, (size_t)n - sizeof *a, 0, text) &&
+            *text[1] == '/' && !strchr(text[0], '/')) {
             show(a, text[0], text[1], came);
             return;
         }

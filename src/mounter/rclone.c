@@ -18,7 +18,8 @@ int cay__fuse_mount(const char *at, uid_t id, bool rw)
     CAY_AUTOFD fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return -1;
-    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other", fd, id, id);
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other", fd,
+             id, id);
     unsigned long flags = 2 | 4 | (rw ? 0ul : 1ul); /* MS_NOSUID | MS_NODEV | MS_RDONLY */
     return mount("rclone", at, "fuse.rclone", flags, options) < 0 ? -1 : CAY_STEAL_FD(fd);
 }
@@ -50,5 +51,8 @@ int cay__fusermount_main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (!strcmp(argv[i], "-u"))
             return 0;
-    return comm && cay__str_to_u64(comm, &to) && to < 1024 && cay__fd_send((int)to, "", 1, &fd, 1, 0) == 1 ? 0 : 1;
+    return comm && cay__str_to_u64(comm, &to) && to < 1024 &&
+                   cay__fd_send((int)to, "", 1, &fd, 1, 0) == 1
+               ? 0
+               : 1;
 }

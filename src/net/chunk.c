@@ -7,12 +7,16 @@ enum { SIZE = 0, EXT, SIZE_LF, DATA, DATA_CR, DATA_LF, LINE, TRAILER, TRAILER_LF
 
 static int bad(cay_err *err, const char *what)
 {
-    return cay_fail_why(err, CAY_EINVAL, "http_chunk", "the body is not in proper chunks: %s", what);
+    return cay_fail_why(err, CAY_EINVAL, "http_chunk", "the body is not in proper chunks: %s",
+                        what);
 }
 
 static int size_digit(cay__chunk *c, char ch, cay_err *err)
 {
-    int v = ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : -1;
+    int v = ch >= '0' && ch <= '9'   ? ch - '0'
+            : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10
+            : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10
+                                     : -1;
     if (v < 0) {
         if (!c->digits)
             return bad(err, "a size without digits");
@@ -30,7 +34,8 @@ static int drop(cay__chunk *c, char ch, unsigned max, cay_err *err)
 {
     if (++c->extra > max)
         return bad(err, "an extension or trailers without end");
-    return ((unsigned char)ch < 0x20 && ch != '\t') || ch == 0x7f ? bad(err, "a control character") : 0;
+    return ((unsigned char)ch < 0x20 && ch != '\t') || ch == 0x7f ? bad(err, "a control character")
+                                                                  : 0;
 }
 
 static int want(cay__chunk *c, char ch, char which, int next, cay_err *err)
@@ -42,17 +47,12 @@ static int want(cay__chunk *c, char ch, char which, int next, cay_err *err)
 static int step(cay__chunk *c, char ch, cay_err *err)
 {
     switch (c->state) {
-    case SIZE:
-        return size_digit(c, ch, err);
+    case SIZE: return size_digit(c, ch, err);
     case EXT:
         return ch == '\r' ? want(c, ch, '\r', SIZE_LF, err) : drop(c, ch, CAY__CHUNK_EXT, err);
-    case SIZE_LF:
-        c->extra = c->digits = 0;
-        return want(c, ch, '\n', c->left ? DATA : LINE, err);
-    case DATA_CR:
-        return want(c, ch, '\r', DATA_LF, err);
-    case DATA_LF:
-        return want(c, ch, '\n', SIZE, err);
+    case SIZE_LF: c->extra = c->digits = 0; return want(c, ch, '\n', c->left ? DATA : LINE, err);
+    case DATA_CR: return want(c, ch, '\r', DATA_LF, err);
+    case DATA_LF: return want(c, ch, '\n', SIZE, err);
     case LINE: /* after the last chunk: a trailer, or the end */
         if (ch == '\r')
             return want(c, ch, '\r', LAST_LF, err);
@@ -61,17 +61,16 @@ static int step(cay__chunk *c, char ch, cay_err *err)
         c->state = TRAILER;
         return drop(c, ch, CAY__CHUNK_TRAILER, err);
     case TRAILER:
-        return ch == '\r' ? want(c, ch, '\r', TRAILER_LF, err) : drop(c, ch, CAY__CHUNK_TRAILER, err);
-    case TRAILER_LF:
-        return want(c, ch, '\n', LINE, err);
-    case LAST_LF:
-        c->done = ch == '\n';
-        return want(c, ch, '\n', SIZE, err);
+        return ch == '\r' ? want(c, ch, '\r', TRAILER_LF, err)
+                          : drop(c, ch, CAY__CHUNK_TRAILER, err);
+    case TRAILER_LF: return want(c, ch, '\n', LINE, err);
+    case LAST_LF: c->done = ch == '\n'; return want(c, ch, '\n', SIZE, err);
     }
     return bad(err, "it went wrong before");
 }
 
-int cay__chunk_read(cay__chunk *c, const char *in, size_t n, size_t most, size_t *used, const char **data, size_t *len, cay_err *err)
+int cay__chunk_read(cay__chunk *c, const char *in, size_t n, size_t most, size_t *used,
+                    const char **data, size_t *len, cay_err *err)
 {
     size_t i = 0;
     *len = 0;
@@ -79,7 +78,8 @@ int cay__chunk_read(cay__chunk *c, const char *in, size_t n, size_t most, size_t
     while (i < n && !c->done) {
         if (c->state == DATA) {
             *data = in + i;
-            *len = (size_t)CAY_MIN((uint64_t)(CAY__MUTANT("fuzz-chunk") ? most : CAY_MIN(n - i, most)), c->left);
+            *len = (size_t)CAY_MIN(
+                (uint64_t)(CAY__MUTANT("fuzz-chunk") ? most : CAY_MIN(n - i, most)), c->left);
             c->left -= *len;
             *used = i + *len;
             if (!c->left)

@@ -10,15 +10,19 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-enum { KEPT = 16, KEEP_MS = 20000, ROOM = 65536 }; /* a server keeps idle connections longer than that */
+enum {
+    KEPT = 16,
+    KEEP_MS = 20000,
+    ROOM = 65536
+}; /* a server keeps idle connections longer than that */
 
 struct cay__client {
-    atomic_int      refs;
-    cay__origin     to;
-    char           *url, *auth;
+    atomic_int refs;
+    cay__origin to;
+    char *url, *auth;
     pthread_mutex_t lock;
     struct {
-        int     fd;
+        int fd;
         int64_t since;
     } kept[KEPT];
     size_t nkept;
@@ -26,13 +30,13 @@ struct cay__client {
 
 struct cay__answer {
     cay__client *c;
-    int          fd;
-    cay__head    head;
-    cay__chunk   chunk;
-    uint64_t     left;
-    bool         done, keep;
-    size_t       at, end;
-    char         in[ROOM];
+    int fd;
+    cay__head head;
+    cay__chunk chunk;
+    uint64_t left;
+    bool done, keep;
+    size_t at, end;
+    char in[ROOM];
 };
 
 int cay__client_open(const char *url, const char *key, cay__client **out, cay_err *err)
@@ -41,7 +45,8 @@ int cay__client_open(const char *url, const char *key, cay__client **out, cay_er
     CAY_TRY(cay__origin_parse(url, &to, err));
     for (const char *p = key ? key : ""; *p; p++)
         if (*p <= 0x20 || *p == 0x7f)
-            return cay_fail_why(err, CAY_EINVAL, "key_invalid", "the key for %.100s has a blank or control character", url);
+            return cay_fail_why(err, CAY_EINVAL, "key_invalid",
+                                "the key for %.100s has a blank or control character", url);
     cay__client *c = cay__alloc(sizeof *c);
     atomic_init(&c->refs, 1);
     pthread_mutex_init(&c->lock, NULL);
@@ -96,7 +101,8 @@ static int take_kept(cay__client *c)
     pthread_mutex_lock(&c->lock);
     while (fd < 0 && c->nkept) {
         fd = c->kept[--c->nkept].fd;
-        if (cay__now_ms() - c->kept[c->nkept].since > KEEP_MS || recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN)
+        if (cay__now_ms() - c->kept[c->nkept].since > KEEP_MS ||
+            recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN)
             cay__close_fd(&fd);
     }
     pthread_mutex_unlock(&c->lock);
@@ -169,7 +175,9 @@ static int send_fd(int fd, const cay_call *call, const cay__ask *ask, cay_err *e
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            rc = n < 0 ? cay_fail_sys(err, CAY_ESYS, "read what is sent") : cay_fail_why(err, CAY_EINVAL, "body_short", "what is sent became shorter meanwhile");
+            rc = n < 0 ? cay_fail_sys(err, CAY_ESYS, "read what is sent")
+                       : cay_fail_why(err, CAY_EINVAL, "body_short",
+                                      "what is sent became shorter meanwhile");
         else
             rc = send_all(fd, call, buf, (size_t)n, err);
         left -= n > 0 ? (uint64_t)n : 0;
@@ -182,7 +190,8 @@ static int send_ask(cay__client *c, int fd, const cay_call *call, const cay__ask
 {
     CAY_AUTOBUF b = CAY__BUF(256u << 10);
     bool body = ask->body || ask->from_fd;
-    cay__buf_fmt(&b, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: cay/" CAY_VERSION "\r\n", ask->method, c->to.prefix, ask->target, c->to.authority);
+    cay__buf_fmt(&b, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: cay/" CAY_VERSION "\r\n",
+                 ask->method, c->to.prefix, ask->target, c->to.authority);
     cay__buf_str(&b, c->auth ? c->auth : "");
     if (call && call->trace)
         cay__buf_fmt(&b, "traceparent: %s\r\n", call->trace);
@@ -193,7 +202,8 @@ static int send_ask(cay__client *c, int fd, const cay_call *call, const cay__ask
         cay__buf_fmt(&b, "Content-Length: %zu\r\n", ask->len);
     cay__buf_str(&b, "\r\n");
     if (b.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big", "the head of a request to %.100s is too long", c->url);
+        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big",
+                            "the head of a request to %.100s is too long", c->url);
     if (ask->body && ask->len < 16384) /* one packet for what is small */
         cay__buf_add(&b, ask->body, ask->len);
     int rc = send_all(fd, call, b.data, b.len, err);
@@ -246,10 +256,13 @@ static int read_head(cay__answer *a, const cay_call *call, const cay__ask *ask, 
     for (bool need = true;;) {
         int rc = need ? more(a, call, ask->upgrade ? MSG_PEEK : 0, err) : 0;
         if (rc != 0)
-            return rc < 0 ? rc : a->end ? cut(a->c, "the connection ended within the answer's head", err) : 1;
+            return rc < 0   ? rc
+                   : a->end ? cut(a->c, "the connection ended within the answer's head", err)
+                            : 1;
         rc = cay__answer_read(a->in, a->end, &scanned, !strcmp(ask->method, "HEAD"), &a->head, err);
         if (rc < 0 || (rc == 0 && a->end == ROOM))
-            return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "%.120s answers with something that is not HTTP", a->c->url);
+            return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
+                                "%.120s answers with something that is not HTTP", a->c->url);
         if (ask->upgrade)
             CAY_TRY(take_seen(a, &taken, rc > 0 ? (size_t)rc : a->end, err));
         need = rc == 0;
@@ -270,7 +283,8 @@ static int read_head(cay__answer *a, const cay_call *call, const cay__ask *ask, 
     return 0;
 }
 
-static int once(cay__client *c, int fd, const cay_call *call, const cay__ask *ask, cay__answer **out, cay_err *err)
+static int once(cay__client *c, int fd, const cay_call *call, const cay__ask *ask,
+                cay__answer **out, cay_err *err)
 {
     cay__answer *a = cay__alloc(sizeof *a);
     a->c = cay__client_ref(c);
@@ -285,12 +299,14 @@ static int once(cay__client *c, int fd, const cay_call *call, const cay__ask *as
     return rc;
 }
 
-int cay__client_ask(cay__client *c, const cay_call *call, const cay__ask *ask, cay__answer **out, cay_err *err)
+int cay__client_ask(cay__client *c, const cay_call *call, const cay__ask *ask, cay__answer **out,
+                    cay_err *err)
 {
     int fd = ask->upgrade ? -1 : take_kept(c), rc;
     if (fd >= 0) {
         rc = once(c, fd, call, ask, out, err);
-        /* The server closed it while we were writing: of a request without effects another try is none. */
+        /* The server closed it while we were writing: of a request without effects another try is
+         * none. */
         if (rc <= 0 || strcmp(ask->method, "GET"))
             return rc <= 0 ? rc : cut(c, "the connection ended before the answer", err);
     }
@@ -321,12 +337,15 @@ static int decode(cay__answer *a, char *buf, size_t cap, size_t *n, cay_err *err
     const char *data = a->in + a->at;
     if (a->head.body == CAY__BODY_CHUNKED) {
         if (cay__chunk_read(&a->chunk, data, have, cap, &used, &data, n, err) < 0)
-            return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "%.120s: the answer's chunks cannot be read", a->c->url);
+            return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
+                                "%.120s: the answer's chunks cannot be read", a->c->url);
         if (*n)
             memcpy(buf, data, *n);
         a->done = a->chunk.done;
     } else {
-        used = *n = CAY_MIN(CAY_MIN(have, cap), a->head.body == CAY__BODY_LENGTH ? (size_t)CAY_MIN(a->left, (uint64_t)SIZE_MAX) : have);
+        used = *n = CAY_MIN(CAY_MIN(have, cap), a->head.body == CAY__BODY_LENGTH
+                                                    ? (size_t)CAY_MIN(a->left, (uint64_t)SIZE_MAX)
+                                                    : have);
         memcpy(buf, data, used);
         a->left -= a->head.body == CAY__BODY_LENGTH ? used : 0;
         a->done = a->head.body == CAY__BODY_LENGTH && !a->left;
@@ -335,7 +354,8 @@ static int decode(cay__answer *a, char *buf, size_t cap, size_t *n, cay_err *err
     return 0;
 }
 
-int cay__answer_bytes(cay__answer *a, const cay_call *call, void *buf, size_t cap, size_t *n, cay_err *err)
+int cay__answer_bytes(cay__answer *a, const cay_call *call, void *buf, size_t cap, size_t *n,
+                      cay_err *err)
 {
     *n = 0;
     while (!a->done) {

@@ -15,23 +15,23 @@
 
 typedef struct client {
     CURLM *multi;
-    CURL  *easy;
+    CURL *easy;
 } client;
 
 /* One request on its way. */
 typedef struct trip {
     const cay__http_req *req;
-    cay__http_reply     *reply;
-    CURL                *easy;
-    uint64_t             got, max;
-    int64_t              last_ms; /* when a byte came */
-    bool                 head;    /* on_head was called */
-    int                  rc;      /* what a callback failed with */
-    cay_err             *err;
+    cay__http_reply *reply;
+    CURL *easy;
+    uint64_t got, max;
+    int64_t last_ms; /* when a byte came */
+    bool head;       /* on_head was called */
+    int rc;          /* what a callback failed with */
+    cay_err *err;
 } trip;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static CURLcode       global;
+static CURLcode global;
 static void init_curl(void)
 {
     global = curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -84,7 +84,8 @@ static size_t on_header(char *line, size_t size, size_t n, void *arg)
 {
     trip *t = arg;
     n *= size;
-    if (n > 5 && !strncmp(line, "HTTP/", 5)) { /* a new head: after 100 Continue, or a proxy's answer */
+    if (n > 5 &&
+        !strncmp(line, "HTTP/", 5)) { /* a new head: after 100 Continue, or a proxy's answer */
         memset(t->reply, 0, sizeof *t->reply);
         return n;
     }
@@ -136,7 +137,8 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
     t->last_ms = cay__now_ms();
     t->rc = begin_body(t);
     if (!t->rc && t->got + n > t->max)
-        t->rc = cay_fail_why(t->err, CAY_ETOOBIG, "answer_too_big", "the answer is larger than %llu bytes", (unsigned long long)t->max);
+        t->rc = cay_fail_why(t->err, CAY_ETOOBIG, "answer_too_big",
+                             "the answer is larger than %llu bytes", (unsigned long long)t->max);
     t->got += n;
     if (!t->rc && t->req->on_data)
         t->rc = t->req->on_data(bytes, n, t->req->arg, t->err);
@@ -146,10 +148,10 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
 /* ------------------------------------------------------------------ one request */
 
 static const struct {
-    CURLcode    code;
-    int         ours;
+    CURLcode code;
+    int ours;
     const char *reason;
-    bool        again;
+    bool again;
 } faults[] = {
     { CURLE_OPERATION_TIMEDOUT, CAY_ETIMEOUT, "net_timeout", true },
     { CURLE_COULDNT_RESOLVE_HOST, CAY_EUPSTREAM, "net_unreachable", true },
@@ -171,13 +173,16 @@ static int failed(const trip *t, CURLcode code, const char *said)
     for (size_t i = 0; i < CAY_LEN(faults); i++)
         if (faults[i].code == code)
             ours = faults[i].ours, reason = faults[i].reason, again = faults[i].again;
-    int rc = cay_fail_why(t->err, ours, reason, "%.*s: %.140s", (int)CAY_MIN(strcspn(url, "?#"), (size_t)80), url, *said ? said : curl_easy_strerror(code));
+    int rc = cay_fail_why(t->err, ours, reason, "%.*s: %.140s",
+                          (int)CAY_MIN(strcspn(url, "?#"), (size_t)80), url,
+                          *said ? said : curl_easy_strerror(code));
     if (t->err)
         t->err->retry = again ? CAY_RETRY_YES : CAY_RETRY_NO;
     return rc;
 }
 
-/* The address is judged that is connected to, so a name that resolves to another one the second time gains nothing. */
+/* The address is judged that is connected to, so a name that resolves to another one the second
+ * time gains nothing. */
 static curl_socket_t on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
     const trip *t = arg;
@@ -227,7 +232,8 @@ static void set_up(CURL *e, trip *t, struct curl_slist *headers, char *said)
         curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, q->method);
 }
 
-/* Curl's own low-speed limit counts whole seconds and averages; a stream that trickles is not idle. */
+/* Curl's own low-speed limit counts whole seconds and averages; a stream that trickles is not idle.
+ */
 static int wait_step(client *c, trip *t, const cay_call *call, int64_t end_ms)
 {
     uint64_t idle = t->req->idle_ms ? t->req->idle_ms : 600000;
@@ -235,8 +241,10 @@ static int wait_step(client *c, trip *t, const cay_call *call, int64_t end_ms)
     int left = cay__call_left(call), ms = (int)CAY_MIN(CAY_MAX(wake - now, 0), (int64_t)INT_MAX);
     CAY_TRY(cay__call_check(call, "request", t->err));
     if (now >= wake) {
-        int rc = cay_fail_why(t->err, CAY_ETIMEOUT, "net_timeout", "%.*s: %s", (int)CAY_MIN(strcspn(t->req->url, "?#"), (size_t)80), t->req->url,
-                              now >= end_ms ? "the answer took too long" : "no byte came for too long");
+        int rc =
+            cay_fail_why(t->err, CAY_ETIMEOUT, "net_timeout", "%.*s: %s",
+                         (int)CAY_MIN(strcspn(t->req->url, "?#"), (size_t)80), t->req->url,
+                         now >= end_ms ? "the answer took too long" : "no byte came for too long");
         if (t->err)
             t->err->retry = CAY_RETRY_YES;
         return rc;
@@ -261,23 +269,33 @@ static int drive(client *c, trip *t, const cay_call *call, const char *said)
     }
 }
 
-static int perform(void *self, const cay_call *call, const cay__http_req *req, cay__http_reply *reply, cay_err *err)
+static int perform(void *self, const cay_call *call, const cay__http_req *req,
+                   cay__http_reply *reply, cay_err *err)
 {
     client *c = self;
-    trip t = { .req = req, .reply = reply, .easy = c->easy, .max = req->max_body ? req->max_body : 64u << 20, .last_ms = cay__now_ms(), .err = err };
+    trip t = { .req = req,
+               .reply = reply,
+               .easy = c->easy,
+               .max = req->max_body ? req->max_body : 64u << 20,
+               .last_ms = cay__now_ms(),
+               .err = err };
     char said[CURL_ERROR_SIZE] = "";
-    struct curl_slist *headers = curl_slist_append(NULL, "Expect:"); /* no round trip before the body */
+    struct curl_slist *headers =
+        curl_slist_append(NULL, "Expect:"); /* no round trip before the body */
     for (size_t i = 0; req->headers && req->headers[i]; i++)
         headers = curl_slist_append(headers, req->headers[i]);
     set_up(c->easy, &t, headers, said);
-    int rc = curl_multi_add_handle(c->multi, c->easy) == CURLM_OK ? drive(c, &t, call, said) : cay_fail(err, CAY_ESYS, "libcurl takes no request");
+    int rc = curl_multi_add_handle(c->multi, c->easy) == CURLM_OK
+                 ? drive(c, &t, call, said)
+                 : cay_fail(err, CAY_ESYS, "libcurl takes no request");
     curl_multi_remove_handle(c->multi, c->easy);
     curl_easy_reset(c->easy); /* its pointers to our stack go */
     curl_slist_free_all(headers);
     return rc;
 }
 
-int cay__curl_dial(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err); /* curl_dial.c */
+int cay__curl_dial(const char *url, const char *certs, const cay_call *call, int *fd,
+                   cay_err *err); /* curl_dial.c */
 static int dial(const char *url, const char *certs, const cay_call *call, int *fd, cay_err *err)
 {
     pthread_once(&once, init_curl);
@@ -285,5 +303,8 @@ static int dial(const char *url, const char *certs, const cay_call *call, int *f
 }
 
 CAY_API const cay__net_ops cay__net_module;
-const cay__net_ops cay__net_module = { .size = sizeof cay__net_module, .open = client_open, .close = client_close, .perform = perform,
-                                        .dial = dial };
+const cay__net_ops cay__net_module = { .size = sizeof cay__net_module,
+                                       .open = client_open,
+                                       .close = client_close,
+                                       .perform = perform,
+                                       .dial = dial };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A TLS connection that looks like a plain one: libcurl makes it, a thread moves its bytes to and from a socket pair. */
+/* A TLS connection that looks like a plain one: libcurl makes it, a thread moves its bytes to and
+ * from a socket pair. */
 #include "http.h"
 #include <base/base.h>
 #include <base/call.h>
@@ -16,14 +17,14 @@ int cay__curl_dial(const char *url, const char *certs, const cay_call *call, int
 
 typedef struct side {
     size_t at, end;
-    bool   over; /* nothing more comes */
-    char   data[ROOM];
+    bool over; /* nothing more comes */
+    char data[ROOM];
 } side;
 
 typedef struct tunnel {
     CURL *easy;
-    int   net, local;
-    side  in, out; /* from the net, to the net */
+    int net, local;
+    side in, out; /* from the net, to the net */
 } tunnel;
 
 static void tunnel_free(tunnel *t)
@@ -68,7 +69,8 @@ static bool to_local(tunnel *t)
 {
     if (t->in.at == t->in.end)
         return true;
-    ssize_t n = send(t->local, t->in.data + t->in.at, t->in.end - t->in.at, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t n =
+        send(t->local, t->in.data + t->in.at, t->in.end - t->in.at, MSG_DONTWAIT | MSG_NOSIGNAL);
     t->in.at += n > 0 ? (size_t)n : 0;
     return n > 0 || errno == EAGAIN || errno == EINTR;
 }
@@ -86,13 +88,18 @@ static bool to_net(tunnel *t)
 static void *carry(void *arg)
 {
     tunnel *t = arg;
-    while (from_net(t) && to_local(t) && from_local(t) && to_net(t) && !(t->in.over && t->in.at == t->in.end)) {
+    while (from_net(t) && to_local(t) && from_local(t) && to_net(t) &&
+           !(t->in.over && t->in.at == t->in.end)) {
         bool in = t->in.at < t->in.end, out = t->out.at < t->out.end;
-        struct pollfd p[2] = { { .fd = t->net, .events = (short)((in ? 0 : POLLIN) | (out ? POLLOUT : 0)) },
-                               { .fd = t->local, .events = (short)((in ? POLLOUT : 0) | (out || t->out.over ? 0 : POLLIN)) } };
+        struct pollfd p[2] = {
+            { .fd = t->net, .events = (short)((in ? 0 : POLLIN) | (out ? POLLOUT : 0)) },
+            { .fd = t->local,
+              .events = (short)((in ? POLLOUT : 0) | (out || t->out.over ? 0 : POLLIN)) }
+        };
         if (poll(p, 2, -1) < 0 && errno != EINTR)
             break;
-        if (p[1].revents & (POLLHUP | POLLERR) && t->out.over) /* both directions: nobody is there any more */
+        if (p[1].revents & (POLLHUP | POLLERR) &&
+            t->out.over) /* both directions: nobody is there any more */
             break;
     }
     tunnel_free(t);
@@ -116,7 +123,8 @@ static int start(tunnel *t, cay_err *err)
 
 static bool is_tls(CURLcode rc)
 {
-    return rc == CURLE_PEER_FAILED_VERIFICATION || rc == CURLE_SSL_CONNECT_ERROR || rc == CURLE_SSL_CERTPROBLEM || rc == CURLE_SSL_CACERT_BADFILE;
+    return rc == CURLE_PEER_FAILED_VERIFICATION || rc == CURLE_SSL_CONNECT_ERROR ||
+           rc == CURLE_SSL_CERTPROBLEM || rc == CURLE_SSL_CACERT_BADFILE;
 }
 
 /* The files of certs; those that are not there are not used: a server may not ask who we are. */
@@ -124,8 +132,10 @@ static int use_certs(tunnel *t, const char *certs, cay_err *err)
 {
     static const struct {
         const char *name;
-        CURLoption  option;
-    } files[] = { { "ca.pem", CURLOPT_CAINFO }, { "cert.pem", CURLOPT_SSLCERT }, { "key.pem", CURLOPT_SSLKEY } };
+        CURLoption option;
+    } files[] = { { "ca.pem", CURLOPT_CAINFO },
+                  { "cert.pem", CURLOPT_SSLCERT },
+                  { "key.pem", CURLOPT_SSLKEY } };
     char path[600];
     for (size_t i = 0; i < CAY_LEN(files); i++) {
         snprintf(path, sizeof path, "%s/%s", certs, files[i].name);
@@ -138,7 +148,8 @@ static int use_certs(tunnel *t, const char *certs, cay_err *err)
     return 0;
 }
 
-static int connect_to(tunnel *t, const char *url, const char *certs, const cay_call *call, cay_err *err)
+static int connect_to(tunnel *t, const char *url, const char *certs, const cay_call *call,
+                      cay_err *err)
 {
     char said[CURL_ERROR_SIZE] = "";
     int left = cay__call_left(call);
@@ -149,7 +160,8 @@ static int connect_to(tunnel *t, const char *url, const char *certs, const cay_c
     curl_easy_setopt(t->easy, CURLOPT_SSL_ENABLE_ALPN, 0L); /* HTTP/1.1 is what is spoken over it */
     curl_easy_setopt(t->easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, said);
-    curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(left >= 0 ? CAY_MIN(left, CONNECT_MS) : CONNECT_MS));
+    curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS,
+                     (long)(left >= 0 ? CAY_MIN(left, CONNECT_MS) : CONNECT_MS));
     const char *roots = getenv("CURL_CA_BUNDLE");
     if (roots && *roots)
         curl_easy_setopt(t->easy, CURLOPT_CAINFO, roots);
@@ -158,10 +170,12 @@ static int connect_to(tunnel *t, const char *url, const char *certs, const cay_c
     CURLcode rc = curl_easy_perform(t->easy);
     curl_easy_setopt(t->easy, CURLOPT_ERRORBUFFER, NULL);
     if (rc == CURLE_OPERATION_TIMEDOUT)
-        return cay_fail_why(err, CAY_ETIMEOUT, "net_timeout", "%.100s: the connection took too long", url);
-    if (rc != CURLE_OK || curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &net) != CURLE_OK || net < 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, is_tls(rc) ? "net_tls" : "net_unreachable", "%.100s: %.120s",
-                            url, *said ? said : curl_easy_strerror(rc));
+        return cay_fail_why(err, CAY_ETIMEOUT, "net_timeout",
+                            "%.100s: the connection took too long", url);
+    if (rc != CURLE_OK || curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &net) != CURLE_OK ||
+        net < 0)
+        return cay_fail_why(err, CAY_EUPSTREAM, is_tls(rc) ? "net_tls" : "net_unreachable",
+                            "%.100s: %.120s", url, *said ? said : curl_easy_strerror(rc));
     t->net = net;
     return 0;
 }
@@ -172,7 +186,8 @@ int cay__curl_dial(const char *url, const char *certs, const cay_call *call, int
     tunnel *t = cay__alloc(sizeof *t);
     t->local = -1;
     t->easy = curl_easy_init();
-    int rc = t->easy ? connect_to(t, url, certs, call, err) : cay_fail(err, CAY_ESYS, "libcurl cannot be started");
+    int rc = t->easy ? connect_to(t, url, certs, call, err)
+                     : cay_fail(err, CAY_ESYS, "libcurl cannot be started");
     if (rc == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
         rc = cay_fail_sys(err, CAY_ESYS, "socketpair");
     t->local = pair[1];

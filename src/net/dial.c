@@ -14,12 +14,16 @@
 
 static int bad(const char *url, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EINVAL, "url_invalid", "\"%.100s\" is no address of a server: http://HOST:PORT, https://HOST or unix:/PATH", url ? url : "");
+    return cay_fail_why(
+        err, CAY_EINVAL, "url_invalid",
+        "\"%.100s\" is no address of a server: http://HOST:PORT, https://HOST or unix:/PATH",
+        url ? url : "");
 }
 
 static int parse_unix(const char *url, cay__origin *o, cay_err *err)
 {
-    if (url[5] != '/' || !cay__str_copy(o->host, sizeof((struct sockaddr_un *)0)->sun_path, url + 5))
+    if (url[5] != '/' ||
+        !cay__str_copy(o->host, sizeof((struct sockaddr_un *)0)->sun_path, url + 5))
         return bad(url, err);
     cay__str_copy(o->scheme, sizeof o->scheme, "unix");
     cay__str_copy(o->authority, sizeof o->authority, "localhost");
@@ -68,7 +72,8 @@ int cay__origin_parse(const char *url, cay__origin *out, cay_err *err)
         n = (size_t)((colon ? colon : end) - host);
     }
     o.port = tls ? 443 : 80;
-    if (!n || n >= sizeof o.host || (size_t)(stop - at) >= sizeof o.authority || (colon && !parse_port(colon + 1, (size_t)(stop - colon) - 1, &o.port)))
+    if (!n || n >= sizeof o.host || (size_t)(stop - at) >= sizeof o.authority ||
+        (colon && !parse_port(colon + 1, (size_t)(stop - colon) - 1, &o.port)))
         return bad(url, err);
     memcpy(o.host, host, n);
     memcpy(o.authority, at, (size_t)(stop - at));
@@ -85,14 +90,17 @@ int cay__origin_parse(const char *url, cay__origin *out, cay_err *err)
 
 static int unreachable(const cay__origin *to, const char *why, cay_err *err)
 {
-    int rc = cay_fail_why(err, CAY_EUPSTREAM, "net_unreachable", "%.120s: %.100s", *to->authority && strcmp(to->scheme, "unix") ? to->authority : to->host, why);
+    int rc =
+        cay_fail_why(err, CAY_EUPSTREAM, "net_unreachable", "%.120s: %.100s",
+                     *to->authority && strcmp(to->scheme, "unix") ? to->authority : to->host, why);
     if (err)
         err->retry = CAY_RETRY_YES;
     return rc;
 }
 
 /* *e: the errno of a connection that did not come about; 0: it did. */
-static int connect_to(const struct sockaddr *sa, socklen_t len, const cay_call *call, int *out, int *e, cay_err *err)
+static int connect_to(const struct sockaddr *sa, socklen_t len, const cay_call *call, int *out,
+                      int *e, cay_err *err)
 {
     socklen_t n = sizeof *e;
     CAY_AUTOFD fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -124,7 +132,9 @@ static int dial_unix(const cay__origin *to, const cay_call *call, int *fd, cay_e
 static int dial_tcp(const cay__origin *to, const cay_call *call, int *fd, cay_err *err)
 {
     char port[8];
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV }, *list = NULL;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+                              .ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV },
+                    *list = NULL;
     snprintf(port, sizeof port, "%u", to->port);
     int e = getaddrinfo(to->host, port, &hints, &list), rc = 0;
     if (e)

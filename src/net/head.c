@@ -9,12 +9,14 @@ enum { METHOD_MAX = 32 };
 /* RFC 9110 section 5.6.2 */
 static bool is_token(unsigned char c)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c && strchr("!#$%&'*+-.^_`|~", c));
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 static int bad(cay_err *err, const char *what)
 {
-    return cay_fail_why(err, CAY_EINVAL, "http_syntax", "the head of the message is not HTTP/1.1: %s", what);
+    return cay_fail_why(err, CAY_EINVAL, "http_syntax",
+                        "the head of the message is not HTTP/1.1: %s", what);
 }
 
 /* Finds the empty line. Every LF has its CR, so that a line has one end for everybody. */
@@ -34,7 +36,8 @@ static int find_end(const char *data, size_t n, size_t *scanned, cay_err *err)
     }
     *scanned = look;
     if (n >= CAY__HEAD_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "head_too_big", "the head of the message has more than %d bytes", CAY__HEAD_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "head_too_big",
+                            "the head of the message has more than %d bytes", CAY__HEAD_MAX);
     return 0;
 }
 
@@ -56,7 +59,8 @@ static int read_field(char *line, char *end, cay__field_line *f, cay_err *err)
         end--;
     *end = 0;
     for (const char *q = p; q < end; q++)
-        if ((((unsigned char)*q < 0x20 && *q != '\t') || *q == 0x7f) && !CAY__MUTANT("fuzz-request"))
+        if ((((unsigned char)*q < 0x20 && *q != '\t') || *q == 0x7f) &&
+            !CAY__MUTANT("fuzz-request"))
             return bad(err, "a control character in a field");
     *f = (cay__field_line){ .name = line, .value = p, .value_len = (size_t)(end - p) };
     return 0;
@@ -71,7 +75,9 @@ static int read_fields(char *p, char *end, cay__head *h, cay_err *err)
         if (cr == p)
             return 0;
         if (h->nfields == CAY__HEAD_FIELDS)
-            return cay_fail_why(err, CAY_ETOOBIG, "head_too_big", "the head of the message has more than %d fields", CAY__HEAD_FIELDS);
+            return cay_fail_why(err, CAY_ETOOBIG, "head_too_big",
+                                "the head of the message has more than %d fields",
+                                CAY__HEAD_FIELDS);
         CAY_TRY(read_field(p, cr, &h->fields[h->nfields], err));
         h->nfields++;
         p = cr + 2;
@@ -116,11 +122,13 @@ static int read_framing(cay__head *h, cay_err *err)
     if (te && h->minor == 0)
         return bad(err, "Transfer-Encoding in HTTP/1.0");
     if (te && strcasecmp(te, "chunked"))
-        return cay_fail_why(err, CAY_ENOTSUP, "transfer_encoding", "Transfer-Encoding \"%.40s\": only chunked is understood", te);
+        return cay_fail_why(err, CAY_ENOTSUP, "transfer_encoding",
+                            "Transfer-Encoding \"%.40s\": only chunked is understood", te);
     if (cl)
         CAY_TRY(read_length(cl, &h->length, err));
     h->body = te ? CAY__BODY_CHUNKED : cl && h->length ? CAY__BODY_LENGTH : CAY__BODY_NONE;
-    h->keep_alive = h->minor == 1 ? !cay__head_list(h, "connection", "close") : cay__head_list(h, "connection", "keep-alive");
+    h->keep_alive = h->minor == 1 ? !cay__head_list(h, "connection", "close")
+                                  : cay__head_list(h, "connection", "keep-alive");
     return 0;
 }
 
@@ -129,7 +137,8 @@ static int read_version(const char *v, cay__head *h, cay_err *err)
     if (strncmp(v, "HTTP/", 5) || strlen(v) != 8 || v[6] != '.')
         return bad(err, "the first line has no version");
     if (v[5] != '1' || (v[7] != '0' && v[7] != '1'))
-        return cay_fail_why(err, CAY_ENOTSUP, "http_version", "version \"%.12s\" is not spoken here: HTTP/1.1 is", v);
+        return cay_fail_why(err, CAY_ENOTSUP, "http_version",
+                            "version \"%.12s\" is not spoken here: HTTP/1.1 is", v);
     h->minor = v[7] - '0';
     return 0;
 }
@@ -153,7 +162,8 @@ static int read_host(cay__head *h, cay_err *err)
         return bad(err, "it needs one Host");
     h->host = v ? v : "";
     for (const char *p = h->host; *p; p++)
-        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || strchr("-._:[]", *p)))
+        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+              strchr("-._:[]", *p)))
             return bad(err, "a character in Host that may not be there");
     return 0;
 }
@@ -175,7 +185,8 @@ static char *take(cay__head *h, const char *data, size_t n, char **fields)
 
 static int read_request(cay__head *h, const char *data, size_t n, cay_err *err)
 {
-    char *fields, *cr = take(h, data, n, &fields), *sp1 = memchr(h->bytes, ' ', (size_t)(cr - h->bytes)), *sp2;
+    char *fields, *cr = take(h, data, n, &fields),
+                  *sp1 = memchr(h->bytes, ' ', (size_t)(cr - h->bytes)), *sp2;
     if (fields[-1] != '\n' || strlen(h->bytes) != (size_t)(cr - h->bytes))
         return bad(err, "a control character in its first line");
     if (!sp1 || !(sp2 = strchr(sp1 + 1, ' ')) || strchr(sp2 + 1, ' '))
@@ -233,7 +244,8 @@ int cay__request_read(const char *data, size_t n, size_t *scanned, cay__head *ou
 static int read_answer(cay__head *h, const char *data, size_t n, bool to_head_request, cay_err *err)
 {
     char *fields, *cr = take(h, data, n, &fields), *line = h->bytes;
-    if (fields[-1] != '\n' || strlen(line) != (size_t)(cr - line) || strlen(line) < 12 || line[8] != ' ' || (line[12] && line[12] != ' '))
+    if (fields[-1] != '\n' || strlen(line) != (size_t)(cr - line) || strlen(line) < 12 ||
+        line[8] != ' ' || (line[12] && line[12] != ' '))
         return bad(err, "the first line is not VERSION STATUS");
     line[8] = 0;
     CAY_TRY(read_version(line, h, err));
@@ -258,7 +270,8 @@ static int read_answer(cay__head *h, const char *data, size_t n, bool to_head_re
     return 0;
 }
 
-int cay__answer_read(const char *data, size_t n, size_t *scanned, bool to_head_request, cay__head *out, cay_err *err)
+int cay__answer_read(const char *data, size_t n, size_t *scanned, bool to_head_request,
+                     cay__head *out, cay_err *err)
 {
     int len = find_end(data, n, scanned, err);
     if (len <= 0)
@@ -307,7 +320,10 @@ bool cay__head_list(const cay__head *h, const char *lower_name, const char *word
 
 static int hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 bool cay__url_decode(const char *s, size_t n, bool plus, char *out)

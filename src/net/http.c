@@ -8,10 +8,11 @@
 
 struct cay__http {
     const cay__net_ops *ops;
-    void               *self;
+    void *self;
 };
 
-/* dlopen(3) counts: the module stays once it was opened, as curl's own set-up cannot be taken back safely. */
+/* dlopen(3) counts: the module stays once it was opened, as curl's own set-up cannot be taken back
+ * safely. */
 static int find_module(const cay__net_ops **out, cay_err *err)
 {
     char path[4096];
@@ -19,9 +20,11 @@ static int find_module(const cay__net_ops **out, cay_err *err)
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const cay__net_ops *ops = lib ? dlsym(lib, "cay__net_module") : NULL;
     if (!ops)
-        return cay_fail_why(err, CAY_ENOTSUP, "net_module", "%s cannot be used: %.160s; is libcurl installed?", path, dlerror());
+        return cay_fail_why(err, CAY_ENOTSUP, "net_module",
+                            "%s cannot be used: %.160s; is libcurl installed?", path, dlerror());
     if (ops->size != sizeof *ops)
-        return cay_fail_why(err, CAY_ENOTSUP, "net_module", "%s is of another version of cay; install cay again", path);
+        return cay_fail_why(err, CAY_ENOTSUP, "net_module",
+                            "%s is of another version of cay; install cay again", path);
     *out = ops;
     return 0;
 }
@@ -54,15 +57,22 @@ static bool plain(const char *s)
 
 static int check(const cay__http_req *req, cay_err *err)
 {
-    if (!req->url || (strncmp(req->url, "http://", 7) && strncmp(req->url, "https://", 8)) || !plain(req->url) || strchr(req->url, ' '))
-        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "\"%.100s\" is no http:// or https:// address", req->url ? req->url : "");
+    if (!req->url || (strncmp(req->url, "http://", 7) && strncmp(req->url, "https://", 8)) ||
+        !plain(req->url) || strchr(req->url, ' '))
+        return cay_fail_why(err, CAY_EINVAL, "url_invalid",
+                            "\"%.100s\" is no http:// or https:// address",
+                            req->url ? req->url : "");
     for (size_t i = 0; req->headers && req->headers[i]; i++)
-        if (!plain(req->headers[i]) || !strchr(req->headers[i], ':')) /* its value may be a key: not told */
-            return cay_fail_why(err, CAY_EINVAL, "header_invalid", "header %zu of the request has a control character or no name", i + 1);
+        if (!plain(req->headers[i]) ||
+            !strchr(req->headers[i], ':')) /* its value may be a key: not told */
+            return cay_fail_why(err, CAY_EINVAL, "header_invalid",
+                                "header %zu of the request has a control character or no name",
+                                i + 1);
     return 0;
 }
 
-int cay__http_do(cay__http *h, const cay_call *call, const cay__http_req *req, cay__http_reply *reply, cay_err *err)
+int cay__http_do(cay__http *h, const cay_call *call, const cay__http_req *req,
+                 cay__http_reply *reply, cay_err *err)
 {
     CAY_TRY(check(req, err));
     memset(reply, 0, sizeof *reply);
@@ -73,10 +83,13 @@ static int keep(const char *bytes, size_t n, void *arg, cay_err *err)
 {
     cay__buf *b = arg;
     cay__buf_add(b, bytes, n);
-    return b->full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the answer is larger than %zu bytes", b->max) : 0;
+    return b->full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                                  "the answer is larger than %zu bytes", b->max)
+                   : 0;
 }
 
-int cay__http_fetch(cay__http *h, const cay_call *call, const cay__http_req *req, cay__http_reply *reply, cay__buf *body, cay_err *err)
+int cay__http_fetch(cay__http *h, const cay_call *call, const cay__http_req *req,
+                    cay__http_reply *reply, cay__buf *body, cay_err *err)
 {
     cay__http_req own = *req;
     own.on_head = NULL;

@@ -13,11 +13,11 @@
 
 struct cay__multipart {
     cay__multipart_read *read;
-    void                *arg;
-    char                 delim[BOUNDARY_MAX + 5]; /* CR LF -- boundary */
-    size_t               dlen, at, end, parts;
-    bool                 eof, over, in; /* in: a part, or what is before the first, is being read */
-    char                 buf[ROOM];
+    void *arg;
+    char delim[BOUNDARY_MAX + 5]; /* CR LF -- boundary */
+    size_t dlen, at, end, parts;
+    bool eof, over, in; /* in: a part, or what is before the first, is being read */
+    char buf[ROOM];
 };
 
 static int bad(cay_err *err, const char *what)
@@ -25,8 +25,8 @@ static int bad(cay_err *err, const char *what)
     return cay_fail_why(err, CAY_EINVAL, "multipart_invalid", "the multipart body: %s", what);
 }
 
-/* The value of a parameter "; name=value" or "; name=\"value\"". curl escapes quotes by a backslash, browsers by %22; before any other
- * character a backslash is one. */
+/* The value of a parameter "; name=value" or "; name=\"value\"". curl escapes quotes by a
+ * backslash, browsers by %22; before any other character a backslash is one. */
 static bool parameter(const char *s, const char *name, char *out, size_t cap, bool *found)
 {
     size_t k = strlen(name);
@@ -63,15 +63,18 @@ static bool parameter(const char *s, const char *name, char *out, size_t cap, bo
     return !*s;
 }
 
-int cay__multipart_open(const char *content_type, cay__multipart_read *read, void *arg, cay__multipart **out, cay_err *err)
+int cay__multipart_open(const char *content_type, cay__multipart_read *read, void *arg,
+                        cay__multipart **out, cay_err *err)
 {
     char boundary[BOUNDARY_MAX + 1] = "";
     bool found = false;
     static const char kind[] = "multipart/form-data";
     size_t k = sizeof kind - 1;
     if (!content_type || strncasecmp(content_type, kind, k) || !strchr("; \t", content_type[k]))
-        return cay_fail_why(err, CAY_EINVAL, "multipart_invalid", "the content type is not multipart/form-data");
-    if (!parameter(content_type, "boundary", boundary, sizeof boundary, &found) || !found || !*boundary)
+        return cay_fail_why(err, CAY_EINVAL, "multipart_invalid",
+                            "the content type is not multipart/form-data");
+    if (!parameter(content_type, "boundary", boundary, sizeof boundary, &found) || !found ||
+        !*boundary)
         return bad(err, "its content type has no boundary of 1 to 70 characters");
     cay__multipart *m = cay__alloc(sizeof *m);
     m->read = read;
@@ -112,7 +115,8 @@ static int need(cay__multipart *m, size_t n, cay_err *err)
     return 0;
 }
 
-/* What looks like a delimiter ends a part only when it is one to its end: a file whose bytes hold the boundary is not taken for complete. */
+/* What looks like a delimiter ends a part only when it is one to its end: a file whose bytes hold
+ * the boundary is not taken for complete. */
 static int end_part(cay__multipart *m, cay_err *err)
 {
     CAY_TRY(need(m, m->dlen + 2, err));
@@ -130,7 +134,10 @@ static int look(cay__multipart *m, size_t *n, cay_err *err)
     while (m->in) {
         size_t have = m->end - m->at;
         const char *p = memmem(m->buf + m->at, have, m->delim, m->dlen);
-        *n = p ? (size_t)(p - (m->buf + m->at)) : CAY__MUTANT("fuzz-multipart") ? have : have >= m->dlen ? have - m->dlen + 1 : 0;
+        *n = p                               ? (size_t)(p - (m->buf + m->at))
+             : CAY__MUTANT("fuzz-multipart") ? have
+             : have >= m->dlen               ? have - m->dlen + 1
+                                             : 0;
         if (p && !*n)
             CAY_TRY(end_part(m, err));
         else if (*n)
@@ -162,7 +169,8 @@ int cay__multipart_text(cay__multipart *m, size_t max, char **out, cay_err *err)
         cay__buf_add(&b, piece, n);
     } while (n && !b.full);
     if (b.full || b.len > max)
-        return cay_fail_why(err, CAY_ETOOBIG, "multipart_invalid", "a field of the multipart body is longer than %zu bytes", max);
+        return cay_fail_why(err, CAY_ETOOBIG, "multipart_invalid",
+                            "a field of the multipart body is longer than %zu bytes", max);
     *out = b.data ? CAY_STEAL(b.data) : cay__strdup("");
     return 0;
 }
@@ -180,7 +188,8 @@ static int take_line(char *line, cay__form_part *out, cay_err *err)
     if (!strcasecmp(line, "content-type")) {
         snprintf(out->type, sizeof out->type, "%s", v);
     } else if (!strcasecmp(line, "content-disposition")) {
-        if (out->name[0] || strncasecmp(v, "form-data", 9) || !parameter(v, "name", out->name, sizeof out->name, &named) ||
+        if (out->name[0] || strncasecmp(v, "form-data", 9) ||
+            !parameter(v, "name", out->name, sizeof out->name, &named) ||
             !parameter(v, "filename", out->filename, sizeof out->filename, &file))
             return bad(err, "the Content-Disposition of a part cannot be read");
         out->file = file;
@@ -221,7 +230,8 @@ int cay__multipart_next(cay__multipart *m, cay__form_part *out, cay_err *err)
     if (++m->parts > PARTS_MAX)
         return bad(err, "it has more than 1000 parts");
     char *head, *end; /* from the delimiter's own CR LF on, so that an empty head ends, too */
-    while (!(end = memmem(head = m->buf + m->at, m->end - m->at, "\r\n\r\n", 4)) && m->end - m->at < HEAD_MAX)
+    while (!(end = memmem(head = m->buf + m->at, m->end - m->at, "\r\n\r\n", 4)) &&
+           m->end - m->at < HEAD_MAX)
         CAY_TRY(fill(m, err));
     if (!end || end - head > HEAD_MAX)
         return bad(err, "the head of a part is longer than 8 KiB");

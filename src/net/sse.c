@@ -6,7 +6,8 @@
 
 static int too_big(const cay__sse *s, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ETOOBIG, "event_too_big", "an event of the stream is larger than %zu bytes", s->max);
+    return cay_fail_why(err, CAY_ETOOBIG, "event_too_big",
+                        "an event of the stream is larger than %zu bytes", s->max);
 }
 
 static int dispatch(cay__sse *s, cay_err *err)
@@ -14,7 +15,8 @@ static int dispatch(cay__sse *s, cay_err *err)
     int rc = 0;
     if (s->any) {
         cay__buf_add(&s->data, "", 0);
-        rc = s->fn(*s->name ? s->name : "message", s->data.data ? s->data.data : "", s->data.len, s->arg, err);
+        rc = s->fn(*s->name ? s->name : "message", s->data.data ? s->data.data : "", s->data.len,
+                   s->arg, err);
     }
     s->data.len = 0;
     s->any = false;

@@ -10,7 +10,8 @@
 enum { BLOCK = 512, RECORDS_MAX = 64 << 10, MEMBERS_OF_ONE = 16 };
 
 typedef struct head {
-    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8], type, link[100], magic[6], version[2], user[32], group[32], major[8], minor[8], prefix[155], rest[12];
+    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8], type, link[100], magic[6],
+        version[2], user[32], group[32], major[8], minor[8], prefix[155], rest[12];
 } head;
 _Static_assert(sizeof(head) == BLOCK, "one block");
 
@@ -112,7 +113,8 @@ static size_t length(const char *s, size_t n)
 
 static void plain_name(const head *h, char *out)
 {
-    size_t p = memcmp(h->magic, "ustar\0", 6) ? 0 : length(h->prefix, sizeof h->prefix), n = length(h->name, sizeof h->name);
+    size_t p = memcmp(h->magic, "ustar\0", 6) ? 0 : length(h->prefix, sizeof h->prefix),
+           n = length(h->name, sizeof h->name);
     memcpy(out, h->prefix, p);
     if (p)
         out[p++] = '/';
@@ -125,8 +127,9 @@ static int read_head(const head *h, cay__member *m, cay_err *err)
     uint64_t sum, mode, uid, gid, mtime;
     if (!number(h->sum, sizeof h->sum, &sum) || sum != sum_of(h))
         return bad(err, "a head's sum is wrong");
-    if (!number(h->mode, sizeof h->mode, &mode) || !number(h->uid, sizeof h->uid, &uid) || !number(h->gid, sizeof h->gid, &gid) ||
-        !number(h->size, sizeof h->size, &m->size) || m->size > INT64_MAX / 2)
+    if (!number(h->mode, sizeof h->mode, &mode) || !number(h->uid, sizeof h->uid, &uid) ||
+        !number(h->gid, sizeof h->gid, &gid) || !number(h->size, sizeof h->size, &m->size) ||
+        m->size > INT64_MAX / 2)
         return bad(err, "a head has a number that is none");
     if (!number(h->mtime, sizeof h->mtime, &mtime))
         mtime = 0; /* before 1970 */
@@ -174,9 +177,11 @@ static int pax(const char *s, size_t n, cay__member *m, uint64_t *size, bool *si
     for (const char *end = s + n; s < end;) {
         char *p;
         unsigned long len = *s >= '1' && *s <= '9' ? strtoul(s, &p, 10) : 0;
-        if (!len || *p != ' ' || len > (unsigned long)(end - s) || s + len <= p + 1 || s[len - 1] != '\n')
+        if (!len || *p != ' ' || len > (unsigned long)(end - s) || s + len <= p + 1 ||
+            s[len - 1] != '\n')
             return bad(err, "a pax record has another length than it says");
-        const char *key = p + 1, *eq = memchr(key, '=', (size_t)(s + len - 1 - key)), *value = eq ? eq + 1 : NULL;
+        const char *key = p + 1, *eq = memchr(key, '=', (size_t)(s + len - 1 - key)),
+                   *value = eq ? eq + 1 : NULL;
         if (!eq)
             return bad(err, "a pax record without =");
         size_t k = (size_t)(eq - key), v = (size_t)(s + len - 1 - value);
@@ -200,7 +205,8 @@ static int pax(const char *s, size_t n, cay__member *m, uint64_t *size, bool *si
     return 0;
 }
 
-static int extra(cay__tar *t, cay__member *m, char kind, uint64_t size, uint64_t *pax_size, bool *sized, cay_err *err)
+static int extra(cay__tar *t, cay__member *m, char kind, uint64_t size, uint64_t *pax_size,
+                 bool *sized, cay_err *err)
 {
     CAY_AUTOFREE char *buf = cay__alloc(RECORDS_MAX + 2);
     CAY_TRY(take_records(t, size, buf, err));
@@ -254,7 +260,8 @@ static void put_head(cay__buf *b, const cay__member *m, const char *name, uint64
 {
     head h = { .magic = "ustar", .version = { '0', '0' }, .type = type };
     memcpy(h.name, name, CAY_MIN(strlen(name), sizeof h.name));
-    memcpy(h.link, m->target, type == '2' || type == '1' ? CAY_MIN(strlen(m->target), sizeof h.link) : 0);
+    memcpy(h.link, m->target,
+           type == '2' || type == '1' ? CAY_MIN(strlen(m->target), sizeof h.link) : 0);
     octal(h.mode, sizeof h.mode, m->mode & 07777);
     octal(h.uid, sizeof h.uid, m->uid < 1u << 21 ? m->uid : 0);
     octal(h.gid, sizeof h.gid, m->gid < 1u << 21 ? m->gid : 0);
@@ -300,7 +307,8 @@ void cay__tar_head_with(cay__buf *b, const cay__member *m, const cay__buf *recor
 {
     char digits[24];
     CAY_AUTOBUF more = CAY__BUF(1u << 20);
-    bool name = strlen(m->name) > 100, link = (m->type == '2' || m->type == '1') && strlen(m->target) > 100;
+    bool name = strlen(m->name) > 100,
+         link = (m->type == '2' || m->type == '1') && strlen(m->target) > 100;
     if ((name && !utf8(m->name)) || (link && !utf8(m->target)))
         cay__tar_record(&more, "hdrcharset", "BINARY", 6);
     if (name)

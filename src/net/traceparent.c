@@ -18,12 +18,14 @@ static bool zeros(const char *s, size_t n)
 bool cay__traceparent_read(const char *text, cay__traceparent *out)
 {
     const char *trace, *span, *flags;
-    if (!text || strnlen(text, CAY__TRACEPARENT) < CAY__TRACEPARENT || !hex(text, 2) || !strncmp(text, "ff", 2))
+    if (!text || strnlen(text, CAY__TRACEPARENT) < CAY__TRACEPARENT || !hex(text, 2) ||
+        !strncmp(text, "ff", 2))
         return false;
     trace = text + 3;
     span = text + 36;
     flags = text + 53;
-    if (text[2] != '-' || text[35] != '-' || text[52] != '-' || !hex(trace, 32) || !hex(span, 16) || !hex(flags, 2) || zeros(trace, 32) || zeros(span, 16))
+    if (text[2] != '-' || text[35] != '-' || text[52] != '-' || !hex(trace, 32) || !hex(span, 16) ||
+        !hex(flags, 2) || zeros(trace, 32) || zeros(span, 16))
         return false;
     if (text[CAY__TRACEPARENT] && (!strncmp(text, "00", 2) || text[CAY__TRACEPARENT] != '-'))
         return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net/traceparent.h - the field that ties the work of several programs together (W3C Trace Context): "00-TRACE-SPAN-FLAGS".
+ * net/traceparent.h - the field that ties the work of several programs together (W3C Trace
+ * Context): "00-TRACE-SPAN-FLAGS".
  */
 #pragma once
 #include <stdbool.h>

@@ -9,7 +9,8 @@ enum { CONTROL_MAX = 125 };
 
 /* ------------------------------------------------------------------ the handshake */
 
-/* SHA-1 (FIPS 180-4), of less than 120 bytes: the protocol wants it, and nothing is kept secret by it. */
+/* SHA-1 (FIPS 180-4), of less than 120 bytes: the protocol wants it, and nothing is kept secret by
+ * it. */
 static void sha1(const uint8_t *s, size_t n, uint8_t out[20])
 {
     uint32_t h[5] = { 0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0 }, w[80];
@@ -29,8 +30,15 @@ static void sha1(const uint8_t *s, size_t n, uint8_t out[20])
             w[i] = ROL(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
         uint32_t a = h[0], c1 = h[1], c = h[2], d = h[3], e = h[4];
         for (size_t i = 0; i < 80; i++) {
-            uint32_t f = i < 20 ? ((c1 & c) | (~c1 & d)) : i < 40 ? (c1 ^ c ^ d) : i < 60 ? ((c1 & c) | (c1 & d) | (c & d)) : (c1 ^ c ^ d);
-            uint32_t k = i < 20 ? 0x5a827999 : i < 40 ? 0x6ed9eba1 : i < 60 ? 0x8f1bbcdc : 0xca62c1d6, t = ROL(a, 5) + f + e + k + w[i];
+            uint32_t f = i < 20   ? ((c1 & c) | (~c1 & d))
+                         : i < 40 ? (c1 ^ c ^ d)
+                         : i < 60 ? ((c1 & c) | (c1 & d) | (c & d))
+                                  : (c1 ^ c ^ d);
+            uint32_t k = i < 20   ? 0x5a827999
+                         : i < 40 ? 0x6ed9eba1
+                         : i < 60 ? 0x8f1bbcdc
+                                  : 0xca62c1d6,
+                     t = ROL(a, 5) + f + e + k + w[i];
             e = d;
             d = c;
             c = ROL(c1, 30);
@@ -76,7 +84,8 @@ void cay__ws_frame(cay__buf *out, int kind, const void *data, size_t len)
     head[1] = (uint8_t)(0x80 | (n == 2 ? len : n == 4 ? 126 : 127));
     for (size_t i = 2; i < n; i++)
         head[i] = (uint8_t)((uint64_t)len >> 8 * (n - 1 - i));
-    cay__random(mask, sizeof mask); /* so that nobody on the way takes what is sent for words of theirs */
+    cay__random(mask,
+                sizeof mask); /* so that nobody on the way takes what is sent for words of theirs */
     memcpy(head + n, mask, 4);
     char *room = cay__buf_room(out, n + 4 + len); /* whole or not at all */
     if (!room)
@@ -90,7 +99,8 @@ void cay__ws_frame(cay__buf *out, int kind, const void *data, size_t len)
 
 static int wrong(cay_err *err, const char *what)
 {
-    return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server breaks the WebSocket protocol: %s", what);
+    return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
+                        "the server breaks the WebSocket protocol: %s", what);
 }
 
 /* One frame that is whole. */
@@ -112,7 +122,8 @@ static int take(cay__ws_in *w, uint8_t first, const char *data, size_t len, cay_
     w->kind = op ? op : w->kind;
     cay__buf_add(&w->message, data, len);
     if (w->message.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "a message is larger than %zu bytes", w->max);
+        return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                            "a message is larger than %zu bytes", w->max);
     if (!fin)
         return 0;
     cay__buf whole = w->message;
@@ -152,7 +163,8 @@ int cay__ws_feed(cay__ws_in *w, const char *bytes, size_t n, cay_err *err)
             if (p[1] & 0x80)
                 return wrong(err, "a server masks nothing");
             if (len > w->max)
-                return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "a message is larger than %zu bytes", w->max);
+                return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                                    "a message is larger than %zu bytes", w->max);
             if (w->raw.len - at - head < len && !CAY__MUTANT("fuzz-ws"))
                 break;
             CAY_TRY(take(w, p[0], w->raw.data + at + head, (size_t)len, err));

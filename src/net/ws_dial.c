@@ -6,12 +6,17 @@
 
 static int fields_of(const char *const *headers, const char *key, cay__buf *b, cay_err *err)
 {
-    cay__buf_fmt(b, "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n", key);
+    cay__buf_fmt(b,
+                 "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: "
+                 "13\r\nSec-WebSocket-Key: %s\r\n",
+                 key);
     for (size_t i = 0; headers && headers[i]; i++) {
         const char *colon = strchr(headers[i], ':');
         if (!colon || colon == headers[i] || strpbrk(headers[i], "\r\n"))
-            return cay_fail_why(err, CAY_EINVAL, "header_invalid", "a header is \"Name: value\" on one line"); /* it may be a key: it is not told */
-        if (strncasecmp(headers[i], "Content-", 8)) /* there is no body */
+            return cay_fail_why(
+                err, CAY_EINVAL, "header_invalid",
+                "a header is \"Name: value\" on one line"); /* it may be a key: it is not told */
+        if (strncasecmp(headers[i], "Content-", 8))         /* there is no body */
             cay__buf_fmt(b, "%s\r\n", headers[i]);
     }
     return b->full ? cay_fail(err, CAY_ETOOBIG, "the headers are too long") : 0;
@@ -27,22 +32,28 @@ static int read_refusal(cay__answer *a, const cay_call *call, cay__buf *said, ca
     return 0;
 }
 
-static int shake(cay__client *c, const char *target, const char *fields, const char *key, const cay_call *call, int *fd, int *status, cay__buf *said, cay_err *err)
+static int shake(cay__client *c, const char *target, const char *fields, const char *key,
+                 const cay_call *call, int *fd, int *status, cay__buf *said, cay_err *err)
 {
     const cay__ask ask = { .method = "GET", .target = target, .fields = fields, .upgrade = true };
     cay__answer *a = NULL;
     CAY_TRY(cay__client_ask(c, call, &ask, &a, err));
     *status = cay__answer_head(a)->status;
-    if (*status == 101 && cay__ws_accepts(key, cay__head_field(cay__answer_head(a), "sec-websocket-accept"))) {
+    if (*status == 101 &&
+        cay__ws_accepts(key, cay__head_field(cay__answer_head(a), "sec-websocket-accept"))) {
         *fd = cay__answer_take(a);
         return 0;
     }
-    int rc = *status == 101 ? cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server does not answer as one that speaks WebSocket") : read_refusal(a, call, said, err);
+    int rc = *status == 101
+                 ? cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
+                                "the server does not answer as one that speaks WebSocket")
+                 : read_refusal(a, call, said, err);
     cay__answer_end(a);
     return rc;
 }
 
-int cay__ws_dial(const char *url, const char *target, const char *const *headers, const cay_call *call, int *fd, int *status, cay__buf *said, cay_err *err)
+int cay__ws_dial(const char *url, const char *target, const char *const *headers,
+                 const cay_call *call, int *fd, int *status, cay__buf *said, cay_err *err)
 {
     char key[CAY__WS_KEY];
     cay__client *c = NULL;

@@ -5,7 +5,8 @@
 bool cay__ignore_add(cay__ignore *ig, const char *line, size_t len)
 {
     cay__ignore_rule r = { 0 };
-    while (len && (line[len - 1] == '\r' || line[len - 1] == '\n' || (line[len - 1] == ' ' && (len < 2 || line[len - 2] != '\\'))))
+    while (len && (line[len - 1] == '\r' || line[len - 1] == '\n' ||
+                   (line[len - 1] == ' ' && (len < 2 || line[len - 2] != '\\'))))
         len--;
     if (!len || *line == '#')
         return true;
@@ -52,7 +53,7 @@ bool cay__ignore_text(cay__ignore *ig, const char *text, size_t len)
 static const char *in_set(const char *p, unsigned char c, bool *yes)
 {
     bool not = *p == '!' || *p == '^', hit = false, first = true;
-    for (p += not; *p && (first || *p != ']'); first = false) {
+    for (p += not ; *p && (first || *p != ']'); first = false) {
         p += *p == '\\' && p[1];
         unsigned char a = (unsigned char)*p++, b = a;
         if (*p == '-' && p[1] && p[1] != ']') {
@@ -61,11 +62,12 @@ static const char *in_set(const char *p, unsigned char c, bool *yes)
         }
         hit |= a <= c && c <= b;
     }
-    *yes = hit != not;
+    *yes = hit != not ;
     return *p ? p + 1 : NULL;
 }
 
-/* Goes back only to the last star of one name and the last pair of stars: no pattern takes longer than pattern × path. */
+/* Goes back only to the last star of one name and the last pair of stars: no pattern takes longer
+ * than pattern × path. */
 bool cay__ignore_fits(const char *p, const char *s)
 {
     const char *star = NULL, *back = NULL, *far = NULL, *far_back = NULL;

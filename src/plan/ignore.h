@@ -2,8 +2,9 @@
 /*
  * plan/ignore.h - patterns of what is left out of a local directory, as a .gitignore has them.
  *
- * *, ? and [set] stay inside one name, ** stands for any number of directories. A pattern with a '/' at its begin or middle counts from the top,
- * any other fits at every depth; with a '/' at its end it fits directories only; '!' takes back; the last that fits decides. As with git nothing
+ * *, ? and [set] stay inside one name, ** stands for any number of directories. A pattern with a
+ * '/' at its begin or middle counts from the top, any other fits at every depth; with a '/' at its
+ * end it fits directories only; '!' takes back; the last that fits decides. As with git nothing
  * below a directory that is left out can be taken back.
  */
 #pragma once
@@ -12,13 +13,13 @@
 
 typedef struct cay__ignore_rule {
     const char *pattern;
-    bool        keep, dirs, anchored;
+    bool keep, dirs, anchored;
 } cay__ignore_rule;
 
 typedef struct cay__ignore {
-    cay__arena        mem;
+    cay__arena mem;
     cay__ignore_rule *rules;
-    size_t            n;
+    size_t n;
 } cay__ignore;
 
 #define CAY__IGNORE_RULES 10000

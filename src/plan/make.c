@@ -36,9 +36,11 @@ cay__node *cay__plan_add(cay__plan *p, const cay__node *n, cay_err *err)
     p->ephemeral |= n->ephemeral;
     if (*at) { /* the later entry wins: one of its own over a member of a directory */
         cay__node *old = &p->nodes[*at - 1];
-        bool dirs = (old->type == 'd' || old->type == 'p' || old->type == 'g') && (n->type == 'd' || n->type == 'p' || n->type == 'g');
+        bool dirs = (old->type == 'd' || old->type == 'p' || old->type == 'g') &&
+                    (n->type == 'd' || n->type == 'p' || n->type == 'g');
         if (!dirs && (old->type == 'd' || n->type == 'd' || old->type == 'p')) {
-            cay__bad(err, "invalid_manifest_path", n->path, "not_a_directory", "a file and a directory want this path");
+            cay__bad(err, "invalid_manifest_path", n->path, "not_a_directory",
+                     "a file and a directory want this path");
             return NULL;
         }
         if (n->type != 'p' && n->entry >= old->entry)
@@ -52,7 +54,8 @@ cay__node *cay__plan_add(cay__plan *p, const cay__node *n, cay_err *err)
 }
 
 /* Directories above a path that no entry speaks of: the owner's, 0755. */
-static int add_parents(cay__plan *p, const char *path, const char *root, uint32_t entry, cay_err *err)
+static int add_parents(cay__plan *p, const char *path, const char *root, uint32_t entry,
+                       cay_err *err)
 {
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
         size_t n = (size_t)(slash - path);
@@ -65,11 +68,16 @@ static int add_parents(cay__plan *p, const char *path, const char *root, uint32_
         uint32_t there = *slot(p, up);
         if (there) {
             if (p->nodes[there - 1].type == 'f' || p->nodes[there - 1].type == 'l')
-                return cay__bad(err, "invalid_manifest_path", path, "not_a_directory", "above it there is a file or a link");
+                return cay__bad(err, "invalid_manifest_path", path, "not_a_directory",
+                                "above it there is a file or a link");
             continue;
         }
         bool above = !cay__path_below(up, root) || !strcmp(up, root);
-        cay__node node = { .type = above && strcmp(up, root) ? 'p' : 'd', .mode = 0755, .entry = above && strcmp(up, root) ? 0 : entry, .group = "", .text = "",
+        cay__node node = { .type = above && strcmp(up, root) ? 'p' : 'd',
+                           .mode = 0755,
+                           .entry = above && strcmp(up, root) ? 0 : entry,
+                           .group = "",
+                           .text = "",
                            .path = cay__arena_str(&p->mem, up) };
         if (!cay__plan_add(p, &node, err))
             return CAY_EINVAL;
@@ -108,13 +116,16 @@ static int source_add(cay__plan *p, int fd, uint32_t *out)
             return 0;
         }
     p->sources = cay__more(p->sources, p->nsources, sizeof *p->sources);
-    p->sources[p->nsources++] = (cay__source){ cay__arena_str(&p->mem, path), st.st_dev, st.st_ino, fd };
+    p->sources[p->nsources++] =
+        (cay__source){ cay__arena_str(&p->mem, path), st.st_dev, st.st_ino, fd };
     *out = (uint32_t)p->nsources;
     return 0;
 }
 
-/* The directory that a source may be in, and its path below it: the manifest's own directory, or the longest grant. */
-static int find_place(cay__plan *p, const cay__entry *e, const char *base, const char *src, const char **dir, char **rel, cay_err *err)
+/* The directory that a source may be in, and its path below it: the manifest's own directory, or
+ * the longest grant. */
+static int find_place(cay__plan *p, const cay__entry *e, const char *base, const char *src,
+                      const char **dir, char **rel, cay_err *err)
 {
     CAY_AUTOFREE char *whole = NULL, *normal = NULL, *at = NULL;
     char real[PATH_MAX];
@@ -131,7 +142,8 @@ static int find_place(cay__plan *p, const cay__entry *e, const char *base, const
     if (base && cay__path_below(normal, real))
         *dir = cay__arena_str(&p->mem, real);
     for (size_t i = 0; i < p->m->ngrants; i++) {
-        const char *g = p->m->grants[i].host_path ? p->m->grants[i].host_path : p->m->grants[i].path;
+        const char *g =
+            p->m->grants[i].host_path ? p->m->grants[i].host_path : p->m->grants[i].path;
         if (cay__path_below(normal, g) && (!*dir || strlen(g) > strlen(*dir)))
             *dir = g;
     }
@@ -143,24 +155,34 @@ static int find_place(cay__plan *p, const cay__entry *e, const char *base, const
 }
 
 /* Opens what is meant, each part of the path relative to its parent and none of them a link. */
-static int open_source(cay__plan *p, const cay__entry *e, const char *base, const char *src, int flags, int *fd, uint32_t *source, char **rel, cay_err *err)
+static int open_source(cay__plan *p, const cay__entry *e, const char *base, const char *src,
+                       int flags, int *fd, uint32_t *source, char **rel, cay_err *err)
 {
     const char *dir;
     struct stat st;
     CAY_TRY(find_place(p, e, base, src, &dir, rel, err));
-    CAY_AUTOFD top = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC), root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD top = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC),
+               root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct stat a, b;
     if (top < 0)
-        return cay__local_bad(err, e, dir, errno == ENOENT ? "path_not_found" : "unreadable", errno);
+        return cay__local_bad(err, e, dir, errno == ENOENT ? "path_not_found" : "unreadable",
+                              errno);
     /* A grant that is a link to / would be a grant of everything. */
-    if (root < 0 || fstat(top, &a) < 0 || fstat(root, &b) < 0 || (a.st_dev == b.st_dev && a.st_ino == b.st_ino))
+    if (root < 0 || fstat(top, &a) < 0 || fstat(root, &b) < 0 ||
+        (a.st_dev == b.st_dev && a.st_ino == b.st_ino))
         return cay__local_bad(err, e, dir, "outside_base_dir", 0);
-    *fd = cay__fd_openat2(top, **rel ? *rel : ".", (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK), 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    *fd = cay__fd_openat2(top, **rel ? *rel : ".",
+                          (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK), 0,
+                          RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (*fd < 0) {
-        const char *word = errno == ENOENT ? "path_not_found" : errno == ELOOP ? "symlink_not_supported" : errno == ENOTDIR ? "not_a_directory"
-                           : errno == EXDEV ? "outside_base_dir" : "unreadable";
+        const char *word = errno == ENOENT    ? "path_not_found"
+                           : errno == ELOOP   ? "symlink_not_supported"
+                           : errno == ENOTDIR ? "not_a_directory"
+                           : errno == EXDEV   ? "outside_base_dir"
+                                              : "unreadable";
         /* O_DIRECTORY on a link says ENOTDIR. */
-        if (errno == ENOTDIR && fstatat(top, *rel, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+        if (errno == ENOTDIR && fstatat(top, *rel, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISLNK(st.st_mode))
             word = "symlink_not_supported";
         return cay__local_bad(err, e, src, word, errno);
     }
@@ -171,7 +193,8 @@ static int open_source(cay__plan *p, const cay__entry *e, const char *base, cons
     return 0;
 }
 
-static int add_local_file(cay__plan *p, const cay__entry *e, const char *base, const char *path, cay_err *err)
+static int add_local_file(cay__plan *p, const cay__entry *e, const char *base, const char *path,
+                          cay_err *err)
 {
     const char *src = cay__member(e->fields, "src");
     struct stat st;
@@ -197,18 +220,26 @@ static int read_ignore(const cay__entry *e, int dir, cay__ignore *ig, cay_err *e
         CAY_AUTOFREE char *text = cay__alloc(MOST + 1);
         struct stat st;
         if (fd < 0 && errno != ENOENT)
-            return cay__local_bad(err, e, name, errno == ELOOP ? "symlink_not_supported" : "unreadable", errno);
-        ssize_t n = fd < 0 ? 0 : fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? -1 : cay__fd_read_all(fd, text, MOST);
+            return cay__local_bad(err, e, name,
+                                  errno == ELOOP ? "symlink_not_supported" : "unreadable", errno);
+        ssize_t n = fd < 0                                       ? 0
+                    : fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ? -1
+                                                                 : cay__fd_read_all(fd, text, MOST);
         if (n < 0 || n == MOST || !cay__ignore_text(ig, text, (size_t)n))
-            return cay__bad(err, "local_dir_read_error", e->path, "ignore_file", "%.60s is no text of at most 1 MiB and 10,000 patterns", name);
+            return cay__bad(err, "local_dir_read_error", e->path, "ignore_file",
+                            "%.60s is no text of at most 1 MiB and 10,000 patterns", name);
     }
-    json_array_foreach(list, i, v)
-        if (!cay__ignore_add(ig, json_string_value(v), json_string_length(v)))
-            return cay__bad(err, "manifest_invalid", e->path, "exclude", "there are too many patterns");
+    json_array_foreach(
+        list, i, v) if (!cay__ignore_add(ig, json_string_value(v),
+                                         json_string_length(
+                                             v))) return cay__bad(err, "manifest_invalid", e->path,
+                                                                  "exclude",
+                                                                  "there are too many patterns");
     return 0;
 }
 
-static int add_local_dir(cay__plan *p, const cay__entry *e, const char *base, const char *path, cay_err *err)
+static int add_local_dir(cay__plan *p, const cay__entry *e, const char *base, const char *path,
+                         cay_err *err)
 {
     const char *src = cay__member(e->fields, "src");
     __attribute__((cleanup(cay__ignore_clear))) cay__ignore ig = { 0 };
@@ -228,9 +259,12 @@ static int add_local_dir(cay__plan *p, const cay__entry *e, const char *base, co
 
 /* ------------------------------------------------------------------ entries */
 
-static int add_fetch(cay__plan *p, const cay__entry *e, cay__node *n, const cay__plan_ask *from, const cay_call *call, cay_err *err)
+static int add_fetch(cay__plan *p, const cay__entry *e, cay__node *n, const cay__plan_ask *from,
+                     const cay_call *call, cay_err *err)
 {
-    cay__fetch_ask ask = { .entry = e->path, .type = e->kind->name, .fields = e->fields, .net = from->net };
+    cay__fetch_ask ask = {
+        .entry = e->path, .type = e->kind->name, .fields = e->fields, .net = from->net
+    };
     cay__fetched f = { .fd = -1 };
     p->net = from->net;
     CAY_TRY(cay__fetch_entry(from->svc, call, &ask, &f, err));
@@ -249,17 +283,24 @@ static bool ephemeral(cay__plan *p, const cay__entry *e)
     return e->ephemeral || p->above.is;
 }
 
-static int add_entry(cay__plan *p, const cay__entry *e, const char *root, const cay__plan_ask *ask, const cay_call *call, cay_err *err)
+static int add_entry(cay__plan *p, const cay__entry *e, const char *root, const cay__plan_ask *ask,
+                     const cay_call *call, cay_err *err)
 {
     size_t size = strlen(root) + strlen(e->path) + 2;
     char *path = cay__arena_take(&p->mem, size);
     cay__str_join(path, size, root, "/", e->path, NULL);
-    cay__node n = { .type = e->kind->dir ? 'd' : 'f', .ephemeral = ephemeral(p, e), .mode = e->mode, .entry = (uint32_t)(e - p->m->entries) + 1,
-                    .path = path, .group = e->group ? e->group : "", .text = "" };
+    cay__node n = { .type = e->kind->dir ? 'd' : 'f',
+                    .ephemeral = ephemeral(p, e),
+                    .mode = e->mode,
+                    .entry = (uint32_t)(e - p->m->entries) + 1,
+                    .path = path,
+                    .group = e->group ? e->group : "",
+                    .text = "" };
     if (cay__is_mount(e) || (ask->want && !ask->want(p, e, ask->arg)))
         return 0;
     if (e->redacted && e->kind->id == CAY__FILE && !e->data)
-        return cay__bad(err, "manifest_invalid", e->path, "redacted", "its content was left out when the manifest was saved; give it again");
+        return cay__bad(err, "manifest_invalid", e->path, "redacted",
+                        "its content was left out when the manifest was saved; give it again");
     if (!cay__near(&p->near, path))
         CAY_TRY(add_parents(p, path, root, n.entry, err));
     switch (e->kind->id) {
@@ -279,11 +320,14 @@ static int add_entry(cay__plan *p, const cay__entry *e, const char *root, const 
     }
 }
 
-int cay__plan_make(cay__plan *p, const cay_manifest *m, const cay__plan_ask *ask, const cay_call *call, cay_err *err)
+int cay__plan_make(cay__plan *p, const cay_manifest *m, const cay__plan_ask *ask,
+                   const cay_call *call, cay_err *err)
 {
     *p = (cay__plan){ .m = m, .wire = -1 };
     const char *root = m->root + 1;
-    cay__node top = { .type = 'd', .mode = 0755, .entry = UINT32_MAX, .path = root, .group = "", .text = "" };
+    cay__node top = {
+        .type = 'd', .mode = 0755, .entry = UINT32_MAX, .path = root, .group = "", .text = ""
+    };
     int rc = add_parents(p, root, root, UINT32_MAX, err);
     if (rc == 0 && !cay__plan_add(p, &top, err))
         rc = CAY_EINVAL;
@@ -296,7 +340,8 @@ int cay__plan_make(cay__plan *p, const cay_manifest *m, const cay__plan_ask *ask
 
 /* ------------------------------------------------------------------ what comes from elsewhere */
 
-static int fetch_one(cay__plan *p, size_t at, cay__fetched *f, cay_service *svc, const cay_call *call, cay_err *err)
+static int fetch_one(cay__plan *p, size_t at, cay__fetched *f, cay_service *svc,
+                     const cay_call *call, cay_err *err)
 {
     cay__node *n = &p->nodes[at];
     const cay__entry *e = &p->m->entries[n->entry - 1];
@@ -304,7 +349,11 @@ static int fetch_one(cay__plan *p, size_t at, cay__fetched *f, cay_service *svc,
     struct stat st;
     uint32_t source;
     if (f->fd < 0) {
-        cay__fetch_ask ask = { .entry = e->path, .type = e->kind->name, .fields = e->fields, .net = p->net, .known = n->text };
+        cay__fetch_ask ask = { .entry = e->path,
+                               .type = e->kind->name,
+                               .fields = e->fields,
+                               .net = p->net,
+                               .known = n->text };
         cay__fetched_clear(f);
         CAY_TRY(cay__fetch_entry(svc, call, &ask, f, err));
     }
@@ -357,7 +406,11 @@ int cay_manifest_look(const cay_manifest *m, const char *base, cay_manifest_sum 
     const cay__plan_ask ask = { .base = base, .want = here };
     cay__plan p;
     CAY_TRY(cay__plan_make(&p, m, &ask, NULL, err));
-    *out = (cay_manifest_sum){ .size = sizeof *out, .entries = m->n, .files = p.files, .bytes = p.bytes, .skipped = p.skipped };
+    *out = (cay_manifest_sum){ .size = sizeof *out,
+                               .entries = m->n,
+                               .files = p.files,
+                               .bytes = p.bytes,
+                               .skipped = p.skipped };
     for (size_t i = 0; i < m->n; i++) {
         const cay__entry *e = &m->entries[i];
         out->mounts += cay__is_mount(e);

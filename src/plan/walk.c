@@ -10,24 +10,32 @@
 
 int cay__local_bad(cay_err *err, const cay__entry *e, const char *what, const char *word, int sys)
 {
-    const char *reason = e->kind->id == CAY__LOCAL_FILE ? "local_file_read_error" : "local_dir_read_error";
-    const char *why = !strcmp(word, "symlink_not_supported")    ? "it is a link that leaves the source"
-                      : !strcmp(word, "outside_base_dir")       ? "it is outside the manifest's directory; grant it with extra_path_grants"
-                      : !strcmp(word, "path_changed_during_copy") ? "it changed while it was being read; try again when it is at rest"
-                      : !strcmp(word, "not_a_file")             ? "it is not a regular file"
-                      : !strcmp(word, "not_a_directory")        ? "it is not a directory"
-                                                                : strerror(sys);
+    const char *reason =
+        e->kind->id == CAY__LOCAL_FILE ? "local_file_read_error" : "local_dir_read_error";
+    const char *why =
+        !strcmp(word, "symlink_not_supported") ? "it is a link that leaves the source"
+        : !strcmp(word, "outside_base_dir")
+            ? "it is outside the manifest's directory; grant it with extra_path_grants"
+        : !strcmp(word, "path_changed_during_copy")
+            ? "it changed while it was being read; try again when it is at rest"
+        : !strcmp(word, "not_a_file")      ? "it is not a regular file"
+        : !strcmp(word, "not_a_directory") ? "it is not a directory"
+                                           : strerror(sys);
     int rc = cay__bad(err, reason, e->path, word, "%.100s: %s", what, why);
     if (err && sys) {
         err->sys = sys;
-        err->code = rc = !strcmp(word, "path_not_found") ? CAY_ENOENT : sys == EACCES || sys == EPERM ? CAY_EPERM : rc;
+        err->code = rc = !strcmp(word, "path_not_found") ? CAY_ENOENT
+                         : sys == EACCES || sys == EPERM ? CAY_EPERM
+                                                         : rc;
     }
     return rc;
 }
 
 static void ident(cay__ident *id, const struct stat *st)
 {
-    *id = (cay__ident){ .size = (uint64_t)st->st_size, .dev = st->st_dev, .ino = st->st_ino,
+    *id = (cay__ident){ .size = (uint64_t)st->st_size,
+                        .dev = st->st_dev,
+                        .ino = st->st_ino,
                         .mtime = st->st_mtim.tv_sec * 1000000000ll + st->st_mtim.tv_nsec,
                         .ctime = st->st_ctim.tv_sec * 1000000000ll + st->st_ctim.tv_nsec };
 }
@@ -37,15 +45,25 @@ static int count(cay__plan *p, const cay__entry *e, uint64_t bytes, cay_err *err
     p->files++;
     p->bytes += bytes;
     if (p->files > CAY__PLAN_FILES || p->bytes > CAY__PLAN_BYTES)
-        return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "entry %.80s: more than %u files or 64 GiB together; leave some out with exclude", e->path,
-                            CAY__PLAN_FILES);
+        return cay_fail_why(
+            err, CAY_ETOOBIG, "manifest_too_big",
+            "entry %.80s: more than %u files or 64 GiB together; leave some out with exclude",
+            e->path, CAY__PLAN_FILES);
     return 0;
 }
 
-int cay__plan_file(cay__plan *p, const cay__entry *e, uint32_t source, const char *rel, const char *path, const struct stat *st, cay_err *err)
+int cay__plan_file(cay__plan *p, const cay__entry *e, uint32_t source, const char *rel,
+                   const char *path, const struct stat *st, cay_err *err)
 {
-    cay__node n = { .type = 'f', .ephemeral = cay__plan_ephemeral(p, e), .mode = e->has_mode ? e->mode : (st->st_mode & 0777) | 0200, .entry = (uint32_t)(e - p->m->entries) + 1,
-                    .root = source, .path = path, .group = e->group ? e->group : "", .text = rel, .len = strlen(rel) };
+    cay__node n = { .type = 'f',
+                    .ephemeral = cay__plan_ephemeral(p, e),
+                    .mode = e->has_mode ? e->mode : (st->st_mode & 0777) | 0200,
+                    .entry = (uint32_t)(e - p->m->entries) + 1,
+                    .root = source,
+                    .path = path,
+                    .group = e->group ? e->group : "",
+                    .text = rel,
+                    .len = strlen(rel) };
     ident(&n.id, st);
     CAY_TRY(count(p, e, n.id.size, err));
     return cay__plan_add(p, &n, err) ? 0 : CAY_EINVAL;
@@ -64,7 +82,9 @@ static bool link_stays(int top, const char *rel, const char *target)
         depth += *s == '/';
     for (const char *s = target, *e; *s; s = e + (*e == '/')) {
         e = s + strcspn(s, "/");
-        depth += e - s == 2 && s[0] == '.' && s[1] == '.' ? -1 : e == s || (e - s == 1 && *s == '.') ? 0 : 1;
+        depth += e - s == 2 && s[0] == '.' && s[1] == '.' ? -1
+                 : e == s || (e - s == 1 && *s == '.')    ? 0
+                                                          : 1;
         if (depth < 0)
             return false;
     }
@@ -72,13 +92,13 @@ static bool link_stays(int top, const char *rel, const char *target)
 }
 
 typedef struct walk {
-    cay__plan         *p;
-    const cay__entry  *e;
+    cay__plan *p;
+    const cay__entry *e;
     const cay__ignore *ignore;
-    uint32_t           source;
-    int                top;   /* of the walk */
-    const char        *inside; /* where the top is in the source, "" or with a '/' at its end */
-    const char        *path;   /* where it goes */
+    uint32_t source;
+    int top;            /* of the walk */
+    const char *inside; /* where the top is in the source, "" or with a '/' at its end */
+    const char *path;   /* where it goes */
 } walk;
 
 static char *join(cay__plan *p, const char *a, const char *b, const char *c)
@@ -91,7 +111,8 @@ static char *join(cay__plan *p, const char *a, const char *b, const char *c)
 
 static int walk_dir(const walk *w, int fd, const char *rel, unsigned depth, cay_err *err);
 
-static int on_link(const walk *w, int dir, const char *name, const char *rel, const char *to, cay_err *err)
+static int on_link(const walk *w, int dir, const char *name, const char *rel, const char *to,
+                   cay_err *err)
 {
     char target[4096];
     ssize_t n = readlinkat(dir, name, target, sizeof target - 1);
@@ -101,24 +122,37 @@ static int on_link(const walk *w, int dir, const char *name, const char *rel, co
     /* A repository's links are its content, and are followed by nobody outside the sandbox. */
     if (w->e->kind->id != CAY__GIT && !link_stays(w->top, rel, target))
         return cay__local_bad(err, w->e, rel, "symlink_not_supported", 0);
-    cay__node node = { .type = 'l', .ephemeral = cay__plan_ephemeral(w->p, w->e), .mode = 0777, .entry = (uint32_t)(w->e - w->p->m->entries) + 1, .path = to,
-                       .group = w->e->group ? w->e->group : "", .text = cay__arena_str(&w->p->mem, target), .len = (size_t)n };
+    cay__node node = { .type = 'l',
+                       .ephemeral = cay__plan_ephemeral(w->p, w->e),
+                       .mode = 0777,
+                       .entry = (uint32_t)(w->e - w->p->m->entries) + 1,
+                       .path = to,
+                       .group = w->e->group ? w->e->group : "",
+                       .text = cay__arena_str(&w->p->mem, target),
+                       .len = (size_t)n };
     CAY_TRY(count(w->p, w->e, 0, err));
     return cay__plan_add(w->p, &node, err) ? 0 : CAY_EINVAL;
 }
 
-static int on_dir(const walk *w, int dir, const char *name, const char *rel, const char *to, const struct stat *st, unsigned depth, cay_err *err)
+static int on_dir(const walk *w, int dir, const char *name, const char *rel, const char *to,
+                  const struct stat *st, unsigned depth, cay_err *err)
 {
     struct stat now;
     int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return cay__local_bad(err, w->e, rel, errno == EACCES ? "unreadable" : "path_changed_during_copy", errno);
+        return cay__local_bad(err, w->e, rel,
+                              errno == EACCES ? "unreadable" : "path_changed_during_copy", errno);
     if (fstat(fd, &now) < 0 || now.st_ino != st->st_ino || now.st_dev != st->st_dev) {
         close(fd);
         return cay__local_bad(err, w->e, rel, "path_changed_during_copy", 0);
     }
-    cay__node node = { .type = 'd', .ephemeral = cay__plan_ephemeral(w->p, w->e), .mode = (st->st_mode & 0777) | 0700, .entry = (uint32_t)(w->e - w->p->m->entries) + 1,
-                       .path = to, .group = w->e->group ? w->e->group : "", .text = "" };
+    cay__node node = { .type = 'd',
+                       .ephemeral = cay__plan_ephemeral(w->p, w->e),
+                       .mode = (st->st_mode & 0777) | 0700,
+                       .entry = (uint32_t)(w->e - w->p->m->entries) + 1,
+                       .path = to,
+                       .group = w->e->group ? w->e->group : "",
+                       .text = "" };
     if (!cay__plan_add(w->p, &node, err)) {
         close(fd);
         return CAY_EINVAL;
@@ -126,7 +160,8 @@ static int on_dir(const walk *w, int dir, const char *name, const char *rel, con
     return walk_dir(w, fd, rel, depth + 1, err);
 }
 
-static int on_name(const walk *w, int dir, const char *up, const char *name, unsigned depth, cay_err *err)
+static int on_name(const walk *w, int dir, const char *up, const char *name, unsigned depth,
+                   cay_err *err)
 {
     struct stat st;
     if (strpbrk(name, "\n\r"))
@@ -144,7 +179,8 @@ static int on_name(const walk *w, int dir, const char *up, const char *name, uns
     if (S_ISLNK(st.st_mode))
         return on_link(w, dir, name, rel, to, err);
     if (S_ISREG(st.st_mode))
-        return cay__plan_file(w->p, w->e, w->source, *w->inside ? join(w->p, w->inside, rel, "") : rel, to, &st, err);
+        return cay__plan_file(w->p, w->e, w->source,
+                              *w->inside ? join(w->p, w->inside, rel, "") : rel, to, &st, err);
     w->p->skipped++; /* sockets, pipes, devices: nothing that could be copied */
     return 0;
 }
@@ -155,7 +191,8 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Sorted, so that the same directory is the same list. */
-static int read_names(const walk *w, int fd, const char *rel, char ***names, size_t *n, cay_err *err)
+static int read_names(const walk *w, int fd, const char *rel, char ***names, size_t *n,
+                      cay_err *err)
 {
     DIR *d = fdopendir(fd);
     if (!d) {
@@ -183,7 +220,8 @@ static int walk_dir(const walk *w, int fd, const char *rel, unsigned depth, cay_
     CAY_AUTOFD dir = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (dir < 0 || depth > 512) {
         close(fd);
-        return cay__local_bad(err, w->e, rel, depth > 512 ? "too_deep" : "unreadable", depth > 512 ? ELOOP : errno);
+        return cay__local_bad(err, w->e, rel, depth > 512 ? "too_deep" : "unreadable",
+                              depth > 512 ? ELOOP : errno);
     }
     int rc = read_names(w, fd, rel, &names, &n, err);
     for (size_t i = 0; i < n; i++) {
@@ -195,9 +233,16 @@ static int walk_dir(const walk *w, int fd, const char *rel, unsigned depth, cay_
     return rc;
 }
 
-int cay__plan_walk(cay__plan *p, const cay__entry *e, int fd, uint32_t source, const char *rel, const char *path, const cay__ignore *ignore, cay_err *err)
+int cay__plan_walk(cay__plan *p, const cay__entry *e, int fd, uint32_t source, const char *rel,
+                   const char *path, const cay__ignore *ignore, cay_err *err)
 {
     CAY_AUTOFD top = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    const walk w = { .p = p, .e = e, .ignore = ignore, .source = source, .top = top, .inside = *rel ? join(p, rel, "/", "") : "", .path = path };
+    const walk w = { .p = p,
+                     .e = e,
+                     .ignore = ignore,
+                     .source = source,
+                     .top = top,
+                     .inside = *rel ? join(p, rel, "/", "") : "",
+                     .path = path };
     return walk_dir(&w, fd, "", 1, err);
 }

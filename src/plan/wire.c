@@ -11,7 +11,7 @@
 #define WIRE_MAX ((size_t)1 << 30)
 
 typedef struct wire {
-    int  fd;
+    int fd;
     char hex[CAY__SHA256_HEX];
 } wire;
 
@@ -90,7 +90,8 @@ static size_t most(const cay__plan *p)
 
 static int too_much(cay_err *err)
 {
-    return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "manifest: what it holds is too much for one layer");
+    return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big",
+                        "manifest: what it holds is too much for one layer");
 }
 
 /* Into a memfd, without a copy in between: ten thousand files are ten megabytes. */
@@ -100,7 +101,9 @@ static int fill(const cay__plan *p, const cay__sha256 *begun, wire *w, cay_err *
     if (cap > WIRE_MAX)
         return too_much(err);
     CAY_AUTOFD to = memfd_create("cay-plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    char *map = to < 0 || ftruncate(to, (off_t)cap + 2) < 0 ? MAP_FAILED : mmap(NULL, cap + 2, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
+    char *map = to < 0 || ftruncate(to, (off_t)cap + 2) < 0
+                    ? MAP_FAILED
+                    : mmap(NULL, cap + 2, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
     if (map == MAP_FAILED)
         return cay_fail_sys(err, CAY_ESYS, "manifest: write the plan");
     cay__buf b = { .data = map, .cap = cap + 2, .max = cap }; /* it never has to grow */
@@ -115,7 +118,8 @@ static int fill(const cay__plan *p, const cay__sha256 *begun, wire *w, cay_err *
     munmap(map, cap + 2);
     if (full)
         return too_much(err);
-    if (ftruncate(to, (off_t)len) < 0 || fcntl(to, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+    if (ftruncate(to, (off_t)len) < 0 ||
+        fcntl(to, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
         return cay_fail_sys(err, CAY_ESYS, "manifest: write the plan");
     w->fd = CAY_STEAL_FD(to);
     return 0;

@@ -8,7 +8,7 @@
 
 static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS" };
 static const struct {
-    const char    *word;
+    const char *word;
     cay__bind_kind kind;
 } kinds[] = {
     { "bearer", CAY__BIND_BEARER },
@@ -16,11 +16,23 @@ static const struct {
     { "basic:", CAY__BIND_BASIC },
     { "query:", CAY__BIND_QUERY },
 };
-/* They frame the message or belong to one hop: a value there would change what the server reads, not who asks. */
-static const char *const framing[] = { "host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade",
-                                       "keep-alive", "proxy-connection", "expect", "content-encoding", "proxy-authorization" };
+/* They frame the message or belong to one hop: a value there would change what the server reads,
+ * not who asks. */
+static const char *const framing[] = { "host",
+                                       "content-length",
+                                       "transfer-encoding",
+                                       "connection",
+                                       "te",
+                                       "trailer",
+                                       "upgrade",
+                                       "keep-alive",
+                                       "proxy-connection",
+                                       "expect",
+                                       "content-encoding",
+                                       "proxy-authorization" };
 
-static int bad(const char *name, cay_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int bad(const char *name, cay_err *err, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 static int bad(const char *name, cay_err *err, const char *fmt, ...)
 {
     char why[180];
@@ -30,12 +42,14 @@ static int bad(const char *name, cay_err *err, const char *fmt, ...)
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
     cay__buf_safe(&b, name, CAY_MIN(strlen(name), (size_t)40), false);
-    return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %s: %s", b.data ? b.data : "", why);
+    return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %s: %s", b.data ? b.data : "",
+                        why);
 }
 
 static bool is_token(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+-.^_`|~", c));
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 bool cay__secret_name_ok(const char *name)
@@ -43,7 +57,8 @@ bool cay__secret_name_ok(const char *name)
     if (!*name || (*name >= '0' && *name <= '9') || strlen(name) >= sizeof((cay__binding *)0)->name)
         return false;
     for (; *name; name++)
-        if (!(*name >= 'a' && *name <= 'z') && !(*name >= 'A' && *name <= 'Z') && !(*name >= '0' && *name <= '9') && *name != '_')
+        if (!(*name >= 'a' && *name <= 'z') && !(*name >= 'A' && *name <= 'Z') &&
+            !(*name >= '0' && *name <= '9') && *name != '_')
             return false;
     return true;
 }
@@ -62,7 +77,10 @@ static int take_methods(const char *name, const char *s, cay__binding *b, cay_er
         size_t n = strcspn(s, "+");
         uint32_t bit = cay__method_bit(s, n);
         if (!bit)
-            return bad(name, err, "\"%.24s\" is neither a kind (bearer, header:NAME, basic:USER, query:KEY) nor methods such as GET+POST", s);
+            return bad(name, err,
+                       "\"%.24s\" is neither a kind (bearer, header:NAME, basic:USER, query:KEY) "
+                       "nor methods such as GET+POST",
+                       s);
         b->methods |= bit;
         s += n;
         if (!*s)
@@ -82,13 +100,17 @@ static int take_kind(const char *name, const char *s, cay__binding *b, bool *kno
             return bad(name, err, "its kind is given twice");
         b->kind = kinds[i].kind;
         if (takes && (!*arg || !cay__str_copy(b->arg, sizeof b->arg, arg)))
-            return bad(name, err, "%s needs a name of at most %zu bytes behind it", kinds[i].word, sizeof b->arg - 1);
+            return bad(name, err, "%s needs a name of at most %zu bytes behind it", kinds[i].word,
+                       sizeof b->arg - 1);
         for (const char *c = arg; *c; c++)
-            if (b->kind == CAY__BIND_BASIC ? *c <= 0x20 || *c >= 0x7f || *c == ':' : !is_token(*c) || (b->kind == CAY__BIND_QUERY && strchr("%+&#'", *c) != NULL))
+            if (b->kind == CAY__BIND_BASIC
+                    ? *c <= 0x20 || *c >= 0x7f || *c == ':'
+                    : !is_token(*c) || (b->kind == CAY__BIND_QUERY && strchr("%+&#'", *c) != NULL))
                 return bad(name, err, "%s has a character that cannot stand there", s);
         for (size_t k = 0; b->kind == CAY__BIND_HEADER && k < CAY_LEN(framing); k++)
             if (!strcasecmp(b->arg, framing[k]))
-                return bad(name, err, "header %s frames the request and cannot carry a secret", b->arg);
+                return bad(name, err, "header %s frames the request and cannot carry a secret",
+                           b->arg);
         return 0;
     }
     *known = false;
@@ -121,14 +143,17 @@ static bool plain_path(const char *s, size_t len)
             if (i + 2 >= len)
                 return false;
             memcpy(hex, s + i + 1, 2);
-            if (strspn(hex, "0123456789abcdefABCDEF") != 2 || !strcasecmp(hex, "2e") || !strcasecmp(hex, "2f") || !strcasecmp(hex, "5c") || !strcasecmp(hex, "25") || !strcmp(hex, "00"))
+            if (strspn(hex, "0123456789abcdefABCDEF") != 2 || !strcasecmp(hex, "2e") ||
+                !strcasecmp(hex, "2f") || !strcasecmp(hex, "5c") || !strcasecmp(hex, "25") ||
+                !strcmp(hex, "00"))
                 return false;
         }
     }
     return true;
 }
 
-static int take_destination(const char *name, const char *dest, size_t len, cay__binding *b, cay_err *err)
+static int take_destination(const char *name, const char *dest, size_t len, cay__binding *b,
+                            cay_err *err)
 {
     char host[CAY__RULE_MAX];
     cay__rule r;
@@ -149,14 +174,20 @@ static int take_destination(const char *name, const char *dest, size_t len, cay_
     if (rc < 0)
         return cay_wrap(err, rc, "secret %.40s", name);
     if (r.deny || r.proto || (r.target != CAY__T_EXACT && r.target != CAY__T_BELOW) || r.lo != r.hi)
-        return bad(name, err, "\"%.60s\" is not one host; a secret goes to one exact name, or to *.NAME, and one port", host);
+        return bad(name, err,
+                   "\"%.60s\" is not one host; a secret goes to one exact name, or to *.NAME, and "
+                   "one port",
+                   host);
     memcpy(b->host, r.name, sizeof b->host);
     b->below = r.target == CAY__T_BELOW;
     b->port = r.lo;
     if (!rest)
         return cay__str_copy(b->path, sizeof b->path, "/"), 0;
     if (rest >= sizeof b->path || !plain_path(slash, rest))
-        return bad(name, err, "its path is longer than %zu bytes or no plain path (no .., //, %%2f, ?, or comma)", sizeof b->path - 1);
+        return bad(
+            name, err,
+            "its path is longer than %zu bytes or no plain path (no .., //, %%2f, ?, or comma)",
+            sizeof b->path - 1);
     memcpy(b->path, slash, rest);
     while (rest > 1 && b->path[rest - 1] == '/') /* "/a/" holds as "/a" does */
         b->path[--rest] = '\0';
@@ -168,7 +199,9 @@ int cay__binding_add(cay__policy *p, const char *name, const char *destination, 
     cay__binding b = { 0 };
     char option[160];
     if (!cay__secret_name_ok(name))
-        return bad(name, err, "its name is a variable's: letters, digits and '_', at most %zu bytes", sizeof b.name - 1);
+        return bad(name, err,
+                   "its name is a variable's: letters, digits and '_', at most %zu bytes",
+                   sizeof b.name - 1);
     cay__str_copy(b.name, sizeof b.name, name);
     size_t n = strcspn(destination, ",");
     CAY_TRY(take_destination(name, destination, n, &b, err));
@@ -187,7 +220,8 @@ int cay__binding_add(cay__policy *p, const char *name, const char *destination, 
     if (!b.kind)
         b.kind = CAY__BIND_BEARER;
     if (p->nbindings >= CAY__BINDINGS_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has at most %u bindings of secrets", CAY__BINDINGS_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big",
+                            "a policy has at most %u bindings of secrets", CAY__BINDINGS_MAX);
     p->bindings = cay__grow(p->bindings, p->nbindings, sizeof b);
     p->bindings[p->nbindings++] = b;
     return 0;
@@ -201,7 +235,8 @@ int cay__binding_text(const cay__binding *b, char *buf, size_t size)
             size_t n = strlen(list);
             snprintf(list + n, sizeof list - n, "%s%s", n ? "+" : ",", methods[i]);
         }
-    return snprintf(buf, size, "%s://%s%s:%d%s,%s%s%s", b->tls ? "https" : "http", b->below ? "*." : "", b->host, (int)b->port, b->path,
+    return snprintf(buf, size, "%s://%s%s:%d%s,%s%s%s", b->tls ? "https" : "http",
+                    b->below ? "*." : "", b->host, (int)b->port, b->path,
                     kinds[b->kind - CAY__BIND_BEARER].word, b->arg, list);
 }
 
@@ -222,8 +257,10 @@ static bool one_place(const cay__binding *a, const cay__binding *b)
 static bool overlap(const cay__binding *a, const cay__binding *b)
 {
     bool one_method = !a->methods || !b->methods || (a->methods & b->methods);
-    return a->tls == b->tls && a->port == b->port && a->below == b->below && !strcmp(a->host, b->host) && one_method && one_place(a, b) &&
-           (path_holds(a->path, b->path, strlen(b->path)) || path_holds(b->path, a->path, strlen(a->path)));
+    return a->tls == b->tls && a->port == b->port && a->below == b->below &&
+           !strcmp(a->host, b->host) && one_method && one_place(a, b) &&
+           (path_holds(a->path, b->path, strlen(b->path)) ||
+            path_holds(b->path, a->path, strlen(a->path)));
 }
 
 int cay__bindings_check(const cay__policy *p, cay_err *err)
@@ -231,15 +268,19 @@ int cay__bindings_check(const cay__policy *p, cay_err *err)
     for (size_t i = 0; i < p->nbindings; i++) {
         const cay__binding *b = &p->bindings[i];
         cay__verdict v = cay__decide_name(NULL, p, b->host, b->port, false);
-        /* Of names below one each may have a rule or none: without one it is not reached, and nothing is sent. */
+        /* Of names below one each may have a rule or none: without one it is not reached, and
+         * nothing is sent. */
         if (!b->below && (!v.allow || v.proto == (b->tls ? CAY__NET_HTTP : CAY__NET_TLS)))
             return cay_fail_why(err, CAY_EINVAL, "secret_without_rule",
-                                "secret %s is bound to %s://%.80s:%d, which no rule allows; add the rule %s://%.80s:%d", b->name,
-                                b->tls ? "https" : "http", b->host, (int)b->port, b->tls ? "tls" : "http", b->host, (int)b->port);
+                                "secret %s is bound to %s://%.80s:%d, which no rule allows; add "
+                                "the rule %s://%.80s:%d",
+                                b->name, b->tls ? "https" : "http", b->host, (int)b->port,
+                                b->tls ? "tls" : "http", b->host, (int)b->port);
         for (size_t k = 0; k < i; k++)
             if (overlap(b, &p->bindings[k]))
                 return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
-                                    "secrets %s and %s both fit requests to %.80s:%d in one place; tell them apart by path, method or header",
+                                    "secrets %s and %s both fit requests to %.80s:%d in one place; "
+                                    "tell them apart by path, method or header",
                                     p->bindings[k].name, b->name, b->host, (int)b->port);
     }
     return 0;
@@ -270,19 +311,23 @@ bool cay__binding_for_host(const cay__policy *p, const char *host, uint16_t port
     return cay__binding_exact(p, tls, host, port) > 0;
 }
 
-size_t cay__binding_find(const cay__policy *p, bool tls, const char *host, uint16_t port, const char *method, size_t mlen,
-                         const char *target, size_t tlen, const cay__binding *use[CAY__BINDINGS_MAX], bool *many)
+size_t cay__binding_find(const cay__policy *p, bool tls, const char *host, uint16_t port,
+                         const char *method, size_t mlen, const char *target, size_t tlen,
+                         const cay__binding *use[CAY__BINDINGS_MAX], bool *many)
 {
     uint32_t bit = cay__method_bit(method, mlen);
     const char *query = memchr(target, '?', tlen);
-    size_t n = query ? (size_t)(query - target) : tlen, exact = cay__binding_exact(p, tls, host, port), found = 0;
+    size_t n = query ? (size_t)(query - target) : tlen,
+           exact = cay__binding_exact(p, tls, host, port), found = 0;
     bool plain = plain_path(target, n);
     *many = false;
     for (size_t i = 0; exact && i < p->nbindings; i++) {
         const cay__binding *b = &p->bindings[i];
-        if (cay__binding_fits(b, tls, host, port) != exact || (b->methods && !(b->methods & bit) && !CAY__MUTANT("secret-method")))
+        if (cay__binding_fits(b, tls, host, port) != exact ||
+            (b->methods && !(b->methods & bit) && !CAY__MUTANT("secret-method")))
             continue;
-        if (strcmp(b->path, "/") != 0 && !CAY__MUTANT("secret-path") && !(plain && path_holds(b->path, target, n)))
+        if (strcmp(b->path, "/") != 0 && !CAY__MUTANT("secret-path") &&
+            !(plain && path_holds(b->path, target, n)))
             continue;
         for (size_t k = 0; k < found; k++)
             if (one_place(b, use[k]))

@@ -28,10 +28,13 @@ static bool covers_target(const cay__rule *a, const cay__rule *b)
     switch (a->target) {
     case CAY__T_ANY: return true;
     case CAY__T_EXACT: return b->target == CAY__T_EXACT && same;
-    case CAY__T_BELOW: return (b->target == CAY__T_BELOW && same) || (b->target != CAY__T_CIDR && b->target != CAY__T_ANY && below);
+    case CAY__T_BELOW:
+        return (b->target == CAY__T_BELOW && same) ||
+               (b->target != CAY__T_CIDR && b->target != CAY__T_ANY && below);
     case CAY__T_BOTH: return b->target != CAY__T_CIDR && b->target != CAY__T_ANY && (same || below);
     case CAY__T_CIDR:
-        return b->target == CAY__T_CIDR && a->bits <= b->bits && cay__addr_is_v4(a->addr) == cay__addr_is_v4(b->addr) &&
+        return b->target == CAY__T_CIDR && a->bits <= b->bits &&
+               cay__addr_is_v4(a->addr) == cay__addr_is_v4(b->addr) &&
                cay__addr_within(b->addr, a->addr, a->bits);
     }
     return false;
@@ -47,17 +50,22 @@ static int conflict(const cay__rule *a, const cay__rule *b, const char *why, cay
     char x[CAY__RULE_MAX], y[CAY__RULE_MAX];
     cay__rule_text(a, x, sizeof x);
     cay__rule_text(b, y, sizeof y);
-    return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "rules %.70s and %.70s contradict each other: %s", x, y, why);
+    return cay_fail_why(err, CAY_EINVAL, "policy_conflict",
+                        "rules %.70s and %.70s contradict each other: %s", x, y, why);
 }
 
 bool cay__rule_same_target(const cay__rule *a, const cay__rule *b)
 {
-    return a->target == b->target && !strcmp(a->name, b->name) && a->bits == b->bits && !memcmp(a->addr, b->addr, 16);
+    return a->target == b->target && !strcmp(a->name, b->name) && a->bits == b->bits &&
+           !memcmp(a->addr, b->addr, 16);
 }
 
 static cay__net_proto proto_at(const cay__rule *r, unsigned port)
 {
-    return r->proto ? r->proto : port == 443 ? CAY__NET_TLS : port == 80 ? CAY__NET_HTTP : CAY__NET_TCP;
+    return r->proto      ? r->proto
+           : port == 443 ? CAY__NET_TLS
+           : port == 80  ? CAY__NET_HTTP
+                         : CAY__NET_TCP;
 }
 
 /* A flow cannot have to be both. tcp beside either is the wider grant, and holds. */
@@ -79,14 +87,16 @@ static bool split(const cay__rule *a, const cay__rule *b)
     return false;
 }
 
-/* `github,!github.com:22` means the preset without that one; `github,!github` nothing that anybody means. */
+/* `github,!github.com:22` means the preset without that one; `github,!github` nothing that anybody
+ * means. */
 static int prune(cay__policy *p, cay_err *err)
 {
     size_t kept = 0, gone = 0, allows = 0;
     for (size_t i = 0; i < p->nrules; i++) {
         bool dead = false;
         for (size_t k = 0; k < p->nrules && p->rules[i].preset && !p->rules[i].deny && !dead; k++)
-            dead = p->rules[k].deny && covers_target(&p->rules[k], &p->rules[i]) && covers_ports(&p->rules[k], &p->rules[i]);
+            dead = p->rules[k].deny && covers_target(&p->rules[k], &p->rules[i]) &&
+                   covers_ports(&p->rules[k], &p->rules[i]);
         gone += dead;
         allows += !dead && !p->rules[i].deny;
         if (!dead)
@@ -94,7 +104,9 @@ static int prune(cay__policy *p, cay_err *err)
     }
     p->nrules = kept;
     if (gone && !allows && p->mode == CAY__NET_RULES)
-        return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "the denies take away every rule of the presets: nothing is allowed; write off for that");
+        return cay_fail_why(err, CAY_EINVAL, "policy_conflict",
+                            "the denies take away every rule of the presets: nothing is allowed; "
+                            "write off for that");
     return 0;
 }
 
@@ -102,7 +114,8 @@ int cay__policy_check(cay__policy *p, cay_err *err)
 {
     CAY_TRY(prune(p, err));
     if (p->mode == CAY__NET_OFF && p->nrules)
-        return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "off and rules are both given; leave one away");
+        return cay_fail_why(err, CAY_EINVAL, "policy_conflict",
+                            "off and rules are both given; leave one away");
     for (size_t i = 0; i < p->nrules; i++) {
         const cay__rule *b = &p->rules[i];
         if (b->deny)
@@ -111,12 +124,15 @@ int cay__policy_check(cay__policy *p, cay_err *err)
             char text[CAY__RULE_MAX];
             cay__rule_text(b, text, sizeof text);
             return cay_fail_why(err, CAY_EINVAL, "policy_conflict",
-                                "all and rule %.80s are both given; all allows it already: beside all only denies have a meaning", text);
+                                "all and rule %.80s are both given; all allows it already: beside "
+                                "all only denies have a meaning",
+                                text);
         }
         for (size_t k = 0; k < p->nrules; k++) {
             const cay__rule *a = &p->rules[k];
             if (a->deny && covers_target(a, b) && covers_ports(a, b))
-                return conflict(b, a, "a deny comes before any allow, so the first would never hold", err);
+                return conflict(
+                    b, a, "a deny comes before any allow, so the first would never hold", err);
             if (!a->deny && k > i && cay__rule_same_target(a, b) && split(a, b))
                 return conflict(b, a, "one port as tls and as http; tcp:// takes both", err);
         }

@@ -6,15 +6,19 @@
 
 const char *cay__binding_header(const cay__binding *b)
 {
-    return b->kind == CAY__BIND_QUERY ? NULL : b->kind == CAY__BIND_HEADER ? b->arg : "Authorization";
+    return b->kind == CAY__BIND_QUERY    ? NULL
+           : b->kind == CAY__BIND_HEADER ? b->arg
+                                         : "Authorization";
 }
 
 static void add_base64(cay__buf *out, const unsigned char *s, size_t n)
 {
     static const char abc[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < n; i += 3) {
-        unsigned v = (unsigned)s[i] << 16 | (i + 1 < n ? s[i + 1] : 0u) << 8 | (i + 2 < n ? s[i + 2] : 0u);
-        const char four[4] = { abc[v >> 18], abc[v >> 12 & 63], i + 1 < n ? abc[v >> 6 & 63] : '=', i + 2 < n ? abc[v & 63] : '=' };
+        unsigned v =
+            (unsigned)s[i] << 16 | (i + 1 < n ? s[i + 1] : 0u) << 8 | (i + 2 < n ? s[i + 2] : 0u);
+        const char four[4] = { abc[v >> 18], abc[v >> 12 & 63], i + 1 < n ? abc[v >> 6 & 63] : '=',
+                               i + 2 < n ? abc[v & 63] : '=' };
         cay__buf_add(out, four, 4);
     }
 }
@@ -23,7 +27,8 @@ static void add_percent(cay__buf *out, const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         char c = s[i], hex[4];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '-' || c == '.' || c == '_' || c == '~';
         snprintf(hex, sizeof hex, "%%%02X", (unsigned char)c);
         cay__buf_add(out, plain ? &c : hex, plain ? 1 : 3);
     }
@@ -37,7 +42,10 @@ bool cay__binding_render(const cay__binding *b, const char *value, size_t len, c
         if (((unsigned char)value[i] < 0x20 || value[i] == 0x7f) && !CAY__MUTANT("fuzz-binding"))
             return false;
     switch (b->kind) {
-    case CAY__BIND_BEARER: cay__buf_str(out, "Bearer "); cay__buf_add(out, value, len); break;
+    case CAY__BIND_BEARER:
+        cay__buf_str(out, "Bearer ");
+        cay__buf_add(out, value, len);
+        break;
     case CAY__BIND_HEADER: cay__buf_add(out, value, len); break;
     case CAY__BIND_QUERY: add_percent(out, value, len); break;
     case CAY__BIND_BASIC: {
@@ -55,7 +63,10 @@ bool cay__binding_render(const cay__binding *b, const char *value, size_t len, c
 
 static int hex_of(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 /* Whether s, percent-decoded, is key. */

@@ -2,7 +2,8 @@
 /*
  * The decision. Operator's deny; ranges that are always blocked; the sandbox's deny; its allow; no.
  *
- * An allow is the union of all that match: where several do, the widest says how the flow has to look.
+ * An allow is the union of all that match: where several do, the widest says how the flow has to
+ * look.
  */
 #include "policy.h"
 #include <base/mutant.h>
@@ -16,9 +17,9 @@ static cay__verdict refuse(const char *reason, const cay__rule *rule)
 
 /* What is asked for; a name that is folded, or an address, or (after look-up) both. */
 typedef struct ask {
-    const char    *name;
+    const char *name;
     const uint8_t *addr;
-    unsigned       port; /* 0: whatever port */
+    unsigned port; /* 0: whatever port */
 } ask;
 
 static bool target_fits(const cay__rule *r, const ask *q)
@@ -27,9 +28,11 @@ static bool target_fits(const cay__rule *r, const ask *q)
     case CAY__T_ANY: return true;
     case CAY__T_EXACT: return q->name && !strcmp(q->name, r->name);
     case CAY__T_BELOW: return q->name && cay__name_below(q->name, r->name);
-    case CAY__T_BOTH: return q->name && (!strcmp(q->name, r->name) || cay__name_below(q->name, r->name));
+    case CAY__T_BOTH:
+        return q->name && (!strcmp(q->name, r->name) || cay__name_below(q->name, r->name));
     case CAY__T_CIDR:
-        return q->addr && cay__addr_is_v4(r->addr) == cay__addr_is_v4(q->addr) && cay__addr_within(q->addr, r->addr, r->bits);
+        return q->addr && cay__addr_is_v4(r->addr) == cay__addr_is_v4(q->addr) &&
+               cay__addr_within(q->addr, r->addr, r->bits);
     }
     return false;
 }
@@ -77,7 +80,10 @@ static const cay__rule *find_deny(const cay__policy *p, const ask *q)
 
 static cay__net_proto proto_of(const cay__rule *r, unsigned port)
 {
-    return r->proto ? r->proto : port == 443 ? CAY__NET_TLS : port == 80 ? CAY__NET_HTTP : CAY__NET_TCP;
+    return r->proto      ? r->proto
+           : port == 443 ? CAY__NET_TLS
+           : port == 80  ? CAY__NET_HTTP
+                         : CAY__NET_TCP;
 }
 
 static bool find_allow(const cay__policy *p, const ask *q, cay__verdict *v)
@@ -125,7 +131,8 @@ static cay__verdict decide(const cay__policy *op, const cay__policy *p, const as
     cay__verdict v;
     if (!operator_agrees(op, q, &v))
         return v;
-    const char *range = q->name ? (cay__name_is_local(q->name) ? "loopback" : NULL) : cay__blocked(op, q->addr);
+    const char *range =
+        q->name ? (cay__name_is_local(q->name) ? "loopback" : NULL) : cay__blocked(op, q->addr);
     const cay__service_rule *service = find_service(op, q);
     if (range) {
         v = refuse("blocked_range", NULL);
@@ -149,27 +156,31 @@ static cay__verdict decide(const cay__policy *op, const cay__policy *p, const as
     return v;
 }
 
-cay__verdict cay__decide_name(const cay__policy *op, const cay__policy *p, const char *name, uint16_t port, bool implicit)
+cay__verdict cay__decide_name(const cay__policy *op, const cay__policy *p, const char *name,
+                              uint16_t port, bool implicit)
 {
     char folded[CAY__NAME_MAX + 1];
     if (!port || !cay__name_fold(name, strlen(name), folded))
         return no;
     cay__verdict v = decide(op, p, &(ask){ .name = folded, .port = port }, implicit);
-    if (v.allow && implicit && !strcmp(v.reason, "implicit") && p) { /* a rule that allows it anyway says so */
+    if (v.allow && implicit && !strcmp(v.reason, "implicit") &&
+        p) { /* a rule that allows it anyway says so */
         cay__verdict own = decide(op, p, &(ask){ .name = folded, .port = port }, false);
         return own.allow ? own : v;
     }
     return v;
 }
 
-cay__verdict cay__decide_addr(const cay__policy *op, const cay__policy *p, const char *name, const uint8_t addr[16], uint16_t port)
+cay__verdict cay__decide_addr(const cay__policy *op, const cay__policy *p, const char *name,
+                              const uint8_t addr[16], uint16_t port)
 {
     ask q = { .addr = addr, .port = port };
     if (!port)
         return no;
     if (!name)
         return decide(op, p, &q, false);
-    /* The name's rule has allowed it; what is left is where it leads. Only rules about addresses can speak to that. */
+    /* The name's rule has allowed it; what is left is where it leads. Only rules about addresses
+     * can speak to that. */
     const cay__policy *const both[] = { op, p };
     for (size_t k = 0; k < 2; k++) {
         for (size_t i = 0; both[k] && i < both[k]->nrules; i++) {
@@ -187,7 +198,8 @@ cay__verdict cay__decide_addr(const cay__policy *op, const cay__policy *p, const
     return (cay__verdict){ .allow = true, .reason = "allowed", .proto = CAY__NET_TCP };
 }
 
-cay__verdict cay__decide_host(const cay__policy *op, const cay__policy *p, const char *host, uint16_t port, bool implicit)
+cay__verdict cay__decide_host(const cay__policy *op, const cay__policy *p, const char *host,
+                              uint16_t port, bool implicit)
 {
     uint8_t addr[16];
     if (!cay__addr_parse(host, addr))
@@ -196,8 +208,8 @@ cay__verdict cay__decide_host(const cay__policy *op, const cay__policy *p, const
 }
 
 /* The first port from lo to hi that no deny of either takes; 0: none. */
-static unsigned open_port(const cay__policy *op, const cay__policy *p, const char *name, unsigned lo, unsigned hi, const cay__rule **by,
-                          bool *operators)
+static unsigned open_port(const cay__policy *op, const cay__policy *p, const char *name,
+                          unsigned lo, unsigned hi, const cay__rule **by, bool *operators)
 {
     for (unsigned port = lo; port <= hi;) {
         ask q = { .name = name, .port = port };
@@ -214,7 +226,8 @@ static unsigned open_port(const cay__policy *op, const cay__policy *p, const cha
 }
 
 /* An interval that the sandbox's side allows, cut by each of the operator's. */
-static unsigned open_below(const cay__policy *op, const cay__policy *p, const char *name, unsigned lo, unsigned hi, cay__verdict *v)
+static unsigned open_below(const cay__policy *op, const cay__policy *p, const char *name,
+                           unsigned lo, unsigned hi, cay__verdict *v)
 {
     const cay__rule *by = NULL;
     bool operators = false;
@@ -225,7 +238,8 @@ static unsigned open_below(const cay__policy *op, const cay__policy *p, const ch
         operators = true;
     for (size_t i = 0; op && op->mode == CAY__NET_RULES && i < op->nrules && !port; i++) {
         const cay__rule *r = &op->rules[i];
-        for (unsigned k = 0; k < 2 && !port && !r->deny && target_fits(r, &(ask){ .name = name }); k++) {
+        for (unsigned k = 0; k < 2 && !port && !r->deny && target_fits(r, &(ask){ .name = name });
+             k++) {
             unsigned olo = r->lo ? r->lo : k ? 80 : 443, ohi = r->lo ? r->hi : olo;
             port = open_port(op, p, name, CAY_MAX(lo, olo), CAY_MIN(hi, ohi), &by, &operators);
         }
@@ -257,12 +271,21 @@ cay__verdict cay__decide_lookup(const cay__policy *op, const cay__policy *p, con
         if (r->deny || !target_fits(r, &(ask){ .name = name }))
             continue;
         for (unsigned k = 0; k < 2; k++) {
-            unsigned lo = r->lo ? r->lo : k ? 80 : 443, hi = r->lo ? r->hi : lo, port = open_below(op, p, name, lo, hi, &v);
+            unsigned lo = r->lo ? r->lo
+                          : k   ? 80
+                                : 443,
+                     hi = r->lo ? r->hi : lo, port = open_below(op, p, name, lo, hi, &v);
             if (port)
-                return (cay__verdict){ .allow = true, .reason = "allowed", .rule = r, .proto = proto_of(r, port), .opaque = r->opaque };
+                return (cay__verdict){ .allow = true,
+                                       .reason = "allowed",
+                                       .rule = r,
+                                       .proto = proto_of(r, port),
+                                       .opaque = r->opaque };
         }
     }
-    if (!strcmp(v.reason, "default_deny")) { /* no allow speaks of it; perhaps a deny does, which tells more */
+    if (!strcmp(
+            v.reason,
+            "default_deny")) { /* no allow speaks of it; perhaps a deny does, which tells more */
         ask q = { .name = name, .port = 65535 };
         const cay__rule *deny = op ? find_deny(op, &q) : NULL;
         if (deny && !deny->lo)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host names as bytes: one spelling for each, and nothing that some resolver reads as an address. */
+/* Host names as bytes: one spelling for each, and nothing that some resolver reads as an address.
+ */
 #include "policy.h"
 #include <base/mutant.h>
 
@@ -13,8 +14,8 @@ static bool is_hex(char c)
     return is_digit(c) || (c >= 'a' && c <= 'f');
 }
 
-/* inet_aton(3) and browsers take 2130706433, 0x7f.1 and 0177.0.0.1 for 127.0.0.1. They all end in a label that is a number, which
- * no top-level domain is (RFC 3696, 2): so the last label decides. */
+/* inet_aton(3) and browsers take 2130706433, 0x7f.1 and 0177.0.0.1 for 127.0.0.1. They all end in a
+ * label that is a number, which no top-level domain is (RFC 3696, 2): so the last label decides. */
 bool cay__name_is_number(const char *name)
 {
     const char *last = strrchr(name, '.');

@@ -5,14 +5,17 @@
 #include <base/mutant.h>
 
 typedef struct range {
-    uint8_t     addr[16];
-    uint8_t     bits; /* of 128 */
-    uint8_t     from; /* where an IPv4 address is embedded; 0: nowhere */
-    bool        hard; /* not even the operator opens it: the host itself, or what is no one host */
+    uint8_t addr[16];
+    uint8_t bits; /* of 128 */
+    uint8_t from; /* where an IPv4 address is embedded; 0: nowhere */
+    bool hard;    /* not even the operator opens it: the host itself, or what is no one host */
     const char *name;
 } range;
 
-#define V4(a, b, c, d) { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d }
+#define V4(a, b, c, d)                                                                             \
+    {                                                                                              \
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d                                       \
+    }
 /* The first that fits tells the name, so the narrow ones stand first. */
 static const range ranges[] = {
     { V4(0, 0, 0, 0), 96 + 8, 0, true, "unspecified" },
@@ -25,12 +28,13 @@ static const range ranges[] = {
     { V4(172, 16, 0, 0), 96 + 12, 0, false, "private" },
     { V4(192, 168, 0, 0), 96 + 16, 0, false, "private" },
     { V4(169, 254, 169, 254), 128, 0, false, "metadata" },
-    { V4(169, 254, 170, 2), 128, 0, false, "metadata" },      /* credentials of containers */
+    { V4(169, 254, 170, 2), 128, 0, false, "metadata" }, /* credentials of containers */
     { V4(169, 254, 0, 0), 96 + 16, 0, false, "link-local" },
     { V4(100, 100, 100, 200), 128, 0, false, "metadata" },
     { V4(100, 64, 0, 0), 96 + 10, 0, false, "cgnat" },
-    { V4(168, 63, 129, 16), 128, 0, false, "metadata" },      /* a public number that only its cloud answers */
-    { V4(192, 0, 0, 0), 96 + 24, 0, false, "reserved" },          /* one cloud's metadata is 192.0.0.192 */
+    { V4(168, 63, 129, 16), 128, 0, false,
+      "metadata" }, /* a public number that only its cloud answers */
+    { V4(192, 0, 0, 0), 96 + 24, 0, false, "reserved" }, /* one cloud's metadata is 192.0.0.192 */
     { V4(192, 88, 99, 0), 96 + 24, 0, false, "6to4" },
     { { 0 }, 128, 0, true, "unspecified" },
     { { [15] = 1 }, 128, 0, true, "loopback" },
@@ -39,7 +43,11 @@ static const range ranges[] = {
     { { 0, 0x64, 0xff, 0x9b }, 96, 12, false, "nat64" },
     { { 0, 0x64, 0xff, 0x9b, 0, 1 }, 48, 0, false, "nat64" },
     { { 1, 0 }, 64, 0, false, "reserved" },
-    { { 0x20, 0x01, 0, 0 }, 32, 0, true, "teredo" }, /* holds two addresses, one of them inverted: never */
+    { { 0x20, 0x01, 0, 0 },
+      32,
+      0,
+      true,
+      "teredo" }, /* holds two addresses, one of them inverted: never */
     { { 0x20, 0x01, 0, 0 }, 23, 0, false, "reserved" },
     { { 0x20, 0x02 }, 16, 2, false, "6to4" },
     { { 0xfd, 0x63, 0x61, 0x79 }, 32, 0, true, "synthetic" },
@@ -77,11 +85,13 @@ const char *cay__blocked_range(const uint8_t addr[16])
     return r ? r->name : NULL;
 }
 
-/* A wide lift does not open the narrow range within it: 169.254.0.0/16 leaves the metadata address closed. */
+/* A wide lift does not open the narrow range within it: 169.254.0.0/16 leaves the metadata address
+ * closed. */
 static bool lifted(const cay__policy *op, const uint8_t addr[16], unsigned least)
 {
     for (size_t i = 0; op && i < op->nlifts; i++)
-        if (op->lifts[i].bits >= least && cay__addr_within(addr, op->lifts[i].addr, op->lifts[i].bits))
+        if (op->lifts[i].bits >= least &&
+            cay__addr_within(addr, op->lifts[i].addr, op->lifts[i].bits))
             return true;
     return false;
 }
@@ -105,10 +115,11 @@ const char *cay__blocked(const cay__policy *op, const uint8_t addr[16])
 const char *cay__lift_wrong(const cay__rule *r)
 {
     const range *of = find(r->addr);
-    return !of                  ? "it is not blocked, so there is nothing to lift"
-           : of->hard           ? "that is never opened; offer one service of the host by a service line"
-           : r->bits < of->bits ? "it is wider than the blocked range it begins in; lift the ranges one by one"
-                                : NULL;
+    return !of        ? "it is not blocked, so there is nothing to lift"
+           : of->hard ? "that is never opened; offer one service of the host by a service line"
+           : r->bits < of->bits
+               ? "it is wider than the blocked range it begins in; lift the ranges one by one"
+               : NULL;
 }
 
 bool cay__addr_parse(const char *text, uint8_t addr[16])

@@ -8,7 +8,7 @@
 
 typedef struct parse {
     const char *whole; /* as it was given, for messages */
-    cay_err    *err;
+    cay_err *err;
 } parse;
 
 static int bad(const parse *at, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -21,7 +21,8 @@ static int bad(const parse *at, const char *fmt, ...)
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
     cay__buf_safe(&b, at->whole, CAY_MIN(strlen(at->whole), (size_t)60), false);
-    return cay_fail_why(at->err, CAY_EINVAL, "policy_invalid", "rule \"%s\": %s", b.data ? b.data : "", why);
+    return cay_fail_why(at->err, CAY_EINVAL, "policy_invalid", "rule \"%s\": %s",
+                        b.data ? b.data : "", why);
 }
 
 static int take_port(const parse *at, const char *s, const char *end, uint16_t *out)
@@ -31,7 +32,8 @@ static int take_port(const parse *at, const char *s, const char *end, uint16_t *
     for (; c < end && *c >= '0' && *c <= '9' && c - s < 6; c++)
         v = v * 10 + (unsigned)(*c - '0');
     if (c == s || c != end || *s == '0' || v > 65535)
-        return bad(at, "\"%.*s\" is not a port; give 1 to 65535, or a range such as 8000-8100", (int)CAY_MIN(end - s, 12), s);
+        return bad(at, "\"%.*s\" is not a port; give 1 to 65535, or a range such as 8000-8100",
+                   (int)CAY_MIN(end - s, 12), s);
     *out = (uint16_t)v;
     return 0;
 }
@@ -47,10 +49,10 @@ static int take_ports(const parse *at, const char *s, cay__rule *r)
 }
 
 static const struct scheme {
-    const char    *name;
+    const char *name;
     cay__net_proto proto;
-    bool           opaque;
-    uint16_t       port; /* when none is given */
+    bool opaque;
+    uint16_t port; /* when none is given */
 } schemes[] = {
     { "tls://", CAY__NET_TLS, false, 443 },
     { "tls+opaque://", CAY__NET_TLS, true, 443 },
@@ -75,7 +77,8 @@ static int take_scheme(const parse *at, const char **s, cay__rule *r, uint16_t *
         }
     if (cay__str_starts(*s, "https://"))
         return bad(at, "write tls:// for https, or leave the scheme away");
-    return bad(at, "scheme \"%.*s\" is not known; there are tls, tls+opaque, http and tcp", (int)CAY_MIN(sep - *s, 16), *s);
+    return bad(at, "scheme \"%.*s\" is not known; there are tls, tls+opaque, http and tcp",
+               (int)CAY_MIN(sep - *s, 16), *s);
 }
 
 static int take_address(const parse *at, const char *s, cay__rule *r)
@@ -87,10 +90,12 @@ static int take_address(const parse *at, const char *s, cay__rule *r)
     if (slash)
         *slash++ = '\0';
     if (strchr(text, '%'))
-        return bad(at, "an address with a zone reaches only this host's links; leave the zone away");
+        return bad(at,
+                   "an address with a zone reaches only this host's links; leave the zone away");
     if (!cay__addr_parse(text, r->addr))
-        return bad(at, strchr(text, ':') ? "that is no IPv6 address; IPv4 ones are written 192.0.2.1"
-                                         : "addresses are four decimal numbers, 0 to 255, without leading zeros");
+        return bad(at, strchr(text, ':')
+                           ? "that is no IPv6 address; IPv4 ones are written 192.0.2.1"
+                           : "addresses are four decimal numbers, 0 to 255, without leading zeros");
     bool v4 = cay__addr_is_v4(r->addr);
     uint64_t most = v4 ? 32 : 128, bits = most;
     if (slash && (!cay__str_to_u64(slash, &bits) || bits > most || (slash[0] == '0' && slash[1])))
@@ -112,16 +117,20 @@ static int no_name(const parse *at, const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         if ((unsigned char)s[i] >= 0x80)
-            return bad(at, "names are given in A-label form (xn--…); idn2(1) tells it for a name with other letters");
+            return bad(at, "names are given in A-label form (xn--…); idn2(1) tells it for a name "
+                           "with other letters");
     if (memchr(s, '*', len))
-        return bad(at, "a wildcard stands alone at the front: *.name is below it, **.name it and below; any is everything");
+        return bad(at, "a wildcard stands alone at the front: *.name is below it, **.name it and "
+                       "below; any is everything");
     if (memchr(s, '/', len))
         return bad(at, "a rule has no path; it ends with the port");
     if (memmem(s, len, "..", 2) || *s == '.')
         return bad(at, "it has an empty label");
     if (len > CAY__NAME_MAX)
         return bad(at, "a name has at most %d bytes", CAY__NAME_MAX);
-    return bad(at, "that is no host name: labels of 1 to 63 letters, digits, '-' (not at their ends) or '_'");
+    return bad(
+        at,
+        "that is no host name: labels of 1 to 63 letters, digits, '-' (not at their ends) or '_'");
 }
 
 static int take_name(const parse *at, const char *s, size_t len, cay__rule *r)
@@ -143,13 +152,15 @@ static int take_name(const parse *at, const char *s, size_t len, cay__rule *r)
         for (size_t i = 0; i < n; i++)
             plain[i] = (char)(plain[i] >= 'A' && plain[i] <= 'Z' ? plain[i] + 32 : plain[i]);
         if (len <= n && dots <= 3 && len && s[len - 1] != '.' && cay__name_is_number(plain))
-            return bad(at, "that is an address in an odd spelling; write it as four decimal numbers, such as 192.0.2.1");
+            return bad(at, "that is an address in an odd spelling; write it as four decimal "
+                           "numbers, such as 192.0.2.1");
         return no_name(at, s, len);
     }
     if (s[len - 1] == '.')
         return bad(at, "a name is given without the dot at its end: %.60s", r->name);
     if (cay__name_is_local(r->name))
-        return bad(at, "localhost is the sandbox itself; a service of the host is offered by the operator's egress.conf");
+        return bad(at, "localhost is the sandbox itself; a service of the host is offered by the "
+                       "operator's egress.conf");
     return 0;
 }
 
@@ -174,7 +185,8 @@ static const char *const *preset_rules(const char *word)
     return NULL;
 }
 
-/* Splits TARGET from :PORT. An address of IPv6 has colons of its own; with a port it stands in brackets. */
+/* Splits TARGET from :PORT. An address of IPv6 has colons of its own; with a port it stands in
+ * brackets. */
 static int take_target(const parse *at, const char *s, cay__rule *r)
 {
     char text[CAY__RULE_MAX];
@@ -187,7 +199,8 @@ static int take_target(const parse *at, const char *s, cay__rule *r)
         if (end[1])
             CAY_TRY(take_ports(at, end + 2, r));
         snprintf(text, sizeof text, "%.*s", (int)CAY_MIN(end - s - 1, (long)sizeof text), s + 1);
-        return strchr(text, ':') ? take_address(at, text, r) : bad(at, "brackets are for IPv6 addresses");
+        return strchr(text, ':') ? take_address(at, text, r)
+                                 : bad(at, "brackets are for IPv6 addresses");
     }
     if (v6)
         return take_address(at, s, r);
@@ -208,9 +221,11 @@ static int take_target(const parse *at, const char *s, cay__rule *r)
         return take_address(at, text, r);
     CAY_TRY(take_name(at, text, len, r));
     if (r->target == CAY__T_EXACT && (!strcmp(r->name, "any") || preset_rules(r->name)))
-        return bad(at, "%s is a word of ours and no host", r->name); /* "any." must not come back as any */
+        return bad(at, "%s is a word of ours and no host",
+                   r->name); /* "any." must not come back as any */
     if (r->target == CAY__T_EXACT && !strchr(r->name, '.') && !colon)
-        return bad(at, "no preset has that name (cay net presets lists them); a host of one label needs its port");
+        return bad(at, "no preset has that name (cay net presets lists them); a host of one label "
+                       "needs its port");
     return 0;
 }
 
@@ -233,7 +248,9 @@ int cay__rule_parse(const char *text, cay__rule *r, cay_err *err)
         r->lo = r->hi = port;
     /* One way to say one thing. */
     if (!r->opaque && r->lo && r->lo == r->hi &&
-        r->proto == (r->lo == 443 ? CAY__NET_TLS : r->lo == 80 ? CAY__NET_HTTP : CAY__NET_TCP))
+        r->proto == (r->lo == 443  ? CAY__NET_TLS
+                     : r->lo == 80 ? CAY__NET_HTTP
+                                   : CAY__NET_TCP))
         r->proto = 0;
     if (r->opaque && r->target == CAY__T_CIDR)
         return bad(&at, "a rule for addresses has no name to hide; leave +opaque away");
@@ -242,8 +259,9 @@ int cay__rule_parse(const char *text, cay__rule *r, cay_err *err)
 
 bool cay__rule_same(const cay__rule *a, const cay__rule *b)
 {
-    return a->deny == b->deny && a->opaque == b->opaque && a->target == b->target && a->proto == b->proto && a->lo == b->lo &&
-           a->hi == b->hi && a->bits == b->bits && !memcmp(a->addr, b->addr, 16) && !strcmp(a->name, b->name);
+    return a->deny == b->deny && a->opaque == b->opaque && a->target == b->target &&
+           a->proto == b->proto && a->lo == b->lo && a->hi == b->hi && a->bits == b->bits &&
+           !memcmp(a->addr, b->addr, 16) && !strcmp(a->name, b->name);
 }
 
 void *cay__grow(void *list, size_t n, size_t each)
@@ -265,7 +283,8 @@ static int append(cay__policy *p, const cay__rule *r, cay_err *err)
             return 0;
         }
     if (p->nrules >= CAY__RULES_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has at most %u rules; use wildcards or CIDRs",
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big",
+                            "a policy has at most %u rules; use wildcards or CIDRs",
                             CAY__RULES_MAX);
     p->rules = cay__grow(p->rules, p->nrules, sizeof *p->rules);
     p->rules[p->nrules++] = *r;
@@ -281,7 +300,9 @@ int cay__rule_add(cay__policy *p, const char *text, cay_err *err)
     snprintf(word, sizeof word, "%.*s", (int)CAY_MIN(len, sizeof word), text + deny);
     const char *const *list = len < sizeof word ? preset_rules(word) : NULL;
     if (list && text[deny + len])
-        return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "rule \"%.40s\": a preset has ports of its own; leave yours away", text);
+        return cay_fail_why(err, CAY_EINVAL, "policy_invalid",
+                            "rule \"%.40s\": a preset has ports of its own; leave yours away",
+                            text);
     if (!list) {
         CAY_TRY(cay__rule_parse(text, &r, err));
         return append(p, &r, err);
@@ -314,9 +335,11 @@ int cay__rule_text(const cay__rule *r, char *buf, size_t size)
     case CAY__T_BOTH: snprintf(target, sizeof target, "**.%s", r->name); break;
     case CAY__T_CIDR:
         cay__addr_text(r->addr, addr);
-        snprintf(target, sizeof target, r->bits < 128 ? "%s%s/%d%s" : "%s%s%.0d%s", *port && !v4 ? "[" : "", addr,
-                 r->bits < 128 ? r->bits - (v4 ? 96 : 0) : 0, *port && !v4 ? "]" : "");
+        snprintf(target, sizeof target, r->bits < 128 ? "%s%s/%d%s" : "%s%s%.0d%s",
+                 *port && !v4 ? "[" : "", addr, r->bits < 128 ? r->bits - (v4 ? 96 : 0) : 0,
+                 *port && !v4 ? "]" : "");
         break;
     }
-    return snprintf(buf, size, "%s%s%s%s", r->deny ? "!" : "", r->opaque ? "tls+opaque://" : scheme[r->proto], target, port);
+    return snprintf(buf, size, "%s%s%s%s", r->deny ? "!" : "",
+                    r->opaque ? "tls+opaque://" : scheme[r->proto], target, port);
 }

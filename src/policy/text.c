@@ -10,9 +10,9 @@
 
 typedef struct reader {
     cay__policy *p;
-    bool         operator_;
-    bool         head, mode, rate[2], connections, resolver;
-    cay_err     *err;
+    bool operator_;
+    bool head, mode, rate[2], connections, resolver;
+    cay_err *err;
 } reader;
 
 static int bad(reader *rd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -69,8 +69,8 @@ static int on_rate(reader *rd, char *rest)
         return bad(rd, "rate %.20s: write rate up BYTES or rate down BYTES, per second", rest);
     CAY_TRY(once(rd, &rd->rate[up], up ? "rate up" : "rate down"));
     if (!cay__str_to_size(value, &v) || v < CAY__RATE_LEAST || v > CAY__RATE_MOST)
-        return bad(rd, "rate %s %.30s: give bytes per second, %u to %llu, such as 512k or 10m", rest, value, CAY__RATE_LEAST,
-                   (unsigned long long)CAY__RATE_MOST);
+        return bad(rd, "rate %s %.30s: give bytes per second, %u to %llu, such as 512k or 10m",
+                   rest, value, CAY__RATE_LEAST, (unsigned long long)CAY__RATE_MOST);
     *(up ? &rd->p->rate_up : &rd->p->rate_down) = v;
     return 0;
 }
@@ -99,7 +99,9 @@ static int on_lift(reader *rd, char *rest)
     cay__rule r;
     cay__policy *p = rd->p;
     CAY_TRY(cay__rule_parse(rest, &r, rd->err));
-    const char *wrong = r.deny || r.lo || r.proto || r.target != CAY__T_CIDR ? "give an address or CIDR alone" : cay__lift_wrong(&r);
+    const char *wrong = r.deny || r.lo || r.proto || r.target != CAY__T_CIDR
+                            ? "give an address or CIDR alone"
+                            : cay__lift_wrong(&r);
     if (wrong)
         return bad(rd, "lift %.60s: %s", rest, wrong);
     p->lifts = cay__grow(p->lifts, p->nlifts, sizeof r);
@@ -108,12 +110,15 @@ static int on_lift(reader *rd, char *rest)
 }
 
 /* ADDRESS:PORT as a rule for one address and one port. */
-static int take_endpoint(reader *rd, const char *what, const char *text, uint16_t port, uint8_t addr[16], uint16_t *out)
+static int take_endpoint(reader *rd, const char *what, const char *text, uint16_t port,
+                         uint8_t addr[16], uint16_t *out)
 {
     cay__rule r;
     CAY_TRY(cay__rule_parse(text, &r, rd->err));
-    if (r.deny || r.proto || r.target != CAY__T_CIDR || r.bits != 128 || r.lo != r.hi || (!r.lo && !port))
-        return bad(rd, "%s %.60s: give one address%s", what, text, port ? ", with or without a port" : " and its port");
+    if (r.deny || r.proto || r.target != CAY__T_CIDR || r.bits != 128 || r.lo != r.hi ||
+        (!r.lo && !port))
+        return bad(rd, "%s %.60s: give one address%s", what, text,
+                   port ? ", with or without a port" : " and its port");
     memcpy(addr, r.addr, 16);
     *out = r.lo ? r.lo : port;
     return 0;
@@ -236,7 +241,8 @@ int cay__policy_read(cay__policy *p, const char *text, size_t len, bool operator
     reader rd = { .p = p, .operator_ = operator_, .err = err };
     memset(p, 0, sizeof *p);
     if (len > CAY__POLICY_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has at most %u bytes", CAY__POLICY_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has at most %u bytes",
+                            CAY__POLICY_MAX);
     int rc = read_lines(&rd, text, len);
     if (rc < 0)
         cay__policy_clear(p);
@@ -289,7 +295,8 @@ int cay__policy_write(const cay__policy *p, char **text, size_t *len, cay_err *e
     if (p->roots[0])
         cay__buf_fmt(&b, "roots %s\n", p->roots);
     if (b.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has at most %u bytes", CAY__POLICY_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has at most %u bytes",
+                            CAY__POLICY_MAX);
     *len = b.len;
     *text = CAY_STEAL(b.data);
     return 0;
@@ -308,9 +315,12 @@ static int add_word(cay__policy *p, const char *word, bool first, cay_err *err)
 {
     bool off = !strcmp(word, "off"), all = !strcmp(word, "all");
     if (!*word)
-        return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "a network rule is empty; give off, all, a preset or rules between commas");
+        return cay_fail_why(
+            err, CAY_EINVAL, "policy_invalid",
+            "a network rule is empty; give off, all, a preset or rules between commas");
     if ((off && !first) || (!off && p->mode == CAY__NET_OFF && !first))
-        return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "off and rules are both given; leave one away");
+        return cay_fail_why(err, CAY_EINVAL, "policy_conflict",
+                            "off and rules are both given; leave one away");
     if (off)
         return 0;
     if (all)
@@ -327,7 +337,8 @@ int cay__policy_words(cay__policy *p, const char *words, cay_err *err)
     for (const char *s = words;; s++) {
         size_t n = strcspn(s, ",");
         if (n >= sizeof word)
-            return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "rule \"%.40s…\": longer than %d bytes", s, LINE_MAX_ - 1);
+            return cay_fail_why(err, CAY_EINVAL, "policy_invalid",
+                                "rule \"%.40s…\": longer than %d bytes", s, LINE_MAX_ - 1);
         memcpy(word, s, n);
         word[n] = '\0';
         CAY_TRY(add_word(p, word, !p->words, err));

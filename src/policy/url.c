@@ -21,7 +21,8 @@ static int check_chars(const char *url, cay_err *err)
         if ((unsigned char)*c <= 0x20 || *c == 0x7f)
             return bad(url, "it has a blank or control character; encode it as %20", err);
         if ((unsigned char)*c >= 0x80)
-            return bad(url, "it has a byte beyond ASCII; encode paths by %XX and names as xn--…", err);
+            return bad(url, "it has a byte beyond ASCII; encode paths by %XX and names as xn--…",
+                       err);
         if (*c == '\\')
             return bad(url, "a backslash is read in two ways; write / or %5C", err);
     }
@@ -34,7 +35,8 @@ static int take_host(const char *url, const char *s, size_t n, cay__url *u, cay_
     uint8_t addr[16];
     const char *port = NULL;
     if (memchr(s, '@', n))
-        return bad(url, "a name or password before the host; credentials are bound as secrets", err);
+        return bad(url, "a name or password before the host; credentials are bound as secrets",
+                   err);
     if (!n || n >= sizeof text)
         return bad(url, "it names no host", err);
     memcpy(text, s, n), text[n] = '\0';
@@ -96,7 +98,10 @@ static int join_path(const cay__url *at, const char *location, cay__url *out, ca
     while (dir && at->target[dir - 1] != '/')
         dir--;
     const char *tail = location;
-    size_t keep = *location == '/' ? 0 : *location == '?' ? path : !*location || *location == '#' ? strlen(at->target) : dir;
+    size_t keep = *location == '/'                 ? 0
+                  : *location == '?'               ? path
+                  : !*location || *location == '#' ? strlen(at->target)
+                                                   : dir;
     size_t len = strcspn(tail, "#");
     if (keep + len >= sizeof out->target)
         return bad(location, "the redirect is too long", err);

@@ -21,7 +21,9 @@ static char *copy(cay__recipe *r, const char *s, size_t n)
 
 static int too_many(cay_err *err, const cay__line *l)
 {
-    return cay__dockerfile_bad(err, l, "dockerfile_invalid", "there are more than %d steps, or %d words in one", CAY__RECIPE_STEPS, CAY__RECIPE_WORDS);
+    return cay__dockerfile_bad(err, l, "dockerfile_invalid",
+                               "there are more than %d steps, or %d words in one",
+                               CAY__RECIPE_STEPS, CAY__RECIPE_WORDS);
 }
 
 /* A line for people: what was written, in one line and not too long. */
@@ -37,7 +39,8 @@ static const char *told(cay__recipe *r, const char *name, const char *rest)
     return cay__arena_str(&r->mem, b.data);
 }
 
-static int words_of(cay__recipe *r, const cay__line *l, const char *text, cay__words *out, cay_err *err)
+static int words_of(cay__recipe *r, const cay__line *l, const char *text, cay__words *out,
+                    cay_err *err)
 {
     const char *s = text;
     size_t count = 0;
@@ -75,13 +78,14 @@ static bool exec_form(cay__recipe *r, const char *s, cay__words *out)
 }
 
 typedef struct flag {
-    const char  *name;
+    const char *name;
     const char **value;
-    cay__words  *all; /* it may come again: with room for CAY__RECIPE_MOUNTS */
+    cay__words *all; /* it may come again: with room for CAY__RECIPE_MOUNTS */
 } flag;
 
 /* --name=value before all else, taken off *rest. */
-static int flags_of(cay__recipe *r, const cay__line *l, const char **rest, const flag *known, cay_err *err)
+static int flags_of(cay__recipe *r, const cay__line *l, const char **rest, const flag *known,
+                    cay_err *err)
 {
     long n;
     for (;;) {
@@ -95,9 +99,13 @@ static int flags_of(cay__recipe *r, const cay__line *l, const char **rest, const
         while (f->name && (strlen(f->name) != len - 2 || strncmp(f->name, word + 2, len - 2)))
             f++;
         if (!f->name)
-            return cay__dockerfile_bad(err, l, "dockerfile_unsupported", "the option %.60s is not understood; take it away", copy(r, word, len));
+            return cay__dockerfile_bad(err, l, "dockerfile_unsupported",
+                                       "the option %.60s is not understood; take it away",
+                                       copy(r, word, len));
         if (f->all && f->all->n == CAY__RECIPE_MOUNTS)
-            return cay__dockerfile_bad(err, l, "dockerfile_invalid", "--%s comes more than %d times", f->name, CAY__RECIPE_MOUNTS);
+            return cay__dockerfile_bad(err, l, "dockerfile_invalid",
+                                       "--%s comes more than %d times", f->name,
+                                       CAY__RECIPE_MOUNTS);
         if (f->all)
             f->all->w[f->all->n++] = eq ? eq + 1 : "";
         if (f->value)
@@ -115,7 +123,8 @@ static cay__step *step(cay__recipe *r, const cay__line *l, cay__step_kind kind)
     return s;
 }
 
-static int with_words(cay__recipe *r, const cay__line *l, cay__step_kind kind, const cay__words *w, bool exec, cay_err *err)
+static int with_words(cay__recipe *r, const cay__line *l, cay__step_kind kind, const cay__words *w,
+                      bool exec, cay_err *err)
 {
     cay__step *s = step(r, l, kind);
     if (!s)
@@ -138,19 +147,27 @@ static int on_from(cay__recipe *r, const cay__line *l, cay_err *err)
     for (char *c = name; c && *c; c++) {
         *c = (char)tolower((unsigned char)*c);
         if (!isalnum((unsigned char)*c) && (c == name || !strchr("_.-", *c)))
-            return invalid(err, l, "the name of a stage has letters, digits, '_', '.' and '-', and begins with a letter");
+            return invalid(err, l,
+                           "the name of a stage has letters, digits, '_', '.' and '-', and begins "
+                           "with a letter");
     }
     if (name && !isalpha((unsigned char)*name))
-        return invalid(err, l, "the name of a stage has letters, digits, '_', '.' and '-', and begins with a letter");
+        return invalid(
+            err, l,
+            "the name of a stage has letters, digits, '_', '.' and '-', and begins with a letter");
     for (size_t i = 0; name && i < r->nstages; i++)
         if (r->stages[i].name && !strcmp(r->stages[i].name, name))
-            return cay__dockerfile_bad(err, l, "dockerfile_invalid", "there is a stage %.60s already, in line %u", name, r->stages[i].line);
+            return cay__dockerfile_bad(err, l, "dockerfile_invalid",
+                                       "there is a stage %.60s already, in line %u", name,
+                                       r->stages[i].line);
     if (r->nstages >= 100)
         return invalid(err, l, "there are more than 100 stages");
     r->stages = realloc(r->stages, (r->nstages + 1) * sizeof *r->stages);
     if (!r->stages)
         abort();
-    r->stages[r->nstages++] = (cay__stage){ .from = w.w[0], .name = name, .platform = platform, .line = l->no, .first = r->nsteps };
+    r->stages[r->nstages++] = (cay__stage){
+        .from = w.w[0], .name = name, .platform = platform, .line = l->no, .first = r->nsteps
+    };
     return 0;
 }
 
@@ -165,8 +182,10 @@ static void run_script(cay__buf *b, const char *text, size_t len)
     cay__buf_fmt(b, "%s\nchmod 700 \"$f\" && \"$f\"; r=$?; rm -f \"$f\"; exit $r\n", end);
 }
 
-/* The command with the bodies of its here-documents, as a shell reads them; a lone <<EOF is a script. */
-static int run_docs(cay__recipe *r, const cay__line *l, const char *rest, cay__step *s, cay_err *err)
+/* The command with the bodies of its here-documents, as a shell reads them; a lone <<EOF is a
+ * script. */
+static int run_docs(cay__recipe *r, const cay__line *l, const char *rest, cay__step *s,
+                    cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(2 * CAY__RECIPE_BYTES);
     const char *p = rest;
@@ -198,7 +217,8 @@ static int run_docs(cay__recipe *r, const cay__line *l, const char *rest, cay__s
     return 0;
 }
 
-static int run_mounts(cay__recipe *r, const cay__line *l, const cay__words *texts, const cay__run_mount **out, cay_err *err)
+static int run_mounts(cay__recipe *r, const cay__line *l, const cay__words *texts,
+                      const cay__run_mount **out, cay_err *err)
 {
     cay__run_mount *m = texts->n ? cay__arena_take(&r->mem, texts->n * sizeof *m) : NULL;
     for (size_t i = 0; i < texts->n; i++)
@@ -212,10 +232,14 @@ static int on_run(cay__recipe *r, const cay__line *l, cay_err *err)
     const char *rest = l->rest, *network = NULL, *texts[CAY__RECIPE_MOUNTS];
     const cay__run_mount *mounts;
     cay__words w, given = { .w = texts };
-    CAY_TRY(flags_of(r, l, &rest, (const flag[]){ { "network", &network, NULL }, { "mount", NULL, &given }, { 0 } }, err));
+    CAY_TRY(flags_of(
+        r, l, &rest,
+        (const flag[]){ { "network", &network, NULL }, { "mount", NULL, &given }, { 0 } }, err));
     CAY_TRY(run_mounts(r, l, &given, &mounts, err));
     if (network && strcmp(network, "none") && strcmp(network, "default"))
-        return cay__dockerfile_bad(err, l, "dockerfile_unsupported", "--network is none or default; what may be reached is said by --net of the build");
+        return cay__dockerfile_bad(
+            err, l, "dockerfile_unsupported",
+            "--network is none or default; what may be reached is said by --net of the build");
     if (!*rest)
         return invalid(err, l, "there is no command");
     cay__step *s = step(r, l, CAY__STEP_RUN);
@@ -263,7 +287,8 @@ static int on_shell(cay__recipe *r, const cay__line *l, cay_err *err)
 }
 
 /* COPY <<EOF /target: one file for each. */
-static int copy_docs(cay__recipe *r, const cay__line *l, const cay__words *w, const cay__step *opt, cay_err *err)
+static int copy_docs(cay__recipe *r, const cay__line *l, const cay__words *w, const cay__step *opt,
+                     cay_err *err)
 {
     size_t used = 0;
     for (size_t i = 0; i + 1 < w->n; i++) {
@@ -292,8 +317,16 @@ static int on_copy(cay__recipe *r, const cay__line *l, cay_err *err)
     bool is_copy = *l->name == 'C';
     cay__step opt = { 0 };
     cay__words w;
-    const flag copies[] = { { "from", &opt.from, NULL }, { "chown", &opt.chown, NULL }, { "chmod", &opt.chmod, NULL }, { "link", NULL, NULL }, { 0 } };
-    const flag adds[] = { { "checksum", &opt.checksum, NULL }, { "chown", &opt.chown, NULL }, { "chmod", &opt.chmod, NULL }, { "link", NULL, NULL }, { 0 } };
+    const flag copies[] = { { "from", &opt.from, NULL },
+                            { "chown", &opt.chown, NULL },
+                            { "chmod", &opt.chmod, NULL },
+                            { "link", NULL, NULL },
+                            { 0 } };
+    const flag adds[] = { { "checksum", &opt.checksum, NULL },
+                          { "chown", &opt.chown, NULL },
+                          { "chmod", &opt.chmod, NULL },
+                          { "link", NULL, NULL },
+                          { 0 } };
     CAY_TRY(flags_of(r, l, &rest, is_copy ? copies : adds, err));
     bool exec = exec_form(r, rest, &w);
     if (!exec)
@@ -335,21 +368,25 @@ static int on_pairs(cay__recipe *r, const cay__line *l, cay_err *err)
     size_t n = 0;
     if (!(eq = strchr(w.w[0], '='))) {
         if (w.n < 2)
-            return cay__dockerfile_bad(err, l, "dockerfile_invalid", "%.60s has no value: it is NAME=VALUE", w.w[0]);
+            return cay__dockerfile_bad(err, l, "dockerfile_invalid",
+                                       "%.60s has no value: it is NAME=VALUE", w.w[0]);
         out[n++] = w.w[0];
         out[n++] = cay__arena_str(&r->mem, blank + strspn(blank, " \t"));
     }
     for (size_t i = 0; eq && i < w.n; i++) {
         eq = strchr(w.w[i], '=');
         if (!eq || eq == w.w[i])
-            return cay__dockerfile_bad(err, l, "dockerfile_invalid", "%.60s is not NAME=VALUE", w.w[i]);
+            return cay__dockerfile_bad(err, l, "dockerfile_invalid", "%.60s is not NAME=VALUE",
+                                       w.w[i]);
         out[n++] = copy(r, w.w[i], (size_t)(eq - w.w[i]));
         out[n++] = eq + 1;
     }
     for (size_t i = 0; env && i < n; i += 2)
         if (!name_ok(out[i], strlen(out[i])))
-            return cay__dockerfile_bad(err, l, "dockerfile_invalid", "%.60s is no name of a variable", out[i]);
-    return with_words(r, l, env ? CAY__STEP_ENV : CAY__STEP_LABEL, &(cay__words){ out, n }, false, err);
+            return cay__dockerfile_bad(err, l, "dockerfile_invalid",
+                                       "%.60s is no name of a variable", out[i]);
+    return with_words(r, l, env ? CAY__STEP_ENV : CAY__STEP_LABEL, &(cay__words){ out, n }, false,
+                      err);
 }
 
 /* Words: name and "=default", or name and NULL's stand-in "". */
@@ -364,7 +401,8 @@ static int on_arg(cay__recipe *r, const cay__line *l, cay_err *err)
         const char *eq = strchr(w.w[i], '=');
         size_t n = eq ? (size_t)(eq - w.w[i]) : strlen(w.w[i]);
         if (!name_ok(w.w[i], n))
-            return cay__dockerfile_bad(err, l, "dockerfile_invalid", "%.60s is no name of a variable", w.w[i]);
+            return cay__dockerfile_bad(err, l, "dockerfile_invalid",
+                                       "%.60s is no name of a variable", w.w[i]);
         out[2 * i] = copy(r, w.w[i], n);
         out[2 * i + 1] = eq ? eq : "";
     }
@@ -375,7 +413,11 @@ static int on_arg(cay__recipe *r, const cay__line *l, cay_err *err)
     r->globals = realloc(r->globals, (r->nglobals + 1) * sizeof *r->globals);
     if (!r->globals)
         abort();
-    r->globals[r->nglobals++] = (cay__step){ .kind = CAY__STEP_ARG, .line = l->no, .text = told(r, l->name, l->rest), .words = out, .nwords = 2 * w.n };
+    r->globals[r->nglobals++] = (cay__step){ .kind = CAY__STEP_ARG,
+                                             .line = l->no,
+                                             .text = told(r, l->name, l->rest),
+                                             .words = out,
+                                             .nwords = 2 * w.n };
     return 0;
 }
 
@@ -400,7 +442,7 @@ static int on_expose(cay__recipe *r, const cay__line *l, cay_err *err)
 
 static const struct {
     const char *name;
-    int       (*on)(cay__recipe *, const cay__line *, cay_err *);
+    int (*on)(cay__recipe *, const cay__line *, cay_err *);
     const char *remedy; /* of what is known and not understood */
 } table[] = {
     { "FROM", on_from, NULL },
@@ -429,11 +471,13 @@ int cay__dockerfile_step(cay__recipe *r, const cay__line *l, cay_err *err)
         if (strcmp(table[i].name, l->name))
             continue;
         if (!table[i].on)
-            return cay__dockerfile_bad(err, l, "dockerfile_unsupported", "this instruction is not understood: %s", table[i].remedy);
+            return cay__dockerfile_bad(err, l, "dockerfile_unsupported",
+                                       "this instruction is not understood: %s", table[i].remedy);
         if (!r->nstages && table[i].on != on_from && table[i].on != on_arg)
             return invalid(err, l, "before the first FROM there may be only ARG");
         return table[i].on(r, l, err);
     }
     return cay__dockerfile_bad(err, l, "dockerfile_unsupported",
-                               "no such instruction; known are FROM RUN COPY ADD ENV LABEL ARG WORKDIR USER EXPOSE CMD ENTRYPOINT SHELL");
+                               "no such instruction; known are FROM RUN COPY ADD ENV LABEL ARG "
+                               "WORKDIR USER EXPOSE CMD ENTRYPOINT SHELL");
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the text of a Dockerfile to instructions: directives, comments, continuations, here-documents. */
+/* From the text of a Dockerfile to instructions: directives, comments, continuations,
+ * here-documents. */
 #include "recipe.h"
 #include <base/base.h>
 #include <base/buf.h>
@@ -12,9 +13,9 @@
 
 typedef struct reader {
     cay__recipe *r;
-    const char  *what, *p, *end;
-    unsigned     no; /* of the line at p, from 1 */
-    cay_err     *err;
+    const char *what, *p, *end;
+    unsigned no; /* of the line at p, from 1 */
+    cay_err *err;
 } reader;
 
 int cay__dockerfile_bad(cay_err *err, const cay__line *l, const char *reason, const char *fmt, ...)
@@ -24,9 +25,11 @@ int cay__dockerfile_bad(cay_err *err, const cay__line *l, const char *reason, co
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    int rc = cay_fail_why(err, CAY_EINVAL, reason, "%.60s:%u: %s%s%s", l->what, l->no, l->name, *l->name ? ": " : "", text);
+    int rc = cay_fail_why(err, CAY_EINVAL, reason, "%.60s:%u: %s%s%s", l->what, l->no, l->name,
+                          *l->name ? ": " : "", text);
     if (err)
-        snprintf(err->detail, sizeof err->detail, "{\"line\":%u,\"instruction\":\"%s\"}", l->no, l->name);
+        snprintf(err->detail, sizeof err->detail, "{\"line\":%u,\"instruction\":\"%s\"}", l->no,
+                 l->name);
     return rc;
 }
 
@@ -84,7 +87,8 @@ static int directives(reader *rd)
             n--;
         if (!strcmp(name, "escape")) {
             if (n - i != 1 || (s[i] != '\\' && s[i] != '`'))
-                return cay__dockerfile_bad(rd->err, &(cay__line){ .what = rd->what, .no = back.no }, "dockerfile_invalid", "escape is \\ or `");
+                return cay__dockerfile_bad(rd->err, &(cay__line){ .what = rd->what, .no = back.no },
+                                           "dockerfile_invalid", "escape is \\ or `");
             rd->r->escape = s[i];
         } else if (strcmp(name, "syntax") && strcmp(name, "check")) {
             *rd = back;
@@ -93,7 +97,8 @@ static int directives(reader *rd)
     }
 }
 
-/* An instruction over its continued lines, comments between them left out. *no: where it begins. 1: there is one. */
+/* An instruction over its continued lines, comments between them left out. *no: where it begins. 1:
+ * there is one. */
 static int gather(reader *rd, cay__buf *out, unsigned *no)
 {
     const char *s;
@@ -110,7 +115,8 @@ static int gather(reader *rd, cay__buf *out, unsigned *no)
             e--;
         bool go_on = e > i && s[e - 1] == rd->r->escape;
         if (memchr(s, 0, n))
-            return cay__dockerfile_bad(rd->err, &(cay__line){ .what = rd->what, .no = rd->no - 1 }, "dockerfile_invalid", "there is a NUL byte in it");
+            return cay__dockerfile_bad(rd->err, &(cay__line){ .what = rd->what, .no = rd->no - 1 },
+                                       "dockerfile_invalid", "there is a NUL byte in it");
         if (!more) {
             s += i;
             n -= i;
@@ -124,7 +130,8 @@ static int gather(reader *rd, cay__buf *out, unsigned *no)
     return more;
 }
 
-static int read_doc(reader *rd, const cay__line *l, const cay__heredoc *h, const char **data, size_t *len)
+static int read_doc(reader *rd, const cay__line *l, const cay__heredoc *h, const char **data,
+                    size_t *len)
 {
     CAY_AUTOBUF body = CAY__BUF(CAY__RECIPE_BYTES);
     const char *s;
@@ -146,7 +153,9 @@ static int read_doc(reader *rd, const cay__line *l, const cay__heredoc *h, const
         cay__buf_add(&body, s, n);
         cay__buf_add(&body, "\n", 1);
     }
-    return cay__dockerfile_bad(rd->err, l, "dockerfile_invalid", "the here-document <<%s is not ended: no line is just %s", h->name, h->name);
+    return cay__dockerfile_bad(rd->err, l, "dockerfile_invalid",
+                               "the here-document <<%s is not ended: no line is just %s", h->name,
+                               h->name);
 }
 
 /* Bodies of what the instruction opens with <<. */
@@ -160,7 +169,8 @@ static int read_docs(reader *rd, cay__line *l, const char **docs, size_t *lens)
         if (!cay__heredoc_word(s, (size_t)n, &h))
             continue;
         if (l->ndocs >= DOCS)
-            return cay__dockerfile_bad(rd->err, l, "dockerfile_invalid", "it has more than %d here-documents", DOCS);
+            return cay__dockerfile_bad(rd->err, l, "dockerfile_invalid",
+                                       "it has more than %d here-documents", DOCS);
         CAY_TRY(read_doc(rd, l, &h, &docs[l->ndocs], &lens[l->ndocs]));
         l->ndocs++;
     }
@@ -180,7 +190,8 @@ static int instruction(reader *rd, char *text, unsigned no)
     for (size_t k = strlen(text); k > n && (text[k - 1] == ' ' || text[k - 1] == '\t'); k--)
         text[k - 1] = 0;
     if (n >= sizeof l.name)
-        return cay__dockerfile_bad(rd->err, &l, "dockerfile_unsupported", "no instruction has such a name");
+        return cay__dockerfile_bad(rd->err, &l, "dockerfile_unsupported",
+                                   "no instruction has such a name");
     CAY_TRY(read_docs(rd, &l, docs, lens));
     return cay__dockerfile_step(rd->r, &l, rd->err);
 }
@@ -201,19 +212,24 @@ static int read_all(reader *rd)
         CAY_TRY(instruction(rd, text.data, no));
     }
     if (!rd->r->nstages)
-        return cay_fail_why(rd->err, CAY_EINVAL, "dockerfile_invalid", "%.60s: there is no FROM in it", rd->what);
+        return cay_fail_why(rd->err, CAY_EINVAL, "dockerfile_invalid",
+                            "%.60s: there is no FROM in it", rd->what);
     return 0;
 }
 
-int cay__dockerfile_read(cay__recipe *r, const char *what, const char *text, size_t len, cay_err *err)
+int cay__dockerfile_read(cay__recipe *r, const char *what, const char *text, size_t len,
+                         cay_err *err)
 {
     *r = (cay__recipe){ .escape = '\\', .sudo = -1 };
     if (len > CAY__RECIPE_BYTES)
-        return cay_fail_why(err, CAY_ETOOBIG, "dockerfile_invalid", "%.60s: it has more than %u bytes", what, CAY__RECIPE_BYTES);
+        return cay_fail_why(err, CAY_ETOOBIG, "dockerfile_invalid",
+                            "%.60s: it has more than %u bytes", what, CAY__RECIPE_BYTES);
     if (len >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))
         text += 3, len -= 3;
-    r->name = r->services = r->settings = r->setting_files = r->interpreter = r->limits = r->aliases = r->net = r->start = r->ready = r->user = "";
-    int rc = read_all(&(reader){ .r = r, .what = what, .p = text, .end = text + len, .no = 1, .err = err });
+    r->name = r->services = r->settings = r->setting_files = r->interpreter = r->limits =
+        r->aliases = r->net = r->start = r->ready = r->user = "";
+    int rc = read_all(
+        &(reader){ .r = r, .what = what, .p = text, .end = text + len, .no = 1, .err = err });
     if (rc < 0)
         cay__recipe_clear(r);
     return rc;

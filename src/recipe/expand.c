@@ -54,13 +54,13 @@ bool cay__heredoc_word(const char *w, size_t len, cay__heredoc *out)
 }
 
 typedef struct expand {
-    const char     *p;
-    char            escape;
+    const char *p;
+    char escape;
     cay__recipe_get get;
-    void           *arg;
-    cay__buf        out;
-    unsigned        depth;
-    cay_err        *err;
+    void *arg;
+    cay__buf out;
+    unsigned depth;
+    cay_err *err;
 } expand;
 
 static int value(expand *x, bool skip);
@@ -85,7 +85,10 @@ static int braced(expand *x, const char *name, bool skip)
         return 0;
     }
     if (!op || !strchr("-+?", op))
-        return cay_fail(x->err, CAY_EINVAL, "${%s…}: of the operators only -, + and ?, with or without a colon, are understood", name);
+        return cay_fail(
+            x->err, CAY_EINVAL,
+            "${%s…}: of the operators only -, + and ?, with or without a colon, are understood",
+            name);
     x->p++;
     size_t at = x->out.len;
     bool use = op == '+' ? set : !set;
@@ -96,7 +99,8 @@ static int braced(expand *x, const char *name, bool skip)
         return cay_fail(x->err, CAY_EINVAL, "${%s: there is no closing brace", name);
     x->p++;
     if (op == '?' && use && !skip)
-        return cay_fail(x->err, CAY_EINVAL, "%s is not set: %.100s", name, x->out.len > at ? x->out.data + at : "it is required");
+        return cay_fail(x->err, CAY_EINVAL, "%s is not set: %.100s", name,
+                        x->out.len > at ? x->out.data + at : "it is required");
     return 0;
 }
 
@@ -116,13 +120,15 @@ static int value(expand *x, bool skip)
     while (isalnum((unsigned char)s[n]) || s[n] == '_')
         n++;
     if (n >= sizeof name)
-        return cay_fail(x->err, CAY_EINVAL, "a variable's name has more than %zu characters", sizeof name - 1);
+        return cay_fail(x->err, CAY_EINVAL, "a variable's name has more than %zu characters",
+                        sizeof name - 1);
     memcpy(name, s, n);
     name[n] = 0;
     x->p = s + n;
     if (brace) {
         if (++x->depth > DEPTH)
-            return cay_fail(x->err, CAY_EINVAL, "variables are more than %d deep in each other", DEPTH);
+            return cay_fail(x->err, CAY_EINVAL, "variables are more than %d deep in each other",
+                            DEPTH);
         int rc = braced(x, name, skip);
         x->depth--;
         return rc;
@@ -148,7 +154,8 @@ static int pieces(expand *x, const char *stop, bool quoted, bool skip)
 {
     while (*x->p && !strchr(stop, *x->p)) {
         if (*x->p == x->escape && x->p[1]) {
-            /* In double quotes it takes away the meaning of what has one there, and stays before all else. */
+            /* In double quotes it takes away the meaning of what has one there, and stays before
+             * all else. */
             bool drop = !quoted || x->p[1] == '"' || x->p[1] == '$' || x->p[1] == x->escape;
             add(x, x->p + drop, drop ? 1 : 2, skip);
             x->p += 2;
@@ -169,9 +176,15 @@ static int pieces(expand *x, const char *stop, bool quoted, bool skip)
     return 0;
 }
 
-int cay__recipe_expand(const char *word, char escape, cay__recipe_get get, void *arg, char **out, cay_err *err)
+int cay__recipe_expand(const char *word, char escape, cay__recipe_get get, void *arg, char **out,
+                       cay_err *err)
 {
-    expand x = { .p = word, .escape = escape, .get = get, .arg = arg, .out = CAY__BUF(CAY__RECIPE_BYTES), .err = err };
+    expand x = { .p = word,
+                 .escape = escape,
+                 .get = get,
+                 .arg = arg,
+                 .out = CAY__BUF(CAY__RECIPE_BYTES),
+                 .err = err };
     cay__buf_str(&x.out, "");
     int rc = pieces(&x, "", false, false);
     if (!rc && x.out.full)

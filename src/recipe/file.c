@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A template file: one JSON object, of which the same steps are made as of a Dockerfile. docs/template-file.md */
+/* A template file: one JSON object, of which the same steps are made as of a Dockerfile.
+ * docs/template-file.md */
 #include "file.h"
 #include <base/buf.h>
 #include <base/mutant.h>
@@ -13,7 +14,8 @@ int cay__tfile_bad(const cay__tfile *f, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return cay_fail_why(f->err, CAY_EINVAL, "template_file_invalid", "%.40s: %s%s%s", f->what, f->at, *f->at ? ": " : "", text);
+    return cay_fail_why(f->err, CAY_EINVAL, "template_file_invalid", "%.40s: %s%s%s", f->what,
+                        f->at, *f->at ? ": " : "", text);
 }
 
 void cay__tfile_at(cay__tfile *f, const char *fmt, ...)
@@ -64,9 +66,11 @@ int cay__tfile_list(const cay__tfile *f, const json_t *j, cay__words *out)
     size_t n = json_is_array(j) ? json_array_size(j) : 1;
     if (n > CAY__RECIPE_WORDS)
         return cay__tfile_bad(f, "it has more than %d members", CAY__RECIPE_WORDS);
-    *out = (cay__words){ .w = cay__arena_take(&f->r->mem, (n + !CAY__MUTANT("fuzz-template_file")) * sizeof *out->w) };
+    *out = (cay__words){ .w = cay__arena_take(&f->r->mem, (n + !CAY__MUTANT("fuzz-template_file")) *
+                                                              sizeof *out->w) };
     for (; out->n < n; out->n++)
-        if (!(out->w[out->n] = cay__tfile_text(f, json_is_array(j) ? json_array_get(j, out->n) : j)))
+        if (!(out->w[out->n] =
+                  cay__tfile_text(f, json_is_array(j) ? json_array_get(j, out->n) : j)))
             return CAY_EINVAL;
     return 0;
 }
@@ -86,14 +90,17 @@ int cay__tfile_pairs(cay__tfile *f, const json_t *j, cay__step_kind kind)
     const char **w = cay__arena_take(&f->r->mem, (2 * json_object_size(j) + 1) * sizeof *w);
     size_t n = 0;
     memcpy(where, f->at, sizeof where);
-    json_object_foreach((json_t *)j, key, v) {
+    json_object_foreach((json_t *)j, key, v)
+    {
         cay__tfile_at(f, "%.80s.%.60s", where, key);
         size_t len = strlen(key);
         bool ok = len && len < 128 && (kind == CAY__STEP_LABEL || !isdigit((unsigned char)*key));
         for (size_t i = 0; ok && i < len; i++)
-            ok = kind == CAY__STEP_LABEL ? (unsigned char)key[i] > ' ' : isalnum((unsigned char)key[i]) || key[i] == '_';
+            ok = kind == CAY__STEP_LABEL ? (unsigned char)key[i] > ' '
+                                         : isalnum((unsigned char)key[i]) || key[i] == '_';
         if (!ok)
-            return cay__tfile_bad(f, "that is no name of a %s", kind == CAY__STEP_LABEL ? "label" : "variable");
+            return cay__tfile_bad(f, "that is no name of a %s",
+                                  kind == CAY__STEP_LABEL ? "label" : "variable");
         w[n++] = cay__arena_str(&f->r->mem, key);
         if (!(w[n++] = cay__tfile_text(f, v)))
             return CAY_EINVAL;
@@ -130,11 +137,13 @@ static int on_ports(cay__tfile *f, const json_t *j)
         unsigned a, b;
         bool udp;
         snprintf(num, sizeof num, "%lld", (long long)json_integer_value(e));
-        const char *t = json_is_integer(e) ? cay__arena_str(&f->r->mem, num) : cay__tfile_text(f, e);
+        const char *t =
+            json_is_integer(e) ? cay__arena_str(&f->r->mem, num) : cay__tfile_text(f, e);
         if (!t)
             return CAY_EINVAL;
         if (!cay__recipe_port(t, &a, &b, &udp))
-            return cay__tfile_bad(f, "%.40s is no port: it is 8080, \"53/udp\" or \"8000-8010\"", t);
+            return cay__tfile_bad(f, "%.40s is no port: it is 8080, \"53/udp\" or \"8000-8010\"",
+                                  t);
         w.w[w.n] = t;
     }
     if (!w.n)
@@ -180,7 +189,8 @@ static int keep(cay__tfile *f, const json_t *j, const char **to, bool ok, const 
 }
 static int on_services(cay__tfile *f, const json_t *j)
 {
-    return keep(f, j, &f->r->services, json_is_array(j) || json_is_object(j), "services by name, or a list of them");
+    return keep(f, j, &f->r->services, json_is_array(j) || json_is_object(j),
+                "services by name, or a list of them");
 }
 static int on_settings(cay__tfile *f, const json_t *j)
 {
@@ -210,7 +220,8 @@ static int on_net(cay__tfile *f, const json_t *j)
 {
     cay__words w;
     CAY_TRY(cay__tfile_list(f, j, &w));
-    return keep(f, j, &f->r->net, json_is_array(j), "a list of rules and presets, as --net takes them");
+    return keep(f, j, &f->r->net, json_is_array(j),
+                "a list of rules and presets, as --net takes them");
 }
 
 static int text_field(cay__tfile *f, const json_t *j, const char **to)
@@ -253,18 +264,40 @@ static int on_comment(cay__tfile *f, const json_t *j)
 
 /* In the order in which they take effect, whatever the file's. */
 static const cay__tfield fields[] = {
-    { "version", on_version }, { "description", on_comment }, { "$schema", on_comment }, { "from", on_from }, { "name", on_name }, { "aliases", on_aliases },
-    { "net", on_net }, { "env", cay__tfile_env }, { "workdir", on_workdir }, { "packages", cay__tfile_packages }, { "files", cay__tfile_files }, { "run", cay__tfile_run }, { "steps", cay__tfile_steps },
-    { "user", on_user }, { "labels", on_labels }, { "ports", on_ports }, { "cmd", on_cmd }, { "entrypoint", on_entrypoint }, { "services", on_services },
-    { "start", on_start }, { "ready", on_ready }, { "limits", on_limits }, { "sudo", on_sudo },
-    { "settings", on_settings }, { "setting_files", on_setting_files }, { "interpreter", on_interpreter },
+    { "version", on_version },
+    { "description", on_comment },
+    { "$schema", on_comment },
+    { "from", on_from },
+    { "name", on_name },
+    { "aliases", on_aliases },
+    { "net", on_net },
+    { "env", cay__tfile_env },
+    { "workdir", on_workdir },
+    { "packages", cay__tfile_packages },
+    { "files", cay__tfile_files },
+    { "run", cay__tfile_run },
+    { "steps", cay__tfile_steps },
+    { "user", on_user },
+    { "labels", on_labels },
+    { "ports", on_ports },
+    { "cmd", on_cmd },
+    { "entrypoint", on_entrypoint },
+    { "services", on_services },
+    { "start", on_start },
+    { "ready", on_ready },
+    { "limits", on_limits },
+    { "sudo", on_sudo },
+    { "settings", on_settings },
+    { "setting_files", on_setting_files },
+    { "interpreter", on_interpreter },
 };
 
 static int read_fields(cay__tfile *f, const json_t *top)
 {
     const char *key;
     json_t *v;
-    json_object_foreach((json_t *)top, key, v) {
+    json_object_foreach((json_t *)top, key, v)
+    {
         size_t i = 0;
         while (i < CAY_LEN(fields) && strcmp(fields[i].name, key))
             i++;
@@ -278,7 +311,9 @@ static int read_fields(cay__tfile *f, const json_t *top)
             CAY_TRY(fields[i].on(f, v));
         }
     cay__tfile_at(f, "from");
-    return *f->r->stages[0].from ? 0 : cay__tfile_bad(f, "it is missing: the template that this one stands on, \"host\" or \"scratch\"");
+    return *f->r->stages[0].from ? 0
+                                 : cay__tfile_bad(f, "it is missing: the template that this one "
+                                                     "stands on, \"host\" or \"scratch\"");
 }
 
 int cay__recipe_read(cay__recipe *r, const char *what, const char *text, size_t len, cay_err *err)
@@ -286,10 +321,12 @@ int cay__recipe_read(cay__recipe *r, const char *what, const char *text, size_t 
     *r = (cay__recipe){ .escape = '\\', .sudo = -1, .steps_as_root = true };
     CAY_AUTOJSON *top = NULL;
     if (len > CAY__RECIPE_BYTES)
-        return cay_fail_why(err, CAY_ETOOBIG, "template_file_invalid", "%.60s: it has more than %u bytes", what, CAY__RECIPE_BYTES);
+        return cay_fail_why(err, CAY_ETOOBIG, "template_file_invalid",
+                            "%.60s: it has more than %u bytes", what, CAY__RECIPE_BYTES);
     CAY_AUTOFREE char *z = cay__alloc(len + 1);
     memcpy(z, text, len);
-    int rc = strlen(z) == len ? cay__json_object(what, z, &top, err) : cay_fail(err, CAY_EINVAL, "%.60s: there is a NUL byte in it", what);
+    int rc = strlen(z) == len ? cay__json_object(what, z, &top, err)
+                              : cay_fail(err, CAY_EINVAL, "%.60s: there is a NUL byte in it", what);
     if (rc < 0) {
         if (err)
             snprintf(err->reason, sizeof err->reason, "template_file_invalid");
@@ -298,7 +335,8 @@ int cay__recipe_read(cay__recipe *r, const char *what, const char *text, size_t 
     r->stages = cay__alloc(sizeof *r->stages);
     r->stages[0] = (cay__stage){ .from = "" };
     r->nstages = 1;
-    r->name = r->services = r->settings = r->setting_files = r->interpreter = r->limits = r->aliases = r->net = r->start = r->ready = r->user = "";
+    r->name = r->services = r->settings = r->setting_files = r->interpreter = r->limits =
+        r->aliases = r->net = r->start = r->ready = r->user = "";
     cay__tfile f = { .r = r, .what = what, .err = err };
     rc = read_fields(&f, top);
     if (rc < 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fields of a template file that become steps: packages, files, commands, and steps in an order of their own. */
+/* Fields of a template file that become steps: packages, files, commands, and steps in an order of
+ * their own. */
 #include "file.h"
 #include <base/base64.h>
 
@@ -18,7 +19,8 @@ static int on_command(cay__tfile *f, const json_t *j)
     bool offline = false;
     if (json_is_object(j)) {
         json_t *v;
-        json_object_foreach((json_t *)j, key, v) {
+        json_object_foreach((json_t *)j, key, v)
+        {
             if (!strcmp(key, "offline") && json_is_boolean(v))
                 offline = json_is_true(v);
             else if (!strcmp(key, "user") || !strcmp(key, "cwd")) {
@@ -27,7 +29,8 @@ static int on_command(cay__tfile *f, const json_t *j)
                     return CAY_EINVAL;
                 *(*key == 'u' ? &user : &cwd) = t;
             } else if (strcmp(key, "command"))
-                return cay__tfile_bad(f, "%.40s: a command has command, user, cwd and offline", key);
+                return cay__tfile_bad(f, "%.40s: a command has command, user, cwd and offline",
+                                      key);
         }
     }
     if (!cmd)
@@ -65,12 +68,16 @@ int cay__tfile_run(cay__tfile *f, const json_t *j)
 static const struct {
     const char *name, *script;
 } installers[] = {
-    { "apt", "export DEBIAN_FRONTEND=noninteractive; apt-get update && apt-get install -y --no-install-recommends -- \"$@\" && "
+    { "apt", "export DEBIAN_FRONTEND=noninteractive; apt-get update && apt-get install -y "
+             "--no-install-recommends -- \"$@\" && "
              "apt-get clean && rm -rf /var/lib/apt/lists/*" },
-    { "pip", "p=$(command -v pip3 || command -v pip) || { echo 'pip is not there: add python3-pip to packages.apt' >&2; exit 127; }\n"
+    { "pip", "p=$(command -v pip3 || command -v pip) || { echo 'pip is not there: add python3-pip "
+             "to packages.apt' >&2; exit 127; }\n"
              "PIP_BREAK_SYSTEM_PACKAGES=1 \"$p\" install --no-cache-dir -- \"$@\"" },
-    { "npm", "command -v npm >/dev/null || { echo 'npm is not there: add npm to packages.apt' >&2; exit 127; }\n"
-             "npm install -g --no-fund --no-audit -- \"$@\" && npm cache clean --force >/dev/null 2>&1" },
+    { "npm",
+      "command -v npm >/dev/null || { echo 'npm is not there: add npm to packages.apt' >&2; exit "
+      "127; }\n"
+      "npm install -g --no-fund --no-audit -- \"$@\" && npm cache clean --force >/dev/null 2>&1" },
 };
 
 static int install(cay__tfile *f, const json_t *list, size_t which)
@@ -97,7 +104,13 @@ static int install(cay__tfile *f, const json_t *list, size_t which)
     memcpy(argv + 4, w.w, w.n * sizeof *argv);
     f->no++;
     CAY_TRY(cay__tfile_step(f, CAY__STEP_RUN, &s));
-    *s = (cay__step){ .kind = CAY__STEP_RUN, .line = f->no, .words = argv + 3, .nwords = w.n + 1, .exec = true, .literal = true, .user = "root" };
+    *s = (cay__step){ .kind = CAY__STEP_RUN,
+                      .line = f->no,
+                      .words = argv + 3,
+                      .nwords = w.n + 1,
+                      .exec = true,
+                      .literal = true,
+                      .user = "root" };
     cay__tfile_tell(f, s);
     s->words = argv;
     s->nwords = w.n + 4;
@@ -110,7 +123,8 @@ int cay__tfile_packages(cay__tfile *f, const json_t *j)
     json_t *v;
     if (!json_is_object(j))
         return install(f, j, 0);
-    json_object_foreach((json_t *)j, key, v) {
+    json_object_foreach((json_t *)j, key, v)
+    {
         size_t i = 0;
         while (i < CAY_LEN(installers) && strcmp(installers[i].name, key))
             i++;
@@ -134,7 +148,10 @@ static bool option(cay__tfile *f, cay__step *s, const char *key, const json_t *v
     if (!to)
         return false;
     *to = cay__tfile_text(f, v);
-    *rc = !*to ? CAY_EINVAL : to == &s->chmod && !cay__recipe_mode(*to, &mode) ? cay__tfile_bad(f, "mode %.20s: it is octal digits, such as \"0755\"", *to) : 0;
+    *rc = !*to ? CAY_EINVAL
+          : to == &s->chmod && !cay__recipe_mode(*to, &mode)
+              ? cay__tfile_bad(f, "mode %.20s: it is octal digits, such as \"0755\"", *to)
+              : 0;
     return true;
 }
 
@@ -151,8 +168,10 @@ static int one_file(cay__tfile *f, const char *path, const json_t *j)
         s.data = json_string_value(j);
         s.len = json_string_length(j);
     } else if (!json_is_object(j))
-        return cay__tfile_bad(f, "it is a text, or {\"content\" or \"base64\" or \"src\", \"mode\", \"owner\"}");
-    json_object_foreach((json_t *)j, key, v) {
+        return cay__tfile_bad(
+            f, "it is a text, or {\"content\" or \"base64\" or \"src\", \"mode\", \"owner\"}");
+    json_object_foreach((json_t *)j, key, v)
+    {
         if (option(f, &s, key, v, &rc)) {
             CAY_TRY(rc);
         } else if (!strcmp(key, "content") && json_is_string(v) && !s.data && !src) {
@@ -167,7 +186,8 @@ static int one_file(cay__tfile *f, const char *path, const json_t *j)
             if (!(src = cay__tfile_text(f, v)))
                 return CAY_EINVAL;
         } else
-            return cay__tfile_bad(f, "%.40s: a file has one of content, base64 and src, and mode and owner", key);
+            return cay__tfile_bad(
+                f, "%.40s: a file has one of content, base64 and src, and mode and owner", key);
     }
     if (!s.data && !src)
         return cay__tfile_bad(f, "it has neither content, base64 nor src");
@@ -181,7 +201,14 @@ static int one_file(cay__tfile *f, const char *path, const json_t *j)
         data = cay__arena_take(&f->r->mem, s.len + 1);
         memcpy(data, s.data, s.len);
     }
-    *out = (cay__step){ .kind = out->kind, .line = f->no, .words = w, .nwords = src ? 2 : 1, .literal = true, .chown = s.chown, .chmod = s.chmod, .data = data,
+    *out = (cay__step){ .kind = out->kind,
+                        .line = f->no,
+                        .words = w,
+                        .nwords = src ? 2 : 1,
+                        .literal = true,
+                        .chown = s.chown,
+                        .chmod = s.chmod,
+                        .data = data,
                         .len = s.len };
     cay__tfile_tell(f, out);
     return 0;
@@ -193,7 +220,8 @@ int cay__tfile_files(cay__tfile *f, const json_t *j)
     json_t *v;
     if (!json_is_object(j))
         return cay__tfile_bad(f, "it is an object: by path");
-    json_object_foreach((json_t *)j, path, v) {
+    json_object_foreach((json_t *)j, path, v)
+    {
         cay__tfile_at(f, "files.%.100s", path);
         f->no++;
         CAY_TRY(one_file(f, path, v));
@@ -241,19 +269,22 @@ static int step_copies(cay__tfile *f, const json_t *j, cay__step_kind kind)
     int rc = 0;
     if (!json_is_object(j))
         return cay__tfile_bad(f, "it is {\"src\", \"dest\", …}");
-    json_object_foreach((json_t *)j, key, v) {
+    json_object_foreach((json_t *)j, key, v)
+    {
         if (option(f, &s, key, v, &rc)) {
             CAY_TRY(rc);
         } else if (!strcmp(key, "src")) {
             CAY_TRY(cay__tfile_list(f, v, &src));
         } else {
-            const char **to = !strcmp(key, "dest")                                     ? &dest
-                              : !strcmp(key, "from") && kind == CAY__STEP_COPY         ? &s.from
-                              : !strcmp(key, "archive") && kind == CAY__STEP_COPY      ? &s.archive
-                              : !strcmp(key, "checksum") && kind == CAY__STEP_ADD      ? &s.checksum
-                                                                                       : NULL;
+            const char **to = !strcmp(key, "dest")                                ? &dest
+                              : !strcmp(key, "from") && kind == CAY__STEP_COPY    ? &s.from
+                              : !strcmp(key, "archive") && kind == CAY__STEP_COPY ? &s.archive
+                              : !strcmp(key, "checksum") && kind == CAY__STEP_ADD ? &s.checksum
+                                                                                  : NULL;
             if (!to)
-                return cay__tfile_bad(f, "%.40s: it has src, dest, owner, mode%s", key, kind == CAY__STEP_COPY ? ", from and archive" : " and checksum");
+                return cay__tfile_bad(f, "%.40s: it has src, dest, owner, mode%s", key,
+                                      kind == CAY__STEP_COPY ? ", from and archive"
+                                                             : " and checksum");
             if (!(*to = cay__tfile_text(f, v)))
                 return CAY_EINVAL;
         }
@@ -261,7 +292,9 @@ static int step_copies(cay__tfile *f, const json_t *j, cay__step_kind kind)
     if (!src.n || !dest || !*dest)
         return cay__tfile_bad(f, "it needs src and dest");
     if (s.archive && (s.from || !hex64(s.archive)))
-        return cay__tfile_bad(f, s.from ? "it has from or archive, not both" : "archive is a SHA-256: 64 hexadecimal digits in lower case");
+        return cay__tfile_bad(f, s.from
+                                     ? "it has from or archive, not both"
+                                     : "archive is a SHA-256: 64 hexadecimal digits in lower case");
     CAY_TRY(cay__tfile_step(f, kind, &out));
     const char **w = cay__arena_take(&f->r->mem, (src.n + 2) * sizeof *w);
     memcpy(w, src.w, src.n * sizeof *w);
@@ -295,8 +328,15 @@ static int step_file(cay__tfile *f, const json_t *j)
 }
 
 static const cay__tfield step_fields[] = {
-    { "run", on_command }, { "copy", step_copy }, { "add", step_add }, { "file", step_file }, { "env", cay__tfile_env },
-    { "workdir", cay__tfile_workdir }, { "user", step_user }, { "packages", cay__tfile_packages }, { 0 },
+    { "run", on_command },
+    { "copy", step_copy },
+    { "add", step_add },
+    { "file", step_file },
+    { "env", cay__tfile_env },
+    { "workdir", cay__tfile_workdir },
+    { "user", step_user },
+    { "packages", cay__tfile_packages },
+    { 0 },
 };
 
 int cay__tfile_steps(cay__tfile *f, const json_t *j)
@@ -309,12 +349,14 @@ int cay__tfile_steps(cay__tfile *f, const json_t *j)
         const cay__tfield *d = step_fields;
         cay__tfile_at(f, "steps[%zu]", i);
         if (!json_is_object(one) || json_object_size(one) != 1)
-            return cay__tfile_bad(f, "a step is an object with one member: run, copy, add, file, env, workdir, user or packages");
+            return cay__tfile_bad(f, "a step is an object with one member: run, copy, add, file, "
+                                     "env, workdir, user or packages");
         while (d->name && strcmp(d->name, key))
             d++;
         cay__tfile_at(f, "steps[%zu].%.60s", i, key);
         if (!d->name)
-            return cay__tfile_bad(f, "no such step; there are run, copy, add, file, env, workdir, user and packages");
+            return cay__tfile_bad(
+                f, "no such step; there are run, copy, add, file, env, workdir, user and packages");
         f->no++;
         CAY_TRY(d->on(f, json_object_get(one, key)));
     }

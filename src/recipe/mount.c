@@ -8,20 +8,33 @@
 
 static const struct {
     const char *name, *types; /* types: which of them may have it */
-    size_t      at;
+    size_t at;
 } keys[] = {
-    { "target", "bcst", AT(target) }, { "dst", "bcst", AT(target) },   { "destination", "bcst", AT(target) },
-    { "source", "bc", AT(source) },   { "src", "bc", AT(source) },     { "from", "bc", AT(from) },
-    { "id", "cs", AT(id) },           { "sharing", "c", AT(sharing) }, { "mode", "cs", AT(mode) },
-    { "uid", "cs", AT(uid) },         { "gid", "cs", AT(gid) },        { "env", "s", AT(env) },
-    { "size", "t", AT(size) },        { "ro", "bc", AT(ro) },          { "readonly", "bc", AT(ro) },
-    { "rw", "bc", AT(rw) },           { "readwrite", "bc", AT(rw) },   { "required", "s", AT(required) },
+    { "target", "bcst", AT(target) },
+    { "dst", "bcst", AT(target) },
+    { "destination", "bcst", AT(target) },
+    { "source", "bc", AT(source) },
+    { "src", "bc", AT(source) },
+    { "from", "bc", AT(from) },
+    { "id", "cs", AT(id) },
+    { "sharing", "c", AT(sharing) },
+    { "mode", "cs", AT(mode) },
+    { "uid", "cs", AT(uid) },
+    { "gid", "cs", AT(gid) },
+    { "env", "s", AT(env) },
+    { "size", "t", AT(size) },
+    { "ro", "bc", AT(ro) },
+    { "readonly", "bc", AT(ro) },
+    { "rw", "bc", AT(rw) },
+    { "readwrite", "bc", AT(rw) },
+    { "required", "s", AT(required) },
 };
 static const char *const types[] = { "bind", "cache", "secret", "tmpfs" };
 
 static int bad(cay_err *err, const cay__line *l, const char *why, const char *what, size_t n)
 {
-    return cay__dockerfile_bad(err, l, "dockerfile_unsupported", "--mount: %s%.*s", why, (int)CAY_MIN(n, (size_t)60), what);
+    return cay__dockerfile_bad(err, l, "dockerfile_unsupported", "--mount: %s%.*s", why,
+                               (int)CAY_MIN(n, (size_t)60), what);
 }
 
 /* Up to a comma that no quote holds. */
@@ -58,23 +71,31 @@ static int type_of(const cay__line *l, const char *text, char escape, char *out,
                 if (strlen(types[i]) == n - 5 && !strncasecmp(types[i], s + 5, n - 5))
                     *out = *types[i];
             if (!*out)
-                return bad(err, l, "a type is bind, cache, secret or tmpfs, and not ", s + 5, n - 5);
+                return bad(err, l, "a type is bind, cache, secret or tmpfs, and not ", s + 5,
+                           n - 5);
         }
         s += n;
     }
     return 0;
 }
 
-static int take(cay__recipe *r, const cay__line *l, const char *s, size_t n, cay__run_mount *out, cay_err *err)
+static int take(cay__recipe *r, const cay__line *l, const char *s, size_t n, cay__run_mount *out,
+                cay_err *err)
 {
     const char *eq = memchr(s, '=', n);
     size_t name = eq ? (size_t)(eq - s) : n, k = 0;
     if (name == 4 && !strncasecmp(s, "type", 4))
         return 0;
-    while (k < CAY_LEN(keys) && (strlen(keys[k].name) != name || strncasecmp(keys[k].name, s, name)))
+    while (k < CAY_LEN(keys) &&
+           (strlen(keys[k].name) != name || strncasecmp(keys[k].name, s, name)))
         k++;
     if (k == CAY_LEN(keys) || !strchr(keys[k].types, out->type))
-        return bad(err, l, out->type == 'c' ? "type=cache does not know " : out->type == 's' ? "type=secret does not know " : out->type == 't' ? "type=tmpfs does not know " : "type=bind does not know ", s, name);
+        return bad(err, l,
+                   out->type == 'c'   ? "type=cache does not know "
+                   : out->type == 's' ? "type=secret does not know "
+                   : out->type == 't' ? "type=tmpfs does not know "
+                                      : "type=bind does not know ",
+                   s, name);
     bool flag = keys[k].at == AT(ro) || keys[k].at == AT(rw) || keys[k].at == AT(required);
     if (!flag && (!eq || eq + 1 == s + n))
         return bad(err, l, "there is no value behind ", s, name);
@@ -83,7 +104,8 @@ static int take(cay__recipe *r, const cay__line *l, const char *s, size_t n, cay
     return 0;
 }
 
-int cay__mount_read(cay__recipe *r, const cay__line *l, const char *text, cay__run_mount *out, cay_err *err)
+int cay__mount_read(cay__recipe *r, const cay__line *l, const char *text, cay__run_mount *out,
+                    cay_err *err)
 {
     *out = (cay__run_mount){ 0 };
     CAY_TRY(type_of(l, text, r->escape, &out->type, err));

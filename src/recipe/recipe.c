@@ -4,9 +4,13 @@
 #include <base/str.h>
 
 static const char *const names[] = {
-    [CAY__STEP_RUN] = "RUN", [CAY__STEP_COPY] = "COPY", [CAY__STEP_ADD] = "ADD", [CAY__STEP_FILE] = "COPY", [CAY__STEP_ENV] = "ENV",
-    [CAY__STEP_ARG] = "ARG", [CAY__STEP_LABEL] = "LABEL", [CAY__STEP_WORKDIR] = "WORKDIR", [CAY__STEP_USER] = "USER",
-    [CAY__STEP_EXPOSE] = "EXPOSE", [CAY__STEP_CMD] = "CMD", [CAY__STEP_ENTRYPOINT] = "ENTRYPOINT", [CAY__STEP_SHELL] = "SHELL",
+    [CAY__STEP_RUN] = "RUN",     [CAY__STEP_COPY] = "COPY",
+    [CAY__STEP_ADD] = "ADD",     [CAY__STEP_FILE] = "COPY",
+    [CAY__STEP_ENV] = "ENV",     [CAY__STEP_ARG] = "ARG",
+    [CAY__STEP_LABEL] = "LABEL", [CAY__STEP_WORKDIR] = "WORKDIR",
+    [CAY__STEP_USER] = "USER",   [CAY__STEP_EXPOSE] = "EXPOSE",
+    [CAY__STEP_CMD] = "CMD",     [CAY__STEP_ENTRYPOINT] = "ENTRYPOINT",
+    [CAY__STEP_SHELL] = "SHELL",
 };
 
 const char *cay__step_name(cay__step_kind kind)
@@ -77,7 +81,8 @@ static bool number(const char *s, size_t n, unsigned *out)
 
 bool cay__recipe_port(const char *text, unsigned *first, unsigned *last, bool *udp)
 {
-    const char *slash = strchr(text, '/'), *end = slash ? slash : text + strlen(text), *dash = memchr(text, '-', (size_t)(end - text));
+    const char *slash = strchr(text, '/'), *end = slash ? slash : text + strlen(text),
+               *dash = memchr(text, '-', (size_t)(end - text));
     if (slash && strcasecmp(slash, "/tcp") && strcasecmp(slash, "/udp"))
         return false;
     *udp = slash && !strcasecmp(slash, "/udp");

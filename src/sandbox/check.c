@@ -18,7 +18,8 @@ static int bad(const char *field, const char *value, const char *remedy, cay_err
 {
     CAY_AUTOBUF b = CAY__BUF(120);
     cay__buf_safe(&b, value, CAY_MIN(strlen(value), (size_t)60), false);
-    return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s \"%s\": %s", field, b.data ? b.data : "", remedy);
+    return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s \"%s\": %s", field,
+                        b.data ? b.data : "", remedy);
 }
 
 static bool is_text(const char *s)
@@ -49,7 +50,8 @@ static bool is_inside_path(const char *p)
     for (const char *c = p; *c; c++) {
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
             return false;
-        if (*c == '/' && c[1] == '.' && (!c[2] || c[2] == '/' || (c[2] == '.' && (!c[3] || c[3] == '/'))))
+        if (*c == '/' && c[1] == '.' &&
+            (!c[2] || c[2] == '/' || (c[2] == '.' && (!c[3] || c[3] == '/'))))
             return false;
     }
     return true;
@@ -58,12 +60,15 @@ static bool is_inside_path(const char *p)
 static int check_names(const cay_create *c, cay_err *err)
 {
     if (c->name && !is_word(c->name, 63, "._-"))
-        return bad("name", c->name, "1 to 63 letters, digits, '.', '_' or '-', beginning with a letter or digit", err);
-    if (c->hostname && (!is_word(c->hostname, 63, "-") || c->hostname[strlen(c->hostname) - 1] == '-'))
+        return bad("name", c->name,
+                   "1 to 63 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+                   err);
+    if (c->hostname &&
+        (!is_word(c->hostname, 63, "-") || c->hostname[strlen(c->hostname) - 1] == '-'))
         return bad("hostname", c->hostname, "1 to 63 letters, digits or '-', not at its ends", err);
     if (c->workdir && !is_inside_path(c->workdir))
-        return bad("workdir", c->workdir, "give an absolute path inside the sandbox, without . or .. or a newline",
-                   err);
+        return bad("workdir", c->workdir,
+                   "give an absolute path inside the sandbox, without . or .. or a newline", err);
     if (c->group && cay__user_check(c->group, NULL) < 0)
         return bad("group", c->group, "give a name or a number, without : / or blanks", err);
     return cay__user_check(c->user, err);
@@ -72,10 +77,14 @@ static int check_names(const cay_create *c, cay_err *err)
 static int check_template(const cay_create *c, int home_fd, const char *run, cay_err *err)
 {
     if (c->root && c->template_)
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "root and template are both given; choose one");
-    if (c->template_ && strcmp(c->template_, "host") != 0 && !((c->template_id || c->from) && !strcmp(c->template_, "image")))
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "root and template are both given; choose one");
+    if (c->template_ && strcmp(c->template_, "host") != 0 &&
+        !((c->template_id || c->from) && !strcmp(c->template_, "image")))
         return cay_fail_why(err, CAY_ENOENT, "template_not_found",
-                            "there is no template %.60s; use host, one of `cay template ls`, or a directory by root", c->template_);
+                            "there is no template %.60s; use host, one of `cay template ls`, or a "
+                            "directory by root",
+                            c->template_);
     return c->root ? cay__source_check("root", c->root, home_fd, run, NULL, err) : 0;
 }
 
@@ -84,13 +93,16 @@ static int check_env(const cay_pair *env, cay_err *err)
     size_t n = 0;
     for (; env && env->key; env++) {
         if (!*env->key || strchr(env->key, '=') || !is_text(env->key))
-            return bad("env", env->key, "a variable's name is not empty and has neither '=' nor control characters",
+            return bad("env", env->key,
+                       "a variable's name is not empty and has neither '=' nor control characters",
                        err);
         if (strlen(env->key) + strlen(env->value ? env->value : "") + 1 > ENV_BYTES)
-            return cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "env %.60s is longer than %d bytes; put it in a file",
-                                env->key, ENV_BYTES);
+            return cay_fail_why(err, CAY_ETOOBIG, "env_too_big",
+                                "env %.60s is longer than %d bytes; put it in a file", env->key,
+                                ENV_BYTES);
         if (++n > PAIRS_MOST)
-            return cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "env has more than %d variables", PAIRS_MOST);
+            return cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "env has more than %d variables",
+                                PAIRS_MOST);
     }
     return 0;
 }
@@ -102,9 +114,11 @@ static int check_labels(const cay_create *c, cay_err *err)
         if (!*p->key || strlen(p->key) > 128 || !is_text(p->key))
             return bad("label", p->key, "a key is 1 to 128 bytes of text on one line", err);
         if (p->value && (strlen(p->value) > 1024 || !is_text(p->value)))
-            return bad("label", p->key, "its value must be at most 1024 bytes of text on one line", err);
+            return bad("label", p->key, "its value must be at most 1024 bytes of text on one line",
+                       err);
         if (++n > PAIRS_MOST)
-            return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "more than %d labels", PAIRS_MOST);
+            return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "more than %d labels",
+                                PAIRS_MOST);
     }
     return 0;
 }
@@ -116,18 +130,20 @@ static int check_limits(const cay_create *c, cay_err *err)
         uint64_t v = *(const uint64_t *)(const void *)((const char *)&c->limits + l->at);
         if (v != 0 && v != CAY_UNLIMITED && (v < l->least || v > l->most))
             return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
-                                "limit %s is %llu; give %llu to %llu, or unlimited", l->name, (unsigned long long)v,
-                                (unsigned long long)l->least, (unsigned long long)l->most);
+                                "limit %s is %llu; give %llu to %llu, or unlimited", l->name,
+                                (unsigned long long)v, (unsigned long long)l->least,
+                                (unsigned long long)l->most);
     }
     if ((c->ttl_ms > TIME_MOST && c->ttl_ms != CAY_UNLIMITED) ||
         (c->idle_ms > TIME_MOST && c->idle_ms != CAY_UNLIMITED))
-        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "ttl and idle time are at most a hundred years");
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                            "ttl and idle time are at most a hundred years");
     if (c->on_expiry != CAY_EXPIRE_KILL && c->on_expiry != CAY_EXPIRE_PAUSE)
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "on_expiry %d is not known; kill or pause",
-                            (int)c->on_expiry);
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "on_expiry %d is not known; kill or pause", (int)c->on_expiry);
     if (c->min_level < 0 || c->min_level > CAY_LEVEL_VM)
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "isolation level %d is not known; give 0 to 4",
-                            c->min_level);
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "isolation level %d is not known; give 0 to 4", c->min_level);
     return 0;
 }
 
@@ -140,11 +156,14 @@ static int check_target(const char *target, cay_err *err)
 {
     static const char *const taken[] = { "/proc", "/sys", "/dev", "/" };
     if (!target || !is_inside_path(target))
-        return bad("mount target", target ? target : "", "give an absolute path inside, without . or ..", err);
+        return bad("mount target", target ? target : "",
+                   "give an absolute path inside, without . or ..", err);
     for (size_t k = 0; k < CAY_LEN(taken); k++) {
         size_t n = strlen(taken[k]);
-        if (!strcmp(target, taken[k]) || (n > 1 && !strncmp(target, taken[k], n) && target[n] == '/'))
-            return bad("mount target", target, "nothing may be put over /, /proc, /sys or /dev", err);
+        if (!strcmp(target, taken[k]) ||
+            (n > 1 && !strncmp(target, taken[k], n) && target[n] == '/'))
+            return bad("mount target", target, "nothing may be put over /, /proc, /sys or /dev",
+                       err);
     }
     return 0;
 }
@@ -152,12 +171,15 @@ static int check_target(const char *target, cay_err *err)
 static int check_volumes(const cay_create *c, cay_err *err)
 {
     if (c->nvolumes + c->ngrants > GRANTS_MOST)
-        return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants", "%zu directories and volumes are to be shown; at most %d",
+        return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants",
+                            "%zu directories and volumes are to be shown; at most %d",
                             c->nvolumes + c->ngrants, GRANTS_MOST);
     for (size_t i = 0; i < c->nvolumes; i++) {
         const cay_volume_use *v = &c->volumes[i];
         if (!cay__volume_name(v->name))
-            return bad("volume", v->name ? v->name : "", "1 to 48 letters, digits, '.', '_' or '-', beginning with a letter or digit", err);
+            return bad("volume", v->name ? v->name : "",
+                       "1 to 48 letters, digits, '.', '_' or '-', beginning with a letter or digit",
+                       err);
         CAY_TRY(check_target(v->target, err));
         for (size_t k = 0; k < c->ngrants; k++)
             if (!strcmp(v->target, c->grants[k].target))
@@ -172,8 +194,8 @@ static int check_volumes(const cay_create *c, cay_err *err)
 static int check_grants(const cay_create *c, int home_fd, const char *run, cay_err *err)
 {
     if (c->ngrants > GRANTS_MOST)
-        return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants", "%zu directories are to be shown; at most %d",
-                            c->ngrants, GRANTS_MOST);
+        return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants",
+                            "%zu directories are to be shown; at most %d", c->ngrants, GRANTS_MOST);
     for (size_t i = 0; i < c->ngrants; i++) {
         const cay_grant *g = &c->grants[i];
         CAY_TRY(check_target(g->target, err));
@@ -194,10 +216,12 @@ static int check_on(const cay_create *c, int home_fd, const char *run, cay_err *
         return 0;
     for (size_t i = 0; i < c->ngrants; i++)
         if (!strcmp(c->grants[i].target, "/workspace"))
-            return cay_fail_why(err, CAY_EINVAL, "on_refused", "on and a mount on /workspace are both given; use one of them");
+            return cay_fail_why(err, CAY_EINVAL, "on_refused",
+                                "on and a mount on /workspace are both given; use one of them");
     for (size_t i = 0; i < c->nvolumes; i++)
         if (!strcmp(c->volumes[i].target, "/workspace"))
-            return cay_fail_why(err, CAY_EINVAL, "on_refused", "on and a volume on /workspace are both given; use one of them");
+            return cay_fail_why(err, CAY_EINVAL, "on_refused",
+                                "on and a volume on /workspace are both given; use one of them");
     return cay__source_check(CAY__SOURCE_ON, c->on, home_fd, run, NULL, err);
 }
 

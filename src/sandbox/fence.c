@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File calls held to the fence of their call, by the path after links were looked through. Commands are held to it by the kernel. */
+/* File calls held to the fence of their call, by the path after links were looked through. Commands
+ * are held to it by the kernel. */
 #include "fence.h"
 #include <base/path.h>
 #include <base/str.h>
@@ -13,7 +14,8 @@ const cay_fence *cay__fence_of(const cay_call *call)
     return call && call->size > offsetof(cay_call, fence) ? call->fence : NULL;
 }
 
-/* Every link on the way, and the last one where the call would follow it, is replaced by where it leads. */
+/* Every link on the way, and the last one where the call would follow it, is replaced by where it
+ * leads. */
 static int look_through(cay_sandbox *sb, const cay_call *call, char *path, cay_err *err)
 {
     char part[PATH_MAX], next[2 * PATH_MAX];
@@ -28,11 +30,13 @@ static int look_through(cay_sandbox *sb, const cay_call *call, char *path, cay_e
         CAY_TRY(rc);
         if (st.type == CAY_LINK) {
             if (++links > LINKS || strlen(st.target) >= sizeof st.target - 1)
-                return cay_fail_why(err, CAY_EPERM, "fence", "%.200s: its links cannot be followed to their end", path);
+                return cay_fail_why(err, CAY_EPERM, "fence",
+                                    "%.200s: its links cannot be followed to their end", path);
             *strrchr(part, '/') = 0;
             snprintf(next, sizeof next, "%s%s", st.target, path + end);
             if (!cay__path_clean(part, next, path, PATH_MAX))
-                return cay_fail_why(err, CAY_EPERM, "fence", "%.200s: its links lead to too long a path", path);
+                return cay_fail_why(err, CAY_EPERM, "fence",
+                                    "%.200s: its links lead to too long a path", path);
             at = 1;
             continue;
         }
@@ -55,7 +59,8 @@ static bool within(const char *const *list, const char *path)
     return false;
 }
 
-int cay__fence_path(cay_sandbox *sb, const cay_call *call, const char *path, bool write, cay_err *err)
+int cay__fence_path(cay_sandbox *sb, const cay_call *call, const char *path, bool write,
+                    cay_err *err)
 {
     const cay_fence *f = cay__fence_of(call);
     char whole[PATH_MAX];
@@ -66,7 +71,9 @@ int cay__fence_path(cay_sandbox *sb, const cay_call *call, const char *path, boo
     CAY_TRY(look_through(sb, call, whole, err));
     if (within(f->write, whole) || (!write && within(f->read, whole)))
         return 0;
-    return cay_fail_why(err, CAY_EPERM, "fence", "%.150s may not be %s here: it is not among the paths that are allowed", path, write ? "written" : "read");
+    return cay_fail_why(err, CAY_EPERM, "fence",
+                        "%.150s may not be %s here: it is not among the paths that are allowed",
+                        path, write ? "written" : "read");
 }
 
 int cay__fence_spawn(const cay_sandbox *sb, const cay_call *call, cay_spawn *s, cay_err *err)
@@ -80,9 +87,13 @@ int cay__fence_spawn(const cay_sandbox *sb, const cay_call *call, cay_spawn *s, 
     for (size_t i = 0; i < CAY_LEN(lists); i++)
         for (const char *const *p = lists[i]; p && *p; p++)
             if (**p != '/' || strlen(*p) >= PATH_MAX || ++n > CAY_FENCE_MAX)
-                return cay_fail_why(err, CAY_EINVAL, "fence_invalid", "fence path \"%.100s\": want absolute paths, at most %d", *p, CAY_FENCE_MAX);
+                return cay_fail_why(err, CAY_EINVAL, "fence_invalid",
+                                    "fence path \"%.100s\": want absolute paths, at most %d", *p,
+                                    CAY_FENCE_MAX);
     if (!CAY__HAS(sb->ops, fences))
         return cay_fail_why(err, CAY_ENOTSUP, "fence_unsupported",
-                            "provider %s cannot hold a command to lists of paths: the kernel has to, in a native sandbox", sb->ops->name);
+                            "provider %s cannot hold a command to lists of paths: the kernel has "
+                            "to, in a native sandbox",
+                            sb->ops->name);
     return 0;
 }

@@ -9,14 +9,16 @@
 
 struct cay_net_fetch {
     cay_sandbox *sb;
-    cay__url     at, first;
-    cay_net_url  seen;
-    unsigned     hops;
+    cay__url at, first;
+    cay_net_url seen;
+    unsigned hops;
 };
 
 static void look(cay_net_fetch *f)
 {
-    f->seen = (cay_net_url){ .tls = f->at.tls, .host = f->at.host, .port = f->at.port, .target = f->at.target };
+    f->seen = (cay_net_url){
+        .tls = f->at.tls, .host = f->at.host, .port = f->at.port, .target = f->at.target
+    };
 }
 
 int cay_net_fetch_open(cay_sandbox *sb, const char *url, cay_net_fetch **out, cay_err *err)
@@ -48,7 +50,8 @@ const cay_net_url *cay_net_fetch_at(const cay_net_fetch *f)
     return &f->seen;
 }
 
-static int dial(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port, bool implicit, int *fd, cay_err *err)
+static int dial(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
+                bool implicit, int *fd, cay_err *err)
 {
     if (!CAY__HAS(sb->ops, dial))
         return cay__no_such_op(sb, "dial under its network policy", err);
@@ -61,32 +64,38 @@ static int dial(cay_sandbox *sb, const cay_call *call, const char *host, uint16_
 int cay_net_fetch_dial(cay_net_fetch *f, const cay_call *call, int *fd, cay_err *err)
 {
     /* The exception is for what the URL named, not for where a server sends us. */
-    return dial(f->sb, call, f->at.host, f->at.port, cay__url_same_place(&f->at, &f->first), fd, err);
+    return dial(f->sb, call, f->at.host, f->at.port, cay__url_same_place(&f->at, &f->first), fd,
+                err);
 }
 
 int cay_net_fetch_redirect(cay_net_fetch *f, const char *location, cay_err *err)
 {
     cay__url to;
     if (f->hops >= REDIRECTS)
-        return cay_fail_why(err, CAY_EUPSTREAM, "too_many_redirects", "%.80s: more than %d redirects", f->first.host, REDIRECTS);
+        return cay_fail_why(err, CAY_EUPSTREAM, "too_many_redirects",
+                            "%.80s: more than %d redirects", f->first.host, REDIRECTS);
     CAY_TRY(cay__url_join(&f->at, location ? location : "", &to, err));
     if (f->at.tls && !to.tls)
-        return cay_fail_why(err, CAY_EUPSTREAM, "redirect_refused", "%.80s redirects from https to http; that is refused", f->at.host);
+        return cay_fail_why(err, CAY_EUPSTREAM, "redirect_refused",
+                            "%.80s redirects from https to http; that is refused", f->at.host);
     f->at = to;
     f->hops++;
     look(f);
     return 0;
 }
 
-int cay_net_dial(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port, int *fd, cay_err *err)
+int cay_net_dial(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port, int *fd,
+                 cay_err *err)
 {
     char name[CAY__NAME_MAX + 1];
     uint8_t addr[16];
     if (cay__addr_parse(host, addr))
         cay__addr_text(addr, name);
     else if (!cay__name_fold(host, strlen(host), name))
-        return cay_fail_why(err, CAY_EINVAL, "host_invalid", "\"%.60s\" is no host name or address", host);
+        return cay_fail_why(err, CAY_EINVAL, "host_invalid", "\"%.60s\" is no host name or address",
+                            host);
     if (!port)
-        return cay_fail_why(err, CAY_EINVAL, "host_invalid", "%.60s: port 0 cannot be dialled", host);
+        return cay_fail_why(err, CAY_EINVAL, "host_invalid", "%.60s: port 0 cannot be dialled",
+                            host);
     return dial(sb, call, name, port, false, fd, err);
 }

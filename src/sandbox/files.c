@@ -6,17 +6,19 @@
 
 struct cay_upload {
     cay_sandbox *sb; /* counted */
-    void        *obj;
-    int          fd; /* the provider's */
+    void *obj;
+    int fd; /* the provider's */
 };
 
 static int take_write(cay_write *dst, const cay_write *src, cay_err *err)
 {
     CAY_TRY(cay__spec_take(dst, sizeof *dst, src, "cay_write", err));
     if (dst->mode & ~07777u)
-        return cay_fail_why(err, CAY_EINVAL, "mode_invalid", "mode %o: permission bits only, at most 7777", dst->mode);
+        return cay_fail_why(err, CAY_EINVAL, "mode_invalid",
+                            "mode %o: permission bits only, at most 7777", dst->mode);
     if (dst->append && dst->exclusive)
-        return cay_fail_why(err, CAY_EINVAL, "append_exclusive", "append and exclusive exclude each other");
+        return cay_fail_why(err, CAY_EINVAL, "append_exclusive",
+                            "append and exclusive exclude each other");
     return cay__user_check(dst->user, err);
 }
 
@@ -44,7 +46,9 @@ static int read_whole(int fd, const cay_call *call, const char *path, size_t max
             break;
         n += (size_t)k;
         if (n > max)
-            return cay_fail_why(err, CAY_ETOOBIG, "file_too_big", "%s: more than %zu bytes; read it as a stream or by range", path, max);
+            return cay_fail_why(err, CAY_ETOOBIG, "file_too_big",
+                                "%s: more than %zu bytes; read it as a stream or by range", path,
+                                max);
     }
     buf[n] = 0;
     *data = CAY_STEAL(buf);
@@ -52,8 +56,8 @@ static int read_whole(int fd, const cay_call *call, const char *path, size_t max
     return 0;
 }
 
-int cay_file_open_read(cay_sandbox *sb, const cay_call *call, const char *path, const cay_read *spec,
-                       int *fd, cay_err *err)
+int cay_file_open_read(cay_sandbox *sb, const cay_call *call, const char *path,
+                       const cay_read *spec, int *fd, cay_err *err)
 {
     CAY__OP(call, "file.read", sb->id, err);
     op_.path = path;
@@ -63,7 +67,8 @@ int cay_file_open_read(cay_sandbox *sb, const cay_call *call, const char *path, 
     CAY_TRY(cay__spec_take(&r, sizeof r, spec, "cay_read", err));
     CAY_TRY(cay__user_check(r.user, err));
     if (r.offset > INT64_MAX || r.length > INT64_MAX || r.offset + r.length > INT64_MAX)
-        return cay_fail_why(err, CAY_EINVAL, "range_invalid", "%s: the range is past the largest file", path);
+        return cay_fail_why(err, CAY_EINVAL, "range_invalid",
+                            "%s: the range is past the largest file", path);
     return sb->ops->open_read(sb->box, call, path, &r, fd, err);
 }
 

@@ -12,7 +12,10 @@ static int judge(cay_sandbox *sb, const cay_call *call, const cay_fill *f, cay_e
         CAY_TRY(f->get(i, &it, f->arg, err));
         int rc = cay__path_check(it.path, err);
         if (rc == 0 && (*it.path != '/' || !strchr("dpfl", it.type) || it.mode & ~07777u))
-            rc = cay_fail_why(err, CAY_EINVAL, "mode_invalid", "%.120s: want an absolute path, a type of d, p, f or l, and permission bits", it.path);
+            rc = cay_fail_why(
+                err, CAY_EINVAL, "mode_invalid",
+                "%.120s: want an absolute path, a type of d, p, f or l, and permission bits",
+                it.path);
         if (rc == 0)
             rc = cay__fence_path(sb, call, it.path, true, err);
         if (f->done)
@@ -22,14 +25,16 @@ static int judge(cay_sandbox *sb, const cay_call *call, const cay_fill *f, cay_e
     return 0;
 }
 
-static int copy_file(cay_sandbox *sb, const cay_call *call, const cay_fill_item *it, const cay_write *how, cay_err *err)
+static int copy_file(cay_sandbox *sb, const cay_call *call, const cay_fill_item *it,
+                     const cay_write *how, cay_err *err)
 {
     cay_upload *up = NULL;
     char buf[65536];
     ssize_t got = 1;
     size_t left = it->len;
     CAY_TRY(cay_file_open_write(sb, call, it->path, how, &up, err));
-    while (left && ((got = read(it->fd, buf, CAY_MIN(left, sizeof buf))) > 0 || (got < 0 && errno == EINTR))) {
+    while (left && ((got = read(it->fd, buf, CAY_MIN(left, sizeof buf))) > 0 ||
+                    (got < 0 && errno == EINTR))) {
         if (got > 0 && !cay__fd_write_all(cay_upload_fd(up), buf, (size_t)got))
             break;
         left -= (size_t)CAY_MAX(got, 0);
@@ -37,7 +42,8 @@ static int copy_file(cay_sandbox *sb, const cay_call *call, const cay_fill_item 
     if (!left)
         return cay_upload_commit(up, call, err);
     int rc = got ? cay_fail_sys(err, CAY_ESYS, "copy %.120s", it->path)
-                 : cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy", "write %.120s: its source became shorter", it->path);
+                 : cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy",
+                                "write %.120s: its source became shorter", it->path);
     cay_upload_abort(up);
     return rc;
 }
@@ -60,12 +66,16 @@ static int one(cay_sandbox *sb, const cay_call *call, const cay_fill_item *it, c
         CAY_TRY(cay_file_symlink(sb, call, it->data, it->path, err));
         break;
     default:
-        CAY_TRY(it->fd >= 0 ? copy_file(sb, call, it, &how, err) : cay_file_put(sb, call, it->path, it->len ? it->data : "", it->len, &how, err));
+        CAY_TRY(it->fd >= 0 ? copy_file(sb, call, it, &how, err)
+                            : cay_file_put(sb, call, it->path, it->len ? it->data : "", it->len,
+                                           &how, err));
     }
     if (it->gid == UINT32_MAX)
         return 0;
     CAY_TRY(cay_file_chown(sb, call, it->path, UINT32_MAX, it->gid, err));
-    return it->type == 'l' ? 0 : cay_file_chmod(sb, call, it->path, it->mode, err); /* a new group takes set-id bits away */
+    return it->type == 'l' ? 0
+                           : cay_file_chmod(sb, call, it->path, it->mode,
+                                            err); /* a new group takes set-id bits away */
 }
 
 static int one_by_one(cay_sandbox *sb, const cay_call *call, const cay_fill *f, cay_err *err)
@@ -82,7 +92,8 @@ static int one_by_one(cay_sandbox *sb, const cay_call *call, const cay_fill *f, 
     return 0;
 }
 
-/* A link that one item makes can lead the next one elsewhere: each is then asked when it is its turn. */
+/* A link that one item makes can lead the next one elsewhere: each is then asked when it is its
+ * turn. */
 static bool fenced(const cay_call *call)
 {
     const cay_fence *f = cay__fence_of(call);

@@ -8,7 +8,7 @@
 typedef struct sink {
     int (*fn)(const char *data, size_t len, void *arg);
     void *arg;
-    int   rc;
+    int rc;
 } sink;
 
 void cay__frame_expect(cay__frame *f, const char *nonce)
@@ -33,7 +33,8 @@ static bool fits(size_t at, char c)
         return c == begin[at];
     if (at == sizeof begin - 1)
         return c == '<' || c == '>';
-    return at < CAY__FRAME_MARK - 1 && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == ' ');
+    return at < CAY__FRAME_MARK - 1 &&
+           ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == ' ');
 }
 
 /* "<NONCE" or ">NONCE CODE KIND" */
@@ -48,7 +49,10 @@ static bool take_mark(cay__frame *f, char *text)
     if (strlen(nonce) >= CAY__NONCE || !*nonce || (code && (!cay__str_to_u64(code, &n) || n > 255)))
         return false;
     bool ours = f->nonce[0] && !strcmp(nonce, f->nonce);
-    if (!ours && f->open[0] && !strcmp(f->open, f->nonce)) /* the shell has nothing else to tell meanwhile: the command printed it */
+    if (!ours && f->open[0] &&
+        !strcmp(
+            f->open,
+            f->nonce)) /* the shell has nothing else to tell meanwhile: the command printed it */
         return false;
     f->any = true;
     if (*text == '<') {
@@ -66,7 +70,8 @@ static bool take_mark(cay__frame *f, char *text)
     return true;
 }
 
-int cay__frame_feed(cay__frame *f, const char *data, size_t len, int (*fn)(const char *data, size_t len, void *arg), void *arg)
+int cay__frame_feed(cay__frame *f, const char *data, size_t len,
+                    int (*fn)(const char *data, size_t len, void *arg), void *arg)
 {
     sink s = { .fn = fn, .arg = arg };
     for (size_t at = 0; at < len;) {
@@ -90,7 +95,8 @@ int cay__frame_feed(cay__frame *f, const char *data, size_t len, int (*fn)(const
         char text[CAY__FRAME_MARK];
         memcpy(text, f->hold, f->held);
         text[f->held] = 0;
-        /* Either a mark, which takes its second RS along, or output like any other; c may begin the next. */
+        /* Either a mark, which takes its second RS along, or output like any other; c may begin the
+         * next. */
         if (c == RS && f->held > 4 && take_mark(f, text + 4))
             at++;
         else

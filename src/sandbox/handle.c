@@ -39,10 +39,11 @@ const char *cay_sandbox_id(const cay_sandbox *sb)
 
 /* What each state that refuses work is called and what helps. */
 static const struct {
-    int         code;
+    int code;
     const char *reason, *text;
 } refusals[] = {
-    [CAY_STATE_NONE] = { CAY_ESTATE, "sandbox_unknown", "is not known to its provider; try: cay gc" },
+    [CAY_STATE_NONE] = { CAY_ESTATE, "sandbox_unknown",
+                         "is not known to its provider; try: cay gc" },
     [CAY_CREATING] = { CAY_EBUSY, "sandbox_creating", "is still being created; try again" },
     [CAY_PAUSED] = { CAY_ESTATE, "sandbox_paused", "is paused; try: cay resume" },
     [CAY_STOPPED] = { CAY_ESTATE, "sandbox_stopped", "is stopped; try: cay resume" },
@@ -90,13 +91,16 @@ int cay__sandbox_files(cay_sandbox *sb, cay_err *err)
 int cay__path_check(const char *path, cay_err *err)
 {
     if (!path || !*path)
-        return cay_fail_why(err, CAY_EINVAL, "path_empty", "the path is empty; give a name, or . for the working directory");
+        return cay_fail_why(err, CAY_EINVAL, "path_empty",
+                            "the path is empty; give a name, or . for the working directory");
     if (strlen(path) >= PATH_MAX)
-        return cay_fail_why(err, CAY_EINVAL, "path_too_long", "path %.60s…: longer than %d bytes", path, PATH_MAX - 1);
+        return cay_fail_why(err, CAY_EINVAL, "path_too_long", "path %.60s…: longer than %d bytes",
+                            path, PATH_MAX - 1);
     return 0;
 }
 
 int cay__no_such_op(const cay_sandbox *sb, const char *op, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "%s: provider %s cannot do that", op, sb->ops->name);
+    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "%s: provider %s cannot do that", op,
+                        sb->ops->name);
 }

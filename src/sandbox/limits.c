@@ -2,9 +2,9 @@
 #include "limits.h"
 #include <base/base.h>
 
-#define KIB ((uint64_t)1 << 10)
-#define MIB ((uint64_t)1 << 20)
-#define GIB ((uint64_t)1 << 30)
+#define KIB      ((uint64_t)1 << 10)
+#define MIB      ((uint64_t)1 << 20)
+#define GIB      ((uint64_t)1 << 30)
 #define L(field) #field, offsetof(cay_limits, field)
 
 /* The least values still let a shell start; the most are what the kernel or sense allows. */

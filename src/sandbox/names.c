@@ -18,12 +18,13 @@ int cay__file_begin(cay_sandbox *sb, const cay_call *call, bool has_op, const ch
 static int check_mode(uint32_t mode, cay_err *err)
 {
     if (mode & ~07777u)
-        return cay_fail_why(err, CAY_EINVAL, "mode_invalid", "mode %o: permission bits only, at most 7777", mode);
+        return cay_fail_why(err, CAY_EINVAL, "mode_invalid",
+                            "mode %o: permission bits only, at most 7777", mode);
     return 0;
 }
 
-int cay_file_stat(cay_sandbox *sb, const cay_call *call, const char *path, bool follow, cay_stat *out,
-                  cay_err *err)
+int cay_file_stat(cay_sandbox *sb, const cay_call *call, const char *path, bool follow,
+                  cay_stat *out, cay_err *err)
 {
     CAY__OP(call, "file.stat", sb->id, err);
     cay_stat st = { .size_of = sizeof st };
@@ -33,7 +34,8 @@ int cay_file_stat(cay_sandbox *sb, const cay_call *call, const char *path, bool 
     return 0;
 }
 
-int cay_file_exists(cay_sandbox *sb, const cay_call *call, const char *path, bool *yes, cay_err *err)
+int cay_file_exists(cay_sandbox *sb, const cay_call *call, const char *path, bool *yes,
+                    cay_err *err)
 {
     cay_stat st = { .size_of = sizeof st };
     cay_err local = CAY_ERR_INIT;
@@ -116,9 +118,11 @@ int cay_file_symlink(cay_sandbox *sb, const cay_call *call, const char *target, 
 
 static int check_xattr(const char *name, cay_err *err)
 {
-    if (!name || strncmp(name, "user.", 5) != 0 || !name[5] || strlen(name) > XATTR_NAME_MAX || strchr(name, '\n'))
+    if (!name || strncmp(name, "user.", 5) != 0 || !name[5] || strlen(name) > XATTR_NAME_MAX ||
+        strchr(name, '\n'))
         return cay_fail_why(err, CAY_EINVAL, "xattr_invalid",
-                            "attribute \"%.60s\": names begin with user. and have at most %d bytes", name ? name : "", XATTR_NAME_MAX);
+                            "attribute \"%.60s\": names begin with user. and have at most %d bytes",
+                            name ? name : "", XATTR_NAME_MAX);
     return 0;
 }
 
@@ -140,7 +144,8 @@ int cay_file_setxattr(cay_sandbox *sb, const cay_call *call, const char *path, c
     CAY_TRY(cay__fence_path(sb, call, path, true, err));
     CAY_TRY(check_xattr(name, err));
     if (len > XATTR_SIZE_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "xattr_too_big", "attribute %s: at most %d bytes", name, XATTR_SIZE_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "xattr_too_big", "attribute %s: at most %d bytes",
+                            name, XATTR_SIZE_MAX);
     return sb->ops->setxattr(sb->box, call, path, name, value, len, err);
 }
 
@@ -183,6 +188,7 @@ int cay_file_grep(cay_sandbox *sb, const cay_call *call, const char *base, const
     CAY_TRY(cay__fence_path(sb, call, base, false, err));
     CAY_TRY(cay__spec_take(&g, sizeof g, spec, "cay_grep", err));
     if (!g.pattern || !*g.pattern || strchr(g.pattern, '\n') || strlen(g.pattern) > PATH_MAX)
-        return cay_fail_why(err, CAY_EINVAL, "pattern_invalid", "the pattern is empty, too long, or has a newline");
+        return cay_fail_why(err, CAY_EINVAL, "pattern_invalid",
+                            "the pattern is empty, too long, or has a newline");
     return sb->ops->grep(sb->box, call, base, &g, fn, arg, err);
 }

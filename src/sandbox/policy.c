@@ -15,13 +15,17 @@ static int take_rules(const cay_policy *c, cay__policy *p, cay_err *err)
     case CAY_NET_OFF:
     case CAY_NET_ALL:
     case CAY_NET_RULES: p->mode = (cay__net_mode)(c->mode - CAY_NET_OFF); break;
-    default: return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "mode %d is not known", (int)c->mode);
+    default:
+        return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "mode %d is not known",
+                            (int)c->mode);
     }
     bool allows = p->mode != CAY__NET_RULES || c->mode == CAY_NET_RULES;
     for (size_t i = 0; i < p->nrules; i++)
         allows |= !p->rules[i].deny;
     if (!allows)
-        return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "there are only denies, so nothing would be allowed; put `all` in front of them");
+        return cay_fail_why(
+            err, CAY_EINVAL, "policy_conflict",
+            "there are only denies, so nothing would be allowed; put `all` in front of them");
     return 0;
 }
 
@@ -30,10 +34,13 @@ static int take_numbers(const cay_policy *c, cay__policy *p, cay_err *err)
     const uint64_t rates[] = { c->rate_up, c->rate_down };
     for (size_t i = 0; i < 2; i++)
         if (rates[i] && (rates[i] < CAY__RATE_LEAST || rates[i] > CAY__RATE_MOST))
-            return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "rate %s is %llu; give %u to %llu bytes per second", i ? "down" : "up",
-                                (unsigned long long)rates[i], CAY__RATE_LEAST, (unsigned long long)CAY__RATE_MOST);
+            return cay_fail_why(err, CAY_EINVAL, "policy_invalid",
+                                "rate %s is %llu; give %u to %llu bytes per second",
+                                i ? "down" : "up", (unsigned long long)rates[i], CAY__RATE_LEAST,
+                                (unsigned long long)CAY__RATE_MOST);
     if (c->connections > CAY__CONNECTIONS_MOST)
-        return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "connections is %u; give at most %u", c->connections, CAY__CONNECTIONS_MOST);
+        return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "connections is %u; give at most %u",
+                            c->connections, CAY__CONNECTIONS_MOST);
     p->rate_up = c->rate_up;
     p->rate_down = c->rate_down;
     p->connections = c->connections;
@@ -73,10 +80,16 @@ int cay_policy_parse(const char *text, cay_policy **out, cay_err *err)
     }
     for (size_t i = 0; i < p.nbindings; i++) {
         cay__binding_text(&p.bindings[i], one, sizeof one);
-        binds[i] = (cay_bind){ cay__arena_str(&x->mem, p.bindings[i].name), cay__arena_str(&x->mem, one) };
+        binds[i] =
+            (cay_bind){ cay__arena_str(&x->mem, p.bindings[i].name), cay__arena_str(&x->mem, one) };
     }
-    x->policy = (cay_policy){ .size = sizeof x->policy, .mode = (cay_net_mode)p.mode + CAY_NET_OFF, .rules = rules, .rate_up = p.rate_up,
-                              .rate_down = p.rate_down, .connections = p.connections, .bindings = binds };
+    x->policy = (cay_policy){ .size = sizeof x->policy,
+                              .mode = (cay_net_mode)p.mode + CAY_NET_OFF,
+                              .rules = rules,
+                              .rate_up = p.rate_up,
+                              .rate_down = p.rate_down,
+                              .connections = p.connections,
+                              .bindings = binds };
     *out = &x->policy;
     return 0;
 }
@@ -103,7 +116,9 @@ int cay__net_check(const cay_create *c, const cay_provider_ops *ops, cay_err *er
         return 0;
     CAY_TRY(cay__policy_read(&p, c->net, strlen(c->net), false, err));
     if (!CAY__HAS(ops, policy))
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "net: provider %s has no network policy; leave --net away or use another provider",
-                            ops->name);
+        return cay_fail_why(
+            err, CAY_ENOTSUP, "not_supported",
+            "net: provider %s has no network policy; leave --net away or use another provider",
+            ops->name);
     return 0;
 }

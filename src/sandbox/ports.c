@@ -30,11 +30,11 @@ int cay_port_connect(cay_sandbox *sb, const cay_call *call, uint16_t port, int *
 /* ------------------------------------------------------------------ published by the provider */
 
 typedef struct published {
-    int     (*fn)(const cay_endpoint *e, void *arg);
-    void     *arg;
-    uint16_t  want; /* 0: all that are there */
+    int (*fn)(const cay_endpoint *e, void *arg);
+    void *arg;
+    uint16_t want; /* 0: all that are there */
     cay_endpoint found;
-    char      asked[400]; /* all that were asked for, between commas: as many as find room */
+    char asked[400]; /* all that were asked for, between commas: as many as find room */
 } published;
 
 static int on_published(const cay_endpoint *e, void *arg)
@@ -55,16 +55,19 @@ static int each_published(cay_sandbox *sb, const cay_call *call, published *p, c
 {
     CAY_TRY(cay__call_check(call, "endpoints", err));
     CAY_TRY(cay__sandbox_files(sb, err));
-    return CAY__HAS(sb->ops, endpoints) ? sb->ops->endpoints(sb->box, call, on_published, p, err) : 0;
+    return CAY__HAS(sb->ops, endpoints) ? sb->ops->endpoints(sb->box, call, on_published, p, err)
+                                        : 0;
 }
 
-int cay_port_endpoints(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err)
+int cay_port_endpoints(cay_sandbox *sb, const cay_call *call,
+                       int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err)
 {
     CAY__OP(call, "port.endpoints", sb->id, err);
     return each_published(sb, call, &(published){ .fn = fn, .arg = arg }, err);
 }
 
-int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_endpoint *out, cay_err *err)
+int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_endpoint *out,
+                      cay_err *err)
 {
     published p = { .want = port };
     CAY__OP(call, "port.endpoint", sb->id, err);
@@ -74,11 +77,20 @@ int cay_port_endpoint(cay_sandbox *sb, const cay_call *call, uint16_t port, cay_
     CAY_TRY(each_published(sb, call, &p, err));
     bool there = p.found.host_port;
     if (!there) {
-        int rc = p.found.port ? cay_fail_why(err, CAY_EUPSTREAM, "exposed_port_unavailable", "port %u of %s is not published now; does its network still exist?", port, sb->id)
-                              : cay_fail_why(err, CAY_ENOENT, "exposed_port_unavailable", "port %u of %s is not published; ask for it when it is made (option publish of docker), or use cay port forward", port, sb->id);
+        int rc =
+            p.found.port
+                ? cay_fail_why(err, CAY_EUPSTREAM, "exposed_port_unavailable",
+                               "port %u of %s is not published now; does its network still exist?",
+                               port, sb->id)
+                : cay_fail_why(err, CAY_ENOENT, "exposed_port_unavailable",
+                               "port %u of %s is not published; ask for it when it is made (option "
+                               "publish of docker), or use cay port forward",
+                               port, sb->id);
         if (err) {
             err->retry = p.found.port ? CAY_RETRY_YES : CAY_RETRY_NO;
-            snprintf(err->detail, sizeof err->detail, "{\"port\":%u,\"reason\":\"%s\",\"exposed_ports\":[%s]}", port, p.found.port ? "backend_unavailable" : "not_configured", p.asked);
+            snprintf(err->detail, sizeof err->detail,
+                     "{\"port\":%u,\"reason\":\"%s\",\"exposed_ports\":[%s]}", port,
+                     p.found.port ? "backend_unavailable" : "not_configured", p.asked);
         }
         return rc;
     }
@@ -93,5 +105,6 @@ void cay_endpoint_url(const cay_endpoint *e, char *url, size_t cap)
     char port[8] = "";
     if (!usual)
         snprintf(port, sizeof port, ":%u", e->host_port);
-    snprintf(url, cap, "%s://%s%s%s%s/", e->tls ? "https" : "http", v6 ? "[" : "", e->host, v6 ? "]" : "", port);
+    snprintf(url, cap, "%s://%s%s%s%s/", e->tls ? "https" : "http", v6 ? "[" : "", e->host,
+             v6 ? "]" : "", port);
 }

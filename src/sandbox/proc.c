@@ -35,7 +35,8 @@ static void touch(cay_proc *p)
 static int check_stream(cay_stream which, cay_err *err)
 {
     if (which != CAY_STDOUT && which != CAY_STDERR)
-        return cay_fail_why(err, CAY_EINVAL, "stream_unknown", "stream %d: there are 1 (stdout) and 2 (stderr)", (int)which);
+        return cay_fail_why(err, CAY_EINVAL, "stream_unknown",
+                            "stream %d: there are 1 (stdout) and 2 (stderr)", (int)which);
     return 0;
 }
 
@@ -55,8 +56,9 @@ unsigned cay_proc_breaks(const cay_proc *p)
     return p->sb->ops->proc_breaks ? p->sb->ops->proc_breaks(p->obj) : 0;
 }
 
-int cay_proc_read_at(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset, void *buf, size_t cap, size_t *n, uint64_t *lost,
-                     bool *eof, int64_t *time_ms, cay_err *err)
+int cay_proc_read_at(cay_proc *p, const cay_call *call, cay_stream which, uint64_t *offset,
+                     void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof, int64_t *time_ms,
+                     cay_err *err)
 {
     size_t got = 0;
     uint64_t gone = 0;
@@ -68,9 +70,11 @@ int cay_proc_read_at(cay_proc *p, const cay_call *call, cay_stream which, uint64
         return cay__no_such_op(p->sb, "read output by polling", err);
     touch(p);
     if (time_ms && p->sb->ops->proc_read_at)
-        CAY_TRY(p->sb->ops->proc_read_at(p->obj, call, which, offset, buf, cap, &got, &gone, &end, &then, err));
+        CAY_TRY(p->sb->ops->proc_read_at(p->obj, call, which, offset, buf, cap, &got, &gone, &end,
+                                         &then, err));
     else
-        CAY_TRY(p->sb->ops->proc_read(p->obj, call, which, offset, buf, cap, &got, &gone, &end, err));
+        CAY_TRY(
+            p->sb->ops->proc_read(p->obj, call, which, offset, buf, cap, &got, &gone, &end, err));
     *n = got;
     if (time_ms)
         *time_ms = then;
@@ -109,7 +113,8 @@ int cay_proc_resize(cay_proc *p, const cay_call *call, uint16_t cols, uint16_t r
     CAY__OP(call, "process.resize", p->sb->id, err);
     cay__op_process(&op_, cay_proc_id(p));
     if (!cols || !rows)
-        return cay_fail_why(err, CAY_EINVAL, "size_invalid", "resize to %u × %u: both must be at least 1", cols, rows);
+        return cay_fail_why(err, CAY_EINVAL, "size_invalid",
+                            "resize to %u × %u: both must be at least 1", cols, rows);
     CAY_TRY(cay__call_check(call, "resize", err));
     if (!p->sb->ops->proc_resize)
         return cay__no_such_op(p->sb, "resize a terminal", err);
@@ -122,7 +127,8 @@ int cay_proc_signal(cay_proc *p, const cay_call *call, int sig, cay_scope scope,
     CAY__OP(call, "process.signal", p->sb->id, err);
     cay__op_process(&op_, cay_proc_id(p));
     if (sig < 0 || sig >= NSIG)
-        return cay_fail_why(err, CAY_EINVAL, "signal_invalid", "signal %d: give 0 to %d", sig, NSIG - 1);
+        return cay_fail_why(err, CAY_EINVAL, "signal_invalid", "signal %d: give 0 to %d", sig,
+                            NSIG - 1);
     if ((unsigned)scope > CAY_SCOPE_BELOW)
         return cay_fail_why(err, CAY_EINVAL, "scope_unknown", "scope %d is not known", (int)scope);
     CAY_TRY(cay__call_check(call, "signal", err));

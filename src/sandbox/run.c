@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spawn, feed, collect and wait in one call. Output is always drained, also past the ceiling, so that
- * the command never blocks on us; input that may not fit a pipe is fed by a thread, because a write
- * waits for the command, which may in turn wait for us to read.
+ * Spawn, feed, collect and wait in one call. Output is always drained, also past the ceiling, so
+ * that the command never blocks on us; input that may not fit a pipe is fed by a thread, because a
+ * write waits for the command, which may in turn wait for us to read.
  */
 #include "sandbox.h"
 #include <base/call.h>
@@ -15,20 +15,20 @@
 enum { FEED_INLINE = 4096, OUTPUT_DEFAULT = 16 << 20, CHUNK = 65536 };
 
 typedef struct feeder {
-    cay_proc   *p;
+    cay_proc *p;
     const char *data;
-    size_t      len;
-    int         stop; /* eventfd: the cancel descriptor of its writes */
-    bool        threaded;
-    pthread_t   thread;
+    size_t len;
+    int stop; /* eventfd: the cancel descriptor of its writes */
+    bool threaded;
+    pthread_t thread;
 } feeder;
 
 typedef struct sink {
-    int    fd;
-    char  *data;
+    int fd;
+    char *data;
     size_t len, cap, max;
     uint64_t seen; /* bytes that came, stored or not */
-    bool   cut;
+    bool cut;
 } sink;
 
 /* A command that ends or closes its stdin early is no failure of the run: its exit code tells. */
@@ -145,7 +145,8 @@ static int catch_up(cay_proc *p, cay_stream which, const cay_call *call, sink *s
     return 0;
 }
 
-static int run(cay_proc *p, bool tty, const cay_call *call, feeder *f, sink s[2], cay_exit *e, cay_err *err)
+static int run(cay_proc *p, bool tty, const cay_call *call, feeder *f, sink s[2], cay_exit *e,
+               cay_err *err)
 {
     for (int i = 0; i < 2; i++)
         CAY_TRY(sink_store(&s[i], "", 0, err));

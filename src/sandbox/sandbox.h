@@ -2,8 +2,8 @@
 /*
  * sandbox/sandbox.h - what is behind a cay_sandbox and a cay_proc, inside the library.
  *
- * `service/` makes handles and sets touch and drop; the small static command makes them straight from
- * the native provider. So `sandbox/` includes nothing of `service/`.
+ * `service/` makes handles and sets touch and drop; the small static command makes them straight
+ * from the native provider. So `sandbox/` includes nothing of `service/`.
  */
 #pragma once
 #include <cay/sys/provider.h>
@@ -12,20 +12,21 @@
 #include <stdatomic.h>
 
 struct cay_sandbox {
-    atomic_int              refs;
-    char                    id[CAY_ID_LEN + 1];
+    atomic_int refs;
+    char id[CAY_ID_LEN + 1];
     const cay_provider_ops *ops;
-    _Atomic(void *)         box; /* the provider's handle; NULL while it is stopped */
-    _Atomic int             state; /* cay_state as last seen */
-    /* Set by service/: note that the sandbox is used; drop what hangs on the handle. May be NULL. */
-    void                  (*touch)(cay_sandbox *sb);
-    void                  (*drop)(cay_sandbox *sb);
-    /* A command that was started through this handle has ended and was waited for; NULL: nobody cares. What goes wrong is kept
-     * for cay_sandbox_checkpoint_error(). */
-    int                   (*ended)(cay_sandbox *sb, cay_err *err);
-    unsigned                checkpoint; /* automatic snapshots to keep */
-    _Atomic(cay_err *)      ended_err;
-    void                   *owner; /* the cay_service, or NULL */
+    _Atomic(void *) box; /* the provider's handle; NULL while it is stopped */
+    _Atomic int state;   /* cay_state as last seen */
+    /* Set by service/: note that the sandbox is used; drop what hangs on the handle. May be NULL.
+     */
+    void (*touch)(cay_sandbox *sb);
+    void (*drop)(cay_sandbox *sb);
+    /* A command that was started through this handle has ended and was waited for; NULL: nobody
+     * cares. What goes wrong is kept for cay_sandbox_checkpoint_error(). */
+    int (*ended)(cay_sandbox *sb, cay_err *err);
+    unsigned checkpoint; /* automatic snapshots to keep */
+    _Atomic(cay_err *) ended_err;
+    void *owner; /* the cay_service, or NULL */
 };
 
 /* An operation that was added after the first release: there, and not NULL. */
@@ -35,22 +36,23 @@ struct cay_sandbox {
 
 struct cay_proc {
     cay_sandbox *sb; /* counted */
-    void        *obj;
-    atomic_bool  untold; /* started here, and its end was not told to sb->ended yet */
+    void *obj;
+    atomic_bool untold; /* started here, and its end was not told to sb->ended yet */
 };
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
-/* A handle with one reference on a provider's box, running. The last unref calls drop, then releases
- * the box; a drop that sets box to NULL keeps it from being released. */
+/* A handle with one reference on a provider's box, running. The last unref calls drop, then
+ * releases the box; a drop that sets box to NULL keeps it from being released. */
 cay_sandbox *cay__sandbox_new(const cay_provider_ops *ops, const char *id, void *box);
 /* CAY_ESTATE, naming state and remedy, unless the sandbox may run things now. Touches it. A state
  * that would refuse is asked of the provider again first: another program may have changed it. */
 int cay__sandbox_ready(cay_sandbox *sb, cay_err *err);
 /* The same for work on files, which a paused sandbox allows as far as its provider does. */
 int cay__sandbox_files(cay_sandbox *sb, cay_err *err);
-/* Every file operation begins alike: a sound path, an operation that exists, a sandbox that allows it. */
+/* Every file operation begins alike: a sound path, an operation that exists, a sandbox that allows
+ * it. */
 int cay__file_begin(cay_sandbox *sb, const cay_call *call, bool has_op, const char *what,
                     const char *path, cay_err *err);
 /* Refuses NULL, empty and over-long paths. Any other bytes may be a name. */

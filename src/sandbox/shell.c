@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A shell that stays. It runs as an interactive one without a terminal: only so an interrupt takes it back to its next
- * line whatever it is in the middle of, and an error in a script does not end it. A command is one write to its stdin:
+ * A shell that stays. It runs as an interactive one without a terminal: only so an interrupt takes
+ * it back to its next line whatever it is in the middle of, and an error in a script does not end
+ * it. A command is one write to its stdin:
  *
- *     { __cay_a NONCE; } 2>/dev/null; command . /dev/fd/63 63<<'NONCE' 61>&- 62>&- </dev/null; { __cay_z NONCE; } 2>/dev/null
- *     the text
- *     NONCE
- *     { __cay_z NONCE; } 2>/dev/null
+ *     { __cay_a NONCE; } 2>/dev/null; command . /dev/fd/63 63<<'NONCE' 61>&- 62>&- </dev/null; {
+ * __cay_z NONCE; } 2>/dev/null the text NONCE { __cay_z NONCE; } 2>/dev/null
  *
- * The text is read as a file and not evaluated, because bash then does not announce background jobs; not in a function,
- * because declarations would be local. The marks of frame.h go to copies of the two streams that the command does not
- * have, so that it may redirect its own. The last line tells the end when the first was given up half-way.
+ * The text is read as a file and not evaluated, because bash then does not announce background
+ * jobs; not in a function, because declarations would be local. The marks of frame.h go to copies
+ * of the two streams that the command does not have, so that it may redirect its own. The last line
+ * tells the end when the first was given up half-way.
  */
 #include "frame.h"
 #include "sandbox.h"
@@ -25,40 +25,56 @@
 #include <signal.h>
 #include <stdio.h>
 
-enum { NAME_MAX_LEN = 32, OUTPUT_DEFAULT = 16 << 20, CHUNK = 32768, READY_MS = 20000, GRACE_MS = 1000, NUDGE_MS = 150, LOOK_MS = 15 };
+enum {
+    NAME_MAX_LEN = 32,
+    OUTPUT_DEFAULT = 16 << 20,
+    CHUNK = 32768,
+    READY_MS = 20000,
+    GRACE_MS = 1000,
+    NUDGE_MS = 150,
+    LOOK_MS = 15
+};
 
 struct cay_shell {
-    cay_sandbox    *sb;
-    cay_proc       *p;
-    char            name[NAME_MAX_LEN + 1];
+    cay_sandbox *sb;
+    cay_proc *p;
+    char name[NAME_MAX_LEN + 1];
     pthread_mutex_t lock; /* what follows, and one command at a time */
-    bool            ended;
-    cay__frame      frame[2];
-    uint64_t        at[2]; /* how far each stream was read */
-    bool            lost;  /* not all of it: marks may be missing */
+    bool ended;
+    cay__frame frame[2];
+    uint64_t at[2]; /* how far each stream was read */
+    bool lost;      /* not all of it: marks may be missing */
 };
 
 static const char launch[] = "exec 8>&1 9>&2 2>/dev/null; export PS1= PS2=\n"
                              "if ! command -v bash >/dev/null; then exec /bin/sh ${1:+-l} -i\n"
-                             "elif [ \"$1\" ]; then exec bash --noediting -l -i; else exec bash --noprofile --norc --noediting -i; fi";
+                             "elif [ \"$1\" ]; then exec bash --noediting -l -i; else exec bash "
+                             "--noprofile --norc --noediting -i; fi";
 
-/* What it reads first. Descriptors above 9 are bash's alone; there 8 and 9 stay free for scripts. "$?" survives. */
-#define MARK(text, out, err) \
-    "set -- \"$1\" \"$?\"; printf \"\\036cay" text "\\036\" >&" out "; printf \"\\036cay" text "\\036\" >&" err "; case $- in *e*) ;; *) return \"$2\" ;; esac"
-#define MARKS(out, err, kind) \
-    "__cay_a() { " MARK("<$1", out, err) "; }\n__cay_z() { " MARK(">$1 $2 " kind, out, err) "; }\n"
-static const char prelude[] = "if [ -n \"${BASH_VERSION-}\" ]; then set +o history +H; shopt -s execfail; exec 61>&8 62>&9 2>&9 8>&- 9>&-\neval '" MARKS("61", "62", "b") "'\n"
-                              "else exec 2>&9\n" MARKS("8", "9", "s") "fi\n"
-                              "unset PS1 PS2 TMOUT PROMPT_COMMAND; PS1= PS2=\n"
-                              "trap 'kill -INT $$' URG\n" /* see press() */
-                              "{ __cay_z ready; } 2>/dev/null\n";
+/* What it reads first. Descriptors above 9 are bash's alone; there 8 and 9 stay free for scripts.
+ * "$?" survives. */
+#define MARK(text, out, err)                                                                       \
+    "set -- \"$1\" \"$?\"; printf \"\\036cay" text "\\036\" >&" out "; printf \"\\036cay" text     \
+    "\\036\" >&" err "; case $- in *e*) ;; *) return \"$2\" ;; esac"
+#define MARKS(out, err, kind)                                                                      \
+    "__cay_a() { " MARK("<$1", out, err) "; }\n__cay_z() { " MARK(">$1 $2 " kind, out, err) "; "   \
+                                                                                            "}\n"
+static const char prelude[] =
+    "if [ -n \"${BASH_VERSION-}\" ]; then set +o history +H; shopt -s execfail; exec 61>&8 62>&9 "
+    "2>&9 8>&- 9>&-\neval '" MARKS(
+        "61", "62", "b") "'\n"
+                         "else exec 2>&9\n" MARKS(
+                             "8", "9", "s") "fi\n"
+                                            "unset PS1 PS2 TMOUT PROMPT_COMMAND; PS1= PS2=\n"
+                                            "trap 'kill -INT $$' URG\n" /* see press() */
+                                            "{ __cay_z ready; } 2>/dev/null\n";
 
 /* ------------------------------------------------------------------ its streams */
 
 typedef struct gather {
     const cay_shell_cmd *cmd;
-    cay_stream           which;
-    cay__buf             b;
+    cay_stream which;
+    cay__buf b;
 } gather;
 
 static int take(const char *data, size_t len, void *arg)
@@ -73,14 +89,16 @@ static int take(const char *data, size_t len, void *arg)
 }
 
 /* Reads what is there without waiting. CAY_EGONE when the stream is over. */
-static int look(cay_shell *sh, int i, const cay_call *call, int (*fn)(const char *, size_t, void *), void *arg, cay_err *err)
+static int look(cay_shell *sh, int i, const cay_call *call, int (*fn)(const char *, size_t, void *),
+                void *arg, cay_err *err)
 {
     char buf[CHUNK];
     size_t n;
     uint64_t lost;
     bool eof = false;
     do {
-        CAY_TRY(cay_proc_read(sh->p, call, i ? CAY_STDERR : CAY_STDOUT, &sh->at[i], buf, sizeof buf, &n, &lost, &eof, err));
+        CAY_TRY(cay_proc_read(sh->p, call, i ? CAY_STDERR : CAY_STDOUT, &sh->at[i], buf, sizeof buf,
+                              &n, &lost, &eof, err));
         sh->lost |= lost > 0;
         cay__frame_feed(&sh->frame[i], buf, n, fn, arg);
     } while (n);
@@ -90,7 +108,8 @@ static int look(cay_shell *sh, int i, const cay_call *call, int (*fn)(const char
 static int gone(cay_shell *sh, cay_err *err)
 {
     sh->ended = true;
-    return cay_fail_why(err, CAY_EGONE, "shell_ended", "shell %s has ended; opening it again starts a new one", sh->name);
+    return cay_fail_why(err, CAY_EGONE, "shell_ended",
+                        "shell %s has ended; opening it again starts a new one", sh->name);
 }
 
 /* Until it answers, and if idle is asked for until no command of anybody runs. */
@@ -107,7 +126,8 @@ static int settle(cay_shell *sh, const cay_call *call, bool idle, cay_err *err)
         if (there && (!idle || (sh->frame[0].any && !sh->frame[0].open[0])))
             return 0;
         if (!there && cay__now_ms() > until)
-            return cay_fail_why(err, CAY_ETIMEOUT, "shell_silent", "shell %s does not answer", sh->name);
+            return cay_fail_why(err, CAY_ETIMEOUT, "shell_silent", "shell %s does not answer",
+                                sh->name);
         CAY_TRY(cay__call_check(call, "shell", err));
         poll(NULL, 0, ms);
     }
@@ -128,16 +148,20 @@ static int say(cay_shell *sh, const cay_call *call, const char *text, size_t len
 
 static int check_name(const char *name, cay_err *err)
 {
-    size_t n = name ? strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") : 0;
+    size_t n =
+        name ? strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+             : 0;
     if (!n || name[n] || n > NAME_MAX_LEN)
-        return cay_fail_why(err, CAY_EINVAL, "shell_name", "shell \"%.40s\": a name is 1 to %d letters, digits, '.', '_' or '-'",
+        return cay_fail_why(err, CAY_EINVAL, "shell_name",
+                            "shell \"%.40s\": a name is 1 to %d letters, digits, '.', '_' or '-'",
                             name ? name : "", NAME_MAX_LEN);
     return 0;
 }
 
 static bool lives(cay_proc *p)
 {
-    static const cay_call now = { .size = sizeof now, .deadline_ms = 1 }; /* long past: never waits */
+    static const cay_call now = { .size = sizeof now,
+                                  .deadline_ms = 1 }; /* long past: never waits */
     return cay_proc_wait(p, &now, NULL, NULL) == CAY_ETIMEOUT;
 }
 
@@ -151,13 +175,16 @@ static cay_shell *shell_new(cay_sandbox *sb, const char *name, cay_proc *p)
     return sh;
 }
 
-/* The live one with that tag. Whether it lives is known for certain once it is asked: its end may be on its way to us. */
-static int find(cay_sandbox *sb, const cay_call *call, const char *name, const char *tag, cay_shell **out, cay_err *err)
+/* The live one with that tag. Whether it lives is known for certain once it is asked: its end may
+ * be on its way to us. */
+static int find(cay_sandbox *sb, const cay_call *call, const char *name, const char *tag,
+                cay_shell **out, cay_err *err)
 {
     cay_proc *p = NULL;
     int rc = cay_sandbox_attach(sb, call, tag, &p, err);
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, CAY_ENOENT, "shell_not_found", "no shell %s runs in this sandbox", name);
+        return cay_fail_why(err, CAY_ENOENT, "shell_not_found", "no shell %s runs in this sandbox",
+                            name);
     CAY_TRY(rc);
     cay_shell *sh = shell_new(sb, name, p);
     rc = settle(sh, call, false, err);
@@ -166,15 +193,28 @@ static int find(cay_sandbox *sb, const cay_call *call, const char *name, const c
         return 0;
     }
     cay_shell_unref(sh);
-    return rc == CAY_EGONE ? cay_fail_why(err, CAY_ENOENT, "shell_not_found", "no shell %s runs in this sandbox", name) : rc;
+    return rc == CAY_EGONE ? cay_fail_why(err, CAY_ENOENT, "shell_not_found",
+                                          "no shell %s runs in this sandbox", name)
+                           : rc;
 }
 
-static int start(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *s, const char *tag, cay_shell **out, cay_err *err)
+static int start(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *s, const char *tag,
+                 cay_shell **out, cay_err *err)
 {
     static const cay_pair labels[] = { { "cay.kind", "shell" }, { NULL, NULL } };
-    const char *const argv[] = { "/bin/sh", "-c", launch, "cay-shell", s->login ? "login" : "", NULL };
-    cay_spawn spawn = { .size = sizeof spawn, .argv = argv, .env = s->env, .cwd = s->cwd, .user = s->user, .profile = s->profile,
-                        .stdin_mode = CAY_STDIN_PIPE, .tag = tag, .labels = labels, .on_full = CAY_FULL_BLOCK };
+    const char *const argv[] = {
+        "/bin/sh", "-c", launch, "cay-shell", s->login ? "login" : "", NULL
+    };
+    cay_spawn spawn = { .size = sizeof spawn,
+                        .argv = argv,
+                        .env = s->env,
+                        .cwd = s->cwd,
+                        .user = s->user,
+                        .profile = s->profile,
+                        .stdin_mode = CAY_STDIN_PIPE,
+                        .tag = tag,
+                        .labels = labels,
+                        .on_full = CAY_FULL_BLOCK };
     cay_proc *p = NULL;
     CAY_TRY(cay_sandbox_spawn(sb, call, &spawn, &p, err));
     cay_shell *sh = shell_new(sb, s->name, p);
@@ -190,7 +230,8 @@ static int start(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *s,
     return 0;
 }
 
-int cay_shell_open(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *spec, cay_shell **out, cay_err *err)
+int cay_shell_open(cay_sandbox *sb, const cay_call *call, const cay_shell_spec *spec,
+                   cay_shell **out, cay_err *err)
 {
     CAY__OP(call, "shell.open", sb->id, err);
     cay_shell_spec s;
@@ -241,17 +282,17 @@ int cay_shell_end(cay_shell *sh, const cay_call *call, cay_err *err)
 /* ------------------------------------------------------------------ one command */
 
 typedef struct job {
-    cay_shell           *sh;
+    cay_shell *sh;
     const cay_shell_cmd *cmd;
-    char                 nonce[CAY__NONCE];
-    gather               g[2];
-    int                  fd[2];
-    bool                 over[2];
-    int                  stop;      /* why it is being interrupted: a code of ours, what output() said, or 0 */
-    bool                 timed_out;
-    int                  pressure;  /* what was done about it so far */
-    int64_t              ends, next; /* its time-out; the next step of an interrupt; 0: none */
-    int64_t              started_ms; /* wall clock, less what such clocks are apart */
+    char nonce[CAY__NONCE];
+    gather g[2];
+    int fd[2];
+    bool over[2];
+    int stop; /* why it is being interrupted: a code of ours, what output() said, or 0 */
+    bool timed_out;
+    int pressure;       /* what was done about it so far */
+    int64_t ends, next; /* its time-out; the next step of an interrupt; 0: none */
+    int64_t started_ms; /* wall clock, less what such clocks are apart */
 } job;
 
 static int send_frame(job *j, const cay_call *call, cay_err *err)
@@ -259,8 +300,11 @@ static int send_frame(job *j, const cay_call *call, cay_err *err)
     const char *n = j->nonce, *line = j->cmd->line;
     bool bash = j->sh->frame[0].kind == 'b', nl = *line && line[strlen(line) - 1] == '\n';
     CAY_AUTOBUF b = CAY__BUF(CAY_SHELL_LINE_MAX + 1024);
-    cay__buf_fmt(&b, "{ __cay_a %s; } 2>/dev/null; command . /dev/fd/%s<<'%s' %s </dev/null; { __cay_z %s; } 2>/dev/null\n%s%s%s\n{ __cay_z %s; } 2>/dev/null\n",
-                 n, bash ? "63 63" : "7 7", n, bash ? "61>&- 62>&-" : "8>&- 9>&-", n, line, nl ? "" : "\n", n, n);
+    cay__buf_fmt(&b,
+                 "{ __cay_a %s; } 2>/dev/null; command . /dev/fd/%s<<'%s' %s </dev/null; { __cay_z "
+                 "%s; } 2>/dev/null\n%s%s%s\n{ __cay_z %s; } 2>/dev/null\n",
+                 n, bash ? "63 63" : "7 7", n, bash ? "61>&- 62>&-" : "8>&- 9>&-", n, line,
+                 nl ? "" : "\n", n, n);
     return say(j->sh, call, b.data, b.len, err);
 }
 
@@ -273,11 +317,11 @@ static void ask_end(job *j)
 }
 
 typedef struct family {
-    int     root;
+    int root;
     int64_t since; /* background jobs of earlier commands stay */
-    char    user[64];
-    int     pid[256], ppid[256];
-    size_t  n;
+    char user[64];
+    int pid[256], ppid[256];
+    size_t n;
 } family;
 
 static int note_pid(const cay_proc_info *i, void *arg)
@@ -318,12 +362,15 @@ static void kill_below(const job *j)
         }
     } while (n > before);
     cay_result r = { .size = sizeof r };
-    cay_spawn s = { .size = sizeof s, .argv = argv, .user = f.user[0] ? f.user : NULL, .timeout_ms = GRACE_MS };
+    cay_spawn s = {
+        .size = sizeof s, .argv = argv, .user = f.user[0] ? f.user : NULL, .timeout_ms = GRACE_MS
+    };
     if (n && cay_sandbox_run(sh->sb, NULL, &s, NULL, 0, 4096, &r, NULL) == 0)
         cay_result_clear(&r);
 }
 
-/* One step: as Ctrl-C does; ask whether it is over; kill what the shell waits for; in the end the shell. */
+/* One step: as Ctrl-C does; ask whether it is over; kill what the shell waits for; in the end the
+ * shell. */
 static void press(job *j)
 {
     cay_shell *sh = j->sh;
@@ -335,8 +382,9 @@ static void press(job *j)
         break;
     case 1: ask_end(j); break;
     case 2:
-        /* A shell whose child died of anything but an interrupt goes on with the rest of the line. Not so when it then
-         * finds a trap to run that interrupts it; URG is ignored where that was taken away. */
+        /* A shell whose child died of anything but an interrupt goes on with the rest of the line.
+         * Not so when it then finds a trap to run that interrupts it; URG is ignored where that was
+         * taken away. */
         cay_proc_signal(sh->p, NULL, SIGURG, CAY_SCOPE_ONE, NULL);
         kill_below(j);
         wait = NUDGE_MS;
@@ -348,9 +396,7 @@ static void press(job *j)
         wait = NUDGE_MS;
         break;
     case 5: ask_end(j), wait = 8 * GRACE_MS; break; /* on a busy machine it is slow, and not lost */
-    default:
-        cay_proc_signal(sh->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
-        wait = 60 * GRACE_MS;
+    default: cay_proc_signal(sh->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL); wait = 60 * GRACE_MS;
     }
     j->next = cay__now_ms() + wait;
 }
@@ -441,7 +487,10 @@ static int finish(job *j, const cay_call *call, cay_result *r, cay_err *err)
         return cay__call_check(call, "shell command", err);
     if (f[0].done)
         r->exit.code = f[0].code;
-    cay__str_copy(r->exit.reason, sizeof r->exit.reason, j->timed_out ? "time" : f[0].done ? "exit" : "ended");
+    cay__str_copy(r->exit.reason, sizeof r->exit.reason,
+                  j->timed_out ? "time"
+                  : f[0].done  ? "exit"
+                               : "ended");
     return j->stop;
 }
 
@@ -454,7 +503,8 @@ static int run(job *j, const cay_call *call, cay_result *r, cay_err *err)
     cay__id_make(j->nonce, 'n');
     for (int i = 0; i < 2; i++) {
         cay__frame_expect(&sh->frame[i], j->nonce);
-        CAY_TRY(cay_proc_output(sh->p, call, i ? CAY_STDERR : CAY_STDOUT, sh->at[i], &j->fd[i], err));
+        CAY_TRY(
+            cay_proc_output(sh->p, call, i ? CAY_STDERR : CAY_STDOUT, sh->at[i], &j->fd[i], err));
     }
     j->started_ms = cay__wall_ms() - 50;
     CAY_TRY(send_frame(j, call, err));
@@ -462,7 +512,8 @@ static int run(job *j, const cay_call *call, cay_result *r, cay_err *err)
     return finish(j, call, r, err);
 }
 
-int cay_shell_run(cay_shell *sh, const cay_call *call, const cay_shell_cmd *spec, cay_result *out, cay_err *err)
+int cay_shell_run(cay_shell *sh, const cay_call *call, const cay_shell_cmd *spec, cay_result *out,
+                  cay_err *err)
 {
     CAY__OP(call, "shell.run", sh->sb->id, err);
     cay_shell_cmd cmd;
@@ -471,12 +522,16 @@ int cay_shell_run(cay_shell *sh, const cay_call *call, const cay_shell_cmd *spec
     if (!cmd.line)
         return cay_fail_why(err, CAY_EINVAL, "command_missing", "no command: set line");
     if (strlen(cmd.line) > CAY_SHELL_LINE_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "line_too_long", "a command of %zu bytes; at most %d, put a longer script in a file", strlen(cmd.line),
-                            CAY_SHELL_LINE_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "line_too_long",
+                            "a command of %zu bytes; at most %d, put a longer script in a file",
+                            strlen(cmd.line), CAY_SHELL_LINE_MAX);
     CAY_TRY(cay__call_check(call, "shell command", err));
     CAY_TRY(cay__sandbox_ready(sh->sb, err));
     size_t max = cmd.max_output ? cmd.max_output : OUTPUT_DEFAULT;
-    job j = { .sh = sh, .cmd = &cmd, .fd = { -1, -1 }, .g = { { &cmd, CAY_STDOUT, CAY__BUF(max) }, { &cmd, CAY_STDERR, CAY__BUF(max) } } };
+    job j = { .sh = sh,
+              .cmd = &cmd,
+              .fd = { -1, -1 },
+              .g = { { &cmd, CAY_STDOUT, CAY__BUF(max) }, { &cmd, CAY_STDERR, CAY__BUF(max) } } };
     pthread_mutex_lock(&sh->lock);
     int rc = run(&j, call, &r, err);
     pthread_mutex_unlock(&sh->lock);

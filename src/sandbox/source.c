@@ -10,15 +10,18 @@
 
 /* Views of the kernel: whoever can write there owns the machine, wherever they are mounted. */
 static const uint32_t kernel_fs[] = {
-    0x9fa0 /* proc */,      0x62656572 /* sysfs */,    0x27e0eb /* cgroup */,     0x63677270 /* cgroup2 */,
-    0x64626720 /* debugfs */, 0x74726163 /* tracefs */, 0x73636673 /* securityfs */, 0x62656570 /* configfs */,
-    0xcafe4a11 /* bpf */,   0xde5e81e4 /* efivarfs */, 0x1cd1 /* devpts */,       0x19800202 /* mqueue */,
-    0xf97cff8c /* selinux */, 0x6165676c /* pstore */,  0x42494e4d /* binfmt_misc */, 0x6e736673 /* nsfs */,
+    0x9fa0 /* proc */,           0x62656572 /* sysfs */,    0x27e0eb /* cgroup */,
+    0x63677270 /* cgroup2 */,    0x64626720 /* debugfs */,  0x74726163 /* tracefs */,
+    0x73636673 /* securityfs */, 0x62656570 /* configfs */, 0xcafe4a11 /* bpf */,
+    0xde5e81e4 /* efivarfs */,   0x1cd1 /* devpts */,       0x19800202 /* mqueue */,
+    0xf97cff8c /* selinux */,    0x6165676c /* pstore */,   0x42494e4d /* binfmt_misc */,
+    0x6e736673 /* nsfs */,
 };
 
 static int refuse(const char *what, const char *path, const char *why, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EPERM, "source_refused", "%s %.120s: %s; give another directory", what, path, why);
+    return cay_fail_why(err, CAY_EPERM, "source_refused", "%s %.120s: %s; give another directory",
+                        what, path, why);
 }
 
 static bool same(const struct stat *a, const struct stat *b)
@@ -50,7 +53,8 @@ static bool overlaps(int fd, const struct stat *st, int other)
     return other >= 0 && fstat(other, &o) == 0 && (is_below(other, st) || is_below(fd, &o));
 }
 
-static int check_dir(const char *what, const char *path, int fd, const struct stat *st, cay_err *err)
+static int check_dir(const char *what, const char *path, int fd, const struct stat *st,
+                     cay_err *err)
 {
     struct stat dev, root;
     struct statfs fs;
@@ -62,7 +66,8 @@ static int check_dir(const char *what, const char *path, int fd, const struct st
     if (stat("/", &root) == 0 && same(st, &root))
         return refuse(what, path, "it is the whole host", err);
     /* /dev/shm is another filesystem, and a fine place for a workspace */
-    if (stat("/dev", &dev) == 0 && (same(st, &dev) || (st->st_dev == dev.st_dev && is_below(fd, &dev))))
+    if (stat("/dev", &dev) == 0 &&
+        (same(st, &dev) || (st->st_dev == dev.st_dev && is_below(fd, &dev))))
         return refuse(what, path, "it holds devices", err);
     return 0;
 }
@@ -71,7 +76,10 @@ int cay__on_dir(const char *path, int flags, int *out, cay_err *err)
 {
     *out = cay__fd_openat2(AT_FDCWD, path, (uint64_t)flags | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS);
     if (*out < 0 && errno == ELOOP)
-        return cay_fail_why(err, CAY_EPERM, "source_refused", "on %.120s: it, or a directory around it, is a symbolic link now; put the directory itself back", path);
+        return cay_fail_why(err, CAY_EPERM, "source_refused",
+                            "on %.120s: it, or a directory around it, is a symbolic link now; put "
+                            "the directory itself back",
+                            path);
     return *out < 0 ? cay_fail_sys(err, CAY_ESYS, "on %.120s", path) : 0;
 }
 
@@ -83,21 +91,24 @@ static int open_source(const char *what, const char *path, int *fd, cay_err *err
     return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path) : 0;
 }
 
-int cay__source_check(const char *what, const char *path, int home_fd, const char *run, int *out, cay_err *err)
+int cay__source_check(const char *what, const char *path, int home_fd, const char *run, int *out,
+                      cay_err *err)
 {
     struct stat st;
     CAY_AUTOFD fd = -1;
     if (*path != '/')
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s %.120s: give an absolute path", what, path);
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s %.120s: give an absolute path",
+                            what, path);
     for (const char *c = path; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%s %.120s: control characters are not allowed in it",
-                                what, path);
+            return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                                "%s %.120s: control characters are not allowed in it", what, path);
     CAY_TRY(open_source(what, path, &fd, err));
     if (fstat(fd, &st) < 0)
         return cay_fail_sys(err, CAY_ESYS, "%s %.120s", what, path);
     if (!S_ISDIR(st.st_mode))
-        return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%s %.120s is not a directory", what, path);
+        return cay_fail_why(err, CAY_ETYPE, "not_a_directory", "%s %.120s is not a directory", what,
+                            path);
     CAY_TRY(check_dir(what, path, fd, &st, err));
     CAY_AUTOFD run_fd = open(run, O_PATH | O_DIRECTORY | O_CLOEXEC); /* may not be there yet */
     if (overlaps(fd, &st, home_fd))

@@ -5,8 +5,8 @@
 #include <limits.h>
 
 enum {
-    ARG_MAX_BYTES = 131072,      /* one string: MAX_ARG_STRLEN of execve(2) */
-    ALL_MAX_BYTES = 2 << 20,     /* all of them */
+    ARG_MAX_BYTES = 131072,  /* one string: MAX_ARG_STRLEN of execve(2) */
+    ALL_MAX_BYTES = 2 << 20, /* all of them */
     TAG_MAX = 39,
     USER_MAX = 63,
     RING_MIN = 4096,
@@ -26,9 +26,10 @@ int cay__user_check(const char *user, cay_err *err)
     if (!user)
         return 0;
     if (!*user || strlen(user) > USER_MAX || has_control(user) || strpbrk(user, ":/ "))
-        return cay_fail_why(err, CAY_EINVAL, "user_invalid",
-                            "user \"%.64s\": give a name or a number, at most %d bytes, without : / or blanks",
-                            user, USER_MAX);
+        return cay_fail_why(
+            err, CAY_EINVAL, "user_invalid",
+            "user \"%.64s\": give a name or a number, at most %d bytes, without : / or blanks",
+            user, USER_MAX);
     return 0;
 }
 
@@ -36,12 +37,14 @@ static int count(const char *what, const char *s, size_t *sum, cay_err *err)
 {
     size_t n = strlen(s) + 1;
     if (n > ARG_MAX_BYTES)
-        return cay_fail_why(err, CAY_ETOOBIG, "argument_too_long", "%s %.40s…: longer than %d bytes; pass it by stdin or a file",
-                            what, s, ARG_MAX_BYTES - 1);
+        return cay_fail_why(err, CAY_ETOOBIG, "argument_too_long",
+                            "%s %.40s…: longer than %d bytes; pass it by stdin or a file", what, s,
+                            ARG_MAX_BYTES - 1);
     *sum += n + sizeof(char *);
     if (*sum > ALL_MAX_BYTES)
         return cay_fail_why(err, CAY_ETOOBIG, "arguments_too_long",
-                            "arguments and environment together are longer than %d bytes", ALL_MAX_BYTES);
+                            "arguments and environment together are longer than %d bytes",
+                            ALL_MAX_BYTES);
     return 0;
 }
 
@@ -49,7 +52,8 @@ static int check_command(const cay_spawn *s, size_t *sum, cay_err *err)
 {
     if (!s->argv == !s->shell)
         return cay_fail_why(err, CAY_EINVAL, "command_missing",
-                            s->argv ? "argv and shell are both set; use one" : "no command: set argv or shell");
+                            s->argv ? "argv and shell are both set; use one"
+                                    : "no command: set argv or shell");
     if (s->login && !s->shell)
         return cay_fail_why(err, CAY_EINVAL, "login_without_shell", "login needs shell, not argv");
     if (s->shell)
@@ -61,15 +65,20 @@ static int check_command(const cay_spawn *s, size_t *sum, cay_err *err)
     return 0;
 }
 
-static int check_pairs(const char *what, const cay_pair *p, bool newlines, size_t *sum, cay_err *err)
+static int check_pairs(const char *what, const cay_pair *p, bool newlines, size_t *sum,
+                       cay_err *err)
 {
     for (; p && p->key; p++) {
         if (!*p->key || strchr(p->key, '=') || has_control(p->key))
-            return cay_fail_why(err, CAY_EINVAL, "key_invalid", "%s \"%.64s\": a key may not be empty or hold = or control bytes", what, p->key);
+            return cay_fail_why(err, CAY_EINVAL, "key_invalid",
+                                "%s \"%.64s\": a key may not be empty or hold = or control bytes",
+                                what, p->key);
         if (!p->value)
-            return cay_fail_why(err, CAY_EINVAL, "value_missing", "%s %.64s has no value", what, p->key);
+            return cay_fail_why(err, CAY_EINVAL, "value_missing", "%s %.64s has no value", what,
+                                p->key);
         if (!newlines && strchr(p->value, '\n'))
-            return cay_fail_why(err, CAY_EINVAL, "value_newline", "%s %.64s: a newline is not allowed", what, p->key);
+            return cay_fail_why(err, CAY_EINVAL, "value_newline",
+                                "%s %.64s: a newline is not allowed", what, p->key);
         CAY_TRY(count(what, p->key, sum, err));
         CAY_TRY(count(what, p->value, sum, err));
     }
@@ -83,9 +92,12 @@ static int check_tag(const char *tag, cay_err *err)
     if (!tag)
         return 0;
     if (!*tag || strlen(tag) > TAG_MAX || has_control(tag))
-        return cay_fail_why(err, CAY_EINVAL, "tag_invalid", "tag \"%.48s\": give 1 to %d bytes without control characters", tag, TAG_MAX);
+        return cay_fail_why(err, CAY_EINVAL, "tag_invalid",
+                            "tag \"%.48s\": give 1 to %d bytes without control characters", tag,
+                            TAG_MAX);
     if (cay__str_to_u64(tag, &number) || cay__id_valid(tag, 'p'))
-        return cay_fail_why(err, CAY_EINVAL, "tag_ambiguous", "tag %s looks like a pid or a process id; choose a word", tag);
+        return cay_fail_why(err, CAY_EINVAL, "tag_ambiguous",
+                            "tag %s looks like a pid or a process id; choose a word", tag);
     return 0;
 }
 
@@ -98,7 +110,8 @@ int cay__spawn_check(const cay_spawn *s, cay_err *err)
     for (const cay_pair *l = s->labels; l && l->key; l++)
         labels += strlen(l->key) + strlen(l->value) + 2;
     if (labels > CAY_PROC_LABELS_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "the labels of a process have %zu bytes together; at most %d", labels,
+        return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big",
+                            "the labels of a process have %zu bytes together; at most %d", labels,
                             CAY_PROC_LABELS_MAX);
     if (s->cwd) {
         int rc = cay__path_check(s->cwd, err);
@@ -108,15 +121,20 @@ int cay__spawn_check(const cay_spawn *s, cay_err *err)
     CAY_TRY(cay__user_check(s->user, err));
     CAY_TRY(check_tag(s->tag, err));
     if (s->profile && strcmp(s->profile, "default") != 0 && strcmp(s->profile, "root") != 0)
-        return cay_fail_why(err, CAY_EINVAL, "profile_unknown", "profile %.40s: there are default and root", s->profile);
+        return cay_fail_why(err, CAY_EINVAL, "profile_unknown",
+                            "profile %.40s: there are default and root", s->profile);
     if (s->stdin_mode != CAY_STDIN_NULL && s->stdin_mode != CAY_STDIN_PIPE)
-        return cay_fail_why(err, CAY_EINVAL, "stdin_mode", "stdin_mode %d is not known", (int)s->stdin_mode);
+        return cay_fail_why(err, CAY_EINVAL, "stdin_mode", "stdin_mode %d is not known",
+                            (int)s->stdin_mode);
     if (s->env_mode != CAY_ENV_ADD && s->env_mode != CAY_ENV_ONLY)
-        return cay_fail_why(err, CAY_EINVAL, "env_mode", "env_mode %d is not known", (int)s->env_mode);
+        return cay_fail_why(err, CAY_EINVAL, "env_mode", "env_mode %d is not known",
+                            (int)s->env_mode);
     if (s->on_full != CAY_FULL_DROP && s->on_full != CAY_FULL_BLOCK)
         return cay_fail_why(err, CAY_EINVAL, "on_full", "on_full %d is not known", (int)s->on_full);
     if (s->ring_bytes && (s->ring_bytes < RING_MIN || s->ring_bytes > RING_MAX))
-        return cay_fail_why(err, CAY_EINVAL, "ring_bytes", "ring_bytes %u: give %d to %d, or 0 for 1 MiB", s->ring_bytes, RING_MIN, RING_MAX);
+        return cay_fail_why(err, CAY_EINVAL, "ring_bytes",
+                            "ring_bytes %u: give %d to %d, or 0 for 1 MiB", s->ring_bytes, RING_MIN,
+                            RING_MAX);
     if (s->timeout_ms > (uint64_t)INT64_MAX / 4)
         return cay_fail_why(err, CAY_EINVAL, "timeout", "timeout_ms is out of range; 0 means none");
     return 0;
@@ -154,10 +172,14 @@ int cay_sandbox_attach(cay_sandbox *sb, const cay_call *call, const char *ref, c
     void *obj = NULL;
     if (!ref || !*ref || strlen(ref) > TAG_MAX || has_control(ref))
         return cay_fail_why(err, CAY_EINVAL, "process_invalid",
-                            "process \"%.48s\": give its id, its pid inside, or its tag", ref ? ref : "");
+                            "process \"%.48s\": give its id, its pid inside, or its tag",
+                            ref ? ref : "");
     CAY_TRY(cay__call_check(call, "attach", err));
     if (!sb->box)
-        return cay_fail_why(err, CAY_ENOENT, "process_not_found", "process %s: sandbox %s does not run, and what its processes said went with them", ref, sb->id);
+        return cay_fail_why(
+            err, CAY_ENOENT, "process_not_found",
+            "process %s: sandbox %s does not run, and what its processes said went with them", ref,
+            sb->id);
     if (sb->touch)
         sb->touch(sb);
     CAY_TRY(sb->ops->proc_attach(sb->box, call, ref, &obj, err));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services of a sandbox: how they do, and waiting for them. What keeps them running is the provider's. */
+/* Services of a sandbox: how they do, and waiting for them. What keeps them running is the
+ * provider's. */
 #include "sandbox.h"
 #include <base/call.h>
 #include <base/str.h>
@@ -7,7 +8,8 @@
 
 const char *cay_unit_state_name(cay_unit_state s)
 {
-    static const char *const names[] = { "waiting", "starting", "ready", "unhealthy", "backoff", "done", "failed", "stopping", "stopped" };
+    static const char *const names[] = { "waiting", "starting", "ready",    "unhealthy", "backoff",
+                                         "done",    "failed",   "stopping", "stopped" };
     return (unsigned)s < CAY_LEN(names) ? names[s] : "?";
 }
 
@@ -19,20 +21,24 @@ static int begin(cay_sandbox *sb, const cay_call *call, const char *what, cay_er
     return 0;
 }
 
-int cay_sandbox_units(cay_sandbox *sb, const cay_call *call, int (*fn)(const cay_unit_info *u, void *arg), void *arg, cay_err *err)
+int cay_sandbox_units(cay_sandbox *sb, const cay_call *call,
+                      int (*fn)(const cay_unit_info *u, void *arg), void *arg, cay_err *err)
 {
     CAY_TRY(begin(sb, call, "services", err));
     CAY_TRY(cay__sandbox_files(sb, err)); /* looking is allowed while paused */
     return sb->ops->units(sb->box, call, fn, NULL, arg, err);
 }
 
-int cay_sandbox_unit_act(cay_sandbox *sb, const cay_call *call, const char *name, cay_unit_op op, cay_err *err)
+int cay_sandbox_unit_act(cay_sandbox *sb, const cay_call *call, const char *name, cay_unit_op op,
+                         cay_err *err)
 {
     CAY_TRY(begin(sb, call, "services", err));
     if (op < CAY_UNIT_START || op > CAY_UNIT_RESTART)
-        return cay_fail_why(err, CAY_EINVAL, "service_op", "a service is started, stopped or restarted");
+        return cay_fail_why(err, CAY_EINVAL, "service_op",
+                            "a service is started, stopped or restarted");
     if (name && (!*name || strlen(name) >= CAY_UNIT_NAME))
-        return cay_fail_why(err, CAY_ENOENT, "service_not_found", "service %.40s: there is none of this name", name);
+        return cay_fail_why(err, CAY_ENOENT, "service_not_found",
+                            "service %.40s: there is none of this name", name);
     CAY_TRY(cay__sandbox_ready(sb, err));
     return sb->ops->unit_act(sb->box, call, name, op, err);
 }
@@ -40,9 +46,10 @@ int cay_sandbox_unit_act(cay_sandbox *sb, const cay_call *call, const char *name
 /* ---- waiting ---- */
 
 typedef struct verdict {
-    const char    *name; /* NULL: all */
-    bool           seen;
-    char           late[CAY_UNIT_NAME], failed[CAY_UNIT_NAME], why[80]; /* one that is not ready yet; one that will not be */
+    const char *name; /* NULL: all */
+    bool seen;
+    char late[CAY_UNIT_NAME], failed[CAY_UNIT_NAME],
+        why[80]; /* one that is not ready yet; one that will not be */
     cay_unit_state state;
 } verdict;
 
@@ -58,7 +65,8 @@ static int judge(const cay_unit_info *u, void *arg)
     bool never = u->state == CAY_UNIT_FAILED || off;
     if (never && !v->failed[0]) {
         cay__str_copy(v->failed, sizeof v->failed, u->name);
-        cay__str_copy(v->why, sizeof v->why, *u->reason ? u->reason : cay_unit_state_name(u->state));
+        cay__str_copy(v->why, sizeof v->why,
+                      *u->reason ? u->reason : cay_unit_state_name(u->state));
     } else if (!never && !v->late[0]) {
         cay__str_copy(v->late, sizeof v->late, u->name);
         cay__str_copy(v->why, sizeof v->why, u->reason);
@@ -67,7 +75,8 @@ static int judge(const cay_unit_info *u, void *arg)
     return 0;
 }
 
-/* After each round: whether there is something to wait for. What was found is kept for the answer. */
+/* After each round: whether there is something to wait for. What was found is kept for the answer.
+ */
 static int go_on(void *arg)
 {
     verdict *v = ((verdict *)arg);
@@ -85,12 +94,17 @@ int cay_sandbox_units_wait(cay_sandbox *sb, const cay_call *call, const char *na
     CAY_TRY(cay__sandbox_ready(sb, err));
     int rc = sb->ops->units(sb->box, call, judge, go_on, v, err);
     if (rc == CAY_ETIMEOUT && v[1].late[0])
-        return cay_fail_why(err, CAY_ETIMEOUT, "service_not_ready", "service %s is %s, not ready%s%s; see: cay logs %s %s", v[1].late,
-                            cay_unit_state_name(v[1].state), v[1].why[0] ? ": " : "", v[1].why, sb->id, v[1].late);
+        return cay_fail_why(err, CAY_ETIMEOUT, "service_not_ready",
+                            "service %s is %s, not ready%s%s; see: cay logs %s %s", v[1].late,
+                            cay_unit_state_name(v[1].state), v[1].why[0] ? ": " : "", v[1].why,
+                            sb->id, v[1].late);
     CAY_TRY(rc);
     if (name && !v->seen)
-        return cay_fail_why(err, CAY_ENOENT, "service_not_found", "service %.40s: there is none of this name", name);
+        return cay_fail_why(err, CAY_ENOENT, "service_not_found",
+                            "service %.40s: there is none of this name", name);
     if (v->failed[0])
-        return cay_fail_why(err, CAY_ESTATE, "service_failed", "service %s: %s; see: cay logs %s %s", v->failed, v->why, sb->id, v->failed);
+        return cay_fail_why(err, CAY_ESTATE, "service_failed",
+                            "service %s: %s; see: cay logs %s %s", v->failed, v->why, sb->id,
+                            v->failed);
     return 0;
 }

@@ -4,8 +4,8 @@
 
 struct cay_watch {
     cay_sandbox *sb; /* counted */
-    void        *obj;
-    int          fd; /* the provider's */
+    void *obj;
+    int fd; /* the provider's */
 };
 
 int cay_watch_open(cay_sandbox *sb, const cay_call *call, const char *path, bool recursive,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-seal seal|open NAME: standard input encrypted or opened under the key in descriptor 3, to standard output.
+ * cay-seal seal|open NAME: standard input encrypted or opened under the key in descriptor 3, to
+ * standard output.
  *
- * AES-256-GCM; NAME is authenticated too, so that a value cannot be passed off as another's. A program of its own, so that the library
- * links no cryptography and the key is in no long-lived process. Exit status: 0; 1 trouble; 2 the key is not 64 hex digits; 3 the data
- * was not sealed under this key and name.
+ * AES-256-GCM; NAME is authenticated too, so that a value cannot be passed off as another's. A
+ * program of its own, so that the library links no cryptography and the key is in no long-lived
+ * process. Exit status: 0; 1 trouble; 2 the key is not 64 hex digits; 3 the data was not sealed
+ * under this key and name.
  */
 #include <errno.h>
 #include <openssl/evp.h>
@@ -42,7 +44,10 @@ static bool give(const unsigned char *from, size_t n)
 
 static int digit(unsigned char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 static bool read_key(unsigned char key[KEY])
@@ -61,19 +66,24 @@ static bool read_key(unsigned char key[KEY])
     return true;
 }
 
-static int seal(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name, const unsigned char *in, int len, unsigned char *out)
+static int seal(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name,
+                const unsigned char *in, int len, unsigned char *out)
 {
     unsigned char *nonce = out + sizeof magic, *text = nonce + NONCE;
     int n = 0, last = 0;
     memcpy(out, magic, sizeof magic);
-    if (RAND_bytes(nonce, NONCE) != 1 || EVP_EncryptInit_ex(c, EVP_aes_256_gcm(), NULL, key, nonce) != 1 ||
-        EVP_EncryptUpdate(c, NULL, &n, (const unsigned char *)name, (int)strlen(name)) != 1 || EVP_EncryptUpdate(c, text, &n, in, len) != 1 ||
-        EVP_EncryptFinal_ex(c, text + n, &last) != 1 || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_GET_TAG, TAG, text + n + last) != 1)
+    if (RAND_bytes(nonce, NONCE) != 1 ||
+        EVP_EncryptInit_ex(c, EVP_aes_256_gcm(), NULL, key, nonce) != 1 ||
+        EVP_EncryptUpdate(c, NULL, &n, (const unsigned char *)name, (int)strlen(name)) != 1 ||
+        EVP_EncryptUpdate(c, text, &n, in, len) != 1 ||
+        EVP_EncryptFinal_ex(c, text + n, &last) != 1 ||
+        EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_GET_TAG, TAG, text + n + last) != 1)
         return -1;
     return (int)sizeof magic + NONCE + n + last + TAG;
 }
 
-static int unseal(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name, unsigned char *in, int len, unsigned char *out)
+static int unseal(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name, unsigned char *in,
+                  int len, unsigned char *out)
 {
     int n = 0, last = 0, head = (int)sizeof magic + NONCE;
     if (len < head + TAG || memcmp(in, magic, sizeof magic) != 0)
@@ -81,7 +91,8 @@ static int unseal(EVP_CIPHER_CTX *c, const unsigned char *key, const char *name,
     int text = len - head - TAG;
     if (EVP_DecryptInit_ex(c, EVP_aes_256_gcm(), NULL, key, in + sizeof magic) != 1 ||
         EVP_DecryptUpdate(c, NULL, &n, (const unsigned char *)name, (int)strlen(name)) != 1 ||
-        EVP_DecryptUpdate(c, out, &n, in + head, text) != 1 || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_SET_TAG, TAG, in + head + text) != 1 ||
+        EVP_DecryptUpdate(c, out, &n, in + head, text) != 1 ||
+        EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_SET_TAG, TAG, in + head + text) != 1 ||
         EVP_DecryptFinal_ex(c, out + n, &last) != 1)
         return -1;
     return n + last;
@@ -91,7 +102,8 @@ int main(int argc, char **argv)
 {
     static unsigned char in[MOST + 1], out[MOST + 64], key[KEY];
     prctl(PR_SET_DUMPABLE, 0);
-    if (argc != 3 || (strcmp(argv[1], "seal") != 0 && strcmp(argv[1], "open") != 0) || strlen(argv[2]) > 256)
+    if (argc != 3 || (strcmp(argv[1], "seal") != 0 && strcmp(argv[1], "open") != 0) ||
+        strlen(argv[2]) > 256)
         return 1;
     bool to = !strcmp(argv[1], "seal");
     if (!read_key(key))
@@ -100,7 +112,8 @@ int main(int argc, char **argv)
     EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
     if (n < 0 || n > MOST || !c)
         return 1;
-    int len = to ? seal(c, key, argv[2], in, (int)n, out) : unseal(c, key, argv[2], in, (int)n, out);
+    int len =
+        to ? seal(c, key, argv[2], in, (int)n, out) : unseal(c, key, argv[2], in, (int)n, out);
     int code = len < 0 ? (to ? 1 : 3) : give(out, (size_t)len) ? 0 : 1;
     EVP_CIPHER_CTX_free(c);
     explicit_bzero(in, sizeof in);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIGUSR2: the program begins anew under the same process id, as it is installed now, with the sockets that it listens on. They are never closed, so whoever connects
- * meanwhile waits and is not refused; what was being answered is answered first.
+ * SIGUSR2: the program begins anew under the same process id, as it is installed now, with the
+ * sockets that it listens on. They are never closed, so whoever connects meanwhile waits and is not
+ * refused; what was being answered is answered first.
  */
 #include "inside.h"
 #include <base/base.h>
@@ -15,7 +16,7 @@
 
 /* The path, not the file: whoever brings a new version puts another file there. */
 static char program[PATH_MAX];
-static int  kept[CAY__LISTENERS];
+static int kept[CAY__LISTENERS];
 static size_t nkept;
 
 void cay__anew_begin(void)

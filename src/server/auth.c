@@ -9,15 +9,18 @@
 #include <cay/access.h>
 
 static const cay__scope scopes[] = {
-    [CAY_KEY_NONE] = CAY__SCOPE_NOBODY,     [CAY_KEY_LOGIN] = CAY__SCOPE_NOBODY,  [CAY_KEY_PORT] = CAY__SCOPE_PORT,     [CAY_KEY_FILE] = CAY__SCOPE_FILE,
-    [CAY_KEY_SANDBOX] = CAY__SCOPE_SANDBOX, [CAY_KEY_TENANT] = CAY__SCOPE_TENANT, [CAY_KEY_ADMIN] = CAY__SCOPE_ADMIN,
-    [CAY_KEY_SESSION] = CAY__SCOPE_NOBODY,
+    [CAY_KEY_NONE] = CAY__SCOPE_NOBODY,     [CAY_KEY_LOGIN] = CAY__SCOPE_NOBODY,
+    [CAY_KEY_PORT] = CAY__SCOPE_PORT,       [CAY_KEY_FILE] = CAY__SCOPE_FILE,
+    [CAY_KEY_SANDBOX] = CAY__SCOPE_SANDBOX, [CAY_KEY_TENANT] = CAY__SCOPE_TENANT,
+    [CAY_KEY_ADMIN] = CAY__SCOPE_ADMIN,     [CAY_KEY_SESSION] = CAY__SCOPE_NOBODY,
 };
 
 static int take_actor(const cay_key *k, void *arg)
 {
     cay__req *r = arg;
-    r->who = (cay__actor){ .scope = scopes[k->scope], .port = k->port, .path = *k->path ? cay__arena_str(&r->arena, k->path) : NULL };
+    r->who = (cay__actor){ .scope = scopes[k->scope],
+                           .port = k->port,
+                           .path = *k->path ? cay__arena_str(&r->arena, k->path) : NULL };
     cay__str_copy(r->who.tenant, sizeof r->who.tenant, k->tenant);
     cay__str_copy(r->who.key, sizeof r->who.key, k->id);
     cay__str_copy(r->who.sandbox, sizeof r->who.sandbox, k->sandbox);
@@ -62,7 +65,10 @@ static int identify(cay__req *r, cay_err *err)
         return 0;
     }
     if (!key)
-        return open ? 0 : cay_fail_why(err, CAY_EAUTH, "key_missing", "show a key: Authorization: Bearer e2b_…; cay key create makes one");
+        return open ? 0
+                    : cay_fail_why(
+                          err, CAY_EAUTH, "key_missing",
+                          "show a key: Authorization: Bearer e2b_…; cay key create makes one");
     rc = page ? cay__auth_session(r, key, err) : cay__auth_key(r, key, err);
     r->shown = rc == 0 ? key : NULL;
     if (rc == 0 && page)
@@ -81,13 +87,15 @@ static bool path_fits(const char *path, const char *root)
     if (!path || *path != '/' || strncmp(path, root, n) != 0 || (path[n] && path[n] != '/'))
         return false;
     for (const char *p = path; (p = strchr(p, '/')); p++)
-        if (!strncmp(p, "/.", 2) && (!p[2] || p[2] == '/' || (p[2] == '.' && (!p[3] || p[3] == '/'))))
+        if (!strncmp(p, "/.", 2) &&
+            (!p[2] || p[2] == '/' || (p[2] == '.' && (!p[3] || p[3] == '/'))))
             return false;
     return true;
 }
 
-/* Routes of one sandbox begin so; those of its files name them by ?path= when they have no body that could name another. A key of files has the rights of the
- * sandbox's own user and no other's. */
+/* Routes of one sandbox begin so; those of its files name them by ?path= when they have no body
+ * that could name another. A key of files has the rights of the sandbox's own user and no other's.
+ */
 static bool narrow_fits(cay__req *r)
 {
     static const char of_box[] = "/sandboxes/{", of_files[] = "/sandboxes/{id}/files";
@@ -96,8 +104,9 @@ static bool narrow_fits(cay__req *r)
         return false;
     if (r->who.scope == CAY__SCOPE_SANDBOX)
         return strcmp(path, "/sandboxes/{id}/fork") != 0; /* that makes others */
-    return r->who.scope == CAY__SCOPE_FILE && cay__str_starts(path, of_files) && r->who.path && strcmp(r->head.method, "POST") != 0 &&
-           !cay__req_query(r, "user") && path_fits(cay__req_query(r, "path"), r->who.path);
+    return r->who.scope == CAY__SCOPE_FILE && cay__str_starts(path, of_files) && r->who.path &&
+           strcmp(r->head.method, "POST") != 0 && !cay__req_query(r, "user") &&
+           path_fits(cay__req_query(r, "path"), r->who.path);
 }
 
 static int permit(cay__req *r, cay_err *err)
@@ -111,7 +120,8 @@ static int permit(cay__req *r, cay_err *err)
     /* Another sandbox is not there, as for another tenant; of its own one the key may see less. */
     if (narrow_fits(r) || CAY__MUTANT("api-scope"))
         return 0;
-    return cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "this key opens one sandbox, or a port or files of it, and nothing else");
+    return cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
+                        "this key opens one sandbox, or a port or files of it, and nothing else");
 }
 
 int cay__auth(cay__req *r, cay_err *err)
@@ -143,16 +153,19 @@ static void give_back(void *sb)
 
 int cay__req_sandbox(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
 {
-    bool admin = r->who.scope == CAY__SCOPE_ADMIN || CAY__MUTANT("api-tenant"), narrow = r->who.scope != CAY__SCOPE_NOBODY && r->who.scope < CAY__SCOPE_TENANT;
+    bool admin = r->who.scope == CAY__SCOPE_ADMIN || CAY__MUTANT("api-tenant"),
+         narrow = r->who.scope != CAY__SCOPE_NOBODY && r->who.scope < CAY__SCOPE_TENANT;
     cay_sandbox *sb = NULL;
     if (!id || !*id || strlen(id) > 128)
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "there is no such sandbox");
     if (r->who.scope == CAY__SCOPE_NOBODY)
-        return cay_fail_why(err, CAY_EAUTH, "key_missing", "show a key: Authorization: Bearer e2b_…");
+        return cay_fail_why(err, CAY_EAUTH, "key_missing",
+                            "show a key: Authorization: Bearer e2b_…");
     if (narrow && strcmp(id, r->who.sandbox) != 0)
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "there is no sandbox %s", id);
     /* Every tenant's ids are the operator's; other names are found among its own. */
-    int rc = cay_service_find_of(r->svc, &r->call, admin && cay__id_valid(id, 'c') ? NULL : r->who.tenant, id, &sb, err);
+    int rc = cay_service_find_of(
+        r->svc, &r->call, admin && cay__id_valid(id, 'c') ? NULL : r->who.tenant, id, &sb, err);
     if (rc < 0)
         return rc;
     cay__req_defer(r, give_back, sb);

@@ -5,4 +5,5 @@
 #include "server.h"
 
 cay__gate *cay__server_gate(cay__server *s);
-int        cay__auth_session(cay__req *r, const char *text, cay_err *err); /* of a cookie; cay__auth_key() knows keys alone */
+int cay__auth_session(cay__req *r, const char *text,
+                      cay_err *err); /* of a cookie; cay__auth_key() knows keys alone */

@@ -20,7 +20,8 @@ const char *cay__req_query(cay__req *r, const char *name)
     for (const char *p = r->head.query; *p;) {
         size_t n = strcspn(p, "&"), key = strcspn(p, "=&");
         char *word = cay__arena_take(&r->arena, n + 1);
-        if (cay__url_decode(p, key, true, word) && strlen(word) == want && !memcmp(word, name, want)) {
+        if (cay__url_decode(p, key, true, word) && strlen(word) == want &&
+            !memcmp(word, name, want)) {
             if (key >= n)
                 return "";
             return cay__url_decode(p + key + 1, n - key - 1, true, word) ? word : NULL;
@@ -36,12 +37,14 @@ bool cay__req_flag(cay__req *r, const char *name)
     return v && (!*v || !strcmp(v, "1") || !strcasecmp(v, "true") || !strcasecmp(v, "yes"));
 }
 
-int cay__req_number(cay__req *r, const char *name, uint64_t none, uint64_t max, uint64_t *out, cay_err *err)
+int cay__req_number(cay__req *r, const char *name, uint64_t none, uint64_t max, uint64_t *out,
+                    cay_err *err)
 {
     const char *v = cay__req_query(r, name);
     uint64_t n = none;
     if (v && (!cay__str_to_u64(v, &n) || n > max))
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s=%.40s: want a number up to %" PRIu64, name, v, max);
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s=%.40s: want a number up to %" PRIu64,
+                            name, v, max);
     *out = n;
     return 0;
 }
@@ -67,7 +70,8 @@ static int say_continue(cay__req *r, cay_err *err)
     return 0;
 }
 
-/* Less than LEAST bytes a second, over as long as silence is borne, is a client that holds a worker and hardly sends. */
+/* Less than LEAST bytes a second, over as long as silence is borne, is a client that holds a worker
+ * and hardly sends. */
 static int fast_enough(cay__req *r, cay_err *err)
 {
     cay__reply_state *a = r->reply;
@@ -75,8 +79,10 @@ static int fast_enough(cay__req *r, cay_err *err)
     if (a->window_ms && now - a->window_ms < span)
         return 0;
     if (a->window_ms && a->window_bytes < (uint64_t)span * LEAST / 1000)
-        return cay_fail_why(err, CAY_ETIMEOUT, "body_too_slow", "%" PRIu64 " bytes of the body came in %d s, and %d a second are the least", a->window_bytes,
-                            (int)(span / 1000), LEAST);
+        return cay_fail_why(err, CAY_ETIMEOUT, "body_too_slow",
+                            "%" PRIu64
+                            " bytes of the body came in %d s, and %d a second are the least",
+                            a->window_bytes, (int)(span / 1000), LEAST);
     a->window_ms = now;
     a->window_bytes = 0;
     return 0;
@@ -85,13 +91,16 @@ static int fast_enough(cay__req *r, cay_err *err)
 /* Waits for more of the body. */
 static int wait_more(cay__req *r, cay_err *err)
 {
-    struct pollfd p[2] = { { .fd = r->conn->w.fd, .events = POLLIN }, { .fd = cay__call_cancel(&r->call), .events = POLLIN } };
-    int left = cay__call_left(&r->call), idle = (int)r->server->conf.body_ms, ms = left < 0 ? idle : CAY_MIN(left, idle);
+    struct pollfd p[2] = { { .fd = r->conn->w.fd, .events = POLLIN },
+                           { .fd = cay__call_cancel(&r->call), .events = POLLIN } };
+    int left = cay__call_left(&r->call), idle = (int)r->server->conf.body_ms,
+        ms = left < 0 ? idle : CAY_MIN(left, idle);
     CAY_TRY(say_continue(r, err));
     CAY_TRY(fast_enough(r, err));
     int n = poll(p, 2, ms);
     if (n == 0)
-        return cay_fail_why(err, CAY_ETIMEOUT, "body_too_slow", "no more of the body came for %d s", ms / 1000);
+        return cay_fail_why(err, CAY_ETIMEOUT, "body_too_slow", "no more of the body came for %d s",
+                            ms / 1000);
     if (n > 0 && !p[0].revents)
         return cay_fail_why(err, CAY_ECANCELED, "peer_gone", "the peer went away");
     return 0;
@@ -110,7 +119,8 @@ static int read_wire(cay__req *r, char *buf, size_t cap, size_t *n, cay_err *err
         }
         if (got != -1) {
             c->keep = false;
-            return cay_fail_why(err, CAY_ECANCELED, "peer_gone", "the peer went away before the end of its body");
+            return cay_fail_why(err, CAY_ECANCELED, "peer_gone",
+                                "the peer went away before the end of its body");
         }
         CAY_TRY(wait_more(r, err));
     }
@@ -171,7 +181,8 @@ int cay__req_read(cay__req *r, void *buf, size_t cap, size_t *n, cay_err *err)
         a->body_left = r->head.length;
     if (r->head.body == CAY__BODY_NONE || a->body_done || !cap)
         return 0;
-    return r->head.body == CAY__BODY_LENGTH ? read_length(r, buf, cap, n, err) : read_chunked(r, buf, cap, n, err);
+    return r->head.body == CAY__BODY_LENGTH ? read_length(r, buf, cap, n, err)
+                                            : read_chunked(r, buf, cap, n, err);
 }
 
 int cay__req_to_fd(cay__req *r, int fd, uint64_t max, uint64_t *n, cay_err *err)
@@ -179,14 +190,17 @@ int cay__req_to_fd(cay__req *r, int fd, uint64_t max, uint64_t *n, cay_err *err)
     CAY_AUTOFREE char *buf = cay__alloc(PIECE);
     uint64_t all = 0;
     if (r->head.body == CAY__BODY_LENGTH && r->head.length > max)
-        return cay_fail_why(err, CAY_ETOOBIG, "body_too_big", "the body has %" PRIu64 " bytes, at most %" PRIu64 " are taken", r->head.length, max);
+        return cay_fail_why(err, CAY_ETOOBIG, "body_too_big",
+                            "the body has %" PRIu64 " bytes, at most %" PRIu64 " are taken",
+                            r->head.length, max);
     for (;;) {
         size_t got;
         CAY_TRY(cay__req_read(r, buf, PIECE, &got, err));
         if (!got)
             break;
         if ((all += got) > max)
-            return cay_fail_why(err, CAY_ETOOBIG, "body_too_big", "the body has more than %" PRIu64 " bytes", max);
+            return cay_fail_why(err, CAY_ETOOBIG, "body_too_big",
+                                "the body has more than %" PRIu64 " bytes", max);
         if (!cay__fd_write_all(fd, buf, got))
             return cay_fail_sys(err, CAY_ESYS, "write the body");
     }
@@ -227,7 +241,8 @@ bool cay__body_settle(cay__req *r)
 
 /* ------------------------------------------------------------------ JSON */
 
-/* Deep nesting and millions of tiny values cost the reader far more than their bytes: both are counted before any is made. */
+/* Deep nesting and millions of tiny values cost the reader far more than their bytes: both are
+ * counted before any is made. */
 static int weigh(const char *s, size_t n, cay_err *err)
 {
     size_t depth = 0, values = 1;
@@ -249,9 +264,11 @@ static int weigh(const char *s, size_t n, cay_err *err)
         else if (s[i] == ',')
             values++;
         if (depth > JSON_DEPTH && !CAY__MUTANT("json-depth"))
-            return cay_fail_why(err, CAY_EINVAL, "json_too_deep", "the body nests deeper than %d", JSON_DEPTH);
+            return cay_fail_why(err, CAY_EINVAL, "json_too_deep", "the body nests deeper than %d",
+                                JSON_DEPTH);
         if (values > JSON_VALUES)
-            return cay_fail_why(err, CAY_ETOOBIG, "json_too_big", "the body has more than %d values", JSON_VALUES);
+            return cay_fail_why(err, CAY_ETOOBIG, "json_too_big",
+                                "the body has more than %d values", JSON_VALUES);
     }
     return 0;
 }
@@ -263,7 +280,8 @@ static int read_all(cay__req *r, size_t max, cay__buf *b, cay_err *err)
     for (;;) {
         size_t room = told ? (size_t)CAY_MIN(told - b->len, (uint64_t)PIECE * 4) : PIECE, got;
         if ((told > max && !CAY__MUTANT("body-bound")) || (room && !cay__buf_room(b, 1)))
-            return cay_fail_why(err, CAY_ETOOBIG, "body_too_big", "the body has more than %zu bytes", max);
+            return cay_fail_why(err, CAY_ETOOBIG, "body_too_big",
+                                "the body has more than %zu bytes", max);
         room = CAY_MIN(CAY_MAX(room, 1), max - b->len);
         CAY_TRY(cay__req_read(r, cay__buf_room(b, room), room, &got, err));
         if (!got)
@@ -276,7 +294,8 @@ static int read_all(cay__req *r, size_t max, cay__buf *b, cay_err *err)
 static bool is_json(const char *type)
 {
     size_t n = type ? strcspn(type, "; \t") : 0;
-    return (n == 16 && !strncasecmp(type, "application/json", n)) || (n > 5 && !strncasecmp(type + n - 5, "+json", 5));
+    return (n == 16 && !strncasecmp(type, "application/json", n)) ||
+           (n > 5 && !strncasecmp(type + n - 5, "+json", 5));
 }
 
 static void drop_json(void *j)
@@ -291,7 +310,8 @@ int cay__req_json(cay__req *r, size_t max, json_t **out, cay_err *err)
     CAY_TRY(read_all(r, max ? max : JSON_MOST, &b, err));
     CAY_TRY(cay__once_begin(r, b.data ? b.data : "", b.len, err));
     if (b.len && !is_json(cay__head_field(&r->head, "content-type")))
-        return cay_fail_why(err, CAY_EINVAL, "content_type", "a body needs Content-Type: application/json");
+        return cay_fail_why(err, CAY_EINVAL, "content_type",
+                            "a body needs Content-Type: application/json");
     if (b.len && strlen(b.data) != b.len)
         return cay_fail(err, CAY_EINVAL, "the body is not sound JSON: it has a zero byte");
     if (b.len) {

@@ -11,30 +11,40 @@
 #include <stdio.h>
 #include <sys/eventfd.h>
 
-/* Three for all, one more than a tenant gets: however long its builds take, those of others go on. While all three are at work there is one more for each tenant that has none
- * (the queue sees to that: CAY_TASK_TURN_COMMON), so that several who act together do not keep another waiting either: it takes 15 tenants to
- * hold all of them. */
-enum { COMMON = CAY_TASK_TURN_COMMON, MOST = 16, LOOK_MS = 500, STACK = 1 << 20, SMALL_STACK = 64 << 10 };
+/* Three for all, one more than a tenant gets: however long its builds take, those of others go on.
+ * While all three are at work there is one more for each tenant that has none (the queue sees to
+ * that: CAY_TASK_TURN_COMMON), so that several who act together do not keep another waiting either:
+ * it takes 15 tenants to hold all of them. */
+enum {
+    COMMON = CAY_TASK_TURN_COMMON,
+    MOST = 16,
+    LOOK_MS = 500,
+    STACK = 1 << 20,
+    SMALL_STACK = 64 << 10
+};
 
-/* What the queue has for builders: each does one that is due, 1, or finds none, 0. In each it is the turn of the tenant who waited longest. */
-static int (*const kinds[])(cay_service *svc, const cay_call *call, const char *owner, cay_err *err) = { cay_build_work, e2b_build_work };
+/* What the queue has for builders: each does one that is due, 1, or finds none, 0. In each it is
+ * the turn of the tenant who waited longest. */
+static int (*const kinds[])(cay_service *svc, const cay_call *call, const char *owner,
+                            cay_err *err) = { cay_build_work, e2b_build_work };
 
 typedef struct builder {
     cay__builders *all;
-    pthread_t      thread;
-    bool           there;
-    _Atomic bool   ended;    /* by itself: there was nothing more to do */
-    _Atomic int64_t since_ms; /* when it went to the queue, from which it comes back at once if that has nothing; 0: it waits */
+    pthread_t thread;
+    bool there;
+    _Atomic bool ended;       /* by itself: there was nothing more to do */
+    _Atomic int64_t since_ms; /* when it went to the queue, from which it comes back at once if that
+                                 has nothing; 0: it waits */
 } builder;
 
 struct cay__builders {
     cay_service *svc;
-    builder      one[MOST];
-    pthread_t    watch;
-    bool         watching;
-    int          stop; /* readable: end */
-    int          bell; /* readable: there may be something to do */
-    char         owner[32];
+    builder one[MOST];
+    pthread_t watch;
+    bool watching;
+    int stop; /* readable: end */
+    int bell; /* readable: there may be something to do */
+    char owner[32];
 };
 
 static bool worked(builder *me, size_t turn)
@@ -53,7 +63,8 @@ static void *run(void *arg)
     builder *me = arg;
     cay__builders *b = me->all;
     bool common = me < b->one + COMMON;
-    struct pollfd p[] = { { .fd = b->stop, .events = POLLIN }, { .fd = b->bell, .events = POLLIN } };
+    struct pollfd p[] = { { .fd = b->stop, .events = POLLIN },
+                          { .fd = b->bell, .events = POLLIN } };
     eventfd_t rung;
     for (size_t turn = 0;; turn++) {
         bool did = worked(me, turn);

@@ -44,7 +44,8 @@ static void name_peer(cay__conn *c)
 
 void cay__conn_accept(cay__lane *l, cay__listener *via, int fd)
 {
-    static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    static const char full[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: "
+                               "5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     if (atomic_fetch_add(&l->server->nconns, 1) >= l->server->conf.conns) {
         atomic_fetch_sub(&l->server->nconns, 1);
         (void)!send(fd, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -100,7 +101,8 @@ void cay__conn_close(cay__conn *c)
     free(c);
 }
 
-/* Our side is said; the peer may still be sending, and closing now would take our answer away from it (RFC 9112 section 9.6). */
+/* Our side is said; the peer may still be sending, and closing now would take our answer away from
+ * it (RFC 9112 section 9.6). */
 static void linger(cay__conn *c)
 {
     c->state = CAY__CONN_LINGER;
@@ -123,7 +125,8 @@ static void hang_up(cay__conn *c)
 
 void cay__conn_sweep(cay__conn *c, int64_t now)
 {
-    bool idle = (c->state == CAY__CONN_HEAD && !c->in.len && !c->skip) || (c->state == CAY__CONN_WORK && c->parked);
+    bool idle = (c->state == CAY__CONN_HEAD && !c->in.len && !c->skip) ||
+                (c->state == CAY__CONN_WORK && c->parked);
     if (c->state == CAY__CONN_WORK && !c->parked) {
         if (c->lane->draining && now >= c->lane->drain_until)
             hang_up(c); /* it had its time */
@@ -134,7 +137,8 @@ void cay__conn_sweep(cay__conn *c, int64_t now)
         return;
     }
     /* Who came just now is about to ask, and would be refused without an answer. */
-    int64_t over = c->served ? c->until - CAY__IDLE_MS + LAST_MS : c->until - c->lane->server->conf.head_ms + NEW_MS;
+    int64_t over = c->served ? c->until - CAY__IDLE_MS + LAST_MS
+                             : c->until - c->lane->server->conf.head_ms + NEW_MS;
     if (now >= c->until || (c->lane->draining && idle && now >= over))
         cay__conn_close(c);
 }
@@ -166,12 +170,15 @@ void cay__conn_next(cay__conn *c)
     }
     c->state = CAY__CONN_HEAD;
     c->scanned = 0;
-    if (c->in_at == c->in.len) { /* a worker took the last of it: what comes now begins anew, or the buffer fills with what is over */
+    if (c->in_at == c->in.len) { /* a worker took the last of it: what comes now begins anew, or the
+                                    buffer fills with what is over */
         cay__buf_clear(&c->in);
         c->in_at = 0;
     }
     set_until(c, c->skip ? c->lane->server->conf.body_ms : CAY__IDLE_MS);
-    if (c->tls && cay__tls_waiting(c) && c->in.len - c->in_at <= CAY__HEAD_MAX + CAY__SOON) { /* as much as leaves room for what is read */
+    if (c->tls && cay__tls_waiting(c) &&
+        c->in.len - c->in_at <=
+            CAY__HEAD_MAX + CAY__SOON) { /* as much as leaves room for what is read */
         cay__conn_want(c, EPOLLIN);
         read_some(c);
     } else if (c->in.len > c->in_at) {
@@ -212,7 +219,8 @@ void cay__conn_resume(cay__conn *c)
 void cay__conn_worked(cay__conn *c)
 {
     CAY_FAULT("server.answer");
-    bool simple = !c->stream && !c->tls && c->keep && !c->skip && !c->lane->server->draining && c->in.len <= c->in_at;
+    bool simple = !c->stream && !c->tls && c->keep && !c->skip && !c->lane->server->draining &&
+                  c->in.len <= c->in_at;
     if (!simple || cay__io_flush(c) <= 0) {
         cay__lane_post(c);
         return;
@@ -224,7 +232,8 @@ void cay__conn_worked(cay__conn *c)
     cay__buf_clear(&c->in);
     c->in_at = c->scanned = 0;
     set_until(c, CAY__IDLE_MS);
-    /* From the call on it is the lane's, which may even free it meanwhile: nothing of it is looked at afterwards. */
+    /* From the call on it is the lane's, which may even free it meanwhile: nothing of it is looked
+     * at afterwards. */
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = &c->w };
     int ep = c->lane->loop.ep, fd = c->w.fd;
     c->w.events = EPOLLIN;
@@ -234,7 +243,8 @@ void cay__conn_worked(cay__conn *c)
 
 /* ------------------------------------------------------------------ requests */
 
-/* An id for the log: one of its own, nothing that a secret hangs on, so the kernel is not asked (splitmix64). */
+/* An id for the log: one of its own, nothing that a secret hangs on, so the kernel is not asked
+ * (splitmix64). */
 static void name_request(cay__lane *l, char id[CAY_ID_LEN + 1])
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
@@ -281,7 +291,8 @@ static void refuse(cay__conn *c, cay__req *r, const cay_err *err)
 static bool body_ready(const cay__conn *c)
 {
     const cay__req *r = c->req;
-    if (r->head.body != CAY__BODY_LENGTH || r->head.length > CAY__SOON || r->head.expect_continue || !r->route || (r->route->flags & CAY__ROUTE_RAW))
+    if (r->head.body != CAY__BODY_LENGTH || r->head.length > CAY__SOON || r->head.expect_continue ||
+        !r->route || (r->route->flags & CAY__ROUTE_RAW))
         return true;
     return c->in.len - c->in_at >= r->head.length;
 }
@@ -290,7 +301,8 @@ static void overload(cay__conn *c)
 {
     cay_err err = CAY_ERR_INIT;
     size_t n = cay__pool_waiting(c->lane->server->pool);
-    cay_fail_why(&err, CAY_EBUSY, "overloaded", "%zu requests are waiting already: try again soon", n);
+    cay_fail_why(&err, CAY_EBUSY, "overloaded", "%zu requests are waiting already: try again soon",
+                 n);
     err.retry = CAY_RETRY_YES;
     err.retry_after_ms = 1000;
     snprintf(err.detail, sizeof err.detail, "{\"queue\":%zu}", n);
@@ -320,7 +332,8 @@ static void dispatch(cay__conn *c)
     }
 }
 
-/* One head at the start of data. How many bytes it had; 0: there is none yet, or there will be no more. */
+/* One head at the start of data. How many bytes it had; 0: there is none yet, or there will be no
+ * more. */
 static size_t take(cay__conn *c, const char *data, size_t n)
 {
     cay__lane *l = c->lane;
@@ -349,8 +362,9 @@ static size_t take(cay__conn *c, const char *data, size_t n)
     return (size_t)used;
 }
 
-/* Behind what is kept, which moves to the front: a peer that asks without end, each time with a part of the next request behind the last, would fill the
- * buffer with what was answered long ago. */
+/* Behind what is kept, which moves to the front: a peer that asks without end, each time with a
+ * part of the next request behind the last, would fill the buffer with what was answered long ago.
+ */
 static void keep_more(cay__conn *c, const char *data, size_t n)
 {
     if (c->in_at && n) {
@@ -361,7 +375,8 @@ static void keep_more(cay__conn *c, const char *data, size_t n)
     cay__buf_add(&c->in, data, n);
 }
 
-/* What came is taken apart: heads that are answered at once, then one that is not, and what follows is kept. */
+/* What came is taken apart: heads that are answered at once, then one that is not, and what follows
+ * is kept. */
 static void take_apart(cay__conn *c, const char *data, size_t n)
 {
     bool kept = c->in.len > c->in_at;
@@ -406,15 +421,17 @@ static void take_apart(cay__conn *c, const char *data, size_t n)
     } else if (cay__io_pending(c) || c->stream || !c->keep) {
         cay__conn_answered(c);
     } else {
-        if (c->in.len && !c->heading) /* counted from its first byte, however many follow one by one */
+        if (c->in.len &&
+            !c->heading) /* counted from its first byte, however many follow one by one */
             set_until(c, CAY__MUTANT("head-time") ? CAY__IDLE_MS : c->lane->server->conf.head_ms);
         c->heading = c->in.len > 0;
         cay__conn_want(c, EPOLLIN);
     }
 }
 
-/* An answer that was given on the way asks for what is behind it. That is taken up here and not inside: a peer may send hundreds of requests at once, and
- * each would have its frames on the stack. */
+/* An answer that was given on the way asks for what is behind it. That is taken up here and not
+ * inside: a peer may send hundreds of requests at once, and each would have its frames on the
+ * stack. */
 static void go(cay__conn *c, const char *data, size_t n)
 {
     cay__lane *l = c->lane;

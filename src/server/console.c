@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The console: one page and what it loads, from this program's own memory. docs/console.md tells what people do with it. */
+/* The console: one page and what it loads, from this program's own memory. docs/console.md tells
+ * what people do with it. */
 #include "console.h"
 #include "inside.h"
 #include <base/base.h>
@@ -22,24 +23,30 @@ static const cay__console_file *find(const char *name)
 static const char *port_of(const char *host)
 {
     const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
-    return colon && (!bracket || colon > bracket) && strspn(colon + 1, "0123456789") == strlen(colon + 1) ? colon : "";
+    return colon && (!bracket || colon > bracket) &&
+                   strspn(colon + 1, "0123456789") == strlen(colon + 1)
+               ? colon
+               : "";
 }
 
-/* No script but our files, no style but them and what carries this page's nonce, nothing from elsewhere; previews alone may be framed, and
- * nobody frames us. */
+/* No script but our files, no style but them and what carries this page's nonce, nothing from
+ * elsewhere; previews alone may be framed, and nobody frames us. */
 static void guard(cay__req *r, const char *nonce)
 {
     CAY_AUTOBUF b = CAY__BUF(1024);
-    cay__buf_fmt(&b,
-                 "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-%s'; connect-src 'self'; img-src 'self' data: blob:; "
-                 "frame-src %s://*.%s%s; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-                 nonce, r->tls ? "https" : "http", cay__server_domain(r->server), port_of(r->head.host));
+    cay__buf_fmt(
+        &b,
+        "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-%s'; connect-src 'self'; "
+        "img-src 'self' data: blob:; "
+        "frame-src %s://*.%s%s; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        nonce, r->tls ? "https" : "http", cay__server_domain(r->server), port_of(r->head.host));
     cay__reply_field(r, "Content-Security-Policy", b.data);
     cay__reply_field(r, "X-Frame-Options", "DENY");
     cay__reply_field(r, "Referrer-Policy", "no-referrer");
     cay__reply_field(r, "Cross-Origin-Opener-Policy", "same-origin");
     cay__reply_field(r, "Cross-Origin-Resource-Policy", "same-origin");
-    cay__reply_field(r, "Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()");
+    cay__reply_field(r, "Permissions-Policy",
+                     "camera=(), geolocation=(), microphone=(), payment=(), usb=()");
 }
 
 int cay__on_console(cay__req *r, cay_err *err)
@@ -50,7 +57,8 @@ int cay__on_console(cay__req *r, cay_err *err)
     char nonce[2 * NONCE_BYTES + 1];
     if (!f)
         return cay_fail_why(err, CAY_ENOENT, "no_console",
-                            "this server was built without the console, because node and npm were not there: `make deps`, then `make`; the API is at /api/v1");
+                            "this server was built without the console, because node and npm were "
+                            "not there: `make deps`, then `make`; the API is at /api/v1");
     cay__random(raw, sizeof raw);
     for (size_t i = 0; i < sizeof raw; i++)
         snprintf(nonce + 2 * i, 3, "%02x", raw[i]);
@@ -94,7 +102,8 @@ int cay__on_console_asset(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_ENOENT, "no_such_route", "the console has no such file");
     const char *known = cay__head_field(&r->head, "if-none-match");
     cay__reply_field(r, "ETag", f->etag);
-    cay__reply_field(r, "Cache-Control", "public, max-age=31536000, immutable"); /* its name has its hash */
+    cay__reply_field(r, "Cache-Control",
+                     "public, max-age=31536000, immutable"); /* its name has its hash */
     cay__reply_field(r, "Cross-Origin-Resource-Policy", "same-origin");
     cay__reply_field(r, "Vary", "Accept-Encoding");
     if (known && strstr(known, f->etag))
@@ -104,5 +113,6 @@ int cay__on_console_asset(cay__req *r, cay_err *err)
         return cay__reply(r, 200, f->type, f->data, (size_t)(f->end - f->data));
     }
     cay__reply_field(r, "Content-Encoding", "identity");
-    return unpack(f, &plain) ? cay__reply(r, 200, f->type, plain.data, plain.len) : cay_fail(err, CAY_ESYS, "unpack %s", f->name);
+    return unpack(f, &plain) ? cay__reply(r, 200, f->type, plain.data, plain.len)
+                             : cay_fail(err, CAY_ESYS, "unpack %s", f->name);
 }

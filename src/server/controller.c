@@ -14,24 +14,28 @@
 #include <sys/eventfd.h>
 
 enum {
-    LEASE_MS = 90000, CALL_MS = 60000, /* what a job may take is well within its lease */
-    LOOK_MS = 500,                     /* another program may have left one */
-    SWEEP_MS = 60000, KEEP_MS = 86400000,
-    SETTLE_MS = 5000,                  /* snapshots are brought to the disk, and what changed in them is counted, as often at most */
-    GC_MS = 3600000,                   /* what nobody has is looked for each hour, by one of all servers */
+    LEASE_MS = 90000,
+    CALL_MS = 60000, /* what a job may take is well within its lease */
+    LOOK_MS = 500,   /* another program may have left one */
+    SWEEP_MS = 60000,
+    KEEP_MS = 86400000,
+    SETTLE_MS = 5000, /* snapshots are brought to the disk, and what changed in them is counted, as
+                         often at most */
+    GC_MS = 3600000,  /* what nobody has is looked for each hour, by one of all servers */
 };
 
 struct cay__controller {
     cay_service *svc;
-    pthread_t    thread;
-    int          stop; /* readable: end */
-    char         owner[32];
+    pthread_t thread;
+    int stop; /* readable: end */
+    char owner[32];
 };
 
 /* ------------------------------------------------------------------ what there is to do */
 
 /* Each may come twice: what is so already is fine, and what is gone as well. */
-static int with_box(cay_service *svc, const cay_call *call, const cay_task *t, int (*fn)(cay_sandbox *, const cay_call *, cay_err *), cay_err *err)
+static int with_box(cay_service *svc, const cay_call *call, const cay_task *t,
+                    int (*fn)(cay_sandbox *, const cay_call *, cay_err *), cay_err *err)
 {
     cay_sandbox *sb = NULL;
     int rc = cay_service_find_of(svc, call, t->tenant, t->subject, &sb, err);
@@ -95,9 +99,10 @@ static int do_warm(cay_service *svc, const cay_call *call, const cay_task *t, ca
 
 static const struct {
     const char *kind;
-    int       (*fn)(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err);
+    int (*fn)(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err);
 } work[] = {
-    { "pause", do_pause }, { "kill", do_kill }, { "remove", do_remove }, { "settle", do_settle }, { "gc", do_gc }, { CAY__NET_END, do_net_end },
+    { "pause", do_pause },      { "kill", do_kill }, { "remove", do_remove },
+    { "settle", do_settle },    { "gc", do_gc },     { CAY__NET_END, do_net_end },
     { CAY_WARM_TASK, do_warm },
 };
 
@@ -109,7 +114,8 @@ static int run(cay_service *svc, const cay_call *call, const cay_task *t, cay_er
     return cay_fail(err, CAY_EINVAL, "nobody knows how to do %s", t->kind);
 }
 
-int cay__controller_step(cay_service *svc, const cay_call *call, const char *owner, uint32_t *wait_ms, cay_err *err)
+int cay__controller_step(cay_service *svc, const cay_call *call, const char *owner,
+                         uint32_t *wait_ms, cay_err *err)
 {
     const char *kinds[CAY_LEN(work) + 1] = { NULL };
     cay_task *t = NULL;
@@ -144,7 +150,9 @@ static void sweep(cay_service *svc, const cay_call *call)
     cay_task_sweep(svc, cay__wall_ms() - KEEP_MS, NULL, NULL);
     cay_service_settle(svc, call, NULL);
     /* One waits at any time: it is put again only after it was done. */
-    cay_task gc = { .size = sizeof gc, .kind = "gc", .key = "hourly", .due_ms = cay__wall_ms() + GC_MS };
+    cay_task gc = {
+        .size = sizeof gc, .kind = "gc", .key = "hourly", .due_ms = cay__wall_ms() + GC_MS
+    };
     cay_task_put(svc, &gc, CAY_TASK_KEEP, NULL, NULL);
 }
 
@@ -155,7 +163,10 @@ static void *run_thread(void *arg)
     struct pollfd p = { .fd = c->stop, .events = POLLIN };
     uint32_t wait = 0;
     do {
-        cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + CALL_MS, .cancel_fd = c->stop, .actor = "controller" };
+        cay_call call = { .size = sizeof call,
+                          .deadline_ms = cay__now_ms() + CALL_MS,
+                          .cancel_fd = c->stop,
+                          .actor = "controller" };
         cay_warm_due(c->svc, NULL);
         int rc = cay__controller_step(c->svc, &call, c->owner, &wait, NULL);
         if (cay__now_ms() - swept >= SWEEP_MS) {

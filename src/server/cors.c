@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pages of other origins (https://fetch.spec.whatwg.org/#http-cors-protocol). Only protocols whose every request shows a token that no browser
- * adds by itself are open to them: then a foreign page can do what its own token allows, and nothing with somebody else's.
+ * Pages of other origins (https://fetch.spec.whatwg.org/#http-cors-protocol). Only protocols whose
+ * every request shows a token that no browser adds by itself are open to them: then a foreign page
+ * can do what its own token allows, and nothing with somebody else's.
  */
 #include "server.h"
 #include <base/base.h>
@@ -34,6 +35,7 @@ static int on_preflight(cay__req *r, cay_err *err)
 const cay__route *cay__cors_preflight(cay__req *r)
 {
     static const cay__route row = { "OPTIONS", NULL, on_preflight, CAY__ROUTE_OPEN };
-    bool asks = !strcmp(r->head.method, "OPTIONS") && cay__head_field(&r->head, "origin") && cay__head_field(&r->head, "access-control-request-method");
+    bool asks = !strcmp(r->head.method, "OPTIONS") && cay__head_field(&r->head, "origin") &&
+                cay__head_field(&r->head, "access-control-request-method");
     return asks && welcome(r) ? &row : NULL;
 }

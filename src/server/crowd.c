@@ -6,14 +6,14 @@
 #include <stdio.h>
 
 typedef struct member {
-    struct member     *next;
+    struct member *next;
     struct cay__crowd *crowd;
-    char               tenant[64];
+    char tenant[64];
 } member;
 
 struct cay__crowd {
     pthread_mutex_t lock;
-    member         *first; /* as many as there are workers at most */
+    member *first; /* as many as there are workers at most */
 };
 
 struct cay__crowd *cay__crowd_new(void)
@@ -48,7 +48,8 @@ int cay__crowd_enter(cay__req *r, const char *what, cay_err *err)
     return cay__crowd_enter_of(r, r->who.tenant, CAY__CROWD_MOST, what, err);
 }
 
-int cay__crowd_enter_of(cay__req *r, const char *tenant, unsigned most, const char *what, cay_err *err)
+int cay__crowd_enter_of(cay__req *r, const char *tenant, unsigned most, const char *what,
+                        cay_err *err)
 {
     struct cay__crowd *c = r->server->crowd;
     member *m = cay__alloc(sizeof *m);
@@ -68,7 +69,10 @@ int cay__crowd_enter_of(cay__req *r, const char *tenant, unsigned most, const ch
         return 0;
     }
     free(m);
-    cay_fail_why(err, CAY_ERATE, "too_many_at_once", "%u imports, uploads, exports and reads of stopped sandboxes of tenant %s are under way, which is the most: %s when one has ended", n, tenant, what);
+    cay_fail_why(err, CAY_ERATE, "too_many_at_once",
+                 "%u imports, uploads, exports and reads of stopped sandboxes of tenant %s are "
+                 "under way, which is the most: %s when one has ended",
+                 n, tenant, what);
     err->retry = CAY_RETRY_YES;
     err->retry_after_ms = 2000;
     snprintf(err->detail, sizeof err->detail, "{\"queue\":%u,\"most\":%u}", n, most);

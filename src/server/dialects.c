@@ -60,14 +60,10 @@ struct e2b_watchers *cay__server_watchers(cay__server *s)
 }
 
 const cay__dialect *const cay__dialects[] = {
-    &cay__dialect_root,
-    &cay__dialect_native,
-    &cay__dialect_sandbox_server,
-    &cay__dialect_e2b_envd,
-    &cay__dialect_e2b_code,
-    &cay__dialect_e2b,
-    &cay__dialect_cloudflare,
-    NULL,
+    &cay__dialect_root,           &cay__dialect_native,
+    &cay__dialect_sandbox_server, &cay__dialect_e2b_envd,
+    &cay__dialect_e2b_code,       &cay__dialect_e2b,
+    &cay__dialect_cloudflare,     NULL,
 };
 
 const cay__part cay__parts[] = {

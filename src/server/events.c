@@ -9,14 +9,15 @@
 enum { BEAT_MS = 15000, TURN = 64 << 10, SEEN = 1024, KINDS = 12 };
 
 typedef struct listener {
-    cay__ear         ear;
+    cay__ear ear;
     struct cay__hub *hub;
-    char             sandbox[CAY_ID_LEN + 1]; /* "" for all */
-    char             tenant[64];              /* "" for all */
-    char             kinds[KINDS][16];
-    size_t           nkinds;
-    bool             lost; /* what it asked to go on from is not known here any more */
-    uint64_t         now;  /* what comes before this number was there when it joined; 0: it did not ask for that */
+    char sandbox[CAY_ID_LEN + 1]; /* "" for all */
+    char tenant[64];              /* "" for all */
+    char kinds[KINDS][16];
+    size_t nkinds;
+    bool lost;    /* what it asked to go on from is not known here any more */
+    uint64_t now; /* what comes before this number was there when it joined; 0: it did not ask for
+                     that */
 } listener;
 
 static void listener_close(cay__pump *p)
@@ -41,7 +42,7 @@ static bool wanted(const listener *l, const cay__heard *e)
 typedef struct turn {
     listener *l;
     cay__buf *out;
-    size_t    from;
+    size_t from;
 } turn;
 
 static bool tell(const cay__heard *e, void *arg)
@@ -51,7 +52,8 @@ static bool tell(const cay__heard *e, void *arg)
     if (t->out->len - t->from > TURN)
         return false;
     if (e->len && wanted(t->l, e)) {
-        snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(t->l->hub), (unsigned long long)e->number);
+        snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(t->l->hub),
+                 (unsigned long long)e->number);
         cay__sse_event(t->out, id, e->kind, e->json, e->len);
     }
     return true;
@@ -60,8 +62,10 @@ static bool tell(const cay__heard *e, void *arg)
 static void tell_lost(const listener *l, uint64_t n, cay__buf *out)
 {
     char id[48], json[96];
-    snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(l->hub), (unsigned long long)(l->ear.cursor - 1));
-    int len = snprintf(json, sizeof json, "{\"kind\":\"lost\",\"reason\":\"%s\",\"code\":%llu}", n ? "slow" : "unknown_id", (unsigned long long)n);
+    snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(l->hub),
+             (unsigned long long)(l->ear.cursor - 1));
+    int len = snprintf(json, sizeof json, "{\"kind\":\"lost\",\"reason\":\"%s\",\"code\":%llu}",
+                       n ? "slow" : "unknown_id", (unsigned long long)n);
     cay__sse_event(out, id, "lost", json, (size_t)len);
 }
 
@@ -70,7 +74,8 @@ static void tell_now(listener *l, cay__buf *out)
 {
     static const char json[] = "{\"kind\":\"now\"}";
     char id[48];
-    snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(l->hub), (unsigned long long)(l->ear.cursor - 1));
+    snprintf(id, sizeof id, "%s.%llu", cay__hub_stream(l->hub),
+             (unsigned long long)(l->ear.cursor - 1));
     cay__sse_event(out, id, "now", json, sizeof json - 1);
     l->now = 0;
 }
@@ -122,11 +127,14 @@ int cay__events_reply(cay__req *r, const cay__listen_spec *spec, cay_err *err)
     int rc = 0;
     l->hub = cay__server_hub(r->server);
     cay__str_copy(l->sandbox, sizeof l->sandbox, spec->sandbox ? spec->sandbox : "");
-    if (r->who.scope != CAY__SCOPE_ADMIN && !spec->sandbox) /* of one sandbox it was judged already */
+    if (r->who.scope != CAY__SCOPE_ADMIN &&
+        !spec->sandbox) /* of one sandbox it was judged already */
         cay__str_copy(l->tenant, sizeof l->tenant, r->who.tenant);
     for (size_t i = 0; spec->kinds && spec->kinds[i] && rc == 0; i++)
-        rc = i < KINDS && cay__str_copy(l->kinds[l->nkinds++], sizeof l->kinds[0], spec->kinds[i]) ? 0 :
-             cay_fail_why(err, CAY_EINVAL, "bad_query", "?kind=%.30s: there is no such event", spec->kinds[i]);
+        rc = i < KINDS && cay__str_copy(l->kinds[l->nkinds++], sizeof l->kinds[0], spec->kinds[i])
+                 ? 0
+                 : cay_fail_why(err, CAY_EINVAL, "bad_query", "?kind=%.30s: there is no such event",
+                                spec->kinds[i]);
     if (rc == 0)
         rc = cay__hub_join(l->hub, &l->ear, err);
     if (rc < 0) {
@@ -142,21 +150,26 @@ int cay__events_reply(cay__req *r, const cay__listen_spec *spec, cay_err *err)
         cay__hub_ring(&l->ear);
     cay__reply_field(r, "Cache-Control", "no-store");
     return cay__reply_pump(r, 200, "text/event-stream",
-                           &(cay__pump){ .fd = { l->ear.bell, -1, -1 }, .beat_ms = BEAT_MS, .self = l, .pull = listener_pull, .close = listener_close });
+                           &(cay__pump){ .fd = { l->ear.bell, -1, -1 },
+                                         .beat_ms = BEAT_MS,
+                                         .self = l,
+                                         .pull = listener_pull,
+                                         .close = listener_close });
 }
 
 /* ------------------------------------------------------------------ one sandbox's network log */
 
 struct cay__net_follow {
-    listener  l; /* first: the same close */
+    listener l; /* first: the same close */
     cay__req *r;
-    cay__buf  first; /* of the log */
-    bool      denied;
-    uint32_t  seen[SEEN];
-    size_t    nseen;
+    cay__buf first; /* of the log */
+    bool denied;
+    uint32_t seen[SEEN];
+    size_t nseen;
 };
 
-int cay__net_follow_open(cay__req *r, const char *sandbox, bool denied, cay__net_follow **out, cay_err *err)
+int cay__net_follow_open(cay__req *r, const char *sandbox, bool denied, cay__net_follow **out,
+                         cay_err *err)
 {
     cay__net_follow *f = cay__alloc(sizeof *f);
     f->l.hub = cay__server_hub(r->server);
@@ -231,5 +244,9 @@ int cay__net_follow_reply(cay__net_follow *f)
     cay__hub_ring(&f->l.ear);
     cay__reply_field(f->r, "Cache-Control", "no-store");
     return cay__reply_pump(f->r, 200, "text/event-stream",
-                           &(cay__pump){ .fd = { f->l.ear.bell, -1, -1 }, .beat_ms = BEAT_MS, .self = f, .pull = follow_pull, .close = follow_close });
+                           &(cay__pump){ .fd = { f->l.ear.bell, -1, -1 },
+                                         .beat_ms = BEAT_MS,
+                                         .self = f,
+                                         .pull = follow_pull,
+                                         .close = follow_close });
 }

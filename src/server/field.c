@@ -16,13 +16,13 @@ enum { STR_MAX = 131071, STRS_MAX = 10000, TEXT_MAX = 64 << 20 };
 /* Where we are, from the inside out. */
 typedef struct spot {
     const struct spot *up;
-    const char        *name;
-    size_t             index; /* of a list, with name NULL */
+    const char *name;
+    size_t index; /* of a list, with name NULL */
 } spot;
 
 typedef struct reader {
     cay__arena *mem;
-    cay_err    *err;
+    cay_err *err;
 } reader;
 
 static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__shape *s, void *out);
@@ -52,7 +52,8 @@ static int wrong(reader *r, const spot *at, const char *reason, const char *fmt,
     va_end(ap);
     spell(&path, at);
     cay__buf_safe(&safe, path.data ? path.data : "", path.len, false);
-    int rc = cay_fail_why(r->err, CAY_EINVAL, reason, "%.120s: %s", safe.data ? safe.data : "", text);
+    int rc =
+        cay_fail_why(r->err, CAY_EINVAL, reason, "%.120s: %s", safe.data ? safe.data : "", text);
     cay__buf_str(&detail, "{\"field\":");
     cay__buf_json(&detail, safe.data ? safe.data : "", safe.len);
     cay__buf_str(&detail, "}");
@@ -73,7 +74,8 @@ static int want(reader *r, const spot *at, const char *fmt, ...)
 
 /* ------------------------------------------------------------------ one value */
 
-static int get_str(reader *r, const spot *at, const cay__field *f, const json_t *j, const char **out)
+static int get_str(reader *r, const spot *at, const cay__field *f, const json_t *j,
+                   const char **out)
 {
     size_t max = f->max ? f->max : STR_MAX, n = json_string_length(j);
     if (!json_is_string(j))
@@ -81,14 +83,17 @@ static int get_str(reader *r, const spot *at, const cay__field *f, const json_t 
     if (strlen(json_string_value(j)) != n)
         return want(r, at, "a text without a NUL");
     if (n > max || n < f->min)
-        return want(r, at, n > max ? "a text of at most %zu bytes" : "a text of at least %zu bytes", n > max ? max : (size_t)f->min);
+        return want(r, at, n > max ? "a text of at most %zu bytes" : "a text of at least %zu bytes",
+                    n > max ? max : (size_t)f->min);
     *out = cay__arena_str(r->mem, json_string_value(j));
     return 0;
 }
 
 static uint64_t most(const cay__field *f)
 {
-    static const uint64_t room[] = { [CAY__F_U16] = UINT16_MAX, [CAY__F_U32] = UINT32_MAX, [CAY__F_INT] = INT32_MAX };
+    static const uint64_t room[] = {
+        [CAY__F_U16] = UINT16_MAX, [CAY__F_U32] = UINT32_MAX, [CAY__F_INT] = INT32_MAX
+    };
     uint64_t m = f->kind < CAY_LEN(room) ? room[f->kind] : 0;
     return f->max ? f->max : m ? m : INT64_MAX;
 }
@@ -96,13 +101,15 @@ static uint64_t most(const cay__field *f)
 static int get_number(reader *r, const spot *at, const cay__field *f, const json_t *j, void *out)
 {
     int64_t v = json_integer_value(j);
-    bool unlimited = f->kind == CAY__F_LIMIT && json_is_string(j) && !strcmp(json_string_value(j), "unlimited");
+    bool unlimited =
+        f->kind == CAY__F_LIMIT && json_is_string(j) && !strcmp(json_string_value(j), "unlimited");
     if (unlimited) {
         *(uint64_t *)out = CAY_UNLIMITED;
         return 0;
     }
     if (!json_is_integer(j) || v < 0 || (uint64_t)v < f->min || (uint64_t)v > most(f))
-        return want(r, at, "a whole number from %" PRIu64 " to %" PRIu64 "%s", f->min, most(f), f->kind == CAY__F_LIMIT ? ", or \"unlimited\"" : "");
+        return want(r, at, "a whole number from %" PRIu64 " to %" PRIu64 "%s", f->min, most(f),
+                    f->kind == CAY__F_LIMIT ? ", or \"unlimited\"" : "");
     switch (f->kind) {
     case CAY__F_U16: *(uint16_t *)out = (uint16_t)v; break;
     case CAY__F_U32: *(uint32_t *)out = (uint32_t)v; break;
@@ -145,7 +152,9 @@ int cay__signal_parse(const json_t *j)
     const char *s = json_string_value(j);
     uint64_t n;
     if (json_is_integer(j))
-        return json_integer_value(j) >= 0 && json_integer_value(j) < NSIG ? (int)json_integer_value(j) : -1;
+        return json_integer_value(j) >= 0 && json_integer_value(j) < NSIG
+                   ? (int)json_integer_value(j)
+                   : -1;
     if (s && cay__str_to_u64(s, &n))
         return n < NSIG ? (int)n : -1;
     if (s && !strncasecmp(s, "SIG", 3))
@@ -158,7 +167,8 @@ int cay__signal_parse(const json_t *j)
 
 /* ------------------------------------------------------------------ lists and objects */
 
-static int get_strs(reader *r, const spot *up, const cay__field *f, const json_t *j, const char *const **out)
+static int get_strs(reader *r, const spot *up, const cay__field *f, const json_t *j,
+                    const char *const **out)
 {
     size_t n = json_array_size(j), max = f->max ? f->max : STRS_MAX;
     if (!json_is_array(j) || n > max || n < f->min)
@@ -180,7 +190,8 @@ static int get_pairs(reader *r, const spot *up, const json_t *j, const cay_pair 
     if (!json_is_object(j) || json_object_size(j) > STRS_MAX)
         return want(r, up, "an object of texts, at most %d", STRS_MAX);
     cay_pair *v = cay__arena_take(r->mem, (json_object_size(j) + 1) * sizeof *v);
-    json_object_foreach((json_t *)j, key, value) {
+    json_object_foreach((json_t *)j, key, value)
+    {
         spot at = { up, key, 0 };
         v[n].key = cay__arena_str(r->mem, key);
         CAY_TRY(get_str(r, &at, &(cay__field){ 0 }, value, &v[n++].value));
@@ -205,7 +216,8 @@ static int get_list(reader *r, const spot *up, const cay__field *f, const json_t
     return 0;
 }
 
-static int get_json(reader *r, const spot *at, const cay__field *f, const json_t *j, const char **out)
+static int get_json(reader *r, const spot *at, const cay__field *f, const json_t *j,
+                    const char **out)
 {
     if (!(f->flags & CAY__F_ANY) && !json_is_object(j))
         return want(r, at, "an object");
@@ -240,7 +252,12 @@ static int get(reader *r, const spot *at, const cay__field *f, const json_t *j, 
             return want(r, at, "true or false");
         *(bool *)out = json_is_true(j);
         return 0;
-    case CAY__F_U16: case CAY__F_U32: case CAY__F_U64: case CAY__F_SIZE: case CAY__F_INT: case CAY__F_I64:
+    case CAY__F_U16:
+    case CAY__F_U32:
+    case CAY__F_U64:
+    case CAY__F_SIZE:
+    case CAY__F_INT:
+    case CAY__F_I64:
     case CAY__F_LIMIT: return get_number(r, at, f, j, out);
     case CAY__F_MODE: return get_mode(r, at, j, out);
     case CAY__F_WORD:
@@ -260,7 +277,11 @@ static int get(reader *r, const spot *at, const cay__field *f, const json_t *j, 
     case CAY__F_OBJECT: return read_shape(r, at, j, f->more, out);
     case CAY__F_LIST: return get_list(r, at, f, j, base);
     case CAY__F_BASE64: return get_base64(r, at, f, j, base);
-    case CAY__F_TEXT: case CAY__F_PLACE: case CAY__F_BYTES: case CAY__F_CALC: case CAY__F_POINT: break;
+    case CAY__F_TEXT:
+    case CAY__F_PLACE:
+    case CAY__F_BYTES:
+    case CAY__F_CALC:
+    case CAY__F_POINT: break;
     }
     return wrong(r, at, "field_unknown", "is told, never asked for");
 }
@@ -279,7 +300,8 @@ static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__s
     json_t *value;
     if (!json_is_object(obj))
         return want(r, up ? up : &(spot){ .name = "body" }, "an object");
-    json_object_foreach((json_t *)obj, key, value) {
+    json_object_foreach((json_t *)obj, key, value)
+    {
         spot at = { up, key, 0 };
         const cay__field *f = row_of(s, key);
         if (!f)
@@ -296,7 +318,8 @@ static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__s
     return 0;
 }
 
-int cay__shape_read(cay__arena *mem, const json_t *obj, const cay__shape *s, void *out, cay_err *err)
+int cay__shape_read(cay__arena *mem, const json_t *obj, const cay__shape *s, void *out,
+                    cay_err *err)
 {
     reader r = { mem, err };
     return read_shape(&r, NULL, obj, s, out);

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server/field.h - one table for one JSON object: it is read by it, written by it and described by it.
+ * server/field.h - one table for one JSON object: it is read by it, written by it and described by
+ * it.
  *
- *   cay__shape_read()    JSON into a struct, in the request's arena     cay__shape_put()     a struct as JSON text
+ *   cay__shape_read()  JSON into a struct, in the request's arena
+ *   cay__shape_put()   a struct as JSON text
  *   cay__shape_schema()  what a JSON schema says of it
  *
  *     static const cay__field fork_fields[] = {
- *         { "count", CAY__F_SIZE, offsetof(cay_fork, n), .min = 1, .max = 1000, .about = "how many" },
- *         { "labels", CAY__F_PAIRS, offsetof(cay_fork, labels) },
+ *         { "count", CAY__F_SIZE, offsetof(cay_fork, n), .min = 1, .max = 1000, .about = "how many"
+ * }, { "labels", CAY__F_PAIRS, offsetof(cay_fork, labels) },
  *     };
- *     const cay__shape cay__fork_shape = CAY__SHAPE("Fork", cay_fork, fork_fields, "several from one");
+ *     const cay__shape cay__fork_shape = CAY__SHAPE("Fork", cay_fork, fork_fields, "several from
+ * one");
  *
- * An error names the member by its path ("limits.memory") and says what is wanted; a member that no row names is refused.
+ * An error names the member by its path ("limits.memory") and says what is wanted; a member that no
+ * row names is refused.
  */
 #pragma once
 #include <base/arena.h>
@@ -23,10 +27,16 @@ typedef enum cay__field_kind {
     CAY__F_TEXT,   /* char[] inside the struct; answers alone */
     CAY__F_PATH,   /* const char *: any bytes; in answers NAME_hex besides when it is not UTF-8 */
     CAY__F_PLACE,  /* the same of a char[] */
-    CAY__F_BYTES,  /* const char * and a size_t at `count`: NAME when it is UTF-8, else NAME_base64; answers alone */
+    CAY__F_BYTES,  /* const char * and a size_t at `count`: NAME when it is UTF-8, else NAME_base64;
+                      answers alone */
     CAY__F_BASE64, /* the same, as base64 only; read alone */
     CAY__F_BOOL,
-    CAY__F_U16, CAY__F_U32, CAY__F_U64, CAY__F_SIZE, CAY__F_INT, CAY__F_I64, /* min and max; max 0: what the type holds */
+    CAY__F_U16,
+    CAY__F_U32,
+    CAY__F_U64,
+    CAY__F_SIZE,
+    CAY__F_INT,
+    CAY__F_I64,    /* min and max; max 0: what the type holds */
     CAY__F_LIMIT,  /* uint64_t or "unlimited" */
     CAY__F_MODE,   /* uint32_t as octal text */
     CAY__F_WORD,   /* int: which of the words in `more` (const char *const *, NULL-terminated) */
@@ -48,28 +58,33 @@ enum {
 };
 
 typedef struct cay__field {
-    const char     *name;
+    const char *name;
     cay__field_kind kind;
-    size_t          at; /* offset in the struct */
-    unsigned        flags;
-    uint64_t        min, max;
-    const void     *more;
-    size_t          count;
-    const char     *about; /* for the document */
-    void          (*put)(cay__buf *b, const void *value);
+    size_t at; /* offset in the struct */
+    unsigned flags;
+    uint64_t min, max;
+    const void *more;
+    size_t count;
+    const char *about; /* for the document */
+    void (*put)(cay__buf *b, const void *value);
 } cay__field;
 
 typedef struct cay__shape {
-    const char       *name; /* of the schema: "Sandbox" */
+    const char *name; /* of the schema: "Sandbox" */
     const cay__field *fields;
-    size_t            n, size;
-    const char       *about;
+    size_t n, size;
+    const char *about;
 } cay__shape;
-#define CAY__SHAPE(name_, type, fields_, about_) { name_, fields_, sizeof(fields_) / sizeof *(fields_), sizeof(type), about_ }
+#define CAY__SHAPE(name_, type, fields_, about_)                                                   \
+    {                                                                                              \
+        name_, fields_, sizeof(fields_) / sizeof *(fields_), sizeof(type), about_                  \
+    }
 
-/* Fills *out, which the caller has set to its defaults, from an object. Reasons field_unknown, field_missing, field_invalid; err->detail is
+/* Fills *out, which the caller has set to its defaults, from an object. Reasons field_unknown,
+ * field_missing, field_invalid; err->detail is
  * {"field": PATH}. Strings and arrays live in the arena. JSON null counts as not given. */
-int cay__shape_read(cay__arena *mem, const json_t *obj, const cay__shape *s, void *out, cay_err *err);
+int cay__shape_read(cay__arena *mem, const json_t *obj, const cay__shape *s, void *out,
+                    cay_err *err);
 void cay__shape_put(cay__buf *b, const cay__shape *s, const void *obj);
 /* The schema of the shape itself; shapes inside are {"$ref": "#/components/schemas/NAME"}. */
 json_t *cay__shape_schema(const cay__shape *s);

@@ -94,10 +94,15 @@ static uint64_t number(cay__field_kind kind, const void *v)
     switch (kind) {
     case CAY__F_BOOL: return *(const bool *)v;
     case CAY__F_U16: return *(const uint16_t *)v;
-    case CAY__F_U32: case CAY__F_MODE: return *(const uint32_t *)v;
+    case CAY__F_U32:
+    case CAY__F_MODE: return *(const uint32_t *)v;
     case CAY__F_SIZE: return *(const size_t *)v;
-    case CAY__F_INT: case CAY__F_WORD: case CAY__F_SIGNAL: return (uint64_t)*(const int *)v;
-    case CAY__F_U64: case CAY__F_I64: case CAY__F_LIMIT: return *(const uint64_t *)v;
+    case CAY__F_INT:
+    case CAY__F_WORD:
+    case CAY__F_SIGNAL: return (uint64_t) * (const int *)v;
+    case CAY__F_U64:
+    case CAY__F_I64:
+    case CAY__F_LIMIT: return *(const uint64_t *)v;
     default: return 0;
     }
 }
@@ -105,10 +110,20 @@ static uint64_t number(cay__field_kind kind, const void *v)
 static bool empty(const cay__field *f, const void *v)
 {
     switch (f->kind) {
-    case CAY__F_STR: case CAY__F_PATH: case CAY__F_CHOICE: case CAY__F_JSON: return !*(const char *const *)v || !**(const char *const *)v;
-    case CAY__F_TEXT: case CAY__F_PLACE: return !*(const char *)v;
-    case CAY__F_BYTES: case CAY__F_STRS: case CAY__F_PAIRS: case CAY__F_LIST: case CAY__F_POINT: return !*(const void *const *)v;
-    case CAY__F_OBJECT: case CAY__F_CALC: case CAY__F_BASE64: return false;
+    case CAY__F_STR:
+    case CAY__F_PATH:
+    case CAY__F_CHOICE:
+    case CAY__F_JSON: return !*(const char *const *)v || !**(const char *const *)v;
+    case CAY__F_TEXT:
+    case CAY__F_PLACE: return !*(const char *)v;
+    case CAY__F_BYTES:
+    case CAY__F_STRS:
+    case CAY__F_PAIRS:
+    case CAY__F_LIST:
+    case CAY__F_POINT: return !*(const void *const *)v;
+    case CAY__F_OBJECT:
+    case CAY__F_CALC:
+    case CAY__F_BASE64: return false;
     default: return !number(f->kind, v);
     }
 }
@@ -119,23 +134,29 @@ static void put(cay__buf *b, const cay__field *f, const void *base)
     switch (f->kind) {
     case CAY__F_PATH: put_path(b, f, *(const char *const *)v); return;
     case CAY__F_PLACE: put_path(b, f, v); return;
-    case CAY__F_BYTES: put_bytes(b, f, *(const char *const *)v, *(const size_t *)((const char *)base + f->count)); return;
+    case CAY__F_BYTES:
+        put_bytes(b, f, *(const char *const *)v, *(const size_t *)((const char *)base + f->count));
+        return;
     default: key(b, f->name, "");
     }
     switch (f->kind) {
-    case CAY__F_STR: case CAY__F_CHOICE: put_str(b, *(const char *const *)v); break;
+    case CAY__F_STR:
+    case CAY__F_CHOICE: put_str(b, *(const char *const *)v); break;
     case CAY__F_TEXT: put_str(b, v); break;
     case CAY__F_BOOL: cay__buf_str(b, *(const bool *)v ? "true" : "false"); break;
     case CAY__F_MODE: cay__buf_fmt(b, "\"%04o\"", *(const uint32_t *)v & 07777); break;
     case CAY__F_WORD: put_str(b, ((const char *const *)f->more)[number(f->kind, v)]); break;
-    case CAY__F_JSON: cay__buf_str(b, *(const char *const *)v ? *(const char *const *)v : "{}"); break;
+    case CAY__F_JSON:
+        cay__buf_str(b, *(const char *const *)v ? *(const char *const *)v : "{}");
+        break;
     case CAY__F_STRS: put_strs(b, *(const char *const *const *)v); break;
     case CAY__F_PAIRS: put_pairs(b, *(const cay_pair *const *)v); break;
     case CAY__F_OBJECT: cay__shape_put(b, f->more, v); break;
     case CAY__F_POINT: cay__shape_put(b, f->more, *(const void *const *)v); break;
     case CAY__F_LIST: put_list(b, f, base); break;
     case CAY__F_CALC: f->put(b, v); break;
-    case CAY__F_INT: case CAY__F_I64: cay__buf_fmt(b, "%" PRId64, (int64_t)number(f->kind, v)); break;
+    case CAY__F_INT:
+    case CAY__F_I64: cay__buf_fmt(b, "%" PRId64, (int64_t)number(f->kind, v)); break;
     default:
         if (f->kind == CAY__F_LIMIT && number(f->kind, v) == CAY_UNLIMITED)
             cay__buf_str(b, "\"unlimited\"");
@@ -149,7 +170,8 @@ void cay__shape_put(cay__buf *b, const cay__shape *s, const void *obj)
     cay__buf_str(b, "{");
     for (size_t i = 0; i < s->n; i++) {
         const cay__field *f = &s->fields[i];
-        if (!((f->flags & CAY__F_MAYBE || f->kind == CAY__F_POINT) && empty(f, (const char *)obj + f->at)))
+        if (!((f->flags & CAY__F_MAYBE || f->kind == CAY__F_POINT) &&
+              empty(f, (const char *)obj + f->at)))
             put(b, f, obj);
     }
     cay__buf_str(b, "}");
@@ -186,19 +208,35 @@ static json_t *schema_of(const cay__field *f)
 {
     switch (f->kind) {
     case CAY__F_BOOL: return json_pack("{s:s}", "type", "boolean");
-    case CAY__F_U16: case CAY__F_U32: case CAY__F_U64: case CAY__F_SIZE: case CAY__F_INT: case CAY__F_I64: return whole(f);
+    case CAY__F_U16:
+    case CAY__F_U32:
+    case CAY__F_U64:
+    case CAY__F_SIZE:
+    case CAY__F_INT:
+    case CAY__F_I64: return whole(f);
     case CAY__F_LIMIT: return json_pack("{s:[o, {s:s}]}", "oneOf", whole(f), "const", "unlimited");
     case CAY__F_MODE: return json_pack("{s:s, s:s}", "type", "string", "pattern", "^[0-7]{1,5}$");
-    case CAY__F_WORD: case CAY__F_CHOICE: return words(f->more);
+    case CAY__F_WORD:
+    case CAY__F_CHOICE: return words(f->more);
     case CAY__F_SIGNAL: return json_pack("{s:[s, s]}", "type", "string", "integer");
-    case CAY__F_STRS: return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
-    case CAY__F_PAIRS: return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type", "string");
-    case CAY__F_JSON: return f->flags & CAY__F_ANY ? json_object() : json_pack("{s:s}", "type", "object");
-    case CAY__F_OBJECT: case CAY__F_POINT: return ref(f->more);
+    case CAY__F_STRS:
+        return json_pack("{s:s, s:{s:s}}", "type", "array", "items", "type", "string");
+    case CAY__F_PAIRS:
+        return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type",
+                         "string");
+    case CAY__F_JSON:
+        return f->flags & CAY__F_ANY ? json_object() : json_pack("{s:s}", "type", "object");
+    case CAY__F_OBJECT:
+    case CAY__F_POINT: return ref(f->more);
     case CAY__F_LIST: return json_pack("{s:s, s:o}", "type", "array", "items", ref(f->more));
     case CAY__F_CALC: return json_loads(f->more, JSON_DECODE_ANY, NULL);
-    case CAY__F_BASE64: return json_pack("{s:s, s:s}", "type", "string", "contentEncoding", "base64");
-    case CAY__F_STR: case CAY__F_TEXT: case CAY__F_PATH: case CAY__F_PLACE: case CAY__F_BYTES: break;
+    case CAY__F_BASE64:
+        return json_pack("{s:s, s:s}", "type", "string", "contentEncoding", "base64");
+    case CAY__F_STR:
+    case CAY__F_TEXT:
+    case CAY__F_PATH:
+    case CAY__F_PLACE:
+    case CAY__F_BYTES: break;
     }
     return json_pack("{s:s}", "type", "string");
 }
@@ -208,7 +246,8 @@ static void twin(json_t *props, const cay__field *f, const char *tail, const cha
 {
     char name[80];
     snprintf(name, sizeof name, "%s_%s", f->name, tail);
-    json_object_set_new(props, name, json_pack("{s:s, s:s}", "type", "string", "description", about));
+    json_object_set_new(props, name,
+                        json_pack("{s:s, s:s}", "type", "string", "description", about));
 }
 
 json_t *cay__shape_schema(const cay__shape *s)
@@ -227,7 +266,8 @@ json_t *cay__shape_schema(const cay__shape *s)
         if (f->kind == CAY__F_BYTES)
             twin(props, f, "base64", "instead, when it is not UTF-8");
     }
-    json_t *out = json_pack("{s:s, s:o, s:b}", "type", "object", "properties", props, "additionalProperties", 0);
+    json_t *out = json_pack("{s:s, s:o, s:b}", "type", "object", "properties", props,
+                            "additionalProperties", 0);
     if (json_array_size(required))
         json_object_set(out, "required", required);
     json_decref(required);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file and what stat(2) tells of it are two questions, and another file may be put in its place between them: then the bytes of one would go out under the
- * length of the other. */
+/* A file and what stat(2) tells of it are two questions, and another file may be put in its place
+ * between them: then the bytes of one would go out under the length of the other. */
 #include "server.h"
 #include <base/base.h>
 
-int cay__file_again(cay_sandbox *sb, const cay_call *call, const char *path, const cay_stat *st, int nth, cay_err *err)
+int cay__file_again(cay_sandbox *sb, const cay_call *call, const char *path, const cay_stat *st,
+                    int nth, cay_err *err)
 {
     cay_stat now = { .size_of = sizeof now };
     CAY_TRY(cay_file_stat(sb, call, path, true, &now, err));
@@ -13,10 +14,15 @@ int cay__file_again(cay_sandbox *sb, const cay_call *call, const char *path, con
         return 0;
     if (nth < CAY__FILE_TRIES)
         return 1;
-    return same ? 0 : cay_fail_why(err, CAY_EBUSY, "file_changing", "%.200s: another file is put in its place again and again; try again", path);
+    return same
+               ? 0
+               : cay_fail_why(err, CAY_EBUSY, "file_changing",
+                              "%.200s: another file is put in its place again and again; try again",
+                              path);
 }
 
-int cay__file_open(cay__req *r, cay_sandbox *sb, const char *path, const char *user, cay_stat *st, int *fd, cay_err *err)
+int cay__file_open(cay__req *r, cay_sandbox *sb, const char *path, const char *user, cay_stat *st,
+                   int *fd, cay_err *err)
 {
     for (int i = 1;; i++) {
         const cay_read spec = { .size = sizeof spec, .user = user, .length = st->size };

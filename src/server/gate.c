@@ -9,20 +9,21 @@
 
 enum { RATE = 2000, BURST = 4000, SLOTS = 64, CHAIN = 16, HOST_MAX = 253 };
 
-/* Time as a level: `full_us` is when it will be full again; each request moves that on by 1/rate. */
+/* Time as a level: `full_us` is when it will be full again; each request moves that on by 1/rate.
+ */
 typedef struct bucket {
     struct bucket *next;
-    int64_t        full_us;
-    char           key[32];
+    int64_t full_us;
+    char key[32];
 } bucket;
 
 struct cay__gate {
-    char  *domain;
+    char *domain;
     char **hosts, **origins;
     int64_t step_us_1024, depth_us; /* a request's share in 1/1024 us, and all of a burst */
     struct {
         pthread_mutex_t lock;
-        bucket         *first;
+        bucket *first;
     } slot[SLOTS];
 };
 
@@ -44,13 +45,16 @@ static void free_list(char **list)
     free(list);
 }
 
-/* Letters, digits and '-' between dots, as in a Host field; a literal address of IPv6 has brackets and is always ours. */
+/* Letters, digits and '-' between dots, as in a Host field; a literal address of IPv6 has brackets
+ * and is always ours. */
 static bool is_name(const char *s, size_t n)
 {
     bool edge = true; /* where no '-' may be, and no dot */
     for (size_t i = 0; i < n; i++) {
         bool inner = s[i] == '-' || s[i] == '.';
-        if (!(inner || (s[i] >= '0' && s[i] <= '9') || (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z')) || (edge && inner))
+        if (!(inner || (s[i] >= '0' && s[i] <= '9') || (s[i] >= 'a' && s[i] <= 'z') ||
+              (s[i] >= 'A' && s[i] <= 'Z')) ||
+            (edge && inner))
             return false;
         edge = s[i] == '.';
     }
@@ -59,22 +63,31 @@ static bool is_name(const char *s, size_t n)
 
 static bool is_origin(const char *s)
 {
-    const char *at = cay__str_starts(s, "http://") ? s + 7 : cay__str_starts(s, "https://") ? s + 8 : "";
+    const char *at = cay__str_starts(s, "http://")    ? s + 7
+                     : cay__str_starts(s, "https://") ? s + 8
+                                                      : "";
     size_t n = *at == '[' ? strcspn(at, "]") + 1 : strcspn(at, ":/");
     size_t digits = at[0] && at[n] == ':' ? strspn(at + n + 1, "0123456789") : 0;
-    return *at && (*at == '[' || is_name(at, n)) && (at[n] == ':' ? digits && !at[n + 1 + digits] : !at[n]);
+    return *at && (*at == '[' || is_name(at, n)) &&
+           (at[n] == ':' ? digits && !at[n + 1 + digits] : !at[n]);
 }
 
 int cay__gate_check(const cay__gate_conf *c, cay_err *err)
 {
     if (c->domain && !is_name(c->domain, strlen(c->domain)))
-        return cay_fail(err, CAY_EINVAL, "--domain %.100s: want a name, such as boxes.example.org", c->domain);
+        return cay_fail(err, CAY_EINVAL, "--domain %.100s: want a name, such as boxes.example.org",
+                        c->domain);
     for (const char *const *p = c->hosts; p && *p; p++)
         if (!is_name(*p, strlen(*p)))
-            return cay_fail(err, CAY_EINVAL, "--allow-host %.100s: want a name without a port, such as box.example.org", *p);
+            return cay_fail(
+                err, CAY_EINVAL,
+                "--allow-host %.100s: want a name without a port, such as box.example.org", *p);
     for (const char *const *p = c->origins; p && *p; p++)
         if (!is_origin(*p))
-            return cay_fail(err, CAY_EINVAL, "--allow-origin %.100s: want https://HOST[:PORT] or http://HOST[:PORT] and nothing behind it, as browsers send it", *p);
+            return cay_fail(err, CAY_EINVAL,
+                            "--allow-origin %.100s: want https://HOST[:PORT] or http://HOST[:PORT] "
+                            "and nothing behind it, as browsers send it",
+                            *p);
     return 0;
 }
 
@@ -111,7 +124,8 @@ void cay__gate_free(cay__gate *g)
 
 /* ------------------------------------------------------------------ Host and Origin */
 
-/* The name without its port, in small letters; an address without brackets. false: it is neither. */
+/* The name without its port, in small letters; an address without brackets. false: it is neither.
+ */
 static bool split(const char *host, char name[HOST_MAX + 1], bool *address)
 {
     unsigned char raw[16];
@@ -128,7 +142,8 @@ static bool split(const char *host, char name[HOST_MAX + 1], bool *address)
         n = strcspn(host, ":");
     }
     const char *port = strchr(from + n, ':');
-    if (port && (!port[1] || strlen(port + 1) > 5 || strspn(port + 1, "0123456789") != strlen(port + 1)))
+    if (port &&
+        (!port[1] || strlen(port + 1) > 5 || strspn(port + 1, "0123456789") != strlen(port + 1)))
         return false;
     if (!n || n > HOST_MAX)
         return false;
@@ -165,7 +180,9 @@ int cay__gate_host(const cay__gate *g, const char *host, cay_err *err)
 {
     if (!*host || ours(g, host) || CAY__MUTANT("gate-host")) /* without one it is no browser */
         return 0;
-    return cay_fail_why(err, CAY_EPERM, "host_not_allowed", "this server does not answer for that Host; name it by --allow-host or --domain");
+    return cay_fail_why(
+        err, CAY_EPERM, "host_not_allowed",
+        "this server does not answer for that Host; name it by --allow-host or --domain");
 }
 
 int cay__gate_origin(const cay__gate *g, const char *host, const char *origin, cay_err *err)
@@ -174,12 +191,14 @@ int cay__gate_origin(const cay__gate *g, const char *host, const char *origin, c
         return 0;
     const char *at = strstr(origin, "://");
     /* The page came from where it asks now. */
-    if (at && *host && !strcasecmp(at + 3, host) && ours(g, host) && (cay__str_starts(origin, "http://") || cay__str_starts(origin, "https://")))
+    if (at && *host && !strcasecmp(at + 3, host) && ours(g, host) &&
+        (cay__str_starts(origin, "http://") || cay__str_starts(origin, "https://")))
         return 0;
     for (char **p = g->origins; *p; p++)
         if (!strcasecmp(*p, origin))
             return 0;
-    return cay_fail_why(err, CAY_EPERM, "origin_not_allowed", "pages of that Origin may not ask this server; name it by --allow-origin");
+    return cay_fail_why(err, CAY_EPERM, "origin_not_allowed",
+                        "pages of that Origin may not ask this server; name it by --allow-origin");
 }
 
 /* ------------------------------------------------------------------ how many */

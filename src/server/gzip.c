@@ -26,14 +26,16 @@ bool cay__gzip_wanted(const cay__head *h)
 static bool is_text(const char *type)
 {
     size_t n = strcspn(type, ";");
-    return !strncasecmp(type, "text/", 5) || !strncasecmp(type, "application/json", 16) || (n > 5 && !strncasecmp(type + n - 5, "+json", 5)) ||
+    return !strncasecmp(type, "text/", 5) || !strncasecmp(type, "application/json", 16) ||
+           (n > 5 && !strncasecmp(type + n - 5, "+json", 5)) ||
            !strncasecmp(type, "application/javascript", 22) || !strncasecmp(type, "image/svg", 9);
 }
 
 bool cay__gzip(const cay__req *r, const char *type, const void *data, size_t len, cay__buf *out)
 {
     z_stream z = { .next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)len };
-    if (len < LEAST || len > 64u << 20 || !type || !is_text(type) || !cay__gzip_wanted(&r->head) || deflateInit2(&z, 1, Z_DEFLATED, WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+    if (len < LEAST || len > 64u << 20 || !type || !is_text(type) || !cay__gzip_wanted(&r->head) ||
+        deflateInit2(&z, 1, Z_DEFLATED, WINDOW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return false;
     size_t room = deflateBound(&z, (uLong)len);
     out->max = room + 1;

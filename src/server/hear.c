@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the peer sends while a stream goes out: a body that is passed on, bytes of a tunnel, frames. */
+/* What the peer sends while a stream goes out: a body that is passed on, bytes of a tunnel, frames.
+ */
 #include "stream.h"
 #include <base/base.h>
 
@@ -40,7 +41,9 @@ static ssize_t hear_some(cay__conn *c, const char *data, size_t n)
     if (s->hearing == CAY__HEARS_FRAMES)
         return cay__ws_hear(c, data, n) < 0 ? -1 : (ssize_t)n;
     if (tunnel)
-        return !n || !cay__stream_open(s) ? 0 : cay__stream_push(c, 0, data, n) < 0 ? -1 : (ssize_t)n;
+        return !n || !cay__stream_open(s)            ? 0
+               : cay__stream_push(c, 0, data, n) < 0 ? -1
+                                                     : (ssize_t)n;
     return s->hearing == CAY__HEARS_BODY ? hear_body(c, data, n) : 0;
 }
 
@@ -70,13 +73,15 @@ int cay__hear(cay__conn *c, const char *data, size_t n)
 bool cay__hear_listens(const cay__conn *c)
 {
     const cay__stream *s = c->stream;
-    return s->hearing != CAY__DEAF && (s->hearing != CAY__HEARS_BODY || s->raw.tunnel || !c->req->reply->body_done);
+    return s->hearing != CAY__DEAF &&
+           (s->hearing != CAY__HEARS_BODY || s->raw.tunnel || !c->req->reply->body_done);
 }
 
 bool cay__hear_more(const cay__conn *c)
 {
     const cay__stream *s = c->stream;
-    if (!cay__hear_listens(c) || c->eof || c->in.len || !cay__stream_open(s) || cay__io_pending(c) >= CAY__HIGH)
+    if (!cay__hear_listens(c) || c->eof || c->in.len || !cay__stream_open(s) ||
+        cay__io_pending(c) >= CAY__HIGH)
         return false;
     return s->hearing != CAY__HEARS_FRAMES || !cay__ws_waiting(s);
 }

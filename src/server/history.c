@@ -48,10 +48,13 @@ static size_t load(int dir, const char *id, cay__moment *v)
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return 0;
-    for (ssize_t got; have < CAY__HISTORY_MOMENTS * sizeof *v && (got = read(fd, (char *)v + have, CAY__HISTORY_MOMENTS * sizeof *v - have)) > 0;)
+    for (ssize_t got;
+         have < CAY__HISTORY_MOMENTS * sizeof *v &&
+         (got = read(fd, (char *)v + have, CAY__HISTORY_MOMENTS * sizeof *v - have)) > 0;)
         have += (size_t)got;
     for (size_t i = 0; i < have / sizeof *v; i++)
-        if (v[i].ms > 0 && v[i].ms / CAY__HISTORY_STEP_MS % CAY__HISTORY_MOMENTS == (int64_t)i) /* not a hole */
+        if (v[i].ms > 0 &&
+            v[i].ms / CAY__HISTORY_STEP_MS % CAY__HISTORY_MOMENTS == (int64_t)i) /* not a hole */
             v[n++] = v[i];
     qsort(v, n, sizeof *v, by_time);
     return n;
@@ -63,7 +66,9 @@ static double grew(bool near, uint64_t was, uint64_t is, int64_t ms)
     return near && is >= was ? (double)(is - was) / (double)ms : 0;
 }
 
-size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_ms, void (*fn)(const cay__moment *m, const cay__pace *pace, void *arg), void *arg)
+size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_ms,
+                         void (*fn)(const cay__moment *m, const cay__pace *pace, void *arg),
+                         void *arg)
 {
     CAY_AUTOFREE cay__moment *v = cay__alloc(CAY__HISTORY_MOMENTS * sizeof *v);
     size_t n = load(dir, id, v), first = 0, last = n, told = 0;
@@ -78,7 +83,11 @@ size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_
         const cay__moment *was = &v[before], *is = &v[i];
         int64_t ms = is->ms - was->ms;
         bool near = before < i && ms > 0 && ms <= (int64_t)every * GAP_MS;
-        fn(is, &(cay__pace){ grew(near, was->cpu_us, is->cpu_us, ms) / 10, grew(near, was->net_rx, is->net_rx, ms) * 1000, grew(near, was->net_tx, is->net_tx, ms) * 1000 }, arg);
+        fn(is,
+           &(cay__pace){ grew(near, was->cpu_us, is->cpu_us, ms) / 10,
+                         grew(near, was->net_rx, is->net_rx, ms) * 1000,
+                         grew(near, was->net_tx, is->net_tx, ms) * 1000 },
+           arg);
         before = i;
         told++;
     }
@@ -94,7 +103,8 @@ void cay__history_sweep(int dir, bool (*alive)(const char *id, void *arg), void 
     if (d)
         rewinddir(d); /* the position is shared with `dir` */
     for (struct dirent *e; d && (e = readdir(d));)
-        if (cay__str_starts(e->d_name, FORMER) || (cay__str_starts(e->d_name, PREFIX) && !alive(e->d_name + sizeof PREFIX - 1, arg)))
+        if (cay__str_starts(e->d_name, FORMER) ||
+            (cay__str_starts(e->d_name, PREFIX) && !alive(e->d_name + sizeof PREFIX - 1, arg)))
             unlinkat(dir, e->d_name, 0);
     if (d)
         closedir(d);

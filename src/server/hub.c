@@ -11,27 +11,34 @@
 #include <stdio.h>
 #include <sys/eventfd.h>
 
-enum { OWNERS = 4096, STACK = 256 << 10, AGAIN_MS = 1000, LOOK_MS = 10000, SNAPS_MS = 1000, SNAPS = 100 };
+enum {
+    OWNERS = 4096,
+    STACK = 256 << 10,
+    AGAIN_MS = 1000,
+    LOOK_MS = 10000,
+    SNAPS_MS = 1000,
+    SNAPS = 100
+};
 
 typedef struct owner {
     char id[CAY_ID_LEN + 1], tenant[64];
 } owner;
 
 struct cay__hub {
-    cay_service    *svc;
+    cay_service *svc;
     pthread_mutex_t lock;
-    pthread_t       thread;
-    bool            started;
-    int             stop; /* eventfd */
-    cay_events     *events;
-    char            stream[9];
-    uint64_t        next; /* number of the next event; the first is 1 */
-    cay__heard     *ring;
-    owner          *owners;
-    cay__ear       *ears;
-    char            last_snap[CAY_ID_LEN + 1]; /* the newest that was told of, or was there before */
-    bool            knows_snaps;
-    int64_t         snaps_at; /* when to look for newer ones */
+    pthread_t thread;
+    bool started;
+    int stop; /* eventfd */
+    cay_events *events;
+    char stream[9];
+    uint64_t next; /* number of the next event; the first is 1 */
+    cay__heard *ring;
+    owner *owners;
+    cay__ear *ears;
+    char last_snap[CAY_ID_LEN + 1]; /* the newest that was told of, or was there before */
+    bool knows_snaps;
+    int64_t snaps_at; /* when to look for newer ones */
 };
 
 struct cay__hub *cay__hub_new(cay_service *svc)
@@ -71,7 +78,9 @@ const char *cay__hub_stream(const struct cay__hub *h)
 uint32_t cay__net_mark(const cay_net_record *rec)
 {
     char text[512];
-    int n = snprintf(text, sizeof text, "%" PRId64 " %" PRIu64 " %u %s %s %.200s %.60s", rec->time_ms, rec->flow, rec->port, rec->event, rec->verdict, rec->name, rec->address);
+    int n =
+        snprintf(text, sizeof text, "%" PRId64 " %" PRIu64 " %u %s %s %.200s %.60s", rec->time_ms,
+                 rec->flow, rec->port, rec->event, rec->verdict, rec->name, rec->address);
     return cay__hash(text, (size_t)CAY_MIN(n, (int)sizeof text - 1));
 }
 
@@ -85,14 +94,16 @@ static owner *place(struct cay__hub *h, const char *id)
 static int on_info(const cay_info *info, void *arg)
 {
     owner *o = place(arg, info->id);
-    if (*info->tenant == '.') /* nobody's yet: who takes it from its pool is asked for again, and hears what comes then */
+    if (*info->tenant == '.') /* nobody's yet: who takes it from its pool is asked for again, and
+                                 hears what comes then */
         return 0;
     cay__str_copy(o->id, sizeof o->id, info->id);
     cay__str_copy(o->tenant, sizeof o->tenant, info->tenant);
     return 0;
 }
 
-/* "" when nobody knows: then only an admin hears of it. Remembered, because of a sandbox that is gone nobody could say. */
+/* "" when nobody knows: then only an admin hears of it. Remembered, because of a sandbox that is
+ * gone nobody could say. */
 static const char *tenant_of(struct cay__hub *h, const char *id)
 {
     cay_sandbox *sb;
@@ -168,7 +179,8 @@ static void publish(struct cay__hub *h, const cay_event *e, const char *more)
 
 /* ------------------------------------------------------------------ manifests */
 
-void cay__hub_progress(struct cay__hub *h, const char *tenant, const char *key, const cay_manifest_progress *p)
+void cay__hub_progress(struct cay__hub *h, const char *tenant, const char *key,
+                       const cay_manifest_progress *p)
 {
     pthread_mutex_lock(&h->lock);
     bool heard = h->started && h->ears;
@@ -177,9 +189,19 @@ void cay__hub_progress(struct cay__hub *h, const char *tenant, const char *key, 
         return;
     CAY_AUTOBUF more = CAY__BUF(4096);
     string_member(&more, "key", key);
-    cay__buf_fmt(&more, ",\"entries\":%" PRIu64 ",\"entries_total\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"bytes_total\":%" PRIu64, p->entries, p->entries_total, p->bytes, p->bytes_total);
+    cay__buf_fmt(&more,
+                 ",\"entries\":%" PRIu64 ",\"entries_total\":%" PRIu64 ",\"bytes\":%" PRIu64
+                 ",\"bytes_total\":%" PRIu64,
+                 p->entries, p->entries_total, p->bytes, p->bytes_total);
     if (!more.full)
-        publish_of(h, tenant, &(cay_event){ .size = sizeof(cay_event), .time_ms = cay__wall_ms(), .sandbox = "", .kind = "progress", .reason = "manifest", .process = "" }, more.data);
+        publish_of(h, tenant,
+                   &(cay_event){ .size = sizeof(cay_event),
+                                 .time_ms = cay__wall_ms(),
+                                 .sandbox = "",
+                                 .kind = "progress",
+                                 .reason = "manifest",
+                                 .process = "" },
+                   more.data);
 }
 
 /* ------------------------------------------------------------------ snapshots */
@@ -187,17 +209,26 @@ void cay__hub_progress(struct cay__hub *h, const char *tenant, const char *key, 
 static void publish_snap(struct cay__hub *h, const cay_event *e, const char *snapshot)
 {
     char more[32 + CAY_ID_LEN];
-    snprintf(more, sizeof more, ",\"snapshot\":\"%.*s\"", CAY_ID_LEN, snapshot); /* an id: nothing in it wants escaping */
+    snprintf(more, sizeof more, ",\"snapshot\":\"%.*s\"", CAY_ID_LEN,
+             snapshot); /* an id: nothing in it wants escaping */
     publish(h, e, more);
 }
 
-/* Providers tell nothing of them, and anybody on this host may take one: the store is asked for newer ones, while somebody listens. */
+/* Providers tell nothing of them, and anybody on this host may take one: the store is asked for
+ * newer ones, while somebody listens. */
 static int on_snap(const cay_snapshot *s, void *arg)
 {
     struct cay__hub *h = arg;
     cay__str_copy(h->last_snap, sizeof h->last_snap, s->id);
     if (h->knows_snaps)
-        publish_snap(h, &(cay_event){ .size = sizeof(cay_event), .time_ms = s->created_ms, .sandbox = s->sandbox, .kind = "snapshot", .reason = s->method, .process = "" }, s->id);
+        publish_snap(h,
+                     &(cay_event){ .size = sizeof(cay_event),
+                                   .time_ms = s->created_ms,
+                                   .sandbox = s->sandbox,
+                                   .kind = "snapshot",
+                                   .reason = s->method,
+                                   .process = "" },
+                     s->id);
     return 0;
 }
 
@@ -206,7 +237,9 @@ static int newer_snaps(struct cay__hub *h)
     cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + LOOK_MS };
     char after[CAY_ID_LEN + 1];
     cay__str_copy(after, sizeof after, h->last_snap); /* it changes meanwhile */
-    cay_snapshot_filter f = { .size = sizeof f, .after = *after ? after : NULL, .limit = h->knows_snaps ? SNAPS : 0 };
+    cay_snapshot_filter f = { .size = sizeof f,
+                              .after = *after ? after : NULL,
+                              .limit = h->knows_snaps ? SNAPS : 0 };
     return cay_service_snapshots(h->svc, &soon, &f, on_snap, h, NULL);
 }
 
@@ -216,12 +249,20 @@ static void look_for_snaps(struct cay__hub *h)
     bool knew = h->knows_snaps;
     cay__str_copy(gone, sizeof gone, h->last_snap);
     int rc = newer_snaps(h);
-    if (rc == CAY_ENOENT && *gone) { /* that one was removed: from the newest there is, and whoever draws them asks for all of them */
+    if (rc == CAY_ENOENT && *gone) { /* that one was removed: from the newest there is, and whoever
+                                        draws them asks for all of them */
         *h->last_snap = 0;
         h->knows_snaps = false;
         rc = newer_snaps(h);
         if (rc == 0 && knew)
-            publish_snap(h, &(cay_event){ .size = sizeof(cay_event), .time_ms = cay__wall_ms(), .sandbox = "", .kind = "snapshot", .reason = "removed", .process = "" }, gone);
+            publish_snap(h,
+                         &(cay_event){ .size = sizeof(cay_event),
+                                       .time_ms = cay__wall_ms(),
+                                       .sandbox = "",
+                                       .kind = "snapshot",
+                                       .reason = "removed",
+                                       .process = "" },
+                         gone);
     }
     h->knows_snaps = h->knows_snaps || rc == 0;
 }
@@ -265,7 +306,14 @@ static void *listen_on(void *arg)
         cay_events_close(h->events);
         h->events = NULL;
         if (cay_service_events(h->svc, NULL, &h->events, NULL) == 0)
-            publish(h, &(cay_event){ .size = sizeof e, .time_ms = cay__wall_ms(), .sandbox = "", .kind = "lost", .reason = "reconnected", .process = "" }, NULL);
+            publish(h,
+                    &(cay_event){ .size = sizeof e,
+                                  .time_ms = cay__wall_ms(),
+                                  .sandbox = "",
+                                  .kind = "lost",
+                                  .reason = "reconnected",
+                                  .process = "" },
+                    NULL);
     }
 }
 
@@ -329,7 +377,8 @@ void cay__hub_leave(struct cay__hub *h, cay__ear *ear)
     cay__close_fd(&ear->bell);
 }
 
-void cay__hub_hear(struct cay__hub *h, cay__ear *ear, uint64_t *missed, bool (*fn)(const cay__heard *e, void *arg), void *arg)
+void cay__hub_hear(struct cay__hub *h, cay__ear *ear, uint64_t *missed,
+                   bool (*fn)(const cay__heard *e, void *arg), void *arg)
 {
     eventfd_t n;
     eventfd_read(ear->bell, &n);

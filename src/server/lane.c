@@ -42,7 +42,8 @@ static void on_bell(cay__watch *w, uint32_t events)
     }
 }
 
-/* Once a second every connection is looked at: cheaper than a timer each. Without any it stays silent. */
+/* Once a second every connection is looked at: cheaper than a timer each. Without any it stays
+ * silent. */
 static void on_sweep(cay__timer *t)
 {
     cay__lane *l = (cay__lane *)((char *)t - offsetof(cay__lane, sweep));
@@ -99,11 +100,15 @@ int cay__lane_start(cay__lane *l, cay__server *s, cay_err *err)
     l->spare = cay__req_new(s);
     l->sweep.fn = on_sweep;
     cay__random(&l->luck, sizeof l->luck);
-    l->bell = (cay__watch){ .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .events = EPOLLIN, .fn = on_bell };
+    l->bell = (cay__watch){ .fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                            .events = EPOLLIN,
+                            .fn = on_bell };
     if (l->bell.fd < 0 || !cay__loop_add(&l->loop, &l->bell))
         return cay_fail_sys(err, CAY_ESYS, "eventfd");
     for (size_t i = 0; i < s->nlisteners; i++) {
-        l->door[i].w = (cay__watch){ .fd = s->listeners[i].fd, .events = EPOLLIN | EPOLLEXCLUSIVE, .fn = on_door };
+        l->door[i].w = (cay__watch){ .fd = s->listeners[i].fd,
+                                     .events = EPOLLIN | EPOLLEXCLUSIVE,
+                                     .fn = on_door };
         l->door[i].via = &s->listeners[i];
         l->door[i].lane = l;
         if (!cay__loop_add(&l->loop, &l->door[i].w))

@@ -10,20 +10,20 @@
 enum { SLOTS = 32, BODY_MAX = 256 << 10, ALL_MAX = 1 << 20, SKEW_MS = 50 };
 
 typedef struct slot {
-    char     key[400];
-    char     providers[CAY__LISTED_PROVIDERS + 1][32];
+    char key[400];
+    char providers[CAY__LISTED_PROVIDERS + 1][32];
     uint64_t version, used;
-    int64_t  skew;  /* deadlines are by the wall clock: an answer does not outlive a jump of it */
-    char     next[CAY__LISTED_NEXT];
-    char    *body;  /* NULL: only its providers are known */
-    size_t   len;
+    int64_t skew; /* deadlines are by the wall clock: an answer does not outlive a jump of it */
+    char next[CAY__LISTED_NEXT];
+    char *body; /* NULL: only its providers are known */
+    size_t len;
 } slot;
 
 struct cay__listed {
     pthread_mutex_t lock;
-    uint64_t        clock;
-    size_t          bytes;
-    slot            slots[SLOTS];
+    uint64_t clock;
+    size_t bytes;
+    slot slots[SLOTS];
 };
 
 struct cay__listed *cay__listed_new(void)
@@ -77,7 +77,9 @@ static int64_t skew(void)
 static void name(cay__listing *l, const cay__req *r)
 {
     const char *tenant = cay__req_tenant((cay__req *)(uintptr_t)r);
-    int n = snprintf(l->key, sizeof l->key, "%c%s\n%s%s\n%s", r->who.scope == CAY__SCOPE_ADMIN ? 'a' : 't', tenant ? tenant : "", r->dialect->name, r->route->path, r->head.query);
+    int n = snprintf(l->key, sizeof l->key, "%c%s\n%s%s\n%s",
+                     r->who.scope == CAY__SCOPE_ADMIN ? 'a' : 't', tenant ? tenant : "",
+                     r->dialect->name, r->route->path, r->head.query);
     if (n < 0 || (size_t)n >= sizeof l->key)
         l->key[0] = 0;
 }
@@ -109,12 +111,13 @@ bool cay__listing_reply(cay__listing *l, cay__req *r)
     int64_t now = skew();
     pthread_mutex_lock(&all->lock);
     s = find(all, l->key);
-    if (s && s->body && s->version == l->version && now - s->skew <= SKEW_MS && s->skew - now <= SKEW_MS &&
-        !memcmp(s->providers, l->known, sizeof l->known)) {
+    if (s && s->body && s->version == l->version && now - s->skew <= SKEW_MS &&
+        s->skew - now <= SKEW_MS && !memcmp(s->providers, l->known, sizeof l->known)) {
         s->used = ++all->clock;
         if (*s->next)
             cay__reply_field(r, "x-next-token", s->next);
-        cay__reply(r, 200, "application/json", s->body, s->len); /* copies it; nothing is sent here */
+        cay__reply(r, 200, "application/json", s->body,
+                   s->len); /* copies it; nothing is sent here */
         done = true;
     }
     pthread_mutex_unlock(&all->lock);

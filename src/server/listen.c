@@ -32,12 +32,15 @@ static int open_unix(const cay__server *s, const char *path, cay__listener *l, c
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "a socket");
     if (!*path || !cay__str_copy(a.sun_path, sizeof a.sun_path, path))
-        return cay_fail(err, CAY_EINVAL, "--listen unix:%s: want a path of at most %zu bytes", path, sizeof a.sun_path - 1);
-    /* One that nobody answers is left over from a server that died; one that somebody answers is not taken away. */
+        return cay_fail(err, CAY_EINVAL, "--listen unix:%s: want a path of at most %zu bytes", path,
+                        sizeof a.sun_path - 1);
+    /* One that nobody answers is left over from a server that died; one that somebody answers is
+     * not taken away. */
     if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {
         CAY_AUTOFD probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (connect(probe, (struct sockaddr *)&a, sizeof a) == 0)
-            return cay_fail(err, CAY_EEXIST, "--listen unix:%s: another server answers there", path);
+            return cay_fail(err, CAY_EEXIST, "--listen unix:%s: another server answers there",
+                            path);
         unlink(path);
     }
     mode_t old = umask(0177);
@@ -53,7 +56,8 @@ static bool is_loopback(const struct sockaddr *a)
 {
     if (a->sa_family == AF_INET)
         return (ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24) == 127;
-    return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+    return a->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
 /* What is printed of a socket, and whether it may be plain. */
@@ -70,10 +74,15 @@ static int name_tcp(const cay__server *s, int fd, cay__listener *l, cay_err *err
         return 0;
     }
     l->local = is_loopback((struct sockaddr *)&a);
-    getnameinfo((struct sockaddr *)&a, n, shown, sizeof shown, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    getnameinfo((struct sockaddr *)&a, n, shown, sizeof shown, port, sizeof port,
+                NI_NUMERICHOST | NI_NUMERICSERV);
     if (!l->local && !s->conf.tls_cert && !s->conf.insecure)
-        return cay_fail_why(err, CAY_EPERM, "plain_refused", "--listen %s:%s: beyond this machine keys would travel in the clear: give --tls CERT,KEY, or --insecure", shown, port);
-    snprintf(l->name, sizeof l->name, strchr(shown, ':') ? "%s://[%s]:%s" : "%s://%s:%s", s->conf.tls_cert ? "https" : "http", shown, port);
+        return cay_fail_why(err, CAY_EPERM, "plain_refused",
+                            "--listen %s:%s: beyond this machine keys would travel in the clear: "
+                            "give --tls CERT,KEY, or --insecure",
+                            shown, port);
+    snprintf(l->name, sizeof l->name, strchr(shown, ':') ? "%s://[%s]:%s" : "%s://%s:%s",
+             s->conf.tls_cert ? "https" : "http", shown, port);
     return 0;
 }
 
@@ -83,8 +92,10 @@ static int take_fd(cay__server *s, const char *digits, cay__listener *l, cay_err
     uint64_t n;
     int on = 0;
     socklen_t len = sizeof on;
-    if (!cay__str_to_u64(digits, &n) || n < 3 || n > 1023 || getsockopt((int)n, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
-        return cay_fail(err, CAY_EINVAL, "--listen fd:%s: want the number of a socket that listens", digits);
+    if (!cay__str_to_u64(digits, &n) || n < 3 || n > 1023 ||
+        getsockopt((int)n, SOL_SOCKET, SO_ACCEPTCONN, &on, &len) < 0 || !on)
+        return cay_fail(err, CAY_EINVAL, "--listen fd:%s: want the number of a socket that listens",
+                        digits);
     fcntl((int)n, F_SETFD, FD_CLOEXEC);
     fcntl((int)n, F_SETFL, fcntl((int)n, F_GETFL) | O_NONBLOCK);
     CAY_TRY(name_tcp(s, (int)n, l, err));
@@ -93,7 +104,8 @@ static int take_fd(cay__server *s, const char *digits, cay__listener *l, cay_err
 }
 
 /* "HOST:PORT" taken apart; a missing host is this machine alone. */
-static int take_apart(const char *addr, char *host, size_t cap, char *port, size_t pcap, cay_err *err)
+static int take_apart(const char *addr, char *host, size_t cap, char *port, size_t pcap,
+                      cay_err *err)
 {
     const char *colon = strrchr(addr, ':'), *digits = colon ? colon + 1 : addr;
     size_t n = colon ? (size_t)(colon - addr) : 0;
@@ -118,7 +130,8 @@ static int open_tcp(cay__server *s, const char *addr, cay__listener *l, cay_err 
         return 0;
     }
     char host[256], port[8];
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV }, *list = NULL;
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV },
+                    *list = NULL;
     int on = 1;
     CAY_TRY(take_apart(addr, host, sizeof host, port, sizeof port, err));
     int rc = getaddrinfo(host, port, &hints, &list);
@@ -129,23 +142,33 @@ static int open_tcp(cay__server *s, const char *addr, cay__listener *l, cay_err 
     bool ok = fd >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0;
     freeaddrinfo(list);
     if (!ok)
-        return errno == EADDRINUSE ? cay_fail_why(err, CAY_EEXIST, "address_in_use", "--listen %s: another program listens there; --listen :0 takes a free port", addr)
+        return errno == EADDRINUSE ? cay_fail_why(err, CAY_EEXIST, "address_in_use",
+                                                  "--listen %s: another program listens there; "
+                                                  "--listen :0 takes a free port",
+                                                  addr)
                                    : cay_fail_sys(err, CAY_ESYS, "--listen %s", addr);
     CAY_TRY(name_tcp(s, fd, l, err));
     l->fd = CAY_STEAL_FD(fd);
     return 0;
 }
 
-int cay__listen(cay__server *s, const char *addr, const cay__dialect *root, const char *as, cay_err *err)
+int cay__listen(cay__server *s, const char *addr, const cay__dialect *root, const char *as,
+                cay_err *err)
 {
     if (s->nlisteners == CAY_LEN(s->listeners))
-        return cay_fail(err, CAY_ETOOBIG, "--listen %s: at most %zu addresses", addr, CAY_LEN(s->listeners));
+        return cay_fail(err, CAY_ETOOBIG, "--listen %s: at most %zu addresses", addr,
+                        CAY_LEN(s->listeners));
     cay__listener *l = &s->listeners[s->nlisteners];
     *l = (cay__listener){ .fd = -1, .root = root, .as = as };
-    CAY_TRY(cay__str_starts(addr, "unix:") ? open_unix(s, addr + 5, l, err) : cay__str_starts(addr, "fd:") ? take_fd(s, addr + 3, l, err) : open_tcp(s, addr, l, err));
+    CAY_TRY(cay__str_starts(addr, "unix:") ? open_unix(s, addr + 5, l, err)
+            : cay__str_starts(addr, "fd:") ? take_fd(s, addr + 3, l, err)
+                                           : open_tcp(s, addr, l, err));
     s->nlisteners++;
     if (as && !l->local)
-        return cay_fail_why(err, CAY_EPERM, "as_refused", "--as %s on %s: everybody could come; it works on loopback and unix sockets alone", as, addr);
+        return cay_fail_why(
+            err, CAY_EPERM, "as_refused",
+            "--as %s on %s: everybody could come; it works on loopback and unix sockets alone", as,
+            addr);
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay-server: opens the service and the listeners, starts lanes, waits for signals. `cay serve` runs it. */
+/* cay-server: opens the service and the listeners, starts lanes, waits for signals. `cay serve`
+ * runs it. */
 #include "auth.h"
 #include "crowd.h"
 #include "events.h"
@@ -21,7 +22,13 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-enum { LANES_MAX = 16, DEFAULT_WORKERS = 64, DEFAULT_CONNS = 20000, DEFAULT_HEAD_MS = 15000, DEFAULT_BODY_MS = 30000 };
+enum {
+    LANES_MAX = 16,
+    DEFAULT_WORKERS = 64,
+    DEFAULT_CONNS = 20000,
+    DEFAULT_HEAD_MS = 15000,
+    DEFAULT_BODY_MS = 30000
+};
 
 const cay__conf *cay__server_conf(const cay__server *s)
 {
@@ -74,21 +81,48 @@ static void name_instance(cay__server *s)
 
 typedef struct words {
     const char *addr[CAY__LISTENERS], *dialect[CAY__LISTENERS], *as[CAY__LISTENERS];
-    size_t      n;
+    size_t n;
     const char *provider, *tls;
 } words;
 
-enum { O_LISTEN = 256, O_HOME, O_DOMAIN, O_TLS, O_INSECURE, O_LOG, O_WORKERS, O_CONNS, O_DIALECT, O_AS, O_PROVIDER, O_HOST, O_ORIGIN, O_HEAD_MS, O_BODY_MS, O_OTLP, O_TRACE };
+enum {
+    O_LISTEN = 256,
+    O_HOME,
+    O_DOMAIN,
+    O_TLS,
+    O_INSECURE,
+    O_LOG,
+    O_WORKERS,
+    O_CONNS,
+    O_DIALECT,
+    O_AS,
+    O_PROVIDER,
+    O_HOST,
+    O_ORIGIN,
+    O_HEAD_MS,
+    O_BODY_MS,
+    O_OTLP,
+    O_TRACE
+};
 static const struct option options[] = {
-    { "listen", required_argument, NULL, O_LISTEN },   { "home", required_argument, NULL, O_HOME },
-    { "domain", required_argument, NULL, O_DOMAIN },   { "tls", required_argument, NULL, O_TLS },
-    { "insecure", no_argument, NULL, O_INSECURE },     { "log", required_argument, NULL, O_LOG },
-    { "workers", required_argument, NULL, O_WORKERS }, { "connections", required_argument, NULL, O_CONNS },
-    { "dialect", required_argument, NULL, O_DIALECT }, { "as", required_argument, NULL, O_AS },
-    { "provider", required_argument, NULL, O_PROVIDER }, { "allow-host", required_argument, NULL, O_HOST },
+    { "listen", required_argument, NULL, O_LISTEN },
+    { "home", required_argument, NULL, O_HOME },
+    { "domain", required_argument, NULL, O_DOMAIN },
+    { "tls", required_argument, NULL, O_TLS },
+    { "insecure", no_argument, NULL, O_INSECURE },
+    { "log", required_argument, NULL, O_LOG },
+    { "workers", required_argument, NULL, O_WORKERS },
+    { "connections", required_argument, NULL, O_CONNS },
+    { "dialect", required_argument, NULL, O_DIALECT },
+    { "as", required_argument, NULL, O_AS },
+    { "provider", required_argument, NULL, O_PROVIDER },
+    { "allow-host", required_argument, NULL, O_HOST },
     { "allow-origin", required_argument, NULL, O_ORIGIN },
-    { "head-ms", required_argument, NULL, O_HEAD_MS },   { "body-ms", required_argument, NULL, O_BODY_MS },
-    { "otlp", required_argument, NULL, O_OTLP },         { "trace", required_argument, NULL, O_TRACE },     { 0 },
+    { "head-ms", required_argument, NULL, O_HEAD_MS },
+    { "body-ms", required_argument, NULL, O_BODY_MS },
+    { "otlp", required_argument, NULL, O_OTLP },
+    { "trace", required_argument, NULL, O_TRACE },
+    { 0 },
 };
 
 static int one_more(const char **list, size_t cap, const char *name, cay_err *err)
@@ -110,7 +144,8 @@ static int take_words(int argc, char **argv, words *w, cay__conf *conf, cay_err 
         switch (o) {
         case O_LISTEN:
             if (w->n == CAY_LEN(w->addr))
-                return cay_fail(err, CAY_EINVAL, "--listen: at most %zu addresses", CAY_LEN(w->addr));
+                return cay_fail(err, CAY_EINVAL, "--listen: at most %zu addresses",
+                                CAY_LEN(w->addr));
             w->dialect[w->n] = dialect;
             w->as[w->n] = as;
             w->addr[w->n++] = optarg;
@@ -129,8 +164,12 @@ static int take_words(int argc, char **argv, words *w, cay__conf *conf, cay_err 
         case O_TRACE: conf->trace = optarg; break;
         case O_DIALECT: dialect = optarg; break;
         case O_AS: as = optarg; break;
-        case O_HOST: CAY_TRY(one_more(conf->hosts, CAY_LEN(conf->hosts), "--allow-host", err)); break;
-        case O_ORIGIN: CAY_TRY(one_more(conf->origins, CAY_LEN(conf->origins), "--allow-origin", err)); break;
+        case O_HOST:
+            CAY_TRY(one_more(conf->hosts, CAY_LEN(conf->hosts), "--allow-host", err));
+            break;
+        case O_ORIGIN:
+            CAY_TRY(one_more(conf->origins, CAY_LEN(conf->origins), "--allow-origin", err));
+            break;
         case O_PROVIDER: w->provider = optarg; break;
         default: return cay_fail(err, CAY_EINVAL, "`cay serve --help` shows the options");
         }
@@ -171,9 +210,12 @@ static int open_listeners(cay__server *s, const words *w, cay_err *err)
             if (!strcmp((*d)->name, w->dialect[i]))
                 root = *d;
         if (w->dialect[i] && !root)
-            return cay_fail(err, CAY_EINVAL, "--dialect %s: this server does not speak it", w->dialect[i]);
+            return cay_fail(err, CAY_EINVAL, "--dialect %s: this server does not speak it",
+                            w->dialect[i]);
         if (w->as[i] && !root)
-            return cay_fail(err, CAY_EINVAL, "--as %s: it belongs to a --dialect with a --listen of its own", w->as[i]);
+            return cay_fail(err, CAY_EINVAL,
+                            "--as %s: it belongs to a --dialect with a --listen of its own",
+                            w->as[i]);
         CAY_TRY(cay__listen(s, w->addr[i], root, w->as[i], err));
     }
     return 0;
@@ -195,7 +237,9 @@ static int open_log(cay__server *s, cay_err *err)
     s->log_fd = -1;
     if (!s->conf.log)
         return 0;
-    s->log_fd = strcmp(s->conf.log, "-") ? open(s->conf.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : fcntl(2, F_DUPFD_CLOEXEC, 3);
+    s->log_fd = strcmp(s->conf.log, "-")
+                    ? open(s->conf.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)
+                    : fcntl(2, F_DUPFD_CLOEXEC, 3);
     return s->log_fd < 0 ? cay_fail_sys(err, CAY_ESYS, "--log %s", s->conf.log) : 0;
 }
 
@@ -212,7 +256,11 @@ static int mind_tenants(cay__server *s, cay_err *err)
         const char *as = s->listeners[i].as;
         int rc = as ? cay_tenant_get(s->svc, as, there_is, NULL, err) : 0;
         if (rc < 0)
-            return rc == CAY_ENOENT ? cay_fail(err, CAY_EINVAL, "--as %.64s: there is no such tenant; `cay tenant create %.64s` makes it", as, as) : rc;
+            return rc == CAY_ENOENT ? cay_fail(err, CAY_EINVAL,
+                                               "--as %.64s: there is no such tenant; `cay tenant "
+                                               "create %.64s` makes it",
+                                               as, as)
+                                    : rc;
     }
     return 0;
 }
@@ -220,7 +268,9 @@ static int mind_tenants(cay__server *s, cay_err *err)
 static int start(cay__server *s, const words *w, cay_err *err)
 {
     const cay_open spec = { .size = sizeof spec, .home = s->conf.home, .provider = w->provider };
-    const cay__gate_conf gate = { .domain = s->conf.domain, .hosts = s->conf.hosts, .origins = s->conf.origins };
+    const cay__gate_conf gate = { .domain = s->conf.domain,
+                                  .hosts = s->conf.hosts,
+                                  .origins = s->conf.origins };
     CAY_TRY(cay__gate_check(&gate, err));
     CAY_TRY(open_log(s, err));
     CAY_TRY(cay__tracing_open(&s->conf, &s->tracing, err));
@@ -338,14 +388,21 @@ static void leave_address(const cay__server *s, bool there)
 static void announce(const cay__server *s)
 {
     for (size_t i = 0; i < s->nlisteners; i++)
-        printf("listening on %s%s%s%s%s\n", s->listeners[i].name, s->listeners[i].root ? " for " : "", s->listeners[i].root ? s->listeners[i].root->name : "",
-               s->listeners[i].as ? ", without a key, as tenant " : "", s->listeners[i].as ? s->listeners[i].as : "");
+        printf("listening on %s%s%s%s%s\n", s->listeners[i].name,
+               s->listeners[i].root ? " for " : "",
+               s->listeners[i].root ? s->listeners[i].root->name : "",
+               s->listeners[i].as ? ", without a key, as tenant " : "",
+               s->listeners[i].as ? s->listeners[i].as : "");
     fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
-    cay__server s = { .conf = { .domain = "localhost", .workers = DEFAULT_WORKERS, .conns = DEFAULT_CONNS, .head_ms = DEFAULT_HEAD_MS, .body_ms = DEFAULT_BODY_MS },
+    cay__server s = { .conf = { .domain = "localhost",
+                                .workers = DEFAULT_WORKERS,
+                                .conns = DEFAULT_CONNS,
+                                .head_ms = DEFAULT_HEAD_MS,
+                                .body_ms = DEFAULT_BODY_MS },
                       .log_fd = -1,
                       .tls_lock = PTHREAD_MUTEX_INITIALIZER };
     words w = { 0 };
@@ -363,7 +420,8 @@ int main(int argc, char **argv)
     allow_many_files();
     cay__anew_begin();
     json_object_seed(0);
-    if (take_words(argc, argv, &w, &s.conf, &err) < 0 || cay__harden(&err) < 0 || start(&s, &w, &err) < 0) {
+    if (take_words(argc, argv, &w, &s.conf, &err) < 0 || cay__harden(&err) < 0 ||
+        start(&s, &w, &err) < 0) {
         fprintf(stderr, "cay: %s\n", err.msg);
         if (s.svc)
             cay_service_close(s.svc);
@@ -375,7 +433,8 @@ int main(int argc, char **argv)
     while (sigwait(&set, &sig) == 0 && sig == SIGHUP)
         refresh(&s);
     bool anew = sig == SIGUSR2;
-    sigdelset(&set, SIGHUP); /* these two are not for a program that ends; the one that begins anew has what came meanwhile */
+    sigdelset(&set, SIGHUP); /* these two are not for a program that ends; the one that begins anew
+                                has what came meanwhile */
     sigdelset(&set, SIGUSR2);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL); /* a second one ends it at once */
     signal(SIGTERM, SIG_DFL);

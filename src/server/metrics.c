@@ -5,17 +5,20 @@
 #include <stdatomic.h>
 
 enum { ROWS = 512, CLASSES = 5, BUCKETS = 8 };
-static const int64_t bounds_us[BUCKETS] = { 500, 1000, 2500, 10000, 50000, 250000, 1000000, 10000000 };
+static const int64_t bounds_us[BUCKETS] = {
+    500, 1000, 2500, 10000, 50000, 250000, 1000000, 10000000
+};
 
 typedef struct row {
-    _Atomic(const cay__route *)   route;
+    _Atomic(const cay__route *) route;
     _Atomic(const cay__dialect *) dialect;
     _Atomic uint64_t classes[CLASSES]; /* 1xx to 5xx */
     _Atomic uint64_t buckets[BUCKETS], us, bytes;
 } row;
 
 struct cay__metrics {
-    row  rows[ROWS]; /* by the route's address; the last one for all that have no route or no place */
+    row rows[ROWS]; /* by the route's address; the last one for all that have no route or no place
+                     */
 };
 
 struct cay__metrics *cay__metrics_new(void)
@@ -46,7 +49,8 @@ static row *row_of(struct cay__metrics *m, const cay__dialect *d, const cay__rou
     return &m->rows[ROWS - 1];
 }
 
-void cay__metrics_request(struct cay__metrics *m, const cay__dialect *d, const cay__route *route, int status, uint64_t bytes, int64_t us)
+void cay__metrics_request(struct cay__metrics *m, const cay__dialect *d, const cay__route *route,
+                          int status, uint64_t bytes, int64_t us)
 {
     row *x = row_of(m, d, route);
     int class = CAY_MIN(CAY_MAX(status / 100, 1), CLASSES) - 1;
@@ -66,7 +70,8 @@ static void labels(cay__buf *b, const row *x)
     const cay__route *route = x->route;
     const cay__dialect *d = x->dialect;
     if (route && d)
-        cay__buf_fmt(b, "dialect=\"%s\",method=\"%s\",route=\"%s%s\"", d->name, route->method, d->base ? d->base : "", route->path ? route->path : "/*");
+        cay__buf_fmt(b, "dialect=\"%s\",method=\"%s\",route=\"%s%s\"", d->name, route->method,
+                     d->base ? d->base : "", route->path ? route->path : "/*");
     else
         cay__buf_str(b, "dialect=\"\",method=\"\",route=\"\"");
 }
@@ -99,22 +104,26 @@ static void print_times(const row *x, cay__buf *out)
 
 void cay__metrics_print(const struct cay__metrics *m, cay__buf *out)
 {
-    cay__buf_str(out, "# HELP cay_http_requests_total Requests that were answered, by route and class of status.\n# TYPE cay_http_requests_total counter\n");
+    cay__buf_str(out, "# HELP cay_http_requests_total Requests that were answered, by route and "
+                      "class of status.\n# TYPE cay_http_requests_total counter\n");
     for (size_t i = 0; i < ROWS; i++)
         for (size_t k = 0; k < CLASSES; k++)
             if (m->rows[i].classes[k]) {
                 cay__buf_str(out, "cay_http_requests_total{");
                 labels(out, &m->rows[i]);
-                cay__buf_fmt(out, ",status=\"%zuxx\"} %" PRIu64 "\n", k + 1, (uint64_t)m->rows[i].classes[k]);
+                cay__buf_fmt(out, ",status=\"%zuxx\"} %" PRIu64 "\n", k + 1,
+                             (uint64_t)m->rows[i].classes[k]);
             }
-    cay__buf_str(out, "# HELP cay_http_response_bytes_total Bytes of bodies that were sent.\n# TYPE cay_http_response_bytes_total counter\n");
+    cay__buf_str(out, "# HELP cay_http_response_bytes_total Bytes of bodies that were sent.\n# "
+                      "TYPE cay_http_response_bytes_total counter\n");
     for (size_t i = 0; i < ROWS; i++)
         if (total(&m->rows[i])) {
             cay__buf_str(out, "cay_http_response_bytes_total{");
             labels(out, &m->rows[i]);
             cay__buf_fmt(out, "} %" PRIu64 "\n", (uint64_t)m->rows[i].bytes);
         }
-    cay__buf_str(out, "# HELP cay_http_request_seconds From a request's head to the end of its answer.\n# TYPE cay_http_request_seconds histogram\n");
+    cay__buf_str(out, "# HELP cay_http_request_seconds From a request's head to the end of its "
+                      "answer.\n# TYPE cay_http_request_seconds histogram\n");
     for (size_t i = 0; i < ROWS; i++)
         if (total(&m->rows[i]))
             print_times(&m->rows[i], out);

@@ -22,10 +22,12 @@ static int put_sandboxes(cay__req *r, cay__buf *b, cay_err *err)
     uint64_t n[CAY_DAMAGED + 1] = { 0 };
     cay_filter all = { .size = sizeof all };
     CAY_TRY(cay_service_list(r->svc, &r->call, &all, on_info, n, err));
-    cay__buf_str(b, "# HELP cay_sandboxes Sandboxes that exist, by state.\n# TYPE cay_sandboxes gauge\n");
+    cay__buf_str(
+        b, "# HELP cay_sandboxes Sandboxes that exist, by state.\n# TYPE cay_sandboxes gauge\n");
     for (unsigned s = CAY_CREATING; s <= CAY_DAMAGED; s++)
         if (s != CAY_GONE)
-            cay__buf_fmt(b, "cay_sandboxes{state=\"%s\"} %" PRIu64 "\n", cay_state_name((cay_state)s), n[s]);
+            cay__buf_fmt(b, "cay_sandboxes{state=\"%s\"} %" PRIu64 "\n",
+                         cay_state_name((cay_state)s), n[s]);
     return 0;
 }
 
@@ -39,7 +41,8 @@ static int on_task(const cay_task *t, void *arg)
 
 static int put_jobs(cay__req *r, cay__buf *b, cay_err *err)
 {
-    cay__buf_str(b, "# HELP cay_jobs Work in the store's queue, by state.\n# TYPE cay_jobs gauge\n");
+    cay__buf_str(b,
+                 "# HELP cay_jobs Work in the store's queue, by state.\n# TYPE cay_jobs gauge\n");
     for (size_t i = 0; i < CAY_LEN(job_states); i++) {
         uint64_t n = 0;
         cay_task_filter f = { .size = sizeof f, .state = job_states[i] };
@@ -51,14 +54,16 @@ static int put_jobs(cay__req *r, cay__buf *b, cay_err *err)
 
 typedef struct pools {
     cay__buf *b;
-    bool      making;
+    bool making;
 } pools;
 
 static int on_pool(const cay_warm *w, void *arg)
 {
     const pools *p = arg;
     cay__buf_fmt(p->b, "cay_warm_%s{template=", p->making ? "making" : "ready");
-    cay__buf_json(p->b, w->template_, strlen(w->template_)); /* names have nothing that the two would write differently */
+    cay__buf_json(
+        p->b, w->template_,
+        strlen(w->template_)); /* names have nothing that the two would write differently */
     cay__buf_str(p->b, ",tenant=");
     cay__buf_json(p->b, w->tenant, strlen(w->tenant));
     cay__buf_fmt(p->b, "} %u\n", p->making ? w->making : w->ready);
@@ -74,11 +79,16 @@ static int put_pools(cay__req *r, cay__buf *b, cay_err *err)
 {
     uint64_t taken, missed;
     cay_warm_counts(r->svc, &taken, &missed);
-    counter(b, "cay_warm_taken_total", "Sandboxes that were ready when they were asked for.", taken);
-    counter(b, "cay_warm_missed_total", "Sandboxes of a template with a pool that had to be made.", missed);
-    cay__buf_str(b, "# HELP cay_warm_ready Sandboxes that are ready, by pool.\n# TYPE cay_warm_ready gauge\n");
+    counter(b, "cay_warm_taken_total", "Sandboxes that were ready when they were asked for.",
+            taken);
+    counter(b, "cay_warm_missed_total", "Sandboxes of a template with a pool that had to be made.",
+            missed);
+    cay__buf_str(
+        b,
+        "# HELP cay_warm_ready Sandboxes that are ready, by pool.\n# TYPE cay_warm_ready gauge\n");
     CAY_TRY(cay_warm_list(r->svc, &r->call, on_pool, &(pools){ b, false }, err));
-    cay__buf_str(b, "# HELP cay_warm_making Sandboxes that are being made ready, by pool.\n# TYPE cay_warm_making gauge\n");
+    cay__buf_str(b, "# HELP cay_warm_making Sandboxes that are being made ready, by pool.\n# TYPE "
+                    "cay_warm_making gauge\n");
     return cay_warm_list(r->svc, &r->call, on_pool, &(pools){ b, true }, err);
 }
 
@@ -93,13 +103,19 @@ static void put_process(cay__server *s, cay__buf *b)
     uint64_t pages = 0;
     if (cay__fd_read_file(-100 /* AT_FDCWD */, "/proc/self/statm", text, sizeof text) > 0)
         sscanf(text, "%*u %" SCNu64, &pages);
-    gauge(b, "process_resident_memory_bytes", "Memory of the server.", pages * (uint64_t)sysconf(_SC_PAGESIZE));
+    gauge(b, "process_resident_memory_bytes", "Memory of the server.",
+          pages * (uint64_t)sysconf(_SC_PAGESIZE));
     gauge(b, "cay_http_connections", "Connections that are open.", s->nconns);
     gauge(b, "cay_http_queue", "Requests that wait for a worker.", cay__pool_waiting(s->pool));
     if (s->tracing)
-        cay__buf_fmt(b, "# HELP cay_spans_lost_total Spans that could not be kept or sent.\n# TYPE cay_spans_lost_total counter\ncay_spans_lost_total %" PRIu64 "\n",
+        cay__buf_fmt(b,
+                     "# HELP cay_spans_lost_total Spans that could not be kept or sent.\n# TYPE "
+                     "cay_spans_lost_total counter\ncay_spans_lost_total %" PRIu64 "\n",
                      cay__tracing_lost(s->tracing));
-    cay__buf_fmt(b, "# HELP cay_build_info What is running.\n# TYPE cay_build_info gauge\ncay_build_info{version=\"%s\"} 1\n", CAY_VERSION);
+    cay__buf_fmt(b,
+                 "# HELP cay_build_info What is running.\n# TYPE cay_build_info "
+                 "gauge\ncay_build_info{version=\"%s\"} 1\n",
+                 CAY_VERSION);
 }
 
 int cay__on_metrics(cay__req *r, cay_err *err)

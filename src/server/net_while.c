@@ -38,7 +38,8 @@ static int spelled(const char *const *rules, json_t **out, cay_err *err)
     return cay__json_object("rules", json, out, err);
 }
 
-static int end_later(cay_service *svc, cay_sandbox *sb, const cay_call *call, const json_t *fresh, uint64_t ttl_ms, char id[CAY_ID_LEN + 1], cay_err *err)
+static int end_later(cay_service *svc, cay_sandbox *sb, const cay_call *call, const json_t *fresh,
+                     uint64_t ttl_ms, char id[CAY_ID_LEN + 1], cay_err *err)
 {
     cay_info *info = NULL;
     CAY_AUTOJSON *o = json_pack("{s:O}", "rules", fresh);
@@ -46,13 +47,20 @@ static int end_later(cay_service *svc, cay_sandbox *sb, const cay_call *call, co
     if (!detail)
         return cay_fail_why(err, CAY_ETOOBIG, "body_too_big", "the rules are too long");
     CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
-    cay_task t = { .size = sizeof t, .kind = CAY__NET_END, .subject = info->id, .tenant = info->tenant, .detail = detail, .due_ms = cay__wall_ms() + (int64_t)ttl_ms, .backoff_ms = 5000 };
+    cay_task t = { .size = sizeof t,
+                   .kind = CAY__NET_END,
+                   .subject = info->id,
+                   .tenant = info->tenant,
+                   .detail = detail,
+                   .due_ms = cay__wall_ms() + (int64_t)ttl_ms,
+                   .backoff_ms = 5000 };
     int rc = cay_task_put(svc, &t, CAY_TASK_KEEP, id, err);
     cay_info_free(info);
     return rc;
 }
 
-int cay__net_while(cay_service *svc, cay_sandbox *sb, const cay_call *call, const char *const *rules, uint64_t ttl_ms, uint64_t *revision, cay_err *err)
+int cay__net_while(cay_service *svc, cay_sandbox *sb, const cay_call *call,
+                   const char *const *rules, uint64_t ttl_ms, uint64_t *revision, cay_err *err)
 {
     CAY_AUTOJSON *now = NULL, *want = NULL, *fresh = json_array();
     char id[CAY_ID_LEN + 1] = "";

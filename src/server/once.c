@@ -9,7 +9,8 @@
 
 const char *cay__req_once(cay__req *r)
 {
-    const char *key = (r->route->flags & CAY__ROUTE_CREATE) ? cay__head_field(&r->head, "idempotency-key") : NULL;
+    const char *key =
+        (r->route->flags & CAY__ROUTE_CREATE) ? cay__head_field(&r->head, "idempotency-key") : NULL;
     return key && *key ? key : NULL;
 }
 
@@ -42,7 +43,8 @@ static int keep(const cay_answer *a, void *arg)
     mine->type = copy(r, a->type, strlen(a->type));
     mine->body = copy(r, a->body, a->len);
     mine->len = a->len;
-    if (!a->len || !(r->route->flags & CAY__ROUTE_SECRET) || CAY__MUTANT("answer-seal") || cay__once_open(r, mine))
+    if (!a->len || !(r->route->flags & CAY__ROUTE_SECRET) || CAY__MUTANT("answer-seal") ||
+        cay__once_open(r, mine))
         return 0;
     mine->status = 0;
     return CAY_EEXIST;
@@ -55,12 +57,18 @@ int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
     if (!key || r->reply->once)
         return 0;
     if ((r->route->flags & CAY__ROUTE_SECRET) && !r->shown)
-        return cay_fail_why(err, CAY_EINVAL, "idempotency_key", "the answer has a secret, so an Idempotency-Key works for who shows a key alone");
+        return cay_fail_why(
+            err, CAY_EINVAL, "idempotency_key",
+            "the answer has a secret, so an Idempotency-Key works for who shows a key alone");
     cay_answer *a = cay__arena_take(&r->arena, sizeof *a);
-    char *hash = cay__arena_take(&r->arena, 65), *route = cay__arena_take(&r->arena, strlen(r->head.method) + strlen(r->head.path) + 2);
+    char *hash = cay__arena_take(&r->arena, 65),
+         *route = cay__arena_take(&r->arena, strlen(r->head.method) + strlen(r->head.path) + 2);
     cay_answer_hash(body, len, hash);
-    snprintf(route, strlen(r->head.method) + strlen(r->head.path) + 2, "%s %s", r->head.method, r->head.path);
-    *a = (cay_answer){ .size = sizeof *a, .tenant = r->who.tenant, .route = route, .key = key, .request = hash };
+    snprintf(route, strlen(r->head.method) + strlen(r->head.path) + 2, "%s %s", r->head.method,
+             r->head.path);
+    *a = (cay_answer){
+        .size = sizeof *a, .tenant = r->who.tenant, .route = route, .key = key, .request = hash
+    };
     r->reply->once = a;
     int rc = cay_answer_begin(r->svc, a, keep, r, err);
     r->reply->replay = rc == CAY_EEXIST && a->status;
@@ -76,7 +84,8 @@ int cay__once_file(cay__req *r, int fd, uint64_t len, cay_err *err)
     CAY_AUTOBUF b = CAY__BUF(CAY__HEAD_MAX + 128);
     if (!cay__req_once(r))
         return 0;
-    void *all = len ? mmap(NULL, (size_t)len, PROT_READ, MAP_SHARED, fd, 0) : NULL; /* nobody else has this file */
+    void *all = len ? mmap(NULL, (size_t)len, PROT_READ, MAP_SHARED, fd, 0)
+                    : NULL; /* nobody else has this file */
     if (all == MAP_FAILED)
         return cay_fail_sys(err, CAY_ESYS, "look at the body");
     cay_answer_hash(all ? all : "", (size_t)len, hash);

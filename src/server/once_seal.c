@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers that have a secret, kept for who asks again: AES-256-GCM under what that one shows, of which the store has only a hash. So nobody opens them by the store
- * alone, nor by another key of the same tenant.
+ * Answers that have a secret, kept for who asks again: AES-256-GCM under what that one shows, of
+ * which the store has only a hash. So nobody opens them by the store alone, nor by another key of
+ * the same tenant.
  */
 #include "inside.h"
 #include <base/base.h>
@@ -13,35 +14,46 @@
 
 enum { NONCE = 12, TAG = 16, KEY = 32, SECRET_MAX = 4096 };
 
-/* What was shown has 256 random bits, so one hash makes a key of it; each Idempotency-Key has its own. */
+/* What was shown has 256 random bits, so one hash makes a key of it; each Idempotency-Key has its
+ * own. */
 static bool key_of(const cay__req *r, const cay_answer *a, unsigned char key[KEY])
 {
     static const char purpose[] = "cay answer";
     EVP_MD_CTX *c = EVP_MD_CTX_new();
     unsigned n = 0;
-    bool ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) == 1 && EVP_DigestUpdate(c, purpose, sizeof purpose) == 1 &&
-              EVP_DigestUpdate(c, r->shown, strlen(r->shown) + 1) == 1 && EVP_DigestUpdate(c, a->key, strlen(a->key) + 1) == 1 && EVP_DigestFinal_ex(c, key, &n) == 1;
+    bool ok = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) == 1 &&
+              EVP_DigestUpdate(c, purpose, sizeof purpose) == 1 &&
+              EVP_DigestUpdate(c, r->shown, strlen(r->shown) + 1) == 1 &&
+              EVP_DigestUpdate(c, a->key, strlen(a->key) + 1) == 1 &&
+              EVP_DigestFinal_ex(c, key, &n) == 1;
     EVP_MD_CTX_free(c);
     return ok && n == KEY;
 }
 
 /* in → out, one as long as the other; tag is made, or looked at. */
-static bool turn(const cay__req *r, const cay_answer *a, bool seal, unsigned char *nonce, const unsigned char *in, size_t len, unsigned char *out, unsigned char *tag)
+static bool turn(const cay__req *r, const cay_answer *a, bool seal, unsigned char *nonce,
+                 const unsigned char *in, size_t len, unsigned char *out, unsigned char *tag)
 {
     unsigned char key[KEY];
     int n = 0, rest = 0;
     EVP_CIPHER_CTX *c = EVP_CIPHER_CTX_new();
-    bool ok = c && key_of(r, a, key) && EVP_CipherInit_ex(c, EVP_aes_256_gcm(), NULL, key, nonce, seal) == 1 &&
-              EVP_CipherUpdate(c, NULL, &n, (const unsigned char *)a->route, (int)strlen(a->route)) == 1 && /* an answer of another route is none */
-              EVP_CipherUpdate(c, out, &n, in, (int)len) == 1 && (seal || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_SET_TAG, TAG, tag) == 1) &&
-              EVP_CipherFinal_ex(c, out + n, &rest) == 1 && (!seal || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_GET_TAG, TAG, tag) == 1);
+    bool ok =
+        c && key_of(r, a, key) &&
+        EVP_CipherInit_ex(c, EVP_aes_256_gcm(), NULL, key, nonce, seal) == 1 &&
+        EVP_CipherUpdate(c, NULL, &n, (const unsigned char *)a->route, (int)strlen(a->route)) ==
+            1 && /* an answer of another route is none */
+        EVP_CipherUpdate(c, out, &n, in, (int)len) == 1 &&
+        (seal || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_SET_TAG, TAG, tag) == 1) &&
+        EVP_CipherFinal_ex(c, out + n, &rest) == 1 &&
+        (!seal || EVP_CIPHER_CTX_ctrl(c, EVP_CTRL_GCM_GET_TAG, TAG, tag) == 1);
     EVP_CIPHER_CTX_free(c);
     OPENSSL_thread_stop(); /* what it keeps for each thread: a worker comes here seldom */
     explicit_bzero(key, sizeof key);
     return ok;
 }
 
-int cay__once_seal(cay__req *r, const cay_answer *a, const void *data, size_t len, void **out, size_t *n, cay_err *err)
+int cay__once_seal(cay__req *r, const cay_answer *a, const void *data, size_t len, void **out,
+                   size_t *n, cay_err *err)
 {
     unsigned char *to = cay__arena_take(&r->arena, NONCE + len + TAG);
     cay__random(to, NONCE);

@@ -13,19 +13,28 @@ static int on_preview(cay__req *r, cay_err *err);
 
 static int on_known(cay__req *r, cay_err *err);
 
-static const cay__route preview_route = { "*", "", on_preview, CAY__ROUTE_OPEN | CAY__ROUTE_RAW, NULL };
+static const cay__route preview_route = { "*", "", on_preview, CAY__ROUTE_OPEN | CAY__ROUTE_RAW,
+                                          NULL };
 /* With a token that was good a moment ago nothing has to be asked, and no worker is needed. */
-static const cay__route known_route = { "*", "", on_known, CAY__ROUTE_OPEN | CAY__ROUTE_RAW | CAY__ROUTE_LOOP, NULL };
-const cay__dialect cay__preview_dialect = { .name = "preview", .base = "/preview", .routes = &preview_route, .nroutes = 0, .fail = cay__preview_page };
+static const cay__route known_route = { "*", "", on_known,
+                                        CAY__ROUTE_OPEN | CAY__ROUTE_RAW | CAY__ROUTE_LOOP, NULL };
+const cay__dialect cay__preview_dialect = { .name = "preview",
+                                            .base = "/preview",
+                                            .routes = &preview_route,
+                                            .nroutes = 0,
+                                            .fail = cay__preview_page };
 
 const cay__route *cay__preview_route(const cay__server *s, const cay__head *h, bool by_path)
 {
     cay__preview_at at;
     int path = 0;
-    if (!cay__preview_host(h->host, cay__server_domain(s), &at) && !(by_path && (path = cay__preview_path(h->path, &at))))
+    if (!cay__preview_host(h->host, cay__server_domain(s), &at) &&
+        !(by_path && (path = cay__preview_path(h->path, &at))))
         return NULL;
     const char *token = path < 0 ? NULL : cay__preview_token(h);
-    cay_sandbox *sb = token ? cay__previews_known(cay__server_previews((cay__server *)(uintptr_t)s), &at, token, false) : NULL;
+    cay_sandbox *sb = token ? cay__previews_known(cay__server_previews((cay__server *)(uintptr_t)s),
+                                                  &at, token, false)
+                            : NULL;
     if (!sb)
         return &preview_route;
     cay_sandbox_unref(sb);
@@ -35,8 +44,10 @@ const cay__route *cay__preview_route(const cay__server *s, const cay__head *h, b
 static int find(cay__req *r, cay__preview_at *at, cay_err *err)
 {
     if (!strcmp(r->head.method, "CONNECT") || !strcmp(r->head.method, "TRACE"))
-        return cay_fail_why(err, CAY_ENOTSUP, "preview_method", "%s does not pass through a preview", r->head.method);
-    if (cay__preview_host(r->head.host, cay__server_domain(r->server), at) || cay__preview_path(r->head.path, at) > 0)
+        return cay_fail_why(err, CAY_ENOTSUP, "preview_method",
+                            "%s does not pass through a preview", r->head.method);
+    if (cay__preview_host(r->head.host, cay__server_domain(r->server), at) ||
+        cay__preview_path(r->head.path, at) > 0)
         return 0;
     return cay_fail_why(err, CAY_ENOENT, "preview_unknown", "want /preview/SANDBOX/PORT/");
 }
@@ -47,20 +58,25 @@ static bool is(const cay__req *r, const char *field, const char *value)
     return v && !strcasecmp(v, value);
 }
 
-/* By path it is our own origin: no page of ours runs what a sandbox serves, and no worker of it stays. */
+/* By path it is our own origin: no page of ours runs what a sandbox serves, and no worker of it
+ * stays. */
 static int judge_path(const cay__req *r, cay_err *err)
 {
-    static const char *const code[] = { "script", "style", "worker", "sharedworker", "object", "embed", "xslt" };
+    static const char *const code[] = { "script", "style", "worker", "sharedworker",
+                                        "object", "embed", "xslt" };
     bool bad = is(r, "sec-fetch-dest", "serviceworker") || is(r, "service-worker", "script");
     for (size_t i = 0; i < CAY_LEN(code); i++)
         bad |= is(r, "sec-fetch-site", "same-origin") && is(r, "sec-fetch-dest", code[i]);
-    return bad ? cay_fail_why(err, CAY_EPERM, "preview_foreign_page", "by path a preview is for programs; open it by its host name") : 0;
+    return bad ? cay_fail_why(err, CAY_EPERM, "preview_foreign_page",
+                              "by path a preview is for programs; open it by its host name")
+               : 0;
 }
 
 /* This address without the token: whole, so that a path like //elsewhere stays a path. */
 static void address(const cay__req *r, const char *path, const char *query, cay__buf *out)
 {
-    cay__buf_fmt(out, "%s://%s%s%s%s", r->tls ? "https" : "http", r->head.host, *path == '/' ? path : "/", *query ? "?" : "", query);
+    cay__buf_fmt(out, "%s://%s%s%s%s", r->tls ? "https" : "http", r->head.host,
+                 *path == '/' ? path : "/", *query ? "?" : "", query);
 }
 
 static int redirect(cay__req *r, int status, const char *where)
@@ -77,11 +93,13 @@ static int to_slash(cay__req *r)
     return redirect(r, 308, where.data);
 }
 
-/* Someone opened a link with a token in it: the token moves into a cookie, and out of the address. */
+/* Someone opened a link with a token in it: the token moves into a cookie, and out of the address.
+ */
 static bool wants_cookie(const cay__req *r, const cay__preview_at *at)
 {
     const char *mode = cay__head_field(&r->head, "sec-fetch-mode");
-    return !at->by_path && !strcmp(r->head.method, "GET") && !r->head.upgrade && cay__preview_html(&r->head) && (!mode || !strcasecmp(mode, "navigate"));
+    return !at->by_path && !strcmp(r->head.method, "GET") && !r->head.upgrade &&
+           cay__preview_html(&r->head) && (!mode || !strcasecmp(mode, "navigate"));
 }
 
 static int give_cookie(cay__req *r, const char *token, const char *query)
@@ -90,15 +108,19 @@ static int give_cookie(cay__req *r, const char *token, const char *query)
     CAY_AUTOBUF cookie = CAY__BUF(512), where = CAY__BUF(CAY__HEAD_MAX + 1024);
     const char *site = cay__head_field(&r->head, "sec-fetch-site");
     cay__preview_cookie(r, name);
-    /* In a frame of the console, which is another site on localhost, a strict cookie is neither taken nor sent. One that is partitioned is good in
-     * frames of that one site only, and own_page() keeps every other page from using it; an hour is as long as the console's own tokens live.
-     * Browsers count localhost as secure. */
+    /* In a frame of the console, which is another site on localhost, a strict cookie is neither
+     * taken nor sent. One that is partitioned is good in frames of that one site only, and
+     * own_page() keeps every other page from using it; an hour is as long as the console's own
+     * tokens live. Browsers count localhost as secure. */
     const char *dest = cay__head_field(&r->head, "sec-fetch-dest");
     bool framed = site && !strcasecmp(site, "cross-site") && dest && !strcasecmp(dest, "iframe");
-    cay__buf_fmt(&cookie, "%s=%s; Path=/; HttpOnly; SameSite=%s%s", name, token, framed ? "None; Partitioned; Max-Age=3600" : "Strict", r->tls || framed ? "; Secure" : "");
+    cay__buf_fmt(&cookie, "%s=%s; Path=/; HttpOnly; SameSite=%s%s", name, token,
+                 framed ? "None; Partitioned; Max-Age=3600" : "Strict",
+                 r->tls || framed ? "; Secure" : "");
     address(r, r->head.path, query, &where);
     cay__reply_field(r, "set-cookie", cookie.data);
-    /* After a redirect it would still be another site that asks, and a strict cookie stays at home: then the page itself goes on. */
+    /* After a redirect it would still be another site that asks, and a strict cookie stays at home:
+     * then the page itself goes on. */
     if (site && strcasecmp(site, "none") != 0 && strcasecmp(site, "same-origin") != 0)
         return cay__preview_forward(r, where.data);
     cay__reply_field(r, "referrer-policy", "no-referrer");
@@ -144,25 +166,42 @@ static int dial(cay__req *r, cay_sandbox *sb, const cay__preview_at *at, int *fd
 }
 
 /* sb: known already; or NULL. */
-static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, cay_sandbox *sb, cay_err *err)
+static int pass_on(cay__req *r, const cay__preview_at *at, const char *query, cay_sandbox *sb,
+                   cay_err *err)
 {
     const char *token = cay__preview_token(&r->head);
     CAY_AUTOBUF head = CAY__BUF(CAY__HEAD_MAX + 4096);
     const cay__head *h = &r->head;
     cay__preview_start s = { .fd = -1, .html = cay__preview_html(h) };
-    s.back = (cay__preview_back){ .at = *at, .tls = r->tls, .head_only = !strcmp(h->method, "HEAD"), .http10 = h->minor == 0, .keep = h->keep_alive,
-                                  .tls_inside = r->as_tls,
-                                  .websocket = h->upgrade && !strcasecmp(h->upgrade, "websocket") && !strcmp(h->method, "GET") && h->body == CAY__BODY_NONE };
+    s.back =
+        (cay__preview_back){ .at = *at,
+                             .tls = r->tls,
+                             .head_only = !strcmp(h->method, "HEAD"),
+                             .http10 = h->minor == 0,
+                             .keep = h->keep_alive,
+                             .tls_inside = r->as_tls,
+                             .websocket = h->upgrade && !strcasecmp(h->upgrade, "websocket") &&
+                                          !strcmp(h->method, "GET") && h->body == CAY__BODY_NONE };
     if (!cay__str_copy(s.back.host, sizeof s.back.host, h->host))
         return cay_fail_why(err, CAY_EINVAL, "host_invalid", "the Host is too long");
-    cay__preview_request(&(cay__preview_ask){ .at = at, .head = h, .query = query, .peer = r->peer, .host = r->as_host, .trace = r->call.trace, .tls = r->tls, .websocket = s.back.websocket,
-                                             .tls_inside = r->as_tls }, &head);
+    cay__preview_request(&(cay__preview_ask){ .at = at,
+                                              .head = h,
+                                              .query = query,
+                                              .peer = r->peer,
+                                              .host = r->as_host,
+                                              .trace = r->call.trace,
+                                              .tls = r->tls,
+                                              .websocket = s.back.websocket,
+                                              .tls_inside = r->as_tls },
+                         &head);
     if (head.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "head_too_big", "the head is too long to be passed on");
+        return cay_fail_why(err, CAY_ETOOBIG, "head_too_big",
+                            "the head is too long to be passed on");
     if (!sb) {
         CAY_TRY(awake(r, at->id, &sb, err));
         CAY_TRY(dial(r, sb, at, &s.fd, err));
-        if (token && !r->as_host && !r->as_tls) /* what is known says nothing of how the program is spoken to */
+        if (token && !r->as_host &&
+            !r->as_tls) /* what is known says nothing of how the program is spoken to */
             cay__previews_learn(cay__server_previews(r->server), at, token, sb);
     }
     s.sb = sb;
@@ -200,7 +239,8 @@ static int on_known(cay__req *r, cay_err *err)
         CAY_TRY(judge_path(r, err));
     if (at.by_path && !r->head.path[at.prefix])
         return to_slash(r);
-    cay_sandbox *sb = cay__previews_known(cay__server_previews(r->server), &at, cay__preview_token(&r->head), true);
+    cay_sandbox *sb = cay__previews_known(cay__server_previews(r->server), &at,
+                                          cay__preview_token(&r->head), true);
     if (!sb)
         return cay_fail(err, CAY_EBUSY, "ask again");
     cay__req_defer(r, give_back, sb);

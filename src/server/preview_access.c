@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may look at a port: whoever has its token, or a key that may use the sandbox. Private until then. */
+/* Who may look at a port: whoever has its token, or a key that may use the sandbox. Private until
+ * then. */
 #include "preview.h"
 #include <base/base.h>
 #include <base/mutant.h>
@@ -9,7 +10,8 @@
 
 void cay__preview_cookie(const cay__req *r, char out[32])
 {
-    /* Browsers take __Host- from encrypted connections only; elsewhere servers on other ports of this host share the jar. */
+    /* Browsers take __Host- from encrypted connections only; elsewhere servers on other ports of
+     * this host share the jar. */
     if (r->tls)
         cay__str_copy(out, 32, "__Host-cay");
     else
@@ -19,7 +21,8 @@ void cay__preview_cookie(const cay__req *r, char out[32])
 /* A secret that begins with `kind`, in the fields where programs put it; or NULL. */
 static const char *given(const cay__head *h, const char *kind)
 {
-    static const char *const fields[] = { CAY__PREVIEW_HEADER, "e2b-traffic-access-token", "x-api-key" };
+    static const char *const fields[] = { CAY__PREVIEW_HEADER, "e2b-traffic-access-token",
+                                          "x-api-key" };
     for (size_t i = 0; i < CAY_LEN(fields); i++) {
         const char *v = cay__head_field(h, fields[i]);
         if (v && cay__str_starts(v, kind))
@@ -43,8 +46,9 @@ static bool is(const cay__head *h, const char *field, const char *value)
     return v && !strcasecmp(v, value);
 }
 
-/* A browser sends a cookie along with whatever another page asks for. Previews of one domain are one site to it, so SameSite does
- * not keep one sandbox's page from using the cookie of another's preview: its Origin, and what it says of the fetch, do. */
+/* A browser sends a cookie along with whatever another page asks for. Previews of one domain are
+ * one site to it, so SameSite does not keep one sandbox's page from using the cookie of another's
+ * preview: its Origin, and what it says of the fetch, do. */
 static bool own_page(const cay__req *r)
 {
     const cay__head *h = &r->head;
@@ -57,7 +61,8 @@ static bool own_page(const cay__req *r)
         return false;
     if (!site || !strcasecmp(site, "none") || !strcasecmp(site, "same-origin"))
         return true;
-    return is(h, "sec-fetch-mode", "navigate") && (!strcmp(h->method, "GET") || !strcmp(h->method, "HEAD"));
+    return is(h, "sec-fetch-mode", "navigate") &&
+           (!strcmp(h->method, "GET") || !strcmp(h->method, "HEAD"));
 }
 
 static int by_token(cay__req *r, const cay__preview_at *at, const char *token, cay_err *err)
@@ -85,23 +90,31 @@ int cay__preview_access(cay__req *r, const cay__preview_at *at, const char *toke
 {
     const cay__head *h = &r->head;
     char name[32], kept[128];
-    const char *t = cay__preview_token(h), *key = given(h, "e2b_"), *cookies = cay__head_field(h, "cookie");
+    const char *t = cay__preview_token(h), *key = given(h, "e2b_"),
+               *cookies = cay__head_field(h, "cookie");
     if (t)
         return by_token(r, at, t, err);
     if (*token)
         return by_token(r, at, token, err);
     if (key) {
         CAY_TRY(cay__auth_key(r, key, err));
-        bool other = r->who.scope == CAY__SCOPE_FILE || (r->who.scope == CAY__SCOPE_PORT && r->who.port != at->port);
-        return other ? cay_fail_why(err, CAY_EPERM, "token_refused", "that key does not open this port") : 0;
+        bool other = r->who.scope == CAY__SCOPE_FILE ||
+                     (r->who.scope == CAY__SCOPE_PORT && r->who.port != at->port);
+        return other ? cay_fail_why(err, CAY_EPERM, "token_refused",
+                                    "that key does not open this port")
+                     : 0;
     }
     cay__preview_cookie(r, name);
     if (!at->by_path && opened(r, at))
         return 0;
     if (at->by_path || !cookies || !cay__cookie_get(cookies, name, kept, sizeof kept))
         return cay_fail_why(err, CAY_EAUTH, "preview_token_missing",
-                            "this preview is private: open it with ?" CAY__PREVIEW_TOKEN "=TOKEN, which `cay port expose %s %u` makes", at->id, at->port);
+                            "this preview is private: open it with ?" CAY__PREVIEW_TOKEN
+                            "=TOKEN, which `cay port expose %s %u` makes",
+                            at->id, at->port);
     if (!own_page(r))
-        return cay_fail_why(err, CAY_EPERM, "preview_foreign_page", "a page of another origin asked for this; only its own pages use a preview's cookie");
+        return cay_fail_why(
+            err, CAY_EPERM, "preview_foreign_page",
+            "a page of another origin asked for this; only its own pages use a preview's cookie");
     return by_token(r, at, kept, err);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request through a preview, on the loop: the peer's body to the program inside, its answer back. Memory is bounded whatever either side
- * does: what the program does not take holds the peer back, and what the peer does not take is not read.
+ * One request through a preview, on the loop: the peer's body to the program inside, its answer
+ * back. Memory is bounded whatever either side does: what the program does not take holds the peer
+ * back, and what the peer does not take is not read.
  */
 #include "preview.h"
 #include "uplink.h"
@@ -13,10 +14,12 @@
 #include <sys/socket.h>
 
 enum {
-    READ = 64 << 10, /* at once: less makes more pieces of an answer, each of which its reader pays for */
-    ROUND = 256 << 10,       /* read at one turn of the loop, so that others have theirs */
-    HINTS = 16,              /* 1xx answers before the real one */
-    HEAD_MS = 300000,        /* until an answer begins */
+    READ =
+        64
+        << 10, /* at once: less makes more pieces of an answer, each of which its reader pays for */
+    ROUND = 256 << 10, /* read at one turn of the loop, so that others have theirs */
+    HINTS = 16,        /* 1xx answers before the real one */
+    HEAD_MS = 300000,  /* until an answer begins */
     CONNECT_MS = 10000,
 };
 
@@ -25,22 +28,22 @@ typedef enum phase { HEAD, LENGTH, CHUNKS, TO_END, TUNNEL, DONE } phase;
 typedef struct flow {
     cay__preview_start s;
     struct cay__previews *pool;
-    char       request_id[CAY_ID_LEN + 1];
-    phase      phase;
-    cay__uplink up;      /* for the program inside */
-    cay__buf   again;    /* the head, until an answer begins, when the request may be sent twice */
-    bool       may_take;  /* a connection that waited will do */
-    bool       reused;    /* it did: whoever is inside may have closed it just now */
-    bool       may_again, up_chunked, up_done;
-    cay__buf   in;       /* of the answer, not yet understood: a part of its head */
-    size_t     scanned;
-    unsigned   hints;
+    char request_id[CAY_ID_LEN + 1];
+    phase phase;
+    cay__uplink up; /* for the program inside */
+    cay__buf again; /* the head, until an answer begins, when the request may be sent twice */
+    bool may_take;  /* a connection that waited will do */
+    bool reused;    /* it did: whoever is inside may have closed it just now */
+    bool may_again, up_chunked, up_done;
+    cay__buf in; /* of the answer, not yet understood: a part of its head */
+    size_t scanned;
+    unsigned hints;
     cay__preview_frame frame;
     cay__chunk chunk;
-    uint64_t   left;
-    bool       upstream_keeps;
-    bool       events; /* the answer is a stream of them */
-    int64_t    began_ms;
+    uint64_t left;
+    bool upstream_keeps;
+    bool events; /* the answer is a stream of them */
+    int64_t began_ms;
 } flow;
 
 static void flow_free(flow *f)
@@ -111,7 +114,8 @@ static int done(cay__pump *p, flow *f)
     return CAY__PUMP_END;
 }
 
-/* Something is wrong with the answer. Before its head it can be said, afterwards the connection is cut: a peer that counts sees it. */
+/* Something is wrong with the answer. Before its head it can be said, afterwards the connection is
+ * cut: a peer that counts sees it. */
 static int broken(cay__pump *p, flow *f, const cay_err *err, cay__buf *out)
 {
     if (f->phase != HEAD)
@@ -137,7 +141,8 @@ static int begin_body(cay__pump *p, flow *f, const cay__head *h, cay__buf *out)
     f->upstream_keeps = h->keep_alive && h->body != CAY__BODY_TO_END;
     const char *type = cay__head_field(h, "content-type");
     f->events = type && !strncasecmp(type, "text/event-stream", 17);
-    if (!f->up_done) /* an answer before the question is all said: what follows of it is not to be read as another one */
+    if (!f->up_done) /* an answer before the question is all said: what follows of it is not to be
+                        read as another one */
         f->s.back.keep = false;
     cay__preview_answer(&f->s.back, h, f->frame, out);
     raw_of(p)->status = h->status;
@@ -180,7 +185,8 @@ static int take_head(cay__pump *p, flow *f, const char *data, size_t n, cay__buf
     cay_err err = CAY_ERR_INIT;
     cay__buf_add(&f->in, data, n);
     int rc = f->in.full ? CAY_ETOOBIG : next_head(f, h, &err);
-    if (rc == 0 && h->status == 101 && !(f->s.back.websocket && h->upgrade && !strcasecmp(h->upgrade, "websocket"))) {
+    if (rc == 0 && h->status == 101 &&
+        !(f->s.back.websocket && h->upgrade && !strcasecmp(h->upgrade, "websocket"))) {
         rc = cay_fail(&err, CAY_EUPSTREAM, "an upgrade that nobody asked for");
     }
     if (rc < 0)
@@ -282,7 +288,11 @@ static int at_end(cay__pump *p, flow *f, cay__buf *out)
     if (f->phase == HEAD && !cay__uplink_agreed(&f->up))
         return broken_by(p, f, "it was to speak TLS (network.httpsPorts), and does not", out);
     if (f->phase == HEAD)
-        return broken_by(p, f, f->in.len ? "the program closed the connection within the head of its answer" : "the program closed the connection without an answer", out);
+        return broken_by(p, f,
+                         f->in.len
+                             ? "the program closed the connection within the head of its answer"
+                             : "the program closed the connection without an answer",
+                         out);
     if (f->phase == TO_END)
         return last_piece(p, f, out);
     if (f->phase == TUNNEL)
@@ -295,7 +305,8 @@ static int late(cay__pump *p, flow *f, cay__buf *out)
     cay_err err = CAY_ERR_INIT;
     if (f->phase != HEAD || cay__now_ms() - f->began_ms < HEAD_MS)
         return CAY__PUMP_ON;
-    cay_fail_why(&err, CAY_ETIMEOUT, "preview_timeout", "port %u: no answer within %d s", f->s.back.at.port, HEAD_MS / 1000);
+    cay_fail_why(&err, CAY_ETIMEOUT, "preview_timeout", "port %u: no answer within %d s",
+                 f->s.back.at.port, HEAD_MS / 1000);
     return broken(p, f, &err, out);
 }
 
@@ -321,7 +332,8 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
         return late(p, f, out);
     for (size_t all = 0; all < ROUND || cay__uplink_more(&f->up);) {
         char buf[READ];
-        bool plain = f->phase == TUNNEL || (f->phase == LENGTH && f->left >= READ); /* from the socket into the answer */
+        bool plain = f->phase == TUNNEL ||
+                     (f->phase == LENGTH && f->left >= READ); /* from the socket into the answer */
         char *to = plain ? cay__buf_room(out, READ) : buf;
         ssize_t n = to ? cay__uplink_recv(&f->up, to, READ) : 0;
         if (!to)
@@ -331,7 +343,9 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
                 flush_up(p, f);
             return CAY__PUMP_ON;
         }
-        int rc = n <= 0 ? at_end(p, f, out) : plain ? taken(p, f, (size_t)n, out) : take(p, f, buf, (size_t)n, out);
+        int rc = n <= 0  ? at_end(p, f, out)
+                 : plain ? taken(p, f, (size_t)n, out)
+                         : take(p, f, buf, (size_t)n, out);
         if (rc != CAY__PUMP_ON || out->full)
             return out->full ? CAY_ETOOBIG : rc;
         all += (size_t)n;
@@ -357,7 +371,8 @@ static int work(cay__pump *p, cay__buf *out)
     cay__upstream_free(p);
     p->fd[0] = -1;
     f->may_again = f->may_take = f->reused = false;
-    int rc = (f->s.dial ? f->s.dial : cay_port_connect)(f->s.sb, &call, f->s.back.at.port, &f->up.fd, &err);
+    int rc = (f->s.dial ? f->s.dial : cay_port_connect)(f->s.sb, &call, f->s.back.at.port,
+                                                        &f->up.fd, &err);
     if (rc < 0)
         return broken(p, f, &err, out);
     cay__fd_nonblock(f->up.fd, true);
@@ -373,7 +388,8 @@ static int work(cay__pump *p, cay__buf *out)
     return CAY__PUMP_ON;
 }
 
-/* The server ends: a tunnel, and events that never end, are cut; nothing can be said within somebody else's stream. */
+/* The server ends: a tunnel, and events that never end, are cut; nothing can be said within
+ * somebody else's stream. */
 static int last(cay__pump *p, cay__buf *out)
 {
     const flow *f = p->self;
@@ -391,9 +407,13 @@ int cay__preview_flow(cay__req *r, const cay__preview_start *s, cay__buf *head)
 {
     flow *f = cay__alloc(sizeof *f);
     cay__body_kind body = r->head.body;
-    *f = (flow){ .s = *s, .pool = cay__server_previews(r->server), 
-                 .up = { .fd = s->fd, .wait = CAY__BUF(CAY__UPLINK_MAX) }, .in = CAY__BUF(CAY__HEAD_MAX + READ),
-                 .again = CAY__BUF(CAY__HEAD_MAX * 2), .up_chunked = body == CAY__BODY_CHUNKED, .began_ms = cay__now_ms() };
+    *f = (flow){ .s = *s,
+                 .pool = cay__server_previews(r->server),
+                 .up = { .fd = s->fd, .wait = CAY__BUF(CAY__UPLINK_MAX) },
+                 .in = CAY__BUF(CAY__HEAD_MAX + READ),
+                 .again = CAY__BUF(CAY__HEAD_MAX * 2),
+                 .up_chunked = body == CAY__BODY_CHUNKED,
+                 .began_ms = cay__now_ms() };
     memcpy(f->request_id, r->id, sizeof f->request_id);
     cay_sandbox_ref(s->sb);
     f->may_take = s->fd < 0 && !r->head.upgrade && !s->back.tls_inside;
@@ -403,11 +423,20 @@ int cay__preview_flow(cay__req *r, const cay__preview_start *s, cay__buf *head)
             cay__uplink_close(&f->up);
     }
     /* Only what changes nothing is sent twice. */
-    f->may_again = body == CAY__BODY_NONE && (!strcmp(r->head.method, "GET") || !strcmp(r->head.method, "HEAD") || !strcmp(r->head.method, "OPTIONS"));
+    f->may_again = body == CAY__BODY_NONE &&
+                   (!strcmp(r->head.method, "GET") || !strcmp(r->head.method, "HEAD") ||
+                    !strcmp(r->head.method, "OPTIONS"));
     cay__uplink_add(&f->up, head->data, head->len);
     if (f->may_again && f->may_take)
         cay__buf_add(&f->again, head->data, head->len);
-    cay__raw raw = { .pump = { .fd = { -1, -1, -1 }, .beat_ms = 10000, .self = f, .pull = pull, .work = work, .push = push, .last = last, .close = closed } };
+    cay__raw raw = { .pump = { .fd = { -1, -1, -1 },
+                               .beat_ms = 10000,
+                               .self = f,
+                               .pull = pull,
+                               .work = work,
+                               .push = push,
+                               .last = last,
+                               .close = closed } };
     if (f->up.fd >= 0)
         cay__upstream_hold(&raw.pump, &s->back.at, f->up.fd);
     flush_up(&raw.pump, f);

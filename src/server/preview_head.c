@@ -8,16 +8,37 @@
 #include <strings.h>
 
 /* Of one connection only (RFC 9110, 7.6.1), or written by us instead. */
-static const char *const hop_fields[] = { "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te", "trailer",
-                                          "transfer-encoding", "upgrade", "http2-settings", "content-length" };
+static const char *const hop_fields[] = { "connection",
+                                          "keep-alive",
+                                          "proxy-connection",
+                                          "proxy-authenticate",
+                                          "proxy-authorization",
+                                          "te",
+                                          "trailer",
+                                          "transfer-encoding",
+                                          "upgrade",
+                                          "http2-settings",
+                                          "content-length" };
 /* Said of the peer by us, so never by the peer; and what opens our doors, not theirs. */
-static const char *const ask_fields[] = { "host", "expect", "forwarded", "via", "x-real-ip", "e2b-traffic-access-token" };
+static const char *const ask_fields[] = { "host", "expect",    "forwarded",
+                                          "via",  "x-real-ip", "e2b-traffic-access-token" };
 static const char *const ask_prefixes[] = { "x-forwarded-", "x-cay-" };
 /* What speaks for more than one origin: the site's cookies, its transport. */
-static const char *const answer_fields[] = { "clear-site-data", "strict-transport-security", "alt-svc", "set-cookie2", "public-key-pins" };
+static const char *const answer_fields[] = { "clear-site-data", "strict-transport-security",
+                                             "alt-svc", "set-cookie2", "public-key-pins" };
 /* What speaks for all of an origin, which by path is our own. */
-static const char *const path_fields[] = { "set-cookie", "service-worker-allowed", "nel", "report-to", "reporting-endpoints", "accept-ch", "critical-ch",
-                                           "origin-trial", "referrer-policy", "origin-agent-cluster", "www-authenticate", "x-content-type-options" };
+static const char *const path_fields[] = { "set-cookie",
+                                           "service-worker-allowed",
+                                           "nel",
+                                           "report-to",
+                                           "reporting-endpoints",
+                                           "accept-ch",
+                                           "critical-ch",
+                                           "origin-trial",
+                                           "referrer-policy",
+                                           "origin-agent-cluster",
+                                           "www-authenticate",
+                                           "x-content-type-options" };
 
 /* Names alike to programs that turn '-' into '_' count as one. */
 static bool alike(const char *name, const char *row, size_t n)
@@ -41,7 +62,8 @@ static bool in_table(const char *name, const char *const *rows, size_t n)
 static bool begins_in(const char *name)
 {
     for (size_t i = 0; i < CAY_LEN(ask_prefixes); i++)
-        if (strlen(name) >= strlen(ask_prefixes[i]) && alike(name, ask_prefixes[i], strlen(ask_prefixes[i])))
+        if (strlen(name) >= strlen(ask_prefixes[i]) &&
+            alike(name, ask_prefixes[i], strlen(ask_prefixes[i])))
             return true;
     return false;
 }
@@ -89,7 +111,8 @@ static void told_host(const cay__preview_ask *a, cay__buf *out)
 static void ask_field(const cay__preview_ask *a, const cay__field_line *f, cay__buf *out)
 {
     bool ours = !CAY__MUTANT("preview-secret") && (begins_in(f->name) || ours_key(f));
-    bool hop = IN(f->name, hop_fields) || (!CAY__MUTANT("preview-hop") && cay__head_list(a->head, "connection", f->name));
+    bool hop = IN(f->name, hop_fields) ||
+               (!CAY__MUTANT("preview-hop") && cay__head_list(a->head, "connection", f->name));
     if (ours || hop || IN(f->name, ask_fields) || (a->trace && !strcmp(f->name, "traceparent")))
         return;
     if (!strcmp(f->name, "cookie")) {
@@ -189,10 +212,12 @@ static void location(const cay__preview_back *b, const char *value, cay__buf *ou
     cay__buf_str(out, "\r\n");
 }
 
-static void answer_field(const cay__preview_back *b, const cay__head *h, const cay__field_line *f, cay__buf *out)
+static void answer_field(const cay__preview_back *b, const cay__head *h, const cay__field_line *f,
+                         cay__buf *out)
 {
-    if (IN(f->name, hop_fields) || IN(f->name, answer_fields) || (b->at.by_path && IN(f->name, path_fields)) ||
-        cay__head_list(h, "connection", f->name) || (b->origin && cay__str_starts(f->name, "access-control-")))
+    if (IN(f->name, hop_fields) || IN(f->name, answer_fields) ||
+        (b->at.by_path && IN(f->name, path_fields)) || cay__head_list(h, "connection", f->name) ||
+        (b->origin && cay__str_starts(f->name, "access-control-")))
         return;
     if (!strcmp(f->name, "location")) {
         location(b, f->value, out);
@@ -214,15 +239,18 @@ cay__preview_frame cay__preview_framing(const cay__preview_back *b, const cay__h
     return b->http10 ? CAY__FRAME_CLOSE : CAY__FRAME_CHUNKED;
 }
 
-/* In a page of ours a script of the sandbox would be us: by path it gets an origin of its own, which nothing knows. */
+/* In a page of ours a script of the sandbox would be us: by path it gets an origin of its own,
+ * which nothing knows. */
 static void by_path(cay__buf *out)
 {
-    line(out, "content-security-policy", "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads");
+    line(out, "content-security-policy",
+         "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads");
     line(out, "x-content-type-options", "nosniff");
     line(out, "referrer-policy", "no-referrer");
 }
 
-void cay__preview_answer(const cay__preview_back *b, const cay__head *h, cay__preview_frame frame, cay__buf *out)
+void cay__preview_answer(const cay__preview_back *b, const cay__head *h, cay__preview_frame frame,
+                         cay__buf *out)
 {
     const char *length = cay__head_field(h, "content-length");
     cay__buf_fmt(out, "HTTP/1.1 %d %s\r\n", h->status, cay__status_text(h->status));
@@ -239,8 +267,10 @@ void cay__preview_answer(const cay__preview_back *b, const cay__head *h, cay__pr
     else if (frame == CAY__FRAME_CHUNKED)
         line(out, "transfer-encoding", "chunked");
     else if (frame == CAY__FRAME_NONE && length && (b->head_only || h->status == 304))
-        line(out, "content-length", length); /* that GET would have; one line of digits, or the head was refused */
-    else if (frame == CAY__FRAME_NONE && h->status != 101 && h->status != 204 && h->status != 304 && !b->head_only)
+        line(out, "content-length",
+             length); /* that GET would have; one line of digits, or the head was refused */
+    else if (frame == CAY__FRAME_NONE && h->status != 101 && h->status != 204 && h->status != 304 &&
+             !b->head_only)
         line(out, "content-length", "0");
     if (h->status == 101)
         cay__buf_str(out, "connection: Upgrade\r\nupgrade: websocket\r\n");

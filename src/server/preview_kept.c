@@ -2,8 +2,9 @@
 /*
  * Connections into sandboxes, and those of them that wait for the next request: a few, for seconds.
  *
- * One belongs to the lane on which it was first used and stays known to that lane's loop, so that a request on it costs no call but those for its bytes.
- * While it waits, whatever comes on it is out of turn: it is closed.
+ * One belongs to the lane on which it was first used and stays known to that lane's loop, so that a
+ * request on it costs no call but those for its bytes. While it waits, whatever comes on it is out
+ * of turn: it is closed.
  */
 #include "preview.h"
 #include "stream.h"
@@ -16,10 +17,10 @@
 enum { ALL_MAX = 512, EACH_MAX = 64, IDLE_MS = 4000, LOOK_MS = 20 };
 
 struct cay__upstream {
-    cay__source     src; /* first: the loop knows it by this */
+    cay__source src; /* first: the loop knows it by this */
     cay__preview_at at;
-    int64_t         since_ms;
-    cay__upstream      *next, **prev; /* of those that wait on a lane, the latest first */
+    int64_t since_ms;
+    cay__upstream *next, **prev; /* of those that wait on a lane, the latest first */
 };
 
 static cay__lane *lane_of(const cay__pump *p)
@@ -30,7 +31,8 @@ static cay__lane *lane_of(const cay__pump *p)
 void cay__upstream_hold(cay__pump *p, const cay__preview_at *at, int fd)
 {
     cay__upstream *k = cay__alloc(sizeof *k);
-    /* A body follows its head in a write of its own: without this it waits for the head's delayed acknowledgement, 40 ms. */
+    /* A body follows its head in a write of its own: without this it waits for the head's delayed
+     * acknowledgement, 40 ms. */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
     k->src.w.fd = fd;
     k->at = *at;
@@ -71,11 +73,13 @@ static bool same(const cay__upstream *k, const cay__preview_at *at)
     return k->at.port == at->port && !strcmp(k->at.id, at->id);
 }
 
-/* Nothing came and it did not end: bytes that nobody asked for would be read as the next answer. The loop would have told of them, but for the last moment. */
+/* Nothing came and it did not end: bytes that nobody asked for would be read as the next answer.
+ * The loop would have told of them, but for the last moment. */
 static bool quiet(const cay__upstream *k, int64_t now)
 {
     char c;
-    return now - k->since_ms < LOOK_MS || (recv(k->src.w.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
+    return now - k->since_ms < LOOK_MS || (recv(k->src.w.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+                                           (errno == EAGAIN || errno == EWOULDBLOCK));
 }
 
 bool cay__upstream_take(cay__pump *p, const cay__preview_at *at)

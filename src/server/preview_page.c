@@ -6,22 +6,31 @@
 
 typedef struct page {
     const char *reason;
-    int         code; /* when the reason is not in the table */
-    int         status;
+    int code; /* when the reason is not in the table */
+    int status;
     const char *title, *text;
 } page;
 
 static const page pages[] = {
-    { "preview_token_missing", CAY_EAUTH, 401, "This preview is private", "Whoever made the sandbox can give you a link that opens it." },
-    { "preview_foreign_page", 0, 403, "Not from here", "Another site asked for this page on your behalf, and that is not allowed." },
-    { "token_refused", CAY_EPERM, 403, "This link does not open the preview", "It may have expired, or have been taken back. Ask for a new one." },
+    { "preview_token_missing", CAY_EAUTH, 401, "This preview is private",
+      "Whoever made the sandbox can give you a link that opens it." },
+    { "preview_foreign_page", 0, 403, "Not from here",
+      "Another site asked for this page on your behalf, and that is not allowed." },
+    { "token_refused", CAY_EPERM, 403, "This link does not open the preview",
+      "It may have expired, or have been taken back. Ask for a new one." },
     { "port_not_found", 0, 502, "Nothing is listening here yet",
-      "The sandbox runs, but no program in it listens on this port. Start it, or wait until it has started, then reload." },
-    { "preview_unknown", CAY_ENOENT, 404, "There is no such preview", "The address has a mistake in it, or the sandbox is gone." },
-    { "sandbox_stopped", 0, 503, "The sandbox is stopped", "Its files are kept. Resume it, start the program again, and reload." },
-    { "sandbox_paused", CAY_ESTATE, 503, "The sandbox is not running", "It is paused. Resume it and reload; everything goes on where it stood." },
-    { "preview_upstream", CAY_EUPSTREAM, 502, "The program's answer could not be understood", "What runs in the sandbox broke the connection, or does not speak HTTP." },
-    { "preview_timeout", CAY_ETIMEOUT, 504, "No answer", "The program in the sandbox took the request and did not answer in time." },
+      "The sandbox runs, but no program in it listens on this port. Start it, or wait until it has "
+      "started, then reload." },
+    { "preview_unknown", CAY_ENOENT, 404, "There is no such preview",
+      "The address has a mistake in it, or the sandbox is gone." },
+    { "sandbox_stopped", 0, 503, "The sandbox is stopped",
+      "Its files are kept. Resume it, start the program again, and reload." },
+    { "sandbox_paused", CAY_ESTATE, 503, "The sandbox is not running",
+      "It is paused. Resume it and reload; everything goes on where it stood." },
+    { "preview_upstream", CAY_EUPSTREAM, 502, "The program's answer could not be understood",
+      "What runs in the sandbox broke the connection, or does not speak HTTP." },
+    { "preview_timeout", CAY_ETIMEOUT, 504, "No answer",
+      "The program in the sandbox took the request and did not answer in time." },
     { "", CAY_EINVAL, 400, "That request cannot be passed on", "" },
     { "", CAY_ETOOBIG, 413, "Too large", "" },
     { "", CAY_EBUSY, 503, "Busy", "Try again in a moment." },
@@ -32,7 +41,8 @@ static const page pages[] = {
 
 static const page *page_of(const cay_err *err)
 {
-    static const page other = { "", 0, 500, "Something went wrong", "The server's log tells more." };
+    static const page other = { "", 0, 500, "Something went wrong",
+                                "The server's log tells more." };
     for (size_t i = 0; i < CAY_LEN(pages); i++)
         if (*err->reason && !strcmp(pages[i].reason, err->reason))
             return &pages[i];
@@ -57,13 +67,17 @@ static void escaped(cay__buf *b, const char *s)
 }
 
 #define POLICY "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
-static const char style[] = "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:36em;margin:15vh auto;padding:0 1.5em;color:#222;background:#faf7f0}"
-                            "h1{font-size:1.4em;font-weight:600}p{margin:.6em 0}code,small{color:#776}"
-                            "@media(prefers-color-scheme:dark){body{color:#ddd;background:#1c1b19}code,small{color:#998}}</style>";
+static const char style[] =
+    "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:36em;margin:15vh auto;padding:0 "
+    "1.5em;color:#222;background:#faf7f0}"
+    "h1{font-size:1.4em;font-weight:600}p{margin:.6em 0}code,small{color:#776}"
+    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#1c1b19}code,small{color:#998}}</"
+    "style>";
 
 static void open_page(cay__buf *b, const char *title)
 {
-    cay__buf_str(b, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\"><title>");
+    cay__buf_str(b, "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
+                    "content=\"width=device-width\"><title>");
     escaped(b, title);
     cay__buf_str(b, "</title>");
     cay__buf_str(b, style);
@@ -94,7 +108,10 @@ static void write_problem(cay__buf *b, const page *p, const cay_err *err, const 
     cay__buf_json(b, err->reason, strlen(err->reason));
     cay__buf_str(b, ",\"detail\":");
     cay__buf_json(b, err->msg, strlen(err->msg));
-    cay__buf_fmt(b, ",\"retry\":\"%s\",\"request\":", err->retry == CAY_RETRY_YES || p->status == 503 ? "yes" : err->retry == CAY_RETRY_NO ? "no" : "unknown");
+    cay__buf_fmt(b, ",\"retry\":\"%s\",\"request\":",
+                 err->retry == CAY_RETRY_YES || p->status == 503 ? "yes"
+                 : err->retry == CAY_RETRY_NO                    ? "no"
+                                                                 : "unknown");
     cay__buf_json(b, request, strlen(request));
     cay__buf_str(b, "}\n");
 }
@@ -127,14 +144,18 @@ int cay__preview_page(cay__req *r, const cay_err *err)
     return cay__reply(r, p->status, html ? HTML : PROBLEM, b.data, b.len);
 }
 
-void cay__preview_page_raw(const cay__preview_back *back, bool html, const char *request_id, const cay_err *err, int *status, cay__buf *out)
+void cay__preview_page_raw(const cay__preview_back *back, bool html, const char *request_id,
+                           const cay_err *err, int *status, cay__buf *out)
 {
     CAY_AUTOBUF b = CAY__BUF(16384);
     const page *p = page_of(err);
     html ? write_page(&b, p, err, request_id) : write_problem(&b, p, err, request_id);
     *status = p->status;
-    cay__buf_fmt(out, "HTTP/1.1 %d %s\r\ncontent-type: %s\r\ncontent-length: %zu\r\nconnection: close\r\ncache-control: no-store\r\nx-request-id: %s\r\n"
-                      "content-security-policy: " POLICY "\r\nx-content-type-options: nosniff\r\nreferrer-policy: no-referrer\r\n\r\n",
+    cay__buf_fmt(out,
+                 "HTTP/1.1 %d %s\r\ncontent-type: %s\r\ncontent-length: %zu\r\nconnection: "
+                 "close\r\ncache-control: no-store\r\nx-request-id: %s\r\n"
+                 "content-security-policy: " POLICY
+                 "\r\nx-content-type-options: nosniff\r\nreferrer-policy: no-referrer\r\n\r\n",
                  p->status, cay__status_text(p->status), html ? HTML : PROBLEM, b.len, request_id);
     if (!back->head_only)
         cay__buf_add(out, b.data, b.len);

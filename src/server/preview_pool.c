@@ -9,17 +9,17 @@
 enum { GRANTS = 32, GRANT_MS = 1000, RENEW_MS = 500, TOKEN_MAX = 80 };
 
 typedef struct grant {
-    char         id[CAY_ID_LEN + 1], token[TOKEN_MAX];
-    uint16_t     port;
+    char id[CAY_ID_LEN + 1], token[TOKEN_MAX];
+    uint16_t port;
     cay_sandbox *sb; /* NULL: the place is free */
-    int64_t      until_ms;
-    int64_t      renewed_ms; /* somebody asks anew since then, so that not all have to at once */
+    int64_t until_ms;
+    int64_t renewed_ms; /* somebody asks anew since then, so that not all have to at once */
 } grant;
 
 struct cay__previews {
     pthread_mutex_t lock;
-    grant           grants[GRANTS];
-    size_t          next_grant;
+    grant grants[GRANTS];
+    size_t next_grant;
     struct ssl_ctx_st *tls; /* made when the first program wants it */
 };
 
@@ -60,7 +60,8 @@ static bool equal(const char *a, const char *b, size_t n)
     return !diff;
 }
 
-cay_sandbox *cay__previews_known(struct cay__previews *p, const cay__preview_at *at, const char *token, bool late)
+cay_sandbox *cay__previews_known(struct cay__previews *p, const cay__preview_at *at,
+                                 const char *token, bool late)
 {
     cay_sandbox *sb = NULL;
     size_t n = strlen(token);
@@ -68,9 +69,11 @@ cay_sandbox *cay__previews_known(struct cay__previews *p, const cay__preview_at 
     pthread_mutex_lock(&p->lock);
     for (size_t i = 0; !sb && i < GRANTS; i++) {
         grant *g = &p->grants[i];
-        if (!g->sb || g->port != at->port || strcmp(g->id, at->id) || g->until_ms <= now || strlen(g->token) != n || !equal(g->token, token, n))
+        if (!g->sb || g->port != at->port || strcmp(g->id, at->id) || g->until_ms <= now ||
+            strlen(g->token) != n || !equal(g->token, token, n))
             continue;
-        if (!late && g->until_ms - real <= RENEW_MS && real - g->renewed_ms > RENEW_MS) { /* one asks in time, and the others go on */
+        if (!late && g->until_ms - real <= RENEW_MS &&
+            real - g->renewed_ms > RENEW_MS) { /* one asks in time, and the others go on */
             g->renewed_ms = real;
             break;
         }
@@ -80,7 +83,8 @@ cay_sandbox *cay__previews_known(struct cay__previews *p, const cay__preview_at 
     return sb;
 }
 
-void cay__previews_learn(struct cay__previews *p, const cay__preview_at *at, const char *token, cay_sandbox *sb)
+void cay__previews_learn(struct cay__previews *p, const cay__preview_at *at, const char *token,
+                         cay_sandbox *sb)
 {
     grant g = { .port = at->port, .until_ms = cay__now_ms() + GRANT_MS };
     if (strlen(token) >= sizeof g.token)
@@ -91,7 +95,8 @@ void cay__previews_learn(struct cay__previews *p, const cay__preview_at *at, con
     pthread_mutex_lock(&p->lock);
     grant *place = &p->grants[p->next_grant++ % GRANTS];
     for (size_t i = 0; i < GRANTS; i++)
-        if (p->grants[i].sb && p->grants[i].port == g.port && !strcmp(p->grants[i].id, g.id) && !strcmp(p->grants[i].token, g.token))
+        if (p->grants[i].sb && p->grants[i].port == g.port && !strcmp(p->grants[i].id, g.id) &&
+            !strcmp(p->grants[i].token, g.token))
             place = &p->grants[i];
     cay_sandbox *old = place->sb;
     *place = g;

@@ -6,25 +6,17 @@
 
 static const struct {
     const char *reason;
-    int         status;
+    int status;
 } by_reason[] = {
-    { "method_not_allowed", 405 },
-    { "content_type", 415 },
-    { "range_not_satisfiable", 416 },
-    { "host_not_allowed", 421 },
-    { "idempotency_busy", 409 },
-    { "precondition_failed", 412 },
-    { "head_too_big", 431 },
-    { "overloaded", 503 },
-    { "draining", 503 },
-    { "http_version", 505 },
-    { "upgrade_required", 426 },
-    { "body_too_slow", 408 },
+    { "method_not_allowed", 405 }, { "content_type", 415 },     { "range_not_satisfiable", 416 },
+    { "host_not_allowed", 421 },   { "idempotency_busy", 409 }, { "precondition_failed", 412 },
+    { "head_too_big", 431 },       { "overloaded", 503 },       { "draining", 503 },
+    { "http_version", 505 },       { "upgrade_required", 426 }, { "body_too_slow", 408 },
 };
 
 static const struct {
-    int         status;
-    bool        retry; /* the same call may help */
+    int status;
+    bool retry; /* the same call may help */
     const char *title;
 } by_code[] = {
     [-CAY_EINVAL] = { 400, false, "The request is wrong" },
@@ -49,7 +41,8 @@ static const struct {
 
 static size_t row_of(const cay_err *err)
 {
-    return err->code < 0 && (size_t)-err->code < CAY_LEN(by_code) ? (size_t)-err->code : (size_t)-CAY_ESYS;
+    return err->code < 0 && (size_t)-err->code < CAY_LEN(by_code) ? (size_t)-err->code
+                                                                  : (size_t)-CAY_ESYS;
 }
 
 int cay__status_of(const cay_err *err)
@@ -63,7 +56,8 @@ int cay__status_of(const cay_err *err)
 /* What a retry would do, as far as anybody knows. */
 static const char *retry_word(const cay_err *err, size_t row, int status)
 {
-    if (err->retry == CAY_RETRY_YES || status == 503 || (err->retry == CAY_RETRY_UNKNOWN && by_code[row].retry))
+    if (err->retry == CAY_RETRY_YES || status == 503 ||
+        (err->retry == CAY_RETRY_UNKNOWN && by_code[row].retry))
         return "yes";
     return err->retry == CAY_RETRY_NO || (status >= 400 && status < 500) ? "no" : "unknown";
 }
@@ -75,8 +69,10 @@ int cay__reply_problem(cay__req *r, const cay_err *err)
     int status = cay__status_of(err);
     bool hide = row == (size_t)-CAY_ESYS; /* it may name paths of the host */
     const char *text = hide ? "the server's log tells more, under this request's id" : err->msg;
-    cay__buf_fmt(&b, "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"code\":\"%s\",\"reason\":\"%s\",\"detail\":", by_code[row].title, status,
-                 cay_code_name(-(int)row), err->reason);
+    cay__buf_fmt(&b,
+                 "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%d,\"code\":\"%s\","
+                 "\"reason\":\"%s\",\"detail\":",
+                 by_code[row].title, status, cay_code_name(-(int)row), err->reason);
     cay__buf_json(&b, text, strlen(text));
     cay__buf_fmt(&b, ",\"retry\":\"%s\",\"request\":\"%s\"", retry_word(err, row, status), r->id);
     if (err->sys)

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams on the lane: a source that is readable, an encoder, and a peer that reads as fast as it likes. */
+/* Streams on the lane: a source that is readable, an encoder, and a peer that reads as fast as it
+ * likes. */
 #include "stream.h"
 #include <base/base.h>
 #include <base/fd.h>
 
-enum { ROUNDS = 16, STAGE = 64 << 10, WRITES = 4, RETRY_MS = 1000, WS_RESTART = 1012 /* RFC 6455 registry: service restart */ };
+enum {
+    ROUNDS = 16,
+    STAGE = 64 << 10,
+    WRITES = 4,
+    RETRY_MS = 1000,
+    WS_RESTART = 1012 /* RFC 6455 registry: service restart */
+};
 
 static void step(cay__conn *c, bool pull, unsigned ready);
 static void on_beat(cay__timer *t);
@@ -36,7 +43,8 @@ int cay__reply_pump(cay__req *r, int status, const char *type, const cay__pump *
             copy.close(&copy);
         return 0;
     }
-    cay__stream_new(r->conn, pump, r->reply->chunked ? CAY__CHUNKS : CAY__RAW)->events = !strcmp(type, "text/event-stream");
+    cay__stream_new(r->conn, pump, r->reply->chunked ? CAY__CHUNKS : CAY__RAW)->events =
+        !strcmp(type, "text/event-stream");
     return 0;
 }
 
@@ -90,14 +98,16 @@ static cay__source *source_at(cay__stream *s, unsigned i)
     return i == 0 && s->raw.pump.kept ? (cay__source *)s->raw.pump.kept : &s->source[i];
 }
 
-/* Watches what the pump names now, for reading while there is room, and for writing where it waits for that. */
+/* Watches what the pump names now, for reading while there is room, and for writing where it waits
+ * for that. */
 static void watch_sources(cay__conn *c, bool on, bool room)
 {
     cay__stream *s = c->stream;
     cay__loop *loop = &c->lane->loop;
     for (unsigned i = 0; i < 3; i++) {
         cay__source *src = source_at(s, i);
-        uint32_t events = !on ? 0 : (room ? EPOLLIN : 0u) | (s->raw.pump.write >> i & 1 ? EPOLLOUT : 0u);
+        uint32_t events =
+            !on ? 0 : (room ? EPOLLIN : 0u) | (s->raw.pump.write >> i & 1 ? EPOLLOUT : 0u);
         int fd = events ? s->raw.pump.fd[i] : -1;
         if (src->on && src->w.fd != fd) {
             cay__loop_del(loop, &src->w);
@@ -189,7 +199,8 @@ static void finish(cay__conn *c)
     cay__req *r = c->req;
     if (s->proxied) {
         r->reply->status = s->raw.status ? s->raw.status : r->reply->status;
-        c->keep = s->raw.keep && !s->raw.tunnel && r->reply->body_done && r->head.keep_alive && !c->lane->server->draining;
+        c->keep = s->raw.keep && !s->raw.tunnel && r->reply->body_done && r->head.keep_alive &&
+                  !c->lane->server->draining;
     } else if (s->hearing != CAY__DEAF || (s->framing == CAY__RAW && s->left < 0)) {
         c->keep = false;
     }
@@ -197,7 +208,8 @@ static void finish(cay__conn *c)
     cay__conn_next(c);
 }
 
-/* Gets some and sends some, for a while. 1: all that was there is out; 0: the peer is slow; negative: cut. */
+/* Gets some and sends some, for a while. 1: all that was there is out; 0: the peer is slow;
+ * negative: cut. */
 static int turn(cay__conn *c, cay__stream *s, bool pull, unsigned ready, bool *more)
 {
     int sent = 1;
@@ -225,7 +237,8 @@ static int turn(cay__conn *c, cay__stream *s, bool pull, unsigned ready, bool *m
     return sent;
 }
 
-/* A peer that waits for its answer says nothing: what was watched before stays so, until it tells of something. Two calls fewer for each. */
+/* A peer that waits for its answer says nothing: what was watched before stays so, until it tells
+ * of something. Two calls fewer for each. */
 static void want(cay__conn *c, cay__stream *s, uint32_t events)
 {
     s->lazy = events == EPOLLRDHUP && c->w.events == EPOLLIN;
@@ -239,7 +252,8 @@ static void step(cay__conn *c, bool pull, unsigned ready)
     cay__stream *s = c->stream;
     bool more = false;
     int sent = turn(c, s, pull, ready, &more);
-    if (sent >= 0 && s->hearing != CAY__DEAF && cay__stream_open(s) && (c->in.len || s->hearing == CAY__HEARS_FRAMES)) {
+    if (sent >= 0 && s->hearing != CAY__DEAF && cay__stream_open(s) &&
+        (c->in.len || s->hearing == CAY__HEARS_FRAMES)) {
         if (cay__hear(c, NULL, 0) < 0) /* what waited while the pump held it */
             sent = -1;
         else
@@ -264,7 +278,9 @@ static void step(cay__conn *c, bool pull, unsigned ready)
         return;
     }
     more = more || (always_ready(s) && !s->ended);
-    want(c, s, (sent == 0 || more ? EPOLLOUT : 0u) | (cay__hear_more(c) ? EPOLLIN : 0u) | (c->eof || cay__hear_listens(c) ? 0u : EPOLLRDHUP));
+    want(c, s,
+         (sent == 0 || more ? EPOLLOUT : 0u) | (cay__hear_more(c) ? EPOLLIN : 0u) |
+             (c->eof || cay__hear_listens(c) ? 0u : EPOLLRDHUP));
 }
 
 static void on_beat(cay__timer *t)
@@ -306,7 +322,8 @@ void cay__stream_event(cay__conn *c, uint32_t events)
         rc = c->gone && !cay__hear_listens(c) ? -1 : told(c, s, s->result);
     } else if ((events & EPOLLIN) && cay__hear_more(c)) {
         rc = hear_peer(c);
-    } else if ((events & (EPOLLERR | EPOLLHUP)) || (!cay__hear_listens(c) && (events & EPOLLRDHUP))) {
+    } else if ((events & (EPOLLERR | EPOLLHUP)) ||
+               (!cay__hear_listens(c) && (events & EPOLLRDHUP))) {
         rc = -1; /* nobody reads it any more */
     }
     if (rc < 0)
@@ -320,13 +337,15 @@ int cay__stream_start(cay__conn *c)
     cay__stream *s = c->stream;
     c->gone = false;
     c->until = cay__now_ms() + c->lane->server->conf.body_ms;
-    if (s->hearing == CAY__HEARS_BODY && !c->in.len && cay__hear(c, NULL, 0) < 0) /* it learns at once that there is no body */
+    if (s->hearing == CAY__HEARS_BODY && !c->in.len &&
+        cay__hear(c, NULL, 0) < 0) /* it learns at once that there is no body */
         return -1;
     step(c, !s->working, 0);
     return 0;
 }
 
-/* The server ends. What goes on without end is told so at once, with when to come back; what has an end may come to it. */
+/* The server ends. What goes on without end is told so at once, with when to come back; what has an
+ * end may come to it. */
 static int say_last(cay__conn *c, cay__stream *s)
 {
     cay__pump *p = &s->raw.pump;
@@ -364,8 +383,10 @@ void cay__stream_sweep(cay__conn *c, int64_t now)
         return;
     }
     bool body = s->hearing == CAY__HEARS_BODY && !s->raw.tunnel && cay__hear_more(c);
-    /* A peer that reads nothing at all, or sends nothing of its body, is not waited for; when the server ends streams get some time. */
-    if (((cay__io_pending(c) || body) && now >= c->until) || (c->lane->draining && now >= c->lane->drain_until))
+    /* A peer that reads nothing at all, or sends nothing of its body, is not waited for; when the
+     * server ends streams get some time. */
+    if (((cay__io_pending(c) || body) && now >= c->until) ||
+        (c->lane->draining && now >= c->lane->drain_until))
         cay__conn_close(c);
 }
 

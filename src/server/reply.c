@@ -47,14 +47,18 @@ static char *words(char *p, const char *s, size_t n)
     return p + n;
 }
 
-/* RFC 9110 section 5.6.7. By hand: every answer has one, and gmtime_r(3) takes a lock that all threads share. */
+/* RFC 9110 section 5.6.7. By hand: every answer has one, and gmtime_r(3) takes a lock that all
+ * threads share. */
 static void put_date(cay__buf *out)
 {
-    static const char days[] = "ThuFriSatSunMonTueWed", months[] = "MarAprMayJunJulAugSepOctNovDecJanFeb";
+    static const char days[] = "ThuFriSatSunMonTueWed",
+                      months[] = "MarAprMayJunJulAugSepOctNovDecJanFeb";
     char text[40], *p = text;
     unsigned now = (unsigned)time(NULL), day = now / 86400, s = now % 86400;
-    unsigned z = day + 719468, era = z / 146097, doe = z % 146097, yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
-    unsigned doy = doe - (365 * yoe + yoe / 4 - yoe / 100), mp = (5 * doy + 2) / 153; /* years that begin in March */
+    unsigned z = day + 719468, era = z / 146097, doe = z % 146097,
+             yoe = (doe - doe / 1460 + doe / 36524 - doe / 146096) / 365;
+    unsigned doy = doe - (365 * yoe + yoe / 4 - yoe / 100),
+             mp = (5 * doy + 2) / 153; /* years that begin in March */
     p = words(p, "Date: ", 6);
     p = words(p, days + (size_t)(day % 7) * 3, 3);
     p = words(p, ", ", 2);

@@ -30,10 +30,13 @@ int cay__reply_fd(cay__req *r, int status, const char *type, int fd, int64_t len
     return 0;
 }
 
-/* Straight from the page cache or a pipe into the socket. >0 moved, 0 the source ended, -1 the peer is slow, -2 broken, -3 nothing is there. */
+/* Straight from the page cache or a pipe into the socket. >0 moved, 0 the source ended, -1 the peer
+ * is slow, -2 broken, -3 nothing is there. */
 static ssize_t move(cay__conn *c, cay__stream *s, size_t n)
 {
-    ssize_t got = s->file ? sendfile(c->w.fd, s->fd, NULL, n) : splice(s->fd, NULL, c->w.fd, NULL, n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    ssize_t got = s->file
+                      ? sendfile(c->w.fd, s->fd, NULL, n)
+                      : splice(s->fd, NULL, c->w.fd, NULL, n, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (got >= 0)
         return got;
     if (errno != EAGAIN)
@@ -50,7 +53,8 @@ static ssize_t copy(cay__conn *c, cay__stream *s, size_t n)
     if (!room)
         return -2;
     struct pollfd there = { .fd = s->fd, .events = POLLIN };
-    if (!s->file && poll(&there, 1, 0) == 0) /* the descriptor may be one that waits: the lane never does */
+    if (!s->file &&
+        poll(&there, 1, 0) == 0) /* the descriptor may be one that waits: the lane never does */
         return -3;
     ssize_t got = read(s->fd, room + head, n);
     if (got <= 0)

@@ -11,7 +11,10 @@
 
 cay__req *cay__req_new(cay__server *s)
 {
-    struct both { cay__req r; cay__reply_state a; } *b = malloc(sizeof *b);
+    struct both {
+        cay__req r;
+        cay__reply_state a;
+    } *b = malloc(sizeof *b);
     if (!b)
         abort();
     memset(&b->r, 0, offsetof(cay__req, head));
@@ -124,7 +127,8 @@ static int take_param(cay__req *r, size_t i, const char *s, size_t n, bool rest,
     if (!cay__url_decode(s, n, false, v))
         return cay_fail_why(err, CAY_EINVAL, "path_syntax", "the path has a broken %%-sequence");
     if (rest ? !rest_sound(v) : dots(v, strlen(v)) || strchr(v, '/') != NULL)
-        return cay_fail_why(err, CAY_EINVAL, "path_syntax", "the path has a \".\", a \"..\" or a hidden slash");
+        return cay_fail_why(err, CAY_EINVAL, "path_syntax",
+                            "the path has a \".\", a \"..\" or a hidden slash");
     r->param[i] = v;
     return 0;
 }
@@ -159,7 +163,8 @@ static int fits(cay__req *r, const char *pattern, const char *path, cay_err *err
 
 static bool method_fits(const char *want, const char *method)
 {
-    return !strcmp(want, "*") || !strcmp(want, method) || (!strcmp(want, "GET") && !strcmp(method, "HEAD"));
+    return !strcmp(want, "*") || !strcmp(want, method) ||
+           (!strcmp(want, "GET") && !strcmp(method, "HEAD"));
 }
 
 int cay__route_find(cay__req *r, cay_err *err)
@@ -169,7 +174,8 @@ int cay__route_find(cay__req *r, cay_err *err)
     int wrong = 0;
     cay_err first = CAY_ERR_INIT;
     r->dialect = first_dialect(r);
-    /* By Host on a protocol's own listener, too: the addresses that it gives out name it. The port's token is asked for there as everywhere, --as or not. */
+    /* By Host on a protocol's own listener, too: the addresses that it gives out name it. The
+     * port's token is asked for there as everywhere, --as or not. */
     if (!r->dialect && (r->route = cay__preview_route(r->server, &r->head, !r->conn->via->root))) {
         r->dialect = &cay__preview_dialect;
         return 0;
@@ -199,7 +205,8 @@ int cay__route_find(cay__req *r, cay_err *err)
     }
     if (*allow) {
         cay__reply_field(r, "Allow", allow);
-        return cay_fail_why(err, CAY_EINVAL, "method_not_allowed", "%.40s is not answered here: %s", r->head.method, allow);
+        return cay_fail_why(err, CAY_EINVAL, "method_not_allowed", "%.40s is not answered here: %s",
+                            r->head.method, allow);
     }
     return cay_fail_why(err, CAY_ENOENT, "no_such_route", "nothing is served at this path");
 }
@@ -225,7 +232,8 @@ static int sound_query(cay__req *r, cay_err *err)
     size_t n = strlen(r->head.query);
     if (!n || cay__url_decode(r->head.query, n, true, cay__arena_take(&r->arena, n + 1)))
         return 0;
-    return cay_fail_why(err, CAY_EINVAL, "bad_query", "the query has a broken %%-sequence, or a zero byte");
+    return cay_fail_why(err, CAY_EINVAL, "bad_query",
+                        "the query has a broken %%-sequence, or a zero byte");
 }
 
 /* Who asks, and whether he may. */
@@ -242,7 +250,8 @@ static int admit(cay__req *r, cay_err *err)
 /* A worker would have to wait for its body. */
 static bool uploads(const cay__req *r)
 {
-    return (r->route->flags & CAY__ROUTE_RAW) && r->head.body != CAY__BODY_NONE && r->dialect != &cay__preview_dialect;
+    return (r->route->flags & CAY__ROUTE_RAW) && r->head.body != CAY__BODY_NONE &&
+           r->dialect != &cay__preview_dialect;
 }
 
 bool cay__route_run(cay__req *r)

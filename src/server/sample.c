@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /console/sample: what every running sandbox uses at this moment, in one answer; the console draws its chart and plots from it. */
+/* GET /console/sample: what every running sandbox uses at this moment, in one answer; the console
+ * draws its chart and plots from it. */
 #include "inside.h"
 #include "session.h"
 #include <base/base.h>
@@ -32,8 +33,12 @@ static void put_box(cay__req *r, const char *id, cay__buf *b)
     if (cay_service_find_of(r->svc, &r->call, NULL, id, &sb, NULL) < 0)
         return;
     if (cay_sandbox_usage(sb, &r->call, &u, NULL) == 0)
-        cay__buf_fmt(b, "%s{\"id\":\"%s\",\"cpu_us\":%" PRIu64 ",\"memory\":%" PRIu64 ",\"pids\":%" PRIu64 ",\"disk\":%" PRIu64 ",\"net_rx\":%" PRIu64 ",\"net_tx\":%" PRIu64 "}",
-                     b->data[b->len - 1] == '[' ? "" : ",", id, u.cpu_us, u.memory, u.pids, u.disk, u.net_rx, u.net_tx);
+        cay__buf_fmt(b,
+                     "%s{\"id\":\"%s\",\"cpu_us\":%" PRIu64 ",\"memory\":%" PRIu64
+                     ",\"pids\":%" PRIu64 ",\"disk\":%" PRIu64 ",\"net_rx\":%" PRIu64
+                     ",\"net_tx\":%" PRIu64 "}",
+                     b->data[b->len - 1] == '[' ? "" : ",", id, u.cpu_us, u.memory, u.pids, u.disk,
+                     u.net_rx, u.net_tx);
     cay_sandbox_unref(sb);
 }
 
@@ -41,7 +46,9 @@ static uint64_t available(void)
 {
     char text[1024];
     uint64_t kb = 0;
-    const char *at = cay__fd_read_file(-100 /* AT_FDCWD */, "/proc/meminfo", text, sizeof text) > 0 ? strstr(text, "MemAvailable:") : NULL;
+    const char *at = cay__fd_read_file(-100 /* AT_FDCWD */, "/proc/meminfo", text, sizeof text) > 0
+                         ? strstr(text, "MemAvailable:")
+                         : NULL;
     if (at)
         sscanf(at, "MemAvailable: %" SCNu64, &kb);
     return kb << 10;
@@ -56,8 +63,11 @@ int cay__on_sample(cay__req *r, cay_err *err)
     *l = (ids){ .r = r };
     CAY_TRY(cay_service_list(r->svc, &r->call, &f, take_id, l, err));
     sysinfo(&host);
-    cay__buf_fmt(&b, "{\"time_ms\":%" PRId64 ",\"cpus\":%ld,\"memory\":%" PRIu64 ",\"memory_free\":%" PRIu64 ",\"uptime_s\":%ld,\"items\":[", cay__wall_ms(),
-                 sysconf(_SC_NPROCESSORS_ONLN), (uint64_t)host.totalram * host.mem_unit, available(), host.uptime);
+    cay__buf_fmt(&b,
+                 "{\"time_ms\":%" PRId64 ",\"cpus\":%ld,\"memory\":%" PRIu64
+                 ",\"memory_free\":%" PRIu64 ",\"uptime_s\":%ld,\"items\":[",
+                 cay__wall_ms(), sysconf(_SC_NPROCESSORS_ONLN),
+                 (uint64_t)host.totalram * host.mem_unit, available(), host.uptime);
     for (size_t i = 0; i < l->n; i++)
         put_box(r, l->id[i], &b);
     cay__buf_str(&b, "]}");

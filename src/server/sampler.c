@@ -17,8 +17,8 @@ enum { STACK = 1 << 20, CALL_MS = 4000, SWEEP_ROUNDS = 60, ALL_ROUNDS = 3 };
 
 struct cay__history {
     cay_service *svc;
-    pthread_t    thread;
-    int          stop; /* readable: end */
+    pthread_t thread;
+    int stop; /* readable: end */
 };
 
 int cay__history_dir(cay_service *svc, int *fd, cay_err *err)
@@ -62,7 +62,9 @@ static void look(cay_service *svc, int dir, const char *id, const cay_call *call
     if (cay_service_find_of(svc, call, NULL, id, &sb, NULL) < 0)
         return;
     if (cay_sandbox_usage(sb, call, &u, NULL) == 0) {
-        cay__history_put(dir, id, &(cay__moment){ cay__wall_ms(), u.cpu_us, u.memory, u.disk, u.net_rx, u.net_tx });
+        cay__history_put(
+            dir, id,
+            &(cay__moment){ cay__wall_ms(), u.cpu_us, u.memory, u.disk, u.net_rx, u.net_tx });
         sum->cpu_us += u.cpu_us;
         sum->memory += u.memory;
         sum->disk += u.disk;
@@ -74,7 +76,10 @@ static void look(cay_service *svc, int dir, const char *id, const cay_call *call
 
 static void round_of(struct cay__history *h, unsigned round)
 {
-    const cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + CALL_MS, .cancel_fd = h->stop, .actor = "figures" };
+    const cay_call call = { .size = sizeof call,
+                            .deadline_ms = cay__now_ms() + CALL_MS,
+                            .cancel_fd = h->stop,
+                            .actor = "figures" };
     const cay_filter running = { .size = sizeof running, .states = 1u << CAY_RUNNING };
     CAY_AUTOFD dir = -1;
     CAY_AUTOBUF l = CAY__BUF(IDS_MAX);
@@ -90,7 +95,8 @@ static void round_of(struct cay__history *h, unsigned round)
     }
     cay__buf_clear(&l);
     /* What ended otherwise than by a request leaves its file; only a list that is whole says so. */
-    if (round % SWEEP_ROUNDS == 0 && cay_service_list(h->svc, &call, NULL, take, &l, NULL) == 0 && !l.full)
+    if (round % SWEEP_ROUNDS == 0 && cay_service_list(h->svc, &call, NULL, take, &l, NULL) == 0 &&
+        !l.full)
         cay__history_sweep(dir, among, &l);
 }
 
@@ -98,7 +104,8 @@ static void *run(void *arg)
 {
     struct cay__history *h = arg;
     struct pollfd p = { .fd = h->stop, .events = POLLIN };
-    for (unsigned i = 0; poll(&p, 1, CAY__HISTORY_STEP_MS - (int)(cay__wall_ms() % CAY__HISTORY_STEP_MS)) == 0; i++)
+    for (unsigned i = 0;
+         poll(&p, 1, CAY__HISTORY_STEP_MS - (int)(cay__wall_ms() % CAY__HISTORY_STEP_MS)) == 0; i++)
         round_of(h, i);
     return NULL;
 }

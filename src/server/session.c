@@ -16,13 +16,16 @@
 
 enum { SESSION_S = 7 * 86400, CSRF_LEN = 32 };
 
-/* ------------------------------------------------------------------ may this request use the cookie? */
+/* ------------------------------------------------------------------ may this request use the
+ * cookie? */
 
-/* Only the console's own pages: a preview, another program on this machine and every other site have another origin. Requests of no page (a typed
- * address) have neither field and can change nothing without the token. */
+/* Only the console's own pages: a preview, another program on this machine and every other site
+ * have another origin. Requests of no page (a typed address) have neither field and can change
+ * nothing without the token. */
 static bool own_page(const cay__req *r)
 {
-    const char *origin = cay__head_field(&r->head, "origin"), *site = cay__head_field(&r->head, "sec-fetch-site");
+    const char *origin = cay__head_field(&r->head, "origin"),
+               *site = cay__head_field(&r->head, "sec-fetch-site");
     CAY_AUTOBUF own = CAY__BUF(512);
     cay__buf_fmt(&own, "%s://%s", r->tls ? "https" : "http", r->head.host);
     if (CAY__MUTANT("console-page"))
@@ -32,7 +35,8 @@ static bool own_page(const cay__req *r)
     return !site || !strcasecmp(site, "same-origin") || !strcasecmp(site, "none");
 }
 
-/* What a page reads from GET /console/session and another origin cannot: it follows from the secret, so nothing has to be kept. */
+/* What a page reads from GET /console/session and another origin cannot: it follows from the
+ * secret, so nothing has to be kept. */
 static void csrf_of(const char *text, char out[CSRF_LEN + 1])
 {
     char hash[65];
@@ -53,7 +57,8 @@ static bool csrf_fits(const cay__req *r, const char *text)
     char want[CSRF_LEN + 1];
     const char *given = cay__head_field(&r->head, "x-cay-csrf");
     csrf_of(text, want);
-    return CAY__MUTANT("console-csrf") || (given && strlen(given) == CSRF_LEN && CRYPTO_memcmp(given, want, CSRF_LEN) == 0);
+    return CAY__MUTANT("console-csrf") ||
+           (given && strlen(given) == CSRF_LEN && CRYPTO_memcmp(given, want, CSRF_LEN) == 0);
 }
 
 const char *cay__session_text(cay__req *r, int *rc, cay_err *err)
@@ -65,11 +70,14 @@ const char *cay__session_text(cay__req *r, int *rc, cay_err *err)
     if (!cookies || !cay__cookie_get(cookies, name, kept, sizeof kept) || !*kept)
         return NULL;
     if (!own_page(r)) {
-        *rc = cay_fail_why(err, CAY_EPERM, "console_foreign_page", "a page of another origin asked for this; only the console's own pages use its cookie");
+        *rc = cay_fail_why(
+            err, CAY_EPERM, "console_foreign_page",
+            "a page of another origin asked for this; only the console's own pages use its cookie");
         return NULL;
     }
     if (changes(r) && !csrf_fits(r, kept)) {
-        *rc = cay_fail_why(err, CAY_EPERM, "csrf_token", "a change by cookie needs X-Cay-Csrf, which GET /console/session tells");
+        *rc = cay_fail_why(err, CAY_EPERM, "csrf_token",
+                           "a change by cookie needs X-Cay-Csrf, which GET /console/session tells");
         return NULL;
     }
     return cay__arena_str(&r->arena, kept);
@@ -80,9 +88,12 @@ const char *cay__session_text(cay__req *r, int *rc, cay_err *err)
 int cay__session_upgrade(cay__req *r, cay_err *err)
 {
     const char *ticket = cay__req_query(r, "ticket");
-    if (!r->head.upgrade || (ticket && cay__ticket_use(cay__server_tickets(r->server), ticket, r->who.key, cay__now_ms())))
+    if (!r->head.upgrade || (ticket && cay__ticket_use(cay__server_tickets(r->server), ticket,
+                                                       r->who.key, cay__now_ms())))
         return 0;
-    return cay_fail_why(err, CAY_EPERM, "ticket_missing", "a socket by cookie needs ?ticket=, good once and for 30 s; POST /console/ticket gives one");
+    return cay_fail_why(err, CAY_EPERM, "ticket_missing",
+                        "a socket by cookie needs ?ticket=, good once and for 30 s; POST "
+                        "/console/ticket gives one");
 }
 
 int cay__on_ticket(cay__req *r, cay_err *err)
@@ -91,19 +102,25 @@ int cay__on_ticket(cay__req *r, cay_err *err)
     if (r->who.scope == CAY__SCOPE_NOBODY)
         return cay_fail_why(err, CAY_EAUTH, "key_missing", "nobody is logged in");
     cay__ticket_make(cay__server_tickets(r->server), r->who.key, cay__now_ms(), text);
-    return cay__reply_json(r, 201, json_pack("{s:s,s:i}", "ticket", text, "ttl_ms", CAY__TICKET_MS));
+    return cay__reply_json(r, 201,
+                           json_pack("{s:s,s:i}", "ticket", text, "ttl_ms", CAY__TICKET_MS));
 }
 
 /* ------------------------------------------------------------------ in and out */
 
-static const char *const scope_words[] = { [CAY__SCOPE_PORT] = "port",       [CAY__SCOPE_FILE] = "file",   [CAY__SCOPE_SANDBOX] = "sandbox",
-                                           [CAY__SCOPE_TENANT] = "tenant", [CAY__SCOPE_ADMIN] = "admin" };
+static const char *const scope_words[] = { [CAY__SCOPE_PORT] = "port",
+                                           [CAY__SCOPE_FILE] = "file",
+                                           [CAY__SCOPE_SANDBOX] = "sandbox",
+                                           [CAY__SCOPE_TENANT] = "tenant",
+                                           [CAY__SCOPE_ADMIN] = "admin" };
 
-/* What the pages need to know before they ask for anything else. Who is not in is told that, and nothing of the host or of what runs on it. */
+/* What the pages need to know before they ask for anything else. Who is not in is told that, and
+ * nothing of the host or of what runs on it. */
 static json_t *about(cay__req *r, const char *text)
 {
     char csrf[CSRF_LEN + 1] = "", host[256] = "";
-    json_t *j = json_pack("{s:n,s:s,s:s}", "scope", "instance", cay__server_instance(r->server), "domain", cay__server_domain(r->server));
+    json_t *j = json_pack("{s:n,s:s,s:s}", "scope", "instance", cay__server_instance(r->server),
+                          "domain", cay__server_domain(r->server));
     if (!text || r->who.scope == CAY__SCOPE_NOBODY)
         return j;
     gethostname(host, sizeof host - 1);
@@ -134,7 +151,8 @@ static void give_cookie(cay__req *r, const char *text)
     char name[32];
     CAY_AUTOBUF b = CAY__BUF(512);
     cay__preview_cookie(r, name);
-    cay__buf_fmt(&b, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d%s", name, text, *text ? SESSION_S : 0, r->tls ? "; Secure" : "");
+    cay__buf_fmt(&b, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%d%s", name, text,
+                 *text ? SESSION_S : 0, r->tls ? "; Secure" : "");
     cay__reply_field(r, "Set-Cookie", b.data);
     explicit_bzero(b.data, b.len);
 }
@@ -142,13 +160,14 @@ static void give_cookie(cay__req *r, const char *text)
 /* Whoever comes in: what is kept of the key that was shown. */
 typedef struct login {
     cay_key key; /* strings below */
-    char    id[CAY_KEY_ID_LEN + 1], tenant[CAY_TENANT_MAX + 1];
+    char id[CAY_KEY_ID_LEN + 1], tenant[CAY_TENANT_MAX + 1];
 } login;
 
 static int take_login(const cay_key *k, void *arg)
 {
     login *l = arg;
-    l->key = (cay_key){ .size = sizeof l->key, .scope = k->scope, .id = l->id, .tenant = l->tenant };
+    l->key =
+        (cay_key){ .size = sizeof l->key, .scope = k->scope, .id = l->id, .tenant = l->tenant };
     cay__str_copy(l->id, sizeof l->id, k->id);
     cay__str_copy(l->tenant, sizeof l->tenant, k->tenant);
     return 0;
@@ -160,14 +179,21 @@ static int no_body(const cay_answer *a, void *arg)
     return 0;
 }
 
-/* The store sees to it that of all who come with one link, to one server or to several, the first alone gets in. */
+/* The store sees to it that of all who come with one link, to one server or to several, the first
+ * alone gets in. */
 static int use_link(cay__req *r, const login *l, cay_err *err)
 {
-    cay_answer a = { .size = sizeof a, .tenant = l->tenant, .route = "console login", .key = l->id, .request = "", .type = "" };
+    cay_answer a = { .size = sizeof a,
+                     .tenant = l->tenant,
+                     .route = "console login",
+                     .key = l->id,
+                     .request = "",
+                     .type = "" };
     cay_err why = CAY_ERR_INIT;
     int rc = CAY__MUTANT("console-link") ? 0 : cay_answer_begin(r->svc, &a, no_body, NULL, &why);
     if (rc == CAY_EEXIST || rc == CAY_EBUSY)
-        return cay_fail_why(err, CAY_EAUTH, "link_used", "this link has been used; `cay open` makes another one");
+        return cay_fail_why(err, CAY_EAUTH, "link_used",
+                            "this link has been used; `cay open` makes another one");
     if (rc < 0) {
         *err = why;
         return rc;
@@ -181,7 +207,9 @@ static int by_link(cay__req *r, const char *token, login *l, cay_err *err)
 {
     cay_err why = CAY_ERR_INIT;
     if (cay_key_check(r->svc, token, take_login, l, &why) < 0 || l->key.scope != CAY_KEY_LOGIN)
-        return cay_fail_why(err, CAY_EAUTH, "link_invalid", "this link was used, has expired or never was; `cay open` makes another one");
+        return cay_fail_why(
+            err, CAY_EAUTH, "link_invalid",
+            "this link was used, has expired or never was; `cay open` makes another one");
     return use_link(r, l, err);
 }
 
@@ -190,18 +218,20 @@ static int by_key(cay__req *r, const char *key, login *l, cay_err *err)
     CAY_TRY(cay_key_check(r->svc, key, take_login, l, err));
     return l->key.scope == CAY_KEY_TENANT || l->key.scope == CAY_KEY_ADMIN
                ? 0
-               : cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "the console needs a key of scope tenant or admin");
+               : cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
+                              "the console needs a key of scope tenant or admin");
 }
 
-/* A page of somebody else's must not log anybody in as somebody: only our own page, and JSON, which no form sends. The browser never keeps what was
- * shown: it gets a secret that is no key. */
+/* A page of somebody else's must not log anybody in as somebody: only our own page, and JSON, which
+ * no form sends. The browser never keeps what was shown: it gets a secret that is no key. */
 int cay__on_session_post(cay__req *r, cay_err *err)
 {
     json_t *j;
     login l = { 0 };
     char text[CAY_SESSION_LEN + 1] = "";
     if (!own_page(r))
-        return cay_fail_why(err, CAY_EPERM, "console_foreign_page", "only the console's own page logs in");
+        return cay_fail_why(err, CAY_EPERM, "console_foreign_page",
+                            "only the console's own page logs in");
     CAY_TRY(cay__req_json(r, 4096, &j, err));
     const char *token = cay__json_str(j, "token", ""), *given = cay__json_str(j, "key", "");
     if (!*token == !*given)

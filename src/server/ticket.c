@@ -11,7 +11,7 @@ enum { TICKETS = 256, LEN = CAY__TICKET_LEN - 1 };
 struct cay__tickets {
     pthread_mutex_t lock;
     struct {
-        char    text[CAY__TICKET_LEN], key[16];
+        char text[CAY__TICKET_LEN], key[16];
         int64_t until_ms;
     } slot[TICKETS];
     unsigned next;
@@ -56,7 +56,8 @@ bool cay__ticket_use(cay__tickets *t, const char *text, const char *key, int64_t
         if (CRYPTO_memcmp(t->slot[i].text, text, LEN) != 0)
             continue;
         found = true;
-        good = now_ms < t->slot[i].until_ms && (!strcmp(t->slot[i].key, key) || CAY__MUTANT("console-ticket-owner"));
+        good = now_ms < t->slot[i].until_ms &&
+               (!strcmp(t->slot[i].key, key) || CAY__MUTANT("console-ticket-owner"));
         if (!CAY__MUTANT("console-ticket"))
             memset(&t->slot[i], 0, sizeof t->slot[i]);
     }

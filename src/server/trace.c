@@ -13,15 +13,15 @@
 enum { QUEUE = 8192, SEND_MS = 1000, SPAN_MAX = 8192, HEADERS = 16 };
 
 struct cay__tracing {
-    cay_tracer     *to[2]; /* a collector, a file */
-    size_t          nto;
-    pthread_t       thread;
+    cay_tracer *to[2]; /* a collector, a file */
+    size_t nto;
+    pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
-    pthread_cond_t  some;
-    char           *queue[QUEUE];
-    size_t          n;
-    uint64_t        lost;
-    bool            stop, told;
+    pthread_cond_t some;
+    char *queue[QUEUE];
+    size_t n;
+    uint64_t lost;
+    bool stop, told;
 };
 
 /* ------------------------------------------------------------------ the queue */
@@ -40,7 +40,8 @@ static void add(struct cay__tracing *t, cay__buf *b)
     free(text);
 }
 
-/* With the lock held, which is let go meanwhile. A collector that is away is told of once, until it is back. */
+/* With the lock held, which is let go meanwhile. A collector that is away is told of once, until it
+ * is back. */
 static void send_all(struct cay__tracing *t)
 {
     size_t n = t->n;
@@ -61,7 +62,8 @@ static void send_all(struct cay__tracing *t)
         free(batch[i]);
     free(batch);
     if (after > before && !t->told)
-        fprintf(stderr, "cay: spans are lost: %s\n", *err.msg ? err.msg : "the collector does not take them");
+        fprintf(stderr, "cay: spans are lost: %s\n",
+                *err.msg ? err.msg : "the collector does not take them");
     t->told = after > before;
     pthread_mutex_lock(&t->lock);
     t->lost += after - before;
@@ -100,14 +102,19 @@ uint64_t cay__tracing_lost(struct cay__tracing *t)
 static int headers_of(char *text, cay__arena *mem, const char *list[HEADERS + 1], cay_err *err)
 {
     size_t n = 0;
-    for (char *save = NULL, *one = text ? strtok_r(text, ",", &save) : NULL; one; one = strtok_r(NULL, ",", &save)) {
+    for (char *save = NULL, *one = text ? strtok_r(text, ",", &save) : NULL; one;
+         one = strtok_r(NULL, ",", &save)) {
         char *eq = strchr(one, '='), *name = one + strspn(one, " ");
         size_t len = eq ? strlen(eq + 1) : 0;
         char *value = cay__arena_take(mem, len + 1);
         size_t room = strlen(one) + len + 4;
         char *line = cay__arena_take(mem, room);
-        if (!eq || eq == name || n == HEADERS || !cay__url_decode(eq + 1, len, false, value) || strpbrk(value, "\r\n"))
-            return cay_fail_why(err, CAY_EINVAL, "otlp_headers", "OTEL_EXPORTER_OTLP_HEADERS: want NAME=VALUE, separated by commas, at most %d", HEADERS);
+        if (!eq || eq == name || n == HEADERS || !cay__url_decode(eq + 1, len, false, value) ||
+            strpbrk(value, "\r\n"))
+            return cay_fail_why(
+                err, CAY_EINVAL, "otlp_headers",
+                "OTEL_EXPORTER_OTLP_HEADERS: want NAME=VALUE, separated by commas, at most %d",
+                HEADERS);
         snprintf(line, room, "%.*s: %s", (int)(eq - name), name, value);
         list[n++] = line;
     }
@@ -117,7 +124,8 @@ static int headers_of(char *text, cay__arena *mem, const char *list[HEADERS + 1]
 /* What --otlp says, else the variables that every program with OpenTelemetry reads. */
 static const char *endpoint(const cay__conf *conf, char buf[1024])
 {
-    const char *whole = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), *base = getenv("OTEL_EXPORTER_OTLP_ENDPOINT");
+    const char *whole = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+               *base = getenv("OTEL_EXPORTER_OTLP_ENDPOINT");
     if (conf->otlp)
         return conf->otlp;
     if (whole && *whole)
@@ -125,17 +133,22 @@ static const char *endpoint(const cay__conf *conf, char buf[1024])
     if (!base || !*base)
         return NULL;
     size_t n = strlen(base);
-    return cay__str_join(buf, 1024, base, base[n - 1] == '/' ? "v1/traces" : "/v1/traces", NULL) ? buf : base;
+    return cay__str_join(buf, 1024, base, base[n - 1] == '/' ? "v1/traces" : "/v1/traces", NULL)
+               ? buf
+               : base;
 }
 
 static int open_sinks(const cay__conf *conf, struct cay__tracing *t, cay_err *err)
 {
     char buf[1024];
-    const char *url = endpoint(conf, buf), *list[HEADERS + 1] = { NULL }, *given = getenv("OTEL_EXPORTER_OTLP_HEADERS");
+    const char *url = endpoint(conf, buf), *list[HEADERS + 1] = { NULL },
+               *given = getenv("OTEL_EXPORTER_OTLP_HEADERS");
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     if (url) {
         CAY_TRY(headers_of(given ? cay__arena_str(&mem, given) : NULL, &mem, list, err));
-        cay_tracer_http_spec spec = { .size = sizeof spec, .url = url, .otlp = true, .headers = list };
+        cay_tracer_http_spec spec = {
+            .size = sizeof spec, .url = url, .otlp = true, .headers = list
+        };
         CAY_TRY(cay_tracer_http(&spec, &t->to[t->nto], err));
         t->nto++;
     }
@@ -197,9 +210,12 @@ static void put_text(cay__buf *b, const char *key, const char *value)
 }
 
 /* Up to the members of "data". */
-static void open_span(cay__buf *b, const char *id, const cay__traceparent *trace, const char *parent, int64_t from, int64_t to, const char *type)
+static void open_span(cay__buf *b, const char *id, const cay__traceparent *trace,
+                      const char *parent, int64_t from, int64_t to, const char *type)
 {
-    cay__buf_fmt(b, "{\"object\":\"trace.span\",\"id\":\"span_%s\",\"trace_id\":\"trace_%s\",\"parent_id\":", id, trace->trace);
+    cay__buf_fmt(
+        b, "{\"object\":\"trace.span\",\"id\":\"span_%s\",\"trace_id\":\"trace_%s\",\"parent_id\":",
+        id, trace->trace);
     cay__buf_fmt(b, *parent ? "\"span_%s\"" : "null", parent);
     put_time(b, "started_at", from);
     put_time(b, "ended_at", to);
@@ -211,7 +227,10 @@ static void close_span(cay__buf *b, const char *code, const char *reason)
 {
     cay__buf_str(b, "}}");
     if (code)
-        cay__buf_fmt(b, ",\"error\":{\"message\":\"%s %s\",\"data\":{\"error_type\":\"%s\",\"error_code\":\"%s\"}}}", code, reason, code, reason);
+        cay__buf_fmt(b,
+                     ",\"error\":{\"message\":\"%s "
+                     "%s\",\"data\":{\"error_type\":\"%s\",\"error_code\":\"%s\"}}}",
+                     code, reason, code, reason);
     else
         cay__buf_str(b, ",\"error\":null}");
 }
@@ -235,7 +254,8 @@ static void on_op(void *arg, const cay_op *op)
         cay__buf_fmt(&b, ",\"process.exit.code\":%d", *op->exit_code);
     if (op->port)
         cay__buf_fmt(&b, ",\"server.port\":%u", op->port);
-    close_span(&b, op->fault ? cay_code_name(op->fault->code) : NULL, op->fault ? op->fault->reason : "");
+    close_span(&b, op->fault ? cay_code_name(op->fault->code) : NULL,
+               op->fault ? op->fault->reason : "");
     add(r->server->tracing, &b);
 }
 
@@ -271,13 +291,17 @@ void cay__trace_begin(cay__req *r)
 
 static void put_request(cay__buf *b, const cay__req *r)
 {
-    const char *base = r->dialect && r->dialect->base ? r->dialect->base : "", *path = r->route->path ? r->route->path : "/*";
+    const char *base = r->dialect && r->dialect->base ? r->dialect->base : "",
+               *path = r->route->path ? r->route->path : "/*";
     CAY_AUTOBUF name = CAY__BUF(512);
     cay__buf_fmt(&name, "%s %s%s", r->head.method, base, path);
     put_text(b, "name", name.data ? name.data : "");
     cay__buf_str(b, ",\"data\":{\"http.request.method\":");
     cay__buf_json(b, r->head.method, strlen(r->head.method));
-    cay__buf_fmt(b, ",\"http.route\":\"%s%s\",\"http.response.status_code\":%d,\"http.response.body.size\":%" PRIu64, base, path, r->reply->status, r->reply->bytes);
+    cay__buf_fmt(b,
+                 ",\"http.route\":\"%s%s\",\"http.response.status_code\":%d,\"http.response.body."
+                 "size\":%" PRIu64,
+                 base, path, r->reply->status, r->reply->bytes);
     put_text(b, "cay.request", r->id);
     put_text(b, "cay.dialect", r->dialect ? r->dialect->name : "");
     if (*r->who.tenant)

@@ -45,7 +45,7 @@ enum { READ = 64 << 10, ROUND = 256 << 10 };
 
 typedef struct tunnel {
     cay__uplink up;
-    bool        up_done;
+    bool up_done;
 } tunnel;
 
 static void settle(tunnel *t, cay__pump *p)
@@ -100,5 +100,8 @@ int cay__reply_tunnel(cay__req *r, const char *protocol, int fd)
     tunnel *t = cay__alloc(sizeof *t);
     t->up = (cay__uplink){ .fd = fd, .wait = CAY__BUF(CAY__UPLINK_MAX) };
     cay__fd_nonblock(fd, true);
-    return cay__reply_upgrade(r, protocol, &(cay__pump){ .fd = { fd, -1, -1 }, .self = t, .pull = pull, .push = push, .close = closed });
+    return cay__reply_upgrade(
+        r, protocol,
+        &(cay__pump){
+            .fd = { fd, -1, -1 }, .self = t, .pull = pull, .push = push, .close = closed });
 }

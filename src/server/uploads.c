@@ -6,17 +6,17 @@
 #include <stdio.h>
 
 typedef struct entry {
-    struct entry        *next;
+    struct entry *next;
     struct cay__uploads *all;
-    cay__conn           *c; /* of one that waits */
-    char                 tenant[64];
+    cay__conn *c; /* of one that waits */
+    char tenant[64];
 } entry;
 
 struct cay__uploads {
     pthread_mutex_t lock;
-    unsigned        most;
-    entry          *at_work;
-    entry          *line, **last;
+    unsigned most;
+    entry *at_work;
+    entry *line, **last;
 };
 
 struct cay__uploads *cay__uploads_new(unsigned workers)
@@ -74,7 +74,8 @@ static void leave(void *arg)
     if (cay__pool_give(c->lane->server->pool, c))
         return;
     cay_err err = CAY_ERR_INIT;
-    cay_fail_why(&err, CAY_EBUSY, "overloaded", "too many requests are waiting already: try again soon");
+    cay_fail_why(&err, CAY_EBUSY, "overloaded",
+                 "too many requests are waiting already: try again soon");
     err.retry = CAY_RETRY_YES;
     err.retry_after_ms = 1000;
     cay__route_fail(c->req, &err);

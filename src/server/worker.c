@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The workers: threads with small stacks that wait for providers, so that lanes never do. They come as they are needed and go when they are not. */
+/* The workers: threads with small stacks that wait for providers, so that lanes never do. They come
+ * as they are needed and go when they are not. */
 #include "inside.h"
 #include <base/base.h>
 #include <sys/eventfd.h>
@@ -14,26 +15,27 @@ enum { QUEUE = 1024, IDLE_S = 20, STAY = 2 };
 
 typedef struct job {
     cay__conn *c; /* or */
-    void     (*fn)(void *arg);
-    void      *arg;
+    void (*fn)(void *arg);
+    void *arg;
 } job;
 
 typedef struct cay__worker {
     struct cay__pool *pool;
-    pthread_mutex_t   lock;   /* of conn and the bell */
-    cay__conn        *conn;   /* what it works for */
-    int               cancel; /* readable: its peer hung up */
-    bool              alive;
+    pthread_mutex_t lock; /* of conn and the bell */
+    cay__conn *conn;      /* what it works for */
+    int cancel;           /* readable: its peer hung up */
+    bool alive;
 } cay__worker;
 
 struct cay__pool {
     pthread_mutex_t lock;
-    pthread_cond_t  some, none;
-    job             queue[QUEUE];
-    size_t          head, waiting;
-    unsigned        max, threads, idle;
-    bool            stop;
-    cay__worker     workers[]; /* stay where they are, so that a lane can ring one that has just gone on */
+    pthread_cond_t some, none;
+    job queue[QUEUE];
+    size_t head, waiting;
+    unsigned max, threads, idle;
+    bool stop;
+    cay__worker
+        workers[]; /* stay where they are, so that a lane can ring one that has just gone on */
 };
 
 static void work_for(cay__worker *w, cay__conn *c)
@@ -72,7 +74,8 @@ static bool next_job(struct cay__pool *p, job *out)
     until.tv_sec += IDLE_S;
     p->idle++;
     while (!p->waiting && !p->stop)
-        if (pthread_cond_clockwait(&p->some, &p->lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT && !p->waiting && p->threads > STAY)
+        if (pthread_cond_clockwait(&p->some, &p->lock, CLOCK_MONOTONIC, &until) == ETIMEDOUT &&
+            !p->waiting && p->threads > STAY)
             break;
         else if (!p->waiting && p->threads <= STAY)
             until.tv_sec += IDLE_S;

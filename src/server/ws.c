@@ -11,18 +11,18 @@ enum { MESSAGE_MAX = 8 << 20 };
 /* A whole message that waits until the pump takes it. */
 typedef struct message {
     struct message *next;
-    int             kind;
-    size_t          len;
-    char            data[];
+    int kind;
+    size_t len;
+    char data[];
 } message;
 
 typedef struct cay__ws {
     wslay_event_context_ptr ctx;
     const char *data; /* what is being read */
-    size_t      len;
-    message    *first, **last;
-    bool        closed;
-    cay__buf   *out;
+    size_t len;
+    message *first, **last;
+    bool closed;
+    cay__buf *out;
 } cay__ws;
 
 /* ------------------------------------------------------------------ handshake */
@@ -58,7 +58,8 @@ static ssize_t on_recv(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, in
     return (ssize_t)n;
 }
 
-static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *data, size_t len, int flags, void *arg)
+static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *data, size_t len, int flags,
+                       void *arg)
 {
     cay__ws *ws = arg;
     (void)ctx;
@@ -67,7 +68,8 @@ static ssize_t on_send(wslay_event_context_ptr ctx, const uint8_t *data, size_t 
     return (ssize_t)len;
 }
 
-static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *m, void *arg)
+static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *m,
+                       void *arg)
 {
     cay__ws *ws = arg;
     (void)ctx;
@@ -84,19 +86,26 @@ static void on_message(wslay_event_context_ptr ctx, const struct wslay_event_on_
 
 int cay__reply_ws(cay__req *r, const char *protocol, const cay__pump *pump, cay_err *err)
 {
-    static const struct wslay_event_callbacks calls = { .recv_callback = on_recv, .send_callback = on_send, .on_msg_recv_callback = on_message };
-    const char *key = cay__head_field(&r->head, "sec-websocket-key"), *version = cay__head_field(&r->head, "sec-websocket-version");
+    static const struct wslay_event_callbacks calls = { .recv_callback = on_recv,
+                                                        .send_callback = on_send,
+                                                        .on_msg_recv_callback = on_message };
+    const char *key = cay__head_field(&r->head, "sec-websocket-key"),
+               *version = cay__head_field(&r->head, "sec-websocket-version");
     char sum[32];
-    if (!r->head.upgrade || strcasecmp(r->head.upgrade, "websocket") || strcmp(r->head.method, "GET")) {
+    if (!r->head.upgrade || strcasecmp(r->head.upgrade, "websocket") ||
+        strcmp(r->head.method, "GET")) {
         cay__reply_field(r, "Upgrade", "websocket");
-        return cay_fail_why(err, CAY_EINVAL, "upgrade_required", "this is a WebSocket: ask with Upgrade: websocket");
+        return cay_fail_why(err, CAY_EINVAL, "upgrade_required",
+                            "this is a WebSocket: ask with Upgrade: websocket");
     }
     if (!version || strcmp(version, "13")) {
         cay__reply_field(r, "Sec-WebSocket-Version", "13");
-        return cay_fail_why(err, CAY_EINVAL, "upgrade_required", "version 13 of the WebSocket protocol is spoken here");
+        return cay_fail_why(err, CAY_EINVAL, "upgrade_required",
+                            "version 13 of the WebSocket protocol is spoken here");
     }
     if (!key_sound(key) || r->head.body != CAY__BODY_NONE)
-        return cay_fail_why(err, CAY_EINVAL, "http_syntax", "Sec-WebSocket-Key is missing or wrong, or the request has a body");
+        return cay_fail_why(err, CAY_EINVAL, "http_syntax",
+                            "Sec-WebSocket-Key is missing or wrong, or the request has a body");
     cay__ws *ws = cay__alloc(sizeof *ws);
     ws->last = &ws->first;
     if (wslay_event_context_server_init(&ws->ctx, &calls, ws) != 0)

@@ -22,15 +22,16 @@ static int check(const cay_answer *a, cay_err *err)
         if ((unsigned char)a->key[i] < 0x20 || (unsigned char)a->key[i] > 0x7e)
             n = 0;
     if (!n || n > KEY_MAX || !a->tenant || !a->route || !a->request)
-        return cay_fail_why(err, CAY_EINVAL, "idempotency_key", "an Idempotency-Key has 1 to %d printing characters", KEY_MAX);
+        return cay_fail_why(err, CAY_EINVAL, "idempotency_key",
+                            "an Idempotency-Key has 1 to %d printing characters", KEY_MAX);
     return 0;
 }
 
 typedef struct asking {
     int (*fn)(const cay_answer *, void *);
     void *arg;
-    char  dead[256]; /* who was at it, and is no more */
-    bool  foreign;   /* what was found is not the asker's */
+    char dead[256]; /* who was at it, and is no more */
+    bool foreign;   /* what was found is not the asker's */
 } asking;
 
 static int on_found(const cay_answer *a, const char *owner, void *arg)
@@ -44,7 +45,8 @@ static int on_found(const cay_answer *a, const char *owner, void *arg)
     return 0;
 }
 
-int cay_answer_begin(cay_service *svc, const cay_answer *given, int (*fn)(const cay_answer *, void *), void *arg, cay_err *err)
+int cay_answer_begin(cay_service *svc, const cay_answer *given,
+                     int (*fn)(const cay_answer *, void *), void *arg, cay_err *err)
 {
     cay_answer a;
     asking q = { .fn = fn, .arg = arg };
@@ -54,7 +56,11 @@ int cay_answer_begin(cay_service *svc, const cay_answer *given, int (*fn)(const 
     /* Only the row of that dead one is taken over: of two who see it so one is the next. */
     if (rc == CAY_EBUSY && *q.dead && !q.foreign)
         rc = svc->store->answer_begin(svc->db, &a, svc->owner, q.dead, on_found, &q, err);
-    return q.foreign ? cay_fail_why(err, CAY_EEXIST, "idempotency_conflict", "that Idempotency-Key came before by another key than this; choose a new one") : rc;
+    return q.foreign
+               ? cay_fail_why(
+                     err, CAY_EEXIST, "idempotency_conflict",
+                     "that Idempotency-Key came before by another key than this; choose a new one")
+               : rc;
 }
 
 int cay_answer_end(cay_service *svc, const cay_answer *given, cay_err *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sandbox changed, into the directory it was made on: listed, chosen, and put there by cay-layer. */
+/* What a sandbox changed, into the directory it was made on: listed, chosen, and put there by
+ * cay-layer. */
 #include "apply_far.h"
 #include "back.h"
 #include "diff.h"
@@ -10,17 +11,17 @@
 #include <sys/stat.h>
 
 typedef struct choice {
-    cay_file_change  c; /* its strings are ours */
-    bool             taken, answered;
+    cay_file_change c; /* its strings are ours */
+    bool taken, answered;
 } choice;
 
 typedef struct applying {
     const cay_apply *spec;
-    const char     **paths; /* normal form */
-    choice          *v;
-    size_t           n, cap;
-    choice         **by_path;
-    cay_applied      sum;
+    const char **paths; /* normal form */
+    choice *v;
+    size_t n, cap;
+    choice **by_path;
+    cay_applied sum;
 } applying;
 
 /* ------------------------------------------------------------------ paths that were named */
@@ -119,7 +120,9 @@ static int every_path_changed(const applying *a, cay_err *err)
         for (size_t k = 0; k < a->n && !hit; k++)
             hit = cay__path_within(a->v[k].c.path, a->paths[i]);
         if (!hit)
-            return cay_fail_why(err, CAY_ENOENT, "apply_no_change", "nothing changed at %.150s; `cay diff` shows what did", a->spec->paths[i]);
+            return cay_fail_why(err, CAY_ENOENT, "apply_no_change",
+                                "nothing changed at %.150s; `cay diff` shows what did",
+                                a->spec->paths[i]);
     }
     return 0;
 }
@@ -164,7 +167,8 @@ static int send_items(applying *a, cay__layer_conn *conn, cay_err *err)
         if (!x->taken)
             continue;
         cay__rec_num(&b, (unsigned char)x->c.kind);
-        cay__rec_num(&b, (is_named(a, x->c.path) ? 1 : 0) | (S_ISDIR(x->c.old_mode) ? 2 : 0) | (x->c.kind == 'M' && !x->c.content ? 4 : 0));
+        cay__rec_num(&b, (is_named(a, x->c.path) ? 1 : 0) | (S_ISDIR(x->c.old_mode) ? 2 : 0) |
+                             (x->c.kind == 'M' && !x->c.content ? 4 : 0));
         cay__rec_str(&b, x->c.path);
         CAY_TRY(cay__layer_send(conn, CAY__REC_ITEM, &b, err));
     }
@@ -173,8 +177,10 @@ static int send_items(applying *a, cay__layer_conn *conn, cay_err *err)
 
 static int read_results(applying *a, cay__layer_conn *conn, const cay_call *call, cay_err *err)
 {
-    static const cay_apply_result of[] = { [CAY__APPLY_DONE] = CAY_APPLY_DONE, [CAY__APPLY_CONFLICT] = CAY_APPLY_CONFLICT,
-                                           [CAY__APPLY_REFUSED] = CAY_APPLY_REFUSED, [CAY__APPLY_GONE] = CAY_APPLY_GONE,
+    static const cay_apply_result of[] = { [CAY__APPLY_DONE] = CAY_APPLY_DONE,
+                                           [CAY__APPLY_CONFLICT] = CAY_APPLY_CONFLICT,
+                                           [CAY__APPLY_REFUSED] = CAY_APPLY_REFUSED,
+                                           [CAY__APPLY_GONE] = CAY_APPLY_GONE,
                                            [CAY__APPLY_SAME] = CAY_APPLY_SAME };
     cay__rec r;
     for (;;) {
@@ -185,12 +191,14 @@ static int read_results(applying *a, cay__layer_conn *conn, const cay_call *call
         uint64_t status = cay__rec_get_num(&r);
         const char *why = cay__rec_get_str(&r);
         if (r.type != CAY__REC_RESULT || r.bad || !x || status >= CAY_LEN(of) || x->answered)
-            return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-layer apply: a record has a wrong form");
+            return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                "cay-layer apply: a record has a wrong form");
         tell(a, x, of[status], why);
     }
 }
 
-static int put_there(cay_service *svc, const cay_call *call, applying *a, const cay__point *p, int dir, cay_err *err)
+static int put_there(cay_service *svc, const cay_call *call, applying *a, const cay__point *p,
+                     int dir, cay_err *err)
 {
     cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
     cay__layer_conn conn;
@@ -199,7 +207,8 @@ static int put_there(cay_service *svc, const cay_call *call, applying *a, const 
     size_t nargs = 0;
     cay__str_join(upper, sizeof upper, "top=", p->on_top, NULL);
     /* To the millisecond: what changed in the same one, changed before the sandbox could look. */
-    cay__str_join(since, sizeof since, "since=", cay__str_u64(n, (uint64_t)p->created_ms + 1), NULL);
+    cay__str_join(since, sizeof since, "since=", cay__str_u64(n, (uint64_t)p->created_ms + 1),
+                  NULL);
     args[nargs++] = upper;
     args[nargs++] = since;
     if (a->spec->dry)
@@ -224,7 +233,8 @@ static int put_there(cay_service *svc, const cay_call *call, applying *a, const 
     return rc;
 }
 
-/* As cay-layer does it: first all is put in place, then what was deleted goes, the deepest first, and with it directories that files take the place of. */
+/* As cay-layer does it: first all is put in place, then what was deleted goes, the deepest first,
+ * and with it directories that files take the place of. */
 static int put_far(applying *a, cay__apply_far *f, cay_err *err)
 {
     for (size_t pass = 0; pass < 2; pass++)
@@ -235,26 +245,36 @@ static int put_far(applying *a, cay__apply_far *f, cay_err *err)
                 continue;
             CAY_TRY(cay__call_check(f->call, "apply", err));
             cay__apply_change c = { .c = &x->c, .named = is_named(a, x->c.path) };
-            cay_apply_result r = x->c.kind == 'D' ? cay__apply_remove(f, &c) : cay__apply_put(f, &c);
+            cay_apply_result r =
+                x->c.kind == 'D' ? cay__apply_remove(f, &c) : cay__apply_put(f, &c);
             tell(a, x, r, c.why);
         }
     return 0;
 }
 
 /* What is to be taken is listed and chosen alike, wherever the sandbox is. */
-static int choose_and_put(cay_sandbox *sb, const cay_call *call, applying *a, const cay__point *p, int dir, cay_err *err)
+static int choose_and_put(cay_sandbox *sb, const cay_call *call, applying *a, const cay__point *p,
+                          int dir, cay_err *err)
 {
     CAY_TRY(every_path_changed(a, err));
     CAY_TRY(choose_all(a, err));
     if (p)
         return put_there(sb->owner, call, a, p, dir, err);
-    return put_far(a, &(cay__apply_far){ .sb = sb, .call = call, .dir = dir, .force = a->spec->force, .dry = a->spec->dry }, err);
+    return put_far(
+        a,
+        &(cay__apply_far){
+            .sb = sb, .call = call, .dir = dir, .force = a->spec->force, .dry = a->spec->dry },
+        err);
 }
 
 static int apply_far(cay_sandbox *sb, const cay_call *call, applying *a, cay_err *err)
 {
     const cay_apply *s = a->spec;
-    cay_diff d = { .size = sizeof d, .a = s->since ? s->since : sb->id, .b = s->since ? sb->id : NULL, .digest = true, .patch = s->text };
+    cay_diff d = { .size = sizeof d,
+                   .a = s->since ? s->since : sb->id,
+                   .b = s->since ? sb->id : NULL,
+                   .digest = true,
+                   .patch = s->text };
     CAY_AUTOFD dir = -1;
     CAY_TRY(cay__apply_open(s->dir, s->dry, &dir, err));
     CAY_TRY(cay_service_diff(sb->owner, call, &d, gather, a, NULL, err));
@@ -268,24 +288,32 @@ static int apply_here(cay_sandbox *sb, const cay_call *call, applying *a, cay_er
     cay__point p;
     char word[80];
     if (s->since)
-        return cay_fail_why(err, CAY_EINVAL, "apply_since", "since: changes of a sandbox on a directory of this machine count since it was made");
+        return cay_fail_why(
+            err, CAY_EINVAL, "apply_since",
+            "since: changes of a sandbox on a directory of this machine count since it was made");
     CAY_TRY(cay__point_find(sb->owner, call, sb->id, &p, err));
     if (!*p.on)
-        return cay_fail_why(err, CAY_ESTATE, "on_missing", "sandbox %s was not made on a directory (--on); `cay diff -p %s` gives a patch", sb->id, sb->id);
+        return cay_fail_why(
+            err, CAY_ESTATE, "on_missing",
+            "sandbox %s was not made on a directory (--on); `cay diff -p %s` gives a patch", sb->id,
+            sb->id);
     CAY_TRY(cay__on_open(s->dir ? s->dir : p.on, sb->id, &dir, err));
     cay__str_join(word, sizeof word, "b-top=", p.on_top, NULL);
     const char *words[] = { "on", "every", "no-renames", word, "patch" };
-    CAY_TRY(cay__diff_ask(sb->owner, call, words, CAY_LEN(words) - !s->text, dir, NULL, gather, a, NULL, err));
+    CAY_TRY(cay__diff_ask(sb->owner, call, words, CAY_LEN(words) - !s->text, dir, NULL, gather, a,
+                          NULL, err));
     return choose_and_put(sb, call, a, &p, dir, err);
 }
 
-int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *given, cay_applied *out, cay_err *err)
+int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *given,
+                      cay_applied *out, cay_err *err)
 {
     CAY__OP(call, "sandbox.apply", sb->id, err);
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     cay_apply spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_apply", err));
-    applying a = { .spec = &spec, .paths = cay__arena_take(&mem, (spec.npaths + 1) * sizeof *a.paths) };
+    applying a = { .spec = &spec,
+                   .paths = cay__arena_take(&mem, (spec.npaths + 1) * sizeof *a.paths) };
     for (size_t i = 0; i < spec.npaths; i++)
         a.paths[i] = normal(spec.paths[i], &mem);
     int rc = cay__back_of(sb->owner) ? apply_far(sb, call, &a, err) : apply_here(sb, call, &a, err);

@@ -4,15 +4,15 @@
 #include <cay/workspace.h>
 
 typedef struct cay__apply_far {
-    cay_sandbox    *sb;
+    cay_sandbox *sb;
     const cay_call *call;
-    int             dir;
-    bool            force, dry;
+    int dir;
+    bool force, dry;
 } cay__apply_far;
 
 typedef struct cay__apply_change {
     const cay_file_change *c;
-    bool named;     /* by the caller, with just this path */
+    bool named; /* by the caller, with just this path */
     char why[200];
 } cay__apply_change;
 

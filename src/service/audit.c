@@ -21,13 +21,13 @@ static const struct {
 
 struct cay__auditor {
     pthread_mutex_t lock;
-    int             dir, gate, fd; /* gate: locked by whoever adds, of all programs */
-    unsigned        number;        /* of the file behind fd; 0: none yet */
-    off_t           size;          /* of the file after our last line: another size, and somebody else has added */
-    uint64_t        seq;
-    char            head[CAY__SHA256_HEX];
-    int64_t         full_us[CLASSES]; /* when the bucket is full again */
-    uint64_t        dropped;
+    int dir, gate, fd; /* gate: locked by whoever adds, of all programs */
+    unsigned number;   /* of the file behind fd; 0: none yet */
+    off_t size; /* of the file after our last line: another size, and somebody else has added */
+    uint64_t seq;
+    char head[CAY__SHA256_HEX];
+    int64_t full_us[CLASSES]; /* when the bucket is full again */
+    uint64_t dropped;
 };
 
 void cay__auditor_free(struct cay__auditor *w)
@@ -50,7 +50,8 @@ static int auditor(cay_service *svc, struct cay__auditor **out, cay_err *err)
         w->dir = w->gate = w->fd = -1;
         pthread_mutex_init(&w->lock, NULL);
         rc = cay__audit_dir(svc, true, &w->dir, err);
-        if (rc == 0 && (w->gate = openat(w->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
+        if (rc == 0 &&
+            (w->gate = openat(w->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
             rc = cay_fail_sys(err, CAY_ESYS, "open the lock of the audit log");
         if (rc == 0)
             svc->auditor = w;
@@ -116,7 +117,8 @@ static int catch_up(struct cay__auditor *w, cay_err *err)
     char name[CAY__AUDIT_NAME];
     struct stat now, mine;
     cay__audit_name(w->number + 1, name);
-    if (w->fd >= 0 && fstat(w->fd, &mine) == 0 && mine.st_size == w->size && mine.st_nlink && fstatat(w->dir, name, &now, 0) < 0)
+    if (w->fd >= 0 && fstat(w->fd, &mine) == 0 && mine.st_size == w->size && mine.st_nlink &&
+        fstatat(w->dir, name, &now, 0) < 0)
         return 0;
     CAY_TRY(cay__audit_files(w->dir, &first, &last, err));
     w->seq = 0;
@@ -161,7 +163,8 @@ static int append(struct cay__auditor *w, const cay_audit *a, uint64_t dropped, 
         cay__buf_fmt(&b, ",\"count\":%" PRIu64, dropped);
     cay__buf_fmt(&b, ",\"prev\":\"%s\"", w->head);
     if (b.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "audit_line", "a line of the audit log would be too long");
+        return cay_fail_why(err, CAY_ETOOBIG, "audit_line",
+                            "a line of the audit log would be too long");
     cay__sha256_hex(b.data, b.len, hash);
     if (w->size && pread(w->fd, &last, 1, w->size - 1) != 1)
         return cay_fail_sys(err, CAY_ESYS, "read the audit log");
@@ -171,7 +174,8 @@ static int append(struct cay__auditor *w, const cay_audit *a, uint64_t dropped, 
     CAY_FAULT("audit.written");
     if (n != (ssize_t)line.len) {
         int e = n < 0 ? errno : ENOSPC;
-        (void)!ftruncate(w->fd, w->size); /* of ours nothing stays, and nobody else adds meanwhile */
+        (void)!ftruncate(w->fd,
+                         w->size); /* of ours nothing stays, and nobody else adds meanwhile */
         errno = e;
         return cay_fail_sys(err, CAY_ESYS, "write the audit log");
     }
@@ -189,7 +193,9 @@ static int add(struct cay__auditor *w, const cay_audit *a, cay_err *err)
         CAY_TRY(open_number(w, w->number + 1, err));
     }
     if (w->dropped) {
-        cay_audit lost = { .size = sizeof lost, .actor = "audit", .action = "audit.dropped", .verdict = "ok" };
+        cay_audit lost = {
+            .size = sizeof lost, .actor = "audit", .action = "audit.dropped", .verdict = "ok"
+        };
         CAY_TRY(append(w, &lost, w->dropped, err));
         w->dropped = 0;
     }
@@ -216,7 +222,8 @@ int cay_audit_put(cay_service *svc, const cay_audit *given, cay_err *err)
     int rc = 0;
     CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_audit", err));
     if (!a.actor || !a.action || !a.verdict)
-        return cay_fail_why(err, CAY_EINVAL, "audit_line", "a line of the audit log needs actor, action and verdict");
+        return cay_fail_why(err, CAY_EINVAL, "audit_line",
+                            "a line of the audit log needs actor, action and verdict");
     CAY_TRY(auditor(svc, &w, err));
     pthread_mutex_lock(&w->lock);
     if (!admit(w, &a)) {

@@ -65,7 +65,8 @@ void cay__audit_line_clear(cay__audit_line *l)
 bool cay__audit_read(const char *text, size_t len, cay__audit_line *l)
 {
     char hash[CAY__SHA256_HEX];
-    if (len < END_LEN || len > CAY__AUDIT_LINE || memcmp(text + len - END_LEN, HASH_PART, sizeof HASH_PART - 1) != 0 || memchr(text, 0, len))
+    if (len < END_LEN || len > CAY__AUDIT_LINE ||
+        memcmp(text + len - END_LEN, HASH_PART, sizeof HASH_PART - 1) != 0 || memchr(text, 0, len))
         return false;
     cay__sha256_hex(text, len - END_LEN, hash);
     if (memcmp(hash, text + len - 66, 64) != 0)
@@ -74,24 +75,33 @@ bool cay__audit_read(const char *text, size_t len, cay__audit_line *l)
     if (!copy || cay__json_object("", copy, &l->j, NULL) < 0)
         return false;
     const json_t *j = l->j;
-    l->a = (cay_audit){ .size = sizeof l->a, .actor = cay__json_str(j, "actor", ""), .tenant = cay__json_str(j, "tenant", ""),
-                        .action = cay__json_str(j, "action", ""), .object = cay__json_str(j, "object", ""), .verdict = cay__json_str(j, "verdict", ""),
-                        .peer = cay__json_str(j, "peer", ""), .request = cay__json_str(j, "request", ""), .status = (int)cay__json_int(j, "status", 0),
-                        .us = (uint64_t)cay__json_int(j, "us", 0), .seq = (uint64_t)cay__json_int(j, "seq", 0), .time_ms = cay__json_int(j, "time_ms", 0),
+    l->a = (cay_audit){ .size = sizeof l->a,
+                        .actor = cay__json_str(j, "actor", ""),
+                        .tenant = cay__json_str(j, "tenant", ""),
+                        .action = cay__json_str(j, "action", ""),
+                        .object = cay__json_str(j, "object", ""),
+                        .verdict = cay__json_str(j, "verdict", ""),
+                        .peer = cay__json_str(j, "peer", ""),
+                        .request = cay__json_str(j, "request", ""),
+                        .status = (int)cay__json_int(j, "status", 0),
+                        .us = (uint64_t)cay__json_int(j, "us", 0),
+                        .seq = (uint64_t)cay__json_int(j, "seq", 0),
+                        .time_ms = cay__json_int(j, "time_ms", 0),
                         .hash = l->hash };
     cay__str_copy(l->hash, sizeof l->hash, hash);
-    return cay__str_copy(l->prev, sizeof l->prev, cay__json_str(j, "prev", "")) && strlen(l->prev) == 64;
+    return cay__str_copy(l->prev, sizeof l->prev, cay__json_str(j, "prev", "")) &&
+           strlen(l->prev) == 64;
 }
 
 /* ------------------------------------------------------------------ all of them */
 
 typedef struct walk {
     unsigned file;
-    size_t   line;
-    bool     ended; /* by a newline */
+    size_t line;
+    bool ended; /* by a newline */
     /* A line as it is, sound or not; non-zero stops. */
-    int    (*fn)(struct walk *w, const char *text, size_t len, void *arg);
-    void    *arg;
+    int (*fn)(struct walk *w, const char *text, size_t len, void *arg);
+    void *arg;
 } walk;
 
 static int walk_file(int dir, walk *w, cay_err *err)
@@ -144,13 +154,14 @@ static int walk_all(cay_service *svc, walk *w, cay_err *err)
 typedef struct lister {
     const cay_audit_filter *f;
     int (*fn)(const cay_audit *, void *);
-    void  *arg;
+    void *arg;
     size_t matched, skip;
 } lister;
 
 static bool matches(const cay_audit_filter *f, const cay_audit *a)
 {
-    return (!f->tenant || !strcmp(f->tenant, a->tenant)) && (!f->object || !strcmp(f->object, a->object)) &&
+    return (!f->tenant || !strcmp(f->tenant, a->tenant)) &&
+           (!f->object || !strcmp(f->object, a->object)) &&
            (!f->action || cay__str_starts(a->action, f->action)) && a->time_ms >= f->since_ms;
 }
 
@@ -160,13 +171,15 @@ static int list_line(walk *w, const char *text, size_t len, void *arg)
     cay__audit_line line = { 0 };
     int rc = 0;
     (void)w;
-    if (cay__audit_read(text, len, &line) && matches(l->f, &line.a) && l->matched++ >= l->skip && l->fn)
+    if (cay__audit_read(text, len, &line) && matches(l->f, &line.a) && l->matched++ >= l->skip &&
+        l->fn)
         rc = l->fn(&line.a, l->arg);
     cay__audit_line_clear(&line);
     return rc;
 }
 
-int cay_audit_list(cay_service *svc, const cay_audit_filter *given, int (*fn)(const cay_audit *, void *), void *arg, cay_err *err)
+int cay_audit_list(cay_service *svc, const cay_audit_filter *given,
+                   int (*fn)(const cay_audit *, void *), void *arg, cay_err *err)
 {
     cay_audit_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_audit_filter", err));
@@ -186,10 +199,10 @@ int cay_audit_list(cay_service *svc, const cay_audit_filter *given, int (*fn)(co
 
 typedef struct prover {
     cay_audit_proof *p;
-    uint64_t         want_seq; /* of an earlier head; 0: none */
-    const char      *want;
-    bool             met, began;
-    uint64_t         torn; /* since the last sound line */
+    uint64_t want_seq; /* of an earlier head; 0: none */
+    const char *want;
+    bool met, began;
+    uint64_t torn; /* since the last sound line */
 } prover;
 
 static int wrong(prover *v, const walk *w, const char *what)
@@ -212,7 +225,9 @@ static int prove_line(walk *w, const char *text, size_t len, void *arg)
     if (!v->began && l.a.seq == 1 && strcmp(l.prev, CAY__AUDIT_ZERO) != 0)
         return wrong(v, w, "the first line follows another one");
     if (v->began && (strcmp(l.prev, p->head) != 0 || l.a.seq != p->last + 1))
-        return wrong(v, w, v->torn ? "the line before was changed" : "lines are missing, were put in or changed places before it");
+        return wrong(v, w,
+                     v->torn ? "the line before was changed"
+                             : "lines are missing, were put in or changed places before it");
     if (v->began || l.a.seq == 1)
         p->torn += v->torn;
     else if (v->torn)
@@ -245,7 +260,8 @@ static int take_head(const char *head, prover *v, cay_err *err)
         if (cay__str_to_u64(number, &v->want_seq) && v->want_seq)
             return 0;
     }
-    return cay_fail_why(err, CAY_EINVAL, "audit_head", "a head is SEQ:HASH, as an earlier proof told it");
+    return cay_fail_why(err, CAY_EINVAL, "audit_head",
+                        "a head is SEQ:HASH, as an earlier proof told it");
 }
 
 int cay_audit_verify(cay_service *svc, const char *head, cay_audit_proof *out, cay_err *err)
@@ -260,7 +276,12 @@ int cay_audit_verify(cay_service *svc, const char *head, cay_audit_proof *out, c
     if (rc == 0 && v.torn && w.ended) /* a crash cuts a line before its end */
         rc = 1, snprintf(p.why, sizeof p.why, "the last line was changed");
     if (rc == 0 && v.want_seq && !v.met && (v.want_seq > p.last || !p.first))
-        rc = 1, snprintf(p.why, sizeof p.why, "line %" PRIu64 " of the head given is missing: lines were taken from the end", v.want_seq);
+        rc = 1,
+        snprintf(p.why, sizeof p.why,
+                 "line %" PRIu64 " of the head given is missing: lines were taken from the end",
+                 v.want_seq);
     cay__answer_give(out, &p, sizeof p);
-    return rc > 0 ? cay_fail_why(err, CAY_ESTATE, "audit_broken", "the audit log was changed: %s", p.why) : rc;
+    return rc > 0 ? cay_fail_why(err, CAY_ESTATE, "audit_broken", "the audit log was changed: %s",
+                                 p.why)
+                  : rc;
 }

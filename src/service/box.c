@@ -6,8 +6,8 @@
 
 #define BOX_MAX (1u << 20)
 
-int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place, void **box,
-                    cay_err *err)
+int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place,
+                    void **box, cay_err *err)
 {
     CAY_AUTOJSON *state = NULL;
     void *self;
@@ -25,12 +25,14 @@ int cay__box_text(const cay_provider_ops *ops, void *box, char **out, cay_err *e
         CAY_TRY(ops->state(box, &j, err));
     char *text = j ? cay__json_text(j, BOX_MAX) : cay__strdup("");
     if (!text)
-        return cay_fail(err, CAY_ETOOBIG, "provider %s gives a state of more than %u bytes", ops->name, BOX_MAX);
+        return cay_fail(err, CAY_ETOOBIG, "provider %s gives a state of more than %u bytes",
+                        ops->name, BOX_MAX);
     *out = text;
     return 0;
 }
 
-static int wipe_files(cay_service *svc, const cay_call *call, cay__place *p, const char *id, cay_err *err)
+static int wipe_files(cay_service *svc, const cay_call *call, cay__place *p, const char *id,
+                      cay_err *err)
 {
     void *self;
     if (!p->ops->remove_files)
@@ -92,7 +94,8 @@ static void judge(cay__truth *t)
     t->asked = true;
     if (t->status.state == CAY_GONE || t->status.state == CAY_DELETING) {
         is_gone(t, t->status.reason);
-    } else if (t->status.state == CAY_RUNNING || t->status.state == CAY_PAUSED || t->status.state == CAY_STOPPED) {
+    } else if (t->status.state == CAY_RUNNING || t->status.state == CAY_PAUSED ||
+               t->status.state == CAY_STOPPED) {
         if (t->state != t->status.state || (t->status.reason && *t->status.reason))
             cay__str_copy(t->reason, sizeof t->reason, t->status.reason ? t->status.reason : "");
         t->state = t->status.state;
@@ -113,7 +116,8 @@ static void begin(cay__truth *t, const cay_row *row)
     cay__str_copy(t->reason, sizeof t->reason, row->reason ? row->reason : "");
 }
 
-void cay__truth_take(cay_service *svc, const cay_row *row, const cay_box_status *status, cay__truth *t)
+void cay__truth_take(cay_service *svc, const cay_row *row, const cay_box_status *status,
+                     cay__truth *t)
 {
     cay__place *p = NULL;
     begin(t, row);
@@ -124,7 +128,8 @@ void cay__truth_take(cay_service *svc, const cay_row *row, const cay_box_status 
     take_over(svc, row, t);
 }
 
-int cay__truth_find(cay_service *svc, const cay_call *call, const cay_row *row, cay__truth *t, cay_err *err)
+int cay__truth_find(cay_service *svc, const cay_call *call, const cay_row *row, cay__truth *t,
+                    cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
     cay__place *p = NULL;

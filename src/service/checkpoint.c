@@ -11,7 +11,7 @@
 
 typedef struct prune {
     cay__snaprow **at; /* automatic ones of this sandbox without a label, oldest first */
-    size_t         n, cap;
+    size_t n, cap;
 } prune;
 
 static void prune_free(prune *p)
@@ -45,8 +45,10 @@ static cay__snaprow **find(prune *p, const char *id)
     return NULL;
 }
 
-/* The newest `keep` of those that the present state descends from stay; what was undone goes with the next checkpoint. */
-static int cut(cay_service *svc, const char *sandbox, const char *newest, unsigned keep, cay_err *err)
+/* The newest `keep` of those that the present state descends from stay; what was undone goes with
+ * the next checkpoint. */
+static int cut(cay_service *svc, const char *sandbox, const char *newest, unsigned keep,
+               cay_err *err)
 {
     __attribute__((cleanup(prune_free))) prune p = { 0 };
     char at[CAY_ID_LEN + 1];
@@ -97,7 +99,8 @@ void cay__checkpoint_arm(cay_sandbox *sb, unsigned keep)
 void cay__checkpoint_look(cay_sandbox *sb, const cay_row *row)
 {
     CAY_AUTOJSON *o = NULL;
-    if (row->state == CAY_DAMAGED || !strstr(row->spec, "\"checkpoint\"") || cay__json_object("", row->spec, &o, NULL) < 0)
+    if (row->state == CAY_DAMAGED || !strstr(row->spec, "\"checkpoint\"") ||
+        cay__json_object("", row->spec, &o, NULL) < 0)
         return;
     int64_t keep = cay__json_int(o, "checkpoint", 0);
     if (keep > 0 && keep <= INT32_MAX)
@@ -111,7 +114,8 @@ int cay__checkpoint_begin(cay_sandbox *sb, const cay_call *call, unsigned keep, 
     return cay__snap_take(sb, call, NULL, true, id, err);
 }
 
-/* ------------------------------------------------------------------ the mark for the small program */
+/* ------------------------------------------------------------------ the mark for the small program
+ */
 
 int cay__checkpoint_mark(cay_service *svc, const char *id, cay_err *err)
 {

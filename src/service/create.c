@@ -25,9 +25,9 @@
 #include <sandbox/limits.h>
 #include <stdio.h>
 
-#define UNDO_MS    20000
-#define META_BYTES 65536
-#define ONCE_BYTES 255
+#define UNDO_MS          20000
+#define META_BYTES       65536
+#define ONCE_BYTES       255
 #define CHECKPOINTS_MOST 10000
 
 static const cay_layer *find_layer(const cay_probe *p, const char *name)
@@ -42,7 +42,8 @@ static const cay_layer *find_layer(const cay_probe *p, const char *name)
 static void add_missing(cay__buf *detail, const cay_layer *l)
 {
     CAY_AUTOBUF one = CAY__BUF(detail->max);
-    const char *const part[] = { "name", l->name, "state", l->state, "why", l->why, "remedy", l->remedy };
+    const char *const part[] = { "name", l->name, "state",  l->state,
+                                 "why",  l->why,  "remedy", l->remedy };
     for (size_t i = 0; i < CAY_LEN(part); i += 2) {
         const char *v = part[i + 1] ? part[i + 1] : "";
         cay__buf_fmt(&one, "%s\"%s\":", i ? "," : "{", part[i]);
@@ -73,20 +74,23 @@ static int check_features(const cay_probe *p, const char *const *require, cay_er
     for (; require && *require; require++) {
         const cay_layer *l = find_layer(p, *require);
         if (!l)
-            return cay_fail_why(err, CAY_EINVAL, "feature_unknown", "feature %.60s is not known; `cay doctor` lists those there are", *require);
+            return cay_fail_why(err, CAY_EINVAL, "feature_unknown",
+                                "feature %.60s is not known; `cay doctor` lists those there are",
+                                *require);
         if (!strcmp(l->state, "on"))
             continue;
         char why[108], remedy[108];
         size_t room = require[1] || text.len ? 40 : sizeof why;
         cut(why, room, l->why);
         cut(remedy, room, l->remedy);
-        cay__buf_fmt(&text, "%s%s is %s (%s%s%s)", text.len ? "; " : "", l->name, l->state, why, *remedy ? ": " : "", remedy);
+        cay__buf_fmt(&text, "%s%s is %s (%s%s%s)", text.len ? "; " : "", l->name, l->state, why,
+                     *remedy ? ": " : "", remedy);
         add_missing(&detail, l);
     }
     if (!text.len && !text.full)
         return 0;
-    cay_fail_why(err, CAY_EISOLATION, "feature_missing", "%s%s", text.data ? text.data : "see the details",
-                 text.full ? "; …" : "");
+    cay_fail_why(err, CAY_EISOLATION, "feature_missing", "%s%s",
+                 text.data ? text.data : "see the details", text.full ? "; …" : "");
     cay__buf_str(&detail, "]}");
     if (err && !detail.full)
         cay__str_copy(err->detail, sizeof err->detail, detail.data);
@@ -97,11 +101,15 @@ static int level_missing(const cay__place *p, const cay_probe *probe, int want, 
 {
     const cay_layer *l = find_layer(probe, "user-namespace");
     bool cause = l && strcmp(l->state, "on") != 0 && l->why;
-    const char *other = want >= CAY_LEVEL_VM ? "there is no provider with virtual machines yet" : want == CAY_LEVEL_ROOT ? "run as root, where cgroups can be written" : "cay doctor tells the cause";
-    return cay_fail_why(err, CAY_EISOLATION, "level_missing", "provider %s gives level %d (%s) here and %d (%s) is asked for; %.100s%s%.80s",
-                        p->ops->name, (int)probe->level, cay_level_name(probe->level), want,
-                        cay_level_name((cay_level)want), cause ? l->why : other,
-                        cause && l->remedy && *l->remedy ? ": " : "", cause && l->remedy ? l->remedy : "");
+    const char *other = want >= CAY_LEVEL_VM     ? "there is no provider with virtual machines yet"
+                        : want == CAY_LEVEL_ROOT ? "run as root, where cgroups can be written"
+                                                 : "cay doctor tells the cause";
+    return cay_fail_why(
+        err, CAY_EISOLATION, "level_missing",
+        "provider %s gives level %d (%s) here and %d (%s) is asked for; %.100s%s%.80s",
+        p->ops->name, (int)probe->level, cay_level_name(probe->level), want,
+        cay_level_name((cay_level)want), cause ? l->why : other,
+        cause && l->remedy && *l->remedy ? ": " : "", cause && l->remedy ? l->remedy : "");
 }
 
 static int check_isolation(cay_service *svc, cay__place *p, const cay_create *c, cay_err *err)
@@ -124,7 +132,8 @@ int cay__metadata_check(const char *text, cay_err *err)
     if (!text)
         return 0;
     if (strlen(text) > META_BYTES)
-        return cay_fail_why(err, CAY_ETOOBIG, "metadata_too_big", "metadata is longer than %d bytes", META_BYTES);
+        return cay_fail_why(err, CAY_ETOOBIG, "metadata_too_big",
+                            "metadata is longer than %d bytes", META_BYTES);
     CAY_AUTOJSON *j = NULL;
     return cay__json_object("metadata", text, &j, err);
 }
@@ -132,28 +141,37 @@ int cay__metadata_check(const char *text, cay_err *err)
 static int check_units(const cay_create *c, const cay_provider_ops *ops, cay_err *err)
 {
     if (c->nunits && !CAY__HAS(ops, unit_act))
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "service %s: provider %s keeps no services running", c->units[0].name, ops->name);
-    bool users = !strcmp(ops->name, "native") || !strcmp(ops->name, "docker") || !strcmp(ops->name, "podman");
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "service %s: provider %s keeps no services running", c->units[0].name,
+                            ops->name);
+    bool users = !strcmp(ops->name, "native") || !strcmp(ops->name, "docker") ||
+                 !strcmp(ops->name, "podman");
     if (c->group && !users)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "group %.64s: provider %s takes a user's own groups", c->group, ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "group %.64s: provider %s takes a user's own groups", c->group,
+                            ops->name);
     if (c->sudo && !users)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "sudo: provider %s has one user only, or a sudo of its own", ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "sudo: provider %s has one user only, or a sudo of its own", ops->name);
     return 0;
 }
 
 /* An option that nobody reads would be a wish that is not kept. */
 static int check_options(const cay_create *c, const cay_provider_ops *ops, cay_err *err)
 {
-    const char *const *known = CAY__HAS(ops, options) ? ops->options : (const char *const[]){ NULL };
+    const char *const *known =
+        CAY__HAS(ops, options) ? ops->options : (const char *const[]){ NULL };
     size_t n = 0;
     for (const cay_pair *p = c->options; p && p->key; p++) {
         size_t i = 0;
         while (known[i] && strcmp(known[i], p->key) != 0)
             i++;
         if (!known[i])
-            return cay_fail_why(err, CAY_EINVAL, "option_unknown", "option %.40s: provider %s does not know it", p->key, ops->name);
+            return cay_fail_why(err, CAY_EINVAL, "option_unknown",
+                                "option %.40s: provider %s does not know it", p->key, ops->name);
         if (!p->value || strlen(p->value) > 4096 || ++n > 64)
-            return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option %.40s: at most 64 options of at most 4096 bytes", p->key);
+            return cay_fail_why(err, CAY_EINVAL, "option_invalid",
+                                "option %.40s: at most 64 options of at most 4096 bytes", p->key);
     }
     return 0;
 }
@@ -163,13 +181,17 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     cay__place *p;
     CAY_TRY(c->tenant ? cay__tenant_check(c->tenant, err) : 0);
     if (c->once && (!*c->once || strlen(c->once) > ONCE_BYTES))
-        return cay_fail_why(err, CAY_EINVAL, "once_invalid", "the word of one time has 1 to %d bytes", ONCE_BYTES);
+        return cay_fail_why(err, CAY_EINVAL, "once_invalid",
+                            "the word of one time has 1 to %d bytes", ONCE_BYTES);
     bool others = c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0;
     CAY_TRY(cay__volumes_tenant(c, err));
     CAY_TRY(cay__secrets_tenant(c, err));
     if (c->ephemeral && (c->once || others))
-        return cay_fail_why(err, CAY_EINVAL, "tenant_ephemeral", "a sandbox without a record has no tenant and no word of one time; keep it");
-    CAY_TRY(cay__svc_place(svc, c->provider && *c->provider ? c->provider : svc->provider, &p, err));
+        return cay_fail_why(
+            err, CAY_EINVAL, "tenant_ephemeral",
+            "a sandbox without a record has no tenant and no word of one time; keep it");
+    CAY_TRY(
+        cay__svc_place(svc, c->provider && *c->provider ? c->provider : svc->provider, &p, err));
     c->provider = p->ops->name;
     CAY_TRY(cay__create_check(c, svc->home_fd, svc->run, err));
     CAY_TRY(cay__net_check(c, p->ops, err));
@@ -178,28 +200,37 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
         if (!strcmp(o->key, "root_dir") && !c->workdir)
             c->workdir = o->value; /* of provider local: where it works is where it is */
     if (c->nsecrets && !CAY__HAS(p->ops, secrets))
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s cannot put them into requests", p->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "secrets: provider %s cannot put them into requests", p->ops->name);
     CAY_TRY(check_units(c, p->ops, err));
     if (c->nvolumes && !CAY__HAS(p->ops, volume))
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "volume %s: provider %s has no volumes", c->volumes[0].name, p->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "volume %s: provider %s has no volumes", c->volumes[0].name,
+                            p->ops->name);
     CAY_TRY(cay__metadata_check(c->metadata, err));
     if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on_expiry pause: provider %s cannot pause",
-                            p->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "on_expiry pause: provider %s cannot pause", p->ops->name);
     if (c->on && strcmp(p->ops->name, "native") != 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "on: provider %s cannot show a directory copy-on-write", p->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "on: provider %s cannot show a directory copy-on-write", p->ops->name);
     if (c->checkpoint && c->ephemeral)
-        return cay_fail_why(err, CAY_EINVAL, "snapshot_ephemeral", "checkpoints of a sandbox that is thrown away would be, too; keep it (--keep)");
+        return cay_fail_why(
+            err, CAY_EINVAL, "snapshot_ephemeral",
+            "checkpoints of a sandbox that is thrown away would be, too; keep it (--keep)");
     if ((c->nlayers || c->checkpoint) && !CAY__HAS(p->ops, snapshot))
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider %s has no snapshots", p->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
+                            "provider %s has no snapshots", p->ops->name);
     if (c->checkpoint > CHECKPOINTS_MOST)
-        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "checkpoint is %u; keep 1 to %d", c->checkpoint, CHECKPOINTS_MOST);
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "checkpoint is %u; keep 1 to %d",
+                            c->checkpoint, CHECKPOINTS_MOST);
     CAY_TRY(check_isolation(svc, p, c, err));
     *place = p;
     return 0;
 }
 
-int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **labels, char *creator, size_t cap, cay_err *err)
+int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **labels, char *creator,
+                    size_t cap, cay_err *err)
 {
     CAY_TRY(cay__spec_text(c, spec, err));
     if (!(*labels = cay__pairs_text(c->labels)))
@@ -207,9 +238,19 @@ int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **label
     cay__creator_text(creator, cap);
     cay_limits most = c->limits;
     cay__limits_fill(&most);
-    *row = (cay_row){ .size = sizeof *row, .name = c->name, .provider = c->provider, .state = CAY_CREATING,
-                      .spec = *spec, .box = creator, .labels = *labels, .metadata = c->metadata, .tenant = c->tenant, .once = c->once,
-                      .cpu_milli = most.cpu_milli, .memory = most.memory, .disk = most.disk };
+    *row = (cay_row){ .size = sizeof *row,
+                      .name = c->name,
+                      .provider = c->provider,
+                      .state = CAY_CREATING,
+                      .spec = *spec,
+                      .box = creator,
+                      .labels = *labels,
+                      .metadata = c->metadata,
+                      .tenant = c->tenant,
+                      .once = c->once,
+                      .cpu_milli = most.cpu_milli,
+                      .memory = most.memory,
+                      .disk = most.disk };
     return 0;
 }
 
@@ -222,7 +263,8 @@ static int record(cay_service *svc, const char *id, const cay_create *c, bool wa
     row.id = id;
     if (warm) {
         if (!cay__warm_kind(c, kind))
-            return cay_fail_why(err, CAY_EINVAL, "warm_invalid", "such a sandbox cannot be kept ready: it has parts of its own");
+            return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
+                                "such a sandbox cannot be kept ready: it has parts of its own");
         snprintf(told, sizeof told, "{\"kind\":\"%s\"}", kind);
         row.tenant = CAY__WARM_TENANT;
         row.name = CAY__WARM_MAKING;
@@ -236,7 +278,8 @@ void cay__create_undo(cay_service *svc, const char *id, const cay_create *c)
     cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + UNDO_MS };
     cay_row row = { .size = sizeof row, .id = id, .provider = c->provider, .state = CAY_CREATING };
     cay_err why = CAY_ERR_INIT;
-    /* Where no server is named none was asked a moment ago, and nothing is there to be taken back. */
+    /* Where no server is named none was asked a moment ago, and nothing is there to be taken back.
+     */
     if (cay__box_wipe(svc, &call, &row, &why) < 0 && strcmp(why.reason, "host_missing") != 0)
         cay__svc_move(svc, id, CAY_DELETING, "create failed", NULL, NULL);
     else
@@ -246,8 +289,8 @@ void cay__create_undo(cay_service *svc, const char *id, const cay_create *c)
     cay__checkpoint_unmark(svc, id);
 }
 
-static int make(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *whole, const cay__mani *f, void **box,
-                cay_err *err)
+static int make(cay_service *svc, const cay_call *call, cay__place *p, const char *id,
+                const cay_create *whole, const cay__mani *f, void **box, cay_err *err)
 {
     void *self;
     CAY_AUTOFREE char *text = NULL;
@@ -258,7 +301,8 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     if (whole->nsecrets)
         CAY_TRY(cay__secrets_net_before(whole->net, &mem, &plain.net, err));
     plain.env = cay__mani_env(f, plain.env, &mem);
-    plain.units_wait = cay__units_wait(&plain, f) || (plain.nunits && plain.nseeds) || (plain.nunits && cay__workspace_wanted(whole, p->ops));
+    plain.units_wait = cay__units_wait(&plain, f) || (plain.nunits && plain.nseeds) ||
+                       (plain.nunits && cay__workspace_wanted(whole, p->ops));
     CAY_TRY(cay__svc_self(svc, p, &self, err));
     CAY_FAULT("create.recorded");
     CAY_TRY(cay__stack_hold(svc, id, c, err));
@@ -289,13 +333,15 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     CAY_FAULT("create.moved");
     rc = rc < 0 ? rc : moved;
     if (moved == CAY_ENOENT || moved == CAY_ESTATE)
-        rc = cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s was removed while it was being created", id);
+        rc = cay_fail_why(err, CAY_EGONE, "sandbox_gone",
+                          "sandbox %s was removed while it was being created", id);
     if (rc < 0)
         p->ops->release(*box);
     return rc;
 }
 
-static int create_at(cay_service *svc, const cay_call *call, cay__place *p, const char *id, const cay_create *c, const cay__mani *f, bool warm, cay_sandbox **out,
+static int create_at(cay_service *svc, const cay_call *call, cay__place *p, const char *id,
+                     const cay_create *c, const cay__mani *f, bool warm, cay_sandbox **out,
                      cay_err *err)
 {
     void *box = NULL;
@@ -327,28 +373,35 @@ static int create_at(cay_service *svc, const cay_call *call, cay__place *p, cons
 static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__place **p)
 {
     const cay_provider_ops *ops = (*p)->ops;
-    if (why->code != CAY_EISOLATION || c->nlayers || c->on || c->checkpoint || c->min_level > CAY_LEVEL_PROCESS ||
-        (strcmp(why->reason, "namespaces_refused") != 0 && strcmp(why->reason, "park_failed") != 0) ||
-        ops->size < offsetof(cay_provider_ops, policy) || !ops->instead || cay__svc_place(svc, ops->instead, p, NULL) < 0 ||
-        cay__net_check(c, (*p)->ops, NULL) < 0 || check_units(c, (*p)->ops, NULL) < 0 || (c->nvolumes && !CAY__HAS((*p)->ops, volume)))
+    if (why->code != CAY_EISOLATION || c->nlayers || c->on || c->checkpoint ||
+        c->min_level > CAY_LEVEL_PROCESS ||
+        (strcmp(why->reason, "namespaces_refused") != 0 &&
+         strcmp(why->reason, "park_failed") != 0) ||
+        ops->size < offsetof(cay_provider_ops, policy) || !ops->instead ||
+        cay__svc_place(svc, ops->instead, p, NULL) < 0 || cay__net_check(c, (*p)->ops, NULL) < 0 ||
+        check_units(c, (*p)->ops, NULL) < 0 || (c->nvolumes && !CAY__HAS((*p)->ops, volume)))
         return false;
     c->provider = (*p)->ops->name;
     return true;
 }
 
 /* What the first one with that word made. */
-static int find_once(cay_service *svc, const cay_call *call, const cay_create *c, cay_sandbox **out, cay_err *err)
+static int find_once(cay_service *svc, const cay_call *call, const cay_create *c, cay_sandbox **out,
+                     cay_err *err)
 {
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__row *row = NULL;
-    CAY_TRY(svc->store->once_find(svc->db, c->tenant ? c->tenant : CAY_TENANT_DEFAULT, c->once, id, err));
+    CAY_TRY(svc->store->once_find(svc->db, c->tenant ? c->tenant : CAY_TENANT_DEFAULT, c->once, id,
+                                  err));
     CAY_TRY(cay__svc_row(svc, id, &row, err));
     if (row->row.state == CAY_CREATING)
-        return cay_fail_why(err, CAY_EBUSY, "sandbox_creating", "sandbox %s is still being made; try again", id);
+        return cay_fail_why(err, CAY_EBUSY, "sandbox_creating",
+                            "sandbox %s is still being made; try again", id);
     return cay_service_find(svc, call, id, out, err);
 }
 
-int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
+int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *given,
+                       cay_sandbox **out, cay_err *err)
 {
     CAY__OP(call, "sandbox.create", NULL, err);
     CAY__BACK(svc, create, svc, call, given, out, err);
@@ -367,7 +420,8 @@ static void real_on(cay_create *c, cay__arena *mem)
 
 enum kind { USUAL, WARM, OWN };
 
-static int create(cay_service *svc, const cay_call *call, const char *as, enum kind kind, const cay_create *given, cay_sandbox **out, cay_err *err)
+static int create(cay_service *svc, const cay_call *call, const char *as, enum kind kind,
+                  const cay_create *given, cay_sandbox **out, cay_err *err)
 {
     const bool warm = kind == WARM;
     cay_create c;
@@ -418,17 +472,20 @@ static int create(cay_service *svc, const cay_call *call, const char *as, enum k
     return rc;
 }
 
-int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const cay_create *given, cay_sandbox **out, cay_err *err)
+int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const cay_create *given,
+                   cay_sandbox **out, cay_err *err)
 {
     return create(svc, call, as, USUAL, given, out, err);
 }
 
-int cay__create_warm(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
+int cay__create_warm(cay_service *svc, const cay_call *call, const cay_create *given,
+                     cay_sandbox **out, cay_err *err)
 {
     return create(svc, call, NULL, WARM, given, out, err);
 }
 
-int cay__create_own(cay_service *svc, const cay_call *call, const cay_create *given, cay_sandbox **out, cay_err *err)
+int cay__create_own(cay_service *svc, const cay_call *call, const cay_create *given,
+                    cay_sandbox **out, cay_err *err)
 {
     return create(svc, call, NULL, OWN, given, out, err);
 }

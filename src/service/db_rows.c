@@ -9,7 +9,8 @@ void cay__db_text(sqlite3_stmt *st, int i, const char *s)
     sqlite3_bind_text(st, i, s ? s : "", -1, SQLITE_STATIC);
 }
 
-int cay__db_change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c, const char *what, cay_err *err)
+int cay__db_change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c,
+                   const char *what, cay_err *err)
 {
     const char *texts[] = { a, b, c };
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
@@ -22,7 +23,8 @@ int cay__db_change(cay__db *db, enum cay__query q, const char *a, const char *b,
     return sqlite3_changes(db->sql);
 }
 
-int cay__db_seq(cay__db *db, enum cay__query q, const char *after, const char *what, int64_t *out, cay_err *err)
+int cay__db_seq(cay__db *db, enum cay__query q, const char *after, const char *what, int64_t *out,
+                cay_err *err)
 {
     size_t n = strcspn(after, ".");
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
@@ -57,7 +59,8 @@ void cay__db_rows_free(cay__db_rows *r)
     free(r->at);
 }
 
-static int resolve(cay__db *db, enum cay__query q, const char *tenant, const char *ref, const char *what, cay__db_ids *ids, size_t max, size_t *n, cay_err *err)
+static int resolve(cay__db *db, enum cay__query q, const char *tenant, const char *ref,
+                   const char *what, cay__db_ids *ids, size_t max, size_t *n, cay_err *err)
 {
     int rc;
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
@@ -73,7 +76,8 @@ static int resolve(cay__db *db, enum cay__query q, const char *tenant, const cha
     return rc;
 }
 
-int cay__db_resolve(cay__db *db, enum cay__query q, const char *tenant, const char *ref, const char *what, cay__db_ids *ids, size_t max, size_t *n, cay_err *err)
+int cay__db_resolve(cay__db *db, enum cay__query q, const char *tenant, const char *ref,
+                    const char *what, cay__db_ids *ids, size_t max, size_t *n, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
     size_t got = 0;

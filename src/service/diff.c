@@ -46,9 +46,13 @@ static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *
     for (size_t i = 0; i < c->nvolumes; i++)
         add_mount(out, &used, c->volumes[i].target);
     cay__spec_free(spec);
-    cay__str_join(stack, sizeof stack, "sandboxes/", id, "/stack", NULL); /* in a disk image, or put aside, the other is not to be seen */
-    if (rc == 0 && fstatat(svc->home_fd, out->top, &st, AT_SYMLINK_NOFOLLOW) < 0 && fstatat(svc->home_fd, stack, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "diff_unsupported", "sandbox %s of provider %.40s keeps no record of what changed", id, row->row.provider);
+    cay__str_join(stack, sizeof stack, "sandboxes/", id, "/stack",
+                  NULL); /* in a disk image, or put aside, the other is not to be seen */
+    if (rc == 0 && fstatat(svc->home_fd, out->top, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+        fstatat(svc->home_fd, stack, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return cay_fail_why(err, CAY_ENOTSUP, "diff_unsupported",
+                            "sandbox %s of provider %.40s keeps no record of what changed", id,
+                            row->row.provider);
     return rc;
 }
 
@@ -62,22 +66,27 @@ static int from_snap(cay_service *svc, const cay_snap_row *s, cay__point *out, c
     return cay__stack_read(s->layers, &out->stack, err);
 }
 
-int cay__point_find(cay_service *svc, const cay_call *call, const char *ref, cay__point *out, cay_err *err)
+int cay__point_find(cay_service *svc, const cay_call *call, const char *ref, cay__point *out,
+                    cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *snap = NULL;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     cay_err no_box = CAY_ERR_INIT, no_snap = CAY_ERR_INIT;
     *out = (cay__point){ 0 };
-    int is_box = cay_service_find(svc, call, ref, &sb, &no_box), is_snap = cay__snap_find(svc, ref, &snap, &no_snap);
+    int is_box = cay_service_find(svc, call, ref, &sb, &no_box),
+        is_snap = cay__snap_find(svc, ref, &snap, &no_snap);
     if (is_box == 0 && is_snap == 0 && strcmp(ref, sb->id) != 0 && strcmp(ref, snap->row.id) != 0)
-        return cay_fail_why(err, CAY_EINVAL, "point_ambiguous", "%.40s is sandbox %s and snapshot %s; give the id of the one you mean", ref, sb->id,
-                            snap->row.id);
+        return cay_fail_why(err, CAY_EINVAL, "point_ambiguous",
+                            "%.40s is sandbox %s and snapshot %s; give the id of the one you mean",
+                            ref, sb->id, snap->row.id);
     if (is_box == 0 && (is_snap < 0 || !strcmp(ref, sb->id)))
         return from_box(svc, sb->id, out, err);
     if (is_snap == 0)
         return from_snap(svc, &snap->row, out, err);
     if (is_box == CAY_ENOENT && is_snap == CAY_ENOENT)
-        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them", ref);
+        return cay_fail_why(
+            err, CAY_ENOENT, "sandbox_not_found",
+            "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them", ref);
     if (err)
         *err = is_box == CAY_ENOENT ? no_snap : no_box;
     return is_box == CAY_ENOENT ? is_snap : is_box;
@@ -103,7 +112,8 @@ void cay__start_forget(cay_service *svc, const char *id)
     svc->store->note_put(svc->db, CAY__NOTE_START, id, NULL, NULL);
 }
 
-/* What it stood on when it was made. Merging may have taken that away, since nobody stands on it any more. */
+/* What it stood on when it was made. Merging may have taken that away, since nobody stands on it
+ * any more. */
 static int start_of(cay_service *svc, const cay__point *now, cay__point *out, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL;
@@ -119,7 +129,10 @@ static int start_of(cay_service *svc, const cay__point *now, cay__point *out, ca
         char path[CAY_LAYER_NAME + 8];
         cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", out->stack.name[i], NULL);
         if (faccessat(svc->home_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-            return cay_fail_why(err, CAY_EGONE, "start_gone", "what sandbox %s started from was merged since; name a snapshot to compare with", now->id);
+            return cay_fail_why(
+                err, CAY_EGONE, "start_gone",
+                "what sandbox %s started from was merged since; name a snapshot to compare with",
+                now->id);
     }
     return 0;
 }
@@ -128,8 +141,8 @@ static int start_of(cay_service *svc, const cay__point *now, cay__point *out, ca
 
 typedef struct words {
     const char *v[WORDS_MAX];
-    size_t      n;
-    cay__arena  mem;
+    size_t n;
+    cay__arena mem;
 } words;
 
 static void add(words *w, const char *key, const char *value)
@@ -150,11 +163,11 @@ static void add_stack(words *w, const char *key, const char *template_, const ca
 }
 
 typedef struct feed {
-    int   (*fn)(const cay_file_change *, void *);
-    void   *arg;
-    int    *lock;   /* given back once both sides are open */
+    int (*fn)(const cay_file_change *, void *);
+    void *arg;
+    int *lock;           /* given back once both sides are open */
     cay_file_change now; /* waits for its text */
-    bool    waits;
+    bool waits;
     cay__buf path, from, text, digest;
 } feed;
 
@@ -207,18 +220,32 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
     keep(&f->digest, cay__rec_get_str(r));
     f->text.len = 0;
     if (r->type != CAY__REC_CHANGE || r->bad || !strchr("AMDTR", f->now.kind))
-        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-layer diff: a record has a wrong form");
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                            "cay-layer diff: a record has a wrong form");
     f->waits = true;
     return 0;
 }
 
-int cay__diff_ask(cay_service *svc, const cay_call *call, const char *const *w, size_t n, int dir, int *lock, int (*fn)(const cay_file_change *, void *),
-                  void *arg, uint64_t *left_out, cay_err *err)
+int cay__diff_ask(cay_service *svc, const cay_call *call, const char *const *w, size_t n, int dir,
+                  int *lock, int (*fn)(const cay_file_change *, void *), void *arg,
+                  uint64_t *left_out, cay_err *err)
 {
     cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
     cay__layer_done done = { 0 };
-    feed f = { .fn = fn, .arg = arg, .lock = lock, .path = CAY__BUF(CAY__REC_MAX), .from = CAY__BUF(CAY__REC_MAX), .text = CAY__BUF(TEXT_MAX_), .digest = CAY__BUF(128) };
-    cay__layer_ask ask = { .verb = "diff", .args = w, .nargs = n, .fds = &dir, .nfds = dir >= 0, .fn = on_record, .arg = &f };
+    feed f = { .fn = fn,
+               .arg = arg,
+               .lock = lock,
+               .path = CAY__BUF(CAY__REC_MAX),
+               .from = CAY__BUF(CAY__REC_MAX),
+               .text = CAY__BUF(TEXT_MAX_),
+               .digest = CAY__BUF(128) };
+    cay__layer_ask ask = { .verb = "diff",
+                           .args = w,
+                           .nargs = n,
+                           .fds = &dir,
+                           .nfds = dir >= 0,
+                           .fn = on_record,
+                           .arg = &f };
     int rc = cay__layer_run(&at, call, &ask, &done, err);
     if (rc == 0) {
         cay__rec_get_num(&done.rec);
@@ -246,7 +273,8 @@ static void add_manner(words *w, const cay_diff *d)
     }
     if (!d->patch)
         return;
-    cay__str_join(context, sizeof context, "context=", cay__str_u64(n, d->context ? d->context : 3), NULL);
+    cay__str_join(context, sizeof context, "context=", cay__str_u64(n, d->context ? d->context : 3),
+                  NULL);
     add(w, context, "");
     add(w, "patch", "");
 }
@@ -254,13 +282,13 @@ static void add_manner(words *w, const cay_diff *d)
 /* ------------------------------------------------------------------ the call */
 
 typedef struct asked {
-    cay_service    *svc;
+    cay_service *svc;
     const cay_call *call;
     const cay_diff *diff;
-    cay__point      a, b;
-    int           (*fn)(const cay_file_change *, void *);
-    void           *arg;
-    uint64_t       *left_out;
+    cay__point a, b;
+    int (*fn)(const cay_file_change *, void *);
+    void *arg;
+    uint64_t *left_out;
 } asked;
 
 static bool is_mount(const cay__point *p, const char *path, bool all)
@@ -296,8 +324,10 @@ static int diff_roots(asked *q, int *lock, cay_err *err)
     if (!*q->a.root && !*q->b.root)
         CAY_TRY(cay__layer_template(q->svc->home_fd, q->b.base, template_, sizeof template_, err));
     if (strcmp(q->a.root, q->b.root) != 0 || strcmp(q->a.base, q->b.base) != 0)
-        return cay_fail_why(err, CAY_EINVAL, "diff_roots", "the two stand on different roots (%.60s, %.60s) and cannot be compared",
-                            *q->a.root ? q->a.root : q->a.base, *q->b.root ? q->b.root : q->b.base);
+        return cay_fail_why(
+            err, CAY_EINVAL, "diff_roots",
+            "the two stand on different roots (%.60s, %.60s) and cannot be compared",
+            *q->a.root ? q->a.root : q->a.base, *q->b.root ? q->b.root : q->b.base);
     add_stack(&w, "a=", template_, &q->a);
     add_stack(&w, "b=", template_, &q->b);
     if (*q->a.root)
@@ -322,25 +352,31 @@ int cay__on_open(const char *dir, const char *id, int *fd, cay_err *err)
     return rc < 0 ? cay_wrap(err, rc, "the directory that %s stands on", *id ? id : "it") : 0;
 }
 
-int cay__on_ask(cay_service *svc, const cay_call *call, const char *verb, const char *id, const char *snapshot, cay_err *err)
+int cay__on_ask(cay_service *svc, const cay_call *call, const char *verb, const char *id,
+                const char *snapshot, cay_err *err)
 {
     cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
     char layer[CAY_ID_LEN + 1];
-    if (!cay__id_valid(snapshot, 's') || !cay__str_join(layer, sizeof layer, "o", snapshot + 1, NULL))
-        return cay_fail_why(err, CAY_EINVAL, "snapshot_not_found", "\"%.40s\" is no snapshot", snapshot);
+    if (!cay__id_valid(snapshot, 's') ||
+        !cay__str_join(layer, sizeof layer, "o", snapshot + 1, NULL))
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_not_found", "\"%.40s\" is no snapshot",
+                            snapshot);
     const char *args[] = { verb, id, layer };
     cay__layer_ask ask = { .verb = "on", .args = args, .nargs = CAY_LEN(args) };
     return cay__layer_run(&at, call, &ask, NULL, err);
 }
 
-/* What is written above a directory of the host: by one sandbox, or by two on the same directory. */
+/* What is written above a directory of the host: by one sandbox, or by two on the same directory.
+ */
 static int diff_on(asked *q, cay_err *err)
 {
     words w = { .n = 0 };
     CAY_AUTOFD dir = -1;
     const cay__point *p = *q->b.on ? &q->b : &q->a;
     if (*q->a.on && *q->b.on && strcmp(q->a.on, q->b.on) != 0)
-        return cay_fail_why(err, CAY_EINVAL, "diff_roots", "the two were made on different directories (%.90s, %.90s)", q->a.on, q->b.on);
+        return cay_fail_why(err, CAY_EINVAL, "diff_roots",
+                            "the two were made on different directories (%.90s, %.90s)", q->a.on,
+                            q->b.on);
     CAY_TRY(cay__on_open(p->on, p->id, &dir, err));
     add(&w, "on", "");
     for (int i = 0; i < 2; i++) {
@@ -356,8 +392,9 @@ static int diff_on(asked *q, cay_err *err)
     return rc;
 }
 
-int cay_service_diff(cay_service *svc, const cay_call *call, const cay_diff *given, int (*fn)(const cay_file_change *, void *), void *arg,
-                     uint64_t *left_out, cay_err *err)
+int cay_service_diff(cay_service *svc, const cay_call *call, const cay_diff *given,
+                     int (*fn)(const cay_file_change *, void *), void *arg, uint64_t *left_out,
+                     cay_err *err)
 {
     CAY__OP(call, "sandbox.diff", NULL, err);
     CAY__BACK(svc, diff, svc, call, given, fn, arg, left_out, err);
@@ -371,10 +408,12 @@ int cay_service_diff(cay_service *svc, const cay_call *call, const cay_diff *giv
     if (d.b)
         CAY_TRY(cay__point_find(svc, call, d.b, &q.b, err));
     else if (!*q.a.id)
-        return cay_fail_why(err, CAY_EINVAL, "diff_one_point", "%.60s is a snapshot; name a second point to compare it with", d.a);
+        return cay_fail_why(err, CAY_EINVAL, "diff_one_point",
+                            "%.60s is a snapshot; name a second point to compare it with", d.a);
     else
         q.b = q.a;
-    /* Nobody turns what it writes into a layer between our look at the record and at the directories. */
+    /* Nobody turns what it writes into a layer between our look at the record and at the
+     * directories. */
     cay__point *box = *q.b.id ? &q.b : *q.a.id ? &q.a : NULL;
     if (box) {
         char id[CAY_ID_LEN + 1];

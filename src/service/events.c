@@ -15,20 +15,20 @@
 
 typedef struct source {
     cay__place *place;
-    int         fd; /* -1: has ended */
+    int fd; /* -1: has ended */
 } source;
 
 struct cay_events {
-    cay_service   *svc;
-    int            ep;
-    char           sandbox[CAY_ID_LEN + 1]; /* "" for all */
-    size_t         n;
+    cay_service *svc;
+    int ep;
+    char sandbox[CAY_ID_LEN + 1]; /* "" for all */
+    size_t n;
     cay_event_wire wire; /* the strings of the last event */
     cay__net_events *net;
     cay__mount_events *mounts;
-    json_t        *json; /* what the record points into */
+    json_t *json; /* what the record points into */
     cay_net_record record;
-    source         sources[];
+    source sources[];
 };
 
 static int subscribe(cay_events *ev, source *s, cay_err *err)
@@ -44,7 +44,8 @@ static int subscribe(cay_events *ev, source *s, cay_err *err)
     }
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
     if (epoll_ctl(ev->ep, EPOLL_CTL_ADD, fd, &e) < 0) {
-        int rc = cay_fail_sys(err, CAY_ESYS, "watch the events of provider %s", s->place->ops->name);
+        int rc =
+            cay_fail_sys(err, CAY_ESYS, "watch the events of provider %s", s->place->ops->name);
         close(fd);
         return rc;
     }
@@ -89,7 +90,8 @@ static int start(cay_events *ev, cay_err *err)
         rc = one < 0 ? one : rc;
     }
     ev->net = good && !ev->svc->back ? cay__net_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
-    ev->mounts = good && !ev->svc->back ? cay__mount_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
+    ev->mounts =
+        good && !ev->svc->back ? cay__mount_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
     return good ? 0 : rc; /* one that is down does not silence the others */
 }
 
@@ -97,7 +99,8 @@ int cay_service_events(cay_service *svc, const char *id, cay_events **out, cay_e
 {
     if (id && !cay__id_valid(id, 'c'))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
-                            "events are followed by the whole id of a sandbox; %.40s is not one", id);
+                            "events are followed by the whole id of a sandbox; %.40s is not one",
+                            id);
     cay_events *ev = cay__alloc(sizeof *ev + svc->nplaces * sizeof *ev->sources);
     atomic_fetch_add(&svc->refs, 1);
     ev->svc = svc;
@@ -121,12 +124,20 @@ static void fill(cay_events *ev, const cay_net_record *net, cay_event *out)
     cay_event_wire *w = &ev->wire;
     w->sandbox[sizeof w->sandbox - 1] = w->process[sizeof w->process - 1] = 0;
     w->kind[sizeof w->kind - 1] = w->reason[sizeof w->reason - 1] = 0;
-    cay_event e = { .size = sizeof e, .time_ms = w->time_ms, .seq = w->seq, .sandbox = w->sandbox, .kind = w->kind,
-                    .reason = w->reason, .process = w->process, .code = w->code, .net = net };
+    cay_event e = { .size = sizeof e,
+                    .time_ms = w->time_ms,
+                    .seq = w->seq,
+                    .sandbox = w->sandbox,
+                    .kind = w->kind,
+                    .reason = w->reason,
+                    .process = w->process,
+                    .code = w->code,
+                    .net = net };
     cay__answer_give(out, &e, sizeof e);
 }
 
-/* The keeper died or a packet was broken: what may be missing is said, and the stream goes on if it can. */
+/* The keeper died or a packet was broken: what may be missing is said, and the stream goes on if it
+ * can. */
 static int say_lost(cay_events *ev, int count, const char *reason, cay_event *out)
 {
     ev->wire = (cay_event_wire){ .time_ms = cay__wall_ms(), .code = count, .kind = "lost" };
@@ -161,7 +172,8 @@ static int net_event(cay_events *ev, const char *line, cay_event *out)
     ev->record = cay__net_record_of(ev->json, line);
     ev->wire = (cay_event_wire){ .time_ms = ev->record.time_ms, .kind = "net" };
     cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, cay__json_str(ev->json, "box", ""));
-    cay__str_copy(ev->wire.reason, sizeof ev->wire.reason, *ev->record.verdict ? ev->record.verdict : ev->record.event);
+    cay__str_copy(ev->wire.reason, sizeof ev->wire.reason,
+                  *ev->record.verdict ? ev->record.verdict : ev->record.event);
     fill(ev, &ev->record, out);
     return 0;
 }
@@ -171,7 +183,8 @@ int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_er
     for (;;) {
         struct epoll_event e;
         if (all_ended(ev))
-            return cay_fail_why(err, CAY_EGONE, "events_ended", "the stream of events has ended; open it again");
+            return cay_fail_why(err, CAY_EGONE, "events_ended",
+                                "the stream of events has ended; open it again");
         CAY_TRY(cay__call_wait(call, ev->ep, EPOLLIN, "events", err));
         if (epoll_wait(ev->ep, &e, 1, 0) <= 0)
             continue;
@@ -189,7 +202,8 @@ int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_er
             const char *id = cay__mount_events_take(ev->mounts);
             if (!id)
                 continue;
-            ev->wire = (cay_event_wire){ .time_ms = cay__wall_ms(), .kind = "mount", .reason = "died" };
+            ev->wire =
+                (cay_event_wire){ .time_ms = cay__wall_ms(), .kind = "mount", .reason = "died" };
             cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, id);
             fill(ev, NULL, out);
             return 0;

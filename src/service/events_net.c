@@ -17,20 +17,20 @@
 
 typedef struct tail {
     struct tail *next;
-    char         id[CAY_ID_LEN + 1];
-    ino_t        ino;
-    off_t        at;
+    char id[CAY_ID_LEN + 1];
+    ino_t ino;
+    off_t at;
 } tail;
 
 struct cay__net_events {
-    int     home, dir; /* dir -1: egress never ran here */
-    int     notify, more; /* more: an eventfd, readable while the queue has something */
-    char    sandbox[CAY_ID_LEN + 1];
-    tail   *tails;
+    int home, dir;    /* dir -1: egress never ran here */
+    int notify, more; /* more: an eventfd, readable while the queue has something */
+    char sandbox[CAY_ID_LEN + 1];
+    tail *tails;
     cay__buf queue; /* lines, each with its newline */
-    size_t  taken; /* bytes of it given away */
-    int     lost;
-    char    line[LINE_MOST];
+    size_t taken;   /* bytes of it given away */
+    int lost;
+    char line[LINE_MOST];
 };
 
 static bool watch(const cay__net_events *n, int dir, uint32_t mask)
@@ -173,7 +173,8 @@ cay__net_events *cay__net_events_open(cay_service *svc, const char *sandbox, int
     cay__str_copy(n->sandbox, sizeof n->sandbox, sandbox);
     n->notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     n->more = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (n->notify < 0 || n->more < 0 || !watch(n, n->home, IN_CREATE) || !add(ep, n->notify, n) || !add(ep, n->more, n)) {
+    if (n->notify < 0 || n->more < 0 || !watch(n, n->home, IN_CREATE) || !add(ep, n->notify, n) ||
+        !add(ep, n->more, n)) {
         cay__net_events_close(n);
         return NULL;
     }

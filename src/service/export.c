@@ -21,26 +21,26 @@
 
 typedef struct words {
     const char *v[WORDS];
-    size_t      n;
-    cay__arena  mem;
+    size_t n;
+    cay__arena mem;
 } words;
 
 typedef struct work {
-    cay_service      *svc;
-    const cay_call   *call;
+    cay_service *svc;
+    const cay_call *call;
     const cay_export *spec;
-    cay__snaprow     *snap, *since;
-    cay__stack        stack, below; /* whole, and what the archive does not have */
-    bool              one;          /* it has one layer */
-    char              on[PATH_MAX]; /* the directory of the host that it stands on; "": none */
-    int               on_fd;
-    char              as_layer[65]; /* that layer's digest, where packing told it */
-    words             w;
+    cay__snaprow *snap, *since;
+    cay__stack stack, below; /* whole, and what the archive does not have */
+    bool one;                /* it has one layer */
+    char on[PATH_MAX];       /* the directory of the host that it stands on; "": none */
+    int on_fd;
+    char as_layer[65]; /* that layer's digest, where packing told it */
+    words w;
 } work;
 
 static const struct {
     const char *name, *word;
-    bool        workspace; /* nothing else is in it */
+    bool workspace; /* nothing else is in it */
 } formats[] = { { "cay", "snapshot", false }, { "tar", "tar", true }, { "js", "js", true } };
 
 static void add(words *w, const char *key, const char *value)
@@ -57,7 +57,8 @@ static void add(words *w, const char *key, const char *value)
 static int meta(work *k, cay_err *err)
 {
     const cay_snap_row *r = &k->snap->row;
-    CAY_AUTOJSON *o = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I}", "version", 1, "kind", k->since ? "difference" : "whole", "id", r->id, "label", r->label,
+    CAY_AUTOJSON *o = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I}", "version", 1, "kind",
+                                k->since ? "difference" : "whole", "id", r->id, "label", r->label,
                                 "template", r->template_, "created_ms", (json_int_t)r->created_ms);
     CAY_AUTOJSON *md = NULL;
     if (k->since) {
@@ -84,7 +85,9 @@ static int on_skip(const char *path, void *arg)
 {
     work *k = arg;
     char root[32];
-    cay__str_join(root, sizeof root, "skip=", k->spec->format && strcmp(k->spec->format, "cay") ? "" : "workspace/", NULL);
+    cay__str_join(root, sizeof root,
+                  "skip=", k->spec->format && strcmp(k->spec->format, "cay") ? "" : "workspace/",
+                  NULL);
     add(&k->w, root, path);
     return 0;
 }
@@ -96,7 +99,9 @@ static void skips(work *k)
     if (!*k->snap->row.spec || cay__json_object("spec", k->snap->row.spec, &o, NULL) < 0)
         return;
     const json_t *j = json_object_get(o, "manifest");
-    CAY_AUTOFREE char *text = json_is_string(j) ? cay__strdup(json_string_value(j)) : j ? cay__json_text(j, CAY_MANIFEST_BYTES) : NULL;
+    CAY_AUTOFREE char *text = json_is_string(j) ? cay__strdup(json_string_value(j))
+                              : j               ? cay__json_text(j, CAY_MANIFEST_BYTES)
+                                                : NULL;
     if (!text || cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &m, NULL) < 0)
         return;
     if (!strcmp(cay_manifest_root(m), "/workspace"))
@@ -123,7 +128,8 @@ static int stacks(work *k, cay_err *err)
     else
         CAY_TRY(cay__layer_template(k->svc->home_fd, root, template_, sizeof template_, err));
     if (k->since && strcmp(k->since->row.template_, root))
-        return cay_fail_why(err, CAY_EINVAL, "diff_roots", "%s and %s stand on different templates", k->since->row.id, k->snap->row.id);
+        return cay_fail_why(err, CAY_EINVAL, "diff_roots", "%s and %s stand on different templates",
+                            k->since->row.id, k->snap->row.id);
     if (*template_)
         add(&k->w, "a=", template_);
     for (size_t i = 0; i < k->below.n; i++)
@@ -140,7 +146,8 @@ static int stacks(work *k, cay_err *err)
     return 0;
 }
 
-/* What was changed above a directory of the host, and the directory: elsewhere both are one workspace. */
+/* What was changed above a directory of the host, and the directory: elsewhere both are one
+ * workspace. */
 static int on_host(work *k, cay_err *err)
 {
     char below[PATH_MAX] = "";
@@ -149,7 +156,9 @@ static int on_host(work *k, cay_err *err)
     if (k->since)
         CAY_TRY(cay__snap_on(&k->since->row, below, sizeof below, &since, err));
     if (*below && strcmp(below, k->on))
-        return cay_fail_why(err, CAY_EINVAL, "diff_roots", "%s and %s do not stand on one directory", k->since->row.id, k->snap->row.id);
+        return cay_fail_why(err, CAY_EINVAL, "diff_roots",
+                            "%s and %s do not stand on one directory", k->since->row.id,
+                            k->snap->row.id);
     if (!*k->on)
         return 0;
     CAY_TRY(cay__on_open(k->on, k->snap->row.id, &k->on_fd, err));
@@ -162,10 +171,10 @@ static int on_host(work *k, cay_err *err)
 /* ---- are they what they were ---- */
 
 typedef struct check {
-    work     *k;
+    work *k;
     pthread_t thread;
-    int       rc;
-    cay_err   err;
+    int rc;
+    cay_err err;
 } check;
 
 static bool in_below(const work *k, const char *layer)
@@ -178,14 +187,19 @@ static bool in_below(const work *k, const char *layer)
 
 static int damaged(const char *layer, const char *hex, const char *want, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ESYS, "snapshot_damaged", "layer %s has digest %.16s…, and its record %.16s…: the disk or somebody changed it", layer, hex, want);
+    return cay_fail_why(
+        err, CAY_ESYS, "snapshot_damaged",
+        "layer %s has digest %.16s…, and its record %.16s…: the disk or somebody changed it", layer,
+        hex, want);
 }
 
 /* What its record says; false: it was merged, its snapshot is gone, or it is not settled yet. */
 static bool recorded(const work *k, const char *layer, char hex[65])
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
-    return cay__snap_row(k->svc, layer, &row, NULL) == 0 && cay__str_starts(row->row.digest, "sha256:") && cay__str_copy(hex, 65, row->row.digest + 7);
+    return cay__snap_row(k->svc, layer, &row, NULL) == 0 &&
+           cay__str_starts(row->row.digest, "sha256:") &&
+           cay__str_copy(hex, 65, row->row.digest + 7);
 }
 
 static int verify(work *k, const char *layer, cay_err *err)
@@ -224,7 +238,14 @@ static int pack(work *k, int fd, cay_archived *out, cay_err *err)
     cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
     cay__layer_done done = { 0 };
     const int fds[] = { fd, k->on_fd };
-    cay__layer_ask ask = { .program = "cay-pack", .verb = "pack", .args = k->w.v, .nargs = k->w.n, .fds = fds, .nfds = k->on_fd >= 0 ? 2 : 1, .fn = on_record, .arg = (void *)(uintptr_t)k->spec };
+    cay__layer_ask ask = { .program = "cay-pack",
+                           .verb = "pack",
+                           .args = k->w.v,
+                           .nargs = k->w.n,
+                           .fds = fds,
+                           .nfds = k->on_fd >= 0 ? 2 : 1,
+                           .fn = on_record,
+                           .arg = (void *)(uintptr_t)k->spec };
     CAY_TRY(cay__layer_run(&at, k->call, &ask, &done, err));
     cay_archived got = { .size = sizeof got };
     cay__str_join(got.digest, sizeof got.digest, "sha256:", cay__rec_get_str(&done.rec), NULL);
@@ -249,7 +270,9 @@ static int pack_one(work *k, int fd, cay_archived *out, cay_err *err)
     int rc = pack(k, fd, out, err);
     k->w.n--;
     CAY_TRY(rc);
-    return recorded(k, layer, want) && strcmp(want, k->as_layer) ? damaged(layer, k->as_layer, want, err) : 0;
+    return recorded(k, layer, want) && strcmp(want, k->as_layer)
+               ? damaged(layer, k->as_layer, want, err)
+               : 0;
 }
 
 /* Several, or what only a comparison tells: their digests are taken beside. */
@@ -311,7 +334,9 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
     CAY_TRY(stacks(k, err));
     CAY_TRY(meta(k, err));
     skips(k);
-    cay__str_join(threads, sizeof threads, "threads=", cay__str_u64(n, (uint64_t)CAY_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1)), NULL);
+    cay__str_join(threads, sizeof threads,
+                  "threads=", cay__str_u64(n, (uint64_t)CAY_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1)),
+                  NULL);
     add(&k->w, threads, "");
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         return to_file(k, format, fd, out, err);
@@ -335,11 +360,13 @@ static int copy_digest(const char *value, void *arg)
     return cay__str_copy(arg, 72, value) ? 0 : CAY_EINVAL;
 }
 
-int cay__archive_digest(cay_service *svc, const cay_call *call, cay__snaprow *snap, char digest[72], cay_err *err)
+int cay__archive_digest(cay_service *svc, const cay_call *call, cay__snaprow *snap, char digest[72],
+                        cay_err *err)
 {
     const cay_export spec = { .size = sizeof spec };
     cay_archived got = { .size = sizeof got };
-    if (svc->store->note_get(svc->db, CAY__NOTE_WHOLE, snap->row.id, copy_digest, digest, NULL) == 0)
+    if (svc->store->note_get(svc->db, CAY__NOTE_WHOLE, snap->row.id, copy_digest, digest, NULL) ==
+        0)
         return 0;
     CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
@@ -352,7 +379,8 @@ int cay__archive_digest(cay_service *svc, const cay_call *call, cay__snaprow *sn
     CAY_TRY(rc);
     cay__str_copy(digest, 72, got.digest);
     if (lasting)
-        svc->store->note_put(svc->db, CAY__NOTE_WHOLE, snap->row.id, digest, NULL); /* without it the next time takes longer */
+        svc->store->note_put(svc->db, CAY__NOTE_WHOLE, snap->row.id, digest,
+                             NULL); /* without it the next time takes longer */
     return 0;
 }
 
@@ -363,17 +391,23 @@ static int find(work *k, char taken[CAY_ID_LEN + 1], cay_err *err)
     cay_err no_snap = CAY_ERR_INIT;
     int rc = cay__snap_find(k->svc, k->spec->ref, &k->snap, &no_snap);
     if (rc == CAY_ENOENT && cay_service_find(k->svc, k->call, k->spec->ref, &sb, NULL) == 0) {
-        CAY_TRY(cay__snap_take(sb, k->call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, true, taken, err));
+        CAY_TRY(cay__snap_take(sb, k->call,
+                               &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, true,
+                               taken, err));
         return cay__snap_row(k->svc, taken, &k->snap, err);
     }
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them", k->spec->ref);
+        return cay_fail_why(
+            err, CAY_ENOENT, "sandbox_not_found",
+            "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them",
+            k->spec->ref);
     if (rc < 0 && err)
         *err = no_snap;
     return rc;
 }
 
-int cay_service_export(cay_service *svc, const cay_call *call, const cay_export *given, int fd, cay_archived *out, cay_err *err)
+int cay_service_export(cay_service *svc, const cay_call *call, const cay_export *given, int fd,
+                       cay_archived *out, cay_err *err)
 {
     CAY__OP(call, "snapshot.export", NULL, err);
     CAY__BACK(svc, export_, svc, call, given, fd, out, err);
@@ -385,11 +419,13 @@ int cay_service_export(cay_service *svc, const cay_call *call, const cay_export 
     while (spec.format && format < CAY_LEN(formats) && strcmp(spec.format, formats[format].name))
         format++;
     if (format == CAY_LEN(formats))
-        return cay_fail_why(err, CAY_EINVAL, "archive_format", "format %.40s: there are cay, tar and js", spec.format);
+        return cay_fail_why(err, CAY_EINVAL, "archive_format",
+                            "format %.40s: there are cay, tar and js", spec.format);
     if (!spec.ref || !*spec.ref)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "export: name a snapshot or sandbox");
     if (spec.since && formats[format].workspace)
-        return cay_fail_why(err, CAY_EINVAL, "archive_format", "format %s has no differences; use cay", spec.format);
+        return cay_fail_why(err, CAY_EINVAL, "archive_format",
+                            "format %s has no differences; use cay", spec.format);
     work *k = cay__alloc(sizeof *k);
     *k = (work){ .svc = svc, .call = call, .spec = &spec, .on_fd = -1 };
     int rc = find(k, taken, err);
@@ -398,7 +434,8 @@ int cay_service_export(cay_service *svc, const cay_call *call, const cay_export 
     cay_archived own = { .size = sizeof own }, *got = out ? out : &own;
     if (rc == 0)
         rc = export_row(k, format, fd, got, err);
-    /* Whoever exports a difference from here later need not make all of it once more, only to name it. */
+    /* Whoever exports a difference from here later need not make all of it once more, only to name
+     * it. */
     if (rc == 0 && !k->since && !*taken && !*k->on && !formats[format].workspace)
         svc->store->note_put(svc->db, CAY__NOTE_WHOLE, k->snap->row.id, got->digest, NULL);
     if (*taken)

@@ -16,7 +16,8 @@ static int not_found(const char *ref, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(300);
     cay__buf_safe(&b, ref, CAY_MIN(strlen(ref), (size_t)64), false);
-    return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "there is no sandbox %s; cay ls shows those there are",
+    return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
+                        "there is no sandbox %s; cay ls shows those there are",
                         b.data ? b.data : "without a name");
 }
 
@@ -25,7 +26,8 @@ static int ambiguous(const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t n, cay
     CAY_AUTOBUF list = CAY__BUF(160);
     for (size_t i = 0; i < CAY_MIN(n, 4); i++)
         cay__buf_fmt(&list, "%s%s", i ? ", " : "", ids[i]);
-    return cay_fail_why(err, CAY_EINVAL, "sandbox_ambiguous", "%.40s fits %s sandboxes: %s%s; give more of the id", ref,
+    return cay_fail_why(err, CAY_EINVAL, "sandbox_ambiguous",
+                        "%.40s fits %s sandboxes: %s%s; give more of the id", ref,
                         n == 2 ? "two" : "several", list.data, n > 4 ? ", …" : "");
 }
 
@@ -49,7 +51,8 @@ static int resolve(cay_service *svc, const char *ref, char *id, cay_err *err)
 }
 
 /* A sandbox without record, by its whole id. */
-static int find_unrecorded(cay_service *svc, const cay_call *call, const char *id, cay_sandbox **out, cay_err *err)
+static int find_unrecorded(cay_service *svc, const cay_call *call, const char *id,
+                           cay_sandbox **out, cay_err *err)
 {
     cay_row row = { .size = sizeof row, .id = id, .provider = svc->provider, .state = CAY_RUNNING };
     cay__truth t;
@@ -62,13 +65,14 @@ static int find_unrecorded(cay_service *svc, const cay_call *call, const char *i
     return 0;
 }
 
-static int find_row(cay_service *svc, const cay_call *call, const cay_row *row, cay_sandbox **out, cay_err *err)
+static int find_row(cay_service *svc, const cay_call *call, const cay_row *row, cay_sandbox **out,
+                    cay_err *err)
 {
     cay__truth t;
     int rc = cay__truth_find(svc, call, row, &t, err);
     if (rc == 0 && !t.ops && row->state != CAY_DAMAGED)
-        rc = cay_fail_why(err, CAY_ENOENT, "provider_not_found", "provider %.60s is not known to this program",
-                          row->provider);
+        rc = cay_fail_why(err, CAY_ENOENT, "provider_not_found",
+                          "provider %.60s is not known to this program", row->provider);
     if (rc < 0) {
         cay__truth_clear(&t);
         return cay_wrap(err, rc, "sandbox %s", row->id);
@@ -78,7 +82,8 @@ static int find_row(cay_service *svc, const cay_call *call, const cay_row *row, 
     return 0;
 }
 
-int cay_service_find(cay_service *svc, const cay_call *call, const char *ref, cay_sandbox **out, cay_err *err)
+int cay_service_find(cay_service *svc, const cay_call *call, const char *ref, cay_sandbox **out,
+                     cay_err *err)
 {
     CAY__BACK(svc, find, svc, call, ref, out, err);
     char id[CAY_ID_LEN + 1];
@@ -102,7 +107,8 @@ static int take_alias(const char *value, void *arg)
 }
 
 /* Another tenant's is not there, in the same words and before anybody is asked about it. */
-int cay_service_find_of(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_sandbox **out, cay_err *err)
+int cay_service_find_of(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+                        cay_sandbox **out, cay_err *err)
 {
     CAY__BACK(svc, find, svc, call, ref, out, err); /* whose they are is the key's */
     char id[CAY_ID_LEN + 1];

@@ -4,7 +4,8 @@
 #include <string.h>
 #if defined __x86_64__ && __has_include(<sys/platform/x86.h>)
 #include <immintrin.h>
-#include <sys/platform/x86.h> /* what the loader asked the processor: in a virtual machine asking is a trap */
+/* The loader already asked the processor; asking again is a trap in a virtual machine. */
+#include <sys/platform/x86.h>
 #define HAVE_AES 1
 #endif
 
@@ -31,10 +32,14 @@ AES __m128i load(const void *p)
 AES void begin(aegis *a, __m128i key, __m128i nonce)
 {
     /* Fibonacci's numbers modulo 256. */
-    const __m128i c0 = _mm_setr_epi8(0x00, 0x01, 0x01, 0x02, 0x03, 0x05, 0x08, 0x0d, 0x15, 0x22, 0x37, 0x59, (char)0x90, (char)0xe9, 0x79, 0x62);
-    const __m128i c1 = _mm_setr_epi8((char)0xdb, 0x3d, 0x18, 0x55, 0x6d, (char)0xc2, 0x2f, (char)0xf1, 0x20, 0x11, 0x31, 0x42, 0x73, (char)0xb5, 0x28, (char)0xdd);
+    const __m128i c0 = _mm_setr_epi8(0x00, 0x01, 0x01, 0x02, 0x03, 0x05, 0x08, 0x0d, 0x15, 0x22,
+                                     0x37, 0x59, (char)0x90, (char)0xe9, 0x79, 0x62);
+    const __m128i c1 =
+        _mm_setr_epi8((char)0xdb, 0x3d, 0x18, 0x55, 0x6d, (char)0xc2, 0x2f, (char)0xf1, 0x20, 0x11,
+                      0x31, 0x42, 0x73, (char)0xb5, 0x28, (char)0xdd);
     const __m128i both = _mm_xor_si128(key, nonce);
-    *a = (aegis){ { both, c1, c0, c1, both, _mm_xor_si128(key, c0), _mm_xor_si128(key, c1), _mm_xor_si128(key, c0) } };
+    *a = (aegis){ { both, c1, c0, c1, both, _mm_xor_si128(key, c0), _mm_xor_si128(key, c1),
+                    _mm_xor_si128(key, c0) } };
     for (int i = 0; i < 10; i++)
         update(a, nonce, key);
 }
@@ -46,11 +51,13 @@ AES void end(aegis *a, uint64_t bits, uint8_t tag[32])
         update(a, t, t);
     for (int half = 0; half < 2; half++) {
         const __m128i *s = a->s + 4 * half;
-        _mm_storeu_si128((__m128i *)(tag + 16 * half), _mm_xor_si128(_mm_xor_si128(s[0], s[1]), _mm_xor_si128(s[2], s[3])));
+        _mm_storeu_si128((__m128i *)(tag + 16 * half),
+                         _mm_xor_si128(_mm_xor_si128(s[0], s[1]), _mm_xor_si128(s[2], s[3])));
     }
 }
 
-__attribute__((target("aes,sse2"))) static void tag_of(const uint8_t *key, const uint8_t *p, size_t len, uint8_t tag[32])
+__attribute__((target("aes,sse2"))) static void tag_of(const uint8_t *key, const uint8_t *p,
+                                                       size_t len, uint8_t tag[32])
 {
     aegis a;
     uint8_t last[32] = { 0 };
@@ -64,7 +71,8 @@ __attribute__((target("aes,sse2"))) static void tag_of(const uint8_t *key, const
     end(&a, (uint64_t)len * 8, tag);
 }
 
-bool cay__fingerprint_aes(const uint8_t key[CAY__PRINT_KEY], const void *data, size_t len, char out[CAY__SHA256_HEX])
+bool cay__fingerprint_aes(const uint8_t key[CAY__PRINT_KEY], const void *data, size_t len,
+                          char out[CAY__SHA256_HEX])
 {
     uint8_t tag[32];
     if (!CPU_FEATURE_ACTIVE(AES))
@@ -75,14 +83,16 @@ bool cay__fingerprint_aes(const uint8_t key[CAY__PRINT_KEY], const void *data, s
     return true;
 }
 #else
-bool cay__fingerprint_aes(const uint8_t key[CAY__PRINT_KEY], const void *data, size_t len, char out[CAY__SHA256_HEX])
+bool cay__fingerprint_aes(const uint8_t key[CAY__PRINT_KEY], const void *data, size_t len,
+                          char out[CAY__SHA256_HEX])
 {
     (void)key, (void)data, (void)len, (void)out;
     return false;
 }
 #endif
 
-void cay__fingerprint_sha(const uint8_t key[CAY__PRINT_KEY], const void *data, size_t len, char out[CAY__SHA256_HEX])
+void cay__fingerprint_sha(const uint8_t key[CAY__PRINT_KEY], const void *data, size_t len,
+                          char out[CAY__SHA256_HEX])
 {
     cay__sha256 s;
     cay__sha256_begin(&s);
@@ -91,7 +101,8 @@ void cay__fingerprint_sha(const uint8_t key[CAY__PRINT_KEY], const void *data, s
     cay__sha256_end(&s, out);
 }
 
-void cay__fingerprint(const uint8_t key[CAY__PRINT_KEY], const void *data, size_t len, char out[CAY__SHA256_HEX])
+void cay__fingerprint(const uint8_t key[CAY__PRINT_KEY], const void *data, size_t len,
+                      char out[CAY__SHA256_HEX])
 {
     if (!cay__fingerprint_aes(key, data, len, out))
         cay__fingerprint_sha(key, data, len, out);

@@ -13,16 +13,16 @@
 #define THREADS_MOST 16
 
 typedef struct forking {
-    cay_service    *svc;
+    cay_service *svc;
     const cay_call *call;
-    cay_create      base;
+    cay_create base;
     const cay_fork *spec;
-    size_t          n;
-    cay_sandbox   **made; /* n of them */
-    atomic_size_t   next;
-    atomic_bool     stop;
+    size_t n;
+    cay_sandbox **made; /* n of them */
+    atomic_size_t next;
+    atomic_bool stop;
     pthread_mutex_t lock; /* of err */
-    cay_err         err;
+    cay_err err;
 } forking;
 
 /* Its own name among those that share a network or a log. */
@@ -33,7 +33,8 @@ static void host_name(const char *was, char out[64])
     snprintf(out, 64, "%.50s-%.6s", was && *was ? was : "cay", id + 1);
 }
 
-/* A program that asked for one before the snapshot must not share it with its twin; who never had one needs none. */
+/* A program that asked for one before the snapshot must not share it with its twin; who never had
+ * one needs none. */
 static int machine_id(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     static const char path[] = "/etc/machine-id";
@@ -42,7 +43,8 @@ static int machine_id(cay_sandbox *sb, const cay_call *call, cay_err *err)
     unsigned char raw[16];
     char text[40];
     void *box = atomic_load(&sb->box);
-    if (!sb->ops->put || !sb->ops->stat || sb->ops->stat(box, call, path, true, &st, NULL) < 0 || !st.size)
+    if (!sb->ops->put || !sb->ops->stat || sb->ops->stat(box, call, path, true, &st, NULL) < 0 ||
+        !st.size)
         return 0;
     cay__random(raw, sizeof raw);
     raw[6] = (raw[6] & 0x0f) | 0x40; /* as systemd makes them: machine-id(5) */
@@ -127,41 +129,54 @@ static int base_of(const cay_snap_row *s, cay__spec **out, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__json_object("record: spec", s->spec, &o, err));
-    CAY_AUTOFREE char *labels = json_is_object(json_object_get(o, "labels")) ? cay__json_text(json_object_get(o, "labels"), CAY__SPEC_MAX)
-                                                                             : cay__strdup("{}");
-    cay_row row = { .size = sizeof row, .id = s->sandbox, .provider = s->provider, .spec = s->spec, .labels = labels };
+    CAY_AUTOFREE char *labels = json_is_object(json_object_get(o, "labels"))
+                                    ? cay__json_text(json_object_get(o, "labels"), CAY__SPEC_MAX)
+                                    : cay__strdup("{}");
+    cay_row row = { .size = sizeof row,
+                    .id = s->sandbox,
+                    .provider = s->provider,
+                    .spec = s->spec,
+                    .labels = labels };
     CAY_TRY(cay__spec_read(&row, out, err));
     cay_create *c = &(*out)->create;
     c->from = cay__arena_str(&(*out)->mem, s->id);
     c->tenant = cay__arena_str(&(*out)->mem, s->tenant);
     c->once = NULL;
-    c->manifest_base = NULL; /* what the manifest put in place is in the layers; its key is enough for what is ephemeral */
-    c->settings = NULL; /* they are in its files, and the snapshot's record tells them */
+    c->manifest_base = NULL; /* what the manifest put in place is in the layers; its key is enough
+                                for what is ephemeral */
+    c->settings = NULL;      /* they are in its files, and the snapshot's record tells them */
     if (c->manifest && !cay__id_valid(c->manifest, 't'))
         c->manifest = NULL;
     return 0;
 }
 
 /* A sandbox or a snapshot; *id holds the snapshot's, and a sandbox is snapshotted first. */
-static int source(cay_service *svc, const cay_call *call, const char *from, const char *once, char *id, bool *fresh, cay_err *err)
+static int source(cay_service *svc, const cay_call *call, const char *from, const char *once,
+                  char *id, bool *fresh, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *snap = NULL;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     cay_err box = CAY_ERR_INIT, kept = CAY_ERR_INIT;
-    int is_box = cay_service_find(svc, call, from, &sb, &box), is_snap = cay__snap_find(svc, from, &snap, &kept);
+    int is_box = cay_service_find(svc, call, from, &sb, &box),
+        is_snap = cay__snap_find(svc, from, &snap, &kept);
     if (is_box == 0 && is_snap == 0 && strcmp(from, sb->id) != 0 && strcmp(from, snap->row.id) != 0)
-        return cay_fail_why(err, CAY_EINVAL, "fork_ambiguous", "%.40s is sandbox %s and snapshot %s; give the id of the one you mean", from, sb->id,
-                            snap->row.id);
+        return cay_fail_why(err, CAY_EINVAL, "fork_ambiguous",
+                            "%.40s is sandbox %s and snapshot %s; give the id of the one you mean",
+                            from, sb->id, snap->row.id);
     if (is_snap == 0 && (is_box < 0 || strcmp(from, sb->id) != 0)) {
         cay__str_copy(id, CAY_ID_LEN + 1, snap->row.id);
         return 0;
     }
     if (is_box == 0) {
         *fresh = true;
-        return cay__snap_take(sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec), .once = once }, true, id, err);
+        return cay__snap_take(
+            sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec), .once = once }, true,
+            id, err);
     }
     if (is_box == CAY_ENOENT && is_snap == CAY_ENOENT)
-        return cay_fail_why(err, CAY_ENOENT, "fork_not_found", "there is neither a sandbox nor a snapshot %.64s; see cay ls and cay snapshots", from);
+        return cay_fail_why(
+            err, CAY_ENOENT, "fork_not_found",
+            "there is neither a sandbox nor a snapshot %.64s; see cay ls and cay snapshots", from);
     if (err)
         *err = is_box != CAY_ENOENT ? box : kept;
     return is_box != CAY_ENOENT ? is_box : is_snap;
@@ -183,8 +198,9 @@ static int fork_from(forking *f, const char *snapshot, cay_err *err)
     return rc;
 }
 
-int cay_service_fork(cay_service *svc, const cay_call *call, const char *from, const cay_fork *given, int (*fn)(cay_sandbox *, void *),
-                     void *arg, cay_err *err)
+int cay_service_fork(cay_service *svc, const cay_call *call, const char *from,
+                     const cay_fork *given, int (*fn)(cay_sandbox *, void *), void *arg,
+                     cay_err *err)
 {
     CAY__OP(call, "sandbox.fork", NULL, err);
     CAY__BACK(svc, fork, svc, call, from, given, fn, arg, err);
@@ -194,10 +210,16 @@ int cay_service_fork(cay_service *svc, const cay_call *call, const char *from, c
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_fork", err));
     CAY_TRY(cay__call_check(call, "fork", err));
     if (spec.n > FORKS_MOST)
-        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "%zu forks are asked for; at most %d at once", spec.n, FORKS_MOST);
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                            "%zu forks are asked for; at most %d at once", spec.n, FORKS_MOST);
     if (!from || !*from)
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "nothing to fork is named; give a sandbox or a snapshot");
-    forking f = { .svc = svc, .call = call, .spec = &spec, .n = spec.n ? spec.n : 1, .lock = PTHREAD_MUTEX_INITIALIZER };
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "nothing to fork is named; give a sandbox or a snapshot");
+    forking f = { .svc = svc,
+                  .call = call,
+                  .spec = &spec,
+                  .n = spec.n ? spec.n : 1,
+                  .lock = PTHREAD_MUTEX_INITIALIZER };
     CAY_TRY(source(svc, call, from, spec.once, snapshot, &fresh, err));
     f.made = cay__alloc(f.n * sizeof *f.made);
     int rc = fork_from(&f, snapshot, err);

@@ -28,7 +28,8 @@ static void drop(cay_sandbox *sb)
     cay__svc_unref(svc);
 }
 
-cay_sandbox *cay__handle_new(cay_service *svc, const cay_provider_ops *ops, const char *id, void *box, cay_state state)
+cay_sandbox *cay__handle_new(cay_service *svc, const cay_provider_ops *ops, const char *id,
+                             void *box, cay_state state)
 {
     cay_sandbox *sb = cay__sandbox_new(ops, id, box);
     atomic_store(&sb->state, state);

@@ -2,9 +2,10 @@
 /*
  * Layers of an image become ours, one above the other, and all of them a template.
  *
- * A layer is named by a digest of its bytes and of what is below, so images that begin alike share their layers. Each is unpacked in a
- * sandbox of its own: one that was taken over by what it read cannot lie about the next, which others may share. A lease holds the names while
- * they are made; whoever dies leaves layers that are whole and a lease that is dropped with its maker.
+ * A layer is named by a digest of its bytes and of what is below, so images that begin alike share
+ * their layers. Each is unpacked in a sandbox of its own: one that was taken over by what it read
+ * cannot lie about the next, which others may share. A lease holds the names while they are made;
+ * whoever dies leaves layers that are whole and a lease that is dropped with its maker.
  */
 #include "image.h"
 #include "sha256.h"
@@ -26,12 +27,12 @@
 #define HOLDERS_MOST 64 /* more tenants than that bring it each time */
 
 typedef struct known {
-    char        chain[CAY__SHA256_HEX];
-    uint64_t    bytes, files;
-    bool        there, opaque;
+    char chain[CAY__SHA256_HEX];
+    uint64_t bytes, files;
+    bool there, opaque;
     const char *tenant; /* who asks */
-    bool        mine;   /* it has brought these bytes before */
-    json_t     *by;     /* whoever has */
+    bool mine;          /* it has brought these bytes before */
+    json_t *by;         /* whoever has */
 } known;
 
 static void known_clear(known *n)
@@ -41,23 +42,25 @@ static void known_clear(known *n)
 #define AUTOKNOWN __attribute__((cleanup(known_clear))) known
 
 typedef struct work {
-    cay_service           *svc;
-    const cay_call        *call;
+    cay_service *svc;
+    const cay_call *call;
     const cay__image_spec *spec;
-    const cay__image      *im;
-    char                   id[CAY_ID_LEN + 1];
-    char                   chain[CAY__IMAGE_LAYERS][CAY__SHA256_HEX];
-    char                   name[CAY__IMAGE_LAYERS][CAY_ID_LEN + 1];
-    bool                   seen[CAY__IMAGE_LAYERS]; /* a template that the tenant sees has it */
-    size_t                 first; /* what is below it is hidden */
-    uint64_t               bytes, files;
-    uint64_t               most, used, fresh; /* the tenant's bound (0: none), what it has, what was unpacked for it now */
-    size_t                 at; /* the layer under way */
+    const cay__image *im;
+    char id[CAY_ID_LEN + 1];
+    char chain[CAY__IMAGE_LAYERS][CAY__SHA256_HEX];
+    char name[CAY__IMAGE_LAYERS][CAY_ID_LEN + 1];
+    bool seen[CAY__IMAGE_LAYERS]; /* a template that the tenant sees has it */
+    size_t first;                 /* what is below it is hidden */
+    uint64_t bytes, files;
+    uint64_t most, used,
+        fresh; /* the tenant's bound (0: none), what it has, what was unpacked for it now */
+    size_t at; /* the layer under way */
 } work;
 
 /* ------------------------------------------------------------------ names */
 
-static void name_layer(const char *below, const char *digest, char chain[CAY__SHA256_HEX], char name[CAY_ID_LEN + 1])
+static void name_layer(const char *below, const char *digest, char chain[CAY__SHA256_HEX],
+                       char name[CAY_ID_LEN + 1])
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
     char text[256];
@@ -113,14 +116,16 @@ static void look(cay_service *svc, const char *tenant, const char *name, known *
 {
     known_clear(out);
     *out = (known){ .tenant = tenant };
-    if (svc->store->note_get(svc->db, CAY__NOTE_LAYER, name, read_known, out, NULL) < 0 || !on_disk(svc, name))
+    if (svc->store->note_get(svc->db, CAY__NOTE_LAYER, name, read_known, out, NULL) < 0 ||
+        !on_disk(svc, name))
         out->there = false;
 }
 
 /* ------------------------------------------------------------------ whose they are */
 
-/* A digest is no secret and no key: it stands in manifests that anybody may write. A layer that is here is therefore given only to a tenant that has brought
- * its bytes, now or before, or that sees a template with it. */
+/* A digest is no secret and no key: it stands in manifests that anybody may write. A layer that is
+ * here is therefore given only to a tenant that has brought its bytes, now or before, or that sees
+ * a template with it. */
 static int on_template(const cay_template_row *row, void *arg)
 {
     work *k = arg;
@@ -148,7 +153,8 @@ static bool given(const work *k, size_t i, const known *n)
     return n->mine || k->seen[i] || CAY__MUTANT("image-possession");
 }
 
-int cay__image_missing(cay_service *svc, const char *tenant, const cay__image *im, bool *missing, cay_err *err)
+int cay__image_missing(cay_service *svc, const char *tenant, const cay__image *im, bool *missing,
+                       cay_err *err)
 {
     work *k = cay__alloc(sizeof *k);
     *k = (work){ .svc = svc, .im = im, .spec = &(cay__image_spec){ .tenant = tenant } };
@@ -165,12 +171,14 @@ int cay__image_missing(cay_service *svc, const char *tenant, const cay__image *i
 
 int cay__layers_lock(cay_service *svc, bool remove, int *out, cay_err *err)
 {
-    CAY_AUTOFD fd = openat(svc->home_fd, "layers.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CAY_AUTOFD fd =
+        openat(svc->home_fd, "layers.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "open layers.lock");
     while (flock(fd, remove ? LOCK_EX | LOCK_NB : LOCK_SH) < 0)
         if (errno != EINTR)
-            return cay_fail_why(err, CAY_EBUSY, "layers_busy", "layers of an image are being made; later");
+            return cay_fail_why(err, CAY_EBUSY, "layers_busy",
+                                "layers of an image are being made; later");
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -179,7 +187,9 @@ int cay__layers_lock(cay_service *svc, bool remove, int *out, cay_err *err)
 
 static int tell(work *k, const char *what, uint64_t done)
 {
-    cay_template_progress p = { .size = sizeof p, .what = what, .layer = k->at + 1, .layers = k->im->n, .done = done };
+    cay_template_progress p = {
+        .size = sizeof p, .what = what, .layer = k->at + 1, .layers = k->im->n, .done = done
+    };
     return k->spec->progress ? k->spec->progress(&p, k->spec->progress_arg) : 0;
 }
 
@@ -200,9 +210,12 @@ static int converse(work *k, cay__layer_conn *c, known *made, char diff[80], cay
             made->bytes = cay__rec_get_num(&r);
             made->opaque = cay__rec_get_num(&r) != 0;
             cay__str_join(diff, 80, "sha256:", cay__rec_get_str(&r), NULL);
-            return r.bad ? cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-pack answered in a wrong form") : 0;
+            return r.bad ? cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                        "cay-pack answered in a wrong form")
+                         : 0;
         } else {
-            return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-pack: a record that was not asked for");
+            return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                "cay-pack: a record that was not asked for");
         }
     }
 }
@@ -217,7 +230,8 @@ static int unpack(work *k, size_t i, int fd, known *made, char diff[80], cay_err
     char base[CAY_LAYER_NAME];
     size_t n = 0;
     cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
-    const char *const argv[] = { "./cay-unpack", "--max-input", "17179869184", "--max-output", "34359738368", "oci", "tar", NULL };
+    const char *const argv[] = { "./cay-unpack", "--max-input", "17179869184", "--max-output",
+                                 "34359738368",  "oci",         "tar",         NULL };
     CAY_TRY(cay__layer_template(k->svc->home_fd, CAY__BASE_IMAGE, base, sizeof base, err));
     args[n++] = k->name[i];
     args[n++] = base;
@@ -226,10 +240,13 @@ static int unpack(work *k, size_t i, int fd, known *made, char diff[80], cay_err
     CAY_TRY(cay__oneshot_open(k->svc, k->call, &(cay__oneshot_spec){ 0 }, &o, err));
     int rc = cay__oneshot_bring(o, k->call, "cay-unpack", err);
     if (rc == 0)
-        rc = cay__feed_start(o, k->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv }, fd, &feed, err);
+        rc = cay__feed_start(o, k->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv },
+                             fd, &feed, err);
     if (rc == 0) {
         int out = cay__feed_fd(feed);
-        cay__layer_ask ask = { .program = "cay-pack", .verb = "image", .args = args, .nargs = n, .fds = &out, .nfds = 1 };
+        cay__layer_ask ask = {
+            .program = "cay-pack", .verb = "image", .args = args, .nargs = n, .fds = &out, .nfds = 1
+        };
         rc = cay__layer_open(&at, k->call, &ask, &conn, err);
         if (rc == 0) {
             rc = converse(k, &conn, made, diff, err);
@@ -237,7 +254,8 @@ static int unpack(work *k, size_t i, int fd, known *made, char diff[80], cay_err
         }
         int ended = cay__feed_end(feed, k->call, &end, NULL, 0, NULL);
         if (rc == CAY_EUPSTREAM && ended == 0 && end.signal == SIGABRT)
-            rc = cay_fail_why(err, CAY_ETOOBIG, "archive_limit", "more than 64 MiB of memory are needed to read it");
+            rc = cay_fail_why(err, CAY_ETOOBIG, "archive_limit",
+                              "more than 64 MiB of memory are needed to read it");
     }
     cay__oneshot_close(o);
     return rc;
@@ -252,7 +270,9 @@ static int note_layer(work *k, size_t i, known *n, cay_err *err)
     }
     if (!n->mine && json_array_size(n->by) < HOLDERS_MOST)
         json_array_append_new(n->by, json_string(tenant_of(k)));
-    CAY_AUTOJSON *o = json_pack("{s:s,s:I,s:I,s:i,s:O}", "chain", k->chain[i], "bytes", (json_int_t)n->bytes, "files", (json_int_t)n->files, "opaque", (int)n->opaque, "by", n->by);
+    CAY_AUTOJSON *o =
+        json_pack("{s:s,s:I,s:I,s:i,s:O}", "chain", k->chain[i], "bytes", (json_int_t)n->bytes,
+                  "files", (json_int_t)n->files, "opaque", (int)n->opaque, "by", n->by);
     CAY_AUTOFREE char *text = cay__json_text(o, 16384);
     return k->svc->store->note_put(k->svc->db, CAY__NOTE_LAYER, k->name[i], text, err);
 }
@@ -262,7 +282,8 @@ static int make_layer(work *k, size_t i, known *n, cay_err *err)
     CAY_AUTOFD fd = -1;
     char diff[80] = "";
     cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
-    if (on_disk(k->svc, k->name[i])) /* of somebody who died before it was noted: not known to be what it should */
+    if (on_disk(k->svc, k->name[i])) /* of somebody who died before it was noted: not known to be
+                                        what it should */
         CAY_TRY(cay__layer_drop(k->svc, k->call, k->name[i], "native", err));
     CAY_TRY(k->spec->blob(k->spec->arg, i, &fd, err));
     CAY_FAULT("image.blob");
@@ -271,13 +292,16 @@ static int make_layer(work *k, size_t i, known *n, cay_err *err)
     CAY_TRY(unpack(k, i, fd, n, diff, err));
     if (*k->im->diff_id[i] && strcmp(diff, k->im->diff_id[i])) {
         cay__layer_remove(&at, k->call, k->name[i], NULL);
-        return cay_fail_why(err, CAY_EINVAL, "image_digest", "its content has digest %.20s…, and the image's config says %.20s…", diff, k->im->diff_id[i]);
+        return cay_fail_why(err, CAY_EINVAL, "image_digest",
+                            "its content has digest %.20s…, and the image's config says %.20s…",
+                            diff, k->im->diff_id[i]);
     }
     CAY_FAULT("image.layer");
     return note_layer(k, i, n, err);
 }
 
-/* It is here, and this tenant has not had it: the bytes themselves have to come, with the digest that names them, and are not unpacked again. */
+/* It is here, and this tenant has not had it: the bytes themselves have to come, with the digest
+ * that names them, and are not unpacked again. */
 static int prove_layer(work *k, size_t i, known *n, cay_err *err)
 {
     CAY_AUTOFD fd = -1;
@@ -297,8 +321,10 @@ static int need_layer(work *k, size_t i, cay_err *err)
         CAY_TRY(cay__box_lock(k->svc, k->call, k->name[i], true, &lock, err));
         look(k->svc, tenant_of(k), k->name[i], &n);
     }
-    if (n.there && strcmp(n.chain, k->chain[i])) /* two layers whose names are the same by bad luck or will */
-        return cay_fail_why(err, CAY_EEXIST, "image_digest", "layer %s is here with another content", k->name[i]);
+    if (n.there &&
+        strcmp(n.chain, k->chain[i])) /* two layers whose names are the same by bad luck or will */
+        return cay_fail_why(err, CAY_EEXIST, "image_digest",
+                            "layer %s is here with another content", k->name[i]);
     if (!n.there) {
         CAY_TRY(make_layer(k, i, &n, err));
         k->fresh += n.bytes;
@@ -340,13 +366,22 @@ static int record(work *k, cay_template **out, cay_err *err)
         names[n++] = k->name[i];
     CAY_TRY(cay__stack_of(names, n, &stack, err));
     CAY_AUTOFREE char *layers = cay__stack_text(&stack);
-    cay_template_row row = { .size = sizeof row, .id = k->id, .tenant = tenant_of(k), .base = CAY__BASE_IMAGE, .layers = layers,
-                             .config = k->im->text ? k->im->text : "{}", .source = k->spec->source, .digest = k->im->digest, .shared = !k->spec->hidden,
-                             .bytes = k->bytes, .files = k->files };
+    cay_template_row row = { .size = sizeof row,
+                             .id = k->id,
+                             .tenant = tenant_of(k),
+                             .base = CAY__BASE_IMAGE,
+                             .layers = layers,
+                             .config = k->im->text ? k->im->text : "{}",
+                             .source = k->spec->source,
+                             .digest = k->im->digest,
+                             .shared = !k->spec->hidden,
+                             .bytes = k->bytes,
+                             .files = k->files };
     return cay__template_record(k->svc, k->call, &row, k->spec->names, out, err);
 }
 
-int cay__image_make(cay_service *svc, const cay_call *call, const cay__image_spec *spec, const cay__image *im, cay_template **out, cay_err *err)
+int cay__image_make(cay_service *svc, const cay_call *call, const cay__image_spec *spec,
+                    const cay__image *im, cay_template **out, cay_err *err)
 {
     CAY_AUTOFD lock = -1;
     work *k = cay__alloc(sizeof *k);
@@ -370,7 +405,8 @@ int cay__image_make(cay_service *svc, const cay_call *call, const cay__image_spe
         rc = record(k, out, err);
     if (rc < 0)
         cay__stack_release(svc, k->id);
-    for (size_t i = 0; rc == 0 && i < k->first; i++) { /* they were needed to know that they are not */
+    for (size_t i = 0; rc == 0 && i < k->first;
+         i++) { /* they were needed to know that they are not */
         bool used = true;
         if (svc->store->layer_used(svc->db, k->name[i], &used, NULL) == 0 && !used)
             svc->store->job_put(svc->db, "remove", k->name[i], "", NULL);

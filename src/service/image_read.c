@@ -11,8 +11,11 @@
 #define SIZE_MOST (16ull << 30)
 
 static const char *const layer_types[] = {
-    "application/vnd.oci.image.layer.v1.tar", "application/vnd.oci.image.layer.v1.tar+gzip", "application/vnd.oci.image.layer.v1.tar+zstd",
-    "application/vnd.docker.image.rootfs.diff.tar", "application/vnd.docker.image.rootfs.diff.tar.gzip",
+    "application/vnd.oci.image.layer.v1.tar",
+    "application/vnd.oci.image.layer.v1.tar+gzip",
+    "application/vnd.oci.image.layer.v1.tar+zstd",
+    "application/vnd.docker.image.rootfs.diff.tar",
+    "application/vnd.docker.image.rootfs.diff.tar.gzip",
 };
 
 static int bad(cay_err *err, const char *what)
@@ -22,14 +25,17 @@ static int bad(cay_err *err, const char *what)
 
 bool cay__digest_ok(const char *s)
 {
-    return s && cay__str_starts(s, "sha256:") && strlen(s) == 71 && strspn(s + 7, "0123456789abcdef") == 64;
+    return s && cay__str_starts(s, "sha256:") && strlen(s) == 71 &&
+           strspn(s + 7, "0123456789abcdef") == 64;
 }
 
-/* Strict, but for what others write as well: a key that comes twice is refused, text after it too. */
+/* Strict, but for what others write as well: a key that comes twice is refused, text after it too.
+ */
 static int parse(const char *text, size_t len, json_t **out, cay_err *err)
 {
     if (len > CAY__IMAGE_DOC_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "a document of the image is longer than %u bytes", CAY__IMAGE_DOC_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "image_invalid",
+                            "a document of the image is longer than %u bytes", CAY__IMAGE_DOC_MAX);
     json_error_t e;
     json_t *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &e);
     if (!j || !json_is_object(j)) {
@@ -58,14 +64,18 @@ void cay__image_platform(char *out, size_t cap)
     struct utsname u;
     const char *arch = "amd64";
     if (uname(&u) == 0)
-        arch = !strcmp(u.machine, "aarch64") ? "arm64" : !strcmp(u.machine, "riscv64") ? "riscv64" : !strcmp(u.machine, "x86_64") ? "amd64" : u.machine;
+        arch = !strcmp(u.machine, "aarch64")   ? "arm64"
+               : !strcmp(u.machine, "riscv64") ? "riscv64"
+               : !strcmp(u.machine, "x86_64")  ? "amd64"
+                                               : u.machine;
     snprintf(out, cap, "linux/%.40s", arch);
 }
 
 static void platform_text(const json_t *p, char *out, size_t cap)
 {
     const char *variant = cay__json_str(p, "variant", "");
-    snprintf(out, cap, "%.30s/%.30s%s%.30s", cay__json_str(p, "os", ""), cay__json_str(p, "architecture", ""), *variant ? "/" : "", variant);
+    snprintf(out, cap, "%.30s/%.30s%s%.30s", cay__json_str(p, "os", ""),
+             cay__json_str(p, "architecture", ""), *variant ? "/" : "", variant);
 }
 
 /* "linux/arm64" takes "linux/arm64/v8"; "linux/arm/v7" only itself. */
@@ -86,7 +96,8 @@ static int pick(const json_t *list, const char *platform, cay__image *out, cay_e
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *d = json_array_get(list, i), *p = json_object_get(d, "platform");
-        if (!json_is_object(d) || cay__json_str(json_object_get(d, "annotations"), "vnd.docker.reference.type", NULL))
+        if (!json_is_object(d) ||
+            cay__json_str(json_object_get(d, "annotations"), "vnd.docker.reference.type", NULL))
             continue; /* a statement about an image, and none */
         if (json_is_object(p))
             platform_text(p, has, sizeof has);
@@ -95,10 +106,13 @@ static int pick(const json_t *list, const char *platform, cay__image *out, cay_e
             break;
         }
         cay__buf_str(&there, there.len ? ", " : "");
-        cay__buf_safe(&there, json_is_object(p) ? has : "?", strlen(json_is_object(p) ? has : "?"), false);
+        cay__buf_safe(&there, json_is_object(p) ? has : "?", strlen(json_is_object(p) ? has : "?"),
+                      false);
     }
     if (!best)
-        return cay_fail_why(err, CAY_ENOENT, "image_platform", "the image is not made for %.40s; it has %.120s", platform, there.data ? there.data : "nothing");
+        return cay_fail_why(err, CAY_ENOENT, "image_platform",
+                            "the image is not made for %.40s; it has %.120s", platform,
+                            there.data ? there.data : "nothing");
     out->index = true;
     return take_blob(best, &out->next, err);
 }
@@ -116,34 +130,45 @@ static int take_layers(const json_t *list, cay__image *out, cay_err *err)
     if (!json_is_array(list))
         return bad(err, "manifest has no list of layers");
     if (json_array_size(list) > CAY__IMAGE_LAYERS && !CAY__MUTANT("fuzz-image"))
-        return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep", "the image has %zu layers, and a sandbox stands on at most %d", json_array_size(list), CAY__IMAGE_LAYERS);
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep",
+                            "the image has %zu layers, and a sandbox stands on at most %d",
+                            json_array_size(list), CAY__IMAGE_LAYERS);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *d = json_array_get(list, i);
         const char *type = cay__json_str(d, "mediaType", "");
         if (!known_layer(type))
-            return cay_fail_why(err, CAY_ENOTSUP, "image_layer_type", "layer %zu of the image is a %.80s, which is none that can be unpacked", i + 1, *type ? type : "thing without a type");
+            return cay_fail_why(
+                err, CAY_ENOTSUP, "image_layer_type",
+                "layer %zu of the image is a %.80s, which is none that can be unpacked", i + 1,
+                *type ? type : "thing without a type");
         CAY_TRY(take_blob(d, &out->layers[i], err));
     }
     out->n = json_array_size(list);
     return 0;
 }
 
-int cay__image_read(const char *text, size_t len, const char *platform, cay__image *out, cay_err *err)
+int cay__image_read(const char *text, size_t len, const char *platform, cay__image *out,
+                    cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     *out = (cay__image){ 0 };
     CAY_TRY(parse(text, len, &o, err));
     int64_t version = cay__json_int(o, "schemaVersion", 0);
     if (version == 1)
-        return cay_fail_why(err, CAY_ENOTSUP, "image_schema", "the image has a manifest of Docker's first schema, which nobody can check; push it again with a newer tool");
+        return cay_fail_why(err, CAY_ENOTSUP, "image_schema",
+                            "the image has a manifest of Docker's first schema, which nobody can "
+                            "check; push it again with a newer tool");
     if (version != 2)
         return bad(err, "manifest has no schemaVersion 2");
     const json_t *list = json_object_get(o, "manifests"), *config = json_object_get(o, "config");
     if (list && config)
-        return bad(err, "manifest is an index and a manifest at once"); /* whoever reads it one way sees another image */
+        return bad(err, "manifest is an index and a manifest at once"); /* whoever reads it one way
+                                                                           sees another image */
     if (list)
-        return json_is_array(list) ? pick(list, platform, out, err) : bad(err, "index has no list of manifests");
-    CAY_TRY(json_is_object(config) ? take_blob(config, &out->config, err) : bad(err, "manifest has no config"));
+        return json_is_array(list) ? pick(list, platform, out, err)
+                                   : bad(err, "index has no list of manifests");
+    CAY_TRY(json_is_object(config) ? take_blob(config, &out->config, err)
+                                   : bad(err, "manifest has no config"));
     if (out->config.size > CAY__IMAGE_DOC_MAX)
         return bad(err, "config is too long");
     return take_layers(json_object_get(o, "layers"), out, err);
@@ -191,8 +216,7 @@ static void put_keys(json_t *to, const char *name, const json_t *from)
 {
     const char *key;
     json_t *v, *a = json_array();
-    json_object_foreach((json_t *)from, key, v)
-        json_array_append_new(a, json_string(key));
+    json_object_foreach((json_t *)from, key, v) json_array_append_new(a, json_string(key));
     if (json_array_size(a))
         json_object_set(to, name, a);
     json_decref(a);
@@ -202,9 +226,7 @@ static void put_labels(json_t *to, const json_t *from)
 {
     const char *key;
     json_t *v, *o = json_object();
-    json_object_foreach((json_t *)from, key, v)
-        if (whole(v))
-            json_object_set(o, key, v);
+    json_object_foreach((json_t *)from, key, v) if (whole(v)) json_object_set(o, key, v);
     if (json_object_size(o))
         json_object_set(to, "labels", o);
     json_decref(o);
@@ -247,7 +269,8 @@ int cay__image_config(const char *text, size_t len, cay__image *im, cay_err *err
     CAY_TRY(parse(text, len, &o, err));
     const char *os = cay__json_str(o, "os", "linux");
     if (strcmp(os, "linux"))
-        return cay_fail_why(err, CAY_ENOTSUP, "image_platform", "the image is for %.40s, not for Linux", os);
+        return cay_fail_why(err, CAY_ENOTSUP, "image_platform",
+                            "the image is for %.40s, not for Linux", os);
     const json_t *ids = json_object_get(json_object_get(o, "rootfs"), "diff_ids");
     if (!json_is_array(ids) || json_array_size(ids) != im->n)
         return bad(err, "config names another number of layers than its manifest");

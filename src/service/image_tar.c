@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the files of a plain tar are: what `docker save`, skopeo and others make, a tar of documents and layers. Nothing is unpacked here;
- * names, places and sizes are all that is read, and every one of them is judged. POSIX.1-2017 pax, "ustar Interchange Format".
+ * Where the files of a plain tar are: what `docker save`, skopeo and others make, a tar of
+ * documents and layers. Nothing is unpacked here; names, places and sizes are all that is read, and
+ * every one of them is judged. POSIX.1-2017 pax, "ustar Interchange Format".
  */
 #include "image.h"
 #include <base/base.h>
@@ -77,7 +78,8 @@ int cay__members_read(int fd, cay__members *out, cay_err *err)
         cay__member m = { .at = at + BLOCK };
         if (!number(b + SIZE, 12, &m.size) || m.size > end - m.at) {
             cay__members_clear(out);
-            return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "the archive is cut: a member is longer than what is left");
+            return cay_fail_why(err, CAY_EINVAL, "archive_corrupt",
+                                "the archive is cut: a member is longer than what is left");
         }
         bool file = b[TYPE] == '0' || b[TYPE] == 0;
         if (file && name_of(b, m.name)) {

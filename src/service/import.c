@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An archive becomes a snapshot. cay-unpack reads it inside a sandbox, cay-pack writes what that says into a layer, and here is decided
- * where it stands. The row is there before the layer, as of any snapshot: whoever dies in between leaves nothing that counts.
+ * An archive becomes a snapshot. cay-unpack reads it inside a sandbox, cay-pack writes what that
+ * says into a layer, and here is decided where it stands. The row is there before the layer, as of
+ * any snapshot: whoever dies in between leaves nothing that counts.
  */
 #include "back.h"
 #include "archive.h"
@@ -18,18 +19,18 @@
 #include <stdio.h>
 
 typedef struct work {
-    cay_service      *svc;
-    const cay_call   *call;
+    cay_service *svc;
+    const cay_call *call;
     const cay_import *spec;
-    char              id[CAY_ID_LEN + 1], box[CAY_ID_LEN + 1];
-    cay__stack        below;
-    char              origin[CAY_ID_LEN + 1];
-    bool              whole;
-    char              digest[72]; /* of the archive */
-    cay_snap_row      row;
-    cay__arena        mem;
-    bool              recorded;
-    uint64_t          items, bytes;
+    char id[CAY_ID_LEN + 1], box[CAY_ID_LEN + 1];
+    cay__stack below;
+    char origin[CAY_ID_LEN + 1];
+    bool whole;
+    char digest[72]; /* of the archive */
+    cay_snap_row row;
+    cay__arena mem;
+    bool recorded;
+    uint64_t items, bytes;
 } work;
 
 /* ---- where it stands ---- */
@@ -40,7 +41,8 @@ static int copy_id(const char *value, void *arg)
     return 0;
 }
 
-/* What an archive of this id became here. Of a whole one the digest is known, so another that claims its id is another. */
+/* What an archive of this id became here. Of a whole one the digest is known, so another that
+ * claims its id is another. */
 static int imported(const work *k, const char *id, const char *digest, cay__snaprow **row)
 {
     char here[CAY_ID_LEN + 1] = "", key[CAY_ID_LEN + 80];
@@ -49,14 +51,18 @@ static int imported(const work *k, const char *id, const char *digest, cay__snap
     return rc < 0 ? rc : cay__snap_row(k->svc, here, row, NULL);
 }
 
-/* An id is a word that anybody may write into an archive: what stands there has to be what the difference was made from. */
-static int same_content(const work *k, cay__snaprow *row, const char *id, const char *want, cay_err *err)
+/* An id is a word that anybody may write into an archive: what stands there has to be what the
+ * difference was made from. */
+static int same_content(const work *k, cay__snaprow *row, const char *id, const char *want,
+                        cay_err *err)
 {
     char digest[72];
     CAY_TRY(cay__archive_digest(k->svc, k->call, row, digest, err));
     if (!strcmp(digest, want))
         return 0;
-    return cay_fail_why(err, CAY_EINVAL, "parent_differs", "it was made from snapshot %s with digest %.16s…, and %s here has %.16s…", id, want, row->row.id, digest);
+    return cay_fail_why(err, CAY_EINVAL, "parent_differs",
+                        "it was made from snapshot %s with digest %.16s…, and %s here has %.16s…",
+                        id, want, row->row.id, digest);
 }
 
 /* Of what was changed above a directory of the host only the archive is a whole to stand on. */
@@ -76,31 +82,43 @@ static int here(const work *k, const char *id, cay__snaprow **row)
     return CAY_ENOENT;
 }
 
-/* The snapshot that a difference was made from: here under its own id, or under the one that its archive got. */
+/* The snapshot that a difference was made from: here under its own id, or under the one that its
+ * archive got. */
 static int find_parent(work *k, const char *id, const char *digest, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     if (!cay__id_valid(id, 's') || !cay__str_starts(digest, "sha256:") || strlen(digest) != 71)
-        return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "it is a difference and does not say from what, by id and digest; export it again");
+        return cay_fail_why(
+            err, CAY_EINVAL, "archive_corrupt",
+            "it is a difference and does not say from what, by id and digest; export it again");
     if (here(k, id, &row) < 0 && imported(k, id, digest, &row) < 0 && imported(k, id, "", &row) < 0)
-        return cay_fail_why(err, CAY_ENOENT, "parent_missing", "it holds what changed after snapshot %s, which is not here as a whole: import the archive of that one first", id);
+        return cay_fail_why(err, CAY_ENOENT, "parent_missing",
+                            "it holds what changed after snapshot %s, which is not here as a "
+                            "whole: import the archive of that one first",
+                            id);
     if (strcmp(row->row.state, "ready"))
-        return cay_fail_why(err, CAY_EBUSY, "parent_missing", "snapshot %s is still being made; try again", row->row.id);
+        return cay_fail_why(err, CAY_EBUSY, "parent_missing",
+                            "snapshot %s is still being made; try again", row->row.id);
     CAY_TRY(same_content(k, row, id, digest, err));
     k->row.parent = cay__arena_str(&k->mem, row->row.id);
     k->row.template_ = cay__arena_str(&k->mem, row->row.template_);
     return cay__stack_read(row->row.layers, &k->below, err);
 }
 
-/* A template that is a path is a directory of this host, and whoever wrote the archive does not choose which. */
+/* A template that is a path is a directory of this host, and whoever wrote the archive does not
+ * choose which. */
 static int judge_template(const work *k, const char *template_, cay_err *err)
 {
     const char *root = k->spec->root;
     if (*template_ != '/' && strcmp(template_, "host") && strcmp(template_, "image"))
-        return cay_fail_why(err, CAY_ENOTSUP, "archive_format", "it stands on template %.40s, which is not here", template_);
+        return cay_fail_why(err, CAY_ENOTSUP, "archive_format",
+                            "it stands on template %.40s, which is not here", template_);
     if (*template_ == '/' && (!root || strcmp(root, template_)))
-        return cay_fail_why(err, CAY_EPERM, "import_root", "it stands on directory %.100s: its sandboxes would show what this host has there; if they may, give "
-                            "--root with exactly that path", template_);
+        return cay_fail_why(err, CAY_EPERM, "import_root",
+                            "it stands on directory %.100s: its sandboxes would show what this "
+                            "host has there; if they may, give "
+                            "--root with exactly that path",
+                            template_);
     return 0;
 }
 
@@ -111,10 +129,15 @@ static int read_meta(work *k, const char *text, cay_err *err)
     if (cay__json_object("cay.json", text, &o, err) < 0)
         return CAY_EINVAL;
     if (cay__json_int(o, "version", 0) != 1)
-        return cay_fail_why(err, CAY_ENOTSUP, "archive_format", "a newer cay made it (version %lld); use that one", (long long)cay__json_int(o, "version", 0));
-    const char *kind = cay__json_str(o, "kind", ""), *template_ = cay__json_str(o, "template", "host"), *origin = cay__json_str(o, "id", "");
+        return cay_fail_why(err, CAY_ENOTSUP, "archive_format",
+                            "a newer cay made it (version %lld); use that one",
+                            (long long)cay__json_int(o, "version", 0));
+    const char *kind = cay__json_str(o, "kind", ""),
+               *template_ = cay__json_str(o, "template", "host"),
+               *origin = cay__json_str(o, "id", "");
     if (strcmp(kind, "whole") && strcmp(kind, "difference"))
-        return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "kind \"%.30s\" is neither whole nor difference", kind);
+        return cay_fail_why(err, CAY_EINVAL, "archive_corrupt",
+                            "kind \"%.30s\" is neither whole nor difference", kind);
     k->whole = !strcmp(kind, "whole");
     if (k->whole) /* a difference has its parent's */
         CAY_TRY(judge_template(k, template_, err));
@@ -126,7 +149,9 @@ static int read_meta(work *k, const char *text, cay_err *err)
         char *own = cay__json_text(md, 65536);
         k->row.metadata = own ? cay__arena_adopt(&k->mem, own) : "";
     }
-    return k->whole ? 0 : find_parent(k, cay__json_str(o, "parent", ""), cay__json_str(o, "parent_digest", ""), err);
+    return k->whole ? 0
+                    : find_parent(k, cay__json_str(o, "parent", ""),
+                                  cay__json_str(o, "parent_digest", ""), err);
 }
 
 static int record(work *k, const char *meta, cay_err *err)
@@ -134,7 +159,9 @@ static int record(work *k, const char *meta, cay_err *err)
     char boot[64];
     if (*meta)
         CAY_TRY(read_meta(k, meta, err));
-    cay_create c = { .size = sizeof c, .template_ = *k->row.template_ == '/' ? NULL : k->row.template_, .root = *k->row.template_ == '/' ? k->row.template_ : NULL };
+    cay_create c = { .size = sizeof c,
+                     .template_ = *k->row.template_ == '/' ? NULL : k->row.template_,
+                     .root = *k->row.template_ == '/' ? k->row.template_ : NULL };
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__spec_text(&c, &text, err));
@@ -170,9 +197,12 @@ static int converse(work *k, cay__layer_conn *c, cay_err *err)
             cay__str_join(k->digest, sizeof k->digest, "sha256:", cay__rec_get_str(&r), NULL);
             k->items = cay__rec_get_num(&r);
             k->bytes = cay__rec_get_num(&r);
-            return r.bad ? cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-pack answered in a wrong form") : 0;
+            return r.bad ? cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                        "cay-pack answered in a wrong form")
+                         : 0;
         } else {
-            return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-pack: a record that was not asked for");
+            return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                "cay-pack: a record that was not asked for");
         }
     }
 }
@@ -188,10 +218,16 @@ static int make_layer(work *k, int fd, cay_err *err)
     CAY_TRY(cay__oneshot_open(k->svc, k->call, &(cay__oneshot_spec){ 0 }, &o, err));
     int rc = cay__oneshot_bring(o, k->call, "cay-unpack", err);
     if (rc == 0)
-        rc = cay__feed_start(o, k->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv }, fd, &feed, err);
+        rc = cay__feed_start(o, k->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv },
+                             fd, &feed, err);
     if (rc == 0) {
         int out = cay__feed_fd(feed);
-        cay__layer_ask ask = { .program = "cay-pack", .verb = "unpack", .args = name, .nargs = 1, .fds = &out, .nfds = 1 };
+        cay__layer_ask ask = { .program = "cay-pack",
+                               .verb = "unpack",
+                               .args = name,
+                               .nargs = 1,
+                               .fds = &out,
+                               .nfds = 1 };
         rc = cay__layer_open(&at, k->call, &ask, &conn, err);
         if (rc == 0) {
             rc = converse(k, &conn, err);
@@ -199,13 +235,15 @@ static int make_layer(work *k, int fd, cay_err *err)
         }
         int ended = cay__feed_end(feed, k->call, &end, NULL, 0, NULL);
         if (rc == CAY_EUPSTREAM && ended == 0 && end.signal == SIGABRT)
-            rc = cay_fail_why(err, CAY_ETOOBIG, "archive_limit", "more than 64 MiB of memory are needed to read it");
+            rc = cay_fail_why(err, CAY_ETOOBIG, "archive_limit",
+                              "more than 64 MiB of memory are needed to read it");
     }
     cay__oneshot_close(o);
     return rc;
 }
 
-/* Later differences find it by this. What is known already is not replaced by whoever claims the same. */
+/* Later differences find it by this. What is known already is not replaced by whoever claims the
+ * same. */
 static void note_origin(const work *k)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
@@ -231,7 +269,8 @@ static int finish(work *k, cay_err *err)
     return 0;
 }
 
-int cay_service_import(cay_service *svc, const cay_call *call, const cay_import *given, int fd, cay_snapshot **out, cay_err *err)
+int cay_service_import(cay_service *svc, const cay_call *call, const cay_import *given, int fd,
+                       cay_snapshot **out, cay_err *err)
 {
     CAY__OP(call, "snapshot.import", NULL, err);
     CAY__BACK(svc, import, svc, call, given, fd, out, err);
@@ -248,9 +287,19 @@ int cay_service_import(cay_service *svc, const cay_call *call, const cay_import 
     *k = (work){ .svc = svc, .call = call, .spec = &spec };
     cay__id_make(k->id, 's');
     cay__id_make(k->box, 'c'); /* nobody's: no sandbox here made it */
-    k->row = (cay_snap_row){ .size = sizeof k->row, .id = k->id, .sandbox = k->box, .parent = "", .label = spec.label, .provider = "native", .template_ = "host",
-                             .state = "making", .mark = "", .metadata = spec.metadata, .method = "import" };
-    int rc = cay__box_lock(svc, call, k->box, true, &lock, err); /* whoever reconciles leaves the row alone */
+    k->row = (cay_snap_row){ .size = sizeof k->row,
+                             .id = k->id,
+                             .sandbox = k->box,
+                             .parent = "",
+                             .label = spec.label,
+                             .provider = "native",
+                             .template_ = "host",
+                             .state = "making",
+                             .mark = "",
+                             .metadata = spec.metadata,
+                             .method = "import" };
+    int rc = cay__box_lock(svc, call, k->box, true, &lock,
+                           err); /* whoever reconciles leaves the row alone */
     if (rc == 0)
         rc = make_layer(k, fd, err);
     if (rc == 0)

@@ -6,7 +6,7 @@
 #include <storage/storage.h>
 
 typedef struct full {
-    cay_info   info; /* first: the caller has a pointer to it */
+    cay_info info; /* first: the caller has a pointer to it */
     cay__arena mem;
 } full;
 
@@ -30,7 +30,11 @@ static void add_spec(full *f, const cay_create *c)
 {
     cay_info *i = &f->info;
     i->name = or_else(&f->mem, c->name, "");
-    i->template_ = or_else(&f->mem, c->root ? c->root : c->template_name ? c->template_name : c->template_, "host");
+    i->template_ = or_else(&f->mem,
+                           c->root            ? c->root
+                           : c->template_name ? c->template_name
+                                              : c->template_,
+                           "host");
     i->hostname = or_else(&f->mem, c->hostname, "cay");
     i->user = or_else(&f->mem, c->user, "user");
     i->workdir = or_else(&f->mem, c->workdir, "/workspace");
@@ -46,7 +50,8 @@ static void add_spec(full *f, const cay_create *c)
     cay__limits_fill(&i->limits);
 }
 
-/* The mode of a policy's text, which was read whole when it was set: a list of thousands does not read all their rules again. */
+/* The mode of a policy's text, which was read whole when it was set: a list of thousands does not
+ * read all their rules again. */
 static const char *net_mode(const char *text)
 {
     static const char *const modes[] = { "off", "all", "rules" };
@@ -62,9 +67,10 @@ static void add_status(full *f, const cay_box_status *st)
     cay_info *i = &f->info;
     cay_layer *to = cay__arena_take(&f->mem, (st->nlayers + 1) * sizeof *to);
     for (size_t k = 0; k < st->nlayers; k++)
-        to[k] =
-            (cay_layer){ cay__arena_str(&f->mem, st->layers[k].name), cay__arena_str(&f->mem, st->layers[k].state),
-                         cay__arena_str(&f->mem, st->layers[k].why), cay__arena_str(&f->mem, st->layers[k].remedy) };
+        to[k] = (cay_layer){ cay__arena_str(&f->mem, st->layers[k].name),
+                             cay__arena_str(&f->mem, st->layers[k].state),
+                             cay__arena_str(&f->mem, st->layers[k].why),
+                             cay__arena_str(&f->mem, st->layers[k].remedy) };
     i->layers = to;
     i->nlayers = st->nlayers;
     i->level = st->level;
@@ -112,8 +118,10 @@ static void add_mount(const char *target, const char *why, void *arg)
     if (i->nlayers)
         memcpy(to, i->layers, i->nlayers * sizeof *to);
     cay__str_join(name, sizeof name, "storage ", target, NULL);
-    to[i->nlayers++] = (cay_layer){ cay__arena_str(&f->mem, name), *why ? "off" : "on", cay__arena_str(&f->mem, why),
-                                    *why ? "cay kill it and cay resume it: its storage is mounted again then" : "" };
+    to[i->nlayers++] = (cay_layer){
+        cay__arena_str(&f->mem, name), *why ? "off" : "on", cay__arena_str(&f->mem, why),
+        *why ? "cay kill it and cay resume it: its storage is mounted again then" : ""
+    };
     i->layers = to;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The code interpreter of a sandbox (src/kernel): its files, which we carry, and a connection to it. */
+/* The code interpreter of a sandbox (src/kernel): its files, which we carry, and a connection to
+ * it. */
 #include "interpreter.h"
 #include <base/base.h>
 #include <base/call.h>
@@ -13,13 +14,18 @@
 #define PUT "/tmp/.cay-interpreter/" /* whoever is the user of a sandbox can write there */
 enum { COMES_MS = 10000, LOOK_FIRST_MS = 1, LOOK_MOST_MS = 50 };
 
-extern const char cay_interpreter_host[], cay_interpreter_host_end[], cay_interpreter_py[], cay_interpreter_py_end[], cay_interpreter_js[], cay_interpreter_js_end[];
+extern const char cay_interpreter_host[], cay_interpreter_host_end[], cay_interpreter_py[],
+    cay_interpreter_py_end[], cay_interpreter_js[], cay_interpreter_js_end[];
 
 void cay__interpreter_files(cay__interpreter_file out[CAY__INTERPRETER_FILES])
 {
-    out[0] = (cay__interpreter_file){ CAY__INTERPRETER, cay_interpreter_host, (size_t)(cay_interpreter_host_end - cay_interpreter_host), 0755 };
-    out[1] = (cay__interpreter_file){ "kernel.py", cay_interpreter_py, (size_t)(cay_interpreter_py_end - cay_interpreter_py), 0644 };
-    out[2] = (cay__interpreter_file){ "kernel.js", cay_interpreter_js, (size_t)(cay_interpreter_js_end - cay_interpreter_js), 0644 };
+    out[0] =
+        (cay__interpreter_file){ CAY__INTERPRETER, cay_interpreter_host,
+                                 (size_t)(cay_interpreter_host_end - cay_interpreter_host), 0755 };
+    out[1] = (cay__interpreter_file){ "kernel.py", cay_interpreter_py,
+                                      (size_t)(cay_interpreter_py_end - cay_interpreter_py), 0644 };
+    out[2] = (cay__interpreter_file){ "kernel.js", cay_interpreter_js,
+                                      (size_t)(cay_interpreter_js_end - cay_interpreter_js), 0644 };
 }
 
 static int on_unit(const cay_unit_info *u, void *arg)
@@ -38,7 +44,10 @@ static int by_service(cay_sandbox *sb, const cay_call *call, cay_err *err)
     if (rc < 0 && rc != CAY_ENOTSUP)
         return rc;
     if (state == CAY_UNIT_STOPPED || state == CAY_UNIT_STOPPING)
-        return cay_fail_why(err, CAY_ESTATE, "interpreter_stopped", "the service interpreter was stopped; cay services start %s interpreter starts it", cay_sandbox_id(sb));
+        return cay_fail_why(
+            err, CAY_ESTATE, "interpreter_stopped",
+            "the service interpreter was stopped; cay services start %s interpreter starts it",
+            cay_sandbox_id(sb));
     if (state == CAY_UNIT_BACKOFF || state == CAY_UNIT_FAILED)
         CAY_TRY(cay_sandbox_unit_act(sb, call, CAY__INTERPRETER, CAY_UNIT_START, err));
     return state >= 0;
@@ -74,7 +83,10 @@ static int wait_for(cay_sandbox *sb, const cay_call *call, int *fd, cay_err *err
         if (rc != CAY_ENOENT)
             return rc;
         if (cay__now_ms() > until)
-            return cay_fail_why(err, CAY_ETIMEOUT, "interpreter_not_ready", "the interpreter does not listen on port %d; see: cay logs %s interpreter", CAY_INTERPRETER_PORT, cay_sandbox_id(sb));
+            return cay_fail_why(
+                err, CAY_ETIMEOUT, "interpreter_not_ready",
+                "the interpreter does not listen on port %d; see: cay logs %s interpreter",
+                CAY_INTERPRETER_PORT, cay_sandbox_id(sb));
         CAY_TRY(cay__call_check(call, "the interpreter", err));
         nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
     }

@@ -15,16 +15,19 @@ enum { WORDS = CAY_STACK_MAX + 8 };
 
 typedef struct asked {
     cay_sandbox *sb;
-    const char  *verb, *path; /* "list", "stat", "open" */
-    int          way; /* of open: the socket through which it comes; else -1 */
-    int        (*fn)(const cay_dirent *, void *);
-    void        *arg;
-    int         *lock;
+    const char *verb, *path; /* "list", "stat", "open" */
+    int way;                 /* of open: the socket through which it comes; else -1 */
+    int (*fn)(const cay_dirent *, void *);
+    void *arg;
+    int *lock;
 } asked;
 
 static cay_file_type type_of(uint64_t mode)
 {
-    return S_ISREG(mode) ? CAY_FILE : S_ISDIR(mode) ? CAY_DIR : S_ISLNK(mode) ? CAY_LINK : CAY_OTHER;
+    return S_ISREG(mode)   ? CAY_FILE
+           : S_ISDIR(mode) ? CAY_DIR
+           : S_ISLNK(mode) ? CAY_LINK
+                           : CAY_OTHER;
 }
 
 static int on_record(cay__rec *r, void *arg, cay_err *err)
@@ -47,7 +50,8 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
     e.st.mtime_ns = s * 1000000000 + (int64_t)cay__rec_get_num(r);
     snprintf(e.st.target, sizeof e.st.target, "%s", cay__rec_get_str(r));
     if (r->type != CAY__REC_ENTRY || r->bad)
-        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-layer look: a record has a wrong form");
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                            "cay-layer look: a record has a wrong form");
     return q->fn ? q->fn(&e, q->arg) : 0;
 }
 
@@ -61,9 +65,12 @@ static int run(asked *q, const cay_call *call, const cay__point *p, cay_err *err
     cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
     if (!*p->root)
         CAY_TRY(cay__layer_template(svc->home_fd, p->base, template_, sizeof template_, err));
-    const char *const pairs[][2] = { { "top=", p->top }, { "path=", q->path }, { "root=", p->root }, { "a=", template_ } };
+    const char *const pairs[][2] = {
+        { "top=", p->top }, { "path=", q->path }, { "root=", p->root }, { "a=", template_ }
+    };
     for (size_t i = 0; i < CAY_LEN(pairs) + p->stack.n; i++) {
-        const char *key = i < CAY_LEN(pairs) ? pairs[i][0] : "a=", *value = i < CAY_LEN(pairs) ? pairs[i][1] : p->stack.name[i - CAY_LEN(pairs)];
+        const char *key = i < CAY_LEN(pairs) ? pairs[i][0] : "a=",
+                   *value = i < CAY_LEN(pairs) ? pairs[i][1] : p->stack.name[i - CAY_LEN(pairs)];
         size_t room = strlen(key) + strlen(value) + 1;
         char *s = cay__arena_take(&mem, room);
         cay__str_join(s, room, key, value, NULL);
@@ -71,7 +78,13 @@ static int run(asked *q, const cay_call *call, const cay__point *p, cay_err *err
             w[n++] = s;
     }
     w[n++] = q->verb;
-    cay__layer_ask ask = { .verb = "look", .args = w, .nargs = n, .fds = &q->way, .nfds = q->way >= 0, .fn = on_record, .arg = q };
+    cay__layer_ask ask = { .verb = "look",
+                           .args = w,
+                           .nargs = n,
+                           .fds = &q->way,
+                           .nfds = q->way >= 0,
+                           .fn = on_record,
+                           .arg = q };
     int rc = cay__layer_run(&at, call, &ask, NULL, err);
     cay__arena_clear(&mem);
     return rc;
@@ -85,7 +98,8 @@ static int look(asked *q, const cay_call *call, cay_err *err)
     CAY_AUTOFREE cay__row *row = NULL;
     cay__point p;
     if (!svc)
-        return cay_fail_why(err, CAY_ENOTSUP, "kept_unsupported", "sandbox %s keeps no record", q->sb->id);
+        return cay_fail_why(err, CAY_ENOTSUP, "kept_unsupported", "sandbox %s keeps no record",
+                            q->sb->id);
     CAY_TRY(cay__back_none(svc, "files of a stopped sandbox", err));
     CAY_TRY(cay__path_check(q->path, err));
     CAY_TRY(cay__box_lock(svc, call, q->sb->id, true, &lock, err));
@@ -94,20 +108,27 @@ static int look(asked *q, const cay_call *call, cay_err *err)
     CAY_TRY(cay__truth_find(svc, call, &row->row, &t, err));
     cay__truth_clear(&t);
     if (t.state == CAY_RUNNING || t.state == CAY_PAUSED)
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_alive", "sandbox %s is %s: ask for its files themselves", q->sb->id, cay_state_name(t.state));
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_alive",
+                            "sandbox %s is %s: ask for its files themselves", q->sb->id,
+                            cay_state_name(t.state));
     if (t.state != CAY_STOPPED && t.state != CAY_DAMAGED)
         return cay__wrong_state(q->sb, "look into", t.state, err);
     CAY_TRY(cay__point_find(svc, call, q->sb->id, &p, err));
     if (*p.on)
-        return cay_fail_why(err, CAY_ENOTSUP, "kept_unsupported", "sandbox %s was made on %.200s: what it changed there is told by cay diff %s", q->sb->id, p.on, q->sb->id);
+        return cay_fail_why(
+            err, CAY_ENOTSUP, "kept_unsupported",
+            "sandbox %s was made on %.200s: what it changed there is told by cay diff %s",
+            q->sb->id, p.on, q->sb->id);
     q->lock = &lock;
     return run(q, call, &p, err);
 }
 
-int cay_sandbox_kept_list(cay_sandbox *sb, const cay_call *call, const char *path, int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
+int cay_sandbox_kept_list(cay_sandbox *sb, const cay_call *call, const char *path,
+                          int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
     CAY__OP(call, "file.list", sb->id, err);
-    return look(&(asked){ .sb = sb, .verb = "list", .path = path, .way = -1, .fn = fn, .arg = arg }, call, err);
+    return look(&(asked){ .sb = sb, .verb = "list", .path = path, .way = -1, .fn = fn, .arg = arg },
+                call, err);
 }
 
 static int take_stat(const cay_dirent *e, void *arg)
@@ -116,11 +137,14 @@ static int take_stat(const cay_dirent *e, void *arg)
     return 0;
 }
 
-int cay_sandbox_kept_stat(cay_sandbox *sb, const cay_call *call, const char *path, cay_stat *out, cay_err *err)
+int cay_sandbox_kept_stat(cay_sandbox *sb, const cay_call *call, const char *path, cay_stat *out,
+                          cay_err *err)
 {
     CAY__OP(call, "file.stat", sb->id, err);
     cay_stat st = { .size_of = sizeof st };
-    CAY_TRY(look(&(asked){ .sb = sb, .verb = "stat", .path = path, .way = -1, .fn = take_stat, .arg = &st }, call, err));
+    CAY_TRY(look(
+        &(asked){ .sb = sb, .verb = "stat", .path = path, .way = -1, .fn = take_stat, .arg = &st },
+        call, err));
     cay__answer_give(out, &st, sizeof st);
     return 0;
 }
@@ -130,10 +154,12 @@ static bool only_a_file(int fd)
 {
     struct stat st;
     int flags = fcntl(fd, F_GETFL);
-    return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && !(flags & O_PATH) &&
+           fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-int cay_sandbox_kept_open(cay_sandbox *sb, const cay_call *call, const char *path, int *out, cay_err *err)
+int cay_sandbox_kept_open(cay_sandbox *sb, const cay_call *call, const char *path, int *out,
+                          cay_err *err)
 {
     CAY__OP(call, "file.read", sb->id, err);
     CAY_AUTOFD mine = -1, theirs = -1, file = -1;
@@ -148,7 +174,8 @@ int cay_sandbox_kept_open(cay_sandbox *sb, const cay_call *call, const char *pat
     if (n == 1)
         file = fd;
     if (got != 1 || n != 1 || !only_a_file(file))
-        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-layer look: %.200s did not come as a file to read", path);
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                            "cay-layer look: %.200s did not come as a file to read", path);
     *out = CAY_STEAL_FD(file);
     return 0;
 }

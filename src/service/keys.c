@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys: made once, kept as a hash, and remembered for a second so that showing one costs no look into the store. */
+/* Keys: made once, kept as a hash, and remembered for a second so that showing one costs no look
+ * into the store. */
 #include "back.h"
 #include "service.h"
 #include "sha256.h"
@@ -21,8 +22,9 @@
 #define PATH_BYTES 4096
 
 static const char *const scopes[] = {
-    [CAY_KEY_NONE] = "none",       [CAY_KEY_LOGIN] = "login",   [CAY_KEY_PORT] = "port",   [CAY_KEY_FILE] = "file",
-    [CAY_KEY_SANDBOX] = "sandbox", [CAY_KEY_TENANT] = "tenant", [CAY_KEY_ADMIN] = "admin",  [CAY_KEY_SESSION] = "session",
+    [CAY_KEY_NONE] = "none",   [CAY_KEY_LOGIN] = "login",     [CAY_KEY_PORT] = "port",
+    [CAY_KEY_FILE] = "file",   [CAY_KEY_SANDBOX] = "sandbox", [CAY_KEY_TENANT] = "tenant",
+    [CAY_KEY_ADMIN] = "admin", [CAY_KEY_SESSION] = "session",
 };
 
 const char *cay_key_scope_name(cay_key_scope s)
@@ -42,22 +44,23 @@ cay_key_scope cay_key_scope_parse(const char *name)
 
 typedef struct known {
     atomic_int refs;
-    int64_t    asked_ms;
-    bool       there; /* false: there is no key with that id */
-    char       id[CAY_KEY_ID_LEN + 1], hash[CAY__SHA256_HEX];
-    cay_key    key; /* strings in text */
-    char       text[];
+    int64_t asked_ms;
+    bool there; /* false: there is no key with that id */
+    char id[CAY_KEY_ID_LEN + 1], hash[CAY__SHA256_HEX];
+    cay_key key; /* strings in text */
+    char text[];
 } known;
 
-/* When a key was last used. Two that share a slot take turns: what is lost by that is told with its next use. */
+/* When a key was last used. Two that share a slot take turns: what is lost by that is told with its
+ * next use. */
 typedef struct used {
-    char    id[CAY_KEY_ID_LEN + 1];
+    char id[CAY_KEY_ID_LEN + 1];
     int64_t at_ms, written_ms;
 } used;
 
 struct cay__keyring {
     known *slot[SLOTS];
-    used   used[USED];
+    used used[USED];
 };
 
 static void known_unref(known *k)
@@ -110,11 +113,15 @@ static known *known_new(const char *id, const cay_key_row *row)
     const char *from[5] = { 0 };
     size_t need = 0;
     if (row)
-        memcpy(from, (const char *[]){ row->key.tenant, row->key.name, row->key.sandbox, row->key.path, row->key.from }, sizeof from);
+        memcpy(from,
+               (const char *[]){ row->key.tenant, row->key.name, row->key.sandbox, row->key.path,
+                                 row->key.from },
+               sizeof from);
     for (size_t i = 0; i < CAY_LEN(from); i++)
         need += (from[i] ? strlen(from[i]) : 0) + 1;
     known *k = cay__alloc(sizeof *k + need);
-    const char **to[] = { &k->key.tenant, &k->key.name, &k->key.sandbox, &k->key.path, &k->key.from };
+    const char **to[] = { &k->key.tenant, &k->key.name, &k->key.sandbox, &k->key.path,
+                          &k->key.from };
     atomic_init(&k->refs, 1);
     k->there = row != NULL;
     if (row) {
@@ -174,18 +181,22 @@ static bool same(const char *a, const char *b, size_t n)
 
 static int invalid(cay_err *err)
 {
-    return cay_fail_why(err, CAY_EAUTH, "key_invalid", "the key is not known, or was revoked; cay key create makes one");
+    return cay_fail_why(err, CAY_EAUTH, "key_invalid",
+                        "the key is not known, or was revoked; cay key create makes one");
 }
 
 static int expired(const cay_key *k, cay_err *err)
 {
-    if (!k->expires_ms || cay__wall_ms() <= k->expires_ms + SKEW_MS || (k->scope == CAY_KEY_SESSION && CAY__MUTANT("console-expiry")))
+    if (!k->expires_ms || cay__wall_ms() <= k->expires_ms + SKEW_MS ||
+        (k->scope == CAY_KEY_SESSION && CAY__MUTANT("console-expiry")))
         return 0;
-    return cay_fail_why(err, CAY_EAUTH, "key_expired", "%s %s has expired; %s makes another", k->scope == CAY_KEY_SESSION ? "session" : "key", k->id,
+    return cay_fail_why(err, CAY_EAUTH, "key_expired", "%s %s has expired; %s makes another",
+                        k->scope == CAY_KEY_SESSION ? "session" : "key", k->id,
                         k->scope == CAY_KEY_SESSION ? "logging in" : "cay key create");
 }
 
-/* For people who wonder whether anything still needs it. Nobody who shows a key waits for a write: cay_key_note() does those. */
+/* For people who wonder whether anything still needs it. Nobody who shows a key waits for a write:
+ * cay_key_note() does those. */
 static void note_use(cay_service *svc, const known *k)
 {
     pthread_mutex_lock(&svc->lock);
@@ -222,20 +233,23 @@ int cay_key_note(cay_service *svc, bool all, cay_err *err)
     return rc;
 }
 
-/* What `text`, which begins with `prefix`, is the secret of: good, and a session if that prefix is. */
+/* What `text`, which begins with `prefix`, is the secret of: good, and a session if that prefix is.
+ */
 static int shown(cay_service *svc, const char *text, const char *prefix, known **out, cay_err *err)
 {
     char id[CAY_KEY_ID_LEN + 1] = "", hash[CAY__SHA256_HEX];
     size_t skip = strlen(prefix), len = skip + CAY_KEY_LEN - strlen(PREFIX);
     CAY_AUTOPTR(known) k = NULL;
-    if (!text || strnlen(text, len + 1) != len || !cay__str_starts(text, prefix) || !is_hex(text + skip, len - skip))
+    if (!text || strnlen(text, len + 1) != len || !cay__str_starts(text, prefix) ||
+        !is_hex(text + skip, len - skip))
         return invalid(err);
     memcpy(id, text + skip, CAY_KEY_ID_LEN);
     CAY_TRY(ask(svc, id, &k, err));
     cay__sha256_hex(text, len, hash);
     /* One that is not there is compared with nothing, in the same time. */
     bool good = same(hash, k->hash, sizeof hash - 1);
-    if (!k->there || !good || k->key.revoked_ms || k->key.scope == CAY_KEY_NONE || (k->key.scope == CAY_KEY_SESSION) != !strcmp(prefix, SESSION))
+    if (!k->there || !good || k->key.revoked_ms || k->key.scope == CAY_KEY_NONE ||
+        (k->key.scope == CAY_KEY_SESSION) != !strcmp(prefix, SESSION))
         return invalid(err);
     CAY_TRY(expired(&k->key, err));
     note_use(svc, k);
@@ -243,14 +257,16 @@ static int shown(cay_service *svc, const char *text, const char *prefix, known *
     return 0;
 }
 
-int cay_key_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *), void *arg, cay_err *err)
+int cay_key_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *), void *arg,
+                  cay_err *err)
 {
     CAY_AUTOPTR(known) k = NULL;
     CAY_TRY(shown(svc, text, PREFIX, &k, err));
     return fn(&k->key, arg);
 }
 
-int cay_session_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *), void *arg, cay_err *err)
+int cay_session_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *),
+                      void *arg, cay_err *err)
 {
     CAY_AUTOPTR(known) k = NULL;
     CAY_AUTOPTR(known) of = NULL;
@@ -276,8 +292,11 @@ static int check_name(const char *name, cay_err *err)
     size_t n = name ? strlen(name) : 0;
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
-            return cay_fail_why(err, CAY_EINVAL, "key_spec", "the name of the key has a control character");
-    return n > NAME_BYTES ? cay_fail_why(err, CAY_EINVAL, "key_spec", "the name of the key is longer than %d bytes", NAME_BYTES) : 0;
+            return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                                "the name of the key has a control character");
+    return n > NAME_BYTES ? cay_fail_why(err, CAY_EINVAL, "key_spec",
+                                         "the name of the key is longer than %d bytes", NAME_BYTES)
+                          : 0;
 }
 
 /* A narrow key names what it opens, and nothing else. */
@@ -286,13 +305,21 @@ static int check_narrow(cay_service *svc, const cay_key *k, cay_err *err)
     CAY_AUTOFREE cay__row *row = NULL;
     bool narrow = k->scope < CAY_KEY_TENANT && k->scope != CAY_KEY_LOGIN;
     if (narrow != (k->sandbox && *k->sandbox))
-        return cay_fail_why(err, CAY_EINVAL, "key_spec", narrow ? "scope %s needs a sandbox" : "scope %s takes no sandbox", cay_key_scope_name(k->scope));
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            narrow ? "scope %s needs a sandbox" : "scope %s takes no sandbox",
+                            cay_key_scope_name(k->scope));
     if ((k->scope == CAY_KEY_PORT) != (k->port != 0))
-        return cay_fail_why(err, CAY_EINVAL, "key_spec", "a port goes with scope port, and only with it");
-    if ((k->scope == CAY_KEY_FILE) != (k->path && *k->path) || (k->path && *k->path && (*k->path != '/' || strlen(k->path) > PATH_BYTES || strstr(k->path, "/.."))))
-        return cay_fail_why(err, CAY_EINVAL, "key_spec", "an absolute path without .. goes with scope file, and only with it");
-    if (narrow && (cay__svc_row(svc, k->sandbox, &row, NULL) < 0 || strcmp(row->row.tenant, k->tenant) != 0))
-        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "there is no sandbox %.20s of tenant %s", k->sandbox, k->tenant);
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            "a port goes with scope port, and only with it");
+    if ((k->scope == CAY_KEY_FILE) != (k->path && *k->path) ||
+        (k->path && *k->path &&
+         (*k->path != '/' || strlen(k->path) > PATH_BYTES || strstr(k->path, "/.."))))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            "an absolute path without .. goes with scope file, and only with it");
+    if (narrow &&
+        (cay__svc_row(svc, k->sandbox, &row, NULL) < 0 || strcmp(row->row.tenant, k->tenant) != 0))
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
+                            "there is no sandbox %.20s of tenant %s", k->sandbox, k->tenant);
     return 0;
 }
 
@@ -321,8 +348,10 @@ static int is_same(const cay_key_row *row, void *arg)
 static int record_given(cay_service *svc, cay_key *k, char *text, cay_err *err)
 {
     char hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
-    if (strnlen(k->text, CAY_KEY_LEN + 1) != CAY_KEY_LEN || !cay__str_starts(k->text, PREFIX) || !is_hex(k->text + strlen(PREFIX), CAY_KEY_LEN - strlen(PREFIX)))
-        return cay_fail_why(err, CAY_EINVAL, "key_spec", "the text of a key is made by cay_key_text()");
+    if (strnlen(k->text, CAY_KEY_LEN + 1) != CAY_KEY_LEN || !cay__str_starts(k->text, PREFIX) ||
+        !is_hex(k->text + strlen(PREFIX), CAY_KEY_LEN - strlen(PREFIX)))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            "the text of a key is made by cay_key_text()");
     memcpy(id, k->text + strlen(PREFIX), CAY_KEY_ID_LEN);
     cay__sha256_hex(k->text, CAY_KEY_LEN, hash);
     k->id = id;
@@ -332,7 +361,9 @@ static int record_given(cay_service *svc, cay_key *k, char *text, cay_err *err)
     if (rc < 0 && found != 1) {
         if (err)
             *err = why;
-        return found == 2 ? cay_fail_why(err, CAY_EEXIST, "key_revoked", "key %s was made before, and revoked", id) : rc;
+        return found == 2 ? cay_fail_why(err, CAY_EEXIST, "key_revoked",
+                                         "key %s was made before, and revoked", id)
+                          : rc;
     }
     remember(svc, id, NULL);
     cay__str_copy(text, CAY_KEY_LEN + 1, k->text);
@@ -368,7 +399,8 @@ int cay_key_create(cay_service *svc, const cay_key *given, char text[CAY_KEY_LEN
     k.scope = k.scope == CAY_KEY_NONE ? CAY_KEY_TENANT : k.scope;
     k.created_ms = now;
     if ((unsigned)k.scope > CAY_KEY_ADMIN)
-        return cay_fail_why(err, CAY_EINVAL, "key_spec", "a key's scope is admin, tenant, sandbox, port or file");
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            "a key's scope is admin, tenant, sandbox, port or file");
     CAY_TRY(cay__tenant_check(k.tenant, err));
     CAY_TRY(check_name(k.name, err));
     CAY_TRY(check_narrow(svc, &k, err));
@@ -381,14 +413,22 @@ int cay_key_create(cay_service *svc, const cay_key *given, char text[CAY_KEY_LEN
     return k.text ? record_given(svc, &k, text, err) : record(svc, &k, PREFIX, text, err);
 }
 
-int cay_session_create(cay_service *svc, const cay_key *from, char text[CAY_SESSION_LEN + 1], cay_err *err)
+int cay_session_create(cay_service *svc, const cay_key *from, char text[CAY_SESSION_LEN + 1],
+                       cay_err *err)
 {
     int64_t now = cay__wall_ms();
     bool link = from->scope == CAY_KEY_LOGIN;
     CAY_TRY(cay__back_none(svc, "a session", err));
     if (!link && from->scope != CAY_KEY_TENANT && from->scope != CAY_KEY_ADMIN)
-        return cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "a session needs a key of scope tenant or admin");
-    cay_key k = { .size = sizeof k, .tenant = from->tenant, .name = "console", .scope = CAY_KEY_SESSION, .from = link ? "" : from->id, .created_ms = now, .expires_ms = now + WEEK_MS };
+        return cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
+                            "a session needs a key of scope tenant or admin");
+    cay_key k = { .size = sizeof k,
+                  .tenant = from->tenant,
+                  .name = "console",
+                  .scope = CAY_KEY_SESSION,
+                  .from = link ? "" : from->id,
+                  .created_ms = now,
+                  .expires_ms = now + WEEK_MS };
     return record(svc, &k, SESSION, text, err);
 }
 
@@ -403,14 +443,16 @@ static int on_row(const cay_key_row *row, void *arg)
     const walk *w = arg;
     cay_key k = row->key;
     pthread_mutex_lock(&w->svc->lock);
-    const used *u = w->svc->keys ? &w->svc->keys->used[cay__hash(k.id, CAY_KEY_ID_LEN) % USED] : NULL;
+    const used *u =
+        w->svc->keys ? &w->svc->keys->used[cay__hash(k.id, CAY_KEY_ID_LEN) % USED] : NULL;
     if (u && !strcmp(u->id, k.id))
         k.used_ms = CAY_MAX(k.used_ms, u->at_ms);
     pthread_mutex_unlock(&w->svc->lock);
     return w->fn(&k, w->arg);
 }
 
-int cay_key_list(cay_service *svc, const char *tenant, int (*fn)(const cay_key *, void *), void *arg, cay_err *err)
+int cay_key_list(cay_service *svc, const char *tenant, int (*fn)(const cay_key *, void *),
+                 void *arg, cay_err *err)
 {
     CAY__BACK(svc, key_list, svc, tenant, fn, arg, err);
     return svc->store->key_list(svc->db, tenant, on_row, &(walk){ fn, arg, svc }, err);
@@ -426,7 +468,8 @@ int cay_key_revoke(cay_service *svc, const char *id, cay_err *err)
 {
     CAY__BACK(svc, key_revoke, svc, id, err);
     if (!id || strlen(id) != CAY_KEY_ID_LEN || !is_hex(id, CAY_KEY_ID_LEN))
-        return cay_fail_why(err, CAY_EINVAL, "key_spec", "a key is named by the 8 hex digits after e2b_");
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            "a key is named by the 8 hex digits after e2b_");
     CAY_TRY(svc->store->key_revoke(svc->db, id, cay__wall_ms(), err));
     remember(svc, id, NULL);
     return 0;

@@ -22,9 +22,9 @@
 /* A sandbox as it is now. Without a record (row NULL) it lives as long as its clients. */
 typedef struct look {
     cay_service *svc;
-    cay__row    *row;
-    cay__truth   t;
-    void        *box; /* to work on; NULL when it is not alive */
+    cay__row *row;
+    cay__truth t;
+    void *box; /* to work on; NULL when it is not alive */
 } look;
 
 static void look_clear(look *l)
@@ -46,9 +46,11 @@ static int look_unrecorded(cay_sandbox *sb, const cay_call *call, look *l, cay_e
     if (rc == 0) {
         l->t.asked = true;
         l->t.state = l->t.status.state;
-        cay__str_copy(l->t.reason, sizeof l->t.reason, l->t.status.reason ? l->t.status.reason : "");
+        cay__str_copy(l->t.reason, sizeof l->t.reason,
+                      l->t.status.reason ? l->t.status.reason : "");
     }
-    if (rc == CAY_EGONE || rc == CAY_ENOENT || l->t.state == CAY_STOPPED) { /* nothing is kept of it */
+    if (rc == CAY_EGONE || rc == CAY_ENOENT ||
+        l->t.state == CAY_STOPPED) { /* nothing is kept of it */
         l->t.state = CAY_GONE;
         l->box = NULL;
         return 0;
@@ -74,19 +76,25 @@ static int look_at(cay_sandbox *sb, const cay_call *call, look *l, cay_err *err)
 int cay__wrong_state(const cay_sandbox *sb, const char *verb, cay_state s, cay_err *err)
 {
     switch (s) {
-    case CAY_GONE: return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "%s: sandbox %s is gone", verb, sb->id);
+    case CAY_GONE:
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "%s: sandbox %s is gone", verb,
+                            sb->id);
     case CAY_DELETING:
-        return cay_fail_why(err, CAY_EGONE, "sandbox_deleting", "%s: sandbox %s is being removed", verb, sb->id);
+        return cay_fail_why(err, CAY_EGONE, "sandbox_deleting", "%s: sandbox %s is being removed",
+                            verb, sb->id);
     case CAY_CREATING:
-        return cay_fail_why(err, CAY_EBUSY, "sandbox_creating", "%s: sandbox %s is still being made", verb, sb->id);
+        return cay_fail_why(err, CAY_EBUSY, "sandbox_creating",
+                            "%s: sandbox %s is still being made", verb, sb->id);
     case CAY_STOPPED:
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "%s: sandbox %s is stopped; try: cay resume %s", verb,
-                            sb->id, sb->id);
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped",
+                            "%s: sandbox %s is stopped; try: cay resume %s", verb, sb->id, sb->id);
     case CAY_DAMAGED:
         return cay_fail_why(err, CAY_ESTATE, "sandbox_damaged",
-                            "%s: the record of sandbox %s is damaged; try: cay rm -f %s", verb, sb->id, sb->id);
+                            "%s: the record of sandbox %s is damaged; try: cay rm -f %s", verb,
+                            sb->id, sb->id);
     default:
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_state", "%s: sandbox %s is %s", verb, sb->id, cay_state_name(s));
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_state", "%s: sandbox %s is %s", verb, sb->id,
+                            cay_state_name(s));
     }
 }
 
@@ -122,8 +130,9 @@ static void adopt_box(cay_sandbox *sb, look *l, cay_state state)
 }
 
 /* With secrets: started without the lines that bind them, then the values, then those. */
-static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, const cay_call *asked, const char *id, cay__spec *spec,
-                     cay__given *given, void **box, cay_err *err)
+static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self,
+                     const cay_call *asked, const char *id, cay__spec *spec, cay__given *given,
+                     void **box, cay_err *err)
 {
     cay_call own;
     CAY_TRY(cay__spec_take(&own, sizeof own, asked, "cay_call", err));
@@ -159,7 +168,8 @@ static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self, 
     return rc;
 }
 
-static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay__given *given, cay_err *err)
+static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay__given *given,
+                       cay_err *err)
 {
     cay__place *p;
     cay__spec *spec = NULL;
@@ -172,8 +182,10 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay__give
         return cay__no_such_op(sb, "start again", err);
     CAY_TRY(cay__svc_self(svc, p, &self, err));
     CAY_AUTOFREE char *reason = cay__strdup(l->row->row.reason);
-    /* The intent first: if this program dies now, the next one looks whether it runs. From now on nobody merges its layers. */
-    int rc = svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting", NULL, err);
+    /* The intent first: if this program dies now, the next one looks whether it runs. From now on
+     * nobody merges its layers. */
+    int rc = svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting", NULL,
+                              err);
     if (rc == CAY_ESTATE) /* somebody was faster: what it is now decides */
         return cay__sandbox_resume(sb, call, given, err);
     CAY_TRY(rc);
@@ -201,8 +213,8 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay__give
     if (rc == CAY_ENOENT || rc == CAY_ESTATE) { /* removed meanwhile: it must not live on */
         if (p->ops->destroy(box, NULL, NULL) < 0)
             p->ops->release(box);
-        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s was removed while it was being started",
-                            sb->id);
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone",
+                            "sandbox %s was removed while it was being started", sb->id);
     }
     cay__handle_rebox(sb, box, CAY_RUNNING);
     return rc;
@@ -213,7 +225,10 @@ int cay__sandbox_resume(cay_sandbox *sb, const cay_call *call, cay__given *given
     AUTOLOOK l = { 0 };
     CAY_TRY(look_at(sb, call, &l, err));
     if (given && given->strict && given->env && l.t.state != CAY_STOPPED)
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_state", "sandbox %s is %s: variables are given when it starts; stop it first (cay kill %s)", sb->id, cay_state_name(l.t.state), sb->id);
+        return cay_fail_why(
+            err, CAY_ESTATE, "sandbox_state",
+            "sandbox %s is %s: variables are given when it starts; stop it first (cay kill %s)",
+            sb->id, cay_state_name(l.t.state), sb->id);
     switch (l.t.state) {
     case CAY_RUNNING: adopt_box(sb, &l, CAY_RUNNING); return 0;
     case CAY_STOPPED: return start_again(sb, call, &l, given, err);
@@ -235,7 +250,8 @@ int cay_sandbox_resume(cay_sandbox *sb, const cay_call *call, cay_err *err)
     return cay__sandbox_resume(sb, call, NULL, err);
 }
 
-int cay_sandbox_restart(cay_sandbox *sb, const cay_call *call, const cay_pair *env, char **missing, cay_err *err)
+int cay_sandbox_restart(cay_sandbox *sb, const cay_call *call, const cay_pair *env, char **missing,
+                        cay_err *err)
 {
     CAY__OP(call, "sandbox.resume", sb->id, err);
     cay__given given = { .env = env && env->key ? env : NULL, .strict = true };
@@ -256,7 +272,8 @@ int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err)
     CAY_AUTOFREE cay__row *row = NULL;
     cay__spec *spec = NULL;
     cay_state now = (cay_state)atomic_load(&sb->state);
-    if ((now != CAY_PAUSED && now != CAY_STOPPED) || !sb->owner || cay__svc_row(sb->owner, sb->id, &row, NULL) < 0 ||
+    if ((now != CAY_PAUSED && now != CAY_STOPPED) || !sb->owner ||
+        cay__svc_row(sb->owner, sb->id, &row, NULL) < 0 ||
         cay__spec_read(&row->row, &spec, NULL) < 0)
         return 0;
     bool asked = spec->create.auto_resume;
@@ -264,7 +281,8 @@ int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err)
     return asked ? cay_sandbox_resume(sb, call, err) : 0;
 }
 
-int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err)
+int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
+                       cay_err *err)
 {
     CAY__OP(call, "sandbox.extend", sb->id, err);
     if (cay__back_of(sb->owner))
@@ -272,11 +290,13 @@ int cay_sandbox_extend(cay_sandbox *sb, const cay_call *call, uint64_t ttl_ms, u
     AUTOLOOK l = { 0 };
     uint64_t most = (uint64_t)100 * 366 * 86400000;
     if ((ttl_ms > most && ttl_ms != CAY_UNLIMITED) || (idle_ms > most && idle_ms != CAY_UNLIMITED))
-        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "ttl and idle time are at most a hundred years");
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                            "ttl and idle time are at most a hundred years");
     CAY_TRY(look_at(sb, call, &l, err));
     if (!l.box)
         return cay__wrong_state(sb, "extend", l.t.state, err);
-    return sb->ops->extend ? sb->ops->extend(l.box, call, ttl_ms, idle_ms, err) : cay__no_such_op(sb, "extend", err);
+    return sb->ops->extend ? sb->ops->extend(l.box, call, ttl_ms, idle_ms, err)
+                           : cay__no_such_op(sb, "extend", err);
 }
 
 int cay_sandbox_usage(cay_sandbox *sb, const cay_call *call, cay_usage *out, cay_err *err)
@@ -320,7 +340,9 @@ int cay_sandbox_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, 
 /* Ends a box by a handle of its own, so that calls under way on other handles stay safe. */
 static int wipe_unrecorded(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
-    cay_row row = { .size = sizeof row, .id = sb->id, .provider = sb->ops->name, .state = CAY_RUNNING };
+    cay_row row = {
+        .size = sizeof row, .id = sb->id, .provider = sb->ops->name, .state = CAY_RUNNING
+    };
     CAY_TRY(sb->owner ? cay__box_wipe(sb->owner, call, &row, err) : 0);
     if (sb->owner) {
         cay__volumes_forget(sb->owner, sb->id);

@@ -4,18 +4,19 @@
 
 #define B CAY__BIT
 
-/* A record is born CREATING and leaves by removal; GONE and NONE are never recorded. DAMAGED is what a
- * reader makes of a record it cannot read; all that can be done with it is to remove it. */
+/* A record is born CREATING and leaves by removal; GONE and NONE are never recorded. DAMAGED is
+ * what a reader makes of a record it cannot read; all that can be done with it is to remove it. */
 static const struct {
     const char *name;
-    unsigned    from;
+    unsigned from;
 } states[] = {
     [CAY_STATE_NONE] = { "none", 0 },
     [CAY_CREATING] = { "creating", 0 },
     [CAY_RUNNING] = { "running", B(CAY_CREATING) | B(CAY_PAUSED) | B(CAY_STOPPED) },
     [CAY_PAUSED] = { "paused", B(CAY_RUNNING) },
     [CAY_STOPPED] = { "stopped", B(CAY_RUNNING) | B(CAY_PAUSED) },
-    [CAY_DELETING] = { "deleting", B(CAY_CREATING) | B(CAY_RUNNING) | B(CAY_PAUSED) | B(CAY_STOPPED) | B(CAY_DAMAGED) },
+    [CAY_DELETING] = { "deleting", B(CAY_CREATING) | B(CAY_RUNNING) | B(CAY_PAUSED) |
+                                       B(CAY_STOPPED) | B(CAY_DAMAGED) },
     [CAY_GONE] = { "gone", 0 },
     [CAY_DAMAGED] = { "damaged", 0 },
 };

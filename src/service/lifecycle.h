@@ -9,6 +9,6 @@
 
 /* Bits of the states from which a record may be moved to `to`; 0 when it is never recorded. */
 unsigned cay__state_from(cay_state to);
-bool     cay__state_may(cay_state from, cay_state to);
+bool cay__state_may(cay_state from, cay_state to);
 /* Its processes exist, so a provider is asked what it knows. */
 bool cay__state_live(cay_state s);

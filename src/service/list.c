@@ -11,19 +11,19 @@ enum { BATCH = 32 };
 
 /* Records are taken in batches, so that a provider is asked about many sandboxes at once. */
 typedef struct lister {
-    cay_service      *svc;
-    const cay_call   *call;
+    cay_service *svc;
+    const cay_call *call;
     const cay_filter *filter;
-    int             (*fn)(const cay_info *, void *);
-    void             *arg;
-    size_t            told, n;
-    cay__row         *rows[BATCH];
-    bool              seen[BATCH]; /* its status is there */
-    cay_box_status    status[BATCH];
-    char              reasons[BATCH][64];
-    cay_err          *err;
-    bool              enough;
-    json_t           *metadata; /* what it has to have, or NULL */
+    int (*fn)(const cay_info *, void *);
+    void *arg;
+    size_t told, n;
+    cay__row *rows[BATCH];
+    bool seen[BATCH]; /* its status is there */
+    cay_box_status status[BATCH];
+    char reasons[BATCH][64];
+    cay_err *err;
+    bool enough;
+    json_t *metadata; /* what it has to have, or NULL */
 } lister;
 
 static int on_status(size_t i, const cay_box_status *st, void *arg)
@@ -38,7 +38,8 @@ static int on_status(size_t i, const cay_box_status *st, void *arg)
     return 0;
 }
 
-/* Of this provider's among them, if it tells of many at once; whoever is not told of is asked about alone. */
+/* Of this provider's among them, if it tells of many at once; whoever is not told of is asked about
+ * alone. */
 static void look_at(lister *l, cay__place *p)
 {
     const char *ids[BATCH];
@@ -46,7 +47,8 @@ static void look_at(lister *l, cay__place *p)
     size_t live = 0;
     for (size_t i = 0; i < l->n; i++) {
         const cay_row *row = &l->rows[i]->row;
-        ids[i] = cay__state_live(row->state) && !strcmp(row->provider, p->ops->name) ? row->id : NULL;
+        ids[i] =
+            cay__state_live(row->state) && !strcmp(row->provider, p->ops->name) ? row->id : NULL;
         live += ids[i] != NULL;
     }
     if (live && cay__svc_self(l->svc, p, &self, NULL) == 0)
@@ -61,7 +63,8 @@ static int tell(lister *l, size_t i)
     if (l->seen[i])
         cay__truth_take(l->svc, row, &l->status[i], &t);
     else
-        cay__truth_find(l->svc, l->call, row, &t, NULL); /* a provider that is down does not hide its sandboxes */
+        cay__truth_find(l->svc, l->call, row, &t,
+                        NULL); /* a provider that is down does not hide its sandboxes */
     if (!l->filter->states || (l->filter->states & CAY__BIT(t.state))) {
         cay_info *info = cay__info_new(row->id, row, &t);
         rc = l->fn(info, l->arg);
@@ -97,9 +100,7 @@ static bool has_metadata(const cay_row *row, json_t *want)
     json_t *v;
     if (want && (!*row->metadata || cay__json_object("metadata", row->metadata, &have, NULL) < 0))
         return json_object_size(want) == 0;
-    json_object_foreach (want, key, v)
-        if (!json_equal(json_object_get(have, key), v))
-            return false;
+    json_object_foreach(want, key, v) if (!json_equal(json_object_get(have, key), v)) return false;
     return true;
 }
 
@@ -115,8 +116,8 @@ static int list_one(const cay_row *row, void *arg)
     return l->n < most ? 0 : flush(l, 0);
 }
 
-int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *given, int (*fn)(const cay_info *, void *), void *arg,
-                     cay_err *err)
+int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *given,
+                     int (*fn)(const cay_info *, void *), void *arg, cay_err *err)
 {
     CAY__BACK(svc, list, svc, call, given, fn, arg, err);
     cay_filter f, stored;
@@ -128,7 +129,13 @@ int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *g
     stored.states = 0; /* what is true now decides, above */
     stored.limit = 0;
     CAY_AUTOFREE lister *l = cay__alloc(sizeof *l);
-    *l = (lister){ .svc = svc, .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err, .metadata = metadata };
+    *l = (lister){ .svc = svc,
+                   .call = call,
+                   .filter = &f,
+                   .fn = fn,
+                   .arg = arg,
+                   .err = err,
+                   .metadata = metadata };
     int rc = svc->store->list(svc->db, &stored, list_one, l, err);
     rc = flush(l, rc);
     return l->enough ? 0 : rc;
@@ -151,10 +158,12 @@ int cay_service_version(cay_service *svc, const char *const *providers, uint64_t
     cay__place *p;
     void *self;
     CAY_TRY(cay__back_none(svc, "a version of the list", err));
-    for (; providers && *providers; providers++) { /* before the store: what a provider changes is recorded afterwards */
+    for (; providers && *providers;
+         providers++) { /* before the store: what a provider changes is recorded afterwards */
         CAY_TRY(cay__svc_place(svc, *providers, &p, err));
         if (!p->ops->version)
-            return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "provider %s does not tell when something changes", *providers);
+            return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                                "provider %s does not tell when something changes", *providers);
         CAY_TRY(cay__svc_self(svc, p, &self, err));
         CAY_TRY(p->ops->version(self, &v, err));
         h = stir(h, v);

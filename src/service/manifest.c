@@ -43,14 +43,16 @@ static size_t count_env(const cay_pair *env)
     return n;
 }
 
-/* What the request says itself wins. Plain values join it; the others wait for the moment they are needed. */
+/* What the request says itself wins. Plain values join it; the others wait for the moment they are
+ * needed. */
 static void take_env(const cay_manifest *m, cay_create *c, cay__arena *mem)
 {
     size_t n = 0, own = count_env(c->env);
     cay_pair *list = cay__arena_take(mem, (m->nenv + own + 1) * sizeof *list);
     for (size_t i = 0; i < m->nenv; i++)
         if (m->env[i].value && !m->env[i].ephemeral && !has_env(c->env, m->env[i].name))
-            list[n++] = (cay_pair){ cay__arena_str(mem, m->env[i].name), cay__arena_str(mem, m->env[i].value) };
+            list[n++] = (cay_pair){ cay__arena_str(mem, m->env[i].name),
+                                    cay__arena_str(mem, m->env[i].value) };
     for (size_t i = 0; i < own; i++)
         list[n++] = c->env[i];
     if (n)
@@ -80,17 +82,23 @@ static void note_missing(cay__given *g, const char *name)
 /* What a record has is changed by no start. */
 static int check_given(const cay_create *c, const cay__mani *f, cay_err *err)
 {
-    for (const cay_pair *e = f->given && f->given->strict ? f->given->env : NULL; e && e->key; e++) {
+    for (const cay_pair *e = f->given && f->given->strict ? f->given->env : NULL; e && e->key;
+         e++) {
         bool found = false;
         for (size_t i = 0; f->m && i < f->m->nenv; i++)
-            found |= !strcmp(f->m->env[i].name, e->key) && f->m->env[i].ephemeral && !f->m->env[i].source;
+            found |= !strcmp(f->m->env[i].name, e->key) && f->m->env[i].ephemeral &&
+                     !f->m->env[i].source;
         if (!found || has_env(c->env, e->key))
-            return cay_fail_why(err, CAY_EINVAL, "variable_kept", "variable %.60s: only those that its manifest calls ephemeral are given when a sandbox starts again", e->key);
+            return cay_fail_why(err, CAY_EINVAL, "variable_kept",
+                                "variable %.60s: only those that its manifest calls ephemeral are "
+                                "given when a sandbox starts again",
+                                e->key);
     }
     return 0;
 }
 
-/* A variable of the manifest counts unless the caller gave it, and is no part of the record unless it stays. */
+/* A variable of the manifest counts unless the caller gave it, and is no part of the record unless
+ * it stays. */
 static bool is_extra(const cay_create *c, const cay__env *v)
 {
     return !has_env(c->env, v->name) && (!v->value || v->ephemeral);
@@ -105,18 +113,24 @@ static int plain_value(cay__mani *f, const cay__env *v, cay__value *value, cay_e
         return 0;
     }
     if (!f->done)
-        return cay_fail_why(err, CAY_EINVAL, "manifest_invalid", "environment %.60s: its value was left out when the manifest was saved; give it again", v->name);
-    note_missing(f->given, v->name); /* ephemeral, and this is not the first start: it is gone, as it was meant to be */
+        return cay_fail_why(
+            err, CAY_EINVAL, "manifest_invalid",
+            "environment %.60s: its value was left out when the manifest was saved; give it again",
+            v->name);
+    note_missing(f->given, v->name); /* ephemeral, and this is not the first start: it is gone, as
+                                        it was meant to be */
     return 1;
 }
 
-static int read_extra(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+static int read_extra(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f,
+                      cay_err *err)
 {
     size_t n = 0, all = f->m->nenv;
     CAY_AUTOFREE cay__want *want = cay__alloc((all + 1) * sizeof *want);
     f->extra = cay__arena_take(mem, (all + 1) * sizeof *f->extra);
     for (size_t i = 0; i < all; i++)
-        want[i] = (cay__want){ .name = f->m->env[i].name, .source = is_extra(c, &f->m->env[i]) ? f->m->env[i].source : NULL };
+        want[i] = (cay__want){ .name = f->m->env[i].name,
+                               .source = is_extra(c, &f->m->env[i]) ? f->m->env[i].source : NULL };
     int rc = cay__secret_read_all(svc, want, all, err);
     if (rc < 0)
         return cay_wrap(err, rc, "environment");
@@ -150,10 +164,10 @@ const cay_pair *cay__mani_env(const cay__mani *f, const cay_pair *env, cay__aren
 typedef struct grants {
     cay_create *c;
     cay__arena *mem;
-    cay__mani  *f;
-    cay_grant  *list;
-    size_t      n;
-    cay_err    *err;
+    cay__mani *f;
+    cay_grant *list;
+    size_t n;
+    cay_err *err;
 } grants;
 
 static void add_grant(grants *g, const char *source, const char *target, bool rw)
@@ -161,7 +175,8 @@ static void add_grant(grants *g, const char *source, const char *target, bool rw
     cay_grant *list = cay__arena_take(g->mem, (g->n + 1) * sizeof *list);
     if (g->n)
         memcpy(list, g->list, g->n * sizeof *list);
-    list[g->n++] = (cay_grant){ cay__arena_str(g->mem, source), cay__arena_str(g->mem, target), rw };
+    list[g->n++] =
+        (cay_grant){ cay__arena_str(g->mem, source), cay__arena_str(g->mem, target), rw };
     g->list = list;
 }
 
@@ -175,12 +190,16 @@ static int add_bind(grants *g, const cay_mount_target *t)
     if (g->f->base && !realpath(g->f->base, base))
         return cay_fail_sys(g->err, CAY_ESYS, "manifest: its directory %.150s", g->f->base);
     if (*source != '/' && !g->f->base)
-        return cay__bad(g->err, "mount_config_invalid", t->entry, "outside_base_dir", "source %.80s is relative, and the manifest has no directory", source);
-    bool fits = *source == '/' ? cay__str_copy(whole, sizeof whole, source) : cay__str_join(whole, sizeof whole, base, "/", source, NULL);
+        return cay__bad(g->err, "mount_config_invalid", t->entry, "outside_base_dir",
+                        "source %.80s is relative, and the manifest has no directory", source);
+    bool fits = *source == '/' ? cay__str_copy(whole, sizeof whole, source)
+                               : cay__str_join(whole, sizeof whole, base, "/", source, NULL);
     if (!fits || !realpath(whole, real))
-        return cay__bad(g->err, "mount_config_invalid", t->entry, "path_not_found", "source %.80s: %s", source, strerror(fits ? errno : ENAMETOOLONG));
+        return cay__bad(g->err, "mount_config_invalid", t->entry, "path_not_found",
+                        "source %.80s: %s", source, strerror(fits ? errno : ENAMETOOLONG));
     if (!g->f->trusted && (!*base || !cay__path_below(real, base)))
-        return cay__bad(g->err, "mount_config_invalid", t->entry, "outside_base_dir", "source %.80s is outside the manifest's directory", source);
+        return cay__bad(g->err, "mount_config_invalid", t->entry, "outside_base_dir",
+                        "source %.80s is outside the manifest's directory", source);
     add_grant(g, real, t->path, !t->read_only);
     return 0;
 }
@@ -190,15 +209,19 @@ static int on_mount(const cay_mount_target *t, void *arg)
     grants *g = arg;
     if (!strcmp(t->strategy, "local_bind"))
         return add_bind(g, t);
-    return cay__mounts_check(t, g->c->provider, g->err); /* what serves it is asked when the sandbox is made */
+    return cay__mounts_check(t, g->c->provider,
+                             g->err); /* what serves it is asked when the sandbox is made */
 }
 
 static int take_grants(cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
 {
-    grants g = { .c = c, .mem = mem, .f = f, .list = (cay_grant *)c->grants, .n = c->ngrants, .err = err };
+    grants g = {
+        .c = c, .mem = mem, .f = f, .list = (cay_grant *)c->grants, .n = c->ngrants, .err = err
+    };
     for (size_t i = 0; i < f->m->ngrants; i++)
         if (f->m->grants[i].host_path)
-            add_grant(&g, f->m->grants[i].host_path, f->m->grants[i].path, !f->m->grants[i].read_only);
+            add_grant(&g, f->m->grants[i].host_path, f->m->grants[i].path,
+                      !f->m->grants[i].read_only);
     CAY_TRY(cay_manifest_mounts(f->m, on_mount, &g));
     c->grants = g.list;
     c->ngrants = g.n;
@@ -211,7 +234,8 @@ static int take_services(const cay_manifest *m, cay_create *c, cay__arena *mem, 
     CAY_AUTOFREE char *own = cay__json_text(m->services, CAY_MANIFEST_BYTES);
     char *both = NULL;
     CAY_TRY(cay_units_merge(c->services, own, &both, err));
-    c->services = both ? cay__arena_adopt(mem, both) : "{}"; /* none, and those of the template do not come back in a fork */
+    c->services = both ? cay__arena_adopt(mem, both)
+                       : "{}"; /* none, and those of the template do not come back in a fork */
     return 0;
 }
 
@@ -222,15 +246,20 @@ int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__man
         return 0;
     if (cay__id_valid(c->manifest, 't')) {
         f->done = true;
-        return cay__kept_get(svc, c->manifest, true, mem, f, err); /* the rest is in the record, and its files are in layers */
+        return cay__kept_get(svc, c->manifest, true, mem, f,
+                             err); /* the rest is in the record, and its files are in layers */
     }
     f->base = c->manifest_base;
     f->trusted = c->manifest_trusted;
     f->done = c->manifest_applied;
     if (!cay__seen_find(svc, c, mem, f))
-        CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest), f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
+        CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest),
+                                   f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
     if (c->on && !strcmp(f->m->root, CAY__ROOT) && f->m->n)
-        return cay_fail_why(err, CAY_EINVAL, "manifest_invalid", "a manifest at " CAY__ROOT " and a directory shown there exclude each other; give the manifest another root");
+        return cay_fail_why(
+            err, CAY_EINVAL, "manifest_invalid",
+            "a manifest at " CAY__ROOT
+            " and a directory shown there exclude each other; give the manifest another root");
     if (!c->workdir && strcmp(f->m->root, CAY__ROOT))
         c->workdir = cay__arena_str(mem, f->m->root);
     /* Whoever the request names, if the manifest makes that account, is who the files are for. */
@@ -256,28 +285,32 @@ static bool only_ephemeral(const cay__plan *p, const cay__entry *e, void *arg)
     return cay__plan_ephemeral(p, e);
 }
 
-/* Whom the layer is for and what its accounts stand on. After a power cut what was written last may be lost although its name is there,
- * so a layer is not taken over from an earlier boot. */
-static void key_more(const cay_create *c, const cay__plan *p, const char *template_, char *buf, size_t cap)
+/* Whom the layer is for and what its accounts stand on. After a power cut what was written last may
+ * be lost although its name is there, so a layer is not taken over from an earlier boot. */
+static void key_more(const cay_create *c, const cay__plan *p, const char *template_, char *buf,
+                     size_t cap)
 {
     char boot[40] = "";
     bool below = p->m->nusers || p->m->ngroups || p->m->run_as || strchr(p->m->root + 1, '/');
     cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
-    int n = snprintf(buf, cap, "uid %u boot %.36s on %s", (unsigned)geteuid(), boot, below ? template_ : "");
+    int n = snprintf(buf, cap, "uid %u boot %.36s on %s", (unsigned)geteuid(), boot,
+                     below ? template_ : "");
     for (size_t i = 0; below && i < c->nlayers && n > 0 && (size_t)n < cap; i++)
         n += snprintf(buf + n, cap - (size_t)n, " %s", c->layers[i]);
 }
 
 typedef struct seen {
     const cay_create *c;
-    const cay__plan  *p;
+    const cay__plan *p;
 } seen;
 
 static int on_progress(cay__rec *rec, void *arg, cay_err *err)
 {
     const seen *s = arg;
     (void)err;
-    cay_manifest_progress now = { .size = sizeof now, .entries_total = s->p->files, .bytes_total = s->p->bytes };
+    cay_manifest_progress now = { .size = sizeof now,
+                                  .entries_total = s->p->files,
+                                  .bytes_total = s->p->bytes };
     now.entries = CAY_MIN(cay__rec_get_num(rec), s->p->files);
     now.bytes = cay__rec_get_num(rec);
     if (s->c->progress && !rec->bad)
@@ -285,7 +318,8 @@ static int on_progress(cay__rec *rec, void *arg, cay_err *err)
     return 0;
 }
 
-static int run_build(cay_service *svc, const cay_call *call, const cay_create *c, cay__plan *p, const char *template_, const char *name, cay_err *err)
+static int run_build(cay_service *svc, const cay_call *call, const cay_create *c, cay__plan *p,
+                     const char *template_, const char *name, cay_err *err)
 {
     CAY_AUTOFD wire = -1;
     char each[16], entries[16];
@@ -297,7 +331,13 @@ static int run_build(cay_service *svc, const cay_call *call, const cay_create *c
         args[4 + i] = c->layers[i];
     CAY_TRY(cay__plan_wire(p, &wire, err));
     const cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
-    const cay__layer_ask ask = { .verb = "build", .args = args, .nargs = 4 + c->nlayers, .fds = &wire, .nfds = 1, .fn = on_progress, .arg = &s };
+    const cay__layer_ask ask = { .verb = "build",
+                                 .args = args,
+                                 .nargs = 4 + c->nlayers,
+                                 .fds = &wire,
+                                 .nfds = 1,
+                                 .fn = on_progress,
+                                 .arg = &s };
     return cay__layer_run(&at, call, &ask, NULL, err);
 }
 
@@ -309,7 +349,9 @@ bool cay__mani_there(cay_service *svc, const char *name, bool touch)
     if (fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return false;
     if (touch)
-        utimensat(svc->home_fd, path, (struct timespec[2]){ { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } }, AT_SYMLINK_NOFOLLOW);
+        utimensat(svc->home_fd, path,
+                  (struct timespec[2]){ { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } },
+                  AT_SYMLINK_NOFOLLOW);
     return true;
 }
 
@@ -323,16 +365,19 @@ static void push_layer(cay_create *c, cay__arena *mem, const char *name)
     c->nlayers++;
 }
 
-static int make_layer(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+static int make_layer(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem,
+                      cay__mani *f, cay_err *err)
 {
     char template_[PATH_MAX], more[PATH_MAX + 4096];
     char *name = cay__arena_take(mem, CAY_ID_LEN + 1);
     if (c->nlayers + 2 > CAY_STACK_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep", "the sandbox would stand on more than %d layers", CAY_STACK_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep",
+                            "the sandbox would stand on more than %d layers", CAY_STACK_MAX);
     if (c->root && !realpath(c->root, template_))
         return cay_fail_sys(err, CAY_ESYS, "root %.150s", c->root);
     if (!c->root)
-        CAY_TRY(cay__layer_template(svc->home_fd, c->template_ ? c->template_ : "host", template_, sizeof template_, err));
+        CAY_TRY(cay__layer_template(svc->home_fd, c->template_ ? c->template_ : "host", template_,
+                                    sizeof template_, err));
     key_more(c, &f->plan, template_, more, sizeof more);
     CAY_TRY(cay__plan_name(&f->plan, more, name, err));
     if (!cay__mani_there(svc, name, true)) {
@@ -349,26 +394,35 @@ static int need_accounts(const cay__mani *f, const cay_provider_ops *ops, cay_er
 {
     if (!f->m->nusers && !f->m->ngroups)
         return 0;
-    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "users and groups of a manifest: provider %s has one user", ops->name);
+    return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                        "users and groups of a manifest: provider %s has one user", ops->name);
 }
 
-/* Snapshots hold the whole root, so all that is named is in them; where there are none, nobody is promised anything. */
-static int need_snapshots(const cay__mani *f, const cay_provider_ops *ops, bool weaker, cay_err *err)
+/* Snapshots hold the whole root, so all that is named is in them; where there are none, nobody is
+ * promised anything. */
+static int need_snapshots(const cay__mani *f, const cay_provider_ops *ops, bool weaker,
+                          cay_err *err)
 {
     if (!f->m->npersist || (CAY__HAS(ops, snapshot) && !weaker))
         return 0;
-    return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "extra_persisted_roots of a manifest: %s%s keeps no snapshots", weaker ? "what stands in for provider " : "provider ", ops->name);
+    return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
+                        "extra_persisted_roots of a manifest: %s%s keeps no snapshots",
+                        weaker ? "what stands in for provider " : "provider ", ops->name);
 }
 
-int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_ops *ops, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_ops *ops,
+                    cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
 {
-    const cay__plan_ask ask = { .base = f->base, .svc = svc, .net = c->net, .want = f->done ? only_ephemeral : NULL };
+    const cay__plan_ask ask = {
+        .base = f->base, .svc = svc, .net = c->net, .want = f->done ? only_ephemeral : NULL
+    };
     cay_err own = CAY_ERR_INIT;
     CAY_TRY(check_given(c, f, err));
     if (!f->m)
         return 0;
     CAY_TRY(read_extra(svc, c, mem, f, err));
-    if (f->layer && CAY__TREES(ops) && c->nlayers + 2 <= CAY_STACK_MAX && cay__mani_there(svc, f->layer, true)) {
+    if (f->layer && CAY__TREES(ops) && c->nlayers + 2 <= CAY_STACK_MAX &&
+        cay__mani_there(svc, f->layer, true)) {
         push_layer(c, mem, f->layer);
         if (!c->ephemeral)
             c->manifest = f->key;
@@ -376,7 +430,8 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
     }
     if (f->layer) { /* remembered, and of no use here: then it is read after all */
         cay_manifest_free(CAY_STEAL(f->m));
-        CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest), f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
+        CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest),
+                                   f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
     }
     CAY_TRY(cay__plan_make(&f->plan, f->m, &ask, call, err));
     f->planned = true;
@@ -403,12 +458,14 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
     return 0;
 }
 
-int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char *id, void *box, const cay_call *call, cay_err *err)
+int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char *id, void *box,
+                    const cay_call *call, cay_err *err)
 {
     if (!f->planned || (!f->apply && !f->plan.ephemeral))
         return 0;
     if (!ops->put || !ops->mkdir || !ops->chmod)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "manifest: provider %s cannot write files", ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "manifest: provider %s cannot write files", ops->name);
     CAY_TRY(cay__plan_fetch((cay__plan *)&f->plan, f->svc, call, err));
     cay_sandbox *sb = cay__sandbox_new(ops, id, box);
     int rc = cay__plan_apply(&f->plan, sb, call, !f->apply, err);
@@ -422,7 +479,8 @@ int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char 
 static int find_key(const cay_row *row, void *arg)
 {
     CAY_AUTOJSON *o = NULL;
-    const char *key = cay__json_object("", row->spec, &o, NULL) == 0 ? cay__json_str(o, "manifest", NULL) : NULL;
+    const char *key =
+        cay__json_object("", row->spec, &o, NULL) == 0 ? cay__json_str(o, "manifest", NULL) : NULL;
     if (key)
         cay__str_copy(arg, CAY_ID_LEN + 1, key);
     return 0;
@@ -433,10 +491,12 @@ static int load_of(cay_sandbox *sb, bool brief, cay__arena *mem, cay__mani *f, c
     char key[CAY_ID_LEN + 1] = "";
     cay_service *svc = sb->owner;
     if (!svc)
-        return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest", sb->id);
+        return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest",
+                            sb->id);
     CAY_TRY(svc->store->get(svc->db, sb->id, find_key, key, err));
     if (!*key)
-        return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest", sb->id);
+        return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest",
+                            sb->id);
     return cay__kept_get(svc, key, brief, mem, f, err);
 }
 
@@ -463,10 +523,10 @@ int cay__mani_text(cay_service *svc, const char *key, char **text, cay_err *err)
 }
 
 typedef struct hiding {
-    cay_sandbox        *sb;
-    const cay_call     *call;
+    cay_sandbox *sb;
+    const cay_call *call;
     const cay_manifest *m;
-    cay_err            *err;
+    cay_err *err;
 } hiding;
 
 static int remove_path(const char *path, void *arg)
@@ -513,8 +573,8 @@ int cay__mani_unhide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_er
 
 typedef struct changed {
     const char **paths;
-    size_t       n;
-    cay__arena  *mem;
+    size_t n;
+    cay__arena *mem;
 } changed;
 
 static int on_delta(const cay_manifest_delta *d, void *arg)
@@ -539,9 +599,9 @@ static bool is_changed(const cay__plan *p, const cay__entry *e, void *arg)
 
 typedef struct respec {
     cay_service *svc;
-    const char  *key;
-    int64_t      version;
-    char        *spec;
+    const char *key;
+    int64_t version;
+    char *spec;
 } respec;
 
 static int edit_spec(const cay_row *row, void *arg)
@@ -565,7 +625,8 @@ static int record_new(cay_sandbox *sb, const cay__mani *f, cay__arena *mem, cay_
     return rc;
 }
 
-int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *text, const char *base, unsigned flags, cay_err *err)
+int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *text,
+                             const char *base, unsigned flags, cay_err *err)
 {
     CAY__OP(call, "sandbox.manifest", sb->id, err);
     CAY__BACK(sb->owner, set_manifest, sb, call, text, flags, err);
@@ -584,8 +645,10 @@ int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *
     }
     if (!base)
         new_.base = old.base; /* of mem */
-    new_.trusted = !(flags & CAY_MANIFEST_FOREIGN); /* else it is the caller's word, as with the builders */
-    CAY_TRY(cay_manifest_parse(text, strlen(text), new_.trusted ? CAY_MANIFEST_TRUSTED : 0, &new_.m, err));
+    new_.trusted =
+        !(flags & CAY_MANIFEST_FOREIGN); /* else it is the caller's word, as with the builders */
+    CAY_TRY(cay_manifest_parse(text, strlen(text), new_.trusted ? CAY_MANIFEST_TRUSTED : 0, &new_.m,
+                               err));
     rc = cay_manifest_change(old.m, new_.m, flags, on_delta, &x, err);
     const cay__plan_ask ask = { .base = base, .svc = sb->owner, .want = is_changed, .arg = &x };
     if (rc == 0 && x.n && (rc = cay__plan_make(&new_.plan, new_.m, &ask, call, err)) == 0) {

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a manifest, kept for as long as a record or snapshot names it by its key. Space "manifest" has
+ * The text of a manifest, kept for as long as a record or snapshot names it by its key. Space
+ * "manifest" has
  *
- *     {"trusted":true,"base":"/x","manifest":{…}}                  the canonical form, without what is secret
- *     {"trusted":true,"base":"/x","manifest":{…},"bytes":10485760} the same without its files; they are in manifests/KEY, as they were given
+ *     {"trusted":true,"base":"/x","manifest":{…}}
+ *       the canonical form, without what is secret
+ *     {"trusted":true,"base":"/x","manifest":{…},"bytes":10485760}
+ *       the same without its files; they are in manifests/KEY, as they were given
  *
- * The second is for texts of megabytes that hold nothing secret or passing: a start or snapshot, which asks only for what is passing, does
- * not read them, and who asks for all of it still gets it. Whoever keeps a text holds the directory's lock, shared, until the note is there
- * and no sweep's mark on it; whoever sweeps has it alone.
+ * The second is for texts of megabytes that hold nothing secret or passing: a start or snapshot,
+ * which asks only for what is passing, does not read them, and who asks for all of it still gets
+ * it. Whoever keeps a text holds the directory's lock, shared, until the note is there and no
+ * sweep's mark on it; whoever sweeps has it alone.
  */
 #include "archive.h"
 #include "manifest.h"
@@ -39,7 +43,8 @@ static const char *key_of(const char *hex, cay__arena *mem)
     char *id = cay__arena_take(mem, CAY_ID_LEN + 1);
     id[0] = 't';
     for (int i = 1; i < CAY_ID_LEN; i++)
-        id[i] = "abcdefghijklmnopqrstuvwxyz234567"[strtoul((char[]){ hex[2 * i], hex[2 * i + 1], 0 }, NULL, 16) & 31];
+        id[i] = "abcdefghijklmnopqrstuvwxyz234567"
+            [strtoul((char[]){ hex[2 * i], hex[2 * i + 1], 0 }, NULL, 16) & 31];
     return id;
 }
 
@@ -55,14 +60,16 @@ static json_t *note_of(const cay__mani *f, json_t *manifest)
 
 static int open_dir(const cay_service *svc, int how, int *out, cay_err *err)
 {
-    CAY_AUTOFD dir = openat(svc->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD dir =
+        openat(svc->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || flock(dir, how) < 0)
         return cay_fail_sys(err, CAY_ESYS, "open %s/ in the state directory", DIR_NAME);
     *out = CAY_STEAL_FD(dir);
     return 0;
 }
 
-/* A sweep's mark was about its former life: whoever is about to be recorded with it has all the time of a new one. */
+/* A sweep's mark was about its former life: whoever is about to be recorded with it has all the
+ * time of a new one. */
 static int take_up(cay_service *svc, const char *key, int *dir, cay_err *err)
 {
     if (mkdirat(svc->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
@@ -81,7 +88,8 @@ static int put_file(int dir, const char *key, const char *text, size_t len, cay_
     return cay__path_put(dir, key, file, err);
 }
 
-static int put_large(cay_service *svc, const cay__mani *f, const char *given, cay__arena *mem, const char **key, cay_err *err)
+static int put_large(cay_service *svc, const cay__mani *f, const char *given, cay__arena *mem,
+                     const char **key, cay_err *err)
 {
     CAY_AUTOBUF what = CAY__BUF(8192);
     CAY_AUTOFD dir = -1;
@@ -103,7 +111,8 @@ static int put_large(cay_service *svc, const cay__mani *f, const char *given, ca
     return svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, *key, note, err);
 }
 
-int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__arena *mem, const char **key, cay_err *err)
+int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__arena *mem,
+                  const char **key, cay_err *err)
 {
     CAY_AUTOFD dir = -1;
     char hex[CAY__SEEN_KEY];
@@ -116,14 +125,16 @@ int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__
     cay__sha256_hex(text, strlen(text), hex);
     *key = key_of(hex, mem);
     CAY_TRY(take_up(svc, *key, &dir, err));
-    return there(svc, *key) ? 0 : svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, *key, text, err);
+    return there(svc, *key) ? 0
+                            : svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, *key, text, err);
 }
 
 /* ---- reading ---- */
 
 static int missing(const char *key, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "the manifest %s of this sandbox is not kept any more", key);
+    return cay_fail_why(err, CAY_ENOENT, "manifest_missing",
+                        "the manifest %s of this sandbox is not kept any more", key);
 }
 
 static int read_file(cay_service *svc, const char *key, size_t bytes, char **out, cay_err *err)
@@ -132,7 +143,8 @@ static int read_file(cay_service *svc, const char *key, size_t bytes, char **out
     struct stat st;
     cay__str_join(path, sizeof path, DIR_NAME "/", key, NULL);
     CAY_AUTOFD file = openat(svc->home_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (file < 0 || fstat(file, &st) < 0 || (size_t)st.st_size != bytes || bytes > CAY_MANIFEST_BYTES)
+    if (file < 0 || fstat(file, &st) < 0 || (size_t)st.st_size != bytes ||
+        bytes > CAY_MANIFEST_BYTES)
         return missing(key, err);
     CAY_AUTOFREE char *text = cay__alloc(bytes + 1);
     if (cay__fd_read_all(file, text, bytes) != (ssize_t)bytes)
@@ -147,7 +159,8 @@ static int copy_text(const char *value, void *arg)
     return 0;
 }
 
-int cay__kept_get(cay_service *svc, const char *key, bool brief, cay__arena *mem, cay__mani *f, cay_err *err)
+int cay__kept_get(cay_service *svc, const char *key, bool brief, cay__arena *mem, cay__mani *f,
+                  cay_err *err)
 {
     CAY_AUTOFREE char *note = NULL, *text = NULL;
     CAY_AUTOJSON *o = NULL;
@@ -163,7 +176,8 @@ int cay__kept_get(cay_service *svc, const char *key, bool brief, cay__arena *mem
         CAY_TRY(read_file(svc, key, (size_t)bytes, &text, err));
     else
         text = cay__json_text(json_object_get(o, "manifest"), 4 * (size_t)CAY_MANIFEST_BYTES);
-    return cay_manifest_parse(text ? text : "", text ? strlen(text) : 0, f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err);
+    return cay_manifest_parse(text ? text : "", text ? strlen(text) : 0,
+                              f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err);
 }
 
 /* ---- when nobody needs it ---- */
@@ -192,7 +206,8 @@ void cay__kept_strays(cay_service *svc, int dir)
         return;
     }
     for (struct dirent *e; (e = readdir(d));)
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && !(cay__id_valid(e->d_name, 't') && there(svc, e->d_name)))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+            !(cay__id_valid(e->d_name, 't') && there(svc, e->d_name)))
             unlinkat(dir, e->d_name, 0);
     closedir(d);
 }

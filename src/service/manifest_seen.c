@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A large manifest that was built before is known again by the fingerprint of its text, without being read: reading ten megabytes of JSON
- * costs a hundred times as much. Only manifests whose layer depends on nothing but their text are remembered: inline content, no
- * accounts. A note has the name of the layer, the key of the kept text, and the manifest without its entries.
+ * A large manifest that was built before is known again by the fingerprint of its text, without
+ * being read: reading ten megabytes of JSON costs a hundred times as much. Only manifests whose
+ * layer depends on nothing but their text are remembered: inline content, no accounts. A note has
+ * the name of the layer, the key of the kept text, and the manifest without its entries.
  */
 #include "fingerprint.h"
 #include "manifest.h"
@@ -12,7 +13,7 @@
 #include <stdio.h>
 
 #define NOTE_SEEN "manifest-seen"
-#define NOTE_KEY "manifest-seen-key"
+#define NOTE_KEY  "manifest-seen-key"
 #define GRACE_MS  600000
 #define LARGE     65536 /* a smaller text is read as fast as its note would be */
 
@@ -21,7 +22,8 @@ bool cay__mani_text_alone(const cay_manifest *m)
     if (m->nusers || m->ngroups || m->run_as || strchr(m->root + 1, '/'))
         return false;
     for (size_t i = 0; i < m->n; i++)
-        if ((m->entries[i].kind->id != CAY__FILE && m->entries[i].kind->id != CAY__DIR) || m->entries[i].ephemeral || m->entries[i].redacted)
+        if ((m->entries[i].kind->id != CAY__FILE && m->entries[i].kind->id != CAY__DIR) ||
+            m->entries[i].ephemeral || m->entries[i].redacted)
             return false;
     for (size_t i = 0; i < m->nenv; i++)
         if (m->env[i].ephemeral)
@@ -38,7 +40,8 @@ static int take_hex(const char *value, void *arg)
     return 0;
 }
 
-/* Made once for a state directory. Two that make it at once have one each for that time, and find less. */
+/* Made once for a state directory. Two that make it at once have one each for that time, and find
+ * less. */
 static bool secret_key(cay_service *svc, uint8_t key[CAY__PRINT_KEY])
 {
     char hex[2 * CAY__PRINT_KEY + 1];
@@ -58,7 +61,8 @@ static bool print(cay_service *svc, const cay_create *c, cay__mani *f)
         return false;
     cay__fingerprint(key, c->manifest, strlen(c->manifest), f->print);
     cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
-    int n = snprintf(all, sizeof all, "%s %.36s %u %d", f->print, boot, (unsigned)geteuid(), c->manifest_trusted);
+    int n = snprintf(all, sizeof all, "%s %.36s %u %d", f->print, boot, (unsigned)geteuid(),
+                     c->manifest_trusted);
     cay__sha256_hex(all, (size_t)n, f->seen);
     return true;
 }
@@ -75,12 +79,15 @@ bool cay__seen_find(cay_service *svc, const cay_create *c, cay__arena *mem, cay_
     CAY_AUTOJSON *o = NULL;
     if (c->on || c->manifest_applied || strnlen(c->manifest, LARGE) < LARGE)
         return false;
-    if (!print(svc, c, f) || svc->store->note_get(svc->db, NOTE_SEEN, f->seen, copy_text, &text, NULL) < 0 || cay__json_object("", text, &o, NULL) < 0)
+    if (!print(svc, c, f) ||
+        svc->store->note_get(svc->db, NOTE_SEEN, f->seen, copy_text, &text, NULL) < 0 ||
+        cay__json_object("", text, &o, NULL) < 0)
         return false;
     const char *layer = cay__json_str(o, "layer", ""), *key = cay__json_str(o, "key", "");
     rest = cay__json_text(json_object_get(o, "rest"), CAY_MANIFEST_BYTES);
     if (!cay__id_valid(layer, 'm') || !rest || (!c->ephemeral && !cay__id_valid(key, 't')) ||
-        cay_manifest_parse(rest, strlen(rest), c->manifest_trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, NULL) < 0)
+        cay_manifest_parse(rest, strlen(rest), c->manifest_trusted ? CAY_MANIFEST_TRUSTED : 0,
+                           &f->m, NULL) < 0)
         return false;
     f->layer = cay__arena_str(mem, layer);
     f->key = cay__arena_str(mem, key);
@@ -91,17 +98,19 @@ void cay__seen_put(cay_service *svc, const cay__mani *f, const char *layer, cons
 {
     if (!f->seen[0] || !cay__mani_text_alone(f->m))
         return;
-    CAY_AUTOJSON *o = json_pack("{s:s,s:s,s:o}", "layer", layer, "key", key, "rest", cay__manifest_brief(f->m));
+    CAY_AUTOJSON *o =
+        json_pack("{s:s,s:s,s:o}", "layer", layer, "key", key, "rest", cay__manifest_brief(f->m));
     CAY_AUTOFREE char *text = cay__json_text(o, CAY_MANIFEST_BYTES);
     if (text)
-        svc->store->note_put(svc->db, NOTE_SEEN, f->seen, text, NULL); /* without it the next time takes longer */
+        svc->store->note_put(svc->db, NOTE_SEEN, f->seen, text,
+                             NULL); /* without it the next time takes longer */
 }
 
 /* ------------------------------------------------------------------ what nobody needs any more */
 
 typedef struct keys {
-    char  (*v)[65];
-    size_t  n;
+    char (*v)[65];
+    size_t n;
 } keys;
 
 static void add_key(keys *k, const char *key)
@@ -121,7 +130,8 @@ static bool has_key(const keys *k, const char *key)
 static void use_spec(const char *spec, keys *used)
 {
     CAY_AUTOJSON *o = NULL;
-    const char *key = cay__json_object("", spec, &o, NULL) == 0 ? cay__json_str(o, "manifest", NULL) : NULL;
+    const char *key =
+        cay__json_object("", spec, &o, NULL) == 0 ? cay__json_str(o, "manifest", NULL) : NULL;
     if (key && strlen(key) < 65)
         add_key(used, key);
 }
@@ -140,14 +150,15 @@ static int use_snap(const cay_snap_row *row, void *arg)
 
 typedef struct sweep {
     cay_service *svc;
-    keys         used, gone, texts;
+    keys used, gone, texts;
 } sweep;
 
 static int judge_seen(const char *key, const char *value, void *arg)
 {
     sweep *s = arg;
     CAY_AUTOJSON *o = NULL;
-    const char *layer = cay__json_object("", value, &o, NULL) == 0 ? cay__json_str(o, "layer", "") : "";
+    const char *layer =
+        cay__json_object("", value, &o, NULL) == 0 ? cay__json_str(o, "layer", "") : "";
     if (!cay__id_valid(layer, 'm') || !cay__mani_there(s->svc, layer, false))
         add_key(&s->gone, key);
     else
@@ -169,12 +180,14 @@ static int read_time(const char *value, void *arg)
     return 0;
 }
 
-/* A text without a record may be of somebody who is about to be recorded: it goes when a later sweep finds it so again. */
+/* A text without a record may be of somebody who is about to be recorded: it goes when a later
+ * sweep finds it so again. */
 static void age(cay_service *svc, int dir, const char *key, bool used)
 {
     int64_t since = 0, now = cay__wall_ms();
     char text[24];
-    bool marked = svc->store->note_get(svc->db, CAY__NOTE_UNUSED, key, read_time, &since, NULL) == 0;
+    bool marked =
+        svc->store->note_get(svc->db, CAY__NOTE_UNUSED, key, read_time, &since, NULL) == 0;
     if (used || (marked && (now - since > GRACE_MS || now < since))) {
         if (!used)
             cay__kept_drop(svc, dir, key);
@@ -190,8 +203,10 @@ void cay__mani_sweep(cay_service *svc)
 {
     sweep s = { .svc = svc }, later = { .svc = svc };
     CAY_AUTOFD dir = -1;
-    bool ok = cay__kept_alone(svc, &dir) == 0 && svc->store->note_list(svc->db, CAY__NOTE_MANIFEST, "", judge_text, &s, NULL) == 0 &&
-              svc->store->note_list(svc->db, NOTE_SEEN, "", judge_seen, &later, NULL) == 0 && svc->store->list(svc->db, NULL, use_row, &later.used, NULL) == 0 &&
+    bool ok = cay__kept_alone(svc, &dir) == 0 &&
+              svc->store->note_list(svc->db, CAY__NOTE_MANIFEST, "", judge_text, &s, NULL) == 0 &&
+              svc->store->note_list(svc->db, NOTE_SEEN, "", judge_seen, &later, NULL) == 0 &&
+              svc->store->list(svc->db, NULL, use_row, &later.used, NULL) == 0 &&
               svc->store->snap_list(svc->db, NULL, NULL, use_snap, &later.used, NULL) == 0;
     for (size_t i = 0; ok && i < later.gone.n; i++)
         svc->store->note_put(svc->db, NOTE_SEEN, later.gone.v[i], NULL, NULL);

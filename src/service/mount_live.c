@@ -11,7 +11,9 @@
 #include <stdio.h>
 
 /* Places of the sandbox itself: what is put over them would be taken for it. */
-static const char *const system_places[] = { "/proc", "/sys", "/dev", "/run", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/.cay" };
+static const char *const system_places[] = { "/proc",  "/sys",    "/dev",  "/run", "/etc",
+                                             "/usr",   "/bin",    "/sbin", "/lib", "/lib32",
+                                             "/lib64", "/libx32", "/boot", "/.cay" };
 
 /* Clean and absolute: no empty part, no dots, nothing of the system's. */
 static int check_target(const char *target, cay_err *err)
@@ -25,7 +27,11 @@ static int check_target(const char *target, cay_err *err)
         size_t n = strlen(system_places[i]);
         bad = !strncmp(target, system_places[i], n) && (!target[n] || target[n] == '/');
     }
-    return bad ? cay_fail_why(err, CAY_EINVAL, "mount_target", "\"%.100s\" is no absolute path, without dots, outside of the system's own directories", target ? target : "") : 0;
+    return bad ? cay_fail_why(err, CAY_EINVAL, "mount_target",
+                              "\"%.100s\" is no absolute path, without dots, outside of the "
+                              "system's own directories",
+                              target ? target : "")
+               : 0;
 }
 
 int cay_mount_check(const cay_mount *spec, cay_err *err)
@@ -45,7 +51,10 @@ static int begin(cay_sandbox *sb, const cay_call *call, const char *target, cay_
     CAY_TRY(cay__call_check(call, "mount", err));
     CAY_TRY(check_target(target, err));
     if (!sb->owner || strcmp(sb->ops->name, "native") != 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "provider %.40s cannot show storage; use provider native, and keep the sandbox", sb->ops->name);
+        return cay_fail_why(
+            err, CAY_ENOTSUP, "mount_unsupported",
+            "provider %.40s cannot show storage; use provider native, and keep the sandbox",
+            sb->ops->name);
     return cay__sandbox_ready(sb, err);
 }
 
@@ -61,7 +70,11 @@ int cay_sandbox_mount(cay_sandbox *sb, const cay_call *call, const cay_mount *gi
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_mount", err));
     CAY_TRY(begin(sb, call, spec.target, err));
     CAY_TRY(cay__json_object("fields", spec.fields ? spec.fields : "{}", &fields, err));
-    const cay__storage_mount m = { .type = spec.type ? spec.type : "", .target = spec.target, .entry = spec.target, .rw = spec.rw, .fields = fields };
+    const cay__storage_mount m = { .type = spec.type ? spec.type : "",
+                                   .target = spec.target,
+                                   .entry = spec.target,
+                                   .rw = spec.rw,
+                                   .fields = fields };
     CAY_TRY(cay__storage_open(svc->home, svc->libexec, call, sb->id, &m, 1, &st, err));
     CAY_TRY(sb->ops->status(sb->box, call, &now, err));
     name_of(sb->id, spec.target, name);
@@ -76,5 +89,8 @@ int cay_sandbox_unmount(cay_sandbox *sb, const cay_call *call, const char *targe
     CAY_TRY(begin(sb, call, target, err));
     name_of(sb->id, target, name);
     int rc = cay__storage_hide(svc->home, name, call, err);
-    return rc == CAY_ENOENT ? cay_fail_why(err, CAY_ENOENT, "mount_unknown", "nothing is mounted on %.150s of sandbox %s", target, sb->id) : rc;
+    return rc == CAY_ENOENT
+               ? cay_fail_why(err, CAY_ENOENT, "mount_unknown",
+                              "nothing is mounted on %.150s of sandbox %s", target, sb->id)
+               : rc;
 }

@@ -27,7 +27,8 @@ static bool is_storage(const cay_mount_target *t)
 
 bool cay__mounts_by_engine(const cay__storage_mount *m)
 {
-    return !strcmp(cay__json_str(json_object_get(m->fields, "mount_strategy"), "type", ""), "docker_volume");
+    return !strcmp(cay__json_str(json_object_get(m->fields, "mount_strategy"), "type", ""),
+                   "docker_volume");
 }
 
 static int on_inside(const cay_mount_target *t, void *arg)
@@ -48,13 +49,21 @@ int cay__mounts_check(const cay_mount_target *t, const char *provider, cay_err *
 {
     bool engine = !strcmp(t->strategy, "docker_volume");
     if (engine && !cay__mounts_by_container(provider))
-        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: strategy docker_volume is for providers docker and podman; give in_container", t->entry);
+        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
+                            "entry %.80s: strategy docker_volume is for providers docker and "
+                            "podman; give in_container",
+                            t->entry);
     if (!engine && strcmp(t->strategy, "in_container") != 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: strategy %.40s is another provider's; give in_container", t->entry, t->strategy);
-    if (cay__mounts_by_container(provider)) /* its own programs do it: they are looked for when it runs */
+        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
+                            "entry %.80s: strategy %.40s is another provider's; give in_container",
+                            t->entry, t->strategy);
+    if (cay__mounts_by_container(
+            provider)) /* its own programs do it: they are looked for when it runs */
         return 0;
     if (provider && *provider && strcmp(provider, "native") != 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: provider %.40s cannot show storage; use provider native", t->entry, provider);
+        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
+                            "entry %.80s: provider %.40s cannot show storage; use provider native",
+                            t->entry, provider);
     return cay__storage_check(&(cay__storage_mount){ .type = t->type, .entry = t->entry }, 1, err);
 }
 
@@ -64,13 +73,15 @@ static int read_references(list *l, const char *entry, json_t *fields)
     const char *key;
     json_t *v;
     void *next;
-    json_object_foreach_safe(fields, next, key, v) {
+    json_object_foreach_safe(fields, next, key, v)
+    {
         const char *source = cay__json_str(v, "source", NULL);
         cay__value value = { 0 };
         if (!source || strcmp(cay__json_str(v, "type", "ref"), "ref") != 0)
             continue;
         if (!l->f->trusted)
-            return cay__bad(l->err, "manifest_invalid", entry, "untrusted_reference", "%.40s refers to the host; a trusted manifest is needed", key);
+            return cay__bad(l->err, "manifest_invalid", entry, "untrusted_reference",
+                            "%.40s refers to the host; a trusted manifest is needed", key);
         int rc = cay__secret_read(l->svc, key, source, &value, l->err);
         if (rc < 0)
             return cay_wrap(l->err, rc, "entry %.60s", entry);
@@ -87,12 +98,19 @@ static int on_mount(const cay_mount_target *t, void *arg)
     if (!is_storage(t))
         return 0;
     if (l->n == CAY__STORAGE_MOST)
-        return cay_fail_why(l->err, CAY_ETOOBIG, "too_many_grants", "more than %d storage mounts", CAY__STORAGE_MOST);
+        return cay_fail_why(l->err, CAY_ETOOBIG, "too_many_grants", "more than %d storage mounts",
+                            CAY__STORAGE_MOST);
     if (e && e->redacted)
-        return cay_fail_why(l->err, CAY_EINVAL, "mount_credentials", "entry %.80s: its keys were given as text, and text is not kept; give them as "
-                            "references (env:, file:, cmd:, store:) so that it can be started again", t->entry);
+        return cay_fail_why(
+            l->err, CAY_EINVAL, "mount_credentials",
+            "entry %.80s: its keys were given as text, and text is not kept; give them as "
+            "references (env:, file:, cmd:, store:) so that it can be started again",
+            t->entry);
     cay__storage_mount *m = &l->m[l->n];
-    *m = (cay__storage_mount){ .type = cay__arena_str(l->mem, t->type), .target = cay__arena_str(l->mem, t->path), .entry = cay__arena_str(l->mem, t->entry), .rw = !t->read_only };
+    *m = (cay__storage_mount){ .type = cay__arena_str(l->mem, t->type),
+                               .target = cay__arena_str(l->mem, t->path),
+                               .entry = cay__arena_str(l->mem, t->entry),
+                               .rw = !t->read_only };
     CAY_TRY(cay__json_object("mount", t->fields, &m->fields, l->err));
     l->n++;
     return read_references(l, m->entry, m->fields);
@@ -129,16 +147,22 @@ static bool acknowledged(const cay_manifest *m, const char *path)
 
 int cay__mounts_refuse(const char *entry, const char *key, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EPERM, "mount_credentials", "entry %.60s: root inside could read its %s; leave --user root, services of root and --sudo out, or use provider native, which mounts from outside",
+    return cay_fail_why(err, CAY_EPERM, "mount_credentials",
+                        "entry %.60s: root inside could read its %s; leave --user root, services "
+                        "of root and --sudo out, or use provider native, which mounts from outside",
                         entry, key);
 }
 
 const char *cay__mounts_exposed(const cay__mount_list *l, const char **entry)
 {
-    static const char *const keys[] = { "secret_access_key", "account_key", "access_token", "token", "client_secret", "service_account_credentials", "config_credentials" };
+    static const char *const keys[] = { "secret_access_key", "account_key",
+                                        "access_token",      "token",
+                                        "client_secret",     "service_account_credentials",
+                                        "config_credentials" };
     for (size_t i = 0; i < l->n; i++)
         for (size_t k = 0; k < CAY_LEN(keys) && !cay__mounts_by_engine(&l->m[i]); k++)
-            if (json_object_get(l->m[i].fields, keys[k]) && !acknowledged(l->f->m, l->m[i].target)) {
+            if (json_object_get(l->m[i].fields, keys[k]) &&
+                !acknowledged(l->f->m, l->m[i].target)) {
                 *entry = l->m[i].entry;
                 return keys[k];
             }
@@ -152,7 +176,8 @@ bool cay__mounts_is_root(const char *user)
     return n && (strspn(user, "0") == n || (n == 4 && !strncmp(user, "root", 4)));
 }
 
-/* Keys that the sandbox's own root could read are not given to it, unless whoever asks for it has said of this very path that they may be. */
+/* Keys that the sandbox's own root could read are not given to it, unless whoever asks for it has
+ * said of this very path that they may be. */
 static int check_keys(const list *l, const cay_create *c, cay_err *err)
 {
     const char *entry, *key = cay__mounts_exposed(l, &entry);
@@ -169,14 +194,19 @@ static int check_target(const cay__storage_mount *m, cay_err *err)
     bool bad = !strcmp(m->target, "/");
     for (size_t i = 0; i < CAY_LEN(own); i++)
         bad |= cay__path_below(m->target, own[i]);
-    return bad ? cay_fail_why(err, CAY_EINVAL, "mount_target", "entry %.60s: %.120s is the system's own; mount it elsewhere", m->entry, m->target) : 0;
+    return bad ? cay_fail_why(err, CAY_EINVAL, "mount_target",
+                              "entry %.60s: %.120s is the system's own; mount it elsewhere",
+                              m->entry, m->target)
+               : 0;
 }
 
 /* "kernel": mounting takes a capability alone; "fuse": /dev/fuse as well. */
 static const char *needs_of(const cay__storage_mount *m)
 {
-    const json_t *pattern = json_object_get(json_object_get(m->fields, "mount_strategy"), "pattern");
-    bool kernel = !strcmp(cay__json_str(pattern, "type", ""), "s3files") || !strcmp(cay__json_str(pattern, "mode", ""), "nfs");
+    const json_t *pattern =
+        json_object_get(json_object_get(m->fields, "mount_strategy"), "pattern");
+    bool kernel = !strcmp(cay__json_str(pattern, "type", ""), "s3files") ||
+                  !strcmp(cay__json_str(pattern, "mode", ""), "nfs");
     return kernel ? "kernel" : "fuse";
 }
 
@@ -185,10 +215,14 @@ static int check_network(const cay__storage_mount *m, cay_err *err)
     const char *url = cay__json_str(m->fields, "endpoint_url", "");
     if (strstr(url, "://127.") || strstr(url, "://localhost"))
         return 0;
-    return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: a container without a network reaches no storage; give option network=bridge", m->entry);
+    return cay_fail_why(
+        err, CAY_EINVAL, "mount_config_invalid",
+        "entry %.80s: a container without a network reaches no storage; give option network=bridge",
+        m->entry);
 }
 
-/* The engine gives the container what mounting needs, and mounts by its drivers. In no record: what asks for it is the manifest. */
+/* The engine gives the container what mounting needs, and mounts by its drivers. In no record: what
+ * asks for it is the manifest. */
 static int ask_engine(const list *l, const char *id, cay_create *c, cay__arena *mem, cay_err *err)
 {
     size_t n = 0;
@@ -218,8 +252,8 @@ static int ask_engine(const list *l, const char *id, cay_create *c, cay__arena *
     return 0;
 }
 
-int cay__mounts_open(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f, cay_create *c, cay__arena *mem, cay__storage *st,
-                     cay_err *err)
+int cay__mounts_open(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f,
+                     cay_create *c, cay__arena *mem, cay__storage *st, cay_err *err)
 {
     CAY__AUTOMOUNTS l = { .svc = svc, .f = f, .mem = mem, .err = err };
     if (!f->m)
@@ -230,16 +264,23 @@ int cay__mounts_open(cay_service *svc, const cay_call *call, const char *id, con
     if (cay__mounts_by_container(c->provider))
         return ask_engine(&l, id, c, mem, err);
     if (c->provider && strcmp(c->provider, "native") != 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "provider %.40s cannot show storage; use provider native", c->provider);
+        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
+                            "provider %.40s cannot show storage; use provider native", c->provider);
     for (size_t i = 0; i < l.n; i++)
-        if (json_object_get(json_object_get(json_object_get(l.m[i].fields, "mount_strategy"), "pattern"), "config_file_path"))
-            return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.60s: config_file_path is a file of an image, for providers docker and podman; give its fields here", l.m[i].entry);
+        if (json_object_get(
+                json_object_get(json_object_get(l.m[i].fields, "mount_strategy"), "pattern"),
+                "config_file_path"))
+            return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
+                                "entry %.60s: config_file_path is a file of an image, for "
+                                "providers docker and podman; give its fields here",
+                                l.m[i].entry);
     CAY_TRY(cay__storage_open(svc->home, svc->libexec, call, id, l.m, l.n, st, err));
     add_grants(&l, st, c, mem);
     return 0;
 }
 
-int cay__mounts_hold(cay__storage *st, const cay_provider_ops *ops, const char *id, void *box, const cay_call *call, cay_err *err)
+int cay__mounts_hold(cay__storage *st, const cay_provider_ops *ops, const char *id, void *box,
+                     const cay_call *call, cay_err *err)
 {
     cay_box_status s = { .size = sizeof s };
     if (st->sock < 0)

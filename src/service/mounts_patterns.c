@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The patterns of strategy in_container as what is run for them. Keys are in a file or a variable, never in a word. */
+/* The patterns of strategy in_container as what is run for them. Keys are in a file or a variable,
+ * never in a word. */
 #include "mounts_inside.h"
 #include <arpa/inet.h>
 #include <base/base.h>
@@ -32,7 +33,8 @@ void cay__inside_var(cay__helper *h, const char *name, const char *value)
 /* ------------------------------------------------------------------ patterns */
 
 /* A file of the image may say more than the manifest does: of the remote that it names. */
-static int take_file(cay__inside *in, const cay__storage_mount *m, const char *path, cay__storage_plan *plan, cay_err *err)
+static int take_file(cay__inside *in, const cay__storage_mount *m, const char *path,
+                     cay__storage_plan *plan, cay_err *err)
 {
     char *theirs = NULL;
     CAY_AUTOBUF b = CAY__BUF(CONFIG_MAX);
@@ -40,7 +42,9 @@ static int take_file(cay__inside *in, const cay__storage_mount *m, const char *p
     bool there = cay__inside_section(theirs, plan->config, &b);
     explicit_bzero(theirs, strlen(theirs));
     if (!there || b.full)
-        return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.60s: config_file_path %.80s %s", m->entry, path, b.full ? "is too long" : "has no section of its remote_name");
+        return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
+                            "entry %.60s: config_file_path %.80s %s", m->entry, path,
+                            b.full ? "is too long" : "has no section of its remote_name");
     explicit_bzero(plan->config, strlen(plan->config));
     free(plan->config);
     plan->config = cay__strdup(b.data);
@@ -79,36 +83,51 @@ bool cay__inside_addr(const char *addr, unsigned *port)
     const char *colon = strrchr(addr, ':');
     uint64_t n = 0;
     struct in_addr a;
-    if (!colon || (size_t)(colon - addr) >= sizeof host || !cay__str_to_u64(colon + 1, &n) || n < 1 || n > 65535)
+    if (!colon || (size_t)(colon - addr) >= sizeof host || !cay__str_to_u64(colon + 1, &n) ||
+        n < 1 || n > 65535)
         return false;
     snprintf(host, sizeof host, "%.*s", (int)(colon - addr), addr);
     *port = (unsigned)n;
     return inet_pton(AF_INET, host, &a) == 1 && (ntohl(a.s_addr) >> 24) == 127;
 }
 
-/* Mode nfs: rclone serves on the loopback, and the kernel's client mounts that. First as the Agents SDK has it, then by the version that rclone speaks. */
-static int by_nfs(cay__inside *in, const cay__storage_mount *m, const json_t *pattern, const char *addr, cay__helper *h, cay_err *err)
+/* Mode nfs: rclone serves on the loopback, and the kernel's client mounts that. First as the Agents
+ * SDK has it, then by the version that rclone speaks. */
+static int by_nfs(cay__inside *in, const cay__storage_mount *m, const json_t *pattern,
+                  const char *addr, cay__helper *h, cay_err *err)
 {
     const json_t *given = json_object_get(pattern, "nfs_mount_options"), *v;
     CAY_AUTOBUF own = CAY__BUF(2048);
     char usual[160], three[160], source[96];
     size_t i;
-    json_array_foreach(given, i, v) {
+    json_array_foreach(given, i, v)
+    {
         const char *s = json_string_value(v);
         if (!*s || strpbrk(s, ", \t\r\n\\\"'") || !strcmp(s, "suid") || !strcmp(s, "dev"))
-            return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.60s: nfs_mount_options: %.60s is no option that may be given", m->entry, s);
+            return cay_fail_why(
+                err, CAY_EINVAL, "mount_config_invalid",
+                "entry %.60s: nfs_mount_options: %.60s is no option that may be given", m->entry,
+                s);
         cay__buf_fmt(&own, "%s%s", i ? "," : "", s);
     }
     if (own.full)
-        return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.60s: nfs_mount_options are too long", m->entry);
+        return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
+                            "entry %.60s: nfs_mount_options are too long", m->entry);
     const char *mode = m->rw ? "rw" : "ro";
-    snprintf(usual, sizeof usual, "vers=4.1,tcp,port=%u,soft,timeo=50,retrans=1,retry=0,nosuid,nodev,%s", h->port, mode);
-    snprintf(three, sizeof three, "vers=3,tcp,port=%u,mountport=%u,nolock,soft,timeo=50,retrans=1,retry=0,nosuid,nodev,%s", h->port, h->port, mode);
+    snprintf(usual, sizeof usual,
+             "vers=4.1,tcp,port=%u,soft,timeo=50,retrans=1,retry=0,nosuid,nodev,%s", h->port, mode);
+    snprintf(
+        three, sizeof three,
+        "vers=3,tcp,port=%u,mountport=%u,nolock,soft,timeo=50,retrans=1,retry=0,nosuid,nodev,%s",
+        h->port, h->port, mode);
     cay__buf_fmt(&own, ",nosuid,nodev,%s", mode);
     snprintf(source, sizeof source, "%.*s:/", (int)(strrchr(addr, ':') - addr), addr);
     const char *const options[CAY__INSIDE_TRIES] = { usual, three, three };
     for (i = 0; i < CAY__INSIDE_TRIES; i++) {
-        const char *const words[] = { "mount", "-t", "nfs", "-o", json_array_size(given) ? own.data : options[i], "--", source, in->at };
+        const char *const words[] = {
+            "mount", "-t",   "nfs", "-o", json_array_size(given) ? own.data : options[i],
+            "--",    source, in->at
+        };
         for (size_t k = 0; k < CAY_LEN(words); k++)
             h->then[i][k] = cay__arena_str(in->mem, words[k]);
     }
@@ -117,9 +136,12 @@ static int by_nfs(cay__inside *in, const cay__storage_mount *m, const json_t *pa
     return 0;
 }
 
-static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t *pattern, cay__helper *h, cay_err *err)
+static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t *pattern,
+                     cay__helper *h, cay_err *err)
 {
-    static const char *const always[] = { "--dir-perms", "0777", "--file-perms", "0666", "--umask", "000", "--dir-cache-time", "10s", "--log-level", "ERROR" };
+    static const char *const always[] = { "--dir-perms", "0777", "--file-perms",     "0666",
+                                          "--umask",     "000",  "--dir-cache-time", "10s",
+                                          "--log-level", "ERROR" };
     cay__storage_plan plan;
     char config[128], cache[128], usual[32];
     bool nfs = !strcmp(cay__json_str(pattern, "mode", "fuse"), "nfs");
@@ -127,7 +149,10 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
     snprintf(usual, sizeof usual, "127.0.0.1:%zu", 2049 + in->index);
     const char *addr = cay__arena_str(in->mem, cay__json_str(pattern, "nfs_addr", usual));
     if (nfs && !cay__inside_addr(addr, &h->port))
-        return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.60s: nfs_addr %.60s: give 127.0.0.1:PORT; elsewhere others could mount it", m->entry, addr);
+        return cay_fail_why(
+            err, CAY_EINVAL, "mount_config_invalid",
+            "entry %.60s: nfs_addr %.60s: give 127.0.0.1:PORT; elsewhere others could mount it",
+            m->entry, addr);
     CAY_TRY(cay__storage_conf(m, in->id, in->index, CAY__INSIDE_PLACE, &plan, err));
     int rc = *file ? take_file(in, m, file, &plan, err) : 0;
     if (rc < 0) {
@@ -139,15 +164,31 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
     h->name = cay__arena_str(in->mem, config);
     h->text = cay__arena_str(in->mem, plan.config);
     h->second = plan.file && *plan.file ? cay__arena_str(in->mem, plan.file) : NULL;
-    const char *const first[] = { "rclone", nfs ? "serve" : "mount", nfs ? "nfs" : "--allow-other", "--config", h->name, nfs ? "--addr" : NULL, addr };
+    const char *const first[] = { "rclone",
+                                  nfs ? "serve" : "mount",
+                                  nfs ? "nfs" : "--allow-other",
+                                  "--config",
+                                  h->name,
+                                  nfs ? "--addr" : NULL,
+                                  addr };
     for (size_t i = 0; i < CAY_LEN(first) && first[i]; i++)
         word(h, first[i]);
     for (size_t i = 0; i < CAY_LEN(always); i++)
         word(h, always[i]);
     for (size_t i = 0; i < plan.nargs; i++)
         word(h, cay__arena_str(in->mem, plan.args[i]));
-    /* What was written is brought away at once, and not kept for longer: the cache is on the container's disk. */
-    const char *const writes[] = { "--vfs-cache-mode", "writes", "--vfs-write-back", "0s", "--vfs-cache-max-age", "0s", "--vfs-cache-poll-interval", "5s", "--cache-dir", cay__arena_str(in->mem, cache) };
+    /* What was written is brought away at once, and not kept for longer: the cache is on the
+     * container's disk. */
+    const char *const writes[] = { "--vfs-cache-mode",
+                                   "writes",
+                                   "--vfs-write-back",
+                                   "0s",
+                                   "--vfs-cache-max-age",
+                                   "0s",
+                                   "--vfs-cache-poll-interval",
+                                   "5s",
+                                   "--cache-dir",
+                                   cay__arena_str(in->mem, cache) };
     for (size_t i = 0; m->rw && i < CAY_LEN(writes); i++)
         word(h, writes[i]);
     if (!m->rw)
@@ -162,16 +203,20 @@ static int by_rclone(cay__inside *in, const cay__storage_mount *m, const json_t 
     return nfs ? by_nfs(in, m, pattern, addr, h, err) : 0;
 }
 
-static int by_mountpoint(cay__inside *in, const cay__storage_mount *m, const json_t *pattern, cay__helper *h, cay_err *err)
+static int by_mountpoint(cay__inside *in, const cay__storage_mount *m, const json_t *pattern,
+                         cay__helper *h, cay_err *err)
 {
     bool gcs = !strcmp(m->type, "gcs_mount");
-    const char *id = get(m, NULL, gcs ? "access_id" : "access_key_id"), *prefix = get(m, pattern, "prefix"), *region = get(m, pattern, "region"),
+    const char *id = get(m, NULL, gcs ? "access_id" : "access_key_id"),
+               *prefix = get(m, pattern, "prefix"), *region = get(m, pattern, "region"),
                *endpoint = get(m, pattern, "endpoint_url"), *bucket = get(m, NULL, "bucket");
     char *with = cay__arena_take(in->mem, strlen(prefix) + 2);
     if (*bucket == '-')
-        return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: bucket is not a bucket's name", m->entry);
+        return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
+                            "entry %.80s: bucket is not a bucket's name", m->entry);
     prefix += strspn(prefix, "/");
-    cay__str_join(with, strlen(prefix) + 2, prefix, *prefix && prefix[strlen(prefix) - 1] != '/' ? "/" : "", NULL);
+    cay__str_join(with, strlen(prefix) + 2, prefix,
+                  *prefix && prefix[strlen(prefix) - 1] != '/' ? "/" : "", NULL);
     word(h, "mount-s3");
     word(h, "--foreground");
     word(h, "--allow-other");
@@ -181,8 +226,12 @@ static int by_mountpoint(cay__inside *in, const cay__storage_mount *m, const jso
     } else {
         word(h, "--read-only");
     }
-    const char *const pairs[][2] = { { "--prefix", with }, { "--region", region }, { "--endpoint-url", *endpoint || !gcs ? endpoint : "https://storage.googleapis.com" },
-                                     { "--upload-checksums", gcs ? "off" : "" } };
+    const char *const pairs[][2] = {
+        { "--prefix", with },
+        { "--region", region },
+        { "--endpoint-url", *endpoint || !gcs ? endpoint : "https://storage.googleapis.com" },
+        { "--upload-checksums", gcs ? "off" : "" }
+    };
     for (size_t i = 0; i < CAY_LEN(pairs); i++)
         if (*pairs[i][1]) {
             word(h, pairs[i][0]);
@@ -201,38 +250,56 @@ static int by_mountpoint(cay__inside *in, const cay__storage_mount *m, const jso
 }
 
 /* blobfuse2, with the numbers that the Agents SDK gives it. */
-static int by_blobfuse(cay__inside *in, const cay__storage_mount *m, const json_t *pattern, cay__helper *h, cay_err *err)
+static int by_blobfuse(cay__inside *in, const cay__storage_mount *m, const json_t *pattern,
+                       cay__helper *h, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(TEXT);
     bool block = strcmp(cay__json_str(pattern, "cache_type", "block_cache"), "block_cache") == 0;
     char config[128], cache[128];
-    const char *account = get(m, NULL, "account"), *key = get(m, NULL, "account_key"), *client = get(m, NULL, "identity_client_id"), *endpoint = get(m, NULL, "endpoint"),
-               *container = get(m, NULL, "container"), *at = cay__json_str(pattern, "cache_path", "");
+    const char *account = get(m, NULL, "account"), *key = get(m, NULL, "account_key"),
+               *client = get(m, NULL, "identity_client_id"), *endpoint = get(m, NULL, "endpoint"),
+               *container = get(m, NULL, "container"),
+               *at = cay__json_str(pattern, "cache_path", "");
     snprintf(config, sizeof config, CAY__INSIDE_PLACE "/%zu.yaml", in->index);
     snprintf(cache, sizeof cache, "%sblobfuse-%zu", in->cache, in->index);
     const char *const values[] = { account, key, client, endpoint, container, at };
     for (size_t i = 0; i < CAY_LEN(values); i++)
         if (strpbrk(values[i], "\r\n\"\\"))
-            return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: a value has a quote or a line break", m->entry);
+            return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
+                                "entry %.80s: a value has a quote or a line break", m->entry);
     at = *at == '/' ? at : cache;
-    cay__buf_fmt(&b, "allow-other: true\nlogging:\n  type: %s\n  level: %s\ncomponents:\n  - libfuse\n  - %s\n  - attr_cache\n  - azstorage\n", cay__json_str(pattern, "log_type", "syslog"),
-                 cay__json_str(pattern, "log_level", "log_debug"), block ? "block_cache" : "file_cache");
+    cay__buf_fmt(&b,
+                 "allow-other: true\nlogging:\n  type: %s\n  level: %s\ncomponents:\n  - libfuse\n "
+                 " - %s\n  - attr_cache\n  - azstorage\n",
+                 cay__json_str(pattern, "log_type", "syslog"),
+                 cay__json_str(pattern, "log_level", "log_debug"),
+                 block ? "block_cache" : "file_cache");
     long long size = (long long)cay__json_int(pattern, "cache_size_mb", block ? 50000 : 4096);
     if (block)
-        cay__buf_fmt(&b, "block_cache:\n  block-size-mb: %lld\n  path: \"%s\"\n  disk-size-mb: %lld\n  disk-timeout-sec: %lld\n", (long long)cay__json_int(pattern, "block_size_mb", 16), at, size,
+        cay__buf_fmt(&b,
+                     "block_cache:\n  block-size-mb: %lld\n  path: \"%s\"\n  disk-size-mb: %lld\n  "
+                     "disk-timeout-sec: %lld\n",
+                     (long long)cay__json_int(pattern, "block_size_mb", 16), at, size,
                      (long long)cay__json_int(pattern, "disk_timeout_s", 3600));
     else
-        cay__buf_fmt(&b, "file_cache:\n  path: \"%s\"\n  timeout-sec: %lld\n  max-size-mb: %lld\n", at, (long long)cay__json_int(pattern, "file_cache_timeout_s", 120),
+        cay__buf_fmt(&b, "file_cache:\n  path: \"%s\"\n  timeout-sec: %lld\n  max-size-mb: %lld\n",
+                     at, (long long)cay__json_int(pattern, "file_cache_timeout_s", 120),
                      (long long)cay__json_int(pattern, "file_cache_max_size_mb", size));
-    cay__buf_fmt(&b, "attr_cache:\n  timeout-sec: %lld\nazstorage:\n  type: block\n  account-name: \"%s\"\n  container: \"%s\"\n", (long long)cay__json_int(pattern, "attr_cache_timeout_s", 7200), account, container);
+    cay__buf_fmt(&b,
+                 "attr_cache:\n  timeout-sec: %lld\nazstorage:\n  type: block\n  account-name: "
+                 "\"%s\"\n  container: \"%s\"\n",
+                 (long long)cay__json_int(pattern, "attr_cache_timeout_s", 7200), account,
+                 container);
     if (*endpoint)
         cay__buf_fmt(&b, "  endpoint: \"%s\"\n", endpoint);
     if (*key)
         cay__buf_fmt(&b, "  mode: key\n  account-key: \"%s\"\n", key);
     else
-        cay__buf_fmt(&b, "  mode: msi\n%s%s%s", *client ? "  appid: \"" : "", client, *client ? "\"\n" : "");
+        cay__buf_fmt(&b, "  mode: msi\n%s%s%s", *client ? "  appid: \"" : "", client,
+                     *client ? "\"\n" : "");
     if (b.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "mount_config_invalid", "entry %.80s: its configuration is too long", m->entry);
+        return cay_fail_why(err, CAY_ETOOBIG, "mount_config_invalid",
+                            "entry %.80s: its configuration is too long", m->entry);
     h->name = cay__arena_str(in->mem, config);
     h->text = cay__arena_str(in->mem, b.data);
     explicit_bzero(b.data, b.len);
@@ -248,12 +315,14 @@ static int by_blobfuse(cay__inside *in, const cay__storage_mount *m, const json_
     return 0;
 }
 
-static int by_s3files(cay__inside *in, const cay__storage_mount *m, const json_t *pattern, cay__helper *h, cay_err *err)
+static int by_s3files(cay__inside *in, const cay__storage_mount *m, const json_t *pattern,
+                      cay__helper *h, cay_err *err)
 {
     cay__storage_plan plan;
     (void)pattern;
     CAY_TRY(cay__storage_conf(m, in->id, in->index, CAY__INSIDE_PLACE, &plan, err));
-    const char *const words[] = { "mount", "-t", "s3files", "-o", plan.args[0], "--", plan.remote, in->at };
+    const char *const words[] = { "mount",      "-t", "s3files",   "-o",
+                                  plan.args[0], "--", plan.remote, in->at };
     for (size_t i = 0; i < CAY_LEN(words); i++)
         word(h, cay__arena_str(in->mem, words[i]));
     cay__storage_plan_clear(&plan);
@@ -264,20 +333,29 @@ static int by_s3files(cay__inside *in, const cay__storage_mount *m, const json_t
 
 static const struct {
     const char *name;
-    int       (*make)(cay__inside *in, const cay__storage_mount *m, const json_t *pattern, cay__helper *h, cay_err *err);
-} patterns[] = { { "rclone", by_rclone }, { "mountpoint", by_mountpoint }, { "fuse", by_blobfuse }, { "s3files", by_s3files } };
+    int (*make)(cay__inside *in, const cay__storage_mount *m, const json_t *pattern, cay__helper *h,
+                cay_err *err);
+} patterns[] = { { "rclone", by_rclone },
+                 { "mountpoint", by_mountpoint },
+                 { "fuse", by_blobfuse },
+                 { "s3files", by_s3files } };
 
 int cay__inside_plan(cay__inside *in, const cay__storage_mount *m, cay__helper *h, cay_err *err)
 {
-    const json_t *pattern = json_object_get(json_object_get(m->fields, "mount_strategy"), "pattern");
+    const json_t *pattern =
+        json_object_get(json_object_get(m->fields, "mount_strategy"), "pattern");
     const char *name = cay__json_str(pattern, "type", "");
     size_t i = 0;
     while (i < CAY_LEN(patterns) && strcmp(patterns[i].name, name) != 0)
         i++;
     if (i == CAY_LEN(patterns))
-        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: pattern %.40s is not known", m->entry, name);
+        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
+                            "entry %.80s: pattern %.40s is not known", m->entry, name);
     snprintf(in->name, sizeof in->name, "m%zu", in->index);
     snprintf(in->at, sizeof in->at, CAY__INSIDE_PLACE "/%s", in->name);
     CAY_TRY(patterns[i].make(in, m, pattern, h, err));
-    return h->over ? cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: more than %d words for %s", m->entry, CAY__INSIDE_WORDS - 1, h->argv[0]) : 0;
+    return h->over ? cay_fail_why(err, CAY_EINVAL, "mount_config_invalid",
+                                  "entry %.80s: more than %d words for %s", m->entry,
+                                  CAY__INSIDE_WORDS - 1, h->argv[0])
+                   : 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strategy docker_volume: what the engine's drivers "rclone" and "mountpoint" are to be told about a storage. The names are those of rclone's own
- * plugin (TYPE-OPTION, path, type) and those that the Agents SDK gives to the other one.
+ * Strategy docker_volume: what the engine's drivers "rclone" and "mountpoint" are to be told about
+ * a storage. The names are those of rclone's own plugin (TYPE-OPTION, path, type) and those that
+ * the Agents SDK gives to the other one.
  */
 #include "mounts.h"
 #include <base/base.h>
@@ -13,13 +14,17 @@ enum { OPTIONS_MAX = 1 << 20 };
 
 static int bad(const cay__storage_mount *m, const char *what, const char *why, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: %.60s %s", m->entry, what, why);
+    return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: %.60s %s", m->entry,
+                        what, why);
 }
 
 /* ------------------------------------------------------------------ rclone */
 
 /* The options of a backend begin with its own short word. */
-static const char *const backends[][2] = { { "s3", "s3" }, { "google cloud storage", "gcs" }, { "azureblob", "azureblob" }, { "box", "box" } };
+static const char *const backends[][2] = { { "s3", "s3" },
+                                           { "google cloud storage", "gcs" },
+                                           { "azureblob", "azureblob" },
+                                           { "box", "box" } };
 
 static const char *word_of(const char *type)
 {
@@ -47,18 +52,25 @@ static void add_line(json_t *o, char *line, const char **word)
     json_object_set_new(o, name, json_string(eq + 3));
 }
 
-/* Everybody in the container may use it, as by the other strategies; what was written is brought away at once. */
+/* Everybody in the container may use it, as by the other strategies; what was written is brought
+ * away at once. */
 static void add_usual(json_t *o, bool rw)
 {
-    static const char *const always[][2] = { { "allow-other", "true" }, { "dir-perms", "0777" }, { "file-perms", "0666" }, { "umask", "0" }, { "dir-cache-time", "10s" } },
-                             *const writing[][2] = { { "vfs-cache-mode", "writes" }, { "vfs-write-back", "0s" } };
+    static const char *const always[][2] = { { "allow-other", "true" },
+                                             { "dir-perms", "0777" },
+                                             { "file-perms", "0666" },
+                                             { "umask", "0" },
+                                             { "dir-cache-time", "10s" } },
+                             *const writing[][2] = { { "vfs-cache-mode", "writes" },
+                                                     { "vfs-write-back", "0s" } };
     for (size_t i = 0; i < CAY_LEN(always); i++)
         json_object_set_new(o, always[i][0], json_string(always[i][1]));
     for (size_t i = 0; rw && i < CAY_LEN(writing); i++)
         json_object_set_new(o, writing[i][0], json_string(writing[i][1]));
 }
 
-static int by_rclone(const cay__storage_mount *m, const char *id, size_t index, json_t *o, cay_err *err)
+static int by_rclone(const cay__storage_mount *m, const char *id, size_t index, json_t *o,
+                     cay_err *err)
 {
     cay__storage_plan plan;
     const char *word = "", *path;
@@ -79,10 +91,17 @@ static int by_rclone(const cay__storage_mount *m, const char *id, size_t index, 
 
 /* ------------------------------------------------------------------ mountpoint */
 
-static int by_mountpoint(const cay__storage_mount *m, const char *id, size_t index, json_t *o, cay_err *err)
+static int by_mountpoint(const cay__storage_mount *m, const char *id, size_t index, json_t *o,
+                         cay_err *err)
 {
-    static const char *const fields[][2] = { { "bucket", "bucket" }, { "access_key_id", "access_key_id" }, { "access_id", "access_key_id" }, { "secret_access_key", "secret_access_key" },
-                                             { "session_token", "session_token" }, { "endpoint_url", "endpoint_url" }, { "region", "region" }, { "prefix", "prefix" } };
+    static const char *const fields[][2] = { { "bucket", "bucket" },
+                                             { "access_key_id", "access_key_id" },
+                                             { "access_id", "access_key_id" },
+                                             { "secret_access_key", "secret_access_key" },
+                                             { "session_token", "session_token" },
+                                             { "endpoint_url", "endpoint_url" },
+                                             { "region", "region" },
+                                             { "prefix", "prefix" } };
     cay__storage_plan plan;
     CAY_TRY(cay__storage_conf(m, id, index, "", &plan, err)); /* it judges the values */
     cay__storage_plan_clear(&plan);
@@ -90,7 +109,8 @@ static int by_mountpoint(const cay__storage_mount *m, const char *id, size_t ind
         json_object_set_new(o, "endpoint_url", json_string("https://storage.googleapis.com"));
     for (size_t i = 0; i < CAY_LEN(fields); i++)
         if (*cay__json_str(m->fields, fields[i][0], ""))
-            json_object_set_new(o, fields[i][1], json_string(cay__json_str(m->fields, fields[i][0], "")));
+            json_object_set_new(o, fields[i][1],
+                                json_string(cay__json_str(m->fields, fields[i][0], "")));
     return 0;
 }
 
@@ -98,16 +118,20 @@ static int by_mountpoint(const cay__storage_mount *m, const char *id, size_t ind
 
 static const struct {
     const char *name, *own; /* own: what says which storage it is, and is not for driver_options */
-    int       (*tell)(const cay__storage_mount *m, const char *id, size_t index, json_t *o, cay_err *err);
-} drivers[] = { { "rclone", " type path fs remote ", by_rclone }, { "mountpoint", " bucket ", by_mountpoint } };
+    int (*tell)(const cay__storage_mount *m, const char *id, size_t index, json_t *o, cay_err *err);
+} drivers[] = { { "rclone", " type path fs remote ", by_rclone },
+                { "mountpoint", " bucket ", by_mountpoint } };
 
-static int add_given(const cay__storage_mount *m, const json_t *given, const char *own, json_t *o, cay_err *err)
+static int add_given(const cay__storage_mount *m, const json_t *given, const char *own, json_t *o,
+                     cay_err *err)
 {
     const char *key;
     json_t *v;
     char word[64];
-    json_object_foreach((json_t *)given, key, v) {
-        if (!cay__str_join(word, sizeof word, " ", key, " ", NULL) || strchr(key, ' ') || strstr(own, word))
+    json_object_foreach((json_t *)given, key, v)
+    {
+        if (!cay__str_join(word, sizeof word, " ", key, " ", NULL) || strchr(key, ' ') ||
+            strstr(own, word))
             return bad(m, key, "is no option that driver_options may give", err);
         if (!json_is_string(v))
             return bad(m, key, "of driver_options is no text", err);
@@ -116,7 +140,8 @@ static int add_given(const cay__storage_mount *m, const json_t *given, const cha
     return 0;
 }
 
-static int add_one(const cay__storage_mount *m, const char *id, size_t index, json_t *list, cay_err *err)
+static int add_one(const cay__storage_mount *m, const char *id, size_t index, json_t *list,
+                   cay_err *err)
 {
     const json_t *strategy = json_object_get(m->fields, "mount_strategy");
     const char *name = cay__json_str(strategy, "driver", "");
@@ -126,7 +151,8 @@ static int add_one(const cay__storage_mount *m, const char *id, size_t index, js
     if (i == CAY_LEN(drivers))
         return bad(m, "driver", "is rclone or mountpoint", err);
     json_t *o = json_object();
-    json_array_append_new(list, json_pack("{s:s,s:b,s:s,s:o}", "target", m->target, "read_only", !m->rw, "driver", name, "options", o));
+    json_array_append_new(list, json_pack("{s:s,s:b,s:s,s:o}", "target", m->target, "read_only",
+                                          !m->rw, "driver", name, "options", o));
     CAY_TRY(drivers[i].tell(m, id, index, o, err));
     return add_given(m, json_object_get(strategy, "driver_options"), drivers[i].own, o, err);
 }
@@ -142,7 +168,8 @@ int cay__mounts_volumes(const cay__mount_list *l, const char *id, const char **o
         return 0;
     CAY_AUTOFREE char *text = cay__json_text(list, OPTIONS_MAX);
     if (!text)
-        return cay_fail_why(l->err, CAY_ETOOBIG, "mount_config_invalid", "what the engine's volume drivers are to be told is too long");
+        return cay_fail_why(l->err, CAY_ETOOBIG, "mount_config_invalid",
+                            "what the engine's volume drivers are to be told is too long");
     *out = cay__arena_str(l->mem, text);
     explicit_bzero(text, strlen(text));
     return 0;

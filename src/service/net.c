@@ -22,7 +22,8 @@ static int read_text(int fd, char **out, size_t *len, cay_err *err)
     if (n < 0 || n > (ssize_t)CAY__POLICY_MAX) {
         free(text);
         return n < 0 ? cay_fail_sys(err, CAY_ESYS, CAY__EGRESS_CONF)
-                     : cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", CAY__EGRESS_CONF " is larger than %u bytes", CAY__POLICY_MAX);
+                     : cay_fail_why(err, CAY_ETOOBIG, "policy_too_big",
+                                    CAY__EGRESS_CONF " is larger than %u bytes", CAY__POLICY_MAX);
     }
     *out = text;
     *len = (size_t)n;
@@ -33,7 +34,8 @@ int cay__operator_read(const cay_service *svc, cay__policy *out, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL;
     size_t len = 0;
-    CAY_AUTOFD fd = openat(svc->home_fd, CAY__EGRESS_CONF, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    CAY_AUTOFD fd =
+        openat(svc->home_fd, CAY__EGRESS_CONF, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) /* as the keeper does */
         fd = open("/etc/cay/" CAY__EGRESS_CONF, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno != ENOENT)
@@ -50,19 +52,32 @@ int cay_net_operator_check(cay_service *svc, cay_err *err)
     return svc->back ? 0 : cay__operator_read(svc, &op, err);
 }
 
-int cay_net_operator_may(cay_service *svc, const char *host, uint16_t port, const uint8_t *addr, bool own, cay_err *err)
+int cay_net_operator_may(cay_service *svc, const char *host, uint16_t port, const uint8_t *addr,
+                         bool own, cay_err *err)
 {
     AUTOPOLICY op = { 0 };
     CAY_TRY(cay__back_none(svc, "egress.conf", err));
     CAY_TRY(cay__operator_read(svc, &op, err));
     /* A name of this machine has no rules of its own: they are those of its address. */
-    cay__verdict v = addr ? cay__decide_addr(&op, NULL, host, addr, port) : cay__decide_host(&op, NULL, cay__name_is_local(host) ? "127.0.0.1" : host, port, true);
+    cay__verdict v =
+        addr ? cay__decide_addr(&op, NULL, host, addr, port)
+             : cay__decide_host(&op, NULL, cay__name_is_local(host) ? "127.0.0.1" : host, port,
+                                true);
     bool range = !strcmp(v.reason, "blocked_range");
-    if (v.allow || (range && (own || !addr)) || (!addr && !strcmp(v.reason, "default_deny") && op.mode == CAY__NET_ALL)) /* ranges are judged by the address itself */
+    if (v.allow || (range && (own || !addr)) ||
+        (!addr && !strcmp(v.reason, "default_deny") &&
+         op.mode == CAY__NET_ALL)) /* ranges are judged by the address itself */
         return 0;
     if (range)
-        return cay_fail_why(err, CAY_EPERM, "registry_private", "%.150s is at a private address (%s); a lift line of the operator's " CAY__EGRESS_CONF " may allow it", host, v.range ? v.range : "");
-    return cay_fail_why(err, CAY_EPERM, "registry_denied", "the operator's " CAY__EGRESS_CONF " does not let anything go to %.150s:%u; a rule there may allow it", host, port);
+        return cay_fail_why(
+            err, CAY_EPERM, "registry_private",
+            "%.150s is at a private address (%s); a lift line of the operator's " CAY__EGRESS_CONF
+            " may allow it",
+            host, v.range ? v.range : "");
+    return cay_fail_why(err, CAY_EPERM, "registry_denied",
+                        "the operator's " CAY__EGRESS_CONF
+                        " does not let anything go to %.150s:%u; a rule there may allow it",
+                        host, port);
 }
 
 /* ------------------------------------------------------------------ the record */
@@ -123,7 +138,8 @@ int cay__net_live_box(cay_sandbox *sb, const cay_call *call, void **box, cay_err
     return cay__sandbox_ready(sb, err);
 }
 
-int cay_sandbox_set_policy(cay_sandbox *sb, const cay_call *call, const char *text, uint64_t *revision, cay_err *err)
+int cay_sandbox_set_policy(cay_sandbox *sb, const cay_call *call, const char *text,
+                           uint64_t *revision, cay_err *err)
 {
     CAY__OP(call, "net.set", sb->id, err);
     if (cay__back_of(sb->owner))
@@ -157,7 +173,8 @@ int cay_sandbox_set_policy(cay_sandbox *sb, const cay_call *call, const char *te
     return 0;
 }
 
-int cay_sandbox_get_policy(cay_sandbox *sb, const cay_call *call, char **text, uint64_t *revision, cay_err *err)
+int cay_sandbox_get_policy(cay_sandbox *sb, const cay_call *call, char **text, uint64_t *revision,
+                           cay_err *err)
 {
     CAY__OP(call, "net.get", sb->id, err);
     if (cay__back_of(sb->owner))
@@ -186,14 +203,18 @@ static void drop_rule(cay__policy *p, size_t i)
     memmove(&p->rules[i], &p->rules[i + 1], (--p->nrules - i) * sizeof *p->rules);
 }
 
-/* As where rules alone hold: an allow that a deny takes away whole is a contradiction, not something to pass over. */
+/* As where rules alone hold: an allow that a deny takes away whole is a contradiction, not
+ * something to pass over. */
 static int not_denied(const cay__policy *p, const cay__rule *r, const char *text, cay_err *err)
 {
     char deny[CAY__RULE_MAX];
     for (size_t i = 0; i < p->nrules; i++)
         if (p->rules[i].deny && !r->preset && cay__rule_covers(&p->rules[i], r)) {
             cay__rule_text(&p->rules[i], deny, sizeof deny);
-            return cay_fail_why(err, CAY_EINVAL, "policy_conflict", "rules %.70s and %.70s contradict each other: a deny comes before any allow; set the policy without it", text, deny);
+            return cay_fail_why(err, CAY_EINVAL, "policy_conflict",
+                                "rules %.70s and %.70s contradict each other: a deny comes before "
+                                "any allow; set the policy without it",
+                                text, deny);
         }
     return 0;
 }
@@ -205,12 +226,14 @@ static int add_rules(cay__policy *p, const char *words, cay_err *err)
     CAY_TRY(cay__policy_words(&add, words, err));
     CAY_TRY(cay__policy_check(&add, err));
     if (add.mode != CAY__NET_RULES || !add.nrules)
-        return cay_fail_why(err, CAY_EINVAL, "policy_invalid", "\"%.40s\": give rules here; off and all are set as a whole", words);
+        return cay_fail_why(err, CAY_EINVAL, "policy_invalid",
+                            "\"%.40s\": give rules here; off and all are set as a whole", words);
     for (size_t k = 0; k < add.nrules; k++) {
         const cay__rule *r = &add.rules[k];
         for (size_t i = p->nrules; i-- > 0;)
             if (p->rules[i].deny != r->deny && (r->deny ? cay__rule_covers(r, &p->rules[i])
-                                                        : cay__rule_same_target(r, &p->rules[i]) && cay__rule_covers(&p->rules[i], r)))
+                                                        : cay__rule_same_target(r, &p->rules[i]) &&
+                                                              cay__rule_covers(&p->rules[i], r)))
                 drop_rule(p, i);
         bool needless = r->deny ? p->mode == CAY__NET_OFF : p->mode == CAY__NET_ALL;
         char text[CAY__RULE_MAX];
@@ -226,7 +249,8 @@ static int add_rules(cay__policy *p, const char *words, cay_err *err)
     return cay__policy_check(p, err);
 }
 
-int cay_sandbox_net_add(cay_sandbox *sb, const cay_call *call, const char *const *rules, uint64_t *revision, cay_err *err)
+int cay_sandbox_net_add(cay_sandbox *sb, const cay_call *call, const char *const *rules,
+                        uint64_t *revision, cay_err *err)
 {
     CAY__OP(call, "net.add", sb->id, err);
     CAY__BACK(sb->owner, net_add, sb, call, rules, revision, err);
@@ -247,7 +271,8 @@ static void remedy(const cay__verdict *v, const char *host, uint16_t port, cay_n
 {
     char rule[CAY__RULE_MAX], asked[300];
     bool v6 = strchr(host, ':') != NULL;
-    snprintf(asked, sizeof asked, port ? (v6 ? "[%.253s]:%d" : "%.253s:%d") : "%.253s", host, (int)port);
+    snprintf(asked, sizeof asked, port ? (v6 ? "[%.253s]:%d" : "%.253s:%d") : "%.253s", host,
+             (int)port);
     if (!port || port == 443 || port == 80)
         snprintf(asked, sizeof asked, "%.253s", host);
     if (v->rule)
@@ -259,10 +284,12 @@ static void remedy(const cay__verdict *v, const char *host, uint16_t port, cay_n
     else if (!strcmp(v->reason, "operator_deny"))
         snprintf(out->remedy, sizeof out->remedy, "only the operator can: %s", CAY__EGRESS_CONF);
     else if (!strcmp(v->reason, "blocked_range"))
-        snprintf(out->remedy, sizeof out->remedy, "only the operator can: a lift or service line of %s", CAY__EGRESS_CONF);
+        snprintf(out->remedy, sizeof out->remedy,
+                 "only the operator can: a lift or service line of %s", CAY__EGRESS_CONF);
 }
 
-int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port, cay_net_verdict *out, cay_err *err)
+int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_t port,
+                cay_net_verdict *out, cay_err *err)
 {
     CAY__OP(call, "net.why", sb->id, err);
     CAY__BACK(sb->owner, net_why, sb, call, host, port, out, err);
@@ -273,7 +300,9 @@ int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_
     uint8_t addr[16];
     bool is_addr = cay__addr_parse(host, addr);
     if (!is_addr && !cay__name_fold(host, strlen(host), name))
-        return cay_fail_why(err, CAY_EINVAL, "host_invalid", "\"%.60s\" is no host name or address; names are given in A-label form", host);
+        return cay_fail_why(err, CAY_EINVAL, "host_invalid",
+                            "\"%.60s\" is no host name or address; names are given in A-label form",
+                            host);
     if (is_addr)
         cay__addr_text(addr, name);
     CAY_TRY(cay_sandbox_get_policy(sb, call, &text, NULL, err));
@@ -282,14 +311,18 @@ int cay_net_why(cay_sandbox *sb, const cay_call *call, const char *host, uint16_
         CAY_TRY(cay__operator_read(sb->owner, &op, err));
     else
         op.mode = CAY__NET_ALL;
-    cay__verdict v = port || is_addr ? cay__decide_host(&op, &p, name, port ? port : 443, false) : cay__decide_lookup(&op, &p, name);
+    cay__verdict v = port || is_addr ? cay__decide_host(&op, &p, name, port ? port : 443, false)
+                                     : cay__decide_lookup(&op, &p, name);
     a.allow = v.allow;
     cay__str_copy(a.reason, sizeof a.reason, v.reason);
     cay__str_copy(a.range, sizeof a.range, v.range ? v.range : "");
     if (v.rule)
         cay__rule_text(v.rule, a.rule, sizeof a.rule);
     if (v.allow && (port || is_addr))
-        cay__str_copy(a.proto, sizeof a.proto, v.proto == CAY__NET_TLS ? "tls" : v.proto == CAY__NET_HTTP ? "http" : "tcp");
+        cay__str_copy(a.proto, sizeof a.proto,
+                      v.proto == CAY__NET_TLS    ? "tls"
+                      : v.proto == CAY__NET_HTTP ? "http"
+                                                 : "tcp");
     if (!v.allow)
         remedy(&v, name, port, &a);
     cay__answer_give(out, &a, sizeof a);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy where the network is an engine's, which has no rules: "off" is a container without a network, and "all" the network that the request or the operator
- * (CAY_DOCKER_NETWORK) names. Rules are refused as ever, by who looks next.
+ * A policy where the network is an engine's, which has no rules: "off" is a container without a
+ * network, and "all" the network that the request or the operator (CAY_DOCKER_NETWORK) names. Rules
+ * are refused as ever, by who looks next.
  */
 #include "mounts.h"
 #include "net.h"
@@ -37,11 +38,16 @@ int cay__net_engine(cay_create *c, const char *provider, cay__arena *mem, cay_er
     if (!cay__mounts_by_container(provider) || (!closed && !open))
         return 0;
     if (closed && asked && strcmp(asked, "none") != 0)
-        return cay_fail_why(err, CAY_EINVAL, "option_invalid", "net off and option network=%.60s exclude each other; leave one away", asked);
+        return cay_fail_why(err, CAY_EINVAL, "option_invalid",
+                            "net off and option network=%.60s exclude each other; leave one away",
+                            asked);
     if (open && !asked && named && *named)
         add_option(c, "network", cay__arena_str(mem, named), mem);
     else if (open && (asked ? !strcmp(asked, "none") : !c->net_usual))
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "net all: provider %s has networks of its engine, without a policy; give option network=bridge, or name one by CAY_DOCKER_NETWORK", provider);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "net all: provider %s has networks of its engine, without a policy; "
+                            "give option network=bridge, or name one by CAY_DOCKER_NETWORK",
+                            provider);
     c->net = NULL;
     return 0;
 }

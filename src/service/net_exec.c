@@ -5,7 +5,10 @@
 #include <base/str.h>
 #include <cay/sandbox.h>
 
-enum { KEPT = 500, LOOK_MS = 5000 }; /* so many commands of a sandbox are remembered, nearly (docs/architecture.md) */
+enum {
+    KEPT = 500,
+    LOOK_MS = 5000
+}; /* so many commands of a sandbox are remembered, nearly (docs/architecture.md) */
 
 static int take(const cay_proc_info *i, void *arg)
 {
@@ -19,7 +22,8 @@ static int take(const cay_proc_info *i, void *arg)
             abort();
     }
     cay__exec *x = &e->v[e->n++];
-    *x = (cay__exec){ .from_ms = i->started_ms, .to_ms = i->state == 'X' ? i->ended_ms : INT64_MAX };
+    *x =
+        (cay__exec){ .from_ms = i->started_ms, .to_ms = i->state == 'X' ? i->ended_ms : INT64_MAX };
     cay__str_copy(x->id, sizeof x->id, i->id);
     e->blind |= i->state == 'X' && !i->ended_ms;
     return 0;
@@ -48,12 +52,14 @@ static int64_t asked(const json_t *o, const cay_net_record *r)
     return r->time_ms - (!strcmp(r->event, "end") ? (int64_t)r->ms : cay__json_int(o, "after", 0));
 }
 
-void cay__execs_link(const cay__execs *e, const json_t *o, cay_net_record *r, const char *line, cay__buf *with)
+void cay__execs_link(const cay__execs *e, const json_t *o, cay_net_record *r, const char *line,
+                     cay__buf *with)
 {
     int64_t at = asked(o, r);
     const char *one = "";
     unsigned n = 0;
-    bool program = !strcmp(r->event, "connect") || !strcmp(r->event, "dns") || !strcmp(r->event, "end");
+    bool program =
+        !strcmp(r->event, "connect") || !strcmp(r->event, "dns") || !strcmp(r->event, "end");
     size_t len = strlen(line);
     if (e->blind || !program || at < e->since_ms || len < 2)
         return;

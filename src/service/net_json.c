@@ -16,7 +16,8 @@ json_t *cay__policy_json(const char *text)
     for (const char *const *r = p->rules; *r; r++)
         json_array_append_new(list, json_string(*r));
     for (const cay_bind *b = p->bindings; b->name; b++)
-        json_array_append_new(binds, json_pack("{s:s,s:s}", "name", b->name, "destination", b->destination));
+        json_array_append_new(
+            binds, json_pack("{s:s,s:s}", "name", b->name, "destination", b->destination));
     json_object_set_new(o, "rules", list);
     if (p->rate_up)
         json_object_set_new(o, "rate_up", json_integer((json_int_t)p->rate_up));
@@ -59,7 +60,8 @@ static int read_bindings(const json_t *j, cay_bind **out, cay_err *err)
     *out = cay__alloc((n + 1) * sizeof **out);
     for (size_t i = 0; i < n; i++) {
         const json_t *b = json_array_get(j, i);
-        (*out)[i] = (cay_bind){ cay__json_str(b, "name", NULL), cay__json_str(b, "destination", NULL) };
+        (*out)[i] =
+            (cay_bind){ cay__json_str(b, "name", NULL), cay__json_str(b, "destination", NULL) };
         if (!(*out)[i].name || !(*out)[i].destination || json_object_size(b) != 2)
             return wrong("bindings", "is not a list of {name, destination}", err);
     }
@@ -94,14 +96,17 @@ int cay__policy_of_json(const json_t *j, char **text, cay_err *err)
     json_t *v;
     if (!json_is_object(j))
         return wrong("it", "is not an object", err);
-    json_object_foreach((json_t *)j, key, v) {
-        int rc = !strcmp(key, "mode")          ? read_mode(v, &p.mode, err)
-                 : !strcmp(key, "rules")       ? read_rules(v, &rules, err)
-                 : !strcmp(key, "rate_up")     ? read_number(v, key, CAY__RATE_MOST, &p.rate_up, err)
-                 : !strcmp(key, "rate_down")   ? read_number(v, key, CAY__RATE_MOST, &p.rate_down, err)
-                 : !strcmp(key, "connections") ? read_number(v, key, CAY__CONNECTIONS_MOST, &connections, err)
-                 : !strcmp(key, "bindings")    ? read_bindings(v, &binds, err)
-                                               : wrong(key, "is not known", err);
+    json_object_foreach((json_t *)j, key, v)
+    {
+        int rc = !strcmp(key, "mode")      ? read_mode(v, &p.mode, err)
+                 : !strcmp(key, "rules")   ? read_rules(v, &rules, err)
+                 : !strcmp(key, "rate_up") ? read_number(v, key, CAY__RATE_MOST, &p.rate_up, err)
+                 : !strcmp(key, "rate_down")
+                     ? read_number(v, key, CAY__RATE_MOST, &p.rate_down, err)
+                 : !strcmp(key, "connections")
+                     ? read_number(v, key, CAY__CONNECTIONS_MOST, &connections, err)
+                 : !strcmp(key, "bindings") ? read_bindings(v, &binds, err)
+                                            : wrong(key, "is not known", err);
         CAY_TRY(rc);
     }
     p.rules = rules;
@@ -116,7 +121,8 @@ int cay_policy_to_json(const char *text, char **json, cay_err *err)
     CAY_TRY(cay__policy_read(&p, text, strlen(text), false, err));
     CAY_AUTOJSON *o = cay__policy_json(text);
     if (!(*json = cay__json_text(o, 4 * CAY__POLICY_MAX)))
-        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "the policy is too long for one answer");
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big",
+                            "the policy is too long for one answer");
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The audit records that egress writes: lines of JSON, read as they are. A line that is no object is passed over. */
+/* The audit records that egress writes: lines of JSON, read as they are. A line that is no object
+ * is passed over. */
 #include "back.h"
 #include "net.h"
 #include "net_exec.h"
@@ -15,18 +16,31 @@
 cay_net_record cay__net_record_of(const json_t *o, const char *line)
 {
     return (cay_net_record){
-        .size = sizeof(cay_net_record), .json = line, .time_ms = cay__json_int(o, "t", 0), .event = cay__json_str(o, "event", ""),
-        .verdict = cay__json_str(o, "verdict", ""), .reason = cay__json_str(o, "reason", ""), .name = cay__json_str(o, "name", ""),
-        .address = cay__json_str(o, "addr", ""), .proto = cay__json_str(o, "proto", ""), .rule = cay__json_str(o, "rule", ""),
-        .seen = cay__json_str(o, "seen", ""), .port = (uint16_t)cay__json_int(o, "port", 0),
-        .flow = (uint64_t)cay__json_int(o, "flow", 0), .up = (uint64_t)cay__json_int(o, "up", 0),
-        .down = (uint64_t)cay__json_int(o, "down", 0), .ms = (uint64_t)cay__json_int(o, "ms", 0),
-        .count = (uint64_t)cay__json_int(o, "count", 0), .exec = cay__json_str(o, "exec", ""), .execs = (unsigned)cay__json_int(o, "execs", 0),
+        .size = sizeof(cay_net_record),
+        .json = line,
+        .time_ms = cay__json_int(o, "t", 0),
+        .event = cay__json_str(o, "event", ""),
+        .verdict = cay__json_str(o, "verdict", ""),
+        .reason = cay__json_str(o, "reason", ""),
+        .name = cay__json_str(o, "name", ""),
+        .address = cay__json_str(o, "addr", ""),
+        .proto = cay__json_str(o, "proto", ""),
+        .rule = cay__json_str(o, "rule", ""),
+        .seen = cay__json_str(o, "seen", ""),
+        .port = (uint16_t)cay__json_int(o, "port", 0),
+        .flow = (uint64_t)cay__json_int(o, "flow", 0),
+        .up = (uint64_t)cay__json_int(o, "up", 0),
+        .down = (uint64_t)cay__json_int(o, "down", 0),
+        .ms = (uint64_t)cay__json_int(o, "ms", 0),
+        .count = (uint64_t)cay__json_int(o, "count", 0),
+        .exec = cay__json_str(o, "exec", ""),
+        .execs = (unsigned)cay__json_int(o, "execs", 0),
         .secret = cay__json_str(o, "secret", ""),
     };
 }
 
-static int give(const cay__execs *ran, char *line, int (*fn)(const cay_net_record *, void *), void *arg)
+static int give(const cay__execs *ran, char *line, int (*fn)(const cay_net_record *, void *),
+                void *arg)
 {
     CAY_AUTOJSON *o = NULL;
     CAY_AUTOBUF with = CAY__BUF(LINE_MOST + 64);
@@ -37,7 +51,8 @@ static int give(const cay__execs *ran, char *line, int (*fn)(const cay_net_recor
     return fn(&r, arg);
 }
 
-static int read_file(int dir, const char *name, const cay__execs *ran, int (*fn)(const cay_net_record *, void *), void *arg)
+static int read_file(int dir, const char *name, const cay__execs *ran,
+                     int (*fn)(const cay_net_record *, void *), void *arg)
 {
     CAY_AUTOFD fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
@@ -57,7 +72,8 @@ static int read_file(int dir, const char *name, const cay__execs *ran, int (*fn)
     return rc;
 }
 
-int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg, cay_err *err)
+int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg,
+                cay_err *err)
 {
     CAY__BACK(sb->owner, net_log, sb, fn, arg, err);
     cay_service *svc = sb->owner;

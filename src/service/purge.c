@@ -10,21 +10,52 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-/* Everything that a program of ours makes there. egress.conf and secrets.conf are what an operator wrote: they stay. */
+/* Everything that a program of ours makes there. egress.conf and secrets.conf are what an operator
+ * wrote: they stay. */
 static const char *const ours[] = {
-    "sandboxes", "layers", "manifests", "local", "process", "docker", "podman", "volumes", "blobs", "net", "audit", "fetch", "builds", "checkpoint", "e2b", "history", "chat", "keeper.log",
-    "keeper.log.new", "alive", "server.url", "reserve", "reconcile.lock", "stacks.lock", "layers.lock", "volumes.lock", "settle.lock", "store.lock", "store.db",
-    "store.db-wal", "store.db-shm", "store.db-journal", NULL,
+    "sandboxes",
+    "layers",
+    "manifests",
+    "local",
+    "process",
+    "docker",
+    "podman",
+    "volumes",
+    "blobs",
+    "net",
+    "audit",
+    "fetch",
+    "builds",
+    "checkpoint",
+    "e2b",
+    "history",
+    "chat",
+    "keeper.log",
+    "keeper.log.new",
+    "alive",
+    "server.url",
+    "reserve",
+    "reconcile.lock",
+    "stacks.lock",
+    "layers.lock",
+    "volumes.lock",
+    "settle.lock",
+    "store.lock",
+    "store.db",
+    "store.db-wal",
+    "store.db-shm",
+    "store.db-journal",
+    NULL,
 };
 
 typedef struct purge {
-    cay_service    *svc;
+    cay_service *svc;
     const cay_call *call;
-    bool            forget;
-    void          (*left)(const char *what, void *arg);
-    void           *arg;
-    char          (*ids)[CAY_ID_LEN + 1];
-    size_t          n, cap;
+    bool forget;
+    void (*left)(const char *what, void *arg);
+    void *arg;
+    char (*ids)[CAY_ID_LEN + 1];
+    size_t n, cap;
 } purge;
 
 /* ------------------------------------------------------------------ sandboxes */
@@ -62,7 +93,8 @@ static int remove_box(purge *p, const char *id, cay_err *err)
 
 /* ------------------------------------------------------------------ the directory */
 
-/* The kernel writes blanks, tabs, newlines and backslashes of a path as a backslash and three octal digits. */
+/* The kernel writes blanks, tabs, newlines and backslashes of a path as a backslash and three octal
+ * digits. */
 static void unescape(char *s)
 {
     char *to = s;
@@ -91,7 +123,8 @@ static int no_mounts(const cay_service *svc, cay_err *err)
         at[strcspn(at, " ")] = 0;
         unescape(at);
         if (!strncmp(at, home, n) && at[n] == '/')
-            rc = cay_fail_why(err, CAY_EBUSY, "home_mounted", "something is mounted on %.180s; unmount it first", at);
+            rc = cay_fail_why(err, CAY_EBUSY, "home_mounted",
+                              "something is mounted on %.180s; unmount it first", at);
     }
     fclose(f);
     return rc;
@@ -128,7 +161,8 @@ static int remove_all(purge *p, cay_err *err)
     return 0;
 }
 
-int cay_service_purge(cay_service *svc, const cay_call *call, bool forget, void (*left)(const char *what, void *arg), void *arg, cay_err *err)
+int cay_service_purge(cay_service *svc, const cay_call *call, bool forget,
+                      void (*left)(const char *what, void *arg), void *arg, cay_err *err)
 {
     purge p = { .svc = svc, .call = call, .forget = forget, .left = left, .arg = arg };
     if (cay__back_of(svc))

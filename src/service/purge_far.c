@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of a service that is a server's: all that its key may remove goes, one after the other. The server, its keys, tenants and stored secrets stay. */
+/* Of a service that is a server's: all that its key may remove goes, one after the other. The
+ * server, its keys, tenants and stored secrets stay. */
 #include "back.h"
 #include "service.h"
 #include <base/str.h>
 #include <stdio.h>
 
 typedef struct far_purge {
-    cay_service    *svc;
+    cay_service *svc;
     const cay_call *call;
-    bool            forget;
-    void          (*left)(const char *what, void *arg);
-    void           *arg;
-    char          (*names)[CAY_VOLUME_NAME + 1]; /* ids are shorter */
-    size_t          n, cap;
+    bool forget;
+    void (*left)(const char *what, void *arg);
+    void *arg;
+    char (*names)[CAY_VOLUME_NAME + 1]; /* ids are shorter */
+    size_t n, cap;
 } far_purge;
 
 static int add(far_purge *p, const char *name)
 {
-    if (p->n == p->cap && !(p->names = realloc(p->names, (p->cap = p->cap * 2 + 64) * sizeof *p->names)))
+    if (p->n == p->cap &&
+        !(p->names = realloc(p->names, (p->cap = p->cap * 2 + 64) * sizeof *p->names)))
         abort();
     cay__str_copy(p->names[p->n++], sizeof *p->names, name);
     return 0;
@@ -91,11 +93,15 @@ static int drop_volume(far_purge *p, const char *name, cay_err *err)
 /* Volumes are free when their sandboxes are gone, templates when nothing stands on them. */
 static const struct {
     const char *what;
-    int       (*list)(far_purge *p, cay_err *err);
-    int       (*drop)(far_purge *p, const char *name, cay_err *err);
-} kinds[] = { { "sandbox", boxes, drop_box }, { "snapshot", snapshots, drop_snapshot }, { "template", templates, drop_template }, { "volume", volumes, drop_volume } };
+    int (*list)(far_purge *p, cay_err *err);
+    int (*drop)(far_purge *p, const char *name, cay_err *err);
+} kinds[] = { { "sandbox", boxes, drop_box },
+              { "snapshot", snapshots, drop_snapshot },
+              { "template", templates, drop_template },
+              { "volume", volumes, drop_volume } };
 
-/* What the key may not see or remove is not its tenant's: a template that another one shares, the volumes of the machine. */
+/* What the key may not see or remove is not its tenant's: a template that another one shares, the
+ * volumes of the machine. */
 static int one_kind(far_purge *p, size_t k, cay_err *err)
 {
     p->n = 0;
@@ -121,7 +127,8 @@ static int one_kind(far_purge *p, size_t k, cay_err *err)
     return rc;
 }
 
-int cay__purge_far(cay_service *svc, const cay_call *call, bool forget, void (*left)(const char *what, void *arg), void *arg, cay_err *err)
+int cay__purge_far(cay_service *svc, const cay_call *call, bool forget,
+                   void (*left)(const char *what, void *arg), void *arg, cay_err *err)
 {
     far_purge p = { .svc = svc, .call = call, .forget = forget, .left = left, .arg = arg };
     int rc = 0;

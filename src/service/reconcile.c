@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a crash or a reboot records and facts differ. Whoever opens the service next brings them together:
+ * After a crash or a reboot records and facts differ. Whoever opens the service next brings them
+ * together:
  *
  *   creating, its maker dead    nobody was told of it: removed
  *   running or paused, no box   stopped, with the reason
@@ -9,7 +10,8 @@
  *   no record, after a reboot   removed
  *   snapshot "making", no maker completed when its layer is there, else dropped
  *
- * One program at a time does it; the others go on, since every look at a single sandbox does the same for it.
+ * One program at a time does it; the others go on, since every look at a single sandbox does the
+ * same for it.
  */
 #include "service.h"
 #include "snapshot.h"
@@ -56,8 +58,9 @@ static int64_t pid_space(void)
 
 void cay__creator_text(char *buf, size_t cap)
 {
-    snprintf(buf, cap, "{\"creator\":{\"pid\":%d,\"start\":%lld,\"space\":%lld,\"boot_ms\":%lld}}", (int)getpid(),
-             (long long)start_time(getpid()), (long long)pid_space(), (long long)cay__boot_ms());
+    snprintf(buf, cap, "{\"creator\":{\"pid\":%d,\"start\":%lld,\"space\":%lld,\"boot_ms\":%lld}}",
+             (int)getpid(), (long long)start_time(getpid()), (long long)pid_space(),
+             (long long)cay__boot_ms());
 }
 
 void cay__creator_now(const cay_service *svc, char *buf, size_t cap)
@@ -68,14 +71,17 @@ void cay__creator_now(const cay_service *svc, char *buf, size_t cap)
         cay__creator_text(buf, cap);
         return;
     }
-    snprintf(buf, cap, "%.*s\"boot_ms\":%lld}}", (int)(at - svc->owner), svc->owner, (long long)cay__boot_ms());
+    snprintf(buf, cap, "%.*s\"boot_ms\":%lld}}", (int)(at - svc->owner), svc->owner,
+             (long long)cay__boot_ms());
 }
 
 bool cay__maker_is_dead(const cay_row *row)
 {
     CAY_AUTOJSON *j = NULL;
-    const json_t *c = cay__json_object("", row->box, &j, NULL) == 0 ? json_object_get(j, "creator") : NULL;
-    int64_t pid = cay__json_int(c, "pid", 0), start = cay__json_int(c, "start", -1), since = cay__json_int(c, "boot_ms", -1);
+    const json_t *c =
+        cay__json_object("", row->box, &j, NULL) == 0 ? json_object_get(j, "creator") : NULL;
+    int64_t pid = cay__json_int(c, "pid", 0), start = cay__json_int(c, "start", -1),
+            since = cay__json_int(c, "boot_ms", -1);
     if (!c || pid <= 0 || cay__json_int(c, "space", 0) != pid_space())
         return since < 0 ? older(row->created_ms, GRACE_MS) : cay__boot_ms() - since > GRACE_MS;
     return start_time(pid) != start;
@@ -85,12 +91,12 @@ bool cay__maker_is_dead(const cay_row *row)
 
 typedef struct work {
     cay_service *svc;
-    bool         rebooted;
+    bool rebooted;
     /* ids that the provider `of` has; a list is asked for once */
     const cay_provider_ops *of;
-    bool         listed;
-    char       (*ids)[CAY_ID_LEN + 1];
-    size_t       n, cap;
+    bool listed;
+    char (*ids)[CAY_ID_LEN + 1];
+    size_t n, cap;
 } work;
 
 static int add_id(const char *id, void *arg)
@@ -111,7 +117,8 @@ static int by_id(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Should its box be looked for? A provider that lists it has it; one that cannot be opened is left alone. */
+/* Should its box be looked for? A provider that lists it has it; one that cannot be opened is left
+ * alone. */
 static bool is_missing(work *w, const cay_row *row)
 {
     cay__place *p;
@@ -121,7 +128,8 @@ static bool is_missing(work *w, const cay_row *row)
     if (w->of != p->ops) {
         w->of = p->ops;
         w->n = 0;
-        w->listed = cay__svc_self(w->svc, p, &self, NULL) == 0 && p->ops->list(self, NULL, add_id, w, NULL) == 0;
+        w->listed = cay__svc_self(w->svc, p, &self, NULL) == 0 &&
+                    p->ops->list(self, NULL, add_id, w, NULL) == 0;
         if (w->n)
             qsort(w->ids, w->n, sizeof *w->ids, by_id);
     }
@@ -139,7 +147,8 @@ static void settle_live(work *w, const cay_row *row)
     int rc = cay__box_attach(w->svc, NULL, row, &p, &box, &err);
     if (rc == CAY_EGONE) {
         const char *why = w->rebooted ? "reboot" : cay__gone_reason(err.reason);
-        w->svc->store->move(w->svc->db, row->id, CAY__BIT(row->state), CAY_STOPPED, why, NULL, NULL);
+        w->svc->store->move(w->svc->db, row->id, CAY__BIT(row->state), CAY_STOPPED, why, NULL,
+                            NULL);
         return;
     }
     if (rc == 0)
@@ -182,7 +191,8 @@ static int settle(const cay_row *row, void *arg)
     switch (row->state) {
     case CAY_CREATING:
         if ((w->rebooted || cay__maker_is_dead(row)) &&
-            svc->store->move(svc->db, row->id, CAY__BIT(CAY_CREATING), CAY_DELETING, "its maker died", NULL, NULL) == 0)
+            svc->store->move(svc->db, row->id, CAY__BIT(CAY_CREATING), CAY_DELETING,
+                             "its maker died", NULL, NULL) == 0)
             finish(svc, row);
         break;
     case CAY_DELETING: finish(svc, row); break;
@@ -202,7 +212,8 @@ static int settle(const cay_row *row, void *arg)
 static int needs_it(const cay_row *row, void *arg)
 {
     (void)arg;
-    return row->state != CAY_DAMAGED && (row->state != CAY_STOPPED || !strcmp(row->reason, "starting"));
+    return row->state != CAY_DAMAGED &&
+           (row->state != CAY_STOPPED || !strcmp(row->reason, "starting"));
 }
 
 static int same_text(const char *value, void *arg)
@@ -235,10 +246,11 @@ int cay__reconcile(cay_service *svc, cay_err *err)
     bool broken = has_broken(svc);
     if (!any && !broken && known == 1)
         return 0;
-    CAY_AUTOFD lock = openat(svc->home_fd, "reconcile.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CAY_AUTOFD lock =
+        openat(svc->home_fd, "reconcile.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
         return 0; /* somebody is at it, or the disk is full; single looks do the same */
-    if (broken) /* before a sandbox is started on layers that it may not know of */
+    if (broken)   /* before a sandbox is started on layers that it may not know of */
         cay__snap_reconcile(svc, NULL);
     work w = { .svc = svc, .rebooted = known == 0 };
     int rc = svc->store->list(svc->db, NULL, settle, &w, err);

@@ -21,7 +21,8 @@ static size_t blanks(const char *p, size_t n)
     return i;
 }
 
-/* A quoted string or a word at p; how far it goes, 0: neither. What does not fit is cut to nothing. */
+/* A quoted string or a word at p; how far it goes, 0: neither. What does not fit is cut to nothing.
+ */
 static size_t value_at(const char *p, size_t n, char *out, size_t cap)
 {
     size_t i = 0, k = 0;
@@ -73,14 +74,18 @@ void cay__challenge_read(const char *value, size_t len, cay__challenge *out)
             at += used;
             if (!strcasecmp(word, "realm"))
                 cay__str_copy(now.realm, sizeof now.realm, text);
-            else if (!strcasecmp(word, "service") && !cay__str_copy(now.service, sizeof now.service, text))
+            else if (!strcasecmp(word, "service") &&
+                     !cay__str_copy(now.service, sizeof now.service, text))
                 now.service[0] = 0;
-            else if (!strcasecmp(word, "scope") && !cay__str_copy(now.scope, sizeof now.scope, text))
+            else if (!strcasecmp(word, "scope") &&
+                     !cay__str_copy(now.scope, sizeof now.scope, text))
                 now.scope[0] = 0;
         } else { /* a new one begins */
             if (now.kind > best.kind)
                 best = now;
-            now = (cay__challenge){ .kind = !strcasecmp(word, "bearer") ? CAY__AUTH_BEARER : !strcasecmp(word, "basic") ? CAY__AUTH_BASIC : CAY__AUTH_NONE };
+            now = (cay__challenge){ .kind = !strcasecmp(word, "bearer")  ? CAY__AUTH_BEARER
+                                            : !strcasecmp(word, "basic") ? CAY__AUTH_BASIC
+                                                                         : CAY__AUTH_NONE };
         }
     }
     *out = now.kind > best.kind ? now : best;
@@ -103,12 +108,14 @@ bool cay__reg_docker_login(const char *text, size_t len, const char *host, char 
     if (!strcmp(host, "docker.io"))
         host = "index.docker.io";
     size_t n = strlen(host);
-    json_object_foreach(json_object_get(o, "auths"), key, v) {
+    json_object_foreach(json_object_get(o, "auths"), key, v)
+    {
         const char *h = host_of(key), *auth = cay__json_str(v, "auth", NULL);
         if (strncmp(h, host, n) || (h[n] && h[n] != '/') || !auth)
             continue;
         CAY_AUTOBUF b = CAY__BUF(4096);
-        if (!cay__base64_get(&b, auth, strlen(auth)) || b.full || !b.len || !memchr(b.data, ':', b.len) || memchr(b.data, 0, b.len) || strpbrk(b.data, "\r\n"))
+        if (!cay__base64_get(&b, auth, strlen(auth)) || b.full || !b.len ||
+            !memchr(b.data, ':', b.len) || memchr(b.data, 0, b.len) || strpbrk(b.data, "\r\n"))
             continue;
         *out = cay__strdup(b.data);
         return true;

@@ -16,7 +16,8 @@ static const char *object(const char *text, bool may_be_empty, const char *why)
 bool cay__tenant_valid(const char *name)
 {
     size_t n = strlen(name);
-    return n && n <= CAY_TENANT_MAX && *name >= 'a' && *name <= 'z' && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+    return n && n <= CAY_TENANT_MAX && *name >= 'a' && *name <= 'z' &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
 }
 
 /* What is wrong with it, or NULL. */
@@ -55,10 +56,20 @@ static cay__row *pack(const cay__cols *c)
         p += c->len[i] + 1;
     }
     r->row = (cay_row){
-        .size = sizeof r->row, .id = at[CAY__COL_ID], .name = at[CAY__COL_NAME], .provider = at[CAY__COL_PROVIDER],
-        .reason = at[CAY__COL_REASON], .state = cay_state_parse(at[CAY__COL_STATE]), .spec = at[CAY__COL_SPEC],
-        .box = at[CAY__COL_BOX], .labels = at[CAY__COL_LABELS], .metadata = at[CAY__COL_METADATA],
-        .created_ms = c->created_ms, .changed_ms = c->changed_ms, .version = c->version, .tenant = at[CAY__COL_TENANT],
+        .size = sizeof r->row,
+        .id = at[CAY__COL_ID],
+        .name = at[CAY__COL_NAME],
+        .provider = at[CAY__COL_PROVIDER],
+        .reason = at[CAY__COL_REASON],
+        .state = cay_state_parse(at[CAY__COL_STATE]),
+        .spec = at[CAY__COL_SPEC],
+        .box = at[CAY__COL_BOX],
+        .labels = at[CAY__COL_LABELS],
+        .metadata = at[CAY__COL_METADATA],
+        .created_ms = c->created_ms,
+        .changed_ms = c->changed_ms,
+        .version = c->version,
+        .tenant = at[CAY__COL_TENANT],
     };
     return r;
 }
@@ -80,9 +91,13 @@ cay__row *cay__row_new(const cay__cols *c)
 
 cay__row *cay__row_copy(const cay_row *row)
 {
-    const char *text[] = { row->id,   row->name, row->provider, row->reason,  cay_state_name(row->state),
-                           row->spec, row->box,  row->labels,   row->metadata, row->tenant };
-    cay__cols c = { .created_ms = row->created_ms, .changed_ms = row->changed_ms, .version = row->version };
+    const char *text[] = {
+        row->id,   row->name, row->provider, row->reason,   cay_state_name(row->state),
+        row->spec, row->box,  row->labels,   row->metadata, row->tenant
+    };
+    cay__cols c = { .created_ms = row->created_ms,
+                    .changed_ms = row->changed_ms,
+                    .version = row->version };
     for (size_t i = 0; i < CAY_LEN(text); i++) {
         c.text[i] = text[i] ? text[i] : "";
         c.len[i] = strlen(c.text[i]);

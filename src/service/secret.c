@@ -19,7 +19,8 @@ void cay__value_wipe(cay__value *v)
 
 int cay__secret_bad(const char *name, const char *why, const char *what, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOENT, "secret_unreadable", "secret %.63s: %s%.100s", name, why, what);
+    return cay_fail_why(err, CAY_ENOENT, "secret_unreadable", "secret %.63s: %s%.100s", name, why,
+                        what);
 }
 
 int cay__secret_from_fd(const char *name, int fd, const char *what, cay__value *out, cay_err *err)
@@ -40,7 +41,8 @@ int cay__secret_from_fd(const char *name, int fd, const char *what, cay__value *
     return 0;
 }
 
-static int read_env(cay_service *svc, const char *name, const char *arg, cay__value *out, cay_err *err)
+static int read_env(cay_service *svc, const char *name, const char *arg, cay__value *out,
+                    cay_err *err)
 {
     (void)svc;
     const char *s = getenv(arg);
@@ -50,7 +52,8 @@ static int read_env(cay_service *svc, const char *name, const char *arg, cay__va
     return 0;
 }
 
-static int read_file(cay_service *svc, const char *name, const char *arg, cay__value *out, cay_err *err)
+static int read_file(cay_service *svc, const char *name, const char *arg, cay__value *out,
+                     cay_err *err)
 {
     struct stat st;
     (void)svc;
@@ -60,14 +63,17 @@ static int read_file(cay_service *svc, const char *name, const char *arg, cay__v
     return cay__secret_from_fd(name, fd, arg, out, err);
 }
 
-static int read_store(cay_service *svc, const char *name, const char *arg, cay__value *out, cay_err *err)
+static int read_store(cay_service *svc, const char *name, const char *arg, cay__value *out,
+                      cay_err *err)
 {
     int rc = cay__secret_open(svc, arg, out, err);
     return rc < 0 ? cay_wrap(err, rc, "secret %s", name) : 0;
 }
 
-/* A text of the store in which each ${store:NAME} stands for that secret. What it gives is not looked into again. */
-static int read_fill(cay_service *svc, const char *name, const char *arg, cay__value *out, cay_err *err)
+/* A text of the store in which each ${store:NAME} stands for that secret. What it gives is not
+ * looked into again. */
+static int read_fill(cay_service *svc, const char *name, const char *arg, cay__value *out,
+                     cay_err *err)
 {
     static const char open[] = "${store:";
     cay__value form = { 0 };
@@ -75,7 +81,8 @@ static int read_fill(cay_service *svc, const char *name, const char *arg, cay__v
     cay__buf b = CAY__BUF(CAY__SECRET_MAX);
     int rc = 0;
     for (const char *s = form.data, *end = s + form.len; s < end && rc == 0;) {
-        const char *at = memmem(s, (size_t)(end - s), open, sizeof open - 1), *close = at ? memchr(at, '}', (size_t)(end - at)) : NULL;
+        const char *at = memmem(s, (size_t)(end - s), open, sizeof open - 1),
+                   *close = at ? memchr(at, '}', (size_t)(end - at)) : NULL;
         char other[64];
         cay__value v = { 0 };
         cay__buf_add(&b, s, (size_t)((close ? at : end) - s));
@@ -105,11 +112,8 @@ static const struct {
     const char *prefix;
     int (*read)(cay_service *svc, const char *name, const char *arg, cay__value *out, cay_err *err);
 } sources[] = {
-    { "env:", read_env },
-    { "file:", read_file },
-    { CAY__SECRET_CMD, NULL }, /* secret_cmd.c */
-    { "store:", read_store },
-    { "fill:", read_fill },
+    { "env:", read_env },     { "file:", read_file }, { CAY__SECRET_CMD, NULL }, /* secret_cmd.c */
+    { "store:", read_store }, { "fill:", read_fill },
 };
 
 static size_t find(const char *source)
@@ -125,9 +129,13 @@ int cay__secret_source_check(const char *name, const char *source, cay_err *err)
     size_t i = source ? find(source) : CAY_LEN(sources);
     const char *arg = i < CAY_LEN(sources) ? source + strlen(sources[i].prefix) : "";
     if (!*arg)
-        return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %.63s: its source is env:VARIABLE, file:PATH, cmd:NAME, store:NAME or fill:NAME", name);
+        return cay_fail_why(err, CAY_EINVAL, "secret_invalid",
+                            "secret %.63s: its source is env:VARIABLE, file:PATH, cmd:NAME, "
+                            "store:NAME or fill:NAME",
+                            name);
     if (!strncmp(source, "file:", 5) && *arg != '/')
-        return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %.63s: give the whole path of its file", name);
+        return cay_fail_why(err, CAY_EINVAL, "secret_invalid",
+                            "secret %.63s: give the whole path of its file", name);
     return 0;
 }
 
@@ -139,7 +147,9 @@ int cay__secret_sound(const char *name, cay__value *v, cay_err *err)
     if (sound)
         return 0;
     cay__value_wipe(v);
-    return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %.63s: its value is empty or has a control character; it has to be one line", name);
+    return cay_fail_why(
+        err, CAY_EINVAL, "secret_invalid",
+        "secret %.63s: its value is empty or has a control character; it has to be one line", name);
 }
 
 static int read_now(cay_service *svc, cay__want *w, cay_err *err)
@@ -164,7 +174,8 @@ int cay__secret_read_all(cay_service *svc, cay__want *w, size_t n, cay_err *err)
     return rc;
 }
 
-int cay__secret_read(cay_service *svc, const char *name, const char *source, cay__value *out, cay_err *err)
+int cay__secret_read(cay_service *svc, const char *name, const char *source, cay__value *out,
+                     cay_err *err)
 {
     cay__want w = { .name = name, .source = source ? source : "" };
     CAY_TRY(cay__secret_read_all(svc, &w, 1, err));

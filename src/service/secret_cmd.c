@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets that commands of the operator print: several at once, and the first that fails ends the others. */
+/* Secrets that commands of the operator print: several at once, and the first that fails ends the
+ * others. */
 #include "secret.h"
 #include <base/fd.h>
 #include <base/str.h>
@@ -14,29 +15,35 @@ enum { CMD_MS = 15000, CONF_MAX = 65536, ARGS_MAX = 32, AT_ONCE = 16 };
 
 typedef struct cmd {
     cay__want *want;
-    char      *conf; /* the file that its words are in */
-    char      *argv[ARGS_MAX + 1];
-    pid_t      pid;
-    int        death, to; /* pidfd; a memory file for what it prints */
-    int64_t    until_ms;
+    char *conf; /* the file that its words are in */
+    char *argv[ARGS_MAX + 1];
+    pid_t pid;
+    int death, to; /* pidfd; a memory file for what it prints */
+    int64_t until_ms;
 } cmd;
 
 /* The words of `cmd NAME PROGRAM [ARG…]`, parted by blanks; no shell ever sees them. */
-static int find_cmd(cay_service *svc, const char *name, const char *wanted, char *conf, char **argv, cay_err *err)
+static int find_cmd(cay_service *svc, const char *name, const char *wanted, char *conf, char **argv,
+                    cay_err *err)
 {
     if (cay__fd_read_file(svc->home_fd, CAY__SECRETS_CONF, conf, CONF_MAX) < 0)
-        return cay__secret_bad(name, "no " CAY__SECRETS_CONF " in the state directory names command ", wanted, err);
+        return cay__secret_bad(
+            name, "no " CAY__SECRETS_CONF " in the state directory names command ", wanted, err);
     char *line_end = NULL;
-    for (char *line = strtok_r(conf, "\n", &line_end); line; line = strtok_r(NULL, "\n", &line_end)) {
+    for (char *line = strtok_r(conf, "\n", &line_end); line;
+         line = strtok_r(NULL, "\n", &line_end)) {
         char *word_end = NULL;
         size_t n = 0;
         char *word = strtok_r(line, " \t", &word_end);
-        if (!word || strcmp(word, "cmd") != 0 || !(word = strtok_r(NULL, " \t", &word_end)) || strcmp(word, wanted) != 0)
+        if (!word || strcmp(word, "cmd") != 0 || !(word = strtok_r(NULL, " \t", &word_end)) ||
+            strcmp(word, wanted) != 0)
             continue;
         while (n < ARGS_MAX && (argv[n] = strtok_r(NULL, " \t", &word_end)))
             n++;
         if (!n || n == ARGS_MAX || argv[0][0] != '/')
-            return cay__secret_bad(name, CAY__SECRETS_CONF ": write cmd NAME /PROGRAM [ARG…], at most 31 words, for ", wanted, err);
+            return cay__secret_bad(
+                name, CAY__SECRETS_CONF ": write cmd NAME /PROGRAM [ARG…], at most 31 words, for ",
+                wanted, err);
         return 0;
     }
     return cay__secret_bad(name, CAY__SECRETS_CONF " has no line for command ", wanted, err);

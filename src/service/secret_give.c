@@ -46,13 +46,17 @@ static int check_secret(const cay_create *c, size_t i, cay_err *err)
 {
     const cay_secret *s = &c->secrets[i], *before;
     if (!s->name || !cay__secret_name_ok(s->name))
-        return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret \"%.40s\": its name is a variable's: letters, digits and '_'", s->name ? s->name : "");
+        return cay_fail_why(err, CAY_EINVAL, "secret_invalid",
+                            "secret \"%.40s\": its name is a variable's: letters, digits and '_'",
+                            s->name ? s->name : "");
     CAY_TRY(cay__secret_source_check(s->name, s->source, err));
     if ((before = named(c, i, s->name)) && strcmp(before->source, s->source) != 0)
-        return cay_fail_why(err, CAY_EINVAL, "secret_conflict", "secret %s has two sources; give one", s->name);
+        return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
+                            "secret %s has two sources; give one", s->name);
     for (const cay_pair *e = c->env; e && e->key; e++)
         if (!strcmp(e->key, s->name) && !cay__str_starts(e->value ? e->value : "", "cay-secret-"))
-            return cay_fail_why(err, CAY_EINVAL, "secret_conflict", "secret %s and a variable of env have one name", s->name);
+            return cay_fail_why(err, CAY_EINVAL, "secret_conflict",
+                                "secret %s and a variable of env have one name", s->name);
     return 0;
 }
 
@@ -61,7 +65,8 @@ static void add_env(cay_create *c, cay__arena *mem)
     size_t n = 0, old = 0;
     while (c->env && c->env[old].key)
         old++;
-    cay_pair *env = cay__arena_take(mem, (old + c->nsecrets + CAY_LEN(trust_env) + 1) * sizeof *env);
+    cay_pair *env =
+        cay__arena_take(mem, (old + c->nsecrets + CAY_LEN(trust_env) + 1) * sizeof *env);
     for (const cay_pair *t = trust_env; t->key; t++)
         env[n++] = *t;
     for (size_t i = 0; i < c->nsecrets; i++) {
@@ -94,7 +99,10 @@ int cay__secrets_prepare(cay_create *c, cay__arena *mem, cay_err *err)
     }
     for (size_t i = 0; i < p.nbindings; i++)
         if (!named(c, c->nsecrets, p.bindings[i].name))
-            return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "the policy binds secret %s, and nothing says where its value comes from", p.bindings[i].name);
+            return cay_fail_why(
+                err, CAY_ENOENT, "secret_unknown",
+                "the policy binds secret %s, and nothing says where its value comes from",
+                p.bindings[i].name);
     CAY_TRY(cay__policy_check(&p, err));
     if (!c->nsecrets)
         return 0;
@@ -114,17 +122,22 @@ int cay__secrets_net_before(const char *net, cay__arena *mem, const char **out, 
 static bool put_entry(int fd, const char *name, const char *value, size_t len)
 {
     uint32_t head[2] = { (uint32_t)strlen(name), (uint32_t)len };
-    return cay__fd_write_all(fd, head, sizeof head) && cay__fd_write_all(fd, name, head[0]) && cay__fd_write_all(fd, value, len);
+    return cay__fd_write_all(fd, head, sizeof head) && cay__fd_write_all(fd, name, head[0]) &&
+           cay__fd_write_all(fd, value, len);
 }
 
 int cay__secrets_tenant(const cay_create *c, cay_err *err)
 {
     bool stored = false;
     for (size_t i = 0; i < c->nsecrets; i++)
-        stored |= c->secrets[i].source && (cay__str_starts(c->secrets[i].source, "store:") || cay__str_starts(c->secrets[i].source, "fill:"));
+        stored |= c->secrets[i].source && (cay__str_starts(c->secrets[i].source, "store:") ||
+                                           cay__str_starts(c->secrets[i].source, "fill:"));
     if (!stored || !c->tenant || !strcmp(c->tenant, CAY_TENANT_DEFAULT))
         return 0;
-    return cay_fail_why(err, CAY_EPERM, "tenant_shared", "stored secrets of this machine are tenant default's; tenant %s cannot use them", c->tenant);
+    return cay_fail_why(
+        err, CAY_EPERM, "tenant_shared",
+        "stored secrets of this machine are tenant default's; tenant %s cannot use them",
+        c->tenant);
 }
 
 int cay__secrets_collect(cay_service *svc, const cay_create *c, int *out, cay_err *err)
@@ -149,11 +162,14 @@ int cay__secrets_collect(cay_service *svc, const cay_create *c, int *out, cay_er
 }
 
 /* As root inside, where there is one; a sandbox with a single id owns its files anyway. */
-static int put_file(const cay_provider_ops *ops, void *box, const cay_call *call, const char *path, const char *data, size_t len, cay_err *err)
+static int put_file(const cay_provider_ops *ops, void *box, const cay_call *call, const char *path,
+                    const char *data, size_t len, cay_err *err)
 {
     cay_write how = { .size = sizeof how, .mode = 0644, .parents = true, .user = "root" };
     if (!ops->put)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s has no files to put certificates into", ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "secrets: provider %s has no files to put certificates into",
+                            ops->name);
     if (ops->put(box, call, path, data, len, &how, NULL) == 0)
         return 0;
     how.user = NULL;
@@ -161,9 +177,11 @@ static int put_file(const cay_provider_ops *ops, void *box, const cay_call *call
 }
 
 /* Entries as of the values; anything else of them is refused. */
-static int put_trust(const cay_provider_ops *ops, void *box, const cay_call *call, int fd, cay_err *err)
+static int put_trust(const cay_provider_ops *ops, void *box, const cay_call *call, int fd,
+                     cay_err *err)
 {
-    static const char *const also[][2] = { { "bundle.pem", "/etc/ssl/certs/ca-certificates.crt" }, { "cacerts", "/etc/ssl/certs/java/cacerts" } };
+    static const char *const also[][2] = { { "bundle.pem", "/etc/ssl/certs/ca-certificates.crt" },
+                                           { "cacerts", "/etc/ssl/certs/java/cacerts" } };
     struct stat st;
     if (fstat(fd, &st) < 0 || st.st_size <= 0 || st.st_size > (off_t)TRUST_MAX)
         return cay_fail(err, CAY_EUPSTREAM, "what the sandbox has to trust did not come");
@@ -186,14 +204,16 @@ static int put_trust(const cay_provider_ops *ops, void *box, const cay_call *cal
         if (strchr(name, '/') || !cay__str_join(path, sizeof path, "/etc/cay/", name, NULL))
             return cay_fail(err, CAY_EUPSTREAM, "what the sandbox has to trust has a wrong name");
         CAY_TRY(put_file(ops, box, call, path, data, head[1], err));
-        for (size_t i = 0; i < CAY_LEN(also); i++) /* for programs that ask no variable; a template may have no such place */
+        for (size_t i = 0; i < CAY_LEN(also);
+             i++) /* for programs that ask no variable; a template may have no such place */
             if (!strcmp(name, also[i][0]))
                 put_file(ops, box, call, also[i][1], data, head[1], NULL);
     }
     return 0;
 }
 
-int cay__secrets_give(cay_service *svc, const cay_provider_ops *ops, void *box, const cay_call *call, const cay_create *c, cay_err *err)
+int cay__secrets_give(cay_service *svc, const cay_provider_ops *ops, void *box,
+                      const cay_call *call, const cay_create *c, cay_err *err)
 {
     CAY_AUTOFD values = -1, trust = -1;
     uint64_t revision;
@@ -201,7 +221,8 @@ int cay__secrets_give(cay_service *svc, const cay_provider_ops *ops, void *box, 
     if (!c->nsecrets)
         return 0;
     if (!CAY__HAS(ops, secrets))
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s cannot put them into requests", ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "secrets: provider %s cannot put them into requests", ops->name);
     CAY_TRY(cay__secrets_collect(svc, c, &values, err));
     CAY_TRY(ops->secrets(box, call, c->net, len, values, &trust, err));
     CAY_TRY(ops->policy(box, call, c->net, len, &revision, err));
@@ -219,10 +240,12 @@ int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *er
     CAY_TRY(cay__call_check(call, "secrets", err));
     CAY_TRY(cay__sandbox_ready(sb, err));
     if (!svc || cay__svc_row(svc, sb->id, &row, NULL) < 0)
-        return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "sandbox %s is thrown away and has no record of its secrets", sb->id);
+        return cay_fail_why(err, CAY_ENOENT, "secret_unknown",
+                            "sandbox %s is thrown away and has no record of its secrets", sb->id);
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     int rc = spec->create.nsecrets ? cay_sandbox_get_policy(sb, call, &now, NULL, err)
-                                   : cay_fail_why(err, CAY_ENOENT, "secret_unknown", "sandbox %s has no secrets", sb->id);
+                                   : cay_fail_why(err, CAY_ENOENT, "secret_unknown",
+                                                  "sandbox %s has no secrets", sb->id);
     if (rc == 0) {
         spec->create.net = now;
         rc = cay__secrets_give(svc, sb->ops, sb->box, call, &spec->create, err);

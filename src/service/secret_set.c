@@ -42,8 +42,10 @@ static void without_former(cay_create *c, cay__arena *mem)
     c->env = env;
 }
 
-/* Another program may change the record at the same time: the version tells, and we begin anew. *former: as it was. */
-static int record(cay_sandbox *sb, const cay_secret *secrets, size_t n, const char *net, cay__row **former, cay__spec **now, cay_err *err)
+/* Another program may change the record at the same time: the version tells, and we begin anew.
+ * *former: as it was. */
+static int record(cay_sandbox *sb, const cay_secret *secrets, size_t n, const char *net,
+                  cay__row **former, cay__spec **now, cay_err *err)
 {
     cay_service *svc = sb->owner;
     for (int tries = 0;; tries++) {
@@ -73,8 +75,10 @@ static int record(cay_sandbox *sb, const cay_secret *secrets, size_t n, const ch
     }
 }
 
-/* The values first, then the policy that binds them; without any the other way round, and the old values are forgotten. */
-static int give(cay_sandbox *sb, void *box, const cay_call *call, const cay_create *c, bool had, cay_err *err)
+/* The values first, then the policy that binds them; without any the other way round, and the old
+ * values are forgotten. */
+static int give(cay_sandbox *sb, void *box, const cay_call *call, const cay_create *c, bool had,
+                cay_err *err)
 {
     CAY_AUTOFD none = -1, trust = -1;
     uint64_t revision;
@@ -96,13 +100,15 @@ static void take_back(cay_sandbox *sb, void *box, const cay_call *call, const ca
     cay__spec *spec = NULL;
     if (cay__spec_read(&former->row, &spec, NULL) < 0)
         return;
-    if (cay__spec_text(&spec->create, &json, NULL) == 0 && cay__svc_row(svc, sb->id, &row, NULL) == 0)
+    if (cay__spec_text(&spec->create, &json, NULL) == 0 &&
+        cay__svc_row(svc, sb->id, &row, NULL) == 0)
         svc->store->respec(svc->db, sb->id, row->row.version, json, NULL);
     give(sb, box, call, &spec->create, true, NULL);
     cay__spec_free(spec);
 }
 
-int cay_sandbox_set_secrets(cay_sandbox *sb, const cay_call *call, const char *net, const cay_secret *secrets, size_t n, cay_err *err)
+int cay_sandbox_set_secrets(cay_sandbox *sb, const cay_call *call, const char *net,
+                            const cay_secret *secrets, size_t n, cay_err *err)
 {
     CAY__OP(call, "secret.set", sb->id, err);
     CAY__BACK(sb->owner, set_secrets, sb, call, net, secrets, n, err);
@@ -112,9 +118,11 @@ int cay_sandbox_set_secrets(cay_sandbox *sb, const cay_call *call, const char *n
     void *box = NULL;
     CAY_TRY(cay__call_check(call, "secrets", err));
     if (!sb->owner)
-        return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "sandbox %s is thrown away and has no record of its secrets", sb->id);
+        return cay_fail_why(err, CAY_ENOENT, "secret_unknown",
+                            "sandbox %s is thrown away and has no record of its secrets", sb->id);
     if (n && !CAY__HAS(sb->ops, secrets))
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "secrets: provider %s cannot put them into requests", sb->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "secrets: provider %s cannot put them into requests", sb->ops->name);
     CAY_TRY(cay__net_live_box(sb, call, &box, err));
     if (!net)
         CAY_TRY(unbound(sb, call, &held, err));

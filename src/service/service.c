@@ -17,7 +17,8 @@ static size_t count(const cay_provider_ops *const *list)
     return n;
 }
 
-/* Later ones replace earlier ones of the same name, so that a program may bring its own "native". */
+/* Later ones replace earlier ones of the same name, so that a program may bring its own "native".
+ */
 static void add_places(cay_service *svc, const cay_provider_ops *const *list)
 {
     for (; list && *list; list++) {
@@ -99,7 +100,10 @@ void cay_service_close(cay_service *svc)
 
 int cay__back_none(const cay_service *svc, const char *what, cay_err *err)
 {
-    return svc && svc->back ? cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported", "%s: a server is not asked for that; do it on its host", what) : 0;
+    return svc && svc->back
+               ? cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported",
+                              "%s: a server is not asked for that; do it on its host", what)
+               : 0;
 }
 
 const char *cay_service_host(const cay_service *svc)
@@ -122,7 +126,8 @@ int cay__svc_place(cay_service *svc, const char *name, cay__place **out, cay_err
         }
         cay__buf_fmt(&known, "%s%s", i ? ", " : "", svc->places[i].ops->name);
     }
-    return cay_fail_why(err, CAY_ENOENT, "provider_not_found", "there is no provider %.60s; there are: %s", name,
+    return cay_fail_why(err, CAY_ENOENT, "provider_not_found",
+                        "there is no provider %.60s; there are: %s", name,
                         known.data ? known.data : "none");
 }
 
@@ -130,7 +135,9 @@ int cay__svc_self(cay_service *svc, cay__place *p, void **self, cay_err *err)
 {
     void *mine = NULL, *now = atomic_load(&p->self);
     if (!now) {
-        cay_provider_conf conf = { .size = sizeof conf, .home = svc->home, .libexec = svc->libexec,
+        cay_provider_conf conf = { .size = sizeof conf,
+                                   .home = svc->home,
+                                   .libexec = svc->libexec,
                                    .instance = svc->store->instance(svc->db) };
         int rc = p->ops->open(&conf, &mine, err);
         if (rc < 0)
@@ -156,7 +163,8 @@ int cay__svc_row(cay_service *svc, const char *id, cay__row **out, cay_err *err)
     return svc->store->get(svc->db, id, copy_row, out, err);
 }
 
-int cay__svc_move(cay_service *svc, const char *id, cay_state to, const char *reason, const char *box, cay_err *err)
+int cay__svc_move(cay_service *svc, const char *id, cay_state to, const char *reason,
+                  const char *box, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
     int rc = svc->store->move(svc->db, id, cay__state_from(to), to, reason, box, &own);
@@ -177,7 +185,8 @@ int cay_service_probe(cay_service *svc, const char *provider, cay_probe **out, c
     CAY__BACK(svc, probe, svc, out, err);
     CAY_TRY(cay__svc_place(svc, provider && *provider ? provider : svc->provider, &p, err));
     if (!p->ops->probe)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "provider %s cannot tell what it gives", p->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "provider %s cannot tell what it gives", p->ops->name);
     CAY_TRY(cay__svc_self(svc, p, &self, err));
     return p->ops->probe(self, out, err);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings of one sandbox: its creator's choice worked into the files that its template has for that. */
+/* Settings of one sandbox: its creator's choice worked into the files that its template has for
+ * that. */
 #include "settings.h"
 #include <base/mutant.h>
 #include <base/str.h>
@@ -11,7 +12,8 @@ enum { VALUE_LEN = 512, RENDERED = 1 << 20, FILE_MODE = 0600, RANDOM = 32 };
 
 /* ------------------------------------------------------------------ values */
 
-/* Nothing that ends a quoted text in JSON, TOML, YAML or a shell: files are put together without asking what they are. */
+/* Nothing that ends a quoted text in JSON, TOML, YAML or a shell: files are put together without
+ * asking what they are. */
 bool cay__setting_value_ok(const char *s)
 {
     size_t n = strlen(s);
@@ -42,7 +44,9 @@ static int choice_bad(const char *name, const char *value, const json_t *choices
     json_t *v;
     json_object_foreach((json_t *)choices, key, v)
         cay__buf_fmt(&known, "%s%s", known.len ? ", " : "", key);
-    return cay_fail_why(err, CAY_EINVAL, "setting_invalid", "setting %.32s: \"%.60s\" is none of its values: %s", name, value, known.data);
+    return cay_fail_why(err, CAY_EINVAL, "setting_invalid",
+                        "setting %.32s: \"%.60s\" is none of its values: %s", name, value,
+                        known.data);
 }
 
 static int given_ok(const json_t *settings, const cay_pair *p, cay_err *err)
@@ -54,15 +58,21 @@ static int given_ok(const json_t *settings, const cay_pair *p, cay_err *err)
     json_object_foreach((json_t *)settings, key, v)
         cay__buf_fmt(&known, "%s%s", known.len ? ", " : "", key);
     if (!s)
-        return cay_fail_why(err, CAY_EINVAL, "setting_unknown", "setting %.60s: %s%s", p->key, known.len ? "the template has others: " : "the template has none", known.len ? known.data : "");
+        return cay_fail_why(err, CAY_EINVAL, "setting_unknown", "setting %.60s: %s%s", p->key,
+                            known.len ? "the template has others: " : "the template has none",
+                            known.len ? known.data : "");
     if (choices && !json_object_get(choices, value))
         return choice_bad(p->key, value, choices, err);
     if (!cay__setting_value_ok(value))
-        return cay_fail_why(err, CAY_EINVAL, "setting_invalid", "setting %.32s: a value has letters, digits and . _ : / @ + = , ? & %% ~ - and at most %d bytes", p->key, VALUE_LEN);
+        return cay_fail_why(err, CAY_EINVAL, "setting_invalid",
+                            "setting %.32s: a value has letters, digits and . _ : / @ + = , ? & %% "
+                            "~ - and at most %d bytes",
+                            p->key, VALUE_LEN);
     return 0;
 }
 
-int cay__settings_values(const json_t *settings, const cay_pair *given, const cay_pair *before, cay__arena *mem, const cay_pair **out, cay_err *err)
+int cay__settings_values(const json_t *settings, const cay_pair *given, const cay_pair *before,
+                         cay__arena *mem, const cay_pair **out, cay_err *err)
 {
     const char *name;
     json_t *s;
@@ -70,7 +80,8 @@ int cay__settings_values(const json_t *settings, const cay_pair *given, const ca
     for (const cay_pair *p = given; p && p->key; p++)
         CAY_TRY(given_ok(settings, p, err));
     cay_pair *all = cay__arena_take(mem, (json_object_size(settings) + 1) * sizeof *all);
-    json_object_foreach((json_t *)settings, name, s) {
+    json_object_foreach((json_t *)settings, name, s)
+    {
         const char *v = value_of(given, name), *old = value_of(before, name);
         v = v ? v : old ? old : cay__json_str(s, "default", "");
         all[n++] = (cay_pair){ cay__arena_str(mem, name), cay__arena_str(mem, v) };
@@ -79,19 +90,23 @@ int cay__settings_values(const json_t *settings, const cay_pair *given, const ca
     return 0;
 }
 
-/* ------------------------------------------------------------------ a text with ${NAME} and ${NAME.KEY} in it */
+/* ------------------------------------------------------------------ a text with ${NAME} and
+ * ${NAME.KEY} in it */
 
 typedef struct render {
-    const json_t   *settings;
+    const json_t *settings;
     const cay_pair *values;
-    const char     *random; /* for ${random} */
-    cay__buf       *out;
-    cay_err        *err;
+    const char *random; /* for ${random} */
+    cay__buf *out;
+    cay_err *err;
 } render;
 
 static int unknown(const render *r, const char *word)
 {
-    return cay_fail_why(r->err, CAY_EINVAL, "template_config", "${%.60s} is no setting: it is ${NAME}, ${NAME.KEY} or ${random}; $${ stands for itself", word);
+    return cay_fail_why(
+        r->err, CAY_EINVAL, "template_config",
+        "${%.60s} is no setting: it is ${NAME}, ${NAME.KEY} or ${random}; $${ stands for itself",
+        word);
 }
 
 /* Of a free one, its text with ${value} in it; empty as long as nobody gave a value. */
@@ -127,7 +142,8 @@ static int put_word(const render *r, const char *word)
         cay__buf_str(r->out, value);
         return 0;
     }
-    const char *text = cay__setting_text(json_object_get(choices ? json_object_get(choices, value) : json_object_get(s, "texts"), dot + 1));
+    const char *text = cay__setting_text(json_object_get(
+        choices ? json_object_get(choices, value) : json_object_get(s, "texts"), dot + 1));
     if (!text)
         return unknown(r, word);
     if (!choices)
@@ -156,10 +172,13 @@ static int put_text(const render *r, const char *text)
         at = end + 1;
     }
     cay__buf_str(r->out, text);
-    return r->out->full ? cay_fail_why(r->err, CAY_ETOOBIG, "template_config", "the file becomes larger than %d bytes", RENDERED) : 0;
+    return r->out->full ? cay_fail_why(r->err, CAY_ETOOBIG, "template_config",
+                                       "the file becomes larger than %d bytes", RENDERED)
+                        : 0;
 }
 
-int cay__settings_render(const json_t *settings, const cay_pair *values, const char *random, const char *content, cay__buf *out, cay_err *err)
+int cay__settings_render(const json_t *settings, const cay_pair *values, const char *random,
+                         const char *content, cay__buf *out, cay_err *err)
 {
     return put_text(&(render){ settings, values, random, out, err }, content);
 }
@@ -178,16 +197,24 @@ static int make_files(const json_t *config, cay_create *c, cay__arena *mem, cay_
     for (size_t i = 0; i < RANDOM; i++)
         snprintf(random + 2 * i, 3, "%02x", bytes[i]);
     c->seeds = list;
-    json_object_foreach((json_t *)files, path, f) {
+    json_object_foreach((json_t *)files, path, f)
+    {
         cay__buf out = CAY__BUF(RENDERED);
-        int rc = cay__settings_render(json_object_get(config, "settings"), c->settings, random, cay__json_str(f, "content", ""), &out, err);
+        int rc = cay__settings_render(json_object_get(config, "settings"), c->settings, random,
+                                      cay__json_str(f, "content", ""), &out, err);
         if (rc < 0) {
             cay__buf_clear(&out);
             return cay_wrap(err, rc, "setting_files.%.60s", path);
         }
         const char *mode = cay__json_str(f, "mode", NULL);
-        list[c->nseeds++] = (cay_fill_item){ .type = 'f', .path = cay__arena_str(mem, path), .mode = mode ? (uint32_t)strtoul(mode, NULL, 8) : FILE_MODE, .gid = UINT32_MAX,
-                                             .data = out.data ? cay__arena_adopt(mem, out.data) : "", .len = out.len, .fd = -1 };
+        list[c->nseeds++] =
+            (cay_fill_item){ .type = 'f',
+                             .path = cay__arena_str(mem, path),
+                             .mode = mode ? (uint32_t)strtoul(mode, NULL, 8) : FILE_MODE,
+                             .gid = UINT32_MAX,
+                             .data = out.data ? cay__arena_adopt(mem, out.data) : "",
+                             .len = out.len,
+                             .fd = -1 };
     }
     return 0;
 }
@@ -204,19 +231,22 @@ int cay__settings_prepare(cay_create *c, const cay_pair *before, cay__arena *mem
         return 0;
     if (c->image)
         CAY_TRY(cay__json_object("record: image", c->image, &config, err));
-    CAY_TRY(cay__settings_values(json_object_get(config, "settings"), given, before, mem, &c->settings, err));
+    CAY_TRY(cay__settings_values(json_object_get(config, "settings"), given, before, mem,
+                                 &c->settings, err));
     /* What stands on a snapshot has the files of then, unless somebody wants others. */
     return c->settings_off || (c->from && !asked) ? 0 : make_files(config, c, mem, err);
 }
 
 /* They belong to the user that the template is made for, whoever the request's commands run as. */
-int cay__settings_write(const cay_create *c, const cay_provider_ops *ops, const char *id, void *box, const cay_call *call, cay_err *err)
+int cay__settings_write(const cay_create *c, const cay_provider_ops *ops, const char *id, void *box,
+                        const cay_call *call, cay_err *err)
 {
     CAY_AUTOJSON *config = NULL;
     if (!c->nseeds)
         return 0;
     if (!ops->put)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "settings: provider %s cannot write files", ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "settings: provider %s cannot write files", ops->name);
     CAY_TRY(cay__json_object("record: image", c->image, &config, err));
     char user[128];
     const char *said = cay__json_str(config, "user", "");
@@ -226,7 +256,12 @@ int cay__settings_write(const cay_create *c, const cay_provider_ops *ops, const 
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < c->nseeds; i++) {
         const cay_fill_item *s = &c->seeds[i];
-        rc = cay_file_put(sb, call, s->path, s->data, s->len, &(cay_write){ .size = sizeof(cay_write), .mode = s->mode, .parents = true, .user = *user ? user : NULL }, err);
+        rc = cay_file_put(sb, call, s->path, s->data, s->len,
+                          &(cay_write){ .size = sizeof(cay_write),
+                                        .mode = s->mode,
+                                        .parents = true,
+                                        .user = *user ? user : NULL },
+                          err);
         if (rc < 0)
             cay_wrap(err, rc, "setting_files.%.60s", s->path);
     }

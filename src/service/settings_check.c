@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a template may say of settings: judged when it is built or recorded, with every choice, so that no create finds it wrong. */
+/* What a template may say of settings: judged when it is built or recorded, with every choice, so
+ * that no create finds it wrong. */
 #include "settings.h"
 #include <base/path.h>
 #include <base/str.h>
@@ -11,12 +12,14 @@ enum { MOST = 32, CONTENT = 64 << 10, RENDERED = 1 << 20 };
 static bool name_ok(const char *s)
 {
     size_t n = strlen(s);
-    return n && n <= CAY__SETTING_NAME && islower((unsigned char)*s) && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
+    return n && n <= CAY__SETTING_NAME && islower((unsigned char)*s) &&
+           strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_") == n;
 }
 
 static int bad(cay_err *err, const char *where, const char *name, const char *what)
 {
-    return cay_fail_why(err, CAY_EINVAL, "template_config", "config: %s.%.60s: %s", where, name, what);
+    return cay_fail_why(err, CAY_EINVAL, "template_config", "config: %s.%.60s: %s", where, name,
+                        what);
 }
 
 static bool texts_ok(const json_t *o)
@@ -25,9 +28,8 @@ static bool texts_ok(const json_t *o)
     json_t *v;
     if (!json_is_object(o) || json_object_size(o) > MOST)
         return false;
-    json_object_foreach((json_t *)o, key, v)
-        if (!name_ok(key) || !cay__setting_text(v) || json_string_length(v) > CONTENT)
-            return false;
+    json_object_foreach((json_t *)o, key, v) if (!name_ok(key) || !cay__setting_text(v) ||
+                                                 json_string_length(v) > CONTENT) return false;
     return true;
 }
 
@@ -37,13 +39,17 @@ static int check_choices(const char *name, const json_t *s, cay_err *err)
     const char *key, *none = cay__setting_text(json_object_get(s, "default"));
     json_t *v;
     if (!json_is_object(choices) || !json_object_size(choices) || json_object_size(choices) > MOST)
-        return bad(err, "settings", name, "choices is an object of 1 to 32 values, each an object of texts");
-    json_object_foreach((json_t *)choices, key, v)
-        if (!*key || !cay__setting_value_ok(key) || !texts_ok(v))
-            return bad(err, "settings", name, "choices is an object of 1 to 32 values, each an object of texts");
+        return bad(err, "settings", name,
+                   "choices is an object of 1 to 32 values, each an object of texts");
+    json_object_foreach((json_t *)choices, key, v) if (
+        !*key || !cay__setting_value_ok(key) ||
+        !texts_ok(v)) return bad(err, "settings", name,
+                                 "choices is an object of 1 to 32 values, each an object of texts");
     if (!none || !json_object_get(choices, none))
         return bad(err, "settings", name, "default is one of its choices");
-    return json_object_get(s, "texts") ? bad(err, "settings", name, "it has choices or texts, not both") : 0;
+    return json_object_get(s, "texts")
+               ? bad(err, "settings", name, "it has choices or texts, not both")
+               : 0;
 }
 
 static int check_setting(const char *name, const json_t *s, cay_err *err)
@@ -52,15 +58,19 @@ static int check_setting(const char *name, const json_t *s, cay_err *err)
     const char *key;
     json_t *v;
     if (!name_ok(name) || !strcmp(name, "random"))
-        return bad(err, "settings", name, "a name begins with a letter and has a-z, 0-9 and _, at most 32; random is taken");
+        return bad(
+            err, "settings", name,
+            "a name begins with a letter and has a-z, 0-9 and _, at most 32; random is taken");
     if (!json_is_object(s))
         return bad(err, "settings", name, "it is an object");
-    json_object_foreach((json_t *)s, key, v) {
+    json_object_foreach((json_t *)s, key, v)
+    {
         size_t i = 0;
         while (i < CAY_LEN(known) && strcmp(known[i], key) != 0)
             i++;
         if (i == CAY_LEN(known))
-            return bad(err, "settings", name, "it has choices, texts, default and description, and nothing else");
+            return bad(err, "settings", name,
+                       "it has choices, texts, default and description, and nothing else");
     }
     v = json_object_get(s, "description");
     if (v && !cay__setting_text(v))
@@ -69,7 +79,8 @@ static int check_setting(const char *name, const json_t *s, cay_err *err)
         return check_choices(name, s, err);
     v = json_object_get(s, "default");
     if (v && (!cay__setting_text(v) || !cay__setting_value_ok(cay__setting_text(v))))
-        return bad(err, "settings", name, "default is a text of letters, digits and . _ : / @ + = , ? & % ~ -");
+        return bad(err, "settings", name,
+                   "default is a text of letters, digits and . _ : / @ + = , ? & % ~ -");
     v = json_object_get(s, "texts");
     return v && !texts_ok(v) ? bad(err, "settings", name, "texts is an object of texts") : 0;
 }
@@ -79,7 +90,8 @@ static bool path_ok(const char *path)
 {
     static const char *const own[] = { "/proc", "/dev", "/sys", "/run" };
     char clean[4096];
-    if (*path != '/' || !path[1] || !cay__path_clean("/", path, clean, sizeof clean) || strcmp(clean, path) != 0)
+    if (*path != '/' || !path[1] || !cay__path_clean("/", path, clean, sizeof clean) ||
+        strcmp(clean, path) != 0)
         return false;
     for (size_t i = 0; i < CAY_LEN(own); i++)
         if (cay__str_starts(path, own[i]) && (!path[strlen(own[i])] || path[strlen(own[i])] == '/'))
@@ -87,7 +99,8 @@ static bool path_ok(const char *path)
     return true;
 }
 
-static int try_render(const json_t *settings, const cay_pair *given, const char *path, const char *content, cay_err *err)
+static int try_render(const json_t *settings, const cay_pair *given, const char *path,
+                      const char *content, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY_AUTOBUF out = CAY__BUF(RENDERED);
@@ -103,32 +116,36 @@ static int check_file(const json_t *settings, const char *path, const json_t *f,
     const json_t *mode = json_object_get(f, "mode");
     const char *digits = cay__setting_text(mode);
     if (!path_ok(path))
-        return bad(err, "setting_files", path, "it is an absolute path, not below /proc, /dev, /sys or /run");
+        return bad(err, "setting_files", path,
+                   "it is an absolute path, not below /proc, /dev, /sys or /run");
     if (!content || json_object_size(f) != 1 + (mode != NULL) || strlen(content) > CONTENT)
-        return bad(err, "setting_files", path, "it is {\"content\", \"mode\"}, with at most 64 KiB");
-    if (mode && (!digits || strspn(digits, "01234567") != strlen(digits) || strlen(digits) < 3 || strlen(digits) > 4 || strtol(digits, NULL, 8) > 0777))
+        return bad(err, "setting_files", path,
+                   "it is {\"content\", \"mode\"}, with at most 64 KiB");
+    if (mode && (!digits || strspn(digits, "01234567") != strlen(digits) || strlen(digits) < 3 ||
+                 strlen(digits) > 4 || strtol(digits, NULL, 8) > 0777))
         return bad(err, "setting_files", path, "mode is a text such as \"0600\"");
     CAY_TRY(try_render(settings, NULL, path, content, err));
     const char *name, *value;
     json_t *s, *v;
     json_object_foreach((json_t *)settings, name, s)
-        json_object_foreach(json_object_get(s, "choices"), value, v)
-            CAY_TRY(try_render(settings, (cay_pair[]){ { name, value }, { NULL, NULL } }, path, content, err));
+        json_object_foreach(json_object_get(s, "choices"), value, v) CAY_TRY(try_render(
+            settings, (cay_pair[]){ { name, value }, { NULL, NULL } }, path, content, err));
     return 0;
 }
 
 int cay__settings_check(const json_t *config, cay_err *err)
 {
-    const json_t *settings = json_object_get(config, "settings"), *files = json_object_get(config, "setting_files");
+    const json_t *settings = json_object_get(config, "settings"),
+                 *files = json_object_get(config, "setting_files");
     const char *key;
     json_t *v;
     if ((settings && !json_is_object(settings)) || json_object_size(settings) > MOST)
-        return cay_fail_why(err, CAY_EINVAL, "template_config", "config: settings is an object of at most %d settings by name", MOST);
+        return cay_fail_why(err, CAY_EINVAL, "template_config",
+                            "config: settings is an object of at most %d settings by name", MOST);
     if ((files && !json_is_object(files)) || json_object_size(files) > MOST)
-        return cay_fail_why(err, CAY_EINVAL, "template_config", "config: setting_files is an object of at most %d files by path", MOST);
-    json_object_foreach((json_t *)settings, key, v)
-        CAY_TRY(check_setting(key, v, err));
-    json_object_foreach((json_t *)files, key, v)
-        CAY_TRY(check_file(settings, key, v, err));
+        return cay_fail_why(err, CAY_EINVAL, "template_config",
+                            "config: setting_files is an object of at most %d files by path", MOST);
+    json_object_foreach((json_t *)settings, key, v) CAY_TRY(check_setting(key, v, err));
+    json_object_foreach((json_t *)files, key, v) CAY_TRY(check_file(settings, key, v, err));
     return 0;
 }

@@ -2,10 +2,11 @@
 /*
  * What snapshots leave for later, by one program at a time, which may be killed at any moment:
  *
- *   layers that nobody names     jobs "remove", and what a dead maker left below layers/
- *   snapshots that are young     syncfs(2) of the state directory, then digest and `durable`
- *   stacks beyond 32 layers      the lower ones become one: job "merge" until the new layer is there, "merged" until nobody
- *                                stands on the old ones; a sandbox that runs changes over when it starts again
+ *   layers that nobody names  jobs "remove", and what a dead maker left below layers/
+ *   snapshots that are young  syncfs(2) of the state directory, then digest and `durable`
+ *   stacks beyond 32 layers   the lower ones become one: job "merge" until the new layer is there,
+ *                             "merged" until nobody stands on the old ones; a sandbox that runs
+ *                             changes over when it starts again
  */
 #include "image.h"
 #include "snapshot.h"
@@ -22,17 +23,18 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#define DEEP      32      /* layers, and more are merged */
-#define LEAVE     16      /* of the uppermost that stay as they are, so that the next merge is not due at once */
-#define GRACE_MS  600000  /* of a layer that nobody names: its maker may be about to */
-#define ROUNDS    8
+#define DEEP 32 /* layers, and more are merged */
+#define LEAVE                                                                                      \
+    16 /* of the uppermost that stay as they are, so that the next merge is not due at once */
+#define GRACE_MS 600000 /* of a layer that nobody names: its maker may be about to */
+#define ROUNDS   8
 
 typedef struct settling {
-    cay_service    *svc;
+    cay_service *svc;
     const cay_call *call;
-    cay_err        *err;
-    size_t          done; /* in this round */
-    int             rc;   /* the first failure; the rest is done all the same */
+    cay_err *err;
+    size_t done; /* in this round */
+    int rc;      /* the first failure; the rest is done all the same */
 } settling;
 
 static void failed(settling *s, int rc, const cay_err *why)
@@ -49,17 +51,20 @@ static cay__layer_at where(const cay_service *svc)
     return (cay__layer_at){ .home = svc->home, .libexec = svc->libexec };
 }
 
-int cay__layers_place(cay_service *svc, const char *provider, cay__place **place, void **self, cay_err *err)
+int cay__layers_place(cay_service *svc, const char *provider, cay__place **place, void **self,
+                      cay_err *err)
 {
     CAY_TRY(cay__svc_place(svc, provider && *provider ? provider : svc->provider, place, err));
     if (!CAY__HAS((*place)->ops, layer_remove))
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider %s has no layers", (*place)->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider %s has no layers",
+                            (*place)->ops->name);
     return cay__svc_self(svc, *place, self, err);
 }
 
 /* ------------------------------------------------------------------ layers that nobody names */
 
-int cay__layer_drop(cay_service *svc, const cay_call *call, const char *layer, const char *provider, cay_err *err)
+int cay__layer_drop(cay_service *svc, const cay_call *call, const char *layer, const char *provider,
+                    cay_err *err)
 {
     cay__place *p;
     void *self;
@@ -85,7 +90,9 @@ static int remove_job(const cay_job *job, void *arg)
             s->svc->store->note_put(s->svc->db, CAY__NOTE_LAYER, job->subject, NULL, NULL);
     }
     if (rc == 0 && !used)
-        rc = cay__layer_removable(job->subject) ? cay__layer_drop(s->svc, s->call, job->subject, job->detail, &err) : 0;
+        rc = cay__layer_removable(job->subject)
+                 ? cay__layer_drop(s->svc, s->call, job->subject, job->detail, &err)
+                 : 0;
     CAY_FAULT("settle.removed");
     if (rc == 0)
         rc = s->svc->store->job_drop(s->svc->db, "remove", job->subject, &err);
@@ -101,7 +108,8 @@ static bool is_young(int dir, const char *name)
     struct statx st;
     if (statx(dir, name, AT_SYMLINK_NOFOLLOW, STATX_CTIME, &st) < 0)
         return true;
-    int64_t age = cay__wall_ms() - ((int64_t)st.stx_ctime.tv_sec * 1000 + st.stx_ctime.tv_nsec / 1000000);
+    int64_t age =
+        cay__wall_ms() - ((int64_t)st.stx_ctime.tv_sec * 1000 + st.stx_ctime.tv_nsec / 1000000);
     return age >= 0 && age < GRACE_MS;
 }
 
@@ -118,10 +126,13 @@ int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, c
         bool used = true;
         half |= cay__str_starts(e->d_name, ".stage-") || cay__str_starts(e->d_name, ".gone-");
         /* A template is never of these kinds. */
-        if (!cay__layer_removable(e->d_name) || is_young(fd, e->d_name) || svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used)
+        if (!cay__layer_removable(e->d_name) || is_young(fd, e->d_name) ||
+            svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used)
             continue;
         CAY_AUTOFD lock = -1;
-        if (*e->d_name == 'l' && (cay__layers_lock(svc, true, &lock, NULL) < 0 || svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used))
+        if (*e->d_name == 'l' &&
+            (cay__layers_lock(svc, true, &lock, NULL) < 0 ||
+             svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used))
             continue;
         if (*e->d_name == 'l')
             svc->store->note_put(svc->db, CAY__NOTE_LAYER, e->d_name, NULL, NULL);
@@ -144,8 +155,8 @@ int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, c
 
 typedef struct young {
     const char *boot;
-    char      (*ids)[CAY_ID_LEN + 1];
-    size_t      n;
+    char (*ids)[CAY_ID_LEN + 1];
+    size_t n;
 } young;
 
 static int find_young(const cay_snap_row *row, void *arg)
@@ -170,7 +181,8 @@ static int settle_one(settling *s, const char *id, cay_err *err)
         cay__str_join(digest, sizeof digest, "sha256:", hex, NULL);
     CAY_FAULT("settle.digested");
     /* On the disk it is, with or without a digest. */
-    int put = s->svc->store->snap_settled(s->svc->db, id, digest, true, bytes, files, rc == 0 ? err : NULL);
+    int put = s->svc->store->snap_settled(s->svc->db, id, digest, true, bytes, files,
+                                          rc == 0 ? err : NULL);
     return rc < 0 ? rc : put;
 }
 
@@ -221,7 +233,8 @@ static int deep_snap(const cay_snap_row *row, void *arg)
 {
     const deep *d = arg;
     cay__stack s;
-    if (row->depth > DEEP && !strcmp(row->state, "ready") && cay__snap_trees(d->svc, row, NULL) == 0 && cay__stack_read(row->layers, &s, NULL) == 0)
+    if (row->depth > DEEP && !strcmp(row->state, "ready") &&
+        cay__snap_trees(d->svc, row, NULL) == 0 && cay__stack_read(row->layers, &s, NULL) == 0)
         is_deep(arg, &s, row->provider);
     return 0;
 }
@@ -229,20 +242,22 @@ static int deep_snap(const cay_snap_row *row, void *arg)
 /* What such a stack stands on: that of any record that begins with it. */
 typedef struct standing {
     const char *begin; /* the list, without the bracket that ends it */
-    size_t      len;
-    char        base[PATH_MAX]; /* a template, or a directory of the host */
+    size_t len;
+    char base[PATH_MAX]; /* a template, or a directory of the host */
 } standing;
 
 static int under_snap(const cay_snap_row *row, void *arg)
 {
     standing *u = arg;
-    return !strncmp(row->layers, u->begin, u->len) && cay__str_copy(u->base, sizeof u->base, row->template_);
+    return !strncmp(row->layers, u->begin, u->len) &&
+           cay__str_copy(u->base, sizeof u->base, row->template_);
 }
 
 static int under_template(const cay_template_row *row, void *arg)
 {
     standing *u = arg;
-    return !strncmp(row->layers, u->begin, u->len) && cay__str_copy(u->base, sizeof u->base, row->base);
+    return !strncmp(row->layers, u->begin, u->len) &&
+           cay__str_copy(u->base, sizeof u->base, row->base);
 }
 
 static void find_base(settling *s, const char *layers, char base[PATH_MAX])
@@ -270,7 +285,9 @@ static int merge_layers(settling *s, const char *layers, const char *to, cay_err
     CAY_TRY(cay__layer_merge(&at, s->call, under, 1, stack.name, stack.n, to, err));
     CAY_TRY(cay__layers_merged_bytes(s->svc, &stack, to, err));
     /* Before the old ones may go. */
-    return syncfs(s->svc->home_fd) < 0 ? cay_fail_sys(err, CAY_ESYS, "write the state directory to the disk") : 0;
+    return syncfs(s->svc->home_fd) < 0
+               ? cay_fail_sys(err, CAY_ESYS, "write the state directory to the disk")
+               : 0;
 }
 
 /* From the intent on; any part of it may have been done by somebody who was killed. */
@@ -307,7 +324,8 @@ static int merged_job(const cay_job *job, void *arg)
     settling *s = arg;
     cay_err err = CAY_ERR_INIT;
     size_t left = 1;
-    int rc = s->svc->store->layers_merge(s->svc->db, job->detail, job->subject, s->svc->provider, NULL, &left, &err);
+    int rc = s->svc->store->layers_merge(s->svc->db, job->detail, job->subject, s->svc->provider,
+                                         NULL, &left, &err);
     CAY_FAULT("settle.swapped");
     if (rc == 0 && left == 0)
         rc = end_merged(s, job->subject, &err);
@@ -332,7 +350,9 @@ static int begin_merge(settling *s)
         int known = st->job_list(s->svc->db, "merge", known_merge, d.layers, s->err);
         if (known == 0)
             known = st->job_list(s->svc->db, "merged", known_merge, d.layers, s->err);
-        rc = known < 0 ? known : known ? 0 : st->job_put(s->svc->db, "merge", name, d.layers, s->err);
+        rc = known < 0 ? known
+             : known   ? 0
+                       : st->job_put(s->svc->db, "merge", name, d.layers, s->err);
         CAY_FAULT("settle.intended");
     }
     free(d.layers);
@@ -347,11 +367,13 @@ static int round_of(settling *s)
     const cay_store_ops *st = s->svc->store;
     s->done = 0;
     CAY_TRY(settle_young(s));
-    CAY_TRY(st->job_list(s->svc->db, "merged", merged_job, s, s->err)); /* what can change over needs no merge */
+    CAY_TRY(st->job_list(s->svc->db, "merged", merged_job, s,
+                         s->err)); /* what can change over needs no merge */
     CAY_TRY(begin_merge(s));
     CAY_TRY(st->job_list(s->svc->db, "merge", merge_job, s, s->err));
     CAY_TRY(st->job_list(s->svc->db, "merged", merged_job, s, s->err));
-    CAY_TRY(st->sync(s->svc->db, s->err)); /* no record may come back after a power cut whose layers are gone */
+    CAY_TRY(st->sync(s->svc->db,
+                     s->err)); /* no record may come back after a power cut whose layers are gone */
     return st->job_list(s->svc->db, "remove", remove_job, s, s->err);
 }
 
@@ -362,7 +384,8 @@ int cay_service_settle(cay_service *svc, const cay_call *call, cay_err *err)
     CAY_TRY(cay__call_check(call, "settle", err));
     if (cay__hand_gone(svc->home_fd)) /* nothing can be read of the trees now */
         return 0;
-    CAY_AUTOFD lock = openat(svc->home_fd, "settle.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CAY_AUTOFD lock =
+        openat(svc->home_fd, "settle.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock < 0)
         return cay_fail_sys(err, CAY_ESYS, "open settle.lock");
     if (flock(lock, LOCK_EX | LOCK_NB) < 0)

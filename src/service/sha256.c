@@ -11,12 +11,14 @@
 
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t k[64] = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be,
-    0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa,
-    0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85,
-    0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3,
-    0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f,
-    0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
 static uint32_t turn(uint32_t x, unsigned n)
@@ -28,14 +30,17 @@ static void block(uint32_t h[8], const unsigned char *p)
 {
     uint32_t w[64], v[8];
     for (int i = 0; i < 16; i++)
-        w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
+        w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 |
+               (uint32_t)p[4 * i + 2] << 8 | p[4 * i + 3];
     for (int i = 16; i < 64; i++)
         w[i] = w[i - 16] + (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 7] +
                (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(v, h, sizeof v);
     for (int i = 0; i < 64; i++) {
-        uint32_t a = v[7] + (turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25)) + ((v[4] & v[5]) ^ (~v[4] & v[6])) + k[i] + w[i];
-        uint32_t b = (turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22)) + ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
+        uint32_t a = v[7] + (turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25)) +
+                     ((v[4] & v[5]) ^ (~v[4] & v[6])) + k[i] + w[i];
+        uint32_t b = (turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22)) +
+                     ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += a;
         v[0] = a + b;
@@ -51,11 +56,14 @@ static void blocks_plain(uint32_t h[8], const unsigned char *p, size_t n)
 }
 
 #ifdef __x86_64__
-/* The processor's own rounds, four at a time: a manifest of many megabytes is told apart in milliseconds. */
-__attribute__((target("sha,sse4.1,ssse3"))) static void blocks_quick(uint32_t h[8], const unsigned char *p, size_t n)
+/* The processor's own rounds, four at a time: a manifest of many megabytes is told apart in
+ * milliseconds. */
+__attribute__((target("sha,sse4.1,ssse3"))) static void blocks_quick(uint32_t h[8],
+                                                                     const unsigned char *p,
+                                                                     size_t n)
 {
     const __m128i flip = _mm_set_epi64x(0x0c0d0e0f08090a0bll, 0x0405060700010203ll);
-    __m128i t = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)h), 0xb1);       /* cdab */
+    __m128i t = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)h), 0xb1);          /* cdab */
     __m128i cdgh = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(h + 4)), 0x1b); /* efgh */
     __m128i abef = _mm_alignr_epi8(t, cdgh, 8);
     cdgh = _mm_blend_epi16(cdgh, t, 0xf0);
@@ -66,7 +74,8 @@ __attribute__((target("sha,sse4.1,ssse3"))) static void blocks_quick(uint32_t h[
 #pragma GCC unroll 16
         for (int i = 0; i < 16; i++) {
             if (i >= 4) {
-                __m128i x = _mm_add_epi32(_mm_sha256msg1_epu32(m[i & 3], m[(i + 1) & 3]), _mm_alignr_epi8(m[(i + 3) & 3], m[(i + 2) & 3], 4));
+                __m128i x = _mm_add_epi32(_mm_sha256msg1_epu32(m[i & 3], m[(i + 1) & 3]),
+                                          _mm_alignr_epi8(m[(i + 3) & 3], m[(i + 2) & 3], 4));
                 m[i & 3] = _mm_sha256msg2_epu32(x, m[(i + 3) & 3]);
             }
             __m128i w = _mm_add_epi32(m[i & 3], _mm_loadu_si128((const __m128i *)(k + 4 * i)));
@@ -85,7 +94,8 @@ __attribute__((target("sha,sse4.1,ssse3"))) static void blocks_quick(uint32_t h[
 static bool quick(void)
 {
     unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_1) && (c & bit_SSSE3) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 1u << 29);
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_1) && (c & bit_SSSE3) &&
+           __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 1u << 29);
 }
 #else
 #define blocks_quick blocks_plain
@@ -95,10 +105,12 @@ static bool quick(void)
 }
 #endif
 
-static const uint32_t first[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
+static const uint32_t first[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                   0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
 
 /* What is left of less than a block, and the end. */
-static void finish(uint32_t h[8], const unsigned char *rest, size_t n, uint64_t total, char out[CAY__SHA256_HEX])
+static void finish(uint32_t h[8], const unsigned char *rest, size_t n, uint64_t total,
+                   char out[CAY__SHA256_HEX])
 {
     unsigned char last[128] = { 0 };
     size_t end = n < 56 ? 64 : 128;

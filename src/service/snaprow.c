@@ -8,7 +8,8 @@
 
 bool cay__layer_name_ok(const char *name)
 {
-    return cay__id_valid(name, 's') || cay__id_valid(name, 'm') || cay__id_valid(name, 'g') || cay__id_valid(name, 'l');
+    return cay__id_valid(name, 's') || cay__id_valid(name, 'm') || cay__id_valid(name, 'g') ||
+           cay__id_valid(name, 'l');
 }
 
 bool cay__layer_removable(const char *name)
@@ -19,10 +20,13 @@ bool cay__layer_removable(const char *name)
 int cay__stack_push(cay__stack *s, const char *name, cay_err *err)
 {
     if (!cay__layer_name_ok(name))
-        return cay_fail_why(err, CAY_EINVAL, "layer_invalid", "\"%.40s\" is not the name of a layer", name);
+        return cay_fail_why(err, CAY_EINVAL, "layer_invalid",
+                            "\"%.40s\" is not the name of a layer", name);
     if (s->n == CAY__STACK_MAX + CAY__MUTANT("fuzz-snaprow"))
-        return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep", "a workspace stands on at most %d layers; `cay gc` merges them, then resume it",
-                            CAY__STACK_MAX);
+        return cay_fail_why(
+            err, CAY_ETOOBIG, "stack_too_deep",
+            "a workspace stands on at most %d layers; `cay gc` merges them, then resume it",
+            CAY__STACK_MAX);
     char *to = s->text + s->n * (CAY_ID_LEN + 1);
     cay__str_copy(to, CAY_ID_LEN + 1, name);
     s->name[s->n++] = to;
@@ -78,11 +82,13 @@ static bool believable(const cay__snap_cols *c, const cay_snap_row *r, size_t *d
     for (size_t i = 0; i < CAY_LEN(c->text); i++)
         if (!c->text[i] || strlen(c->text[i]) != c->len[i])
             return false;
-    if (!cay__id_valid(r->id, 's') || (*r->parent && !cay__id_valid(r->parent, 's')) || !*r->provider)
+    if (!cay__id_valid(r->id, 's') || (*r->parent && !cay__id_valid(r->parent, 's')) ||
+        !*r->provider)
         return false;
     if (strcmp(r->state, "making") != 0 && strcmp(r->state, "ready") != 0)
         return false;
-    if (!is_object(r->spec) || (*r->metadata && !is_object(r->metadata)) || cay__stack_read(r->layers, &stack, NULL) < 0)
+    if (!is_object(r->spec) || (*r->metadata && !is_object(r->metadata)) ||
+        cay__stack_read(r->layers, &stack, NULL) < 0)
         return false;
     *depth = stack.n;
     return true;
@@ -103,13 +109,30 @@ static cay__snaprow *pack(const cay__snap_cols *c)
         p += c->len[i] + 1;
     }
     r->row = (cay_snap_row){
-        .size = sizeof r->row, .id = at[CAY__SNAP_ID], .sandbox = at[CAY__SNAP_SANDBOX], .parent = at[CAY__SNAP_PARENT],
-        .label = at[CAY__SNAP_LABEL], .provider = at[CAY__SNAP_PROVIDER], .template_ = at[CAY__SNAP_TEMPLATE],
-        .method = at[CAY__SNAP_METHOD], .digest = at[CAY__SNAP_DIGEST], .state = at[CAY__SNAP_STATE], .boot = at[CAY__SNAP_BOOT],
-        .mark = at[CAY__SNAP_MARK], .metadata = at[CAY__SNAP_METADATA], .layers = at[CAY__SNAP_LAYERS], .spec = at[CAY__SNAP_SPEC],
+        .size = sizeof r->row,
+        .id = at[CAY__SNAP_ID],
+        .sandbox = at[CAY__SNAP_SANDBOX],
+        .parent = at[CAY__SNAP_PARENT],
+        .label = at[CAY__SNAP_LABEL],
+        .provider = at[CAY__SNAP_PROVIDER],
+        .template_ = at[CAY__SNAP_TEMPLATE],
+        .method = at[CAY__SNAP_METHOD],
+        .digest = at[CAY__SNAP_DIGEST],
+        .state = at[CAY__SNAP_STATE],
+        .boot = at[CAY__SNAP_BOOT],
+        .mark = at[CAY__SNAP_MARK],
+        .metadata = at[CAY__SNAP_METADATA],
+        .layers = at[CAY__SNAP_LAYERS],
+        .spec = at[CAY__SNAP_SPEC],
         .tenant = at[CAY__SNAP_TENANT],
-        .automatic = c->automatic != 0, .durable = c->durable != 0, .created_ms = c->created_ms, .bytes = (uint64_t)c->bytes,
-        .files = (uint64_t)c->files, .frozen_us = (uint64_t)c->frozen_us, .total_us = (uint64_t)c->total_us, .users = (size_t)c->users,
+        .automatic = c->automatic != 0,
+        .durable = c->durable != 0,
+        .created_ms = c->created_ms,
+        .bytes = (uint64_t)c->bytes,
+        .files = (uint64_t)c->files,
+        .frozen_us = (uint64_t)c->frozen_us,
+        .total_us = (uint64_t)c->total_us,
+        .users = (size_t)c->users,
     };
     return r;
 }
@@ -128,10 +151,16 @@ cay__snaprow *cay__snaprow_new(const cay__snap_cols *c)
 
 cay__snaprow *cay__snaprow_copy(const cay_snap_row *r)
 {
-    const char *text[] = { r->id,     r->sandbox, r->parent, r->label, r->provider, r->template_, r->method,
-                           r->digest, r->state,   r->boot,   r->mark,  r->metadata, r->layers,    r->spec, r->tenant };
-    cay__snap_cols c = { .automatic = r->automatic, .durable = r->durable, .created_ms = r->created_ms, .bytes = (int64_t)r->bytes,
-                         .files = (int64_t)r->files, .frozen_us = (int64_t)r->frozen_us, .total_us = (int64_t)r->total_us,
+    const char *text[] = { r->id,        r->sandbox,  r->parent, r->label, r->provider,
+                           r->template_, r->method,   r->digest, r->state, r->boot,
+                           r->mark,      r->metadata, r->layers, r->spec,  r->tenant };
+    cay__snap_cols c = { .automatic = r->automatic,
+                         .durable = r->durable,
+                         .created_ms = r->created_ms,
+                         .bytes = (int64_t)r->bytes,
+                         .files = (int64_t)r->files,
+                         .frozen_us = (int64_t)r->frozen_us,
+                         .total_us = (int64_t)r->total_us,
                          .users = (int64_t)r->users };
     for (size_t i = 0; i < CAY_LEN(text); i++) {
         c.text[i] = text[i] ? text[i] : "";

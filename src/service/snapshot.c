@@ -25,13 +25,16 @@ int cay__snap_trees(cay_service *svc, const cay_snap_row *s, cay_err *err)
     cay__place *p;
     CAY_TRY(cay__svc_place(svc, s->provider, &p, err));
     if (CAY__HAS(p->ops, opaque_layers))
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_opaque", "snapshot %s is kept by provider %s as its own image: fork it and copy files out of that", s->id, s->provider);
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_opaque",
+                            "snapshot %s is kept by provider %s as its own image: fork it and copy "
+                            "files out of that",
+                            s->id, s->provider);
     return 0;
 }
 
 typedef struct full {
     cay_snapshot s; /* first: the caller has a pointer to it */
-    cay__arena   mem;
+    cay__arena mem;
 } full;
 
 cay_snapshot *cay__snapshot_new(const cay_snap_row *r)
@@ -41,9 +44,12 @@ cay_snapshot *cay__snapshot_new(const cay_snap_row *r)
     cay_snapshot *s = &f->s;
     const struct {
         const char **to, *from;
-    } texts[] = { { &s->id, r->id },         { &s->sandbox, r->sandbox },   { &s->parent, r->parent },
-                  { &s->label, r->label },   { &s->metadata, r->metadata }, { &s->method, r->method },
-                  { &s->digest, r->digest }, { &s->provider, r->provider }, { &s->template_, r->template_ }, { &s->tenant, r->tenant } };
+    } texts[] = {
+        { &s->id, r->id },         { &s->sandbox, r->sandbox },   { &s->parent, r->parent },
+        { &s->label, r->label },   { &s->metadata, r->metadata }, { &s->method, r->method },
+        { &s->digest, r->digest }, { &s->provider, r->provider }, { &s->template_, r->template_ },
+        { &s->tenant, r->tenant }
+    };
     s->size = sizeof *s;
     for (size_t i = 0; i < CAY_LEN(texts); i++)
         *texts[i].to = cay__arena_str(&f->mem, texts[i].from);
@@ -78,10 +84,14 @@ int cay__snap_label_check(const char *label, cay_err *err)
         CAY_AUTOBUF b = CAY__BUF(160);
         cay__buf_safe(&b, label, CAY_MIN(strlen(label), (size_t)60), false);
         return cay_fail_why(err, CAY_EINVAL, "label_invalid",
-                            "label \"%s\": 1 to 63 letters, digits, '.', '_' or '-', beginning with a letter or digit", b.data ? b.data : "");
+                            "label \"%s\": 1 to 63 letters, digits, '.', '_' or '-', beginning "
+                            "with a letter or digit",
+                            b.data ? b.data : "");
     }
-    return label && cay__id_valid(label, 0) ? cay_fail_why(err, CAY_EINVAL, "label_invalid", "label %s looks like an id; choose a word", label)
-                                            : 0;
+    return label && cay__id_valid(label, 0)
+               ? cay_fail_why(err, CAY_EINVAL, "label_invalid",
+                              "label %s looks like an id; choose a word", label)
+               : 0;
 }
 
 static int copy_row(const cay_snap_row *row, void *arg)
@@ -99,7 +109,8 @@ static int not_found(const char *ref, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(300);
     cay__buf_safe(&b, ref, CAY_MIN(strlen(ref), (size_t)64), false);
-    return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "there is no snapshot %s; cay snapshots shows those there are",
+    return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found",
+                        "there is no snapshot %s; cay snapshots shows those there are",
                         b.data ? b.data : "without a name");
 }
 
@@ -108,7 +119,8 @@ static int resolve(cay_service *svc, const char *tenant, const char *ref, char *
     char ids[SHOWN][CAY_ID_LEN + 1];
     size_t n = 0, at = 0;
     if (!ref || !*ref)
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "no snapshot is named; give an id, its beginning, or a label");
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "no snapshot is named; give an id, its beginning, or a label");
     CAY_TRY(svc->store->snap_resolve(svc->db, tenant, ref, ids, SHOWN, &n, err));
     if (n == 0)
         return not_found(ref, err);
@@ -118,8 +130,9 @@ static int resolve(cay_service *svc, const char *tenant, const char *ref, char *
             n = 1;
         }
     if (n > 1)
-        return cay_fail_why(err, CAY_EINVAL, "snapshot_ambiguous", "%.40s fits several snapshots: %s, %s%s; give more of the id", ref, ids[0],
-                            ids[1], n > 2 ? ", …" : "");
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_ambiguous",
+                            "%.40s fits several snapshots: %s, %s%s; give more of the id", ref,
+                            ids[0], ids[1], n > 2 ? ", …" : "");
     cay__str_copy(id, CAY_ID_LEN + 1, ids[at]);
     return 0;
 }
@@ -129,21 +142,26 @@ int cay__snap_find(cay_service *svc, const char *ref, cay__snaprow **out, cay_er
     return cay__snap_find_of(svc, NULL, ref, out, err);
 }
 
-int cay__snap_find_of(cay_service *svc, const char *tenant, const char *ref, cay__snaprow **out, cay_err *err)
+int cay__snap_find_of(cay_service *svc, const char *tenant, const char *ref, cay__snaprow **out,
+                      cay_err *err)
 {
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_TRY(resolve(svc, tenant, ref, id, err));
     CAY_TRY(cay__snap_row(svc, id, &row, err));
     if (!strcmp(row->row.state, "making"))
-        return cay_fail_why(err, CAY_EBUSY, "snapshot_making", "snapshot %s is still being made; try again", id);
+        return cay_fail_why(err, CAY_EBUSY, "snapshot_making",
+                            "snapshot %s is still being made; try again", id);
     if (strcmp(row->row.state, "ready") != 0)
-        return cay_fail_why(err, CAY_ESTATE, "snapshot_damaged", "the record of snapshot %s is damaged; cay snapshot rm %s forgets it", id, id);
+        return cay_fail_why(err, CAY_ESTATE, "snapshot_damaged",
+                            "the record of snapshot %s is damaged; cay snapshot rm %s forgets it",
+                            id, id);
     *out = CAY_STEAL(row);
     return 0;
 }
 
-int cay_service_snapshot(cay_service *svc, const cay_call *call, const char *ref, cay_snapshot **out, cay_err *err)
+int cay_service_snapshot(cay_service *svc, const cay_call *call, const char *ref,
+                         cay_snapshot **out, cay_err *err)
 {
     CAY__BACK(svc, snapshot_get, svc, call, ref, out, err);
     CAY_AUTOFREE cay__snaprow *row = NULL;
@@ -153,7 +171,8 @@ int cay_service_snapshot(cay_service *svc, const cay_call *call, const char *ref
     return 0;
 }
 
-int cay_service_snapshot_of(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_snapshot **out, cay_err *err)
+int cay_service_snapshot_of(cay_service *svc, const cay_call *call, const char *tenant,
+                            const char *ref, cay_snapshot **out, cay_err *err)
 {
     CAY__BACK(svc, snapshot_get, svc, call, ref, out, err);
     CAY_AUTOFREE cay__snaprow *row = NULL;
@@ -164,20 +183,21 @@ int cay_service_snapshot_of(cay_service *svc, const cay_call *call, const char *
 }
 
 typedef struct lister {
-    const cay_call            *call;
+    const cay_call *call;
     const cay_snapshot_filter *filter;
-    int                      (*fn)(const cay_snapshot *, void *);
-    void                      *arg;
-    size_t                     n;
-    bool                       enough;
-    cay_err                   *err;
+    int (*fn)(const cay_snapshot *, void *);
+    void *arg;
+    size_t n;
+    bool enough;
+    cay_err *err;
 } lister;
 
 static int list_one(const cay_snap_row *row, void *arg)
 {
     lister *l = arg;
     CAY_TRY(cay__call_check(l->call, "list", l->err));
-    if (!strcmp(row->state, "making") || (l->filter->label && strcmp(row->label, l->filter->label) != 0) ||
+    if (!strcmp(row->state, "making") ||
+        (l->filter->label && strcmp(row->label, l->filter->label) != 0) ||
         (l->filter->tenant && strcmp(row->tenant, l->filter->tenant) != 0))
         return 0;
     cay_snapshot *s = cay__snapshot_new(row);
@@ -187,8 +207,8 @@ static int list_one(const cay_snap_row *row, void *arg)
     return rc ? rc : l->enough;
 }
 
-int cay_service_snapshots(cay_service *svc, const cay_call *call, const cay_snapshot_filter *given, int (*fn)(const cay_snapshot *, void *),
-                          void *arg, cay_err *err)
+int cay_service_snapshots(cay_service *svc, const cay_call *call, const cay_snapshot_filter *given,
+                          int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err)
 {
     CAY__BACK(svc, snapshots, svc, call, given, fn, arg, err);
     cay_snapshot_filter f;
@@ -198,7 +218,8 @@ int cay_service_snapshots(cay_service *svc, const cay_call *call, const cay_snap
     return l.enough ? 0 : rc;
 }
 
-int cay_snapshot_rename(cay_service *svc, const cay_call *call, const char *ref, const char *label, cay_err *err)
+int cay_snapshot_rename(cay_service *svc, const cay_call *call, const char *ref, const char *label,
+                        cay_err *err)
 {
     CAY__BACK(svc, snapshot_rename, svc, call, ref, label, err);
     CAY_AUTOFREE cay__snaprow *row = NULL;
@@ -210,7 +231,8 @@ int cay_snapshot_rename(cay_service *svc, const cay_call *call, const char *ref,
     return svc->store->snap_label(svc->db, row->row.id, label, err);
 }
 
-int cay_snapshot_remove(cay_service *svc, const cay_call *call, const char *ref, bool *deferred, cay_err *err)
+int cay_snapshot_remove(cay_service *svc, const cay_call *call, const char *ref, bool *deferred,
+                        cay_err *err)
 {
     CAY__BACK(svc, snapshot_remove, svc, call, ref, deferred, err);
     char id[CAY_ID_LEN + 1];
@@ -220,7 +242,8 @@ int cay_snapshot_remove(cay_service *svc, const cay_call *call, const char *ref,
     CAY_TRY(resolve(svc, NULL, ref, id, err));
     CAY_TRY(cay__snap_row(svc, id, &row, err));
     if (!strcmp(row->row.state, "making"))
-        return cay_fail_why(err, CAY_EBUSY, "snapshot_making", "snapshot %s is still being made; try again", id);
+        return cay_fail_why(err, CAY_EBUSY, "snapshot_making",
+                            "snapshot %s is still being made; try again", id);
     CAY_TRY(svc->store->snap_remove(svc->db, id, err));
     if (deferred && svc->store->layer_used(svc->db, id, &used, NULL) == 0)
         *deferred = used;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Taking a snapshot: recorded as wanted, made, recorded as made. And what is done when somebody died in between. */
+/* Taking a snapshot: recorded as wanted, made, recorded as made. And what is done when somebody
+ * died in between. */
 #include "back.h"
 #include "diff.h"
 #include "manifest.h"
@@ -22,11 +23,16 @@
 
 /* ------------------------------------------------------------------ one at a time */
 
-/* A byte of one file for each sandbox: nothing is left behind. Two sandboxes may share one, and then wait for each other. */
-int cay__box_lock(cay_service *svc, const cay_call *call, const char *id, bool wait, int *out, cay_err *err)
+/* A byte of one file for each sandbox: nothing is left behind. Two sandboxes may share one, and
+ * then wait for each other. */
+int cay__box_lock(cay_service *svc, const cay_call *call, const char *id, bool wait, int *out,
+                  cay_err *err)
 {
-    CAY_AUTOFD fd = openat(svc->home_fd, "stacks.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    struct flock l = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = cay__hash(id, strlen(id)), .l_len = 1 };
+    CAY_AUTOFD fd =
+        openat(svc->home_fd, "stacks.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct flock l = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = cay__hash(id, strlen(id)), .l_len = 1
+    };
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "open stacks.lock");
     while (fcntl(fd, F_OFD_SETLK, &l) < 0) {
@@ -34,7 +40,8 @@ int cay__box_lock(cay_service *svc, const cay_call *call, const char *id, bool w
         if (errno != EAGAIN && errno != EACCES && errno != EINTR)
             return cay_fail_sys(err, CAY_ESYS, "lock stacks.lock");
         if (!wait)
-            return cay_fail_why(err, CAY_EBUSY, "stack_busy", "another program works on the layers of sandbox %s; try again", id);
+            return cay_fail_why(err, CAY_EBUSY, "stack_busy",
+                                "another program works on the layers of sandbox %s; try again", id);
         poll(&p, 1, LOCK_STEP);
         CAY_TRY(cay__call_check(call, "wait for the sandbox's layers", err));
     }
@@ -53,8 +60,9 @@ void cay__upper_mark(const cay_service *svc, const char *path, char *buf)
     struct statx st;
     *buf = 0;
     if (statx(svc->home_fd, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) == 0)
-        snprintf(buf, CAY__MARK, "%x:%x:%llx:%llx.%x", st.stx_dev_major, st.stx_dev_minor, (unsigned long long)st.stx_ino,
-                 (unsigned long long)st.stx_btime.tv_sec, st.stx_btime.tv_nsec);
+        snprintf(buf, CAY__MARK, "%x:%x:%llx:%llx.%x", st.stx_dev_major, st.stx_dev_minor,
+                 (unsigned long long)st.stx_ino, (unsigned long long)st.stx_btime.tv_sec,
+                 st.stx_btime.tv_nsec);
 }
 
 static bool layer_there(const cay_service *svc, const char *layer)
@@ -67,7 +75,8 @@ static bool layer_there(const cay_service *svc, const char *layer)
 
 /* ------------------------------------------------------------------ the sandbox, awake */
 
-int cay__box_awake(cay_sandbox *sb, const cay_call *call, const char *verb, void **box, bool *started, cay_err *err)
+int cay__box_awake(cay_sandbox *sb, const cay_call *call, const char *verb, void **box,
+                   bool *started, cay_err *err)
 {
     cay_service *svc = sb->owner;
     for (int tries = 0;; tries++) {
@@ -91,7 +100,9 @@ int cay__box_awake(cay_sandbox *sb, const cay_call *call, const char *verb, void
 static int no_record(const cay_sandbox *sb, cay_err *err)
 {
     return cay_fail_why(err, CAY_ENOTSUP, "snapshot_ephemeral",
-                        "sandbox %s is thrown away with its command and keeps no record; use `cay create`, or `cay run --keep`", sb->id);
+                        "sandbox %s is thrown away with its command and keeps no record; use `cay "
+                        "create`, or `cay run --keep`",
+                        sb->id);
 }
 
 static int check(cay_sandbox *sb, const cay_call *call, cay_snapshot_spec *s, cay_err *err)
@@ -102,7 +113,8 @@ static int check(cay_sandbox *sb, const cay_call *call, cay_snapshot_spec *s, ca
     s->label = s->label && *s->label ? s->label : NULL;
     CAY_TRY(cay__snap_label_check(s->label, err));
     if (s->metadata && strlen(s->metadata) > META_BYTES)
-        return cay_fail_why(err, CAY_ETOOBIG, "metadata_too_big", "metadata is longer than %d bytes", META_BYTES);
+        return cay_fail_why(err, CAY_ETOOBIG, "metadata_too_big",
+                            "metadata is longer than %d bytes", META_BYTES);
     if (s->metadata)
         CAY_TRY(cay__json_object("metadata", s->metadata, &meta, err));
     if (s->quiet && s->stop)
@@ -111,10 +123,12 @@ static int check(cay_sandbox *sb, const cay_call *call, cay_snapshot_spec *s, ca
     if (rc == CAY_ENOENT)
         return no_record(sb, err);
     CAY_TRY(rc);
-    if (row->row.state == CAY_DAMAGED || row->row.state == CAY_DELETING || row->row.state == CAY_CREATING)
+    if (row->row.state == CAY_DAMAGED || row->row.state == CAY_DELETING ||
+        row->row.state == CAY_CREATING)
         return cay__wrong_state(sb, "snapshot", row->row.state, err);
     if (!CAY__HAS(sb->ops, snapshot))
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider %s cannot take snapshots", sb->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
+                            "provider %s cannot take snapshots", sb->ops->name);
     return 0;
 }
 
@@ -131,7 +145,9 @@ static int spec_for_forks(const cay_row *row, char **out, cay_err *err)
     if (json_object_get(o, "on") && !json_object_get(o, "on_since_ms"))
         json_object_set_new(o, "on_since_ms", json_integer(row->created_ms));
     *out = cay__json_text(o, 2 * CAY__SPEC_MAX);
-    return *out ? 0 : cay_fail_why(err, CAY_ETOOBIG, "spec_too_big", "the record of sandbox %s is too big", row->id);
+    return *out ? 0
+                : cay_fail_why(err, CAY_ETOOBIG, "spec_too_big",
+                               "the record of sandbox %s is too big", row->id);
 }
 
 /* It is there: its stack is the sandbox's with it on top. */
@@ -151,7 +167,8 @@ static int complete(cay_service *svc, const cay_snap_row *row, const cay_snapped
     return svc->store->snap_ready(svc->db, &done, how->stacked, err);
 }
 
-/* Nobody knows how it ended. The layer tells: is it what the sandbox wrote into, then the sandbox stands on it. */
+/* Nobody knows how it ended. The layer tells: is it what the sandbox wrote into, then the sandbox
+ * stands on it. */
 static int find_out(cay_service *svc, const cay_snap_row *row, cay_err *err)
 {
     char path[64], now[CAY__MARK];
@@ -160,23 +177,32 @@ static int find_out(cay_service *svc, const cay_snap_row *row, cay_err *err)
     if (!layer_there(svc, row->id))
         return svc->store->snap_remove(svc->db, row->id, err);
     bool swapped = *row->mark && !strcmp(now, row->mark);
-    cay_snapped how = { .size = sizeof how, .method = swapped ? "swap" : "copy", .stacked = swapped };
+    cay_snapped how = { .size = sizeof how,
+                        .method = swapped ? "swap" : "copy",
+                        .stacked = swapped };
     return complete(svc, row, &how, err);
 }
 
 /* below: what the sandbox shall stand on instead of the stack it has; NULL: on that. */
-static int take(cay_service *svc, const cay_call *call, const cay_provider_ops *ops, void *box, const cay_snap_row *row,
-                const cay__stack *below, const cay_snapshot_spec *s, cay_err *err)
+static int take(cay_service *svc, const cay_call *call, const cay_provider_ops *ops, void *box,
+                const cay_snap_row *row, const cay__stack *below, const cay_snapshot_spec *s,
+                cay_err *err)
 {
     char last[CAY_ID_LEN + 1] = "";
     cay_snapped made = { .size = sizeof made };
     svc->store->snap_last(svc->db, row->sandbox, row->layers, last, NULL);
-    cay_snap want = { .size = sizeof want, .layer = row->id, .last = *last ? last : NULL,
-                      .how = s->quiet ? CAY_SNAP_QUIET : s->stop ? CAY_SNAP_STOP : CAY_SNAP_ANY,
-                      .layers = below ? below->name : NULL, .nlayers = below ? below->n : 0 };
+    cay_snap want = { .size = sizeof want,
+                      .layer = row->id,
+                      .last = *last ? last : NULL,
+                      .how = s->quiet  ? CAY_SNAP_QUIET
+                             : s->stop ? CAY_SNAP_STOP
+                                       : CAY_SNAP_ANY,
+                      .layers = below ? below->name : NULL,
+                      .nlayers = below ? below->n : 0 };
     CAY_TRY(svc->store->snap_insert(svc->db, row, err));
     CAY_FAULT("snapshot.recorded");
-    int rc = CAY_FAULT_FAILS("snapshot.make") ? cay_fail_sys(err, CAY_ESYS, "make the snapshot") : ops->snapshot(box, call, &want, &made, err);
+    int rc = CAY_FAULT_FAILS("snapshot.make") ? cay_fail_sys(err, CAY_ESYS, "make the snapshot")
+                                              : ops->snapshot(box, call, &want, &made, err);
     CAY_FAULT("snapshot.made");
     if (rc == 0)
         rc = complete(svc, row, &made, err);
@@ -189,7 +215,8 @@ static int take(cay_service *svc, const cay_call *call, const cay_provider_ops *
 }
 
 /* Under the lock: the stack that the sandbox has now is the one below. */
-static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box, const cay_snapshot_spec *s, bool automatic, char *id, cay_err *err)
+static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box,
+                           const cay_snapshot_spec *s, bool automatic, char *id, cay_err *err)
 {
     cay_service *svc = sb->owner;
     CAY_AUTOFREE cay__row *box_row = NULL;
@@ -210,9 +237,22 @@ static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box, con
         cay__boot_id(boot, sizeof boot);
         cay__upper_path(upper, sizeof upper, sb->id);
         cay__upper_mark(svc, upper, mark);
-        cay_snap_row row = { .size = sizeof row, .id = id, .sandbox = sb->id, .parent = c->from, .label = s->label, .provider = sb->ops->name,
-                             .template_ = c->root ? c->root : c->template_ ? c->template_ : "host", .state = "making", .boot = boot,
-                             .mark = mark, .metadata = s->metadata, .layers = layers, .spec = forks, .automatic = automatic };
+        cay_snap_row row = { .size = sizeof row,
+                             .id = id,
+                             .sandbox = sb->id,
+                             .parent = c->from,
+                             .label = s->label,
+                             .provider = sb->ops->name,
+                             .template_ = c->root        ? c->root
+                                          : c->template_ ? c->template_
+                                                         : "host",
+                             .state = "making",
+                             .boot = boot,
+                             .mark = mark,
+                             .metadata = s->metadata,
+                             .layers = layers,
+                             .spec = forks,
+                             .automatic = automatic };
         rc = take(svc, call, sb->ops, box, &row, merged ? &stack : NULL, s, err);
     }
     cay__spec_free(spec);
@@ -235,7 +275,8 @@ static void id_of_once(const char *sandbox, const char *once, char *id)
     id[CAY_ID_LEN] = 0;
 }
 
-/* 1: it was taken before. Under the lock, so nobody is at it: one that is still being made was left by somebody who died. */
+/* 1: it was taken before. Under the lock, so nobody is at it: one that is still being made was left
+ * by somebody who died. */
 static int taken_before(cay_service *svc, const char *id, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
@@ -243,11 +284,13 @@ static int taken_before(cay_service *svc, const char *id, cay_err *err)
     if (rc < 0)
         return rc == CAY_ENOENT ? 0 : rc;
     if (strcmp(row->row.state, "making") == 0)
-        return cay_fail_why(err, CAY_EBUSY, "snapshot_busy", "snapshot %s was begun and not finished; try again", id);
+        return cay_fail_why(err, CAY_EBUSY, "snapshot_busy",
+                            "snapshot %s was begun and not finished; try again", id);
     return 1;
 }
 
-int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *given, bool automatic, char *id, cay_err *err)
+int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *given,
+                   bool automatic, char *id, cay_err *err)
 {
     cay_snapshot_spec s;
     CAY_AUTOFD lock = -1;
@@ -281,7 +324,8 @@ int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spe
     return rc < 0 ? cay_wrap(err, rc, "snapshot %s", sb->id) : 0;
 }
 
-int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec, cay_snapshot **out, cay_err *err)
+int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec,
+                         cay_snapshot **out, cay_err *err)
 {
     CAY__OP(call, "sandbox.snapshot", sb->id, err);
     CAY__BACK(sb->owner, snapshot, sb, call, spec, out, err);
@@ -305,17 +349,20 @@ static int no_process(const cay_proc_info *info, void *arg)
     return 0;
 }
 
-/* Whoever asked for it may have died with the question on its way: a keeper goes on with it, and writes down that it does only when the sandbox stands still. Until then
- * it keeps everybody waiting who asks for what runs there, so that its answer tells that all that was asked before is over. */
+/* Whoever asked for it may have died with the question on its way: a keeper goes on with it, and
+ * writes down that it does only when the sandbox stands still. Until then it keeps everybody
+ * waiting who asks for what runs there, so that its answer tells that all that was asked before is
+ * over. */
 static bool caught_up(const cay__truth *t)
 {
     cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + DECIDE_MS };
     /* To be paused waited in the same line. */
-    return t->state == CAY_PAUSED || !t->box || !CAY__HAS(t->ops, procs) || t->ops->procs(t->box, &call, no_process, NULL, NULL) == 0;
+    return t->state == CAY_PAUSED || !t->box || !CAY__HAS(t->ops, procs) ||
+           t->ops->procs(t->box, &call, no_process, NULL, NULL) == 0;
 }
 
-/* A provider that died over it finishes or takes back before it serves the sandbox again: only then the disk tells. One that is not
- * alive is as it was left. */
+/* A provider that died over it finishes or takes back before it serves the sandbox again: only then
+ * the disk tells. One that is not alive is as it was left. */
 static bool decided(cay_service *svc, const char *id)
 {
     CAY_AUTOFREE cay__row *row = NULL;
@@ -325,19 +372,21 @@ static bool decided(cay_service *svc, const char *id)
     int rc = cay__truth_find(svc, NULL, &row->row, &t, NULL);
     bool live = rc == 0 && cay__state_live(t.state), over = !live || caught_up(&t);
     cay__truth_clear(&t);
-    for (int64_t until = cay__now_ms() + DECIDE_MS; live && at_it(svc, id) && cay__now_ms() < until;)
+    for (int64_t until = cay__now_ms() + DECIDE_MS;
+         live && at_it(svc, id) && cay__now_ms() < until;)
         poll(NULL, 0, LOCK_STEP);
     return rc == 0 && over && !(live && at_it(svc, id));
 }
 
 typedef struct mending {
     cay_service *svc;
-    const char  *only; /* a sandbox whose lock the caller has; NULL: all that nobody is at */
+    const char *only; /* a sandbox whose lock the caller has; NULL: all that nobody is at */
 } mending;
 
 static bool mine(const mending *m, const char *sandbox, int *lock)
 {
-    if (m->only ? strcmp(m->only, sandbox) != 0 : cay__box_lock(m->svc, NULL, sandbox, false, lock, NULL) < 0)
+    if (m->only ? strcmp(m->only, sandbox) != 0
+                : cay__box_lock(m->svc, NULL, sandbox, false, lock, NULL) < 0)
         return false;
     return decided(m->svc, sandbox);
 }
@@ -368,10 +417,12 @@ static bool above(const cay_service *svc, const char *id)
     cay__str_join(path, sizeof path, "sandboxes/", id, "/on", NULL);
     char fresh[64];
     cay__str_join(fresh, sizeof fresh, "sandboxes/", id, "/on.new", NULL);
-    return fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 || fstatat(svc->home_fd, fresh, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+           fstatat(svc->home_fd, fresh, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The sandbox has another directory to write into: then it stands on the layers it was to go back to. */
+/* The sandbox has another directory to write into: then it stands on the layers it was to go back
+ * to. */
 static int settle_undo(const cay_job *job, void *arg)
 {
     const mending *m = arg;
@@ -389,13 +440,16 @@ static int settle_undo(const cay_job *job, void *arg)
     cay__upper_mark(svc, upper, now);
     /* What a sandbox that is not alive had put aside it gets back when it starts. */
     cay__str_join(aside, sizeof aside, "sandboxes/", job->subject, "/aside", NULL);
-    /* What was to be above it: put in place, or dropped. Until that is done the job stays, and the sandbox does not start. */
+    /* What was to be above it: put in place, or dropped. Until that is done the job stays, and the
+     * sandbox does not start. */
     if (above(svc, job->subject) &&
-        cay__on_ask(svc, NULL, strcmp(now, cay__json_str(o, "mark", "")) != 0 ? "finish" : "drop", job->subject, cay__json_str(o, "to", ""), NULL) < 0)
+        cay__on_ask(svc, NULL, strcmp(now, cay__json_str(o, "mark", "")) != 0 ? "finish" : "drop",
+                    job->subject, cay__json_str(o, "to", ""), NULL) < 0)
         return 0;
     if (!*now)
         cay__upper_mark(svc, upper, now);
-    bool done = layers && *now && strcmp(now, cay__json_str(o, "mark", "")) != 0 && fstatat(svc->home_fd, aside, &st, AT_SYMLINK_NOFOLLOW) < 0;
+    bool done = layers && *now && strcmp(now, cay__json_str(o, "mark", "")) != 0 &&
+                fstatat(svc->home_fd, aside, &st, AT_SYMLINK_NOFOLLOW) < 0;
     if (done)
         rc = svc->store->restack(svc->db, job->subject, layers, cay__json_str(o, "to", ""), NULL);
     if (rc < 0 || !done)

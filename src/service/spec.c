@@ -7,11 +7,11 @@
 #include <cay/sys/provider.h>
 #include <sandbox/limits.h>
 
-/* One way to write a field and to read it back. write gives NULL for what is not set. read fails for a value of
- * another type. */
+/* One way to write a field and to read it back. write gives NULL for what is not set. read fails
+ * for a value of another type. */
 typedef struct kind {
     json_t *(*write)(const void *field);
-    bool    (*read)(cay__arena *mem, const json_t *j, void *field);
+    bool (*read)(cay__arena *mem, const json_t *j, void *field);
 } kind;
 
 static json_t *write_str(const void *f)
@@ -30,7 +30,9 @@ static bool read_str(cay__arena *mem, const json_t *j, void *f)
 static json_t *write_u64(const void *f)
 {
     uint64_t v = *(const uint64_t *)f;
-    return v == 0 ? NULL : v == CAY_UNLIMITED ? json_string("unlimited") : json_integer((json_int_t)v);
+    return v == 0               ? NULL
+           : v == CAY_UNLIMITED ? json_string("unlimited")
+                                : json_integer((json_int_t)v);
 }
 
 static bool read_u64(cay__arena *mem, const json_t *j, void *f)
@@ -104,7 +106,8 @@ cay_pair *cay__pairs_read(cay__arena *mem, const json_t *obj)
     if (!json_is_object(obj))
         return NULL;
     cay_pair *list = cay__arena_take(mem, (json_object_size(obj) + 1) * sizeof *list);
-    json_object_foreach((json_t *)obj, key, v) {
+    json_object_foreach((json_t *)obj, key, v)
+    {
         char *s = cay__json_to_bytes(v);
         if (!s)
             return NULL;
@@ -171,7 +174,8 @@ static bool read_strs(cay__arena *mem, const json_t *j, void *f)
 {
     if (!json_is_array(j))
         return false;
-    const char **list = cay__arena_take(mem, (json_array_size(j) + !CAY__MUTANT("fuzz-spec")) * sizeof *list);
+    const char **list =
+        cay__arena_take(mem, (json_array_size(j) + !CAY__MUTANT("fuzz-spec")) * sizeof *list);
     *(const char *const **)f = list;
     for (size_t i = 0; i < json_array_size(j); i++)
         if (!read_str(mem, json_array_get(j, i), &list[i]))
@@ -181,28 +185,50 @@ static bool read_strs(cay__arena *mem, const json_t *j, void *f)
 
 static const kind str_kind = { write_str, read_str }, u64_kind = { write_u64, read_u64 },
                   int_kind = { write_int, read_int }, bool_kind = { write_bool, read_bool },
-                  expiry_kind = { write_expiry, read_expiry }, pairs_kind = { write_pairs, read_pairs },
-                  strs_kind = { write_strs, read_strs }, net_kind = { write_net, read_net },
+                  expiry_kind = { write_expiry, read_expiry },
+                  pairs_kind = { write_pairs, read_pairs }, strs_kind = { write_strs, read_strs },
+                  net_kind = { write_net, read_net },
                   services_kind = { write_services, read_services };
 
 typedef struct field {
     const char *name;
     const kind *kind;
-    size_t      at;
+    size_t at;
 } field;
 
-#define F(name, kind, member) { name, &kind##_kind, offsetof(cay_create, member) }
+#define F(name, kind, member)                                                                      \
+    {                                                                                              \
+        name, &kind##_kind, offsetof(cay_create, member)                                           \
+    }
 static const field fields[] = {
-    F("template", str, template_), F("root", str, root),       F("hostname", str, hostname),
-    F("user", str, user),          F("workdir", str, workdir), F("env", pairs, env),
-    F("min_level", int, min_level), F("require", strs, require), F("ttl_ms", u64, ttl_ms),
-    F("idle_ms", u64, idle_ms),    F("on_expiry", expiry, on_expiry), F("no_pin", bool, no_pin),
-    F("durable", bool, durable),   F("net", net, net),         F("from", str, from),
-    F("checkpoint", int, checkpoint), F("on", str, on), F("on_since_ms", u64, on_since_ms), F("manifest", str, manifest),
-    F("auto_resume", bool, auto_resume), F("image", str, image), F("template_id", str, template_id),
+    F("template", str, template_),
+    F("root", str, root),
+    F("hostname", str, hostname),
+    F("user", str, user),
+    F("workdir", str, workdir),
+    F("env", pairs, env),
+    F("min_level", int, min_level),
+    F("require", strs, require),
+    F("ttl_ms", u64, ttl_ms),
+    F("idle_ms", u64, idle_ms),
+    F("on_expiry", expiry, on_expiry),
+    F("no_pin", bool, no_pin),
+    F("durable", bool, durable),
+    F("net", net, net),
+    F("from", str, from),
+    F("checkpoint", int, checkpoint),
+    F("on", str, on),
+    F("on_since_ms", u64, on_since_ms),
+    F("manifest", str, manifest),
+    F("auto_resume", bool, auto_resume),
+    F("image", str, image),
+    F("template_id", str, template_id),
     F("template_name", str, template_name),
-    F("services", services, services), F("sudo", bool, sudo), F("options", pairs, options),
-    F("group", str, group), F("settings", pairs, settings),
+    F("services", services, services),
+    F("sudo", bool, sudo),
+    F("options", pairs, options),
+    F("group", str, group),
+    F("settings", pairs, settings),
 };
 static const field grant_fields[] = {
     { "source", &str_kind, offsetof(cay_grant, source) },
@@ -230,7 +256,8 @@ static void write_fields(json_t *o, const field *f, size_t n, const void *from)
     }
 }
 
-static int read_fields(cay__arena *mem, const json_t *o, const field *f, size_t n, void *to, cay_err *err)
+static int read_fields(cay__arena *mem, const json_t *o, const field *f, size_t n, void *to,
+                       cay_err *err)
 {
     for (; n--; f++) {
         const json_t *v = json_object_get(o, f->name);
@@ -256,7 +283,8 @@ static int read_limits(const json_t *o, cay_limits *l, cay_err *err)
     for (size_t i = 0; o && i < CAY__LIMITS; i++) {
         const json_t *v = json_object_get(o, cay__limit_table[i].name);
         if (v && !read_u64(NULL, v, (char *)l + cay__limit_table[i].at))
-            return cay_fail(err, CAY_EINVAL, "record: limit %s is not a number", cay__limit_table[i].name);
+            return cay_fail(err, CAY_EINVAL, "record: limit %s is not a number",
+                            cay__limit_table[i].name);
     }
     return 0;
 }
@@ -268,7 +296,8 @@ static int read_grants(cay__arena *mem, const json_t *a, cay_create *c, cay_err 
         return cay_fail(err, CAY_EINVAL, "record: grants is not a list");
     cay_grant *g = n ? cay__arena_take(mem, n * sizeof *g) : NULL;
     for (size_t i = 0; i < n; i++) {
-        CAY_TRY(read_fields(mem, json_array_get(a, i), grant_fields, CAY_LEN(grant_fields), &g[i], err));
+        CAY_TRY(read_fields(mem, json_array_get(a, i), grant_fields, CAY_LEN(grant_fields), &g[i],
+                            err));
         if (!g[i].source || !g[i].target)
             return cay_fail(err, CAY_EINVAL, "record: a grant lacks its source or target");
     }
@@ -295,7 +324,8 @@ static int read_volumes(cay__arena *mem, const json_t *a, cay_create *c, cay_err
         return cay_fail(err, CAY_EINVAL, "record: volumes is not a list");
     cay_volume_use *v = n ? cay__arena_take(mem, n * sizeof *v) : NULL;
     for (size_t i = 0; i < n; i++) {
-        CAY_TRY(read_fields(mem, json_array_get(a, i), volume_fields, CAY_LEN(volume_fields), &v[i], err));
+        CAY_TRY(read_fields(mem, json_array_get(a, i), volume_fields, CAY_LEN(volume_fields), &v[i],
+                            err));
         if (!v[i].name || !v[i].target)
             return cay_fail(err, CAY_EINVAL, "record: a volume lacks its name or target");
     }
@@ -328,7 +358,8 @@ static int read_secrets(cay__arena *mem, const json_t *a, cay_create *c, cay_err
         return cay_fail(err, CAY_EINVAL, "record: secrets is not a list");
     cay_secret *s = n ? cay__arena_take(mem, n * sizeof *s) : NULL;
     for (size_t i = 0; i < n; i++) {
-        CAY_TRY(read_fields(mem, json_array_get(a, i), secret_fields, CAY_LEN(secret_fields), &s[i], err));
+        CAY_TRY(read_fields(mem, json_array_get(a, i), secret_fields, CAY_LEN(secret_fields), &s[i],
+                            err));
         if (!s[i].name || !s[i].source)
             return cay_fail(err, CAY_EINVAL, "record: a secret lacks its name or source");
     }
@@ -350,7 +381,8 @@ static int read_layers(cay__arena *mem, const json_t *a, cay_create *c, cay_err 
     size_t n = json_array_size(a);
     const char *const *list = NULL;
     if (a && (n >= CAY_STACK_MAX || !read_strs(mem, a, &list)))
-        return cay_fail(err, CAY_EINVAL, "record: layers is not a list of at most %d names", CAY_STACK_MAX - 1);
+        return cay_fail(err, CAY_EINVAL, "record: layers is not a list of at most %d names",
+                        CAY_STACK_MAX - 1);
     c->layers = list;
     c->nlayers = n;
     return 0;
@@ -376,8 +408,8 @@ int cay__spec_text(const cay_create *spec, char **out, cay_err *err)
         json_object_set_new(o, "layers", layers_json(spec));
     char *text = cay__json_text(o, CAY__SPEC_MAX);
     if (!text)
-        return cay_fail_why(err, CAY_ETOOBIG, "spec_too_big", "the request is larger than %u bytes; shorten env",
-                            CAY__SPEC_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "spec_too_big",
+                            "the request is larger than %u bytes; shorten env", CAY__SPEC_MAX);
     *out = text;
     return 0;
 }

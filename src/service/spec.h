@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * service/spec.h - a create request kept as JSON, and read back. What judges it is in sandbox/limits.h.
+ * service/spec.h - a create request kept as JSON, and read back. What judges it is in
+ * sandbox/limits.h.
  */
 #pragma once
 #include <base/arena.h>
@@ -14,10 +15,11 @@ typedef struct cay__spec {
     cay__arena mem;
 } cay__spec;
 
-/* Everything but provider, name, labels, metadata and tenant, which have columns of their own. The caller frees. */
+/* Everything but provider, name, labels, metadata and tenant, which have columns of their own. The
+ * caller frees. */
 int cay__spec_text(const cay_create *spec, char **out, cay_err *err);
 /* The request behind a record, these included. CAY_EINVAL names the field that is wrong. */
-int  cay__spec_read(const cay_row *row, cay__spec **out, cay_err *err);
+int cay__spec_read(const cay_row *row, cay__spec **out, cay_err *err);
 void cay__spec_free(cay__spec *s);
 
 /* Pairs as a JSON object's text; NULL when a key or value is not UTF-8 or all is too long. */

@@ -8,22 +8,30 @@
 
 static int other_template(const cay_snap_row *s, const char *given, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EINVAL, "snapshot_template", "snapshot %s stands on %.100s, not on %.60s; leave --template and --root out", s->id,
-                        s->template_, given);
+    return cay_fail_why(
+        err, CAY_EINVAL, "snapshot_template",
+        "snapshot %s stands on %.100s, not on %.60s; leave --template and --root out", s->id,
+        s->template_, given);
 }
 
-static int match(cay_service *svc, const cay_snap_row *s, cay_create *c, cay__arena *mem, cay_err *err)
+static int match(cay_service *svc, const cay_snap_row *s, cay_create *c, cay__arena *mem,
+                 cay_err *err)
 {
-    const char *provider = c->provider && *c->provider ? c->provider : svc->named ? svc->provider : NULL;
+    const char *provider = c->provider && *c->provider ? c->provider
+                           : svc->named                ? svc->provider
+                                                       : NULL;
     const char *given = c->root ? c->root : c->template_;
     cay__place *to, *of;
     /* Trees are everybody's: what is in their workspace is put into a sandbox of another kind. */
-    if (provider && strcmp(provider, s->provider) != 0 && !given && cay__svc_place(svc, provider, &to, NULL) == 0 && cay__svc_place(svc, s->provider, &of, NULL) == 0 &&
-        CAY__HAS(to->ops, opaque_layers) && CAY__TREES(of->ops))
+    if (provider && strcmp(provider, s->provider) != 0 && !given &&
+        cay__svc_place(svc, provider, &to, NULL) == 0 &&
+        cay__svc_place(svc, s->provider, &of, NULL) == 0 && CAY__HAS(to->ops, opaque_layers) &&
+        CAY__TREES(of->ops))
         return 1;
     if (provider && strcmp(provider, s->provider) != 0)
-        return cay_fail_why(err, CAY_EINVAL, "snapshot_provider", "snapshot %s was made by provider %.40s and cannot be used by %.40s", s->id,
-                            s->provider, provider);
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_provider",
+                            "snapshot %s was made by provider %.40s and cannot be used by %.40s",
+                            s->id, s->provider, provider);
     if (given && strcmp(given, s->template_) != 0)
         return other_template(s, given, err);
     c->provider = cay__arena_str(mem, s->provider);
@@ -38,9 +46,11 @@ int cay__snap_on(const cay_snap_row *s, char *dir, size_t cap, int64_t *since_ms
 {
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__json_object("record: spec", s->spec, &o, err));
-    CAY_AUTOFREE char *on = json_object_get(o, "on") ? cay__json_to_bytes(json_object_get(o, "on")) : NULL;
+    CAY_AUTOFREE char *on =
+        json_object_get(o, "on") ? cay__json_to_bytes(json_object_get(o, "on")) : NULL;
     if (!cay__str_copy(dir, cap, on ? on : ""))
-        return cay_fail_why(err, CAY_EINVAL, "snapshot_on", "snapshot %s: the path of its directory is too long", s->id);
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_on",
+                            "snapshot %s: the path of its directory is too long", s->id);
     *since_ms = cay__json_int(o, "on_since_ms", 0);
     return 0;
 }
@@ -55,9 +65,13 @@ static int match_on(const cay_snap_row *s, cay_create *c, cay_err *err)
     if (!*dir && !c->on)
         return 0;
     if (!*dir)
-        return cay_fail_why(err, CAY_EINVAL, "on_refused", "snapshot %s has a /workspace of its own; leave --on out", s->id);
+        return cay_fail_why(err, CAY_EINVAL, "on_refused",
+                            "snapshot %s has a /workspace of its own; leave --on out", s->id);
     if (!c->on || strcmp(c->on, dir) != 0)
-        return cay_fail_why(err, CAY_EINVAL, "snapshot_on", "snapshot %s is of what was changed above %.120s; give --on with that directory, or `cay fork %s`", s->id, dir, s->id);
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_on",
+                            "snapshot %s is of what was changed above %.120s; give --on with that "
+                            "directory, or `cay fork %s`",
+                            s->id, dir, s->id);
     return 0;
 }
 
@@ -118,16 +132,20 @@ int cay__stack_hold(cay_service *svc, const char *id, const cay_create *c, cay_e
         CAY_TRY(lease(svc, id, c, err));
     CAY_FAULT("create.held");
     if (!c->from && c->template_id)
-        return svc->store->template_list(svc->db, NULL, c->template_id, NULL, any_template, NULL, err);
+        return svc->store->template_list(svc->db, NULL, c->template_id, NULL, any_template, NULL,
+                                         err);
     if (!c->from || cay__snap_row(svc, c->from, &row, &own) == 0)
         return 0;
-    return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "snapshot %s was removed meanwhile", c->from);
+    return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "snapshot %s was removed meanwhile",
+                        c->from);
 }
 
 static int copy_layers(const char *value, void *arg)
 {
     CAY_AUTOJSON *o = NULL;
-    CAY_AUTOFREE char *text = cay__json_object("", value, &o, NULL) == 0 ? cay__json_text(json_object_get(o, "layers"), 8192) : NULL;
+    CAY_AUTOFREE char *text = cay__json_object("", value, &o, NULL) == 0
+                                  ? cay__json_text(json_object_get(o, "layers"), 8192)
+                                  : NULL;
     return cay__stack_read(text ? text : "", arg, NULL);
 }
 
@@ -139,15 +157,16 @@ void cay__stack_release(cay_service *svc, const char *id)
         return;
     for (size_t i = 0; had == 0 && i < held.n; i++) { /* should we die here, a sweep finds them */
         bool used = true;
-        if (*held.name[i] != 'm' && svc->store->layer_used(svc->db, held.name[i], &used, NULL) == 0 && !used)
+        if (*held.name[i] != 'm' &&
+            svc->store->layer_used(svc->db, held.name[i], &used, NULL) == 0 && !used)
             svc->store->job_put(svc->db, "remove", held.name[i], "", NULL);
     }
 }
 
 typedef struct leases {
     cay_service *svc;
-    char       (*dead)[CAY_ID_LEN + 1];
-    size_t       n;
+    char (*dead)[CAY_ID_LEN + 1];
+    size_t n;
 } leases;
 
 /* Its maker is dead; the provider ends the sandbox with it, and is asked whether it has. */
@@ -156,7 +175,11 @@ static int judge_lease(const char *key, const char *value, void *arg)
     leases *l = arg;
     cay__place *p;
     void *box = NULL;
-    cay_row row = { .size = sizeof row, .id = key, .provider = l->svc->provider, .state = CAY_CREATING, .box = value };
+    cay_row row = { .size = sizeof row,
+                    .id = key,
+                    .provider = l->svc->provider,
+                    .state = CAY_CREATING,
+                    .box = value };
     if (!cay__maker_is_dead(&row) || strlen(key) > CAY_ID_LEN)
         return 0;
     int rc = cay__box_attach(l->svc, NULL, &row, &p, &box, NULL);
@@ -204,14 +227,15 @@ bool cay__stack_merged(cay_service *svc, cay__stack *s)
 
 typedef struct renewal {
     cay_service *svc;
-    const char  *id, *provider;
-    cay_err     *err;
+    const char *id, *provider;
+    cay_err *err;
 } renewal;
 
 static int renew(const cay_job *job, void *arg)
 {
     const renewal *r = arg;
-    return r->svc->store->layers_merge(r->svc->db, job->detail, job->subject, r->provider, r->id, NULL, r->err);
+    return r->svc->store->layers_merge(r->svc->db, job->detail, job->subject, r->provider, r->id,
+                                       NULL, r->err);
 }
 
 static int is_of(const cay_job *job, void *arg)
@@ -223,11 +247,14 @@ int cay__stack_settle(cay_service *svc, const char *id, cay_err *err)
 {
     cay__snap_reconcile(svc, id);
     if (svc->store->job_list(svc->db, "undo", is_of, (void *)id, NULL) == 1)
-        return cay_fail_why(err, CAY_EBUSY, "undo_unfinished", "an undo of sandbox %s was cut off and could not be ended yet; try again", id);
+        return cay_fail_why(
+            err, CAY_EBUSY, "undo_unfinished",
+            "an undo of sandbox %s was cut off and could not be ended yet; try again", id);
     return 0;
 }
 
-int cay__stack_renew(cay_service *svc, const cay_call *call, const char *id, cay__row **row, int *lock, cay_err *err)
+int cay__stack_renew(cay_service *svc, const cay_call *call, const char *id, cay__row **row,
+                     int *lock, cay_err *err)
 {
     renewal r = { svc, id, (*row)->row.provider, err };
     cay__row *fresh = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a stopped sandbox still has the files of a snapshot: cay-layer compares the two stacks, which costs what was changed. */
+/* Whether a stopped sandbox still has the files of a snapshot: cay-layer compares the two stacks,
+ * which costs what was changed. */
 #include "service.h"
 #include "snapshot.h"
 #include "state.h"
@@ -10,8 +11,8 @@
 
 typedef struct look {
     const cay__state *s;
-    const char       *root; /* of the workspace, without its slash */
-    bool              changed;
+    const char *root; /* of the workspace, without its slash */
+    bool changed;
 } look;
 
 /* Inside the workspace, and not of an entry that is written at each start? */
@@ -55,8 +56,8 @@ static const char *workspace(const cay__state *s, cay__arena *mem)
 
 typedef struct words {
     const char **v;
-    size_t       n;
-    cay__arena   mem;
+    size_t n;
+    cay__arena mem;
 } words;
 
 static void words_clear(words *w)
@@ -73,16 +74,20 @@ static void add(words *w, const char *key, const char *value)
     w->v[w->n++] = s;
 }
 
-bool cay__state_same_files(cay_service *svc, const cay_call *call, const cay__state *s, cay_err *err)
+bool cay__state_same_files(cay_service *svc, const cay_call *call, const cay__state *s,
+                           cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *snap = NULL;
     CAY_AUTOFREE cay__row *row = NULL;
-    __attribute__((cleanup(words_clear))) words w = { .v = cay__alloc((2 * CAY_STACK_MAX + 8) * sizeof *w.v) };
+    __attribute__((cleanup(words_clear)))
+    words w = { .v = cay__alloc((2 * CAY_STACK_MAX + 8) * sizeof *w.v) };
     cay__spec *spec = NULL;
     cay__stack stack;
     char below[CAY_LAYER_NAME], upper[64];
-    if (cay__snap_row(svc, s->snapshot, &snap, err) < 0 || cay__stack_read(snap->row.layers, &stack, err) < 0 ||
-        cay__layer_template(svc->home_fd, snap->row.template_, below, sizeof below, err) < 0 || cay__svc_row(svc, s->id, &row, err) < 0 ||
+    if (cay__snap_row(svc, s->snapshot, &snap, err) < 0 ||
+        cay__stack_read(snap->row.layers, &stack, err) < 0 ||
+        cay__layer_template(svc->home_fd, snap->row.template_, below, sizeof below, err) < 0 ||
+        cay__svc_row(svc, s->id, &row, err) < 0 ||
         strcmp(row->row.provider, "native") != 0 || /* only its trees lie where cay-layer looks */
         cay__spec_read(&row->row, &spec, err) < 0)
         return false;

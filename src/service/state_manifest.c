@@ -13,9 +13,7 @@ bool cay__state_has(const json_t *names, const char *name)
 {
     size_t i;
     const json_t *v;
-    json_array_foreach(names, i, v)
-        if (!strcmp(json_string_value(v), name))
-            return true;
+    json_array_foreach(names, i, v) if (!strcmp(json_string_value(v), name)) return true;
     return false;
 }
 
@@ -30,7 +28,8 @@ static bool is_mount(const char *type)
 /* Where a value is read from is the business of who has it. */
 static bool is_reference(const json_t *v)
 {
-    return json_is_object(v) && (json_object_get(v, "source") || is_reference(json_object_get(v, "value")));
+    return json_is_object(v) &&
+           (json_object_get(v, "source") || is_reference(json_object_get(v, "value")));
 }
 
 static void drop_references(json_t *entry)
@@ -38,20 +37,24 @@ static void drop_references(json_t *entry)
     const char *key;
     json_t *v;
     void *next;
-    json_object_foreach_safe(entry, next, key, v)
-        if (is_reference(v) || !strcmp(key, "credentials") || !strcmp(key, "headers")) {
-            json_object_del(entry, key);
-            json_object_set_new(entry, "redacted", json_true());
-        }
+    json_object_foreach_safe(entry, next, key, v) if (is_reference(v) ||
+                                                      !strcmp(key, "credentials") ||
+                                                      !strcmp(key, "headers"))
+    {
+        json_object_del(entry, key);
+        json_object_set_new(entry, "redacted", json_true());
+    }
 }
 
-static void redact_entries(json_t *entries, const char *above, unsigned depth, cay__state_manifest *m)
+static void redact_entries(json_t *entries, const char *above, unsigned depth,
+                           cay__state_manifest *m)
 {
     const char *key;
     json_t *e;
     if (depth > DEPTH_MAX)
         return;
-    json_object_foreach(entries, key, e) {
+    json_object_foreach(entries, key, e)
+    {
         CAY_AUTOBUF path = CAY__BUF(CAY_MANIFEST_PATH + 1);
         const char *type = cay__json_str(e, "type", "");
         cay__buf_fmt(&path, "%s%s%s", above, *above ? "/" : "", key);
@@ -74,8 +77,10 @@ static void redact_variables(json_t *environment, cay__state_manifest *m)
 {
     json_t *values = json_object_get(environment, "value"), *v;
     const char *key;
-    json_object_foreach(json_is_object(values) ? values : environment, key, v) {
-        if (!cay__json_bool(v, "ephemeral", false) && !cay__json_bool(v, "redacted", false) && !is_reference(v))
+    json_object_foreach(json_is_object(values) ? values : environment, key, v)
+    {
+        if (!cay__json_bool(v, "ephemeral", false) && !cay__json_bool(v, "redacted", false) &&
+            !is_reference(v))
             continue;
         json_array_append_new(m->variables, json_string(key));
         json_object_del(v, "value");
@@ -105,7 +110,9 @@ static int redact(const char *json, cay__state_manifest *m, cay_err *err)
     m->policy = json_object_get(o, "policy") != NULL;
     json_object_del(o, "policy"); /* what it may reach is given, not believed */
     m->text = cay__json_text(o, CAY_STATE_BYTES);
-    return m->text ? 0 : cay_fail_why(err, CAY_ETOOBIG, "state_too_big", "the manifest has more than %u bytes", CAY_STATE_BYTES);
+    return m->text ? 0
+                   : cay_fail_why(err, CAY_ETOOBIG, "state_too_big",
+                                  "the manifest has more than %u bytes", CAY_STATE_BYTES);
 }
 
 static int on_target(const cay_mount_target *t, void *arg)
@@ -116,7 +123,10 @@ static int on_target(const cay_mount_target *t, void *arg)
 
 static void begin(cay__state_manifest *m)
 {
-    *m = (cay__state_manifest){ .variables = json_array(), .ephemeral = json_array(), .grant_paths = json_array(), .targets = json_array() };
+    *m = (cay__state_manifest){ .variables = json_array(),
+                                .ephemeral = json_array(),
+                                .grant_paths = json_array(),
+                                .targets = json_array() };
 }
 
 int cay__state_manifest_of(const char *text, cay__state_manifest *out, cay_err *err)
@@ -147,12 +157,15 @@ void cay__state_manifest_clear(cay__state_manifest *m)
 
 static int differs(const char *path, const char *how, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EINVAL, "state_topology", "the manifest is not the state's: %.120s %s", path, how);
+    return cay_fail_why(err, CAY_EINVAL, "state_topology",
+                        "the manifest is not the state's: %.120s %s", path, how);
 }
 
-static int same_entries(const json_t *a, const json_t *b, const char *above, unsigned depth, cay_err *err);
+static int same_entries(const json_t *a, const json_t *b, const char *above, unsigned depth,
+                        cay_err *err);
 
-static int same_entry(const json_t *a, const json_t *b, const char *path, unsigned depth, cay_err *err)
+static int same_entry(const json_t *a, const json_t *b, const char *path, unsigned depth,
+                      cay_err *err)
 {
     static const char *const words[] = { "mount_strategy", "pattern" };
     const json_t *sa = a, *sb = b;
@@ -166,19 +179,21 @@ static int same_entry(const json_t *a, const json_t *b, const char *path, unsign
     }
     if (strcmp(cay__json_str(a, "mount_path", ""), cay__json_str(b, "mount_path", "")) != 0)
         return differs(path, "is mounted elsewhere", err);
-    return same_entries(json_object_get(a, "children"), json_object_get(b, "children"), path, depth + 1, err);
+    return same_entries(json_object_get(a, "children"), json_object_get(b, "children"), path,
+                        depth + 1, err);
 }
 
-static int same_entries(const json_t *a, const json_t *b, const char *above, unsigned depth, cay_err *err)
+static int same_entries(const json_t *a, const json_t *b, const char *above, unsigned depth,
+                        cay_err *err)
 {
     const char *key;
     json_t *e;
     if (depth > DEPTH_MAX)
         return differs(above, "is too deep", err);
-    json_object_foreach((json_t *)b, key, e)
-        if (!json_object_get(a, key))
-            return differs(key, "is not in it", err);
-    json_object_foreach((json_t *)a, key, e) {
+    json_object_foreach((json_t *)b, key,
+                        e) if (!json_object_get(a, key)) return differs(key, "is not in it", err);
+    json_object_foreach((json_t *)a, key, e)
+    {
         CAY_AUTOBUF path = CAY__BUF(CAY_MANIFEST_PATH + 1);
         const json_t *other = json_object_get(b, key);
         cay__buf_fmt(&path, "%s%s%s", above, *above ? "/" : "", key);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a state leaves out, against what whoever resumes gives. All that is missing is told at once. */
+/* What a state leaves out, against what whoever resumes gives. All that is missing is told at once.
+ */
 #include "state.h"
 #include "state_manifest.h"
 #include <base/base.h>
@@ -26,12 +27,15 @@ static void missing(list *l, const char *a, const char *b, const char *c, const 
         cay__buf_fmt(&l->detail, "%s%s", l->detail.len ? "," : "{\"missing\":[", quoted.data);
 }
 
-static void match_grants(const cay__state *s, const cay_create *w, const cay__state_manifest *m, list *l)
+static void match_grants(const cay__state *s, const cay_create *w, const cay__state_manifest *m,
+                         list *l)
 {
     for (size_t i = 0; i < s->ngrants; i++) {
-        bool found = m && (cay__state_has(m->targets, s->grants[i].target) || cay__state_has(m->grant_paths, s->grants[i].target));
+        bool found = m && (cay__state_has(m->targets, s->grants[i].target) ||
+                           cay__state_has(m->grant_paths, s->grants[i].target));
         for (size_t k = 0; k < w->ngrants; k++)
-            found |= w->grants[k].target && !strcmp(w->grants[k].target, s->grants[i].target) && (w->grants[k].rw || !s->grants[i].rw);
+            found |= w->grants[k].target && !strcmp(w->grants[k].target, s->grants[i].target) &&
+                     (w->grants[k].rw || !s->grants[i].rw);
         if (!found)
             missing(l, "--mount DIR:", s->grants[i].target, s->grants[i].rw ? ":rw" : "", "");
     }
@@ -39,7 +43,8 @@ static void match_grants(const cay__state *s, const cay_create *w, const cay__st
         const cay__state_thing *v = &s->volumes[i];
         bool found = false;
         for (size_t k = 0; k < w->nvolumes; k++)
-            found |= w->volumes[k].name && w->volumes[k].target && !strcmp(w->volumes[k].name, v->name) &&
+            found |= w->volumes[k].name && w->volumes[k].target &&
+                     !strcmp(w->volumes[k].name, v->name) &&
                      !strcmp(w->volumes[k].target, v->target) && (w->volumes[k].rw || !v->rw);
         if (!found)
             missing(l, "--volume ", v->name, ":", v->target);
@@ -71,11 +76,13 @@ static void match_limits(const cay__state *s, const cay_create *w, list *l)
 {
     for (size_t i = 0; i < CAY__LIMITS; i++) {
         const cay__limit *t = &cay__limit_table[i];
-        uint64_t asked = *(const uint64_t *)(const void *)((const char *)&s->spec->create.limits + t->at);
+        uint64_t asked =
+            *(const uint64_t *)(const void *)((const char *)&s->spec->create.limits + t->at);
         uint64_t given = *(const uint64_t *)(const void *)((const char *)&w->limits + t->at);
         char n[24];
         if (asked > t->normal && given < asked)
-            missing(l, "the limit ", t->name, " beyond its default: ", asked == CAY_UNLIMITED ? "unlimited" : cay__str_u64(n, asked));
+            missing(l, "the limit ", t->name, " beyond its default: ",
+                    asked == CAY_UNLIMITED ? "unlimited" : cay__str_u64(n, asked));
     }
 }
 
@@ -85,7 +92,8 @@ static bool is_root(const char *user)
     return user && (!strcmp(user, "root") || (*user && !user[strspn(user, "0")]));
 }
 
-int cay__state_match(const cay__state *s, const cay_create *with, const cay__state_manifest *given, cay_err *err)
+int cay__state_match(const cay__state *s, const cay_create *with, const cay__state_manifest *given,
+                     cay_err *err)
 {
     static const cay_create nothing = { .size = sizeof nothing };
     const cay_create *w = with ? with : &nothing;
@@ -106,7 +114,9 @@ int cay__state_match(const cay__state *s, const cay_create *with, const cay__sta
     detail = l.detail;
     if (!text.len && !detail.len)
         return 0;
-    cay_fail_why(err, CAY_EINVAL, "state_incomplete", "the state leaves out what gives rights; give again: %s", text.data ? text.data : "see the details");
+    cay_fail_why(err, CAY_EINVAL, "state_incomplete",
+                 "the state leaves out what gives rights; give again: %s",
+                 text.data ? text.data : "see the details");
     cay__buf_str(&detail, "]}");
     if (err && !detail.full)
         cay__str_copy(err->detail, sizeof err->detail, detail.data);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A state comes from anywhere. It is read strictly: every field has its type and bound, what it does not have is not guessed, keys that
- * are not known are nobody's business, and a field that would give a right makes the whole of it refused.
+ * A state comes from anywhere. It is read strictly: every field has its type and bound, what it
+ * does not have is not guessed, keys that are not known are nobody's business, and a field that
+ * would give a right makes the whole of it refused.
  */
 #include "state.h"
 #include "sha256.h"
@@ -23,12 +24,14 @@ static int bad(const char *field, const char *why, cay_err *err)
 
 static int refused(const char *what, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EPERM, "state_refused", "state: it holds %s, which no state may; whoever resumes gives that", what);
+    return cay_fail_why(err, CAY_EPERM, "state_refused",
+                        "state: it holds %s, which no state may; whoever resumes gives that", what);
 }
 
 /* ------------------------------------------------------------------ values */
 
-static int take_text(const json_t *o, const char *key, bool must, cay__arena *mem, const char **out, cay_err *err)
+static int take_text(const json_t *o, const char *key, bool must, cay__arena *mem, const char **out,
+                     cay_err *err)
 {
     const json_t *v = json_object_get(o, key);
     if (!v || json_is_null(v))
@@ -49,7 +52,8 @@ static int take_bool(const json_t *o, const char *key, bool *out, cay_err *err)
     return 0;
 }
 
-static int take_names(const json_t *o, const char *key, cay__arena *mem, const char *const **out, cay_err *err)
+static int take_names(const json_t *o, const char *key, cay__arena *mem, const char *const **out,
+                      cay_err *err)
 {
     const json_t *a = json_object_get(o, key);
     size_t n = json_array_size(a);
@@ -67,7 +71,8 @@ static int take_names(const json_t *o, const char *key, cay__arena *mem, const c
     return 0;
 }
 
-static int take_things(const json_t *o, const char *key, bool named, cay__arena *mem, const cay__state_thing **out, size_t *n, cay_err *err)
+static int take_things(const json_t *o, const char *key, bool named, cay__arena *mem,
+                       const cay__state_thing **out, size_t *n, cay_err *err)
 {
     const json_t *a = json_object_get(o, key);
     *n = json_array_size(a);
@@ -91,7 +96,8 @@ static int take_things(const json_t *o, const char *key, bool named, cay__arena 
 
 /* ------------------------------------------------------------------ parts */
 
-static int take_id(const json_t *o, const char *key, char kind, char out[CAY_ID_LEN + 1], cay_err *err)
+static int take_id(const json_t *o, const char *key, char kind, char out[CAY_ID_LEN + 1],
+                   cay_err *err)
 {
     const char *s = cay__json_str(o, key, "");
     if (!cay__id_valid(s, kind))
@@ -119,16 +125,25 @@ static int take_snapshot(const json_t *o, cay__state *s, cay_err *err)
     return 0;
 }
 
-/* The same form as a record's, and the same reader; what would give a right is not allowed in it. */
+/* The same form as a record's, and the same reader; what would give a right is not allowed in it.
+ */
 static int take_sandbox(const json_t *o, cay__state *s, cay_err *err)
 {
     static const struct {
         const char *key, *what;
-    } rights[] = { { "root", "a root directory of the host" }, { "grants", "directories of the host" }, { "net", "a network policy" },
-                   { "secrets", "sources of secrets" },        { "volumes", "volumes" },                { "on", "a directory of the host" },
-                   { "manifest", "a manifest to apply" },      { "layers", "layers" },                  { "from", "another snapshot" },
-                   { "min_level", "a level of isolation of its own" }, { "sudo", "sudo" } };
-    const json_t *v = json_object_get(o, "sandbox"), *labels = json_object_get(v, "labels"), *meta = json_object_get(v, "metadata");
+    } rights[] = { { "root", "a root directory of the host" },
+                   { "grants", "directories of the host" },
+                   { "net", "a network policy" },
+                   { "secrets", "sources of secrets" },
+                   { "volumes", "volumes" },
+                   { "on", "a directory of the host" },
+                   { "manifest", "a manifest to apply" },
+                   { "layers", "layers" },
+                   { "from", "another snapshot" },
+                   { "min_level", "a level of isolation of its own" },
+                   { "sudo", "sudo" } };
+    const json_t *v = json_object_get(o, "sandbox"), *labels = json_object_get(v, "labels"),
+                 *meta = json_object_get(v, "metadata");
     if (!json_is_object(v))
         return bad("sandbox", "is missing", err);
     for (size_t i = 0; i < CAY_LEN(rights); i++) {
@@ -136,16 +151,25 @@ static int take_sandbox(const json_t *o, cay__state *s, cay_err *err)
         if (r && !json_is_null(r) && !(json_is_array(r) && !json_array_size(r)))
             return refused(rights[i].what, err);
     }
-    CAY_AUTOFREE char *spec = cay__json_text(v, CAY__SPEC_MAX), *lab = labels ? cay__json_text(labels, CAY__SPEC_MAX) : cay__strdup("{}"),
-                      *md = meta && !json_is_null(meta) ? cay__json_text(meta, CAY__SPEC_MAX) : cay__strdup("");
+    CAY_AUTOFREE char *spec = cay__json_text(v, CAY__SPEC_MAX),
+                      *lab = labels ? cay__json_text(labels, CAY__SPEC_MAX) : cay__strdup("{}"),
+                      *md = meta && !json_is_null(meta) ? cay__json_text(meta, CAY__SPEC_MAX)
+                                                        : cay__strdup("");
     if (!spec || !lab || !md || (*md && !json_is_object(meta)))
         return bad("sandbox", "is too large, or its metadata is no object", err);
-    cay_row row = { .size = sizeof row, .provider = s->provider, .name = cay__json_str(v, "name", ""), .spec = spec, .labels = lab, .metadata = md };
+    cay_row row = { .size = sizeof row,
+                    .provider = s->provider,
+                    .name = cay__json_str(v, "name", ""),
+                    .spec = spec,
+                    .labels = lab,
+                    .metadata = md };
     cay_err why = CAY_ERR_INIT;
     if (cay__spec_read(&row, &s->spec, &why) < 0)
         return cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: sandbox: %.150s", why.msg);
     int rc = cay__create_check(&s->spec->create, -1, "", &why);
-    return rc < 0 ? cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: sandbox: %.150s", why.msg) : 0;
+    return rc < 0
+               ? cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: sandbox: %.150s", why.msg)
+               : 0;
 }
 
 static int take_redacted(const json_t *o, cay__state *s, cay_err *err)
@@ -167,18 +191,19 @@ static int take_redacted(const json_t *o, cay__state *s, cay_err *err)
     return take_names(v, "ephemeral", &s->mem, &s->entries, err);
 }
 
-/* It is only compared, never applied. Still, a raw host path in it says that somebody did not go through us. */
+/* It is only compared, never applied. Still, a raw host path in it says that somebody did not go
+ * through us. */
 static int take_manifest(const json_t *o, cay__state *s, cay_err *err)
 {
-    const json_t *v = json_object_get(o, "manifest"), *grants = json_object_get(v, "extra_path_grants"), *g;
+    const json_t *v = json_object_get(o, "manifest"),
+                 *grants = json_object_get(v, "extra_path_grants"), *g;
     size_t i;
     if (!v || json_is_null(v))
         return 0;
     if (!json_is_object(v) || (grants && !json_is_array(grants)))
         return bad("manifest", "is not a manifest", err);
-    json_array_foreach(grants, i, g)
-        if (json_object_get(g, "host_path"))
-            return refused("a grant with a path of the host", err);
+    json_array_foreach(grants, i, g) if (json_object_get(g, "host_path")) return refused(
+        "a grant with a path of the host", err);
     char *text = cay__json_text(v, CAY_STATE_BYTES);
     if (!text)
         return bad("manifest", "is too large", err);
@@ -191,7 +216,8 @@ static int take_head(const json_t *o, cay__state *s, cay_err *err)
     const char *type = NULL;
     CAY_TRY(take_text(o, "type", true, &s->mem, &type, err));
     if (strcmp(type, CAY__STATE_TYPE) != 0)
-        return cay_fail_why(err, CAY_EINVAL, "state_invalid", "state: type %.40s is not known; there is: %s", type, CAY__STATE_TYPE);
+        return cay_fail_why(err, CAY_EINVAL, "state_invalid",
+                            "state: type %.40s is not known; there is: %s", type, CAY__STATE_TYPE);
     int64_t version = cay__json_int(o, "version", 0), level = cay__json_int(o, "isolation", -1);
     if (version != CAY__STATE_VERSION)
         return bad("version", "is not known to this cay", err);
@@ -217,7 +243,8 @@ int cay__state_read(const char *text, size_t len, cay__state **out, cay_err *err
 {
     CAY_AUTOJSON *o = NULL;
     if (len > CAY_STATE_BYTES)
-        return cay_fail_why(err, CAY_ETOOBIG, "state_too_big", "a state has at most %u bytes", CAY_STATE_BYTES);
+        return cay_fail_why(err, CAY_ETOOBIG, "state_too_big", "a state has at most %u bytes",
+                            CAY_STATE_BYTES);
     CAY_AUTOFREE char *copy = cay__alloc(len + 1);
     memcpy(copy, text, len);
     if (memchr(copy, 0, len))

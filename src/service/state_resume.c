@@ -2,12 +2,15 @@
 /*
  * The way back from a state:
  *
- *   it runs or is paused           that one, untouched
- *   it is stopped, files are       started on them when they are still those of the snapshot and the manifest is the same,
- *                                  or when there is no snapshot; else started and taken back to the snapshot
- *   it is gone                     made again from the snapshot, under its id, with what whoever resumes gives
+ *   it runs or is paused      that one, untouched
+ *   it is stopped, files are  started on them when they are still those of the snapshot and the
+ *                             manifest is the same, or when there is no snapshot; else started and
+ *                             taken back to the snapshot
+ *   it is gone                made again from the snapshot, under its id, with what whoever resumes
+ *                             gives
  *
- * A sandbox with a record has its rights by that record; the state adds none. One that is made again has only those given now.
+ * A sandbox with a record has its rights by that record; the state adds none. One that is made
+ * again has only those given now.
  */
 #include "back.h"
 #include "manifest.h"
@@ -23,8 +26,8 @@
 #include <sandbox/limits.h>
 
 typedef struct way {
-    cay_service      *svc;
-    const cay_call   *call;
+    cay_service *svc;
+    const cay_call *call;
     const cay__state *s;
     const cay_create *with;
     cay__state_manifest given; /* with->manifest, if there is one */
@@ -39,16 +42,21 @@ const char *cay_resumed_name(cay_resumed how)
 /* Never a weaker wall because a text says so. */
 static int check_provider(const way *w, cay_err *err)
 {
-    const char *want = w->with->provider && *w->with->provider ? w->with->provider : w->svc->provider;
-    if (!strcmp(w->s->provider, want) || (!w->svc->named && !w->with->provider && !strcmp(w->s->provider, "native")))
+    const char *want =
+        w->with->provider && *w->with->provider ? w->with->provider : w->svc->provider;
+    if (!strcmp(w->s->provider, want) ||
+        (!w->svc->named && !w->with->provider && !strcmp(w->s->provider, "native")))
         return 0;
-    return cay_fail_why(err, CAY_EPERM, "state_refused", "the state is of provider %.40s and this is %s; name that provider to resume there",
-                        w->s->provider, want);
+    return cay_fail_why(
+        err, CAY_EPERM, "state_refused",
+        "the state is of provider %.40s and this is %s; name that provider to resume there",
+        w->s->provider, want);
 }
 
 /* ------------------------------------------------------------------ it has files */
 
-/* Are its files those of the snapshot, and the manifest the one of the state? What cannot be told counts as changed. */
+/* Are its files those of the snapshot, and the manifest the one of the state? What cannot be told
+ * counts as changed. */
 static bool unchanged(const way *w, const cay_row *row)
 {
     char print[65];
@@ -69,13 +77,15 @@ static bool unchanged(const way *w, const cay_row *row)
     return !strcmp(print, w->s->fingerprint) && cay__state_same_files(w->svc, w->call, w->s, NULL);
 }
 
-/* Its ephemeral variables by who resumes: of the request itself, and of the manifest that is given again. */
+/* Its ephemeral variables by who resumes: of the request itself, and of the manifest that is given
+ * again. */
 static const cay_pair *values(const way *w, cay__arena *mem, cay_manifest **m)
 {
     size_t n = 0, own = 0;
     while (w->with->env && w->with->env[own].key)
         own++;
-    if (w->with->manifest && cay_manifest_parse(w->with->manifest, strlen(w->with->manifest), CAY_MANIFEST_TRUSTED, m, NULL) < 0)
+    if (w->with->manifest && cay_manifest_parse(w->with->manifest, strlen(w->with->manifest),
+                                                CAY_MANIFEST_TRUSTED, m, NULL) < 0)
         *m = NULL;
     cay_pair *list = cay__arena_take(mem, (own + (*m ? (*m)->nenv : 0) + 1) * sizeof *list);
     for (size_t i = 0; i < own; i++)
@@ -99,11 +109,13 @@ static int start_with_values(const way *w, cay_sandbox *sb, cay_err *err)
     return rc;
 }
 
-static int start_stopped(const way *w, const cay_row *row, cay_sandbox *sb, cay_resumed *how, cay_err *err)
+static int start_stopped(const way *w, const cay_row *row, cay_sandbox *sb, cay_resumed *how,
+                         cay_err *err)
 {
     cay_snapshot *snap = NULL;
     *how = CAY_RESUMED_KEPT;
-    bool restorable = w->s->snapshot[0] && cay_service_snapshot(w->svc, w->call, w->s->snapshot, &snap, NULL) == 0;
+    bool restorable = w->s->snapshot[0] &&
+                      cay_service_snapshot(w->svc, w->call, w->s->snapshot, &snap, NULL) == 0;
     if (snap)
         cay_snapshot_free(snap);
     bool same = !restorable || unchanged(w, row);
@@ -118,22 +130,28 @@ static int start_stopped(const way *w, const cay_row *row, cay_sandbox *sb, cay_
     return 0;
 }
 
-static int reconnect(const way *w, const cay_row *row, cay_sandbox **out, cay_resumed *how, cay_err *err)
+static int reconnect(const way *w, const cay_row *row, cay_sandbox **out, cay_resumed *how,
+                     cay_err *err)
 {
     cay_sandbox *sb = NULL;
     cay_info *info = NULL;
     if (strcmp(row->provider, w->s->provider) != 0)
-        return cay_fail_why(err, CAY_EPERM, "state_refused", "sandbox %s is of provider %s, not %.40s as the state says", row->id, row->provider, w->s->provider);
+        return cay_fail_why(err, CAY_EPERM, "state_refused",
+                            "sandbox %s is of provider %s, not %.40s as the state says", row->id,
+                            row->provider, w->s->provider);
     CAY_TRY(cay_service_find(w->svc, w->call, w->s->id, &sb, err));
     int rc = cay_sandbox_describe(sb, w->call, &info, err);
     cay_state state = rc == 0 ? info->state : CAY_STATE_NONE;
     if (rc == 0 && info->level < (cay_level)w->s->level && cay__state_live(state))
-        rc = cay_fail_why(err, CAY_EISOLATION, "level_missing", "sandbox %s has level %d and its state says %d", row->id, (int)info->level, w->s->level);
+        rc = cay_fail_why(err, CAY_EISOLATION, "level_missing",
+                          "sandbox %s has level %d and its state says %d", row->id,
+                          (int)info->level, w->s->level);
     if (rc == 0)
         cay_info_free(info);
     *how = CAY_RESUMED_ALIVE;
     if (rc == 0)
-        rc = state == CAY_STOPPED ? start_stopped(w, row, sb, how, err) : cay_sandbox_resume(sb, w->call, err);
+        rc = state == CAY_STOPPED ? start_stopped(w, row, sb, how, err)
+                                  : cay_sandbox_resume(sb, w->call, err);
     if (rc < 0)
         cay_sandbox_unref(sb);
     else
@@ -148,20 +166,29 @@ static int check_snapshot(const way *w, cay_err *err)
     cay_snapshot *snap = NULL;
     cay_err own = CAY_ERR_INIT;
     if (w->s->on)
-        return cay_fail_why(err, CAY_EGONE, "state_lost", "sandbox %s is gone, and one that was made on a directory of the host cannot be made again from a "
-                            "snapshot; make a new one on it", w->s->id);
+        return cay_fail_why(err, CAY_EGONE, "state_lost",
+                            "sandbox %s is gone, and one that was made on a directory of the host "
+                            "cannot be made again from a "
+                            "snapshot; make a new one on it",
+                            w->s->id);
     if (!w->s->snapshot[0])
-        return cay_fail_why(err, CAY_EGONE, "state_lost", "sandbox %s is gone and its state has no snapshot; save states with a snapshot to outlive it", w->s->id);
+        return cay_fail_why(err, CAY_EGONE, "state_lost",
+                            "sandbox %s is gone and its state has no snapshot; save states with a "
+                            "snapshot to outlive it",
+                            w->s->id);
     int rc = cay_service_snapshot(w->svc, w->call, w->s->snapshot, &snap, &own);
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, CAY_EGONE, "state_lost", "sandbox %s and its snapshot %s are gone", w->s->id, w->s->snapshot);
+        return cay_fail_why(err, CAY_EGONE, "state_lost", "sandbox %s and its snapshot %s are gone",
+                            w->s->id, w->s->snapshot);
     if (rc < 0 && err)
         *err = own;
     CAY_TRY(rc);
     bool ours = !strcmp(snap->sandbox, w->s->id) && !strcmp(snap->provider, w->s->provider);
     cay_snapshot_free(snap);
     /* Somebody else's files do not come by a state that names them. */
-    return ours ? 0 : cay_fail_why(err, CAY_EPERM, "state_refused", "snapshot %s is not one of sandbox %s", w->s->snapshot, w->s->id);
+    return ours ? 0
+                : cay_fail_why(err, CAY_EPERM, "state_refused",
+                               "snapshot %s is not one of sandbox %s", w->s->snapshot, w->s->id);
 }
 
 /* The plain variables of the state, then those given. */
@@ -201,7 +228,8 @@ static int rebuild(const way *w, cay_sandbox **out, cay_err *err)
     c.secrets = given->secrets, c.nsecrets = given->nsecrets;
     c.manifest = given->manifest, c.manifest_base = given->manifest_base, c.manifest_trusted = true;
     c.env = join_env(c.env, given->env, &mem);
-    /* The snapshot has what the manifest put there, and what became of it: only what is written at each start is written. */
+    /* The snapshot has what the manifest put there, and what became of it: only what is written at
+     * each start is written. */
     c.manifest_applied = true;
     return cay__create_as(w->svc, w->call, w->s->id, &c, out, err);
 }
@@ -218,8 +246,8 @@ static int check_given(way *w, cay_err *err)
     return w->s->mounts ? cay__state_topology(w->s->manifest, w->given.text, err) : 0;
 }
 
-int cay_service_resume_state(cay_service *svc, const cay_call *call, const cay_resume_state *given, cay_sandbox **out, cay_resumed *how,
-                             cay_err *err)
+int cay_service_resume_state(cay_service *svc, const cay_call *call, const cay_resume_state *given,
+                             cay_sandbox **out, cay_resumed *how, cay_err *err)
 {
     CAY_TRY(cay__back_none(svc, "session state", err));
     cay_resume_state r;

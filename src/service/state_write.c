@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox as a state: what it was asked to be, without all that gives a right; that is only named. */
+/* A sandbox as a state: what it was asked to be, without all that gives a right; that is only
+ * named. */
 #include "back.h"
 #include "manifest.h"
 #include "service.h"
@@ -42,12 +43,16 @@ static bool has_secret(const cay_create *c, const char *name)
 /* What is left out, by name. */
 static json_t *redacted(const cay_create *c, const cay__state_manifest *m)
 {
-    json_t *o = json_object(), *grants = json_array(), *volumes = json_array(), *secrets = json_array();
+    json_t *o = json_object(), *grants = json_array(), *volumes = json_array(),
+           *secrets = json_array();
     for (size_t i = 0; i < c->ngrants; i++)
-        if (!cay__state_has(m->targets, c->grants[i].target)) /* a mount of the manifest comes by the manifest again, and would be there twice */
+        if (!cay__state_has(m->targets,
+                            c->grants[i].target)) /* a mount of the manifest comes by the manifest
+                                                     again, and would be there twice */
             json_array_append_new(grants, things(NULL, c->grants[i].target, c->grants[i].rw));
     for (size_t i = 0; i < c->nvolumes; i++)
-        json_array_append_new(volumes, things(c->volumes[i].name, c->volumes[i].target, c->volumes[i].rw));
+        json_array_append_new(volumes,
+                              things(c->volumes[i].name, c->volumes[i].target, c->volumes[i].rw));
     for (size_t i = 0; i < c->nsecrets; i++)
         json_array_append_new(secrets, json_string(c->secrets[i].name));
     put_list(o, "grants", grants);
@@ -66,7 +71,8 @@ static json_t *redacted(const cay_create *c, const cay__state_manifest *m)
     return o;
 }
 
-/* Variables that stand for secrets, those that tell where to find trust, and ephemeral ones are made anew. */
+/* Variables that stand for secrets, those that tell where to find trust, and ephemeral ones are
+ * made anew. */
 static const cay_pair *plain_env(const cay_create *c, const cay__state_manifest *m, cay__arena *mem)
 {
     size_t n = 0, k = 0;
@@ -74,13 +80,15 @@ static const cay_pair *plain_env(const cay_create *c, const cay__state_manifest 
         n++;
     cay_pair *env = cay__arena_take(mem, (n + 1) * sizeof *env);
     for (size_t i = 0; i < n; i++)
-        if (!has_secret(c, c->env[i].key) && !cay__str_starts(c->env[i].value ? c->env[i].value : "", "/etc/cay/") &&
+        if (!has_secret(c, c->env[i].key) &&
+            !cay__str_starts(c->env[i].value ? c->env[i].value : "", "/etc/cay/") &&
             !cay__state_has(m->variables, c->env[i].key))
             env[k++] = c->env[i];
     return env;
 }
 
-static int sandbox_json(const cay_row *row, const cay_create *whole, const cay__state_manifest *m, json_t **out, cay_err *err)
+static int sandbox_json(const cay_row *row, const cay_create *whole, const cay__state_manifest *m,
+                        json_t **out, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     cay_create c = *whole;
@@ -100,7 +108,8 @@ static int sandbox_json(const cay_row *row, const cay_create *whole, const cay__
     json_object_set(o, "labels", labels);
     if (row->name && *row->name)
         json_object_set_new(o, "name", json_string(row->name));
-    if (row->metadata && *row->metadata && cay__json_object("record: metadata", row->metadata, &meta, NULL) == 0)
+    if (row->metadata && *row->metadata &&
+        cay__json_object("record: metadata", row->metadata, &meta, NULL) == 0)
         json_object_set(o, "metadata", meta);
     *out = json_incref(o);
     return 0;
@@ -114,14 +123,16 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
     return 0;
 }
 
-static int pick_snapshot(cay_sandbox *sb, const cay_call *call, bool now, char id[CAY_ID_LEN + 1], cay_err *err)
+static int pick_snapshot(cay_sandbox *sb, const cay_call *call, bool now, char id[CAY_ID_LEN + 1],
+                         cay_err *err)
 {
     cay_snapshot *made = NULL;
     cay_snapshot_filter f = { .size = sizeof f, .sandbox = sb->id };
     id[0] = 0;
     if (!now)
         return cay_service_snapshots(sb->owner, call, &f, on_snapshot, id, err);
-    CAY_TRY(cay_sandbox_snapshot(sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, &made, err));
+    CAY_TRY(cay_sandbox_snapshot(
+        sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, &made, err));
     cay__str_copy(id, CAY_ID_LEN + 1, made->id);
     cay_snapshot_free(made);
     return 0;
@@ -137,7 +148,8 @@ static void put_snapshot(json_t *o, const char *id, const char *manifest)
     if (*id)
         cay__state_fingerprint(id, manifest, print);
     json_object_set_new(o, "snapshot_fingerprint", *id ? json_string(print) : json_null());
-    json_object_set_new(o, "snapshot_fingerprint_version", *id ? json_string(CAY__STATE_FINGERPRINT) : json_null());
+    json_object_set_new(o, "snapshot_fingerprint_version",
+                        *id ? json_string(CAY__STATE_FINGERPRINT) : json_null());
 }
 
 /* ------------------------------------------------------------------ the whole */
@@ -161,8 +173,9 @@ static int put_manifest(json_t *o, const cay__state_manifest *m, cay_err *err)
     return 0;
 }
 
-static int write_all(cay_sandbox *sb, const cay_row *row, const cay_create *c, const cay_info *info, const char *snapshot,
-                     const cay__state_manifest *m, bool js, char **json, cay_err *err)
+static int write_all(cay_sandbox *sb, const cay_row *row, const cay_create *c, const cay_info *info,
+                     const char *snapshot, const cay__state_manifest *m, bool js, char **json,
+                     cay_err *err)
 {
     CAY_AUTOJSON *o = json_object(), *ports = json_array(), *sandbox = NULL;
     CAY_TRY(sandbox_json(row, c, m, &sandbox, err));
@@ -181,10 +194,14 @@ static int write_all(cay_sandbox *sb, const cay_row *row, const cay_create *c, c
     json_object_set_new(o, "redacted", redacted(c, m));
     CAY_AUTOJSON *envelope = js ? cay__state_to_js(o) : NULL;
     *json = cay__json_text(envelope ? envelope : o, CAY_STATE_BYTES);
-    return *json ? 0 : cay_fail_why(err, CAY_ETOOBIG, "state_too_big", "the state of %s would have more than %u bytes", sb->id, CAY_STATE_BYTES);
+    return *json ? 0
+                 : cay_fail_why(err, CAY_ETOOBIG, "state_too_big",
+                                "the state of %s would have more than %u bytes", sb->id,
+                                CAY_STATE_BYTES);
 }
 
-int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save_state *given, char **json, cay_err *err)
+int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save_state *given,
+                           char **json, cay_err *err)
 {
     CAY_TRY(cay__back_none(sb->owner, "session state", err));
     cay_save_state s = { .size = sizeof s };
@@ -198,7 +215,9 @@ int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save
         CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_save_state", err));
     CAY_TRY(cay__call_check(call, "state", err));
     if (!sb->owner || cay__svc_row(sb->owner, sb->id, &row, NULL) < 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "sandbox %s is thrown away at its end; only one that is kept has a state", sb->id);
+        return cay_fail_why(
+            err, CAY_ENOTSUP, "not_supported",
+            "sandbox %s is thrown away at its end; only one that is kept has a state", sb->id);
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     int rc = cay_sandbox_describe(sb, call, &info, err);
     if (rc == 0)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define NO_LIMIT ((int64_t)1 << 52) /* a sum of these still fits */
-#define UNIT     1000               /* creates are counted in thousandths, so that they come back little by little */
+#define UNIT     1000               /* creates are counted in thousandths: they come back slowly */
 #define MINUTE   60000
 
 int64_t cay__quota_amount(uint64_t v)
@@ -17,7 +17,8 @@ int64_t cay__quota_amount(uint64_t v)
 
 static int no_tenant(const char *name, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOENT, "tenant_not_found", "there is no tenant %.63s; cay tenant ls shows those there are", name);
+    return cay_fail_why(err, CAY_ENOENT, "tenant_not_found",
+                        "there is no tenant %.63s; cay tenant ls shows those there are", name);
 }
 
 /* ------------------------------------------------------------------ quotas */
@@ -25,9 +26,10 @@ static int no_tenant(const char *name, cay_err *err)
 enum { SANDBOXES, CPU, MEMORY, DISK, KINDS, TEMPLATES = KINDS, NAMED };
 static const struct {
     const char *name, *unit;
-    int64_t     per; /* how much of the column one of the unit is */
+    int64_t per; /* how much of the column one of the unit is */
 } kinds[NAMED] = {
-    [SANDBOXES] = { "sandboxes", "", 1 }, [CPU] = { "cpu", " thousandths", 1 }, [MEMORY] = { "memory", " MiB", 1 << 20 }, [DISK] = { "disk", " MiB", 1 << 20 },
+    [SANDBOXES] = { "sandboxes", "", 1 },           [CPU] = { "cpu", " thousandths", 1 },
+    [MEMORY] = { "memory", " MiB", 1 << 20 },       [DISK] = { "disk", " MiB", 1 << 20 },
     [TEMPLATES] = { "templates", " MiB", 1 << 20 },
 };
 
@@ -52,35 +54,48 @@ static int budget_of(cay__db *db, const char *tenant, budget *b, cay_err *err)
     return 0;
 }
 
-static int exceeded(const char *tenant, int kind, int64_t most, int64_t used, int64_t more, cay_err *err)
+static int exceeded(const char *tenant, int kind, int64_t most, int64_t used, int64_t more,
+                    cay_err *err)
 {
     int64_t per = kinds[kind].per;
     bool never = more > most; /* NO_LIMIT is more than anything */
     if (more == NO_LIMIT)
-        cay_fail_why(err, CAY_ERATE, "quota_exceeded", "tenant %s may have %lld%s of %s together: a sandbox without that limit does not fit", tenant,
-                     (long long)(most / per), kinds[kind].unit, kinds[kind].name);
+        cay_fail_why(
+            err, CAY_ERATE, "quota_exceeded",
+            "tenant %s may have %lld%s of %s together: a sandbox without that limit does not fit",
+            tenant, (long long)(most / per), kinds[kind].unit, kinds[kind].name);
     else
-        cay_fail_why(err, CAY_ERATE, "quota_exceeded", "tenant %s may have %lld%s of %s, has %lld and asks for %lld more; %s", tenant, (long long)(most / per),
-                     kinds[kind].unit, kinds[kind].name, (long long)(used / per), (long long)(more / per), never ? "ask for less" : "remove some, or ask for less");
+        cay_fail_why(err, CAY_ERATE, "quota_exceeded",
+                     "tenant %s may have %lld%s of %s, has %lld and asks for %lld more; %s", tenant,
+                     (long long)(most / per), kinds[kind].unit, kinds[kind].name,
+                     (long long)(used / per), (long long)(more / per),
+                     never ? "ask for less" : "remove some, or ask for less");
     if (never)
         err->retry = CAY_RETRY_NO;
     char asked[32] = "\"unlimited\"";
     if (more != NO_LIMIT)
         snprintf(asked, sizeof asked, "%lld", (long long)more);
-    snprintf(err->detail, sizeof err->detail, "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld,\"asked\":%s}", kinds[kind].name, (long long)most, (long long)used, asked);
+    snprintf(err->detail, sizeof err->detail,
+             "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld,\"asked\":%s}", kinds[kind].name,
+             (long long)most, (long long)used, asked);
     return CAY_ERATE;
 }
 
 int cay__quota_templates(const char *tenant, int64_t most, int64_t need, cay_err *err)
 {
-    int rc = cay_fail_why(err, CAY_ERATE, "quota_exceeded", "tenant %s may have %lld MiB of templates, and with this one it is %lld: remove some, or its builds' caches (cay template prune)", tenant, (long long)(most >> 20),
-                          (long long)((need + (1 << 20) - 1) >> 20));
+    int rc =
+        cay_fail_why(err, CAY_ERATE, "quota_exceeded",
+                     "tenant %s may have %lld MiB of templates, and with this one it is %lld: "
+                     "remove some, or its builds' caches (cay template prune)",
+                     tenant, (long long)(most >> 20), (long long)((need + (1 << 20) - 1) >> 20));
     if (err)
-        snprintf(err->detail, sizeof err->detail, "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld}", kinds[TEMPLATES].name, (long long)most, (long long)need);
+        snprintf(err->detail, sizeof err->detail, "{\"quota\":\"%s\",\"most\":%lld,\"used\":%lld}",
+                 kinds[TEMPLATES].name, (long long)most, (long long)need);
     return rc;
 }
 
-static int check_amounts(cay__db *db, const char *tenant, const budget *b, const int64_t uses[3], bool fresh, cay_err *err)
+static int check_amounts(cay__db *db, const char *tenant, const budget *b, const int64_t uses[3],
+                         bool fresh, cay_err *err)
 {
     const int64_t more[KINDS] = { fresh, uses[0], uses[1], fresh ? uses[2] : 0 };
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TENANT_USES, err);
@@ -89,7 +104,8 @@ static int check_amounts(cay__db *db, const char *tenant, const budget *b, const
     cay__db_text(st, 1, tenant);
     CAY_TRY(cay__db_step(db, st, "count what the tenant has", err));
     for (int i = 0; i < KINDS; i++) {
-        int64_t used = sqlite3_column_int64(st, i); /* total() is a real, exact as far as it matters */
+        int64_t used =
+            sqlite3_column_int64(st, i); /* total() is a real, exact as far as it matters */
         if (b->most[i] && more[i] && used + more[i] > b->most[i])
             return exceeded(tenant, i, b->most[i], used, more[i], err);
     }
@@ -105,9 +121,12 @@ static int64_t still_spent(const budget *b, int64_t now)
 
 static int spend_create(cay__db *db, const char *tenant, const budget *b, cay_err *err)
 {
-    int64_t now = cay__wall_ms(), spent = still_spent(b, now) + UNIT, over = spent - b->creates * UNIT;
+    int64_t now = cay__wall_ms(), spent = still_spent(b, now) + UNIT,
+            over = spent - b->creates * UNIT;
     if (over > 0) {
-        cay_fail_why(err, CAY_ERATE, "create_rate", "tenant %s may make %lld sandboxes a minute; wait a little", tenant, (long long)b->creates);
+        cay_fail_why(err, CAY_ERATE, "create_rate",
+                     "tenant %s may make %lld sandboxes a minute; wait a little", tenant,
+                     (long long)b->creates);
         err->retry = CAY_RETRY_YES;
         err->retry_after_ms = (uint32_t)CAY_MIN(over * MINUTE / (b->creates * UNIT) + 1, MINUTE);
         return CAY_ERATE;
@@ -121,7 +140,8 @@ static int spend_create(cay__db *db, const char *tenant, const budget *b, cay_er
     return cay__db_step(db, st, "count the new sandbox", err);
 }
 
-int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], bool fresh, cay_err *err)
+int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], bool fresh,
+                     cay_err *err)
 {
     budget b = { 0 };
     CAY_TRY(budget_of(db, tenant, &b, err));
@@ -137,7 +157,8 @@ int cay__quota_check_template(cay__db *db, const char *tenant, cay_err *err)
         return err->code;
     cay__db_text(st, 1, tenant);
     int rc = cay__db_step(db, st, "count what the tenant's templates have", err);
-    int64_t most = rc == 1 ? sqlite3_column_int64(st, 0) : 0, used = rc == 1 ? sqlite3_column_int64(st, 1) : 0;
+    int64_t most = rc == 1 ? sqlite3_column_int64(st, 0) : 0,
+            used = rc == 1 ? sqlite3_column_int64(st, 1) : 0;
     if (rc < 0 || !most || used <= most)
         return rc < 0 ? rc : 0;
     return cay__quota_templates(tenant, most, used, err);
@@ -166,7 +187,7 @@ int cay__quota_check_start(cay__db *db, const char *id, cay_err *err)
 
 typedef struct tenant_change {
     const cay_tenant *t;
-    bool              fresh;
+    bool fresh;
 } tenant_change;
 
 #define ONCE_SPACE "tenant-once"
@@ -191,14 +212,16 @@ static bool made_once(cay__db *db, const cay_tenant *t, cay_err *err)
         return false;
     cay__db_text(st, 1, ONCE_SPACE);
     cay__db_text(st, 2, t->name);
-    return cay__db_step(db, st, "look up the tenant", err) == 1 && !strcmp((const char *)sqlite3_column_text(st, 0), t->once);
+    return cay__db_step(db, st, "look up the tenant", err) == 1 &&
+           !strcmp((const char *)sqlite3_column_text(st, 0), t->once);
 }
 
 static int do_tenant_put(cay__db *db, void *arg, cay_err *err)
 {
     const tenant_change *c = arg;
     const cay_quota *q = &c->t->most;
-    const uint64_t amounts[] = { q->sandboxes, q->cpu_milli, q->memory, q->disk, q->creates_per_min, q->templates };
+    const uint64_t amounts[] = { q->sandboxes, q->cpu_milli,       q->memory,
+                                 q->disk,      q->creates_per_min, q->templates };
     CAY_AUTOSTMT *st = cay__db_query(db, c->fresh ? CAY__Q_TENANT_PUT : CAY__Q_TENANT_SET, err);
     if (!st)
         return err->code;
@@ -213,7 +236,9 @@ static int do_tenant_put(cay__db *db, void *arg, cay_err *err)
     if (rc == 0 && c->fresh)
         rc = keep_once(db, c->t, err);
     if (rc == CAY_EEXIST)
-        return cay_fail_why(err, rc, "tenant_exists", "tenant %s is there already; cay tenant set changes its quotas", c->t->name);
+        return cay_fail_why(err, rc, "tenant_exists",
+                            "tenant %s is there already; cay tenant set changes its quotas",
+                            c->t->name);
     return rc < 0 ? rc : c->fresh || sqlite3_changes(db->sql) ? 0 : no_tenant(c->t->name, err);
 }
 
@@ -244,8 +269,10 @@ static int do_tenant_drop(cay__db *db, void *arg, cay_err *err)
         long long boxes = sqlite3_column_int64(st, 0), snaps = sqlite3_column_int64(st, 1);
         long long tpls = sqlite3_column_int64(st, 2);
         if (boxes || snaps || tpls)
-            return cay_fail_why(err, CAY_ESTATE, "tenant_in_use", "tenant %s has %lld sandboxes, %lld snapshots and %lld templates; remove these first", name, boxes, snaps,
-                                tpls);
+            return cay_fail_why(err, CAY_ESTATE, "tenant_in_use",
+                                "tenant %s has %lld sandboxes, %lld snapshots and %lld templates; "
+                                "remove these first",
+                                name, boxes, snaps, tpls);
     }
     CAY_TRY(drop_rows(db, CAY__Q_KEYS_DROP, name, err));
     int n = drop_rows(db, CAY__Q_TENANT_DROP, name, err);
@@ -262,8 +289,8 @@ int cay__s_tenant_drop(void *self, const char *name, cay_err *err)
 typedef struct tenants {
     struct {
         cay_tenant t;
-        char       name[CAY_TENANT_MAX + 1];
-    }     *at;
+        char name[CAY_TENANT_MAX + 1];
+    } * at;
     size_t n;
 } tenants;
 
@@ -282,11 +309,15 @@ static void tenant_add(tenants *all, sqlite3_stmt *st)
     for (int i = 1; i < (int)CAY_LEN(v); i++)
         v[i] = sqlite3_column_int64(st, i);
     budget b = { .creates = v[5], .spent = v[7], .spent_ms = v[8] };
-    *t = (cay_tenant){ .size = sizeof *t, .created_ms = v[6],
-                       .most = { (uint64_t)v[1], (uint64_t)v[2], (uint64_t)v[3], (uint64_t)v[4], (uint64_t)v[5], (uint64_t)v[13] },
+    *t = (cay_tenant){ .size = sizeof *t,
+                       .created_ms = v[6],
+                       .most = { (uint64_t)v[1], (uint64_t)v[2], (uint64_t)v[3], (uint64_t)v[4],
+                                 (uint64_t)v[5], (uint64_t)v[13] },
                        .used = { (uint64_t)v[9], (uint64_t)v[10], (uint64_t)v[11], (uint64_t)v[12],
-                                 (uint64_t)((still_spent(&b, cay__wall_ms()) + UNIT - 1) / UNIT), (uint64_t)v[14] } };
-    cay__str_copy(all->at[all->n++].name, sizeof all->at->name, (const char *)sqlite3_column_text(st, 0));
+                                 (uint64_t)((still_spent(&b, cay__wall_ms()) + UNIT - 1) / UNIT),
+                                 (uint64_t)v[14] } };
+    cay__str_copy(all->at[all->n++].name, sizeof all->at->name,
+                  (const char *)sqlite3_column_text(st, 0));
 }
 
 static int tenants_locked(cay__db *db, const char *name, tenants *out, cay_err *err)
@@ -302,7 +333,8 @@ static int tenants_locked(cay__db *db, const char *name, tenants *out, cay_err *
     return rc;
 }
 
-int cay__s_tenant_list(void *self, const char *name, int (*fn)(const cay_tenant *, void *), void *arg, cay_err *err)
+int cay__s_tenant_list(void *self, const char *name, int (*fn)(const cay_tenant *, void *),
+                       void *arg, cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
@@ -325,7 +357,13 @@ static int do_key_put(cay__db *db, void *arg, cay_err *err)
 {
     const cay_key_row *r = arg;
     const cay_key *k = &r->key;
-    const char *texts[] = { k->id, r->hash, k->tenant, cay_key_scope_name(k->scope), k->name, k->sandbox, k->scope == CAY_KEY_SESSION ? k->from : k->path };
+    const char *texts[] = { k->id,
+                            r->hash,
+                            k->tenant,
+                            cay_key_scope_name(k->scope),
+                            k->name,
+                            k->sandbox,
+                            k->scope == CAY_KEY_SESSION ? k->from : k->path };
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_KEY_PUT, err);
     if (!st)
         return err->code;
@@ -348,11 +386,11 @@ int cay__s_key_put(void *self, const cay_key_row *row, cay_err *err)
 enum { KEY_TEXTS = 7 };
 typedef struct key_copy {
     cay_key_row row;
-    char       *text[KEY_TEXTS];
+    char *text[KEY_TEXTS];
 } key_copy;
 typedef struct keys {
     key_copy *at;
-    size_t    n;
+    size_t n;
 } keys;
 
 static void keys_free(keys *k)
@@ -372,10 +410,19 @@ static void key_add(keys *all, sqlite3_stmt *st)
     for (int i = 0; i < KEY_TEXTS; i++)
         c->text[i] = cay__strdup((const char *)sqlite3_column_text(st, i));
     c->row = (cay_key_row){ .hash = c->text[1],
-                            .key = { .size = sizeof c->row.key, .id = c->text[0], .tenant = c->text[2], .scope = cay_key_scope_parse(c->text[3]), .name = c->text[4],
-                                     .sandbox = c->text[5], .path = c->text[6], .port = (uint16_t)sqlite3_column_int64(st, 7),
-                                     .created_ms = sqlite3_column_int64(st, 8), .expires_ms = sqlite3_column_int64(st, 9),
-                                     .revoked_ms = sqlite3_column_int64(st, 10), .used_ms = sqlite3_column_int64(st, 11), .from = "" } };
+                            .key = { .size = sizeof c->row.key,
+                                     .id = c->text[0],
+                                     .tenant = c->text[2],
+                                     .scope = cay_key_scope_parse(c->text[3]),
+                                     .name = c->text[4],
+                                     .sandbox = c->text[5],
+                                     .path = c->text[6],
+                                     .port = (uint16_t)sqlite3_column_int64(st, 7),
+                                     .created_ms = sqlite3_column_int64(st, 8),
+                                     .expires_ms = sqlite3_column_int64(st, 9),
+                                     .revoked_ms = sqlite3_column_int64(st, 10),
+                                     .used_ms = sqlite3_column_int64(st, 11),
+                                     .from = "" } };
     if (c->row.key.scope == CAY_KEY_SESSION) { /* a session has no path */
         c->row.key.from = c->text[6];
         c->row.key.path = "";
@@ -397,10 +444,12 @@ static int keys_locked(cay__db *db, enum cay__query q, const char *what, keys *o
 
 static int no_key(const char *id, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOENT, "key_not_found", "there is no key %.16s; cay key ls shows those there are", id);
+    return cay_fail_why(err, CAY_ENOENT, "key_not_found",
+                        "there is no key %.16s; cay key ls shows those there are", id);
 }
 
-static int each_key(cay__db *db, enum cay__query q, const char *what, bool one, int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err)
+static int each_key(cay__db *db, enum cay__query q, const char *what, bool one,
+                    int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
     __attribute__((cleanup(keys_free))) keys all = { 0 };
@@ -414,19 +463,21 @@ static int each_key(cay__db *db, enum cay__query q, const char *what, bool one, 
     return rc;
 }
 
-int cay__s_key_get(void *self, const char *id, int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err)
+int cay__s_key_get(void *self, const char *id, int (*fn)(const cay_key_row *, void *), void *arg,
+                   cay_err *err)
 {
     return each_key(self, CAY__Q_KEY_GET, id, true, fn, arg, err);
 }
 
-int cay__s_key_list(void *self, const char *tenant, int (*fn)(const cay_key_row *, void *), void *arg, cay_err *err)
+int cay__s_key_list(void *self, const char *tenant, int (*fn)(const cay_key_row *, void *),
+                    void *arg, cay_err *err)
 {
     return each_key(self, CAY__Q_KEY_LIST, tenant, false, fn, arg, err);
 }
 
 typedef struct revocation {
     const char *id;
-    int64_t     at_ms;
+    int64_t at_ms;
 } revocation;
 
 static int do_revoke(cay__db *db, void *arg, cay_err *err)
@@ -443,7 +494,8 @@ static int do_revoke(cay__db *db, void *arg, cay_err *err)
 
 int cay__s_key_revoke(void *self, const char *id, int64_t at_ms, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_revoke, &(revocation){ id, at_ms }, err);
+    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_revoke,
+                         &(revocation){ id, at_ms }, err);
 }
 
 static int do_used(cay__db *db, void *arg, cay_err *err)
@@ -488,7 +540,10 @@ static int once_locked(cay__db *db, const char *tenant, const char *once, char *
     int rc = cay__db_step(db, st, "look up the sandbox", err);
     if (rc == 1)
         cay__str_copy(id, CAY_ID_LEN + 1, (const char *)sqlite3_column_text(st, 0));
-    return rc == 0 ? cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox was made with that word") : rc < 0 ? rc : 0;
+    return rc == 0  ? cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
+                                   "no sandbox was made with that word")
+           : rc < 0 ? rc
+                    : 0;
 }
 
 int cay__s_once_find(void *self, const char *tenant, const char *once, char *id, cay_err *err)

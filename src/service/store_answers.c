@@ -16,11 +16,11 @@ static void bind_name(sqlite3_stmt *st, const cay_answer *a)
 
 /* A row as found. */
 typedef struct found {
-    bool        there;
-    cay_answer  a;
-    char       *request, *owner, *type;
-    void       *body;
-    int64_t     expires_ms;
+    bool there;
+    cay_answer a;
+    char *request, *owner, *type;
+    void *body;
+    int64_t expires_ms;
 } found;
 
 static void found_clear(found *f)
@@ -34,9 +34,9 @@ static void found_clear(found *f)
 
 typedef struct beginning {
     const cay_answer *ask;
-    const char       *owner, *dead;
-    found             f;
-    bool              mine;
+    const char *owner, *dead;
+    found f;
+    bool mine;
 } beginning;
 
 static int look(cay__db *db, beginning *b, cay_err *err)
@@ -74,7 +74,8 @@ static int do_begin(cay__db *db, void *arg, cay_err *err)
     found_clear(&b->f);
     CAY_TRY(look(db, b, err));
     found *f = &b->f;
-    bool over = f->there && ((!*f->owner && f->expires_ms < now) || (*f->owner && b->dead && !strcmp(b->dead, f->owner)));
+    bool over = f->there && ((!*f->owner && f->expires_ms < now) ||
+                             (*f->owner && b->dead && !strcmp(b->dead, f->owner)));
     if (f->there && !over)
         return 0;
     CAY_AUTOSTMT *st = cay__db_query(db, f->there ? CAY__Q_ANSWER_TAKE : CAY__Q_ANSWER_PUT, err);
@@ -96,33 +97,39 @@ static void beginning_clear(beginning *b)
     found_clear(&b->f);
 }
 
-int cay__s_answer_begin(void *self, const cay_answer *ask, const char *owner, const char *dead, int (*fn)(const cay_answer *, const char *, void *), void *arg,
+int cay__s_answer_begin(void *self, const cay_answer *ask, const char *owner, const char *dead,
+                        int (*fn)(const cay_answer *, const char *, void *), void *arg,
                         cay_err *err)
 {
-    __attribute__((cleanup(beginning_clear))) beginning b = { .ask = ask, .owner = owner, .dead = dead };
+    __attribute__((cleanup(beginning_clear)))
+    beginning b = { .ask = ask, .owner = owner, .dead = dead };
     CAY_TRY(cay__db_write(self, 0, do_begin, &b, err));
     if (b.mine && b.f.there && *b.f.owner && b.f.a.status && !strcmp(b.f.request, ask->request))
         fn(&b.f.a, "", arg); /* what the dead one left */
     if (b.mine)
         return 0;
     if (strcmp(b.f.request, ask->request) != 0)
-        return cay_fail_why(err, CAY_EEXIST, "idempotency_conflict", "that Idempotency-Key came before with another request; choose a new one");
+        return cay_fail_why(
+            err, CAY_EEXIST, "idempotency_conflict",
+            "that Idempotency-Key came before with another request; choose a new one");
     fn(&b.f.a, b.f.owner, arg);
     if (*b.f.owner)
-        return cay_fail_why(err, CAY_EBUSY, "idempotency_busy", "the same request is being answered; try again soon");
+        return cay_fail_why(err, CAY_EBUSY, "idempotency_busy",
+                            "the same request is being answered; try again soon");
     return cay_fail_why(err, CAY_EEXIST, "idempotency_replay", "answered before");
 }
 
 typedef struct ending {
     const cay_answer *a;
-    const char       *owner;
-    int64_t           expires_ms;
+    const char *owner;
+    int64_t expires_ms;
 } ending;
 
 static int do_end(cay__db *db, void *arg, cay_err *err)
 {
     const ending *e = arg;
-    CAY_AUTOSTMT *st = cay__db_query(db, e->a->status ? CAY__Q_ANSWER_END : CAY__Q_ANSWER_DROP, err);
+    CAY_AUTOSTMT *st =
+        cay__db_query(db, e->a->status ? CAY__Q_ANSWER_END : CAY__Q_ANSWER_DROP, err);
     if (!st)
         return err->code;
     bind_name(st, e->a);
@@ -137,9 +144,11 @@ static int do_end(cay__db *db, void *arg, cay_err *err)
     return cay__db_step(db, st, "keep the answer", err);
 }
 
-int cay__s_answer_end(void *self, const cay_answer *a, const char *owner, int64_t expires_ms, cay_err *err)
+int cay__s_answer_end(void *self, const cay_answer *a, const char *owner, int64_t expires_ms,
+                      cay_err *err)
 {
-    return cay__db_write(self, a->status ? 0 : CAY__TX_FREES, do_end, &(ending){ a, owner, expires_ms }, err);
+    return cay__db_write(self, a->status ? 0 : CAY__TX_FREES, do_end,
+                         &(ending){ a, owner, expires_ms }, err);
 }
 
 static int do_sweep(cay__db *db, void *arg, cay_err *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots, the layers they stand on, and jobs, in store.db. sys/store.h tells what each call promises. */
+/* Snapshots, the layers they stand on, and jobs, in store.db. sys/store.h tells what each call
+ * promises. */
 #include "db.h"
 #include "snaprow.h"
 #include <base/base.h>
@@ -9,16 +10,21 @@
 
 static int no_snapshot(const char *id, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "there is no snapshot %.64s; cay snapshots shows those there are", id);
+    return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found",
+                        "there is no snapshot %.64s; cay snapshots shows those there are", id);
 }
 
 static int in_use(const char *label, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EEXIST, "label_in_use", "another snapshot has the label %s; choose one, or `cay snapshot rm %s`", label, label);
+    return cay_fail_why(err, CAY_EEXIST, "label_in_use",
+                        "another snapshot has the label %s; choose one, or `cay snapshot rm %s`",
+                        label, label);
 }
 
-/* Jobs for those of `layers` that nobody names, sandbox `but` not counted. Their detail is who has to remove them. */
-static int free_layers(cay__db *db, const char *layers, const char *but, const char *provider, cay_err *err)
+/* Jobs for those of `layers` that nobody names, sandbox `but` not counted. Their detail is who has
+ * to remove them. */
+static int free_layers(cay__db *db, const char *layers, const char *but, const char *provider,
+                       cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYERS_FREE, err);
     if (!st)
@@ -53,7 +59,9 @@ int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err)
     cay__stack stack;
     CAY_TRY(layers_of(db, sandbox, &layers, &provider, err));
     /* What is no list of layers names none that could be freed. */
-    return cay__stack_read(layers, &stack, NULL) < 0 || !stack.n ? 0 : free_layers(db, layers, sandbox, provider, err);
+    return cay__stack_read(layers, &stack, NULL) < 0 || !stack.n
+               ? 0
+               : free_layers(db, layers, sandbox, provider, err);
 }
 
 /* ------------------------------------------------------------------ changes */
@@ -61,10 +69,14 @@ int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err)
 static int do_insert(cay__db *db, void *arg, cay_err *err)
 {
     const cay_snap_row *r = arg;
-    const char *texts[] = { r->id,    r->sandbox, r->parent, r->label,    r->provider, r->template_, r->method, r->digest,
-                            r->state, r->boot,    r->mark,   r->metadata, r->layers,   r->spec, r->tenant };
-    const int64_t numbers[] = { r->automatic, r->durable, r->created_ms ? r->created_ms : cay__wall_ms(), (int64_t)r->bytes,
-                                (int64_t)r->files, (int64_t)r->frozen_us, (int64_t)r->total_us };
+    const char *texts[] = { r->id,        r->sandbox,  r->parent, r->label, r->provider,
+                            r->template_, r->method,   r->digest, r->state, r->boot,
+                            r->mark,      r->metadata, r->layers, r->spec,  r->tenant };
+    const int64_t numbers[] = {
+        r->automatic,        r->durable,        r->created_ms ? r->created_ms : cay__wall_ms(),
+        (int64_t)r->bytes,   (int64_t)r->files, (int64_t)r->frozen_us,
+        (int64_t)r->total_us
+    };
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_INSERT, err);
     if (!st)
         return err->code;
@@ -88,7 +100,8 @@ int cay__s_snap_insert(void *self, const cay_snap_row *row, cay_err *err)
 }
 
 /* The sandbox stands on `layers`, on top of which is snapshot `from`. */
-static int stack_box(cay__db *db, const char *id, const char *layers, const char *from, cay_err *err)
+static int stack_box(cay__db *db, const char *id, const char *layers, const char *from,
+                     cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_STACK, err);
     if (!st)
@@ -98,26 +111,31 @@ static int stack_box(cay__db *db, const char *id, const char *layers, const char
     cay__db_text(st, 3, from);
     sqlite3_bind_int64(st, 4, cay__wall_ms());
     CAY_TRY(cay__db_step(db, st, "record the layers", err));
-    return sqlite3_changes(db->sql) ? 0 : cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
+    return sqlite3_changes(db->sql)
+               ? 0
+               : cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
 }
 
-/* All of `old`, and more on top: then nothing of it is free, and asking who uses what takes time for each snapshot that there is. */
+/* All of `old`, and more on top: then nothing of it is free, and asking who uses what takes time
+ * for each snapshot that there is. */
 static bool extends(const char *layers, const char *old)
 {
     size_t n = strlen(old);
-    return n > 1 && old[n - 1] == ']' && !strncmp(layers, old, n - 1) && (n == 2 || layers[n - 1] == ',');
+    return n > 1 && old[n - 1] == ']' && !strncmp(layers, old, n - 1) &&
+           (n == 2 || layers[n - 1] == ',');
 }
 
 typedef struct ready {
     const cay_snap_row *row;
-    bool                stacked;
+    bool stacked;
 } ready;
 
 static int do_ready(cay__db *db, void *arg, cay_err *err)
 {
     const ready *a = arg;
     const cay_snap_row *r = a->row;
-    const int64_t numbers[] = { (int64_t)r->bytes, (int64_t)r->files, (int64_t)r->frozen_us, (int64_t)r->total_us };
+    const int64_t numbers[] = { (int64_t)r->bytes, (int64_t)r->files, (int64_t)r->frozen_us,
+                                (int64_t)r->total_us };
     {
         CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_READY, err);
         if (!st)
@@ -135,9 +153,11 @@ static int do_ready(cay__db *db, void *arg, cay_err *err)
     CAY_TRY(layers_of(db, r->sandbox, &old, &provider, err));
     if (!a->stacked && !*old)
         return 0;
-    /* Of a copy the sandbox's own stack knows nothing; but it descends from it, and undo goes back to it. */
+    /* Of a copy the sandbox's own stack knows nothing; but it descends from it, and undo goes back
+     * to it. */
     int rc = stack_box(db, r->sandbox, a->stacked ? r->layers : old, r->id, err);
-    if (rc == 0 && a->stacked && *old && !extends(r->layers, old)) /* it changed over to a merged one */
+    if (rc == 0 && a->stacked && *old &&
+        !extends(r->layers, old)) /* it changed over to a merged one */
         rc = free_layers(db, old, "", provider, err);
     return rc == CAY_ENOENT ? 0 : rc; /* removed meanwhile; the snapshot outlives it */
 }
@@ -149,8 +169,8 @@ int cay__s_snap_ready(void *self, const cay_snap_row *row, bool stacked, cay_err
 
 typedef struct settled {
     const char *id, *digest;
-    bool        durable;
-    uint64_t    bytes, files;
+    bool durable;
+    uint64_t bytes, files;
 } settled;
 
 static int do_settled(cay__db *db, void *arg, cay_err *err)
@@ -167,9 +187,11 @@ static int do_settled(cay__db *db, void *arg, cay_err *err)
     return cay__db_step(db, st, "record the digest", err);
 }
 
-int cay__s_snap_settled(void *self, const char *id, const char *digest, bool durable, uint64_t bytes, uint64_t files, cay_err *err)
+int cay__s_snap_settled(void *self, const char *id, const char *digest, bool durable,
+                        uint64_t bytes, uint64_t files, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_settled, &(settled){ id, digest, durable, bytes, files }, err);
+    return cay__db_write(self, CAY__TX_DURABLE, do_settled,
+                         &(settled){ id, digest, durable, bytes, files }, err);
 }
 
 static int do_label(cay__db *db, void *arg, cay_err *err)
@@ -187,7 +209,8 @@ int cay__s_snap_label(void *self, const char *id, const char *label, cay_err *er
 static cay__snaprow *take_row(sqlite3_stmt *st)
 {
     cay__snap_cols c;
-    int64_t *const numbers[] = { &c.automatic, &c.durable, &c.created_ms, &c.bytes, &c.files, &c.frozen_us, &c.total_us, &c.users };
+    int64_t *const numbers[] = { &c.automatic, &c.durable,   &c.created_ms, &c.bytes,
+                                 &c.files,     &c.frozen_us, &c.total_us,   &c.users };
     for (int i = 0; i < (int)CAY_LEN(c.text); i++) {
         c.text[i] = (const char *)sqlite3_column_text(st, i);
         c.len[i] = c.text[i] ? (size_t)sqlite3_column_bytes(st, i) : 0;
@@ -217,7 +240,8 @@ static int do_remove(cay__db *db, void *arg, cay_err *err)
     CAY_TRY(get_locked(db, id, &row, err));
     CAY_TRY(cay__db_change(db, CAY__Q_SNAP_REMOVE, id, NULL, NULL, "remove the record", err));
     CAY_TRY(free_layers(db, row->row.layers, "", row->row.provider, err));
-    cay__str_join(own, sizeof own, "[\"", id, "\"]", NULL); /* one that was being made is not in its list */
+    cay__str_join(own, sizeof own, "[\"", id, "\"]",
+                  NULL); /* one that was being made is not in its list */
     CAY_TRY(free_layers(db, own, "", row->row.provider, err));
     own[2] = 'o'; /* what was written above a directory of the host, if there was one */
     return strstr(row->row.spec, "\"on\"") ? free_layers(db, own, "", row->row.provider, err) : 0;
@@ -251,14 +275,15 @@ int cay__s_restack(void *self, const char *id, const char *layers, const char *f
 
 typedef struct merge {
     const char *layers, *merged, *provider, *id;
-    size_t     *left;
+    size_t *left;
 } merge;
 
 static int do_merge(cay__db *db, void *arg, cay_err *err)
 {
     const merge *m = arg;
     char to[CAY_ID_LEN + 8];
-    CAY_AUTOFREE char *from = cay__strdup(m->layers); /* as a beginning: without the bracket that ends it */
+    CAY_AUTOFREE char *from =
+        cay__strdup(m->layers); /* as a beginning: without the bracket that ends it */
     if (*from)
         from[strlen(from) - 1] = 0;
     cay__str_join(to, sizeof to, "[\"", m->merged, "\"", NULL);
@@ -274,20 +299,23 @@ static int do_merge(cay__db *db, void *arg, cay_err *err)
     CAY_TRY(cay__db_step(db, st, "record the merge", err));
     *m->left = (size_t)sqlite3_column_int64(st, 0);
     cay__db_done(&st);
-    /* Who merged, or its successor, is told by job "merge" or "merged"; as long as it is there the new layer is in use. */
+    /* Who merged, or its successor, is told by job "merge" or "merged"; as long as it is there the
+     * new layer is in use. */
     return free_layers(db, m->layers, "", m->provider, err);
 }
 
-int cay__s_layers_merge(void *self, const char *layers, const char *merged, const char *provider, const char *id, size_t *left,
-                        cay_err *err)
+int cay__s_layers_merge(void *self, const char *layers, const char *merged, const char *provider,
+                        const char *id, size_t *left, cay_err *err)
 {
     size_t none;
-    return cay__db_write(self, CAY__TX_DURABLE, do_merge, &(merge){ layers, merged, provider, id, left ? left : &none }, err);
+    return cay__db_write(self, CAY__TX_DURABLE, do_merge,
+                         &(merge){ layers, merged, provider, id, left ? left : &none }, err);
 }
 
 /* ------------------------------------------------------------------ reading */
 
-int cay__s_snap_get(void *self, const char *id, int (*fn)(const cay_snap_row *, void *), void *arg, cay_err *err)
+int cay__s_snap_get(void *self, const char *id, int (*fn)(const cay_snap_row *, void *), void *arg,
+                    cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
@@ -298,11 +326,13 @@ int cay__s_snap_get(void *self, const char *id, int (*fn)(const cay_snap_row *, 
     return rc < 0 ? rc : fn(&row->row, arg);
 }
 
-static int list_locked(cay__db *db, const char *sandbox, const char *after, cay__db_rows *out, cay_err *err)
+static int list_locked(cay__db *db, const char *sandbox, const char *after, cay__db_rows *out,
+                       cay_err *err)
 {
     int64_t seq = INT64_MIN;
     int rc;
-    if (after && (rc = cay__db_seq(db, CAY__Q_SNAP_SEQ, after, "read the snapshots", &seq, err)) <= 0)
+    if (after &&
+        (rc = cay__db_seq(db, CAY__Q_SNAP_SEQ, after, "read the snapshots", &seq, err)) <= 0)
         return rc < 0 ? rc : no_snapshot(after, err);
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_SNAP_LIST, err);
     if (!st)
@@ -315,7 +345,8 @@ static int list_locked(cay__db *db, const char *sandbox, const char *after, cay_
     return rc;
 }
 
-int cay__s_snap_list(void *self, const char *sandbox, const char *after, int (*fn)(const cay_snap_row *, void *), void *arg, cay_err *err)
+int cay__s_snap_list(void *self, const char *sandbox, const char *after,
+                     int (*fn)(const cay_snap_row *, void *), void *arg, cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
@@ -328,9 +359,11 @@ int cay__s_snap_list(void *self, const char *sandbox, const char *after, int (*f
     return rc;
 }
 
-int cay__s_snap_resolve(void *self, const char *tenant, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
+int cay__s_snap_resolve(void *self, const char *tenant, const char *ref,
+                        char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
 {
-    return cay__db_resolve(self, CAY__Q_SNAP_RESOLVE, tenant, ref, "look up the snapshot", ids, max, n, err);
+    return cay__db_resolve(self, CAY__Q_SNAP_RESOLVE, tenant, ref, "look up the snapshot", ids, max,
+                           n, err);
 }
 
 static int last_locked(cay__db *db, const char *sandbox, const char *layers, char *id, cay_err *err)
@@ -366,7 +399,8 @@ int cay__s_sync(void *self, cay_err *err)
 }
 
 /* The one number that a query with up to two texts gives. */
-static int number(cay__db *db, enum cay__query q, const char *a, const char *b, int64_t *out, cay_err *err)
+static int number(cay__db *db, enum cay__query q, const char *a, const char *b, int64_t *out,
+                  cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, q, err);
     if (!st)
@@ -419,7 +453,8 @@ static int do_put(cay__db *db, void *arg, cay_err *err)
     return cay__db_step(db, st, "record the job", err);
 }
 
-int cay__s_job_put(void *self, const char *kind, const char *subject, const char *detail, cay_err *err)
+int cay__s_job_put(void *self, const char *kind, const char *subject, const char *detail,
+                   cay_err *err)
 {
     cay_job j = { .size = sizeof j, .kind = kind, .subject = subject, .detail = detail };
     return cay__db_write(self, CAY__TX_DURABLE, do_put, &j, err);
@@ -439,11 +474,11 @@ int cay__s_job_drop(void *self, const char *kind, const char *subject, cay_err *
 }
 
 typedef struct jobs {
-    char  *text[3];
+    char *text[3];
     int64_t created_ms;
 } jobs;
 typedef struct job_rows {
-    jobs  *at;
+    jobs *at;
     size_t n;
 } job_rows;
 
@@ -474,7 +509,8 @@ static int jobs_locked(cay__db *db, const char *kind, job_rows *out, cay_err *er
     return rc;
 }
 
-int cay__s_job_list(void *self, const char *kind, int (*fn)(const cay_job *, void *), void *arg, cay_err *err)
+int cay__s_job_list(void *self, const char *kind, int (*fn)(const cay_job *, void *), void *arg,
+                    cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
@@ -484,7 +520,11 @@ int cay__s_job_list(void *self, const char *kind, int (*fn)(const cay_job *, voi
     pthread_mutex_unlock(&db->lock);
     for (size_t i = 0; rc == 0 && i < all.n; i++) {
         const jobs *j = &all.at[i];
-        cay_job job = { .size = sizeof job, .kind = j->text[0], .subject = j->text[1], .detail = j->text[2], .created_ms = j->created_ms };
+        cay_job job = { .size = sizeof job,
+                        .kind = j->text[0],
+                        .subject = j->text[1],
+                        .detail = j->text[2],
+                        .created_ms = j->created_ms };
         rc = fn(&job, arg);
     }
     return rc;

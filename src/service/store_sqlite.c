@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store of one machine: store.db in the state directory. sys/store.h tells what each call promises. */
+/* The store of one machine: store.db in the state directory. sys/store.h tells what each call
+ * promises. */
 #include "db.h"
 #include "lifecycle.h"
 #include "row.h"
@@ -38,10 +39,12 @@ static int no_row(const char *id, cay_err *err)
 static int do_insert(cay__db *db, void *arg, cay_err *err)
 {
     const cay_row *r = arg;
-    const char *texts[] = { r->id, r->name, r->provider, cay_state_name(r->state), r->reason, r->spec, r->box,
-                            r->labels ? r->labels : "{}", r->metadata };
+    const char *texts[] = { r->id,      r->name, r->provider, cay_state_name(r->state),
+                            r->reason,  r->spec, r->box,      r->labels ? r->labels : "{}",
+                            r->metadata };
     const char *tenant = r->tenant && *r->tenant ? r->tenant : CAY_TENANT_DEFAULT;
-    const int64_t uses[] = { cay__quota_amount(r->cpu_milli), cay__quota_amount(r->memory), cay__quota_amount(r->disk) };
+    const int64_t uses[] = { cay__quota_amount(r->cpu_milli), cay__quota_amount(r->memory),
+                             cay__quota_amount(r->disk) };
     int64_t now = cay__wall_ms();
     if (*tenant != '.') /* nobody's: it is counted when somebody takes it */
         CAY_TRY(cay__quota_check(db, tenant, uses, true, err));
@@ -59,20 +62,23 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
     int rc = cay__db_step(db, st, "record the sandbox", err);
     if (rc == CAY_EEXIST && strstr(sqlite3_errmsg(db->sql), "once"))
         return cay_fail_why(err, rc, "once", "a sandbox was made with the word %.60s", r->once);
-    return rc == CAY_EEXIST ? cay_fail_why(err, rc, "sandbox_exists", "sandbox %s is there already", r->id) : rc;
+    return rc == CAY_EEXIST
+               ? cay_fail_why(err, rc, "sandbox_exists", "sandbox %s is there already", r->id)
+               : rc;
 }
 
 static int s_insert(void *self, const cay_row *row, cay_err *err)
 {
-    if (!row->id || !cay__id_valid(row->id, 'c') || row->state == CAY_STATE_NONE || row->state >= CAY_GONE)
+    if (!row->id || !cay__id_valid(row->id, 'c') || row->state == CAY_STATE_NONE ||
+        row->state >= CAY_GONE)
         return cay_fail(err, CAY_EINVAL, "a record needs a sandbox id and a state that is kept");
     return cay__db_write(self, CAY__TX_DURABLE, do_insert, (void *)row, err);
 }
 
 typedef struct move {
     const char *id, *reason, *box;
-    unsigned    from;
-    cay_state   to;
+    unsigned from;
+    cay_state to;
 } move;
 
 static cay_state as_state(const char *text)
@@ -102,8 +108,9 @@ static int do_move(cay__db *db, void *arg, cay_err *err)
     cay_state now = CAY_STATE_NONE;
     CAY_TRY(state_of(db, m->id, &now, err));
     if (!(m->from & CAY__BIT(now)))
-        return cay_fail_why(err, CAY_ESTATE, "state_changed", "sandbox %s is %s and cannot become %s", m->id,
-                            cay_state_name(now), cay_state_name(m->to));
+        return cay_fail_why(err, CAY_ESTATE, "state_changed",
+                            "sandbox %s is %s and cannot become %s", m->id, cay_state_name(now),
+                            cay_state_name(m->to));
     if (m->to == CAY_STOPPED && m->reason && !strcmp(m->reason, "starting"))
         CAY_TRY(cay__quota_check_start(db, m->id, err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_MOVE, err);
@@ -118,8 +125,8 @@ static int do_move(cay__db *db, void *arg, cay_err *err)
     return cay__db_step(db, st, "record the change", err);
 }
 
-static int s_move(void *self, const char *id, unsigned from, cay_state to, const char *reason, const char *box,
-                  cay_err *err)
+static int s_move(void *self, const char *id, unsigned from, cay_state to, const char *reason,
+                  const char *box, cay_err *err)
 {
     move m = { id, reason, box, from, to };
     bool final = to == CAY_STOPPED || to == CAY_DELETING;
@@ -130,7 +137,7 @@ static int s_move(void *self, const char *id, unsigned from, cay_state to, const
 
 typedef struct respec {
     const char *id, *spec;
-    int64_t     version;
+    int64_t version;
 } respec;
 
 static int do_respec(cay__db *db, void *arg, cay_err *err)
@@ -146,7 +153,9 @@ static int do_respec(cay__db *db, void *arg, cay_err *err)
     cay__db_text(st, 3, r->spec);
     sqlite3_bind_int64(st, 4, cay__wall_ms());
     CAY_TRY(cay__db_step(db, st, "record the change", err));
-    return sqlite3_changes(db->sql) ? 0 : cay_fail_why(err, CAY_ESTATE, "state_changed", "sandbox %s was changed meanwhile", r->id);
+    return sqlite3_changes(db->sql) ? 0
+                                    : cay_fail_why(err, CAY_ESTATE, "state_changed",
+                                                   "sandbox %s was changed meanwhile", r->id);
 }
 
 typedef struct words {
@@ -168,9 +177,11 @@ static int do_rename(cay__db *db, void *arg, cay_err *err)
     return cay__db_step(db, st, "record the change", err);
 }
 
-static int s_rename(void *self, const char *id, const char *name, const char *labels, const char *metadata, cay_err *err)
+static int s_rename(void *self, const char *id, const char *name, const char *labels,
+                    const char *metadata, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_rename, &(words){ id, name, labels, metadata }, err);
+    return cay__db_write(self, CAY__TX_DURABLE, do_rename, &(words){ id, name, labels, metadata },
+                         err);
 }
 
 static int s_respec(void *self, const char *id, int64_t version, const char *spec, cay_err *err)
@@ -231,7 +242,8 @@ static int get_locked(cay__db *db, const char *id, cay__row **out, cay_err *err)
     return rc == 0 ? no_row(id, err) : rc < 0 ? rc : 0;
 }
 
-static int s_get(void *self, const char *id, int (*fn)(const cay_row *, void *), void *arg, cay_err *err)
+static int s_get(void *self, const char *id, int (*fn)(const cay_row *, void *), void *arg,
+                 cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
@@ -246,7 +258,8 @@ static int list_locked(cay__db *db, const cay_filter *f, cay__db_rows *out, cay_
 {
     int64_t seq = INT64_MIN;
     int rc;
-    if (f && f->after && (rc = cay__db_seq(db, CAY__Q_SEQ, f->after, "read the records", &seq, err)) <= 0)
+    if (f && f->after &&
+        (rc = cay__db_seq(db, CAY__Q_SEQ, f->after, "read the records", &seq, err)) <= 0)
         return rc < 0 ? rc : no_row(f->after, err);
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LIST, err);
     if (!st)
@@ -269,7 +282,8 @@ static int list_locked(cay__db *db, const cay_filter *f, cay__db_rows *out, cay_
     return rc;
 }
 
-static int s_list(void *self, const cay_filter *filter, int (*fn)(const cay_row *, void *), void *arg, cay_err *err)
+static int s_list(void *self, const cay_filter *filter, int (*fn)(const cay_row *, void *),
+                  void *arg, cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
@@ -290,8 +304,9 @@ static int version_locked(cay__db *db, uint64_t out[2], cay_err *err)
     int rc = cay__db_step(db, st, "read the store", err);
     if (rc < 0)
         return rc;
-    out[0] = (uint64_t)sqlite3_column_int64(st, 0);           /* what others committed */
-    out[1] = (uint64_t)sqlite3_total_changes64(db->sql); /* and we: nobody is in a transaction while the lock is ours */
+    out[0] = (uint64_t)sqlite3_column_int64(st, 0); /* what others committed */
+    out[1] = (uint64_t)sqlite3_total_changes64(
+        db->sql); /* and we: nobody is in a transaction while the lock is ours */
     return 0;
 }
 
@@ -305,11 +320,14 @@ static int s_version(void *self, uint64_t out[2], cay_err *err)
     return rc;
 }
 
-static int s_resolve(void *self, const char *prefix, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
+static int s_resolve(void *self, const char *prefix, char (*ids)[CAY_ID_LEN + 1], size_t max,
+                     size_t *n, cay_err *err)
 {
     if (!*prefix)
-        return cay_fail(err, CAY_EINVAL, "the name of the sandbox is empty; give an id, its beginning, or a name");
-    return cay__db_resolve(self, CAY__Q_RESOLVE, NULL, prefix, "look up the sandbox", ids, max, n, err);
+        return cay_fail(err, CAY_EINVAL,
+                        "the name of the sandbox is empty; give an id, its beginning, or a name");
+    return cay__db_resolve(self, CAY__Q_RESOLVE, NULL, prefix, "look up the sandbox", ids, max, n,
+                           err);
 }
 
 /* ------------------------------------------------------------------ notes */
@@ -331,7 +349,8 @@ static int do_note(cay__db *db, void *arg, cay_err *err)
     return cay__db_step(db, st, "keep the note", err);
 }
 
-static int s_note_put(void *self, const char *space, const char *key, const char *value, cay_err *err)
+static int s_note_put(void *self, const char *space, const char *key, const char *value,
+                      cay_err *err)
 {
     note n = { space, key, value };
     return cay__db_write(self, value ? 0 : CAY__TX_FREES, do_note, &n, err);
@@ -353,8 +372,8 @@ static int note_locked(cay__db *db, const note *n, char **out, cay_err *err)
     return 0;
 }
 
-static int s_note_get(void *self, const char *space, const char *key, int (*fn)(const char *, void *), void *arg,
-                      cay_err *err)
+static int s_note_get(void *self, const char *space, const char *key,
+                      int (*fn)(const char *, void *), void *arg, cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
@@ -369,7 +388,7 @@ typedef struct pair {
     char *key, *value;
 } pair;
 typedef struct pairs {
-    pair  *at;
+    pair *at;
     size_t n;
 } pairs;
 
@@ -382,7 +401,8 @@ static void pairs_free(pairs *p)
     free(p->at);
 }
 
-static int notes_locked(cay__db *db, const char *space, const char *prefix, pairs *out, cay_err *err)
+static int notes_locked(cay__db *db, const char *space, const char *prefix, pairs *out,
+                        cay_err *err)
 {
     int rc;
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_NOTE_LIST, err);
@@ -400,8 +420,8 @@ static int notes_locked(cay__db *db, const char *space, const char *prefix, pair
     return rc;
 }
 
-static int s_note_list(void *self, const char *space, const char *prefix, int (*fn)(const char *, const char *, void *), void *arg,
-                       cay_err *err)
+static int s_note_list(void *self, const char *space, const char *prefix,
+                       int (*fn)(const char *, const char *, void *), void *arg, cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;

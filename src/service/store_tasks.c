@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue in store.db. Every claim and every end is one transaction, so of two who want a task one gets it. */
+/* The queue in store.db. Every claim and every end is one transaction, so of two who want a task
+ * one gets it. */
 #include "db.h"
 #include "service.h"
 #include <base/base.h>
@@ -10,11 +11,11 @@
 enum { TEXTS = 9 };
 typedef struct task_copy {
     cay_task task;
-    char    *text[TEXTS];
+    char *text[TEXTS];
 } task_copy;
 typedef struct tasks {
     task_copy *at;
-    size_t     n;
+    size_t n;
 } tasks;
 
 static void tasks_free(tasks *all)
@@ -35,7 +36,8 @@ static void bind_some(sqlite3_stmt *st, int i, const char *s)
 
 static int no_task(const char *id, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOENT, "task_not_found", "there is no job %.20s; cay jobs ls shows those there are", id);
+    return cay_fail_why(err, CAY_ENOENT, "task_not_found",
+                        "there is no job %.20s; cay jobs ls shows those there are", id);
 }
 
 /* Column 0 is for the query's own use. */
@@ -50,17 +52,32 @@ static void add(tasks *all, sqlite3_stmt *st)
     int64_t v[8];
     for (int i = 0; i < (int)CAY_LEN(v); i++)
         v[i] = sqlite3_column_int64(st, i + 1 + TEXTS);
-    c->task = (cay_task){ .size = sizeof c->task, .id = c->text[0], .kind = c->text[1], .subject = c->text[2], .tenant = c->text[3], .key = c->text[4],
-                          .detail = c->text[5], .state = c->text[6], .owner = c->text[7], .error = c->text[8], .due_ms = v[0], .attempts = (unsigned)v[1],
-                          .most = (unsigned)v[2], .backoff_ms = (uint64_t)v[3], .fence = (uint64_t)v[4], .lease_ms = v[5], .created_ms = v[6], .changed_ms = v[7] };
+    c->task = (cay_task){ .size = sizeof c->task,
+                          .id = c->text[0],
+                          .kind = c->text[1],
+                          .subject = c->text[2],
+                          .tenant = c->text[3],
+                          .key = c->text[4],
+                          .detail = c->text[5],
+                          .state = c->text[6],
+                          .owner = c->text[7],
+                          .error = c->text[8],
+                          .due_ms = v[0],
+                          .attempts = (unsigned)v[1],
+                          .most = (unsigned)v[2],
+                          .backoff_ms = (uint64_t)v[3],
+                          .fence = (uint64_t)v[4],
+                          .lease_ms = v[5],
+                          .created_ms = v[6],
+                          .changed_ms = v[7] };
 }
 
 /* ------------------------------------------------------------------ putting */
 
 typedef struct putting {
     const cay_task *t;
-    unsigned        how;
-    char           *id;
+    unsigned how;
+    char *id;
 } putting;
 
 static int find_same(cay__db *db, const putting *p, cay_err *err)
@@ -87,7 +104,8 @@ static int replace(cay__db *db, const cay_task *t, cay_err *err)
     return cay__db_step(db, st, "replace the job", err);
 }
 
-/* How many wait, counted where the next one is recorded: two who ask at once do not both get the last place. */
+/* How many wait, counted where the next one is recorded: two who ask at once do not both get the
+ * last place. */
 static int check_waiting(cay__db *db, const cay_task *t, cay_err *err)
 {
     if (!t->waiting_most)
@@ -101,7 +119,9 @@ static int check_waiting(cay__db *db, const cay_task *t, cay_err *err)
     if (rc < 0)
         return rc;
     int64_t n = sqlite3_column_int64(st, 0);
-    return n < t->waiting_most ? 0 : cay__queue_full(t->tenant, t->kind, (unsigned)n, t->waiting_most, err);
+    return n < t->waiting_most
+               ? 0
+               : cay__queue_full(t->tenant, t->kind, (unsigned)n, t->waiting_most, err);
 }
 
 static int do_put(cay__db *db, void *arg, cay_err *err)
@@ -138,9 +158,9 @@ int cay__s_task_put(void *self, const cay_task *t, unsigned how, char *id, cay_e
 
 typedef struct claim {
     const char *kinds, *owner;
-    int64_t     now_ms, lease_ms, next_ms;
+    int64_t now_ms, lease_ms, next_ms;
     enum cay__query which;
-    tasks       got;
+    tasks got;
 } claim;
 
 static int bury(cay__db *db, int64_t now, cay_err *err)
@@ -213,7 +233,8 @@ static void claim_clear(claim *c)
     tasks_free(&c->got);
 }
 
-/* A look without a lock first: most of the time there is nothing, and a write would be on the disk for it. */
+/* A look without a lock first: most of the time there is nothing, and a write would be on the disk
+ * for it. */
 static int peek(cay__db *db, claim *c, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
@@ -229,10 +250,13 @@ static int nothing_due(const claim *c, int64_t *next_ms, cay_err *err)
     return cay_fail_why(err, CAY_ENOENT, "task_none", "no job is due");
 }
 
-static int claim_by(void *self, enum cay__query which, const char *kinds, const char *owner, int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *),
+static int claim_by(void *self, enum cay__query which, const char *kinds, const char *owner,
+                    int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *),
                     void *arg, int64_t *next_ms, cay_err *err)
 {
-    __attribute__((cleanup(claim_clear))) claim c = { .which = which, .kinds = kinds, .owner = owner, .now_ms = now_ms, .lease_ms = lease_ms };
+    __attribute__((cleanup(claim_clear))) claim c = {
+        .which = which, .kinds = kinds, .owner = owner, .now_ms = now_ms, .lease_ms = lease_ms
+    };
     CAY_TRY(peek(self, &c, err));
     if (!c.next_ms || c.next_ms > now_ms)
         return nothing_due(&c, next_ms, err);
@@ -241,13 +265,15 @@ static int claim_by(void *self, enum cay__query which, const char *kinds, const 
     return c.got.n ? fn(&c.got.at[0].task, arg) : nothing_due(&c, next_ms, err);
 }
 
-int cay__s_task_claim(void *self, const char *kinds, const char *owner, int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
+int cay__s_task_claim(void *self, const char *kinds, const char *owner, int64_t now_ms,
+                      int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
                       int64_t *next_ms, cay_err *err)
 {
     return claim_by(self, CAY__Q_TASK_DUE, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
 }
 
-int cay__s_task_turn(void *self, const char *kinds, const char *owner, int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
+int cay__s_task_turn(void *self, const char *kinds, const char *owner, int64_t now_ms,
+                     int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
                      int64_t *next_ms, cay_err *err)
 {
     return claim_by(self, CAY__Q_TASK_TURN, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
@@ -257,8 +283,8 @@ int cay__s_task_turn(void *self, const char *kinds, const char *owner, int64_t n
 
 typedef struct ending {
     const char *id, *state, *error;
-    uint64_t    fence;
-    int64_t     when_ms;
+    uint64_t fence;
+    int64_t when_ms;
 } ending;
 
 static int do_end(cay__db *db, void *arg, cay_err *err)
@@ -274,12 +300,17 @@ static int do_end(cay__db *db, void *arg, cay_err *err)
     bind_some(st, 5, e->error);
     sqlite3_bind_int64(st, 6, cay__wall_ms());
     CAY_TRY(cay__db_step(db, st, "record the end of the job", err));
-    return sqlite3_changes(db->sql) ? 0 : cay_fail_why(err, CAY_ESTATE, "task_lost", "job %.20s was canceled, or another has it", e->id);
+    return sqlite3_changes(db->sql)
+               ? 0
+               : cay_fail_why(err, CAY_ESTATE, "task_lost",
+                              "job %.20s was canceled, or another has it", e->id);
 }
 
-int cay__s_task_end(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms, const char *error, cay_err *err)
+int cay__s_task_end(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms,
+                    const char *error, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_end, &(ending){ id, state, error, fence, when_ms }, err);
+    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_end,
+                         &(ending){ id, state, error, fence, when_ms }, err);
 }
 
 static int state_of(cay__db *db, const char *id, char *out, size_t cap, cay_err *err)
@@ -298,12 +329,13 @@ static int wrong_state(cay__db *db, const char *id, const char *what, cay_err *e
 {
     char state[16];
     CAY_TRY(state_of(db, id, state, sizeof state, err));
-    return cay_fail_why(err, CAY_ESTATE, "task_state", "job %.20s is %s and cannot be %s", id, state, what);
+    return cay_fail_why(err, CAY_ESTATE, "task_state", "job %.20s is %s and cannot be %s", id,
+                        state, what);
 }
 
 typedef struct canceling {
     const char *id, *kind, *subject;
-    size_t      n;
+    size_t n;
 } canceling;
 
 static int do_cancel(cay__db *db, void *arg, cay_err *err)
@@ -323,7 +355,8 @@ static int do_cancel(cay__db *db, void *arg, cay_err *err)
     return c->n || !c->id ? 0 : wrong_state(db, c->id, "canceled", err);
 }
 
-int cay__s_task_cancel(void *self, const char *id, const char *kind, const char *subject, size_t *n, cay_err *err)
+int cay__s_task_cancel(void *self, const char *id, const char *kind, const char *subject, size_t *n,
+                       cay_err *err)
 {
     canceling c = { id, kind, subject, 0 };
     int rc = cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_cancel, &c, err);
@@ -346,13 +379,15 @@ static int do_replay(cay__db *db, void *arg, cay_err *err)
         changed = rc == 0 ? sqlite3_changes(db->sql) : 0;
     }
     if (rc == CAY_EEXIST)
-        return cay_fail_why(err, CAY_ESTATE, "task_state", "another job like %.20s waits already", e->id);
+        return cay_fail_why(err, CAY_ESTATE, "task_state", "another job like %.20s waits already",
+                            e->id);
     return rc < 0 ? rc : changed ? 0 : wrong_state(db, e->id, "replayed", err);
 }
 
 int cay__s_task_replay(void *self, const char *id, int64_t now_ms, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE, do_replay, &(ending){ .id = id, .when_ms = now_ms }, err);
+    return cay__db_write(self, CAY__TX_DURABLE, do_replay, &(ending){ .id = id, .when_ms = now_ms },
+                         err);
 }
 
 static int do_sweep(cay__db *db, void *arg, cay_err *err)
@@ -393,7 +428,8 @@ static int list_locked(cay__db *db, const cay_task_filter *f, tasks *out, cay_er
     return rc;
 }
 
-int cay__s_task_list(void *self, const cay_task_filter *f, int (*fn)(const cay_task *, void *), void *arg, cay_err *err)
+int cay__s_task_list(void *self, const cay_task_filter *f, int (*fn)(const cay_task *, void *),
+                     void *arg, cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;

@@ -8,16 +8,28 @@
 #include <base/json.h>
 #include <base/str.h>
 
-enum { COL_ID, COL_TENANT, COL_BASE, COL_SOURCE, COL_DIGEST, COL_LAYERS, COL_CONFIG, COL_NAMES, TEXTS };
+enum {
+    COL_ID,
+    COL_TENANT,
+    COL_BASE,
+    COL_SOURCE,
+    COL_DIGEST,
+    COL_LAYERS,
+    COL_CONFIG,
+    COL_NAMES,
+    TEXTS
+};
 
 static int no_template(const char *id, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOENT, "template_not_found", "there is no template %.64s; cay template ls shows those there are", id);
+    return cay_fail_why(err, CAY_ENOENT, "template_not_found",
+                        "there is no template %.64s; cay template ls shows those there are", id);
 }
 
 /* ------------------------------------------------------------------ changes */
 
-static int change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c, cay_err *err)
+static int change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c,
+                  cay_err *err)
 {
     return cay__db_change(db, q, a, b, c, "record the template", err);
 }
@@ -39,7 +51,8 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
 {
     const cay_template_row *r = arg;
     const char *texts[] = { r->id, r->tenant, r->base, r->source, r->digest, r->layers, r->config };
-    const int64_t numbers[] = { r->shared, (int64_t)r->bytes, (int64_t)r->files, r->created_ms ? r->created_ms : cay__wall_ms() };
+    const int64_t numbers[] = { r->shared, (int64_t)r->bytes, (int64_t)r->files,
+                                r->created_ms ? r->created_ms : cay__wall_ms() };
     {
         CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_INSERT, err);
         if (!st)
@@ -50,7 +63,9 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
             sqlite3_bind_int64(st, (int)(i + CAY_LEN(texts)) + 1, numbers[i]);
         int rc = cay__db_step(db, st, "record the template", err);
         if (rc < 0)
-            return rc == CAY_EEXIST ? cay_fail_why(err, rc, "template_exists", "template %s is there already", r->id) : rc;
+            return rc == CAY_EEXIST ? cay_fail_why(err, rc, "template_exists",
+                                                   "template %s is there already", r->id)
+                                    : rc;
     }
     CAY_TRY(cay__quota_check_template(db, r->tenant, err));
     CAY_TRY(put_names(db, r, err));
@@ -85,7 +100,9 @@ static int do_remove(cay__db *db, void *arg, cay_err *err)
     CAY_TRY(change(db, CAY__Q_TPL_REMOVE, id, NULL, NULL, err));
     CAY_TRY(change(db, CAY__Q_TPL_UNNAME_ALL, id, NULL, NULL, err));
     /* What is no list of layers names none that could be freed. */
-    return cay__stack_read(layers, &stack, NULL) < 0 || !stack.n ? 0 : cay__layers_free(db, layers, "", err);
+    return cay__stack_read(layers, &stack, NULL) < 0 || !stack.n
+               ? 0
+               : cay__layers_free(db, layers, "", err);
 }
 
 int cay__s_template_remove(void *self, const char *id, cay_err *err)
@@ -93,7 +110,8 @@ int cay__s_template_remove(void *self, const char *id, cay_err *err)
     return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_remove, (void *)id, err);
 }
 
-/* Counted where the last one is recorded: two who give one at once do not both get the last place. */
+/* Counted where the last one is recorded: two who give one at once do not both get the last place.
+ */
 static int check_names(cay__db *db, const char *id, cay_err *err)
 {
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_NAMES, err);
@@ -103,7 +121,10 @@ static int check_names(cay__db *db, const char *id, cay_err *err)
     CAY_TRY(cay__db_step(db, st, "count the names", err));
     if (sqlite3_column_int64(st, 0) <= CAY__TEMPLATE_NAMES)
         return 0;
-    return cay_fail_why(err, CAY_EINVAL, "template_name", "template %s has %d names, which is the most; cay template rm NAME forgets one", id, CAY__TEMPLATE_NAMES);
+    return cay_fail_why(
+        err, CAY_EINVAL, "template_name",
+        "template %s has %d names, which is the most; cay template rm NAME forgets one", id,
+        CAY__TEMPLATE_NAMES);
 }
 
 typedef struct naming {
@@ -131,14 +152,15 @@ static int do_name(cay__db *db, void *arg, cay_err *err)
     return done < 0 ? done : check_names(db, n->id, err);
 }
 
-int cay__s_template_name(void *self, const char *tenant, const char *name, const char *id, cay_err *err)
+int cay__s_template_name(void *self, const char *tenant, const char *name, const char *id,
+                         cay_err *err)
 {
     return cay__db_write(self, CAY__TX_DURABLE, do_name, &(naming){ tenant, name, id }, err);
 }
 
 typedef struct sharing {
     const char *id;
-    bool        shared;
+    bool shared;
 } sharing;
 
 static int do_share(cay__db *db, void *arg, cay_err *err)
@@ -157,7 +179,7 @@ int cay__s_template_share(void *self, const char *id, bool shared, cay_err *err)
 
 typedef struct kept {
     cay_template_row row;
-    char             text[];
+    char text[];
 } kept;
 
 static kept *keep(sqlite3_stmt *st)
@@ -177,19 +199,30 @@ static kept *keep(sqlite3_stmt *st)
             memcpy(p, text[i], len[i]);
         p += len[i] + 1;
     }
-    k->row = (cay_template_row){ .size = sizeof k->row, .id = at[COL_ID], .tenant = at[COL_TENANT], .base = at[COL_BASE], .source = at[COL_SOURCE],
-                                 .digest = at[COL_DIGEST], .layers = at[COL_LAYERS], .config = at[COL_CONFIG], .names = at[COL_NAMES],
-                                 .shared = sqlite3_column_int64(st, TEXTS) != 0, .bytes = (uint64_t)sqlite3_column_int64(st, TEXTS + 1),
-                                 .files = (uint64_t)sqlite3_column_int64(st, TEXTS + 2), .created_ms = sqlite3_column_int64(st, TEXTS + 3),
+    k->row = (cay_template_row){ .size = sizeof k->row,
+                                 .id = at[COL_ID],
+                                 .tenant = at[COL_TENANT],
+                                 .base = at[COL_BASE],
+                                 .source = at[COL_SOURCE],
+                                 .digest = at[COL_DIGEST],
+                                 .layers = at[COL_LAYERS],
+                                 .config = at[COL_CONFIG],
+                                 .names = at[COL_NAMES],
+                                 .shared = sqlite3_column_int64(st, TEXTS) != 0,
+                                 .bytes = (uint64_t)sqlite3_column_int64(st, TEXTS + 1),
+                                 .files = (uint64_t)sqlite3_column_int64(st, TEXTS + 2),
+                                 .created_ms = sqlite3_column_int64(st, TEXTS + 3),
                                  .users = (size_t)sqlite3_column_int64(st, TEXTS + 4) };
     return k;
 }
 
-static int list_locked(cay__db *db, const char *tenant, const char *id, const char *after, cay__db_rows *out, cay_err *err)
+static int list_locked(cay__db *db, const char *tenant, const char *id, const char *after,
+                       cay__db_rows *out, cay_err *err)
 {
     int64_t seq = INT64_MIN;
     int rc;
-    if (after && (rc = cay__db_seq(db, CAY__Q_TPL_SEQ, after, "read the templates", &seq, err)) <= 0)
+    if (after &&
+        (rc = cay__db_seq(db, CAY__Q_TPL_SEQ, after, "read the templates", &seq, err)) <= 0)
         return rc < 0 ? rc : no_template(after, err);
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_LIST, err);
     if (!st)
@@ -204,7 +237,8 @@ static int list_locked(cay__db *db, const char *tenant, const char *id, const ch
     return rc;
 }
 
-int cay__s_template_list(void *self, const char *tenant, const char *id, const char *after, int (*fn)(const cay_template_row *, void *), void *arg, cay_err *err)
+int cay__s_template_list(void *self, const char *tenant, const char *id, const char *after,
+                         int (*fn)(const cay_template_row *, void *), void *arg, cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
@@ -219,7 +253,9 @@ int cay__s_template_list(void *self, const char *tenant, const char *id, const c
     return rc;
 }
 
-int cay__s_template_resolve(void *self, const char *tenant, const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
+int cay__s_template_resolve(void *self, const char *tenant, const char *ref,
+                            char (*ids)[CAY_ID_LEN + 1], size_t max, size_t *n, cay_err *err)
 {
-    return cay__db_resolve(self, CAY__Q_TPL_RESOLVE, tenant, ref, "look up the template", ids, max, n, err);
+    return cay__db_resolve(self, CAY__Q_TPL_RESOLVE, tenant, ref, "look up the template", ids, max,
+                           n, err);
 }

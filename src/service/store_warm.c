@@ -6,9 +6,9 @@
 #include <base/str.h>
 
 typedef struct taking {
-    const char    *from, *name;
+    const char *from, *name;
     const cay_row *row;
-    char          *id, *box;
+    char *id, *box;
 } taking;
 
 static int find(cay__db *db, taking *t, cay_err *err)
@@ -31,18 +31,23 @@ static int do_take(cay__db *db, void *arg, cay_err *err)
     taking *t = arg;
     const cay_row *r = t->row;
     const char *tenant = r->tenant && *r->tenant ? r->tenant : CAY_TENANT_DEFAULT;
-    const int64_t uses[] = { cay__quota_amount(r->cpu_milli), cay__quota_amount(r->memory), cay__quota_amount(r->disk) };
+    const int64_t uses[] = { cay__quota_amount(r->cpu_milli), cay__quota_amount(r->memory),
+                             cay__quota_amount(r->disk) };
     CAY_TRY(find(db, t, err));
     CAY_TRY(cay__quota_check(db, tenant, uses, true, err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_WARM_TAKE, err);
     if (!st)
         return err->code;
-    const char *text[] = { t->id, r->name, cay_state_name(r->state), r->spec, r->box, r->labels ? r->labels : "{}", r->metadata, tenant, r->once };
+    const char *text[] = { t->id,       r->name, cay_state_name(r->state),
+                           r->spec,     r->box,  r->labels ? r->labels : "{}",
+                           r->metadata, tenant,  r->once };
     for (size_t i = 0; i < CAY_LEN(text); i++)
         cay__db_text(st, (int)i + 1, text[i]);
     sqlite3_bind_int64(st, 10, cay__wall_ms());
     int rc = cay__db_step(db, st, "record the sandbox", err);
-    return rc == CAY_EEXIST ? cay_fail_why(err, rc, "once", "a sandbox was made with the word %.60s", r->once) : rc;
+    return rc == CAY_EEXIST
+               ? cay_fail_why(err, rc, "once", "a sandbox was made with the word %.60s", r->once)
+               : rc;
 }
 
 /* Most requests find none: those take no transaction. */
@@ -55,7 +60,8 @@ static int any(cay__db *db, taking *t, cay_err *err)
     return rc;
 }
 
-int cay__s_warm_take(void *self, const char *from, const char *name, const cay_row *row, char *id, char **box, cay_err *err)
+int cay__s_warm_take(void *self, const char *from, const char *name, const cay_row *row, char *id,
+                     char **box, cay_err *err)
 {
     taking t = { from, name, row, id, NULL };
     cay_err own = CAY_ERR_INIT;
@@ -81,10 +87,14 @@ static int do_drop(cay__db *db, void *arg, cay_err *err)
     cay__db_text(st, 2, d->from);
     sqlite3_bind_int64(st, 3, cay__wall_ms());
     CAY_TRY(cay__db_step(db, st, "record the change", err));
-    return sqlite3_changes(db->sql) == 1 ? 0 : cay_fail_why(err, CAY_ENOENT, "warm_none", "sandbox %.64s is none of those that are ready", d->id);
+    return sqlite3_changes(db->sql) == 1
+               ? 0
+               : cay_fail_why(err, CAY_ENOENT, "warm_none",
+                              "sandbox %.64s is none of those that are ready", d->id);
 }
 
 int cay__s_warm_drop(void *self, const char *from, const char *id, cay_err *err)
 {
-    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_drop, &(dropping){ from, id }, err);
+    return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_drop, &(dropping){ from, id },
+                         err);
 }

@@ -8,7 +8,16 @@
 #include <cay/jobs.h>
 #include <stdio.h>
 
-enum { MOST = 4, MOST_MAX = 100, WORD = 64, KEY = 255, DETAIL = 65536, BACKOFF = 60000, DAY = 86400000, ERROR = 500 };
+enum {
+    MOST = 4,
+    MOST_MAX = 100,
+    WORD = 64,
+    KEY = 255,
+    DETAIL = 65536,
+    BACKOFF = 60000,
+    DAY = 86400000,
+    ERROR = 500
+};
 
 static int bad(const char *what, cay_err *err)
 {
@@ -30,7 +39,8 @@ static int check(const cay_task *t, cay_err *err)
     if (t->detail && *t->detail)
         CAY_TRY(cay__json_object("detail", t->detail, &o, err));
     if (t->most > MOST_MAX || t->backoff_ms > DAY || t->due_ms < 0)
-        return bad("at most 100 attempts, a day before the next, and a time that is not before 1970", err);
+        return bad(
+            "at most 100 attempts, a day before the next, and a time that is not before 1970", err);
     return 0;
 }
 
@@ -51,12 +61,14 @@ int cay_task_put(cay_service *svc, const cay_task *given, unsigned how, char *id
 
 static int copy(const cay_task *t, void *arg)
 {
-    const char *from[] = { t->kind, t->subject, t->tenant, t->key, t->detail, t->id, t->state, t->owner, t->error };
+    const char *from[] = { t->kind, t->subject, t->tenant, t->key,  t->detail,
+                           t->id,   t->state,   t->owner,  t->error };
     size_t need = sizeof *t;
     for (size_t i = 0; i < CAY_LEN(from); i++)
         need += strlen(from[i]) + 1;
     cay_task *to = cay__alloc(need);
-    const char **at[] = { &to->kind, &to->subject, &to->tenant, &to->key, &to->detail, &to->id, &to->state, &to->owner, &to->error };
+    const char **at[] = { &to->kind, &to->subject, &to->tenant, &to->key,  &to->detail,
+                          &to->id,   &to->state,   &to->owner,  &to->error };
     char *p = (char *)(to + 1);
     *to = *t;
     for (size_t i = 0; i < CAY_LEN(from); i++) {
@@ -74,10 +86,14 @@ void cay_task_free(cay_task *t)
     free(t);
 }
 
-int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsigned most, cay_err *err)
+int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsigned most,
+                    cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
-    cay_fail_why(&own, CAY_ERATE, "queue_full", "%u jobs of kind %s wait for tenant %s, which is the most: try again when some are done, or cancel one", waiting, kind, tenant);
+    cay_fail_why(&own, CAY_ERATE, "queue_full",
+                 "%u jobs of kind %s wait for tenant %s, which is the most: try again when some "
+                 "are done, or cancel one",
+                 waiting, kind, tenant);
     own.retry = CAY_RETRY_YES;
     own.retry_after_ms = 5000;
     snprintf(own.detail, sizeof own.detail, "{\"queue\":%u,\"most\":%u}", waiting, most);
@@ -86,7 +102,8 @@ int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsi
     return CAY_ERATE;
 }
 
-static int claim(cay_service *svc, bool turn, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err)
+static int claim(cay_service *svc, bool turn, const char *const *kinds, const char *owner,
+                 uint64_t lease_ms, cay_task **out, cay_err *err)
 {
     CAY_TRY(cay__back_none(svc, "jobs", err));
     CAY_AUTOJSON *list = kinds ? json_array() : NULL;
@@ -97,7 +114,8 @@ static int claim(cay_service *svc, bool turn, const char *const *kinds, const ch
     CAY_AUTOFREE char *text = list ? cay__json_text(list, DETAIL) : NULL;
     if ((list && !text) || !lease_ms || lease_ms > DAY)
         return bad("a lease is 1 ms to a day", err);
-    int rc = (turn ? svc->store->task_turn : svc->store->task_claim)(svc->db, text, owner ? owner : "", now, now + (int64_t)lease_ms, copy, out, &next, &own);
+    int rc = (turn ? svc->store->task_turn : svc->store->task_claim)(
+        svc->db, text, owner ? owner : "", now, now + (int64_t)lease_ms, copy, out, &next, &own);
     if (rc == CAY_ENOENT && next)
         own.retry_after_ms = (uint32_t)CAY_MIN(CAY_MAX(next - now, 1), (int64_t)UINT32_MAX);
     if (rc < 0 && err)
@@ -105,19 +123,23 @@ static int claim(cay_service *svc, bool turn, const char *const *kinds, const ch
     return rc;
 }
 
-int cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err)
+int cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms,
+                   cay_task **out, cay_err *err)
 {
     return claim(svc, false, kinds, owner, lease_ms, out, err);
 }
 
-int cay_task_turn(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms, cay_task **out, cay_err *err)
+int cay_task_turn(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms,
+                  cay_task **out, cay_err *err)
 {
     return claim(svc, true, kinds, owner, lease_ms, out, err);
 }
 
 int cay_task_renew(cay_service *svc, const cay_task *t, uint64_t lease_ms, cay_err *err)
 {
-    return svc->store->task_end(svc->db, t->id, t->fence, "running", cay__wall_ms() + (int64_t)CAY_MIN(lease_ms, (uint64_t)DAY), NULL, err);
+    return svc->store->task_end(svc->db, t->id, t->fence, "running",
+                                cay__wall_ms() + (int64_t)CAY_MIN(lease_ms, (uint64_t)DAY), NULL,
+                                err);
 }
 
 int cay_task_done(cay_service *svc, const cay_task *t, cay_err *err)
@@ -134,14 +156,17 @@ int cay_task_fail(cay_service *svc, const cay_task *t, const char *why, cay_err 
     uint64_t wait = t->backoff_ms;
     for (unsigned i = 0; i < t->attempts && wait < DAY; i++)
         wait *= 2;
-    return svc->store->task_end(svc->db, t->id, t->fence, "waiting", cay__wall_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text, err);
+    return svc->store->task_end(svc->db, t->id, t->fence, "waiting",
+                                cay__wall_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text, err);
 }
 
 /* ------------------------------------------------------------------ by others */
 
 static int check_id(const char *id, cay_err *err)
 {
-    return id && cay__id_valid(id, 'j') ? 0 : bad("it is named by its whole id, which begins with j", err);
+    return id && cay__id_valid(id, 'j')
+               ? 0
+               : bad("it is named by its whole id, which begins with j", err);
 }
 
 int cay_task_cancel(cay_service *svc, const char *id, cay_err *err)
@@ -151,7 +176,8 @@ int cay_task_cancel(cay_service *svc, const char *id, cay_err *err)
     return svc->store->task_cancel(svc->db, id, NULL, NULL, NULL, err);
 }
 
-int cay_task_cancel_of(cay_service *svc, const char *kind, const char *subject, size_t *n, cay_err *err)
+int cay_task_cancel_of(cay_service *svc, const char *kind, const char *subject, size_t *n,
+                       cay_err *err)
 {
     if (!subject || !*subject)
         return bad("name what it is about", err);
@@ -179,12 +205,14 @@ static bool is_state(const char *s)
     return false;
 }
 
-int cay_task_list(cay_service *svc, const cay_task_filter *given, int (*fn)(const cay_task *, void *), void *arg, cay_err *err)
+int cay_task_list(cay_service *svc, const cay_task_filter *given,
+                  int (*fn)(const cay_task *, void *), void *arg, cay_err *err)
 {
     cay_task_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_task_filter", err));
     if (f.state && !is_state(f.state))
-        return cay_fail_why(err, CAY_EINVAL, "task_spec", "state %.20s: want waiting, running, done, dead or canceled", f.state);
+        return cay_fail_why(err, CAY_EINVAL, "task_spec",
+                            "state %.20s: want waiting, running, done, dead or canceled", f.state);
     CAY__BACK(svc, task_list, svc, &f, fn, arg, err);
     return svc->store->task_list(svc->db, &f, fn, arg, err);
 }

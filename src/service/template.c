@@ -22,7 +22,7 @@ CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
 typedef struct full {
     cay_template t; /* first: the caller has a pointer to it */
-    cay__arena   mem;
+    cay__arena mem;
 } full;
 
 /* A JSON list of strings; what is none is an empty one. */
@@ -43,7 +43,12 @@ cay_template *cay__template_new(const cay_template_row *r)
 {
     full *f = cay__alloc(sizeof *f);
     cay_template *t = &f->t;
-    *t = (cay_template){ .size = sizeof *t, .shared = r->shared, .bytes = r->bytes, .files = r->files, .created_ms = r->created_ms, .users = r->users };
+    *t = (cay_template){ .size = sizeof *t,
+                         .shared = r->shared,
+                         .bytes = r->bytes,
+                         .files = r->files,
+                         .created_ms = r->created_ms,
+                         .users = r->users };
     t->id = cay__arena_str(&f->mem, r->id);
     t->tenant = cay__arena_str(&f->mem, r->tenant);
     t->base = cay__arena_str(&f->mem, r->base);
@@ -69,18 +74,23 @@ static int not_found(const char *ref, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(300);
     cay__buf_safe(&b, ref, CAY_MIN(strlen(ref), (size_t)80), false);
-    return cay_fail_why(err, CAY_ENOENT, "template_not_found", "there is no template %s; cay template ls shows those there are, cay template pull gets an image",
+    return cay_fail_why(err, CAY_ENOENT, "template_not_found",
+                        "there is no template %s; cay template ls shows those there are, cay "
+                        "template pull gets an image",
                         b.data ? b.data : "without a name");
 }
 
-/* Whole ids before names, names before beginnings of ids. *name: what it was found by, "" when that was an id. */
-static int resolve(cay_service *svc, const char *tenant, const char *ref, char id[CAY_ID_LEN + 1], char name[CAY_TEMPLATE_NAME + 1], cay_err *err)
+/* Whole ids before names, names before beginnings of ids. *name: what it was found by, "" when that
+ * was an id. */
+static int resolve(cay_service *svc, const char *tenant, const char *ref, char id[CAY_ID_LEN + 1],
+                   char name[CAY_TEMPLATE_NAME + 1], cay_err *err)
 {
     char ids[SHOWN][CAY_ID_LEN + 1];
     size_t n = 0;
     *name = 0;
     if (!ref || !*ref)
-        return cay_fail_why(err, CAY_EINVAL, "template_name", "no template is named; give a name or an id");
+        return cay_fail_why(err, CAY_EINVAL, "template_name",
+                            "no template is named; give a name or an id");
     if (!cay__id_valid(ref, 't') && cay__tname_clean(ref, name, err) == 0) {
         CAY_TRY(svc->store->template_resolve(svc->db, tenant, name, ids, SHOWN, &n, err));
         if (n)
@@ -93,7 +103,9 @@ static int resolve(cay_service *svc, const char *tenant, const char *ref, char i
     if (n == 0)
         return not_found(ref, err);
     if (n > 1)
-        return cay_fail_why(err, CAY_EINVAL, "template_ambiguous", "%.40s fits several templates: %s, %s%s; give more of the id", ref, ids[0], ids[1], n > 2 ? ", …" : "");
+        return cay_fail_why(err, CAY_EINVAL, "template_ambiguous",
+                            "%.40s fits several templates: %s, %s%s; give more of the id", ref,
+                            ids[0], ids[1], n > 2 ? ", …" : "");
     cay__str_copy(id, CAY_ID_LEN + 1, ids[0]);
     return 0;
 }
@@ -105,7 +117,8 @@ static int take_row(const cay_template_row *row, void *arg)
 }
 
 /* A name that nobody has may be another word for one, when the operator says so. */
-static int by_alias(cay_service *svc, const char *tenant, const char *ref, char id[CAY_ID_LEN + 1], int none, cay_err *err)
+static int by_alias(cay_service *svc, const char *tenant, const char *ref, char id[CAY_ID_LEN + 1],
+                    int none, cay_err *err)
 {
     cay__tconf conf;
     char name[CAY_TEMPLATE_NAME + 1];
@@ -116,7 +129,8 @@ static int by_alias(cay_service *svc, const char *tenant, const char *ref, char 
     return rc;
 }
 
-int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_template **out, cay_err *err)
+int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+                      cay_template **out, cay_err *err)
 {
     char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
     CAY__BACK(svc, template_find, svc, call, ref, out, err);
@@ -129,14 +143,14 @@ int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant
 }
 
 typedef struct lister {
-    const cay_call            *call;
+    const cay_call *call;
     const cay_template_filter *filter;
-    const char                *name;
-    int                      (*fn)(const cay_template *, void *);
-    void                      *arg;
-    size_t                     n;
-    bool                       enough;
-    cay_err                   *err;
+    const char *name;
+    int (*fn)(const cay_template *, void *);
+    void *arg;
+    size_t n;
+    bool enough;
+    cay_err *err;
 } lister;
 
 /* "python" fits "python:3.11"; "python:3.11" only itself. */
@@ -144,7 +158,8 @@ static bool has_name(const cay_template *t, const char *want)
 {
     size_t n = strlen(want);
     for (const char *const *p = t->names; *p; p++)
-        if (!strncmp(*p, want, n) && (!(*p)[n] || (!strpbrk(want, ":@") && ((*p)[n] == ':' || (*p)[n] == '@'))))
+        if (!strncmp(*p, want, n) &&
+            (!(*p)[n] || (!strpbrk(want, ":@") && ((*p)[n] == ':' || (*p)[n] == '@'))))
             return true;
     return false;
 }
@@ -161,7 +176,8 @@ static int list_one(const cay_template_row *row, void *arg)
     return rc ? rc : l->enough;
 }
 
-int cay_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *given, int (*fn)(const cay_template *, void *), void *arg, cay_err *err)
+int cay_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *given,
+                      int (*fn)(const cay_template *, void *), void *arg, cay_err *err)
 {
     cay_template_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_template_filter", err));
@@ -178,10 +194,13 @@ static int own_only(const cay_template *t, const char *tenant, const char *what,
 {
     if (!tenant || !strcmp(t->tenant, tenant))
         return 0;
-    return cay_fail_why(err, CAY_EPERM, "template_shared", "template %s belongs to the operator of this service and can be used, not %s", t->id, what);
+    return cay_fail_why(
+        err, CAY_EPERM, "template_shared",
+        "template %s belongs to the operator of this service and can be used, not %s", t->id, what);
 }
 
-int cay_template_remove(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay_err *err)
+int cay_template_remove(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+                        cay_err *err)
 {
     char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOPTR(cay_template) t = NULL;
@@ -195,7 +214,8 @@ int cay_template_remove(cay_service *svc, const cay_call *call, const char *tena
     return svc->store->template_remove(svc->db, id, err);
 }
 
-int cay_template_name(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, const char *given, cay_err *err)
+int cay_template_name(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+                      const char *given, cay_err *err)
 {
     char name[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOPTR(cay_template) t = NULL;
@@ -206,7 +226,8 @@ int cay_template_name(cay_service *svc, const cay_call *call, const char *tenant
     return svc->store->template_name(svc->db, t->tenant, name, t->id, err);
 }
 
-int cay_template_share(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, bool shared, cay_err *err)
+int cay_template_share(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+                       bool shared, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY__BACK(svc, template_change, svc, call, ref, NULL, &shared, err);
@@ -223,9 +244,9 @@ static bool pairs_ok(const json_t *j)
     json_t *v;
     if (!json_is_object(j))
         return false;
-    json_object_foreach((json_t *)j, key, v)
-        if (!*key || strpbrk(key, "=\n") || !json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-            return false;
+    json_object_foreach((json_t *)j, key,
+                        v) if (!*key || strpbrk(key, "=\n") || !json_is_string(v) ||
+                               strlen(json_string_value(v)) != json_string_length(v)) return false;
     return true;
 }
 
@@ -243,7 +264,8 @@ static bool words_ok(const json_t *j)
 
 static bool text_ok(const json_t *j)
 {
-    return json_is_string(j) && strlen(json_string_value(j)) == json_string_length(j) && !strchr(json_string_value(j), '\n');
+    return json_is_string(j) && strlen(json_string_value(j)) == json_string_length(j) &&
+           !strchr(json_string_value(j), '\n');
 }
 
 static bool path_ok(const json_t *j)
@@ -272,9 +294,7 @@ static bool labels_ok(const json_t *j)
     json_t *v;
     if (!json_is_object(j))
         return false;
-    json_object_foreach((json_t *)j, key, v)
-        if (!json_is_string(v))
-            return false;
+    json_object_foreach((json_t *)j, key, v) if (!json_is_string(v)) return false;
     return true;
 }
 
@@ -284,7 +304,8 @@ static bool limits_ok(const json_t *j)
     json_t *v;
     if (!json_is_object(j))
         return false;
-    json_object_foreach((json_t *)j, key, v) {
+    json_object_foreach((json_t *)j, key, v)
+    {
         bool known = false;
         for (size_t i = 0; i < CAY__LIMITS; i++)
             known |= !strcmp(key, cay__limit_table[i].name);
@@ -296,7 +317,7 @@ static bool limits_ok(const json_t *j)
 
 static const struct {
     const char *name;
-    bool      (*ok)(const json_t *);
+    bool (*ok)(const json_t *);
     const char *want;
 } members[] = {
     { "env", pairs_ok, "an object of strings; a name is not empty and has no '='" },
@@ -320,12 +341,14 @@ int cay_template_config_check(const char *text, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     if (strlen(text) > CONFIG_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "template_config", "config is longer than %u bytes", CONFIG_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "template_config", "config is longer than %u bytes",
+                            CONFIG_MAX);
     CAY_TRY(cay__json_object("config", text, &o, err));
     for (size_t i = 0; i < CAY_LEN(members); i++) {
         const json_t *v = json_object_get(o, members[i].name);
         if (v && !members[i].ok(v))
-            return cay_fail_why(err, CAY_EINVAL, "template_config", "config: %s must be %s", members[i].name, members[i].want);
+            return cay_fail_why(err, CAY_EINVAL, "template_config", "config: %s must be %s",
+                                members[i].name, members[i].want);
     }
     return cay__settings_check(o, err);
 }
@@ -339,7 +362,8 @@ static int clean_names(const char *const *names, char **out, cay_err *err)
         char name[CAY_TEMPLATE_NAME + 1];
         CAY_TRY(cay__tname_clean(*names, name, err));
         if (json_array_size(list) == CAY__TEMPLATE_NAMES)
-            return cay_fail_why(err, CAY_EINVAL, "template_name", "a template has at most %d names", CAY__TEMPLATE_NAMES);
+            return cay_fail_why(err, CAY_EINVAL, "template_name", "a template has at most %d names",
+                                CAY__TEMPLATE_NAMES);
         json_array_append_new(list, json_string(name));
     }
     *out = cay__json_text(list, 64 << 10);
@@ -355,19 +379,22 @@ static int layers_there(const cay_service *svc, const char *layers, cay_err *err
         struct stat st;
         cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", s.name[i], NULL);
         if (fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            return cay_fail_why(err, CAY_EBUSY, "layers_gone", "layer %s was removed meanwhile; try again", s.name[i]);
+            return cay_fail_why(err, CAY_EBUSY, "layers_gone",
+                                "layer %s was removed meanwhile; try again", s.name[i]);
     }
     return 0;
 }
 
-int cay__template_record(cay_service *svc, const cay_call *call, cay_template_row *row, const char *const *names, cay_template **out, cay_err *err)
+int cay__template_record(cay_service *svc, const cay_call *call, cay_template_row *row,
+                         const char *const *names, cay_template **out, cay_err *err)
 {
     CAY_AUTOFREE char *list = NULL;
     CAY_TRY(clean_names(names, &list, err));
     CAY_TRY(cay_template_config_check(row->config, err));
     CAY_TRY(cay__tenant_check(row->tenant, err));
     if (strlen(row->source) > 1000 || strpbrk(row->source, "\n\r"))
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "source is one line of at most 1000 bytes");
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "source is one line of at most 1000 bytes");
     CAY_TRY(cay__template_root_check(svc, row->base, row->layers, err));
     CAY_TRY(cay__template_measure(svc, call, row->tenant, row->layers, err));
     row->names = list;
@@ -383,7 +410,8 @@ int cay__template_record(cay_service *svc, const cay_call *call, cay_template_ro
 }
 
 /* A snapshot by its own name, or one of a sandbox, which is then nobody's. */
-static int point(cay_service *svc, const cay_call *call, const char *tenant, const char *ref, cay__snaprow **out, bool *ours, cay_err *err)
+static int point(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+                 cay__snaprow **out, bool *ours, cay_err *err)
 {
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -393,14 +421,18 @@ static int point(cay_service *svc, const cay_call *call, const char *tenant, con
     int rc = cay__snap_find_of(svc, tenant, ref, out, err);
     if (rc != CAY_ENOENT)
         return rc;
-    if ((tenant ? cay_service_find_of(svc, call, tenant, ref, &sb, NULL) : cay_service_find(svc, call, ref, &sb, NULL)) < 0)
-        return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "there is neither a snapshot nor a sandbox %.64s", ref);
-    CAY_TRY(cay_sandbox_snapshot(sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, &s, err));
+    if ((tenant ? cay_service_find_of(svc, call, tenant, ref, &sb, NULL)
+                : cay_service_find(svc, call, ref, &sb, NULL)) < 0)
+        return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found",
+                            "there is neither a snapshot nor a sandbox %.64s", ref);
+    CAY_TRY(cay_sandbox_snapshot(
+        sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, &s, err));
     *ours = true;
     return cay__snap_row(svc, s->id, out, err);
 }
 
-int cay_template_publish(cay_service *svc, const cay_call *call, const cay_template_spec *given, cay_template **out, cay_err *err)
+int cay_template_publish(cay_service *svc, const cay_call *call, const cay_template_spec *given,
+                         cay_template **out, cay_err *err)
 {
     cay_template_spec spec;
     char id[CAY_ID_LEN + 1], source[64];
@@ -413,14 +445,27 @@ int cay_template_publish(cay_service *svc, const cay_call *call, const cay_templ
     CAY_TRY(point(svc, call, spec.tenant, spec.from, &snap, &ours, err));
     int rc = cay__snap_trees(svc, &snap->row, err);
     if (rc == 0 && *snap->row.template_ == '/')
-        rc = cay_fail_why(err, CAY_ENOTSUP, "template_root", "%s stands on %.150s, a directory of the host: `cay template import` it first", snap->row.id, snap->row.template_);
+        rc = cay_fail_why(
+            err, CAY_ENOTSUP, "template_root",
+            "%s stands on %.150s, a directory of the host: `cay template import` it first",
+            snap->row.id, snap->row.template_);
     if (rc == 0)
         rc = cay__json_object("record: spec", snap->row.spec, &behind, err);
     cay__id_make(id, 't');
-    cay__str_join(source, sizeof source, ours ? "sandbox:" : "snapshot:", ours ? snap->row.sandbox : snap->row.id, NULL);
-    cay_template_row row = { .size = sizeof row, .id = id, .tenant = spec.tenant ? spec.tenant : snap->row.tenant, .base = snap->row.template_, .layers = snap->row.layers,
-                             .source = spec.source ? spec.source : source, .digest = spec.digest ? spec.digest : "", .shared = !spec.hidden,
-                             .config = spec.config ? spec.config : cay__json_str(behind, "image", "{}"), .bytes = snap->row.bytes, .files = snap->row.files };
+    cay__str_join(source, sizeof source,
+                  ours ? "sandbox:" : "snapshot:", ours ? snap->row.sandbox : snap->row.id, NULL);
+    cay_template_row row = { .size = sizeof row,
+                             .id = id,
+                             .tenant = spec.tenant ? spec.tenant : snap->row.tenant,
+                             .base = snap->row.template_,
+                             .layers = snap->row.layers,
+                             .source = spec.source ? spec.source : source,
+                             .digest = spec.digest ? spec.digest : "",
+                             .shared = !spec.hidden,
+                             .config =
+                                 spec.config ? spec.config : cay__json_str(behind, "image", "{}"),
+                             .bytes = snap->row.bytes,
+                             .files = snap->row.files };
     if (rc == 0)
         rc = cay__template_record(svc, call, &row, spec.names, out, err);
     if (ours)

@@ -46,7 +46,8 @@ static int registry(cay__tconf *c, char **save, unsigned line, cay_err *err)
 
 static int alias(cay__tconf *c, char **save, unsigned line, cay_err *err)
 {
-    char *name = strtok_r(NULL, " \t", save), *ref = name ? strtok_r(NULL, " \t", save) : NULL, clean[CAY_TEMPLATE_NAME + 1];
+    char *name = strtok_r(NULL, " \t", save), *ref = name ? strtok_r(NULL, " \t", save) : NULL,
+         clean[CAY_TEMPLATE_NAME + 1];
     if (!ref)
         return bad(line, "alias NAME REF", err);
     CAY_TRY(cay__tname_clean(name, clean, err));
@@ -104,7 +105,8 @@ static int read_file(int dir, const char *path, cay__tconf *out, cay_err *err)
         return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
     ssize_t n = cay__fd_read_all(fd, text, FILE_MAX);
     if (n < 0 || (size_t)n == FILE_MAX)
-        return cay_fail_why(err, CAY_EINVAL, "templates_conf", "%.200s cannot be read, or is too long", path);
+        return cay_fail_why(err, CAY_EINVAL, "templates_conf",
+                            "%.200s cannot be read, or is too long", path);
     text[n] = 0;
     return cay__tconf_parse(text, out, err);
 }
@@ -117,7 +119,9 @@ int cay__tconf_read(const cay_service *svc, cay__tconf *out, cay_err *err)
     int rc = read_file(svc->home_fd, NAME, out, err);
     if (rc == 0)
         rc = read_file(AT_FDCWD, "/etc/cay/" NAME, out, err);
-    bool fits = config && *config == '/' ? cay__str_join(path, sizeof path, config, "/cay/" NAME, NULL) : home && cay__str_join(path, sizeof path, home, "/.config/cay/" NAME, NULL);
+    bool fits = config && *config == '/'
+                    ? cay__str_join(path, sizeof path, config, "/cay/" NAME, NULL)
+                    : home && cay__str_join(path, sizeof path, home, "/.config/cay/" NAME, NULL);
     if (rc == 0 && geteuid() != 0 && fits)
         rc = read_file(AT_FDCWD, path, out, err);
     if (rc < 0)

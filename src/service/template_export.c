@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A template as an OCI layout in a tar: image-spec 1.1 image-layout.md, layer.md. A layer of ours is a layer of the image, told by cay-pack as it is, or by
- * what it changes where a directory was renamed. Layers are not compressed, so the digest of one is also its diff_id.
+ * A template as an OCI layout in a tar: image-spec 1.1 image-layout.md, layer.md. A layer of ours
+ * is a layer of the image, told by cay-pack as it is, or by what it changes where a directory was
+ * renamed. Layers are not compressed, so the digest of one is also its diff_id.
  */
 #include "archive.h"
 #include "back.h"
@@ -21,13 +22,13 @@
 enum { BLOCK = 512 };
 
 typedef struct work {
-    cay_service            *svc;
-    const cay_call         *call;
+    cay_service *svc;
+    const cay_call *call;
     const cay_template_out *spec;
-    const cay_template     *t;
-    cay__blob               layers[CAY__IMAGE_LAYERS];
-    size_t                  at; /* the layer under way */
-    int                     fd;
+    const cay_template *t;
+    cay__blob layers[CAY__IMAGE_LAYERS];
+    size_t at; /* the layer under way */
+    int fd;
 } work;
 
 /* ------------------------------------------------------------------ the tar around it */
@@ -43,7 +44,8 @@ static int put(work *k, const void *p, size_t n, cay_err *err)
     return cay__fd_write_all(k->fd, p, n) ? 0 : cay_fail_sys(err, CAY_ESYS, "write the archive");
 }
 
-/* POSIX.1-2017 pax, "ustar Interchange Format". A size that does not fit is told in base 256, as every reader takes it. */
+/* POSIX.1-2017 pax, "ustar Interchange Format". A size that does not fit is told in base 256, as
+ * every reader takes it. */
 static int put_head(work *k, const char *name, char type, uint64_t size, cay_err *err)
 {
     char b[BLOCK] = { 0 };
@@ -61,7 +63,10 @@ static int put_head(work *k, const char *name, char type, uint64_t size, cay_err
         octal(b + 124, 12, size);
     }
     b[156] = type;
-    memcpy(b + 257, "ustar\0" "00", 8);
+    memcpy(b + 257,
+           "ustar\0"
+           "00",
+           8);
     memset(b + 148, ' ', 8);
     for (size_t i = 0; i < sizeof b; i++)
         sum += (unsigned char)b[i];
@@ -93,7 +98,8 @@ static int put_document(work *k, const json_t *j, cay__blob *out, cay_err *err)
     char name[100], hex[CAY__SHA256_HEX];
     CAY_AUTOFREE char *text = cay__json_text(j, CAY__IMAGE_DOC_MAX);
     if (!text)
-        return cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "what the template says is too long for an image");
+        return cay_fail_why(err, CAY_ETOOBIG, "image_invalid",
+                            "what the template says is too long for an image");
     cay__sha256_hex(text, strlen(text), hex);
     cay__str_join(out->digest, sizeof out->digest, "sha256:", hex, NULL);
     out->size = strlen(text);
@@ -108,7 +114,9 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
     work *k = arg;
     cay__rec_get_num(r);
     uint64_t bytes = cay__rec_get_num(r);
-    cay_template_progress p = { .size = sizeof p, .what = "pack", .layer = k->at + 1, .layers = k->t->nlayers, .done = bytes };
+    cay_template_progress p = {
+        .size = sizeof p, .what = "pack", .layer = k->at + 1, .layers = k->t->nlayers, .done = bytes
+    };
     if (r->type != CAY__REC_PROGRESS || r->bad)
         return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-pack: a record has a wrong form");
     if (k->spec->progress && k->spec->progress(&p, k->spec->arg))
@@ -125,12 +133,20 @@ static int pack(work *k, bool raw, int fd, cay_err *err)
     cay__layer_done done = { 0 };
     CAY_TRY(cay__layer_template(k->svc->home_fd, CAY__BASE_IMAGE, base, sizeof base, err));
     for (size_t i = 0; i <= k->at + 1; i++) {
-        cay__str_join(words[i], sizeof words[i], i <= k->at ? "a=" : "top=", i ? k->t->layers[i - 1] : base, NULL);
+        cay__str_join(words[i], sizeof words[i],
+                      i <= k->at ? "a=" : "top=", i ? k->t->layers[i - 1] : base, NULL);
         args[n++] = words[i];
     }
     if (raw)
         args[n++] = "raw=1";
-    cay__layer_ask ask = { .program = "cay-pack", .verb = "pack", .args = args, .nargs = n, .fds = &fd, .nfds = 1, .fn = on_record, .arg = k };
+    cay__layer_ask ask = { .program = "cay-pack",
+                           .verb = "pack",
+                           .args = args,
+                           .nargs = n,
+                           .fds = &fd,
+                           .nfds = 1,
+                           .fn = on_record,
+                           .arg = k };
     CAY_TRY(cay__layer_run(&at, k->call, &ask, &done, err));
     cay__layer_done_clear(&done);
     return 0;
@@ -143,7 +159,8 @@ static int measure(int fd, cay__blob *out, cay_err *err)
     cay__sha256 s;
     cay__sha256_begin(&s);
     out->size = 0;
-    for (ssize_t n; (n = pread(fd, buf, sizeof buf, (off_t)out->size)) != 0; out->size += (uint64_t)n) {
+    for (ssize_t n; (n = pread(fd, buf, sizeof buf, (off_t)out->size)) != 0;
+         out->size += (uint64_t)n) {
         if (n < 0)
             return cay_fail_sys(err, CAY_ESYS, "read the layer");
         cay__sha256_add(&s, buf, (size_t)n);
@@ -193,7 +210,8 @@ static int layer(work *k, cay_err *err)
 
 static json_t *described(const cay__blob *b, const char *type)
 {
-    return json_pack("{s:s,s:s,s:I}", "mediaType", type, "digest", b->digest, "size", (json_int_t)b->size);
+    return json_pack("{s:s,s:s,s:I}", "mediaType", type, "digest", b->digest, "size",
+                     (json_int_t)b->size);
 }
 
 /* ["80/tcp"] → {"80/tcp":{}} */
@@ -210,8 +228,8 @@ static json_t *env_of(const json_t *env)
 {
     const char *key;
     json_t *v, *list = json_array();
-    json_object_foreach((json_t *)env, key, v)
-        json_array_append_new(list, json_sprintf("%s=%s", key, json_string_value(v) ? json_string_value(v) : ""));
+    json_object_foreach((json_t *)env, key, v) json_array_append_new(
+        list, json_sprintf("%s=%s", key, json_string_value(v) ? json_string_value(v) : ""));
     return list;
 }
 
@@ -219,10 +237,17 @@ static json_t *config_of(const work *k, const json_t *c)
 {
     static const struct {
         const char *ours, *theirs;
-        json_t   *(*how)(const json_t *);
-    } rows[] = { { "env", "Env", env_of },         { "cmd", "Cmd", NULL },         { "entrypoint", "Entrypoint", NULL }, { "shell", "Shell", NULL },
-                 { "ports", "ExposedPorts", keys_of }, { "volumes", "Volumes", keys_of }, { "labels", "Labels", NULL },     { "user", "User", NULL },
-                 { "stop_signal", "StopSignal", NULL }, { "workdir", "WorkingDir", NULL } };
+        json_t *(*how)(const json_t *);
+    } rows[] = { { "env", "Env", env_of },
+                 { "cmd", "Cmd", NULL },
+                 { "entrypoint", "Entrypoint", NULL },
+                 { "shell", "Shell", NULL },
+                 { "ports", "ExposedPorts", keys_of },
+                 { "volumes", "Volumes", keys_of },
+                 { "labels", "Labels", NULL },
+                 { "user", "User", NULL },
+                 { "stop_signal", "StopSignal", NULL },
+                 { "workdir", "WorkingDir", NULL } };
     char mine[64];
     json_t *in = json_object(), *ids = json_array(), *o = json_object();
     const json_t *platform = json_object_get(c, "platform");
@@ -267,17 +292,22 @@ static int documents(work *k, cay_err *err)
     CAY_TRY(cay__json_object("record: config", k->t->config, &c, err));
     CAY_AUTOJSON *image = config_of(k, c);
     CAY_TRY(put_document(k, image, &config, err));
-    CAY_AUTOJSON *m = json_pack("{s:i,s:s}", "schemaVersion", 2, "mediaType", "application/vnd.oci.image.manifest.v1+json");
+    CAY_AUTOJSON *m = json_pack("{s:i,s:s}", "schemaVersion", 2, "mediaType",
+                                "application/vnd.oci.image.manifest.v1+json");
     json_t *list = json_array();
     for (size_t i = 0; i < k->t->nlayers; i++)
-        json_array_append_new(list, described(&k->layers[i], "application/vnd.oci.image.layer.v1.tar"));
-    json_object_set_new(m, "config", described(&config, "application/vnd.oci.image.config.v1+json"));
+        json_array_append_new(list,
+                              described(&k->layers[i], "application/vnd.oci.image.layer.v1.tar"));
+    json_object_set_new(m, "config",
+                        described(&config, "application/vnd.oci.image.config.v1+json"));
     json_object_set_new(m, "layers", list);
     CAY_TRY(put_document(k, m, &manifest, err));
     json_t *d = described(&manifest, "application/vnd.oci.image.manifest.v1+json");
     if (name_of(k))
-        json_object_set_new(d, "annotations", json_pack("{s:s}", "org.opencontainers.image.ref.name", name_of(k)));
-    CAY_AUTOJSON *index = json_pack("{s:i,s:s,s:[o]}", "schemaVersion", 2, "mediaType", "application/vnd.oci.image.index.v1+json", "manifests", d);
+        json_object_set_new(d, "annotations",
+                            json_pack("{s:s}", "org.opencontainers.image.ref.name", name_of(k)));
+    CAY_AUTOJSON *index = json_pack("{s:i,s:s,s:[o]}", "schemaVersion", 2, "mediaType",
+                                    "application/vnd.oci.image.index.v1+json", "manifests", d);
     CAY_AUTOFREE char *text = cay__json_text(index, 65536);
     CAY_TRY(put_text(k, "index.json", text ? text : "{}", err));
     return put_text(k, "oci-layout", "{\"imageLayoutVersion\":\"1.0.0\"}", err);
@@ -290,9 +320,13 @@ static int all(work *k, cay_err *err)
     static const char end[2 * BLOCK];
     CAY_AUTOFD lock = -1;
     if (strcmp(k->t->base, CAY__BASE_IMAGE))
-        return cay_fail_why(err, CAY_ENOTSUP, "template_host", "it stands on the programs of this machine, so it is no image; `cay snapshot export` writes what is above them");
+        return cay_fail_why(err, CAY_ENOTSUP, "template_host",
+                            "it stands on the programs of this machine, so it is no image; `cay "
+                            "snapshot export` writes what is above them");
     if (k->t->nlayers > CAY__IMAGE_LAYERS)
-        return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep", "it has %zu layers, and an image at most %d", k->t->nlayers, CAY__IMAGE_LAYERS);
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep",
+                            "it has %zu layers, and an image at most %d", k->t->nlayers,
+                            CAY__IMAGE_LAYERS);
     CAY_TRY(cay__layers_lock(k->svc, false, &lock, err));
     CAY_TRY(put_head(k, "blobs/", '5', 0, err));
     CAY_TRY(put_head(k, "blobs/sha256/", '5', 0, err));
@@ -309,7 +343,9 @@ static int all(work *k, cay_err *err)
 static int to_path(work *k, cay_err *err)
 {
     const char *path = k->spec->path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    CAY_AUTOFREE char *top = slash == path ? cay__strdup("/") : slash ? strndup(path, (size_t)(slash - path)) : cay__strdup(".");
+    CAY_AUTOFREE char *top = slash == path ? cay__strdup("/")
+                             : slash       ? strndup(path, (size_t)(slash - path))
+                                           : cay__strdup(".");
     if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%.200s: name a file", path);
     CAY_AUTOFD dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -322,7 +358,8 @@ static int to_path(work *k, cay_err *err)
     return cay__path_put(dir, name, file, err);
 }
 
-int cay_template_export(cay_service *svc, const cay_call *call, const cay_template_out *given, cay_err *err)
+int cay_template_export(cay_service *svc, const cay_call *call, const cay_template_out *given,
+                        cay_err *err)
 {
     cay_template_out spec;
     CAY_AUTOPTR(cay_template) t = NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A template from a directory or file of this host: a root filesystem, an OCI layout, or an archive of images. What is used of it is copied
- * to a file without a name first and digested on the way, so that what was checked is what is unpacked.
+ * A template from a directory or file of this host: a root filesystem, an OCI layout, or an archive
+ * of images. What is used of it is copied to a file without a name first and digested on the way,
+ * so that what was checked is what is unpacked.
  */
 #include "back.h"
 #include "image.h"
@@ -22,33 +23,37 @@
 #define NAMES_MOST 16
 
 typedef struct origin {
-    cay_service             *svc;
-    const cay_call          *call;
+    cay_service *svc;
+    const cay_call *call;
     const cay_template_file *spec;
-    int                      dir, file; /* one of them, or both -1 */
-    cay__members             members;
-    cay__image               im;
-    char                     names[NAMES_MOST][CAY_TEMPLATE_NAME + 1]; /* that the archive says */
-    const char              *list[NAMES_MOST + 1];
-    size_t                   nnames;
-    char                     layer[CAY__IMAGE_LAYERS][256]; /* docker: names of members */
-    char                     source[300];
-    int                      whole; /* tree: the one layer */
+    int dir, file; /* one of them, or both -1 */
+    cay__members members;
+    cay__image im;
+    char names[NAMES_MOST][CAY_TEMPLATE_NAME + 1]; /* that the archive says */
+    const char *list[NAMES_MOST + 1];
+    size_t nnames;
+    char layer[CAY__IMAGE_LAYERS][256]; /* docker: names of members */
+    char source[300];
+    int whole; /* tree: the one layer */
 } origin;
 
 static int missing(const char *name, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EINVAL, "image_invalid", "%.100s is not in it: it is cut, or no image", name);
+    return cay_fail_why(err, CAY_EINVAL, "image_invalid",
+                        "%.100s is not in it: it is cut, or no image", name);
 }
 
 /* ------------------------------------------------------------------ its parts */
 
 /* A descriptor to read from `at` on; the caller closes. */
-static int part_open(origin *o, const char *name, int *fd, uint64_t *at, uint64_t *size, cay_err *err)
+static int part_open(origin *o, const char *name, int *fd, uint64_t *at, uint64_t *size,
+                     cay_err *err)
 {
     struct stat st;
     if (o->dir >= 0) {
-        *fd = cay__fd_openat2(o->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+        *fd =
+            cay__fd_openat2(o->dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
+                            0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         if (*fd < 0 || fstat(*fd, &st) < 0 || !S_ISREG(st.st_mode))
             return missing(name, err);
         *at = 0;
@@ -73,7 +78,8 @@ static int part_text(origin *o, const char *name, const char *digest, cay__buf *
     CAY_TRY(part_open(o, name, &fd, &at, &size, err));
     char *p = size > CAY__IMAGE_DOC_MAX ? NULL : cay__buf_room(out, (size_t)size + 1);
     if (!p)
-        return cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "%.100s is longer than %u bytes", name, CAY__IMAGE_DOC_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "%.100s is longer than %u bytes",
+                            name, CAY__IMAGE_DOC_MAX);
     for (uint64_t done = 0; done < size;) {
         ssize_t n = pread(fd, p + done, (size_t)(size - done), (off_t)(at + done));
         if (n <= 0)
@@ -83,7 +89,9 @@ static int part_text(origin *o, const char *name, const char *digest, cay__buf *
     cay__buf_used(out, (size_t)size);
     cay__sha256_hex(out->data, out->len, hex);
     if (digest && strcmp(hex, digest + 7))
-        return cay_fail_why(err, CAY_EINVAL, "image_digest", "%.100s has digest sha256:%.12s…, and it should be %.19s…", name, hex, digest);
+        return cay_fail_why(err, CAY_EINVAL, "image_digest",
+                            "%.100s has digest sha256:%.12s…, and it should be %.19s…", name, hex,
+                            digest);
     return 0;
 }
 
@@ -99,10 +107,13 @@ static int part_copy(origin *o, const char *name, cay__blob *b, int *out, cay_er
         return cay_fail_sys(err, CAY_ESYS, "a file for a layer in the state directory");
     CAY_TRY(part_open(o, name, &from, &at, &size, err));
     if (*b->digest && size != b->size)
-        return cay_fail_why(err, CAY_EINVAL, "image_digest", "%.100s has %llu bytes, and it should have %llu", name, (unsigned long long)size, (unsigned long long)b->size);
+        return cay_fail_why(err, CAY_EINVAL, "image_digest",
+                            "%.100s has %llu bytes, and it should have %llu", name,
+                            (unsigned long long)size, (unsigned long long)b->size);
     cay__sha256_begin(&sum);
     for (uint64_t done = 0; done < size;) {
-        ssize_t n = pread(from, buf, (size_t)CAY_MIN(size - done, (uint64_t)256 << 10), (off_t)(at + done));
+        ssize_t n =
+            pread(from, buf, (size_t)CAY_MIN(size - done, (uint64_t)256 << 10), (off_t)(at + done));
         if (n <= 0 || !cay__fd_write_all(to, buf, (size_t)n))
             return cay_fail_sys(err, CAY_ESYS, "copy %.100s", name);
         cay__sha256_add(&sum, buf, (size_t)n);
@@ -111,7 +122,9 @@ static int part_copy(origin *o, const char *name, cay__blob *b, int *out, cay_er
     }
     cay__sha256_end(&sum, hex);
     if (*b->digest && strcmp(hex, b->digest + 7))
-        return cay_fail_why(err, CAY_EINVAL, "image_digest", "%.100s has digest sha256:%.12s…, and it should be %.19s…", name, hex, b->digest);
+        return cay_fail_why(err, CAY_EINVAL, "image_digest",
+                            "%.100s has digest sha256:%.12s…, and it should be %.19s…", name, hex,
+                            b->digest);
     cay__str_join(b->digest, sizeof b->digest, "sha256:", hex, NULL);
     b->size = size;
     if (lseek(to, 0, SEEK_SET) != 0)
@@ -128,7 +141,8 @@ static int digest_of(int fd, uint64_t at, uint64_t size, cay__blob *out, cay_err
     cay__sha256 sum;
     cay__sha256_begin(&sum);
     for (uint64_t done = 0; done < size;) {
-        ssize_t n = pread(fd, buf, (size_t)CAY_MIN(size - done, (uint64_t)256 << 10), (off_t)(at + done));
+        ssize_t n =
+            pread(fd, buf, (size_t)CAY_MIN(size - done, (uint64_t)256 << 10), (off_t)(at + done));
         if (n <= 0)
             return cay_fail_sys(err, CAY_ESYS, "read the archive");
         cay__sha256_add(&sum, buf, (size_t)n);
@@ -160,7 +174,8 @@ static const char *ref_of(const json_t *d)
     return whole ? whole : cay__json_str(a, "org.opencontainers.image.ref.name", NULL);
 }
 
-/* Which of an index: the one that is asked for, else the only one; several for different platforms are left to the platform. */
+/* Which of an index: the one that is asked for, else the only one; several for different platforms
+ * are left to the platform. */
 static int choose(origin *o, json_t *index, cay_err *err)
 {
     json_t *list = json_object_get(index, "manifests");
@@ -173,9 +188,12 @@ static int choose(origin *o, json_t *index, cay_err *err)
             json_array_remove(list, i);
     }
     if (want && !json_array_size(list))
-        return cay_fail_why(err, CAY_ENOENT, "image_unknown", "there is no image %.80s in it", want);
+        return cay_fail_why(err, CAY_ENOENT, "image_unknown", "there is no image %.80s in it",
+                            want);
     if (!want && n > 1 && refs > 1)
-        return cay_fail_why(err, CAY_EINVAL, "image_ambiguous", "it has %zu images; say which (--image), by the name that it gives it", refs);
+        return cay_fail_why(err, CAY_EINVAL, "image_ambiguous",
+                            "it has %zu images; say which (--image), by the name that it gives it",
+                            refs);
     if (json_array_size(list) == 1) {
         const char *ref = ref_of(json_array_get(list, 0));
         if (ref && strpbrk(ref, "/:")) /* a bare word is a tag of nothing */
@@ -202,7 +220,8 @@ static int read_layout(origin *o, cay_err *err)
     for (int depth = 0; o->im.index; depth++) {
         CAY_AUTOBUF doc = CAY__BUF(CAY__IMAGE_DOC_MAX + 2);
         if (depth == 4)
-            return cay_fail_why(err, CAY_EINVAL, "image_invalid", "the image's index leads to another, and that to another");
+            return cay_fail_why(err, CAY_EINVAL, "image_invalid",
+                                "the image's index leads to another, and that to another");
         cay__str_copy(digest, sizeof digest, o->im.next.digest);
         blob_name(digest, name);
         CAY_TRY(part_text(o, name, digest, &doc, err));
@@ -229,35 +248,44 @@ static const json_t *docker_pick(origin *o, const json_t *list, cay_err *err)
 {
     const char *want = o->spec->image;
     if (!want && json_array_size(list) > 1) {
-        cay_fail_why(err, CAY_EINVAL, "image_ambiguous", "it has %zu images; say which (--image), by the name that it gives it", json_array_size(list));
+        cay_fail_why(err, CAY_EINVAL, "image_ambiguous",
+                     "it has %zu images; say which (--image), by the name that it gives it",
+                     json_array_size(list));
         return NULL;
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *one = json_array_get(list, i), *tags = json_object_get(one, "RepoTags");
         bool is = !want;
         for (size_t k = 0; k < json_array_size(tags); k++)
-            is |= want && json_is_string(json_array_get(tags, k)) && !strcmp(json_string_value(json_array_get(tags, k)), want);
+            is |= want && json_is_string(json_array_get(tags, k)) &&
+                  !strcmp(json_string_value(json_array_get(tags, k)), want);
         if (is)
             return one;
     }
-    cay_fail_why(err, CAY_ENOENT, "image_unknown", "there is no image %.80s in it", want ? want : "");
+    cay_fail_why(err, CAY_ENOENT, "image_unknown", "there is no image %.80s in it",
+                 want ? want : "");
     return NULL;
 }
 
 static bool compressed(const uint8_t *p, size_t n)
 {
     static const struct {
-        size_t  n;
+        size_t n;
         uint8_t is[6];
-    } marks[] = { { 2, { 0x1f, 0x8b } }, { 3, { 'B', 'Z', 'h' } }, { 6, { 0xfd, '7', 'z', 'X', 'Z', 0 } }, { 4, { 0x28, 0xb5, 0x2f, 0xfd } }, { 3, { 0x5d, 0, 0 } } };
+    } marks[] = { { 2, { 0x1f, 0x8b } },
+                  { 3, { 'B', 'Z', 'h' } },
+                  { 6, { 0xfd, '7', 'z', 'X', 'Z', 0 } },
+                  { 4, { 0x28, 0xb5, 0x2f, 0xfd } },
+                  { 3, { 0x5d, 0, 0 } } };
     for (size_t i = 0; i < CAY_LEN(marks); i++)
         if (n >= marks[i].n && !memcmp(p, marks[i].is, marks[i].n))
             return true;
     return false;
 }
 
-/* Such an archive names no digests of its layers' files. One that is not compressed has to be what the config says; of another the digest is taken, since what
- * unpacks it is believed nothing: its name is shared, and must hang on bytes that were seen. */
+/* Such an archive names no digests of its layers' files. One that is not compressed has to be what
+ * the config says; of another the digest is taken, since what unpacks it is believed nothing: its
+ * name is shared, and must hang on bytes that were seen. */
 static int docker_digest(origin *o, size_t i, cay_err *err)
 {
     cay__blob *b = &o->im.layers[i];
@@ -285,11 +313,16 @@ static int read_docker(origin *o, cay_err *err)
     const json_t *layers = json_object_get(one, "Layers"), *tags = json_object_get(one, "RepoTags");
     const char *conf = cay__json_str(one, "Config", "");
     if (!json_is_array(layers) || json_array_size(layers) > CAY__IMAGE_LAYERS || !*conf)
-        return cay_fail_why(err, CAY_EINVAL, "image_invalid", "manifest.json names no config, no layers, or more than %d", CAY__IMAGE_LAYERS);
+        return cay_fail_why(err, CAY_EINVAL, "image_invalid",
+                            "manifest.json names no config, no layers, or more than %d",
+                            CAY__IMAGE_LAYERS);
     o->im.n = json_array_size(layers);
     for (size_t i = 0; i < o->im.n; i++)
-        if (!json_is_string(json_array_get(layers, i)) || !cay__str_copy(o->layer[i], sizeof o->layer[i], json_string_value(json_array_get(layers, i))))
-            return cay_fail_why(err, CAY_EINVAL, "image_invalid", "manifest.json names a layer that is no name");
+        if (!json_is_string(json_array_get(layers, i)) ||
+            !cay__str_copy(o->layer[i], sizeof o->layer[i],
+                           json_string_value(json_array_get(layers, i))))
+            return cay_fail_why(err, CAY_EINVAL, "image_invalid",
+                                "manifest.json names a layer that is no name");
     for (size_t i = 0; i < json_array_size(tags); i++)
         if (json_is_string(json_array_get(tags, i)))
             say_name(o, json_string_value(json_array_get(tags, i)));
@@ -313,14 +346,25 @@ static int tree_blob(void *arg, size_t i, int *fd, cay_err *err)
     origin *o = arg;
     (void)i;
     *fd = fcntl(o->whole, F_DUPFD_CLOEXEC, 3);
-    return *fd < 0 || lseek(*fd, 0, SEEK_SET) != 0 ? cay_fail_sys(err, CAY_ESYS, "read the archive") : 0;
+    return *fd < 0 || lseek(*fd, 0, SEEK_SET) != 0 ? cay_fail_sys(err, CAY_ESYS, "read the archive")
+                                                   : 0;
 }
 
-/* tar(1) reads the directory, with our rights. Without root every file is shown as root's, as in other rootless engines. */
+/* tar(1) reads the directory, with our rights. Without root every file is shown as root's, as in
+ * other rootless engines. */
 static int pack_dir(origin *o, const char *path, cay_err *err)
 {
-    const char *argv[20] = { "tar", "--create", "--file=-", "--numeric-owner", "--one-file-system", "--sort=name", "--xattrs", "--xattrs-include=user.*",
-                             "--xattrs-include=security.capability", "--format=pax", "--warning=no-file-ignored" };
+    const char *argv[20] = { "tar",
+                             "--create",
+                             "--file=-",
+                             "--numeric-owner",
+                             "--one-file-system",
+                             "--sort=name",
+                             "--xattrs",
+                             "--xattrs-include=user.*",
+                             "--xattrs-include=security.capability",
+                             "--format=pax",
+                             "--warning=no-file-ignored" };
     size_t n = 11;
     int pid, st = 0;
     posix_spawn_file_actions_t acts;
@@ -347,10 +391,14 @@ static int pack_dir(origin *o, const char *path, cay_err *err)
     posix_spawnattr_destroy(&attr);
     errno = e;
     if (e)
-        return e == ENOENT ? cay_fail_why(err, CAY_ENOENT, "program_missing", "tar is not installed") : cay_fail_sys(err, CAY_ESYS, "start tar");
+        return e == ENOENT
+                   ? cay_fail_why(err, CAY_ENOENT, "program_missing", "tar is not installed")
+                   : cay_fail_sys(err, CAY_ESYS, "start tar");
     while (waitpid(pid, &st, 0) < 0 && errno == EINTR)
         ;
-    return st ? cay_fail_why(err, CAY_EINVAL, "import_read", "%.150s: tar could not read all of it; see its words above", path) : 0;
+    return st ? cay_fail_why(err, CAY_EINVAL, "import_read",
+                             "%.150s: tar could not read all of it; see its words above", path)
+              : 0;
 }
 
 static int copy_file(origin *o, cay_err *err)
@@ -385,8 +433,8 @@ static int read_tree(origin *o, cay_err *err)
 
 static const struct kind {
     const char *name, *has, *also; /* the parts that tell it */
-    int       (*read)(origin *, cay_err *);
-    int       (*blob)(void *, size_t, int *, cay_err *);
+    int (*read)(origin *, cay_err *);
+    int (*blob)(void *, size_t, int *, cay_err *);
 } kinds[] = {
     { "oci", "oci-layout", "index.json", read_layout, layout_blob },
     { "docker", "manifest.json", "manifest.json", read_docker, docker_blob },
@@ -396,7 +444,8 @@ static const struct kind {
 static bool has(origin *o, const char *name)
 {
     struct stat st;
-    return o->dir >= 0 ? fstatat(o->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) : cay__members_find(&o->members, name) != NULL;
+    return o->dir >= 0 ? fstatat(o->dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)
+                       : cay__members_find(&o->members, name) != NULL;
 }
 
 static const struct kind *kind_of(origin *o)
@@ -421,7 +470,8 @@ static int open_path(origin *o, cay_err *err)
         return 0;
     }
     if (!S_ISREG(st.st_mode))
-        return cay_fail_why(err, CAY_ETYPE, "import_read", "%.200s is neither a directory nor a file", path);
+        return cay_fail_why(err, CAY_ETYPE, "import_read",
+                            "%.200s is neither a directory nor a file", path);
     o->file = CAY_STEAL_FD(fd);
     return cay__members_read(o->file, &o->members, err);
 }
@@ -430,22 +480,34 @@ static int import(origin *o, cay_template **out, cay_err *err)
 {
     CAY_TRY(open_path(o, err));
     const struct kind *k = kind_of(o);
-    snprintf(o->source, sizeof o->source, "%s:%.200s", k->has ? k->name : o->dir >= 0 ? "dir" : "tar", o->spec->source ? o->spec->source : o->spec->path);
+    snprintf(o->source, sizeof o->source, "%s:%.200s",
+             k->has        ? k->name
+             : o->dir >= 0 ? "dir"
+                           : "tar",
+             o->spec->source ? o->spec->source : o->spec->path);
     for (char *p = o->source; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
     if (k->has && o->spec->config)
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "config: an image has its own; `cay template save` changes it");
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "config: an image has its own; `cay template save` changes it");
     CAY_TRY(k->read(o, err));
     CAY_FAULT("import.read");
     for (size_t i = 0; i < o->nnames; i++)
         o->list[i] = o->names[i];
-    cay__image_spec spec = { .tenant = o->spec->tenant, .names = o->spec->names ? o->spec->names : o->list, .hidden = o->spec->hidden, .source = o->source, .blob = k->blob,
-                             .arg = o, .progress = o->spec->progress, .progress_arg = o->spec->arg };
+    cay__image_spec spec = { .tenant = o->spec->tenant,
+                             .names = o->spec->names ? o->spec->names : o->list,
+                             .hidden = o->spec->hidden,
+                             .source = o->source,
+                             .blob = k->blob,
+                             .arg = o,
+                             .progress = o->spec->progress,
+                             .progress_arg = o->spec->arg };
     return cay__image_make(o->svc, o->call, &spec, &o->im, out, err);
 }
 
-int cay_template_import(cay_service *svc, const cay_call *call, const cay_template_file *given, cay_template **out, cay_err *err)
+int cay_template_import(cay_service *svc, const cay_call *call, const cay_template_file *given,
+                        cay_template **out, cay_err *err)
 {
     cay_template_file spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_file", err));
@@ -460,5 +522,9 @@ int cay_template_import(cay_service *svc, const cay_call *call, const cay_templa
     cay__members_clear(&o->members);
     free(o->im.text);
     free(o);
-    return rc < 0 ? cay_wrap(err, rc, "import %.100s", spec.source ? spec.source : spec.path ? spec.path : "") : 0;
+    return rc < 0 ? cay_wrap(err, rc, "import %.100s",
+                             spec.source ? spec.source
+                             : spec.path ? spec.path
+                                         : "")
+                  : 0;
 }

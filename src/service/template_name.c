@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of templates and images: [HOST[:PORT]/]PATH[:TAG][@sha256:HEX], as registries spell them. */
+/* Names of templates and images: [HOST[:PORT]/]PATH[:TAG][@sha256:HEX], as registries spell them.
+ */
 #include "template.h"
 #include <base/buf.h>
 #include <base/str.h>
@@ -9,7 +10,8 @@ static int bad(const char *ref, const char *why, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(240);
     cay__buf_safe(&b, ref, CAY_MIN(strlen(ref), (size_t)80), false);
-    return cay_fail_why(err, CAY_EINVAL, "template_name", "template \"%s\": %s", b.data ? b.data : "", why);
+    return cay_fail_why(err, CAY_EINVAL, "template_name", "template \"%s\": %s",
+                        b.data ? b.data : "", why);
 }
 
 static bool low(char c)
@@ -65,7 +67,8 @@ static bool tag_ok(const char *t)
 
 static bool digest_ok(const char *d)
 {
-    return cay__str_starts(d, "sha256:") && strlen(d) == 71 && strspn(d + 7, "0123456789abcdef") == 64;
+    return cay__str_starts(d, "sha256:") && strlen(d) == 71 &&
+           strspn(d + 7, "0123456789abcdef") == 64;
 }
 
 /* "localhost", or with a dot or a port; an address in brackets is one too. */
@@ -77,7 +80,8 @@ static bool host_ok(const char *p, size_t n)
         if ((unsigned char)p[i] > 0x7e || !(isalnum((unsigned char)p[i]) || strchr(".-:[]", p[i])))
             return false;
     }
-    return mark && n && n < 200 && (isalnum((unsigned char)*p) || *p == '[') && (isalnum((unsigned char)p[n - 1]) || p[n - 1] == ']');
+    return mark && n && n < 200 && (isalnum((unsigned char)*p) || *p == '[') &&
+           (isalnum((unsigned char)p[n - 1]) || p[n - 1] == ']');
 }
 
 int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err)
@@ -114,13 +118,15 @@ int cay__tname_parse(const char *ref, cay__tname *out, cay_err *err)
         cay__str_copy(out->tag, sizeof out->tag, "latest");
     }
     if (!path_ok(rest))
-        return bad(ref, "a name is [HOST/]NAME[:TAG] of small letters, digits, '.', '_' and '-'", err);
+        return bad(ref, "a name is [HOST/]NAME[:TAG] of small letters, digits, '.', '_' and '-'",
+                   err);
     if (!out->named_host)
         cay__str_copy(out->host, sizeof out->host, "docker.io");
     bool hub = !strcmp(out->host, "docker.io") || !strcmp(out->host, "index.docker.io");
     if (hub)
         cay__str_copy(out->host, sizeof out->host, "docker.io");
-    if (!cay__str_join(out->path, sizeof out->path, hub && !strchr(rest, '/') ? "library/" : "", rest, NULL))
+    if (!cay__str_join(out->path, sizeof out->path, hub && !strchr(rest, '/') ? "library/" : "",
+                       rest, NULL))
         return bad(ref, "a name has at most 255 bytes", err);
     return 0;
 }
@@ -131,7 +137,8 @@ void cay__tname_text(const cay__tname *n, char out[CAY_TEMPLATE_NAME + 1])
     bool hub = !strcmp(host, "docker.io");
     if (hub && cay__str_starts(path, "library/"))
         path += 8;
-    if (!cay__str_join(out, CAY_TEMPLATE_NAME + 1, hub ? "" : host, hub ? "" : "/", path, *n->digest ? "@" : ":", *n->digest ? n->digest : n->tag, NULL))
+    if (!cay__str_join(out, CAY_TEMPLATE_NAME + 1, hub ? "" : host, hub ? "" : "/", path,
+                       *n->digest ? "@" : ":", *n->digest ? n->digest : n->tag, NULL))
         *out = 0;
 }
 
@@ -142,7 +149,8 @@ int cay__tname_clean(const char *ref, char out[CAY_TEMPLATE_NAME + 1], cay_err *
     cay__tname_text(&n, out);
     if (!*out)
         return bad(ref, "a name has at most 255 bytes", err);
-    if (!n.named_host && !n.named_tag && (!strcmp(ref, CAY__BASE_HOST) || !strcmp(ref, CAY__BASE_IMAGE) || cay__id_valid(ref, 0)))
+    if (!n.named_host && !n.named_tag &&
+        (!strcmp(ref, CAY__BASE_HOST) || !strcmp(ref, CAY__BASE_IMAGE) || cay__id_valid(ref, 0)))
         return bad(ref, "this word means something else already; choose another", err);
     return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A template from a registry. Documents first, then the blobs of layers that are not here, side by side, into blobs/; one that was cut goes on where it
- * stopped, in this try or the next. Each has its digest checked before anything reads it, and is unpacked while those above it still come.
+ * A template from a registry. Documents first, then the blobs of layers that are not here, side by
+ * side, into blobs/; one that was cut goes on where it stopped, in this try or the next. Each has
+ * its digest checked before anything reads it, and is unpacked while those above it still come.
  */
 #include "back.h"
 #include "image.h"
@@ -27,28 +28,28 @@ enum { WORKERS = 3, TRIES = 5, TELL_MS = 200, BLOB_NAME = 100 };
 #define BLOB_KEPT_S 86400 /* one that nobody came back for */
 
 typedef struct pulling {
-    cay_service               *svc;
-    const cay_call            *call;
+    cay_service *svc;
+    const cay_call *call;
     const cay_template_remote *spec;
-    cay__tconf                 conf;
-    cay__policy                op; /* the operator's egress.conf */
-    cay__tname                 name;
-    char                      *login;
-    char                       whose[CAY__SHA256_HEX]; /* of the tenant */
-    cay__image                 im;
-    bool                       missing[CAY__IMAGE_LAYERS];
-    int                        blobs; /* the directory */
-    uint64_t                   total;
-    _Atomic uint64_t           done;
+    cay__tconf conf;
+    cay__policy op; /* the operator's egress.conf */
+    cay__tname name;
+    char *login;
+    char whose[CAY__SHA256_HEX]; /* of the tenant */
+    cay__image im;
+    bool missing[CAY__IMAGE_LAYERS];
+    int blobs; /* the directory */
+    uint64_t total;
+    _Atomic uint64_t done;
     /* between the workers */
-    pthread_mutex_t            lock;
-    pthread_cond_t             moved;
-    pthread_t                  threads[WORKERS];
-    size_t                     nthreads, next, working;
-    bool                       here[CAY__IMAGE_LAYERS]; /* its blob is whole */
-    bool                       stop;
-    int                        rc;
-    cay_err                    err;
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    pthread_t threads[WORKERS];
+    size_t nthreads, next, working;
+    bool here[CAY__IMAGE_LAYERS]; /* its blob is whole */
+    bool stop;
+    int rc;
+    cay_err err;
 } pulling;
 
 /* For each tenant its own: what one has fetched is no proof that another could. */
@@ -60,12 +61,12 @@ static void part_name(const pulling *p, const char *digest, bool whole, char out
 /* ------------------------------------------------------------------ one blob */
 
 typedef struct blob {
-    pulling          *p;
-    const cay__blob  *want;
-    int               fd;
-    uint64_t          from, have; /* from: where this request begins */
-    bool              whole;      /* the registry began anew */
-    cay__sha256       sum;
+    pulling *p;
+    const cay__blob *want;
+    int fd;
+    uint64_t from, have; /* from: where this request begins */
+    bool whole;          /* the registry began anew */
+    cay__sha256 sum;
 } blob;
 
 static int restart(blob *b, cay_err *err)
@@ -73,7 +74,9 @@ static int restart(blob *b, cay_err *err)
     atomic_fetch_sub(&b->p->done, b->have);
     b->have = b->from = 0;
     cay__sha256_begin(&b->sum);
-    return ftruncate(b->fd, 0) < 0 || lseek(b->fd, 0, SEEK_SET) != 0 ? cay_fail_sys(err, CAY_ESYS, "begin a blob anew") : 0;
+    return ftruncate(b->fd, 0) < 0 || lseek(b->fd, 0, SEEK_SET) != 0
+               ? cay_fail_sys(err, CAY_ESYS, "begin a blob anew")
+               : 0;
 }
 
 static int on_bytes(const char *data, size_t n, void *arg, cay_err *err)
@@ -84,7 +87,10 @@ static int on_bytes(const char *data, size_t n, void *arg, cay_err *err)
     if (b->whole && b->from)
         CAY_TRY(restart(b, err));
     if (n > b->want->size - b->have)
-        return cay_fail_why(err, CAY_EINVAL, "image_digest", "the registry sends more than the %llu bytes that blob %.19s… should have", (unsigned long long)b->want->size, b->want->digest);
+        return cay_fail_why(
+            err, CAY_EINVAL, "image_digest",
+            "the registry sends more than the %llu bytes that blob %.19s… should have",
+            (unsigned long long)b->want->size, b->want->digest);
     if (!cay__fd_write_all(b->fd, data, n))
         return cay_fail_sys(err, CAY_ESYS, "keep a blob");
     cay__sha256_add(&b->sum, data, n);
@@ -112,7 +118,9 @@ static int resume(blob *b, cay_err *err)
 
 static int try_again(const cay_err *e)
 {
-    return e->code == CAY_EUPSTREAM && (!strcmp(e->reason, "net_cut") || !strcmp(e->reason, "net_unreachable") || e->retry == CAY_RETRY_YES);
+    return e->code == CAY_EUPSTREAM &&
+           (!strcmp(e->reason, "net_cut") || !strcmp(e->reason, "net_unreachable") ||
+            e->retry == CAY_RETRY_YES);
 }
 
 static int check_sum(blob *b, const char *part, cay_err *err)
@@ -122,7 +130,9 @@ static int check_sum(blob *b, const char *part, cay_err *err)
     if (!strcmp(hex, b->want->digest + 7))
         return 0;
     unlinkat(b->p->blobs, part, 0);
-    return cay_fail_why(err, CAY_EINVAL, "image_digest", "a blob came with digest sha256:%.12s…, and it should be %.19s…", hex, b->want->digest);
+    return cay_fail_why(err, CAY_EINVAL, "image_digest",
+                        "a blob came with digest sha256:%.12s…, and it should be %.19s…", hex,
+                        b->want->digest);
 }
 
 static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *err)
@@ -151,9 +161,11 @@ static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *e
         cay_err e = CAY_ERR_INIT;
         uint64_t had = b.have;
         b.from = b.have;
-        int rc = cay__reg_blob(reg, p->call, want->digest, b.from, want->size, &b.whole, on_bytes, &b, &e);
+        int rc = cay__reg_blob(reg, p->call, want->digest, b.from, want->size, &b.whole, on_bytes,
+                               &b, &e);
         if (rc == 0 && b.have < want->size)
-            rc = cay_fail_why(&e, CAY_EUPSTREAM, "net_cut", "a blob ends after %llu of %llu bytes", (unsigned long long)b.have, (unsigned long long)want->size);
+            rc = cay_fail_why(&e, CAY_EUPSTREAM, "net_cut", "a blob ends after %llu of %llu bytes",
+                              (unsigned long long)b.have, (unsigned long long)want->size);
         if (rc < 0 && (!try_again(&e) || (tries >= TRIES && b.have <= had) || tries > 100)) {
             if (err)
                 *err = e;
@@ -162,7 +174,9 @@ static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *e
     }
     CAY_TRY(check_sum(&b, part, err));
     CAY_FAULT("pull.checked");
-    return renameat(p->blobs, part, p->blobs, whole) < 0 ? cay_fail_sys(err, CAY_ESYS, "keep a blob") : 0;
+    return renameat(p->blobs, part, p->blobs, whole) < 0
+               ? cay_fail_sys(err, CAY_ESYS, "keep a blob")
+               : 0;
 }
 
 /* ------------------------------------------------------------------ all of them */
@@ -205,7 +219,9 @@ static void *worker(void *arg)
 
 static int tell(const pulling *p)
 {
-    cay_template_progress now = { .size = sizeof now, .what = "fetch", .layers = p->im.n, .done = p->done, .total = p->total };
+    cay_template_progress now = {
+        .size = sizeof now, .what = "fetch", .layers = p->im.n, .done = p->done, .total = p->total
+    };
     return p->spec->progress && p->total ? p->spec->progress(&now, p->spec->arg) : 0;
 }
 
@@ -221,7 +237,8 @@ static int fetch_begin(pulling *p, cay_err *err)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_mutex_lock(&p->lock);
-    while (p->nthreads < CAY_MIN(need, (size_t)WORKERS) && pthread_create(&p->threads[p->nthreads], NULL, worker, p) == 0) {
+    while (p->nthreads < CAY_MIN(need, (size_t)WORKERS) &&
+           pthread_create(&p->threads[p->nthreads], NULL, worker, p) == 0) {
         p->nthreads++;
         p->working++;
     }
@@ -273,7 +290,9 @@ static int on_doc(const char *data, size_t n, void *arg, cay_err *err)
 {
     cay__buf *b = arg;
     cay__buf_add(b, data, n);
-    return b->full ? cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "the image's config is too long") : 0;
+    return b->full
+               ? cay_fail_why(err, CAY_ETOOBIG, "image_invalid", "the image's config is too long")
+               : 0;
 }
 
 static int documents(pulling *p, cay__reg *reg, cay_err *err)
@@ -284,19 +303,25 @@ static int documents(pulling *p, cay__reg *reg, cay_err *err)
     for (int depth = 0;; depth++) {
         CAY_AUTOBUF text = CAY__BUF(CAY__IMAGE_DOC_MAX + 4096);
         if (depth == 4)
-            return cay_fail_why(err, CAY_EINVAL, "image_invalid", "the image's index leads to another, and that to another");
+            return cay_fail_why(err, CAY_EINVAL, "image_invalid",
+                                "the image's index leads to another, and that to another");
         CAY_TRY(cay__reg_manifest(reg, p->call, what, &text, digest, err));
-        CAY_TRY(cay__image_read(text.data ? text.data : "", text.len, p->spec->platform, &p->im, err));
+        CAY_TRY(
+            cay__image_read(text.data ? text.data : "", text.len, p->spec->platform, &p->im, err));
         if (!p->im.index)
             break;
         cay__str_copy(what, sizeof what, p->im.next.digest);
     }
     cay__str_copy(p->im.digest, sizeof p->im.digest, digest);
     CAY_AUTOBUF config = CAY__BUF(CAY__IMAGE_DOC_MAX + 4096);
-    CAY_TRY(cay__reg_blob(reg, p->call, p->im.config.digest, 0, p->im.config.size, &whole, on_doc, &config, err));
+    CAY_TRY(cay__reg_blob(reg, p->call, p->im.config.digest, 0, p->im.config.size, &whole, on_doc,
+                          &config, err));
     cay__sha256_hex(config.data ? config.data : "", config.len, hex);
     if (strcmp(hex, p->im.config.digest + 7))
-        return cay_fail_why(err, CAY_EINVAL, "image_digest", "the image's config came with digest sha256:%.12s…, and it should be %.19s…", hex, p->im.config.digest);
+        return cay_fail_why(
+            err, CAY_EINVAL, "image_digest",
+            "the image's config came with digest sha256:%.12s…, and it should be %.19s…", hex,
+            p->im.config.digest);
     return cay__image_config(config.data, config.len, &p->im, err);
 }
 
@@ -310,15 +335,23 @@ static int find_login(pulling *p, cay_err *err)
         cay__value v = { 0 };
         CAY_TRY(cay__secret_source_check("auth", p->spec->auth, err));
         CAY_TRY(cay__secret_read(p->svc, "auth", p->spec->auth, &v, err));
-        bool ok = v.len < 2048 && memchr(v.data, ':', v.len) && !memchr(v.data, '\n', v.len) && !memchr(v.data, 0, v.len);
+        bool ok = v.len < 2048 && memchr(v.data, ':', v.len) && !memchr(v.data, '\n', v.len) &&
+                  !memchr(v.data, 0, v.len);
         p->login = ok ? strndup(v.data, v.len) : NULL;
         cay__value_wipe(&v);
-        return p->login ? 0 : cay_fail_why(err, CAY_EINVAL, "registry_auth", "%.60s is not USER:PASSWORD in one line", p->spec->auth);
+        return p->login ? 0
+                        : cay_fail_why(err, CAY_EINVAL, "registry_auth",
+                                       "%.60s is not USER:PASSWORD in one line", p->spec->auth);
     }
     if (p->spec->user)
-        return asprintf(&p->login, "%s:%s", p->spec->user, p->spec->password ? p->spec->password : "") < 0 ? CAY_ENOSPACE : 0;
+        return asprintf(&p->login, "%s:%s", p->spec->user,
+                        p->spec->password ? p->spec->password : "") < 0
+                   ? CAY_ENOSPACE
+                   : 0;
     CAY_TRY(cay__reg_login_of(p->svc, p->spec->tenant, p->name.host, &p->login, err));
-    if (p->login || !p->spec->trusted || !(dir ? cay__str_join(path, sizeof path, dir, "/config.json", NULL) : home && cay__str_join(path, sizeof path, home, "/.docker/config.json", NULL)))
+    if (p->login || !p->spec->trusted ||
+        !(dir ? cay__str_join(path, sizeof path, dir, "/config.json", NULL)
+              : home && cay__str_join(path, sizeof path, home, "/.docker/config.json", NULL)))
         return 0;
     CAY_AUTOFREE char *text = cay__alloc(256 << 10);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -374,7 +407,8 @@ static int layer_blob(void *arg, size_t i, int *fd, cay_err *err)
     part_name(p, p->im.layers[i].digest, true, name);
     *fd = openat(p->blobs, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (*fd < 0) /* it was here when we looked, and was removed */
-        return cay_fail_why(err, CAY_EBUSY, "layers_gone", "blob %.19s… went meanwhile; try again", p->im.layers[i].digest);
+        return cay_fail_why(err, CAY_EBUSY, "layers_gone", "blob %.19s… went meanwhile; try again",
+                            p->im.layers[i].digest);
     return 0;
 }
 
@@ -382,7 +416,8 @@ static int open_blobs(pulling *p, cay_err *err)
 {
     if (mkdirat(p->svc->home_fd, CAY__BLOBS_DIR, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make blobs/");
-    p->blobs = openat(p->svc->home_fd, CAY__BLOBS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    p->blobs =
+        openat(p->svc->home_fd, CAY__BLOBS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     return p->blobs < 0 ? cay_fail_sys(err, CAY_ESYS, "open blobs/") : 0;
 }
 
@@ -393,7 +428,9 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
     cay__tname given;
     CAY_TRY(cay__tconf_read(p->svc, &p->conf, err));
     if (p->spec->implied && p->conf.no_pull)
-        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "it is not here, and templates.conf says `pull never`; `cay template pull` gets it");
+        return cay_fail_why(
+            err, CAY_ENOENT, "template_not_found",
+            "it is not here, and templates.conf says `pull never`; `cay template pull` gets it");
     CAY_TRY(cay__operator_read(p->svc, &p->op, err));
     const char *ref = cay__tconf_alias(&p->conf, p->spec->ref ? p->spec->ref : "");
     CAY_TRY(cay__tname_parse(p->spec->ref, &given, err));
@@ -403,21 +440,32 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
     CAY_TRY(open_blobs(p, err));
     CAY_TRY(look_for(p, ref, err));
     snprintf(source, sizeof source, "registry:%.200s/%.180s", p->name.host, p->name.path);
-    CAY_TRY(cay__layers_lock(p->svc, false, &lock, err)); /* what is here now stays until we stand on it */
+    CAY_TRY(cay__layers_lock(p->svc, false, &lock,
+                             err)); /* what is here now stays until we stand on it */
     CAY_TRY(cay__image_missing(p->svc, p->spec->tenant, &p->im, p->missing, err));
     uint64_t more = 0;
     for (size_t i = 0; i < p->im.n; i++)
         more += p->missing[i] ? p->im.layers[i].size : 0;
-    CAY_TRY(cay__template_fits(p->svc, p->spec->tenant, more - more / 128, err)); /* packed they are hardly larger: what does not fit so never will */
+    CAY_TRY(cay__template_fits(
+        p->svc, p->spec->tenant, more - more / 128,
+        err)); /* packed they are hardly larger: what does not fit so never will */
     CAY_TRY(fetch_begin(p, err));
-    cay__image_spec spec = { .tenant = p->spec->tenant, .names = p->spec->names ? p->spec->names : (const char *const[]){ name, NULL }, .hidden = p->spec->hidden,
-                             .source = source, .blob = layer_blob, .arg = p, .progress = p->spec->progress, .progress_arg = p->spec->arg };
+    cay__image_spec spec = { .tenant = p->spec->tenant,
+                             .names = p->spec->names ? p->spec->names
+                                                     : (const char *const[]){ name, NULL },
+                             .hidden = p->spec->hidden,
+                             .source = source,
+                             .blob = layer_blob,
+                             .arg = p,
+                             .progress = p->spec->progress,
+                             .progress_arg = p->spec->arg };
     int rc = cay__image_make(p->svc, p->call, &spec, &p->im, out, err);
     fetch_end(p);
     CAY_FAULT("pull.fetched");
     CAY_TRY(rc);
     if (p->spec->user)
-        CAY_TRY(cay_registry_login(p->svc, p->spec->tenant, p->name.host, p->spec->user, p->spec->password, err));
+        CAY_TRY(cay_registry_login(p->svc, p->spec->tenant, p->name.host, p->spec->user,
+                                   p->spec->password, err));
     for (size_t i = 0; i < p->im.n; i++) {
         char file[BLOB_NAME];
         part_name(p, p->im.layers[i].digest, true, file);
@@ -426,14 +474,20 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
     return 0;
 }
 
-int cay_template_pull(cay_service *svc, const cay_call *call, const cay_template_remote *given, cay_template **out, cay_err *err)
+int cay_template_pull(cay_service *svc, const cay_call *call, const cay_template_remote *given,
+                      cay_template **out, cay_err *err)
 {
     cay_template_remote spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_remote", err));
     CAY__BACK(svc, template_pull, svc, call, &spec, out, err);
     CAY_TRY(cay__call_check(call, "pull", err));
     pulling *p = cay__alloc(sizeof *p);
-    *p = (pulling){ .svc = svc, .call = call, .spec = &spec, .blobs = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER };
+    *p = (pulling){ .svc = svc,
+                    .call = call,
+                    .spec = &spec,
+                    .blobs = -1,
+                    .lock = PTHREAD_MUTEX_INITIALIZER,
+                    .moved = PTHREAD_COND_INITIALIZER };
     const char *tenant = spec.tenant ? spec.tenant : CAY_TENANT_DEFAULT;
     cay__sha256_hex(tenant, strlen(tenant), p->whose);
     int rc = pull(p, out, err);
@@ -456,7 +510,8 @@ void cay__blobs_sweep(cay_service *svc)
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     struct stat st;
     for (struct dirent *e; d && (e = readdir(d));)
-        if (*e->d_name != '.' && fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && time(NULL) - st.st_mtime > BLOB_KEPT_S)
+        if (*e->d_name != '.' && fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISREG(st.st_mode) && time(NULL) - st.st_mtime > BLOB_KEPT_S)
             unlinkat(fd, e->d_name, 0);
     if (d)
         closedir(d);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a tenant's templates may have in bytes. The store counts the layers of all of them, each once, when one is recorded; here is told what each layer has, and how
- * much is left, so that a pull does not fill the disk first and is refused then.
+ * What a tenant's templates may have in bytes. The store counts the layers of all of them, each
+ * once, when one is recorded; here is told what each layer has, and how much is left, so that a
+ * pull does not fill the disk first and is refused then.
  */
 #include "image.h"
 #include <base/json.h>
@@ -11,7 +12,7 @@
 
 typedef struct size {
     uint64_t bytes;
-    bool     known;
+    bool known;
 } size;
 
 static int read_note(const char *value, void *arg)
@@ -52,7 +53,8 @@ static int take(const cay_tenant *t, void *arg)
     return 0;
 }
 
-int cay__template_left(cay_service *svc, const char *tenant, uint64_t *most, uint64_t *used, cay_err *err)
+int cay__template_left(cay_service *svc, const char *tenant, uint64_t *most, uint64_t *used,
+                       cay_err *err)
 {
     cay_tenant t = { 0 };
     CAY_TRY(svc->store->tenant_list(svc->db, tenant ? tenant : CAY_TENANT_DEFAULT, take, &t, err));
@@ -65,10 +67,14 @@ int cay__template_fits(cay_service *svc, const char *tenant, uint64_t more, cay_
 {
     uint64_t most, used;
     CAY_TRY(cay__template_left(svc, tenant, &most, &used, err));
-    return !most || used + more <= most ? 0 : cay__quota_templates(tenant ? tenant : CAY_TENANT_DEFAULT, (int64_t)most, (int64_t)(used + more), err);
+    return !most || used + more <= most
+               ? 0
+               : cay__quota_templates(tenant ? tenant : CAY_TENANT_DEFAULT, (int64_t)most,
+                                      (int64_t)(used + more), err);
 }
 
-int cay__template_measure(cay_service *svc, const cay_call *call, const char *tenant, const char *layers, cay_err *err)
+int cay__template_measure(cay_service *svc, const cay_call *call, const char *tenant,
+                          const char *layers, cay_err *err)
 {
     uint64_t most, used;
     cay__stack s;

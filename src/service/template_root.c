@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a sandbox mounts or writes something of its own, a root filesystem has a directory or nothing: a link there would lead elsewhere, a file cannot be mounted upon. */
+/* Where a sandbox mounts or writes something of its own, a root filesystem has a directory or
+ * nothing: a link there would lead elsewhere, a file cannot be mounted upon. */
 #include "template.h"
 #include <base/str.h>
 #include <fcntl.h>
@@ -7,7 +8,8 @@
 
 static const char *const needed[] = { "proc", "dev", "run", "etc", "tmp", "workspace" };
 
-/* What the uppermost layer that has it shows; false: none has. A mark of removal (a character device 0:0) is nothing. */
+/* What the uppermost layer that has it shows; false: none has. A mark of removal (a character
+ * device 0:0) is nothing. */
 static bool shown(const cay_service *svc, const cay__stack *s, const char *name, mode_t *kind)
 {
     struct stat st;
@@ -22,7 +24,8 @@ static bool shown(const cay_service *svc, const cay__stack *s, const char *name,
     return false;
 }
 
-int cay__template_root_check(const cay_service *svc, const char *base, const char *layers, cay_err *err)
+int cay__template_root_check(const cay_service *svc, const char *base, const char *layers,
+                             cay_err *err)
 {
     cay__stack s;
     mode_t kind;
@@ -31,7 +34,9 @@ int cay__template_root_check(const cay_service *svc, const char *base, const cha
     CAY_TRY(cay__stack_read(layers, &s, err));
     for (size_t i = 0; i < CAY_LEN(needed); i++)
         if (shown(svc, &s, needed[i], &kind) && kind != S_IFDIR)
-            return cay_fail_why(err, CAY_EINVAL, "image_root", "its /%s is %s, and a sandbox needs a directory there or nothing: make the image with one", needed[i],
-                                kind == S_IFLNK ? "a symbolic link" : "no directory");
+            return cay_fail_why(err, CAY_EINVAL, "image_root",
+                                "its /%s is %s, and a sandbox needs a directory there or nothing: "
+                                "make the image with one",
+                                needed[i], kind == S_IFLNK ? "a symbolic link" : "no directory");
     return 0;
 }

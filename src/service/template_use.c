@@ -34,9 +34,9 @@ static void take_env(const json_t *env, cay_create *c, cay__arena *mem)
     if (!json_is_object(env) || !json_object_size(env))
         return;
     cay_pair *all = cay__arena_take(mem, (json_object_size(env) + own + 1) * sizeof *all);
-    json_object_foreach((json_t *)env, key, v)
-        if (json_is_string(v) && !has(c->env, key))
-            all[n++] = (cay_pair){ cay__arena_str(mem, key), cay__arena_str(mem, json_string_value(v)) };
+    json_object_foreach((json_t *)env, key, v) if (json_is_string(v) && !has(c->env, key))
+        all[n++] =
+            (cay_pair){ cay__arena_str(mem, key), cay__arena_str(mem, json_string_value(v)) };
     for (size_t i = 0; i < own; i++)
         all[n++] = c->env[i];
     c->env = all;
@@ -72,10 +72,13 @@ static void take_user(const json_t *o, cay_create *c, cay__arena *mem)
     c->user = *said ? said : strcmp(c->template_, CAY__BASE_IMAGE) ? NULL : "root";
 }
 
-/* Those that the request has are all there are; what is wrong with them is told when they are read. */
+/* Those that the request has are all there are; what is wrong with them is told when they are read.
+ */
 static void take_services(const json_t *services, cay_create *c, cay__arena *mem)
 {
-    char *text = !c->services && services && !json_is_null(services) ? cay__json_text(services, CAY_MANIFEST_BYTES) : NULL;
+    char *text = !c->services && services && !json_is_null(services)
+                     ? cay__json_text(services, CAY_MANIFEST_BYTES)
+                     : NULL;
     if (text)
         c->services = cay__arena_adopt(mem, text);
 }
@@ -97,13 +100,16 @@ static int apply(cay_create *c, cay__arena *mem, cay_err *err)
 }
 
 /* What the sandbox behind the snapshot had. */
-static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem, const cay_pair **settings, cay_err *err)
+static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem,
+                         const cay_pair **settings, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_AUTOJSON *o = NULL;
     CAY_TRY(cay__snap_row(svc, c->from, &row, err));
     CAY_TRY(cay__json_object("record: spec", row->row.spec, &o, err));
-    const char *image = cay__json_str(o, "image", NULL), *id = cay__json_str(o, "template_id", NULL), *name = cay__json_str(o, "template_name", NULL);
+    const char *image = cay__json_str(o, "image", NULL),
+               *id = cay__json_str(o, "template_id", NULL),
+               *name = cay__json_str(o, "template_name", NULL);
     c->image = image ? cay__arena_str(mem, image) : NULL;
     c->template_id = id ? cay__arena_str(mem, id) : NULL;
     c->template_name = name ? cay__arena_str(mem, name) : NULL;
@@ -112,7 +118,8 @@ static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem, const
     return 0;
 }
 
-static int from_template(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem, cay_err *err)
+static int from_template(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem,
+                         cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY_TRY(cay_template_find(svc, call, c->tenant, c->template_, &t, err));
@@ -120,14 +127,16 @@ static int from_template(cay_service *svc, const cay_call *call, cay_create *c, 
     CAY_TRY(cay__stack_of(t->layers, t->nlayers, stack, err));
     c->layers = stack->name;
     c->nlayers = stack->n;
-    c->template_name = cay__arena_str(mem, t->names[0] ? cay__id_valid(c->template_, 't') ? t->names[0] : c->template_ : t->id);
+    c->template_name = cay__arena_str(
+        mem, t->names[0] ? cay__id_valid(c->template_, 't') ? t->names[0] : c->template_ : t->id);
     c->template_id = cay__arena_str(mem, t->id);
     c->template_ = cay__arena_str(mem, t->base);
     c->image = cay__arena_str(mem, t->config);
     return 0;
 }
 
-int cay__template_prepare(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem, cay_err *err)
+int cay__template_prepare(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem,
+                          cay_err *err)
 {
     const cay_pair *before = NULL;
     c->image = c->template_id = c->template_name = NULL;
@@ -142,10 +151,12 @@ int cay__template_prepare(cay_service *svc, const cay_call *call, cay_create *c,
 }
 
 /* Of a server's: what its template says; a snapshot's is known there alone. */
-static int told_there(cay_service *svc, const cay_call *call, const cay_create *c, char **config, cay_err *err)
+static int told_there(cay_service *svc, const cay_call *call, const cay_create *c, char **config,
+                      cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
-    if (c->from || !c->template_ || !strcmp(c->template_, CAY__BASE_HOST) || !strcmp(c->template_, CAY__BASE_IMAGE)) {
+    if (c->from || !c->template_ || !strcmp(c->template_, CAY__BASE_HOST) ||
+        !strcmp(c->template_, CAY__BASE_IMAGE)) {
         *config = cay__strdup("{}");
         return 0;
     }
@@ -154,7 +165,8 @@ static int told_there(cay_service *svc, const cay_call *call, const cay_create *
     return 0;
 }
 
-int cay_template_told(cay_service *svc, const cay_call *call, const cay_create *given, char **config, cay_err *err)
+int cay_template_told(cay_service *svc, const cay_call *call, const cay_create *given,
+                      char **config, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     cay_create c;

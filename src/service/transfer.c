@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshot stores: a directory, an HTTP server that takes PUT and GET, an S3 bucket by rclone. An archive is made whole in a file without
- * a name first, so that a store sees all of it or nothing; what comes from one is whole before it is imported.
+ * Snapshot stores: a directory, an HTTP server that takes PUT and GET, an S3 bucket by rclone. An
+ * archive is made whole in a file without a name first, so that a store sees all of it or nothing;
+ * what comes from one is whole before it is imported.
  */
 #include "back.h"
 #include "archive.h"
@@ -27,22 +28,30 @@ typedef enum place { PLACE_PATH, PLACE_HTTP, PLACE_S3 } place;
 
 static place place_of(const char *url)
 {
-    return cay__str_starts(url, "http://") || cay__str_starts(url, "https://") ? PLACE_HTTP : cay__str_starts(url, "s3://") ? PLACE_S3 : PLACE_PATH;
+    return cay__str_starts(url, "http://") || cay__str_starts(url, "https://") ? PLACE_HTTP
+           : cay__str_starts(url, "s3://")                                     ? PLACE_S3
+                                                                               : PLACE_PATH;
 }
 
 static int nameless(cay_service *svc, int *out, cay_err *err)
 {
-    const char *tmp = getenv("TMPDIR"), *there = tmp && *tmp ? tmp : "/tmp"; /* a server's snapshots have no state directory here */
-    *out = svc->back ? open(there, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600) : openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    return *out < 0 ? cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s", svc->back ? there : svc->home) : 0;
+    const char *tmp = getenv("TMPDIR"),
+               *there = tmp && *tmp
+                            ? tmp
+                            : "/tmp"; /* a server's snapshots have no state directory here */
+    *out = svc->back ? open(there, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
+                     : openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return *out < 0 ? cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s",
+                                   svc->back ? there : svc->home)
+                    : 0;
 }
 
 /* ---- programs ---- */
 
 typedef struct program {
     const char *const *argv;
-    int                in, out, headers; /* -1: none */
-    int                pid;
+    int in, out, headers; /* -1: none */
+    int pid;
 } program;
 
 static int start(program *p, char **env, cay_err *err)
@@ -99,10 +108,13 @@ static int headers(cay_service *svc, const char *auth, int *out, cay_err *err)
     CAY_TRY(cay__secret_source_check("auth", auth, err));
     CAY_TRY(cay__secret_read(svc, "auth", auth, &v, err));
     CAY_AUTOFD fd = memfd_create("headers", MFD_CLOEXEC);
-    bool ok = fd >= 0 && !memchr(v.data, '\n', v.len) && cay__fd_write_all(fd, "Authorization: ", 15) && cay__fd_write_all(fd, v.data, v.len) && lseek(fd, 0, SEEK_SET) == 0;
+    bool ok = fd >= 0 && !memchr(v.data, '\n', v.len) &&
+              cay__fd_write_all(fd, "Authorization: ", 15) &&
+              cay__fd_write_all(fd, v.data, v.len) && lseek(fd, 0, SEEK_SET) == 0;
     cay__value_wipe(&v);
     if (!ok)
-        return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "%.60s is no header of one line", auth);
+        return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "%.60s is no header of one line",
+                            auth);
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
@@ -119,7 +131,8 @@ static int read_answer(int fd, int body, uint64_t *status, cay_err *err)
         rc = cay__item_next(&in, &it, err);
         if (rc == 0 && it.type == CAY__ITEM_NOTE && !strcmp(it.path, "status"))
             cay__str_to_u64(it.extra, status);
-        while (rc == 0 && it.type == CAY__ITEM_FILE && (rc = cay__item_bytes(&in, &p, &n, err)) == 0 && n)
+        while (rc == 0 && it.type == CAY__ITEM_FILE &&
+               (rc = cay__item_bytes(&in, &p, &n, err)) == 0 && n)
             if (body >= 0 && *status == 200 && !cay__fd_write_all(body, p, n))
                 rc = cay_fail_sys(err, CAY_ESYS, "keep the archive");
     }
@@ -127,7 +140,8 @@ static int read_answer(int fd, int body, uint64_t *status, cay_err *err)
     return rc;
 }
 
-static int http(cay_service *svc, const cay_call *call, const cay_transfer *t, bool put, int file, cay_err *err)
+static int http(cay_service *svc, const cay_call *call, const cay_transfer *t, bool put, int file,
+                cay_err *err)
 {
     char path[CAY__HOME_MAX], max[24];
     int pipe_[2], code;
@@ -151,19 +165,25 @@ static int http(cay_service *svc, const cay_call *call, const cay_transfer *t, b
         return cay_wrap(err, rc, "%.100s", t->url);
     CAY_TRY(ended);
     if (put ? status < 200 || status > 204 : status != 200)
-        return cay_fail_why(err, status == 404 ? CAY_ENOENT : status == 401 || status == 403 ? CAY_EAUTH : CAY_EUPSTREAM, "fetch_status", "%.120s: the server answered %llu",
-                            t->url, (unsigned long long)status);
+        return cay_fail_why(err,
+                            status == 404                    ? CAY_ENOENT
+                            : status == 401 || status == 403 ? CAY_EAUTH
+                                                             : CAY_EUPSTREAM,
+                            "fetch_status", "%.120s: the server answered %llu", t->url,
+                            (unsigned long long)status);
     return 0;
 }
 
 /* ---- S3, by rclone ---- */
 
-/* rclone's own configuration is not asked: credentials are those of the environment, as every S3 program takes them. */
+/* rclone's own configuration is not asked: credentials are those of the environment, as every S3
+ * program takes them. */
 static void s3_env(char **env, size_t room)
 {
     size_t n = 0;
     for (char **e = environ; e && *e && n + 2 < room; e++)
-        if (!cay__str_starts(*e, "AWS_CA_BUNDLE=") && !cay__str_starts(*e, "RCLONE_")) /* the first makes this version fail at once */
+        if (!cay__str_starts(*e, "AWS_CA_BUNDLE=") &&
+            !cay__str_starts(*e, "RCLONE_")) /* the first makes this version fail at once */
             env[n++] = *e;
     env[n++] = "RCLONE_CONFIG=/dev/null";
     env[n] = NULL;
@@ -173,21 +193,32 @@ static int s3(const cay_call *call, const char *url, bool put, int file, cay_err
 {
     char remote[2300];
     char *env[512];
-    const char *endpoint = getenv("AWS_ENDPOINT_URL"), *region = getenv("AWS_REGION"), *path = url + 5;
+    const char *endpoint = getenv("AWS_ENDPOINT_URL"), *region = getenv("AWS_REGION"),
+               *path = url + 5;
     int code;
-    if (!*path || *path == '/' || !strchr(path, '/') || strpbrk(path, "\"'`\n") || strlen(path) > 1500)
-        return cay_fail_why(err, CAY_EINVAL, "store_url", "%.100s: a store in S3 is s3://BUCKET/KEY", url);
+    if (!*path || *path == '/' || !strchr(path, '/') || strpbrk(path, "\"'`\n") ||
+        strlen(path) > 1500)
+        return cay_fail_why(err, CAY_EINVAL, "store_url",
+                            "%.100s: a store in S3 is s3://BUCKET/KEY", url);
     if (endpoint && strpbrk(endpoint, "\"'`\n"))
         return cay_fail_why(err, CAY_EINVAL, "store_url", "AWS_ENDPOINT_URL is no URL");
-    snprintf(remote, sizeof remote, ":s3,env_auth=true,no_check_bucket=true,provider=%s%s%s%s%s%s:%s", endpoint ? "Other" : "AWS", endpoint ? ",endpoint=\"" : "",
-             endpoint ? endpoint : "", endpoint ? "\"" : "", region ? ",region=" : "", region ? region : "", path);
+    snprintf(remote, sizeof remote,
+             ":s3,env_auth=true,no_check_bucket=true,provider=%s%s%s%s%s%s:%s",
+             endpoint ? "Other" : "AWS", endpoint ? ",endpoint=\"" : "", endpoint ? endpoint : "",
+             endpoint ? "\"" : "", region ? ",region=" : "", region ? region : "", path);
     s3_env(env, CAY_LEN(env));
-    const char *const up[] = { "rclone", "rcat", "--quiet", "--", remote, NULL }, *const down[] = { "rclone", "cat", "--quiet", "--", remote, NULL };
-    program p = { .argv = put ? up : down, .in = put ? file : -1, .out = put ? -1 : file, .headers = -1 };
+    const char *const up[] = { "rclone", "rcat", "--quiet", "--", remote, NULL }, *const down[] = {
+        "rclone", "cat", "--quiet", "--", remote, NULL
+    };
+    program p = {
+        .argv = put ? up : down, .in = put ? file : -1, .out = put ? -1 : file, .headers = -1
+    };
     CAY_TRY(start(&p, env, err));
     CAY_TRY(await(&p, call, &code, err));
     if (code)
-        return cay_fail_why(err, CAY_EUPSTREAM, "store_failed", "rclone could not %s %.120s (status %d)", put ? "write" : "read", url, code);
+        return cay_fail_why(err, CAY_EUPSTREAM, "store_failed",
+                            "rclone could not %s %.120s (status %d)", put ? "write" : "read", url,
+                            code);
     /* It reads a key that is not there as nothing, and calls that success. */
     if (!put && lseek(file, 0, SEEK_END) == 0)
         return cay_fail_why(err, CAY_ENOENT, "store_failed", "there is nothing at %.120s", url);
@@ -196,11 +227,13 @@ static int s3(const cay_call *call, const char *url, bool put, int file, cay_err
 
 /* ---- a directory ---- */
 
-static int path_open(const char *url, const char *id, char *path, size_t cap, int *dir, const char **name, cay_err *err)
+static int path_open(const char *url, const char *id, char *path, size_t cap, int *dir,
+                     const char **name, cay_err *err)
 {
     struct stat st;
     bool is_dir = stat(url, &st) == 0 && S_ISDIR(st.st_mode);
-    if (!(is_dir ? cay__str_join(path, cap, url, "/", id, SUFFIX, NULL) : cay__str_copy(path, cap, url)))
+    if (!(is_dir ? cay__str_join(path, cap, url, "/", id, SUFFIX, NULL)
+                 : cay__str_copy(path, cap, url)))
         return cay_fail_why(err, CAY_EINVAL, "store_url", "%.100s: the path is too long", url);
     char *slash = strrchr(path, '/');
     *name = slash ? slash + 1 : path;
@@ -209,7 +242,8 @@ static int path_open(const char *url, const char *id, char *path, size_t cap, in
     *dir = open(!slash ? "." : *path ? path : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (slash)
         *slash = '/';
-    return *dir < 0 || !**name ? cay_fail_sys(err, CAY_ESYS, "open the directory of %.150s", path) : 0;
+    return *dir < 0 || !**name ? cay_fail_sys(err, CAY_ESYS, "open the directory of %.150s", path)
+                               : 0;
 }
 
 /* On the disk, then under its name, at once. */
@@ -231,7 +265,8 @@ int cay__path_put(int dir, const char *name, int file, cay_err *err)
     return 0;
 }
 
-static int push_path(cay_service *svc, const cay_call *call, const cay_export *spec, const char *url, char **where, cay_archived *out, cay_err *err)
+static int push_path(cay_service *svc, const cay_call *call, const cay_export *spec,
+                     const char *url, char **where, cay_archived *out, cay_err *err)
 {
     char path[4096];
     const char *name = "";
@@ -257,13 +292,15 @@ static int take(const cay_transfer *given, cay_transfer *t, cay_err *err)
 {
     CAY_TRY(cay__spec_take(t, sizeof *t, given, "cay_transfer", err));
     if (!t->url || !*t->url || *t->url == '-')
-        return cay_fail_why(err, CAY_EINVAL, "store_url", "name a store: a directory, http://…, https://… or s3://BUCKET/KEY");
+        return cay_fail_why(err, CAY_EINVAL, "store_url",
+                            "name a store: a directory, http://…, https://… or s3://BUCKET/KEY");
     if (t->auth && place_of(t->url) != PLACE_HTTP)
         return cay_fail_why(err, CAY_EINVAL, "store_url", "auth is for http and https");
     return 0;
 }
 
-int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *spec, const cay_transfer *given, char **where, cay_archived *out, cay_err *err)
+int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *spec,
+                      const cay_transfer *given, char **where, cay_archived *out, cay_err *err)
 {
     cay_transfer t;
     CAY_AUTOFD file = -1;
@@ -275,13 +312,15 @@ int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *
     CAY_FAULT("push.made");
     if (lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
-    CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, true, file, err) : s3(call, t.url, true, file, err));
+    CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, true, file, err)
+                                          : s3(call, t.url, true, file, err));
     if (where)
         *where = cay__strdup(t.url);
     return 0;
 }
 
-int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *spec, const cay_transfer *given, cay_snapshot **out, cay_err *err)
+int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *spec,
+                      const cay_transfer *given, cay_snapshot **out, cay_err *err)
 {
     cay_transfer t;
     CAY_AUTOFD file = -1;
@@ -293,7 +332,8 @@ int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *
         return cay_service_import(svc, call, spec, file, out, err);
     }
     CAY_TRY(nameless(svc, &file, err));
-    CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, false, file, err) : s3(call, t.url, false, file, err));
+    CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, false, file, err)
+                                          : s3(call, t.url, false, file, err));
     CAY_FAULT("pull.whole");
     if (lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
@@ -302,7 +342,8 @@ int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *
 
 /* ---- any bytes ---- */
 
-int cay_store_put(cay_service *svc, const cay_call *call, const cay_transfer *given, const void *data, size_t len, cay_err *err)
+int cay_store_put(cay_service *svc, const cay_call *call, const cay_transfer *given,
+                  const void *data, size_t len, cay_err *err)
 {
     cay_transfer t;
     char path[4096];
@@ -321,10 +362,12 @@ int cay_store_put(cay_service *svc, const cay_call *call, const cay_transfer *gi
         return cay_fail_sys(err, CAY_ESYS, "keep what is to be sent");
     if (place_of(t.url) == PLACE_PATH)
         return cay__path_put(dir, name, file, err);
-    return place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, true, file, err) : s3(call, t.url, true, file, err);
+    return place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, true, file, err)
+                                         : s3(call, t.url, true, file, err);
 }
 
-int cay_store_get(cay_service *svc, const cay_call *call, const cay_transfer *given, size_t max, char **data, size_t *len, cay_err *err)
+int cay_store_get(cay_service *svc, const cay_call *call, const cay_transfer *given, size_t max,
+                  char **data, size_t *len, cay_err *err)
 {
     cay_transfer t;
     struct stat st;
@@ -333,15 +376,19 @@ int cay_store_get(cay_service *svc, const cay_call *call, const cay_transfer *gi
     if (place_of(t.url) == PLACE_PATH) {
         file = open(t.url, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (file < 0)
-            return errno == ENOENT ? cay_fail_why(err, CAY_ENOENT, "store_failed", "there is nothing at %.150s", t.url) : cay_fail_sys(err, CAY_ESYS, "open %.150s", t.url);
+            return errno == ENOENT ? cay_fail_why(err, CAY_ENOENT, "store_failed",
+                                                  "there is nothing at %.150s", t.url)
+                                   : cay_fail_sys(err, CAY_ESYS, "open %.150s", t.url);
     } else {
         CAY_TRY(nameless(svc, &file, err));
-        CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, false, file, err) : s3(call, t.url, false, file, err));
+        CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, false, file, err)
+                                              : s3(call, t.url, false, file, err));
     }
     if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_why(err, CAY_ETYPE, "store_failed", "%.150s is no file", t.url);
     if ((uint64_t)st.st_size > max)
-        return cay_fail_why(err, CAY_ETOOBIG, "store_failed", "%.150s is larger than %zu bytes", t.url, max);
+        return cay_fail_why(err, CAY_ETOOBIG, "store_failed", "%.150s is larger than %zu bytes",
+                            t.url, max);
     CAY_AUTOFREE char *all = cay__alloc((size_t)st.st_size + 1);
     ssize_t n = cay__fd_read_all(file, all, (size_t)st.st_size);
     if (n < 0)

@@ -11,7 +11,9 @@
 
 static int nothing(const cay_sandbox *sb, const char *why, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ESTATE, "undo_nothing", "undo: %s; `cay snapshots %s` shows what there is to go back to", why, sb->id);
+    return cay_fail_why(err, CAY_ESTATE, "undo_nothing",
+                        "undo: %s; `cay snapshots %s` shows what there is to go back to", why,
+                        sb->id);
 }
 
 /* Without --to: what it stands on, unless that was taken after the last command. */
@@ -44,8 +46,9 @@ static int belongs(cay_sandbox *sb, const cay_snap_row *to, const char *from, ca
             break;
         cay__str_copy(at, sizeof at, row->row.parent);
     }
-    return cay_fail_why(err, CAY_EINVAL, "snapshot_foreign", "snapshot %s is not of sandbox %s; `cay fork %s` makes a new one from it", to->id,
-                        sb->id, to->id);
+    return cay_fail_why(err, CAY_EINVAL, "snapshot_foreign",
+                        "snapshot %s is not of sandbox %s; `cay fork %s` makes a new one from it",
+                        to->id, sb->id, to->id);
 }
 
 static int choose(cay_sandbox *sb, const char *to, cay__snaprow **out, cay_err *err)
@@ -54,7 +57,8 @@ static int choose(cay_sandbox *sb, const char *to, cay__snaprow **out, cay_err *
     cay__spec *spec = NULL;
     CAY_TRY(cay__svc_row(sb->owner, sb->id, &row, err));
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
-    int rc = to ? cay__snap_find_of(sb->owner, row->row.tenant, to, out, err) : last_one(sb, spec->create.from, out, err);
+    int rc = to ? cay__snap_find_of(sb->owner, row->row.tenant, to, out, err)
+                : last_one(sb, spec->create.from, out, err);
     if (rc == 0 && to)
         rc = belongs(sb, &(*out)->row, spec->create.from, err);
     cay__spec_free(spec);
@@ -62,7 +66,8 @@ static int choose(cay_sandbox *sb, const char *to, cay__snaprow **out, cay_err *
 }
 
 /* The intent, which holds the layers, too. */
-static int intend(cay_service *svc, const char *id, const cay_snap_row *to, const char *mark, cay_err *err)
+static int intend(cay_service *svc, const char *id, const cay_snap_row *to, const char *mark,
+                  cay_err *err)
 {
     CAY_AUTOJSON *o = json_object(), *layers = NULL;
     CAY_AUTOFREE cay__snaprow *still = NULL;
@@ -73,13 +78,15 @@ static int intend(cay_service *svc, const char *id, const cay_snap_row *to, cons
     CAY_AUTOFREE char *text = cay__json_text(o, 16384);
     CAY_TRY(svc->store->job_put(svc->db, "undo", id, text, err));
     CAY_FAULT("undo.intended");
-    int rc = cay__snap_row(svc, to->id, &still, err); /* from now on its layers stay; until now they might have gone */
+    int rc = cay__snap_row(svc, to->id, &still,
+                           err); /* from now on its layers stay; until now they might have gone */
     if (rc < 0)
         svc->store->job_drop(svc->db, "undo", id, NULL);
     return rc;
 }
 
-static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_snap_row *to, cay_err *err)
+static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_snap_row *to,
+                   cay_err *err)
 {
     cay_service *svc = sb->owner;
     char upper[64], before[CAY__MARK], after[CAY__MARK];
@@ -95,18 +102,22 @@ static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_s
         svc->store->job_drop(svc->db, "undo", sb->id, NULL);
         return rc;
     }
-    rc = svc->store->restack(svc->db, sb->id, to->layers, to->id, err); /* an answer that was lost changes nothing */
+    rc = svc->store->restack(svc->db, sb->id, to->layers, to->id,
+                             err); /* an answer that was lost changes nothing */
     CAY_FAULT("undo.recorded");
     return rc;
 }
 
-/* ------------------------------------------------------------------ above a directory of the host */
+/* ------------------------------------------------------------------ above a directory of the host
+ */
 
-/* Two overlays cannot be exchanged at one moment under a sandbox that runs, so it is stopped, and started again. */
+/* Two overlays cannot be exchanged at one moment under a sandbox that runs, so it is stopped, and
+ * started again. */
 static int stop_it(cay_sandbox *sb, const cay_call *call, bool *ran, int *lock, cay_err *err)
 {
     cay_service *svc = sb->owner;
-    for (int tries = 0; tries < 3; tries++) { /* another program may start it in between; under the lock nobody does */
+    for (int tries = 0; tries < 3;
+         tries++) { /* another program may start it in between; under the lock nobody does */
         CAY_AUTOFREE cay__row *row = NULL;
         cay__truth t;
         CAY_TRY(cay__box_lock(svc, call, sb->id, true, lock, err));
@@ -122,7 +133,8 @@ static int stop_it(cay_sandbox *sb, const cay_call *call, bool *ran, int *lock, 
         *ran = true;
         CAY_TRY(cay_sandbox_kill(sb, call, err));
     }
-    return cay_fail_why(err, CAY_EBUSY, "stack_busy", "another program starts sandbox %s again and again; try later", sb->id);
+    return cay_fail_why(err, CAY_EBUSY, "stack_busy",
+                        "another program starts sandbox %s again and again; try later", sb->id);
 }
 
 static int go_back_on(cay_sandbox *sb, const cay_call *call, const cay_snap_row *to, cay_err *err)
@@ -144,7 +156,8 @@ static int go_back_on(cay_sandbox *sb, const cay_call *call, const cay_snap_row 
     return svc->store->restack(svc->db, sb->id, to->layers, to->id, err);
 }
 
-static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__snaprow **target, cay_err *err)
+static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__snaprow **target,
+                   cay_err *err)
 {
     CAY_AUTOFD lock = -1;
     bool ran = false;
@@ -177,13 +190,15 @@ static bool mounts_inside(cay_service *svc, const cay_row *row)
     bool does = false;
     if (cay__mounts_by_container(row->provider) && cay__spec_read(row, &spec, NULL) == 0) {
         CAY__AUTOMANI f = { 0 };
-        does = cay__mani_prepare(svc, &spec->create, &spec->mem, &f, NULL) == 0 && cay__mounts_wants_inside(&f, row->provider);
+        does = cay__mani_prepare(svc, &spec->create, &spec->mem, &f, NULL) == 0 &&
+               cay__mounts_wants_inside(&f, row->provider);
     }
     cay__spec_free(spec);
     return does;
 }
 
-int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_snapshot **out, cay_err *err)
+int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_snapshot **out,
+                     cay_err *err)
 {
     CAY__OP(call, "sandbox.undo", sb->id, err);
     CAY__BACK(sb->owner, undo, sb, call, to, out, err);
@@ -198,10 +213,12 @@ int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_
     if (rc == CAY_ENOENT)
         return nothing(sb, "this sandbox keeps no record", err);
     CAY_TRY(rc);
-    if (row->row.state == CAY_DAMAGED || row->row.state == CAY_DELETING || row->row.state == CAY_CREATING)
+    if (row->row.state == CAY_DAMAGED || row->row.state == CAY_DELETING ||
+        row->row.state == CAY_CREATING)
         return cay__wrong_state(sb, "undo", row->row.state, err);
     if (!CAY__HAS(sb->ops, restack))
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "undo: provider %s has no snapshots", sb->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
+                            "undo: provider %s has no snapshots", sb->ops->name);
     if (is_on(&row->row)) {
         rc = undo_on(sb, call, to, &target, err);
         goto end;

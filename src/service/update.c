@@ -13,9 +13,13 @@ int cay_sandbox_update(cay_sandbox *sb, const cay_call *call, const cay_update *
     CAY_TRY(cay__spec_take(&u, sizeof u, given, "cay_update", err));
     CAY_TRY(cay__call_check(call, "update", err));
     if (!svc)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "sandbox %s has no record that could be changed", sb->id);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "sandbox %s has no record that could be changed", sb->id);
     /* As strict as when it is made. */
-    cay_create c = { .size = sizeof c, .name = u.name && *u.name ? u.name : NULL, .labels = u.labels, .metadata = u.metadata };
+    cay_create c = { .size = sizeof c,
+                     .name = u.name && *u.name ? u.name : NULL,
+                     .labels = u.labels,
+                     .metadata = u.metadata };
     CAY_TRY(cay__create_check(&c, svc->home_fd, svc->run, err));
     CAY_TRY(cay__metadata_check(u.metadata, err));
     if (u.labels && !(labels = cay__pairs_text(u.labels)))

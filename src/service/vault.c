@@ -19,24 +19,29 @@
 
 static int no_key(const char *path, const char *why, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOENT, "secret_key", "the key of stored secrets, %.120s: %s", path, why);
+    return cay_fail_why(err, CAY_ENOENT, "secret_key", "the key of stored secrets, %.120s: %s",
+                        path, why);
 }
 
 static int key_path(char *out, size_t cap, cay_err *err)
 {
-    const char *given = getenv("CAY_SECRET_KEY"), *creds = getenv("CREDENTIALS_DIRECTORY"), *conf = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    const char *given = getenv("CAY_SECRET_KEY"), *creds = getenv("CREDENTIALS_DIRECTORY"),
+               *conf = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     bool fits;
     if (given && *given)
         fits = cay__str_copy(out, cap, given);
-    else if (creds && *creds && cay__str_join(out, cap, creds, "/cay-secret-key", NULL) && access(out, R_OK) == 0)
+    else if (creds && *creds && cay__str_join(out, cap, creds, "/cay-secret-key", NULL) &&
+             access(out, R_OK) == 0)
         fits = true;
     else if (geteuid() == 0)
         fits = cay__str_copy(out, cap, "/etc/cay/secret.key");
     else if (conf && *conf == '/')
         fits = cay__str_join(out, cap, conf, "/cay/secret.key", NULL);
     else
-        fits = home && *home == '/' && cay__str_join(out, cap, home, "/.config/cay/secret.key", NULL);
-    return fits && *out == '/' ? 0 : no_key("?", "set CAY_SECRET_KEY to the whole path of a file", err);
+        fits =
+            home && *home == '/' && cay__str_join(out, cap, home, "/.config/cay/secret.key", NULL);
+    return fits && *out == '/' ? 0
+                               : no_key("?", "set CAY_SECRET_KEY to the whole path of a file", err);
 }
 
 /* A key beside what it opens would protect nothing. */
@@ -59,7 +64,8 @@ static int make_key(const char *path, cay_err *err)
     for (char *c = dir + 1; *c; c++)
         if (*c == '/') {
             *c = '\0';
-            /* The host's is for everybody: the operator's rules are beside the key, which nobody else may read. */
+            /* The host's is for everybody: the operator's rules are beside the key, which nobody
+             * else may read. */
             if (mkdir(dir, geteuid() == 0 ? 0755 : 0700) < 0 && errno != EEXIST)
                 return cay_fail_sys(err, CAY_ESYS, "make %s", dir);
             *c = '/';
@@ -89,14 +95,16 @@ static int open_key(const cay_service *svc, bool make, int *out, cay_err *err)
     }
     if (fd < 0)
         return no_key(path, errno == ENOENT ? "there is none" : "it cannot be read", err);
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & 077)
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) ||
+        st.st_mode & 077)
         return no_key(path, "it must be a file of yours that nobody else may read: chmod 600", err);
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
 
 /* cay-seal between two memory files. */
-static int seal(cay_service *svc, const char *verb, const char *name, int key, int in, int out, cay_err *err)
+static int seal(cay_service *svc, const char *verb, const char *name, int key, int in, int out,
+                cay_err *err)
 {
     char path[PATH_MAX];
     char *argv[] = { "cay-seal", (char *)verb, (char *)name, NULL }, *env[] = { NULL };
@@ -104,8 +112,10 @@ static int seal(cay_service *svc, const char *verb, const char *name, int key, i
     pid_t pid;
     int status = -1;
     CAY_TRY(cay__libexec_find(svc->libexec, "cay-seal", path, sizeof path, err));
-    /* Each descriptor from a number that no target has: dup2 onto itself would keep close-on-exec. */
-    CAY_AUTOFD a = fcntl(in, F_DUPFD_CLOEXEC, 10), b = fcntl(out, F_DUPFD_CLOEXEC, 10), k = fcntl(key, F_DUPFD_CLOEXEC, 10);
+    /* Each descriptor from a number that no target has: dup2 onto itself would keep close-on-exec.
+     */
+    CAY_AUTOFD a = fcntl(in, F_DUPFD_CLOEXEC, 10), b = fcntl(out, F_DUPFD_CLOEXEC, 10),
+               k = fcntl(key, F_DUPFD_CLOEXEC, 10);
     if (a < 0 || b < 0 || k < 0)
         return cay_fail_sys(err, CAY_ESYS, "start cay-seal");
     lseek(a, 0, SEEK_SET);
@@ -123,7 +133,9 @@ static int seal(cay_service *svc, const char *verb, const char *name, int key, i
     case 0: return 0;
     case 2: return no_key("its file", "it does not hold 64 hex digits", err);
     case 3: return no_key("its file", "the secret was sealed under another key", err);
-    default: return cay_fail_why(err, CAY_ESYS, "secret_key", "cay-seal could not %s secret %s", verb, name);
+    default:
+        return cay_fail_why(err, CAY_ESYS, "secret_key", "cay-seal could not %s secret %s", verb,
+                            name);
     }
 }
 
@@ -143,19 +155,27 @@ static int load(int fd, cay__value *out, cay_err *err)
 
 static int check_name(const char *name, cay_err *err)
 {
-    return cay__secret_name_ok(name) ? 0 : cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret \"%.40s\": its name has letters, digits and '_', at most 63", name);
+    return cay__secret_name_ok(name)
+               ? 0
+               : cay_fail_why(err, CAY_EINVAL, "secret_invalid",
+                              "secret \"%.40s\": its name has letters, digits and '_', at most 63",
+                              name);
 }
 
-int cay__vault_put(cay_service *svc, const char *space, const char *name, const void *value, size_t len, cay_err *err)
+int cay__vault_put(cay_service *svc, const char *space, const char *name, const void *value,
+                   size_t len, cay_err *err)
 {
     CAY_AUTOFD key = -1, in = cay__memfd("cay-secret"), out = cay__memfd("cay-sealed");
     CAY_AUTOFREE char *hex = NULL, *text = NULL;
     cay__value sealed = { 0 };
     if (!len || len > CAY__SECRET_MAX)
-        return cay_fail_why(err, len ? CAY_ETOOBIG : CAY_EINVAL, "secret_invalid", "secret %s: its value has 1 to %u bytes", name, CAY__SECRET_MAX);
+        return cay_fail_why(err, len ? CAY_ETOOBIG : CAY_EINVAL, "secret_invalid",
+                            "secret %s: its value has 1 to %u bytes", name, CAY__SECRET_MAX);
     for (size_t i = 0; i < len; i++)
         if (((const unsigned char *)value)[i] < 0x20 || ((const unsigned char *)value)[i] == 0x7f)
-            return cay_fail_why(err, CAY_EINVAL, "secret_invalid", "secret %s: its value has a control character; it has to be one line", name);
+            return cay_fail_why(
+                err, CAY_EINVAL, "secret_invalid",
+                "secret %s: its value has a control character; it has to be one line", name);
     if (in < 0 || out < 0 || !cay__fd_write_all(in, value, len))
         return cay_fail_sys(err, CAY_ESYS, "secret %s", name);
     CAY_TRY(open_key(svc, true, &key, err));
@@ -165,7 +185,8 @@ int cay__vault_put(cay_service *svc, const char *space, const char *name, const 
     for (size_t i = 0; i < sealed.len; i++)
         snprintf(hex + 2 * i, 3, "%02x", (unsigned char)sealed.data[i]);
     cay__value_wipe(&sealed);
-    CAY_AUTOJSON *o = json_pack("{s:s,s:I}", "sealed", hex, "changed_ms", (json_int_t)cay__wall_ms());
+    CAY_AUTOJSON *o =
+        json_pack("{s:s,s:I}", "sealed", hex, "changed_ms", (json_int_t)cay__wall_ms());
     if (!(text = cay__json_text(o, 8 * CAY__SECRET_MAX)))
         return cay_fail(err, CAY_ETOOBIG, "secret %s is too long", name);
     return svc->store->note_put(svc->db, space, name, text, err);
@@ -186,10 +207,12 @@ static int keep(const char *value, void *arg)
 
 static int no_secret(const char *name, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOENT, "secret_unknown", "no stored secret %s; `cay secret set %s` keeps one", name, name);
+    return cay_fail_why(err, CAY_ENOENT, "secret_unknown",
+                        "no stored secret %s; `cay secret set %s` keeps one", name, name);
 }
 
-int cay__vault_open(cay_service *svc, const char *space, const char *name, cay__value *out, cay_err *err)
+int cay__vault_open(cay_service *svc, const char *space, const char *name, cay__value *out,
+                    cay_err *err)
 {
     CAY_AUTOFD key = -1, in = cay__memfd("cay-sealed"), to = cay__memfd("cay-secret");
     CAY_AUTOFREE char *text = NULL;
@@ -203,7 +226,8 @@ int cay__vault_open(cay_service *svc, const char *space, const char *name, cay__
         char two[3] = { hex[0], hex[1], 0 }, *end;
         unsigned char byte = (unsigned char)strtoul(two, &end, 16);
         if (*end || !cay__fd_write_all(in, &byte, 1))
-            return cay_fail_why(err, CAY_ESTATE, "secret_key", "stored secret %s is damaged; set it again", name);
+            return cay_fail_why(err, CAY_ESTATE, "secret_key",
+                                "stored secret %s is damaged; set it again", name);
     }
     CAY_TRY(open_key(svc, false, &key, err));
     CAY_TRY(seal(svc, "open", name, key, in, to, err));
@@ -237,12 +261,16 @@ static int on_note(const char *key, const char *value, void *arg)
 {
     listing *l = arg;
     CAY_AUTOJSON *o = NULL;
-    int64_t when = cay__json_object("stored secret", value, &o, NULL) == 0 ? cay__json_int(o, "changed_ms", 0) : 0;
+    int64_t when = cay__json_object("stored secret", value, &o, NULL) == 0
+                       ? cay__json_int(o, "changed_ms", 0)
+                       : 0;
     return l->fn(key, when, l->arg);
 }
 
-int cay_secret_list(cay_service *svc, int (*fn)(const char *name, int64_t changed_ms, void *arg), void *arg, cay_err *err)
+int cay_secret_list(cay_service *svc, int (*fn)(const char *name, int64_t changed_ms, void *arg),
+                    void *arg, cay_err *err)
 {
     CAY__BACK(svc, secret_list, svc, fn, arg, err);
-    return svc->store->note_list(svc->db, CAY__NOTE_SECRET, "", on_note, &(listing){ fn, arg }, err);
+    return svc->store->note_list(svc->db, CAY__NOTE_SECRET, "", on_note, &(listing){ fn, arg },
+                                 err);
 }

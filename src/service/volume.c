@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Named volumes. A note (space "volume", key: the name) says that one is there; a note (space "volume-use", key: sandbox/name) that a
- * sandbox has it. Who makes, removes or takes one holds volumes.lock for that moment, so that nothing is taken while it goes.
- * A use is believed only while its sandbox has a record, runs, or is being made: whoever removes looks.
+ * Named volumes. A note (space "volume", key: the name) says that one is there; a note (space
+ * "volume-use", key: sandbox/name) that a sandbox has it. Who makes, removes or takes one holds
+ * volumes.lock for that moment, so that nothing is taken while it goes. A use is believed only
+ * while its sandbox has a record, runs, or is being made: whoever removes looks.
  */
 #include "back.h"
 #include "service.h"
@@ -29,7 +30,9 @@ static int check_name(const char *name, cay_err *err)
 {
     if (cay__volume_name(name) || CAY__MUTANT("volume-name"))
         return 0;
-    return cay_fail_why(err, CAY_EINVAL, "volume_name", "volume \"%.60s\": 1 to %d letters, digits, '.', '_' or '-', beginning with a letter or digit",
+    return cay_fail_why(err, CAY_EINVAL, "volume_name",
+                        "volume \"%.60s\": 1 to %d letters, digits, '.', '_' or '-', beginning "
+                        "with a letter or digit",
                         name ? name : "", CAY_VOLUME_NAME);
 }
 
@@ -46,16 +49,21 @@ int cay__volumes_tenant(const cay_create *c, cay_err *err)
         bool build = !strncmp(name, CAY__VOLUME_BUILD, n);
         /* Names that all share would be a way from one to the other. */
         if (!build && strcmp(tenant, CAY_TENANT_DEFAULT) != 0)
-            return cay_fail_why(err, CAY_EPERM, "tenant_shared", "volumes of this machine are tenant default's; tenant %s cannot use them", tenant);
-        if (build && (strncmp(name + n, sum, 16) || name[n + 16] != '.') && !CAY__MUTANT("build-volume"))
-            return cay_fail_why(err, CAY_EPERM, "tenant_shared", "volume %.60s belongs to another tenant's builds", name);
+            return cay_fail_why(
+                err, CAY_EPERM, "tenant_shared",
+                "volumes of this machine are tenant default's; tenant %s cannot use them", tenant);
+        if (build && (strncmp(name + n, sum, 16) || name[n + 16] != '.') &&
+            !CAY__MUTANT("build-volume"))
+            return cay_fail_why(err, CAY_EPERM, "tenant_shared",
+                                "volume %.60s belongs to another tenant's builds", name);
     }
     return 0;
 }
 
 static int lock_volumes(cay_service *svc, const cay_call *call, int *out, cay_err *err)
 {
-    CAY_AUTOFD fd = openat(svc->home_fd, "volumes.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CAY_AUTOFD fd =
+        openat(svc->home_fd, "volumes.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "open volumes.lock");
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -71,12 +79,12 @@ static int lock_volumes(cay_service *svc, const cay_call *call, int *out, cay_er
 /* ------------------------------------------------------------------ records */
 
 typedef struct note {
-    char     provider[64];
+    char provider[64];
     uint64_t limit;
-    int64_t  created_ms;
-    char     once[CAY__ONCE_MAX + 1];
-    bool     hard;  /* its limit has to hold */
-    bool     ready; /* not one whose making or removal was cut short */
+    int64_t created_ms;
+    char once[CAY__ONCE_MAX + 1];
+    bool hard;  /* its limit has to hold */
+    bool ready; /* not one whose making or removal was cut short */
 } note;
 
 static int read_note(const char *text, void *arg)
@@ -98,33 +106,40 @@ static int get_note(cay_service *svc, const char *name, note *out, cay_err *err)
 {
     *out = (note){ .ready = false };
     int rc = svc->store->note_get(svc->db, SPACE, name, read_note, out, err);
-    return rc == CAY_ENOENT ? cay_fail_why(err, rc, "volume_not_found", "no volume %s; try: cay volume create %s", name, name) : rc;
+    return rc == CAY_ENOENT ? cay_fail_why(err, rc, "volume_not_found",
+                                           "no volume %s; try: cay volume create %s", name, name)
+                            : rc;
 }
 
-static int put_note(cay_service *svc, const char *name, const note *n, const char *state, cay_err *err)
+static int put_note(cay_service *svc, const char *name, const note *n, const char *state,
+                    cay_err *err)
 {
-    CAY_AUTOJSON *o = json_pack("{s:s, s:I, s:I, s:s, s:s, s:b}", "provider", n->provider, "limit", (json_int_t)n->limit, "created_ms",
-                                (json_int_t)n->created_ms, "once", n->once, "state", state, "hard", n->hard);
+    CAY_AUTOJSON *o = json_pack("{s:s, s:I, s:I, s:s, s:s, s:b}", "provider", n->provider, "limit",
+                                (json_int_t)n->limit, "created_ms", (json_int_t)n->created_ms,
+                                "once", n->once, "state", state, "hard", n->hard);
     CAY_AUTOFREE char *text = o ? cay__json_text(o, 4096) : NULL;
-    return text ? svc->store->note_put(svc->db, SPACE, name, text, err) : cay_fail(err, CAY_EINVAL, "volume %s cannot be recorded", name);
+    return text ? svc->store->note_put(svc->db, SPACE, name, text, err)
+                : cay_fail(err, CAY_EINVAL, "volume %s cannot be recorded", name);
 }
 
-static int place_of(cay_service *svc, const char *provider, cay__place **p, void **self, cay_err *err)
+static int place_of(cay_service *svc, const char *provider, cay__place **p, void **self,
+                    cay_err *err)
 {
     CAY_TRY(cay__svc_place(svc, provider && *provider ? provider : svc->provider, p, err));
     if (!CAY__HAS((*p)->ops, volume))
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "provider %s has no volumes", (*p)->ops->name);
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "provider %s has no volumes",
+                            (*p)->ops->name);
     return cay__svc_self(svc, *p, self, err);
 }
 
 /* ------------------------------------------------------------------ who uses one */
 
 typedef struct uses {
-    cay_service    *svc;
+    cay_service *svc;
     const cay_call *call;
-    const char     *name, *provider;
-    char          **ids;
-    size_t          n;
+    const char *name, *provider;
+    char **ids;
+    size_t n;
 } uses;
 
 static void uses_clear(uses *u)
@@ -142,10 +157,13 @@ static bool in_use(uses *u, const char *id, const char *creator)
     int rc = cay__svc_row(u->svc, id, &row, NULL);
     if (rc != CAY_ENOENT)
         return true;
-    cay_row as = { .size = sizeof as, .id = id, .provider = u->provider, .state = CAY_RUNNING, .box = creator };
+    cay_row as = {
+        .size = sizeof as, .id = id, .provider = u->provider, .state = CAY_RUNNING, .box = creator
+    };
     if (!cay__maker_is_dead(&as))
         return true;
-    /* Made without a record: its provider knows, and when it cannot be asked nothing is given up. */
+    /* Made without a record: its provider knows, and when it cannot be asked nothing is given up.
+     */
     as.box = "";
     rc = cay__box_attach(u->svc, u->call, &as, &p, &box, NULL);
     if (rc == 0)
@@ -183,8 +201,10 @@ static void use_key(const char *id, const char *name, char key[CAY_ID_LEN + CAY_
     cay__str_join(key, CAY_ID_LEN + CAY_VOLUME_NAME + 2, id, "/", name, NULL);
 }
 
-/* A limit that had to hold and does not any more, because the state directory was mounted without its quota, is not quietly given up. */
-static int held(cay_service *svc, const cay_call *call, const char *name, const note *n, cay_err *err)
+/* A limit that had to hold and does not any more, because the state directory was mounted without
+ * its quota, is not quietly given up. */
+static int held(cay_service *svc, const cay_call *call, const char *name, const note *n,
+                cay_err *err)
 {
     cay__place *p;
     void *self;
@@ -193,10 +213,15 @@ static int held(cay_service *svc, const cay_call *call, const char *name, const 
         return 0;
     CAY_TRY(place_of(svc, n->provider, &p, &self, err));
     CAY_TRY(p->ops->volume(self, call, &ask, err));
-    return ask.hard ? 0 : cay_fail_why(err, CAY_EISOLATION, "feature_missing", "the limit of volume %s has to hold, and nothing holds it any more: mount the state directory with prjquota", name);
+    return ask.hard ? 0
+                    : cay_fail_why(err, CAY_EISOLATION, "feature_missing",
+                                   "the limit of volume %s has to hold, and nothing holds it any "
+                                   "more: mount the state directory with prjquota",
+                                   name);
 }
 
-int cay__volumes_take(cay_service *svc, const cay_call *call, const char *id, const cay_create *c, cay_err *err)
+int cay__volumes_take(cay_service *svc, const cay_call *call, const char *id, const cay_create *c,
+                      cay_err *err)
 {
     char key[CAY_ID_LEN + CAY_VOLUME_NAME + 2], creator[160];
     CAY_AUTOFD lock = -1;
@@ -208,11 +233,13 @@ int cay__volumes_take(cay_service *svc, const cay_call *call, const char *id, co
         note n;
         CAY_TRY(get_note(svc, c->volumes[i].name, &n, err));
         if (!n.ready)
-            return cay_fail_why(err, CAY_ESTATE, "volume_unfinished", "volume %s was not finished; try: cay volume create %s", c->volumes[i].name,
-                                c->volumes[i].name);
+            return cay_fail_why(err, CAY_ESTATE, "volume_unfinished",
+                                "volume %s was not finished; try: cay volume create %s",
+                                c->volumes[i].name, c->volumes[i].name);
         if (strcmp(n.provider, c->provider) != 0)
-            return cay_fail_why(err, CAY_EINVAL, "volume_elsewhere", "volume %s is of provider %s, not %s", c->volumes[i].name, n.provider,
-                                c->provider);
+            return cay_fail_why(err, CAY_EINVAL, "volume_elsewhere",
+                                "volume %s is of provider %s, not %s", c->volumes[i].name,
+                                n.provider, c->provider);
         CAY_TRY(held(svc, call, c->volumes[i].name, &n, err));
         use_key(id, c->volumes[i].name, key);
         CAY_TRY(svc->store->note_put(svc->db, SPACE_USE, key, creator, err));
@@ -237,7 +264,8 @@ void cay__volumes_forget(cay_service *svc, const char *id)
 
 /* ------------------------------------------------------------------ the public calls */
 
-int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_spec *given, cay_err *err)
+int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_spec *given,
+                      cay_err *err)
 {
     CAY__BACK(svc, volume_create, svc, given, err);
     cay_volume_spec s;
@@ -253,13 +281,16 @@ int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_s
     if (s.limit == CAY_UNLIMITED)
         s.limit = 0;
     if (s.limit > INT64_MAX)
-        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "volume %s: a limit of %llu bytes is too large", s.name,
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                            "volume %s: a limit of %llu bytes is too large", s.name,
                             (unsigned long long)s.limit);
     if (s.hard && !s.limit)
-        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "volume %s: a limit that has to hold wants a size (--size)", s.name);
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                            "volume %s: a limit that has to hold wants a size (--size)", s.name);
     CAY_TRY(lock_volumes(svc, call, &lock, err));
     int rc = get_note(svc, s.name, &old, err);
-    if (rc == 0 && old.ready && s.once && !strcmp(old.once, s.once)) /* by who was not told so any more */
+    if (rc == 0 && old.ready && s.once &&
+        !strcmp(old.once, s.once)) /* by who was not told so any more */
         return 0;
     if (rc == 0 && old.ready)
         return cay_fail_why(err, CAY_EEXIST, "volume_exists", "volume %s is there already", s.name);
@@ -271,11 +302,14 @@ int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_s
     /* The intent first: one that was cut short is taken up by who creates or removes it again. */
     CAY_TRY(put_note(svc, s.name, &n, "making", err));
     CAY_FAULT("volume.recorded");
-    cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_MAKE, .name = s.name, .limit = s.limit, .must = s.hard };
+    cay_volume_ask ask = {
+        .size = sizeof ask, .op = CAY_VOLUME_MAKE, .name = s.name, .limit = s.limit, .must = s.hard
+    };
     rc = p->ops->volume(self, call, &ask, err);
     CAY_FAULT("volume.made");
     if (rc == 0 && s.hard && !ask.hard) /* a provider that does not know the question */
-        rc = cay_fail_why(err, CAY_EISOLATION, "feature_missing", "provider %s holds no volume to its limit", p->ops->name);
+        rc = cay_fail_why(err, CAY_EISOLATION, "feature_missing",
+                          "provider %s holds no volume to its limit", p->ops->name);
     if (rc < 0) {
         ask.op = CAY_VOLUME_REMOVE;
         if (p->ops->volume(self, NULL, &ask, NULL) == 0)
@@ -289,18 +323,28 @@ int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_s
 static cay_volume *answer(const char *name, const note *n, const cay_volume_ask *ask, const uses *u)
 {
     size_t lists = (u->n + 1) * sizeof(char *);
-    cay_volume *v = cay__alloc(sizeof *v + lists + u->n * (CAY_ID_LEN + 1) + CAY_VOLUME_NAME + sizeof n->provider + 2);
+    cay_volume *v = cay__alloc(sizeof *v + lists + u->n * (CAY_ID_LEN + 1) + CAY_VOLUME_NAME +
+                               sizeof n->provider + 2);
     char **ids = (char **)(v + 1), *at = (char *)ids + lists;
     for (size_t i = 0; i < u->n; i++, at += CAY_ID_LEN + 1)
         ids[i] = memcpy(at, u->ids[i], CAY_ID_LEN + 1);
-    *v = (cay_volume){ .size = sizeof *v, .limit = n->limit, .used = ask->used, .inodes = ask->inodes, .created_ms = n->created_ms,
-                       .quota = !n->limit ? "none" : ask->hard ? "on" : "soft", .users = (const char *const *)ids, .nusers = u->n };
+    *v = (cay_volume){ .size = sizeof *v,
+                       .limit = n->limit,
+                       .used = ask->used,
+                       .inodes = ask->inodes,
+                       .created_ms = n->created_ms,
+                       .quota = !n->limit   ? "none"
+                                : ask->hard ? "on"
+                                            : "soft",
+                       .users = (const char *const *)ids,
+                       .nusers = u->n };
     v->name = memcpy(at, name, strlen(name) + 1);
     v->provider = memcpy(at + CAY_VOLUME_NAME + 1, n->provider, sizeof n->provider);
     return v;
 }
 
-int cay_volume_find(cay_service *svc, const cay_call *call, const char *name, cay_volume **out, cay_err *err)
+int cay_volume_find(cay_service *svc, const cay_call *call, const char *name, cay_volume **out,
+                    cay_err *err)
 {
     CAY__BACK(svc, volume_find, svc, name, out, err);
     note n;
@@ -323,11 +367,11 @@ void cay_volume_free(cay_volume *v)
 }
 
 typedef struct walk {
-    cay_service    *svc;
+    cay_service *svc;
     const cay_call *call;
     int (*fn)(const cay_volume *v, void *arg);
-    void           *arg;
-    cay_err        *err;
+    void *arg;
+    cay_err *err;
 } walk;
 
 static int on_volume(const char *key, const char *value, void *arg)
@@ -343,10 +387,12 @@ static int on_volume(const char *key, const char *value, void *arg)
     return rc;
 }
 
-int cay_volume_list(cay_service *svc, const cay_call *call, int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err)
+int cay_volume_list(cay_service *svc, const cay_call *call,
+                    int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err)
 {
     CAY__BACK(svc, volume_list, svc, call, fn, arg, err);
-    return svc->store->note_list(svc->db, SPACE, "", on_volume, &(walk){ svc, call, fn, arg, err }, err);
+    return svc->store->note_list(svc->db, SPACE, "", on_volume, &(walk){ svc, call, fn, arg, err },
+                                 err);
 }
 
 int cay_volume_remove(cay_service *svc, const cay_call *call, const char *name, cay_err *err)
@@ -362,7 +408,8 @@ int cay_volume_remove(cay_service *svc, const cay_call *call, const char *name, 
     CAY_TRY(get_note(svc, name, &n, err));
     CAY_TRY(find_uses(&u, err));
     if (u.n)
-        return cay_fail_why(err, CAY_EBUSY, "volume_used", "volume %s is used by sandbox %s%s; remove %s first", name, u.ids[0],
+        return cay_fail_why(err, CAY_EBUSY, "volume_used",
+                            "volume %s is used by sandbox %s%s; remove %s first", name, u.ids[0],
                             u.n > 1 ? " and others" : "", u.n > 1 ? "them" : "it");
     CAY_TRY(place_of(svc, n.provider, &p, &self, err));
     CAY_TRY(put_note(svc, name, &n, "removing", err));

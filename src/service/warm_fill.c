@@ -14,7 +14,9 @@
 #include <stdio.h>
 
 enum { READY_MS = 40000, SPARE_MS = 10000, AGAIN_MS = 60000, ATTEMPTS = 3, BACKOFF_MS = 5000 };
-#define LABEL_OF "cay.pool.of" /* what it was made of: another template or request makes it stale */
+#define LABEL_OF                                                                                   \
+    "cay.pool.of" /* what it was made of: another template or request makes it stale               \
+                   */
 
 /* Of the template that the name means now, and of the request. */
 static void made_of(const cay__pool_note *n, const char *template_id, char out[33])
@@ -35,20 +37,28 @@ static int due(const char *key, const char *value, void *arg)
     unsigned ready, making;
     char means[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOJSON *j = NULL;
-    if (cay__json_object("record: pool", value, &j, NULL) < 0 || cay__warm_rows(svc, key, NULL, NULL, &ready, &making, NULL) < 0)
+    if (cay__json_object("record: pool", value, &j, NULL) < 0 ||
+        cay__warm_rows(svc, key, NULL, NULL, &ready, &making, NULL) < 0)
         return 0;
     int64_t failed = cay__json_int(j, "failed_ms", 0), now = cay__wall_ms();
     if (failed && now - failed < AGAIN_MS && failed <= now)
         return 0;
     /* A name that means another template, or a request that was learnt, is work as well. */
-    bool moved = cay__warm_means(svc, NULL, j, means, sizeof means, NULL) < 0 || strcmp(means, cay__json_str(j, "template_id", "")) != 0;
+    bool moved = cay__warm_means(svc, NULL, j, means, sizeof means, NULL) < 0 ||
+                 strcmp(means, cay__json_str(j, "template_id", "")) != 0;
     char of[33] = "";
     if (!moved)
         made_of(&(cay__pool_note){ .all = j }, means, of);
     bool other = strcmp(of, cay__json_str(j, "of", "")) != 0;
-    if (ready >= (uint64_t)cay__json_int(j, "low", 0) && ready <= (uint64_t)cay__json_int(j, "high", 0) && !moved && !other)
+    if (ready >= (uint64_t)cay__json_int(j, "low", 0) &&
+        ready <= (uint64_t)cay__json_int(j, "high", 0) && !moved && !other)
         return 0;
-    const cay_task task = { .size = sizeof task, .kind = CAY_WARM_TASK, .subject = key, .key = key, .most = ATTEMPTS, .backoff_ms = BACKOFF_MS };
+    const cay_task task = { .size = sizeof task,
+                            .kind = CAY_WARM_TASK,
+                            .subject = key,
+                            .key = key,
+                            .most = ATTEMPTS,
+                            .backoff_ms = BACKOFF_MS };
     return cay_task_put(svc, &task, CAY_TASK_KEEP, NULL, NULL) < 0 ? 1 : 0;
 }
 
@@ -61,10 +71,10 @@ int cay_warm_due(cay_service *svc, cay_err *err)
 /* ------------------------------------------------------------------ the work */
 
 typedef struct tidying {
-    cay_service    *svc;
+    cay_service *svc;
     const cay_call *call;
-    const char     *of; /* NULL: none of them stays */
-    unsigned        keep;
+    const char *of; /* NULL: none of them stays */
+    unsigned keep;
 } tidying;
 
 /* What is stale, what is dead, what somebody began and did not end, and what is too many. */
@@ -72,8 +82,9 @@ static int tidy(const cay_row *row, void *arg)
 {
     tidying *t = arg;
     CAY_AUTOJSON *labels = NULL;
-    bool fits = t->of && row->state == CAY_RUNNING && strcmp(row->name, CAY__WARM_MAKING) != 0 && t->keep &&
-                cay__json_object("labels", row->labels, &labels, NULL) == 0 && !strcmp(cay__json_str(labels, LABEL_OF, ""), t->of);
+    bool fits = t->of && row->state == CAY_RUNNING && strcmp(row->name, CAY__WARM_MAKING) != 0 &&
+                t->keep && cay__json_object("labels", row->labels, &labels, NULL) == 0 &&
+                !strcmp(cay__json_str(labels, LABEL_OF, ""), t->of);
     if (fits)
         t->keep--;
     else if (row->state != CAY_CREATING || cay__maker_is_dead(row))
@@ -82,7 +93,8 @@ static int tidy(const cay_row *row, void *arg)
 }
 
 /* Made, its services ready, and only then to be had. */
-static int make_one(cay_service *svc, const cay_call *call, const cay__pool_note *n, const char *of, const cay_create *request, cay_err *err)
+static int make_one(cay_service *svc, const cay_call *call, const cay__pool_note *n, const char *of,
+                    const cay_create *request, cay_err *err)
 {
     const cay_pair labels[] = { { CAY__WARM_LABEL, n->id }, { LABEL_OF, of }, { NULL, NULL } };
     cay_create c = *request;
@@ -106,7 +118,8 @@ static int make_one(cay_service *svc, const cay_call *call, const cay__pool_note
     if (rc == 0 && (rc = cay__warm_read(svc, n->id, &still, err)) == 0) /* removed meanwhile */
         json_decref(still.all);
     if (rc == 0)
-        rc = svc->store->rename(svc->db, cay_sandbox_id(sb), cay__json_str(told, "kind", CAY__WARM_MAKING), NULL, NULL, err);
+        rc = svc->store->rename(svc->db, cay_sandbox_id(sb),
+                                cay__json_str(told, "kind", CAY__WARM_MAKING), NULL, NULL, err);
     CAY_FAULT("warm.ready");
     if (rc < 0)
         cay__warm_drop(svc, call, cay_sandbox_id(sb));
@@ -118,7 +131,9 @@ static int make_one(cay_service *svc, const cay_call *call, const cay__pool_note
 static int request_of(cay_service *svc, const cay__pool_note *n, cay__spec **out, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(json_object_get(n->all, "request"), CAY__SPEC_MAX);
-    const cay_row row = { .size = sizeof row, .id = "", .provider = "", .spec = text ? text : "{}", .labels = "{}" };
+    const cay_row row = {
+        .size = sizeof row, .id = "", .provider = "", .spec = text ? text : "{}", .labels = "{}"
+    };
     const char *image;
     CAY_TRY(cay__spec_read(&row, out, err));
     (*out)->create.provider = cay__warm_engine(svc, cay__json_str(n->all, "template", ""), &image);
@@ -162,7 +177,8 @@ int cay_warm_fill(cay_service *svc, const cay_call *call, const char *id, cay_er
     unsigned ready, making;
     cay_err why = CAY_ERR_INIT;
     if (cay__warm_read(svc, id, &n, &why) < 0) /* it is gone: so is what it had */
-        return cay__warm_rows(svc, id, tidy, &(tidying){ svc, call, NULL, 0 }, &ready, &making, err);
+        return cay__warm_rows(svc, id, tidy, &(tidying){ svc, call, NULL, 0 }, &ready, &making,
+                              err);
     int rc = fill(svc, call, &n, &why);
     json_decref(n.all);
     if (rc == CAY_ECANCELED || cay__warm_read(svc, id, &n, NULL) < 0) {

@@ -33,20 +33,23 @@ static cay_create hard_part(const cay_create *c)
     return h;
 }
 
-/* Of an engine's image, which nobody but the operator's tenant gets without being asked whether it may. */
+/* Of an engine's image, which nobody but the operator's tenant gets without being asked whether it
+ * may. */
 static bool of_image(const cay_create *c)
 {
     bool there = false;
     for (const cay_pair *o = c->options; o && o->key; o++)
         there |= !strcmp(o->key, "image");
-    return there && !(c->template_id && *c->template_id) && !(c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0);
+    return there && !(c->template_id && *c->template_id) &&
+           !(c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0);
 }
 
 /* Layers of one's own, and what belongs to a request alone. */
 static bool plain(const cay_create *c)
 {
     bool image = of_image(c);
-    return ((c->template_id && *c->template_id) || image) && !c->ephemeral && !c->from && (image || (!c->manifest && !c->manifest_base)) && !c->checkpoint && !c->on && !c->root &&
+    return ((c->template_id && *c->template_id) || image) && !c->ephemeral && !c->from &&
+           (image || (!c->manifest && !c->manifest_base)) && !c->checkpoint && !c->on && !c->root &&
            !c->ngrants && !c->nvolumes && !c->nsecrets;
 }
 
@@ -68,12 +71,13 @@ bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND])
 
 typedef struct lack {
     cay_service *svc;
-    const char  *template_id, *tenant;
-    char        *request; /* as a pool would keep it, or NULL: no pool turns to it */
-    bool         counted;
+    const char *template_id, *tenant;
+    char *request; /* as a pool would keep it, or NULL: no pool turns to it */
+    bool counted;
 } lack;
 
-/* What a pool has is in nobody's quota, so a request makes it neither heavier than its template says, */
+/* What a pool has is in nobody's quota, so a request makes it neither heavier than its template
+ * says, */
 static bool within(const cay_create *c)
 {
     cay_limits asked = c->limits, most;
@@ -81,7 +85,8 @@ static bool within(const cay_create *c)
     cay__template_limits(c->image, &most);
     for (size_t i = 0; i < CAY__LIMITS; i++) {
         size_t at = cay__limit_table[i].at;
-        if (*(const uint64_t *)((const char *)&asked + at) > *(const uint64_t *)((const char *)&most + at))
+        if (*(const uint64_t *)((const char *)&asked + at) >
+            *(const uint64_t *)((const char *)&most + at))
             return false;
     }
     return true;
@@ -90,13 +95,16 @@ static bool within(const cay_create *c)
 /* nor busy with programs or destinations of somebody's choice; and nobody's values wait in one. */
 static bool may_be_learnt(const cay_create *c, const cay_create *given)
 {
-    return !given->services && !(given->settings && given->settings->key) && !given->net && !(given->env && given->env->key) && !(given->options && given->options->key) && within(c);
+    return !given->services && !(given->settings && given->settings->key) && !given->net &&
+           !(given->env && given->env->key) && !(given->options && given->options->key) &&
+           within(c);
 }
 
 /* The operator's own tenant, and whose pool it is; others are given what there is. */
 static bool may_turn(const char *tenant, const json_t *pool)
 {
-    return !strcmp(tenant, CAY_TENANT_DEFAULT) || !strcmp(tenant, cay__json_str(pool, "tenant", ""));
+    return !strcmp(tenant, CAY_TENANT_DEFAULT) ||
+           !strcmp(tenant, cay__json_str(pool, "tenant", ""));
 }
 
 /* All that it keeps is thrown away and made anew, so not with every whim. */
@@ -111,17 +119,21 @@ static int learn(const char *key, const char *value, void *arg)
 {
     lack *m = arg;
     CAY_AUTOJSON *j = NULL, *request = NULL;
-    if (cay__json_object("record: pool", value, &j, NULL) < 0 || strcmp(cay__json_str(j, "template_id", ""), m->template_id) != 0)
+    if (cay__json_object("record: pool", value, &j, NULL) < 0 ||
+        strcmp(cay__json_str(j, "template_id", ""), m->template_id) != 0)
         return 0;
     if (!m->counted)
         atomic_fetch_add(&m->svc->warm_missed, 1);
     m->counted = true;
-    if (!m->request || !may_turn(m->tenant, j) || cay__json_object("", m->request, &request, NULL) < 0)
+    if (!m->request || !may_turn(m->tenant, j) ||
+        cay__json_object("", m->request, &request, NULL) < 0)
         return 0; /* there may be another pool, of its own */
-    json_object_set(request, "template", json_object_get(j, "template")); /* whatever name it was asked by */
+    json_object_set(request, "template",
+                    json_object_get(j, "template")); /* whatever name it was asked by */
     if (json_equal(request, json_object_get(j, "request")))
         return 1;
-    int64_t times = json_equal(request, json_object_get(j, "other")) ? cay__json_int(j, "others", 0) + 1 : 1;
+    int64_t times =
+        json_equal(request, json_object_get(j, "other")) ? cay__json_int(j, "others", 0) + 1 : 1;
     if (times >= LEARN && turned_lately(j))
         return 1;
     if (times >= LEARN)
@@ -136,7 +148,9 @@ static int learn(const char *key, const char *value, void *arg)
 
 void cay__warm_missed(cay_service *svc, const cay_create *c, const cay_create *given)
 {
-    lack m = { .svc = svc, .template_id = c->template_id, .tenant = c->tenant ? c->tenant : CAY_TENANT_DEFAULT };
+    lack m = { .svc = svc,
+               .template_id = c->template_id,
+               .tenant = c->tenant ? c->tenant : CAY_TENANT_DEFAULT };
     const cay_create h = hard_part(given);
     if (may_be_learnt(c, given))
         cay__spec_text(&h, &m.request, NULL);
@@ -146,7 +160,8 @@ void cay__warm_missed(cay_service *svc, const cay_create *c, const cay_create *g
 
 /* ------------------------------------------------------------------ one is */
 
-static int take_row(cay_service *svc, const char *kind, const cay_create *c, char id[CAY_ID_LEN + 1], char **box, cay_err *err)
+static int take_row(cay_service *svc, const char *kind, const cay_create *c,
+                    char id[CAY_ID_LEN + 1], char **box, cay_err *err)
 {
     CAY_AUTOFREE char *spec = NULL, *labels = NULL;
     char creator[160];
@@ -156,9 +171,12 @@ static int take_row(cay_service *svc, const char *kind, const cay_create *c, cha
 }
 
 /* It is recorded as being made for the request; what it still lacks is told to it. */
-static int finish(cay_service *svc, const cay_call *call, const char *id, const char *was, const cay_create *c, const cay__mani *f, cay_sandbox **out, cay_err *err)
+static int finish(cay_service *svc, const cay_call *call, const char *id, const char *was,
+                  const cay_create *c, const cay__mani *f, cay_sandbox **out, cay_err *err)
 {
-    const cay_row row = { .size = sizeof row, .id = id, .provider = c->provider, .state = CAY_RUNNING, .box = was };
+    const cay_row row = {
+        .size = sizeof row, .id = id, .provider = c->provider, .state = CAY_RUNNING, .box = was
+    };
     CAY_AUTOFREE char *text = NULL;
     cay__place *p;
     void *box = NULL;
@@ -187,7 +205,8 @@ static int no_mount(const cay_mount_target *t, void *arg)
 
 static bool may_come_later(const cay__mani *f)
 {
-    return !f->m || (!(f->extra && f->extra->key) && cay_manifest_mounts(f->m, no_mount, NULL) == 0);
+    return !f->m ||
+           (!(f->extra && f->extra->key) && cay_manifest_mounts(f->m, no_mount, NULL) == 0);
 }
 
 bool cay__warm_with_files(const cay_create *c)
@@ -195,11 +214,14 @@ bool cay__warm_with_files(const cay_create *c)
     return c->manifest && of_image(c);
 }
 
-int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, const cay__mani *f, bool *missed, cay_sandbox **out, cay_err *err)
+int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, const cay__mani *f,
+                   bool *missed, cay_sandbox **out, cay_err *err)
 {
     char kind[CAY__WARM_KIND], id[CAY_ID_LEN + 1];
     cay__place *p;
-    if (!cay__warm_kind(c, kind) || !may_come_later(f) || cay__svc_place(svc, c->provider, &p, NULL) < 0 || ((c->ttl_ms || c->idle_ms) && !p->ops->extend))
+    if (!cay__warm_kind(c, kind) || !may_come_later(f) ||
+        cay__svc_place(svc, c->provider, &p, NULL) < 0 ||
+        ((c->ttl_ms || c->idle_ms) && !p->ops->extend))
         return CAY_ENOENT;
     for (int i = 0; i < TRIES; i++) {
         CAY_AUTOFREE char *box = NULL;

@@ -29,27 +29,27 @@ static void *grown(void *p, size_t n, size_t each)
 /* ------------------------------------------------------------------ out */
 
 typedef struct twig {
-    char        type;
-    uint32_t    mode;
-    uint64_t    size;
-    int64_t     mtime;
+    char type;
+    uint32_t mode;
+    uint64_t size;
+    int64_t mtime;
     const char *path, *target;
 } twig;
 
 typedef struct saving {
-    cay_sandbox      *sb;
-    const cay_call   *call;
+    cay_sandbox *sb;
+    const cay_call *call;
     const cay_export *spec;
-    const char       *root;
-    int               out;
-    cay__arena        mem;
-    twig             *twigs;
-    size_t            n, names; /* bytes of all their names */
-    uint64_t          bytes;
-    cay__buf          buf;
-    cay__sha256       sum;
-    cay_archived      got;
-    cay_err          *err;
+    const char *root;
+    int out;
+    cay__arena mem;
+    twig *twigs;
+    size_t n, names; /* bytes of all their names */
+    uint64_t bytes;
+    cay__buf buf;
+    cay__sha256 sum;
+    cay_archived got;
+    cay_err *err;
 } saving;
 
 static int on_entry(const cay_dirent *e, void *arg)
@@ -61,14 +61,24 @@ static int on_entry(const cay_dirent *e, void *arg)
         return cay_fail_why(s->err, CAY_ETOOBIG, "archive_limit", "more than %d files", MOST);
     /* A size costs nothing in there, where a file may be one hole; out here it is written. */
     if (e->st.type == CAY_FILE && e->st.size > BYTES_MOST - s->bytes)
-        return cay_fail_why(s->err, CAY_ETOOBIG, "archive_limit", "the files have more than %llu GiB together, with %.150s", BYTES_MOST >> 30, e->path);
+        return cay_fail_why(s->err, CAY_ETOOBIG, "archive_limit",
+                            "the files have more than %llu GiB together, with %.150s",
+                            BYTES_MOST >> 30, e->path);
     s->names += strlen(e->path) + strlen(e->st.target);
     if (s->names > NAMES_MOST)
-        return cay_fail_why(s->err, CAY_ETOOBIG, "archive_limit", "the names of the files have more than %d MiB together", NAMES_MOST >> 20);
+        return cay_fail_why(s->err, CAY_ETOOBIG, "archive_limit",
+                            "the names of the files have more than %d MiB together",
+                            NAMES_MOST >> 20);
     s->bytes += e->st.type == CAY_FILE ? e->st.size : 0;
     s->twigs = grown(s->twigs, s->n, sizeof *s->twigs);
-    s->twigs[s->n++] = (twig){ .type = e->st.type == CAY_FILE ? '0' : e->st.type == CAY_DIR ? '5' : '2', .mode = e->st.mode & 0777, .size = e->st.type == CAY_FILE ? e->st.size : 0,
-                               .mtime = e->st.mtime_ns / 1000000000, .path = cay__arena_str(&s->mem, e->path), .target = cay__arena_str(&s->mem, e->st.target) };
+    s->twigs[s->n++] = (twig){ .type = e->st.type == CAY_FILE  ? '0'
+                                       : e->st.type == CAY_DIR ? '5'
+                                                               : '2',
+                               .mode = e->st.mode & 0777,
+                               .size = e->st.type == CAY_FILE ? e->st.size : 0,
+                               .mtime = e->st.mtime_ns / 1000000000,
+                               .path = cay__arena_str(&s->mem, e->path),
+                               .target = cay__arena_str(&s->mem, e->st.target) };
     return 0;
 }
 
@@ -97,7 +107,8 @@ static int put_bytes(saving *s, const twig *w)
             continue;
         if (n <= 0)
             return n < 0 ? cay_fail_sys(s->err, CAY_ESYS, "read %.200s", path)
-                         : cay_fail_why(s->err, CAY_EBUSY, "workspace_changed", "%.200s was changed while it was read; try again", path);
+                         : cay_fail_why(s->err, CAY_EBUSY, "workspace_changed",
+                                        "%.200s was changed while it was read; try again", path);
         cay__buf_used(&s->buf, (size_t)n);
         left -= (uint64_t)n;
         if (s->buf.len > CHUNK)
@@ -109,15 +120,24 @@ static int put_bytes(saving *s, const twig *w)
 
 static int put_one(saving *s, const twig *w, cay__member *m)
 {
-    *m = (cay__member){ .type = w->type, .mode = w->mode, .size = w->size, .uid = 1000, .gid = 1000, .mtime = w->mtime };
-    if (!cay__str_join(m->name, sizeof m->name, *w->path ? "./" : ".", w->path, w->type == '5' && *w->path ? "/" : "", NULL) || !cay__str_copy(m->target, sizeof m->target, w->target))
-        return cay_fail_why(s->err, CAY_EINVAL, "archive_limit", "%.200s is longer than a tar can tell", w->path);
+    *m = (cay__member){ .type = w->type,
+                        .mode = w->mode,
+                        .size = w->size,
+                        .uid = 1000,
+                        .gid = 1000,
+                        .mtime = w->mtime };
+    if (!cay__str_join(m->name, sizeof m->name, *w->path ? "./" : ".", w->path,
+                       w->type == '5' && *w->path ? "/" : "", NULL) ||
+        !cay__str_copy(m->target, sizeof m->target, w->target))
+        return cay_fail_why(s->err, CAY_EINVAL, "archive_limit",
+                            "%.200s is longer than a tar can tell", w->path);
     cay__tar_head(&s->buf, m);
     if (w->type == '0')
         CAY_TRY(put_bytes(s, w));
     s->got.files++;
     s->got.bytes += w->size;
-    if (s->spec && s->spec->progress && s->got.files % 256 == 0 && s->spec->progress(s->got.files, s->got.bytes, s->spec->arg))
+    if (s->spec && s->spec->progress && s->got.files % 256 == 0 &&
+        s->spec->progress(s->got.files, s->got.bytes, s->spec->arg))
         return cay_fail(s->err, CAY_ECANCELED, "export was stopped");
     return s->buf.len > CHUNK ? flush(s) : 0;
 }
@@ -133,10 +153,18 @@ static int put_all(saving *s)
     return flush(s);
 }
 
-int cay__workspace_save(cay_sandbox *sb, const cay_call *call, const char *root, const cay_export *spec, int fd, cay_archived *out, cay_err *err)
+int cay__workspace_save(cay_sandbox *sb, const cay_call *call, const char *root,
+                        const cay_export *spec, int fd, cay_archived *out, cay_err *err)
 {
     char hex[CAY__SHA256_HEX];
-    saving s = { .sb = sb, .call = call, .spec = spec, .root = root, .out = fd, .buf = CAY__BUF(8u << 20), .got = { .size = sizeof s.got }, .err = err };
+    saving s = { .sb = sb,
+                 .call = call,
+                 .spec = spec,
+                 .root = root,
+                 .out = fd,
+                 .buf = CAY__BUF(8u << 20),
+                 .got = { .size = sizeof s.got },
+                 .err = err };
     cay__sha256_begin(&s.sum);
     int rc = cay_dir_list(sb, call, root, 0, on_entry, &s, err);
     if (rc == 0)
@@ -155,18 +183,29 @@ int cay__workspace_save(cay_sandbox *sb, const cay_call *call, const char *root,
 static const char *root_of(const char *spec, cay__arena *mem)
 {
     CAY_AUTOJSON *o = NULL;
-    CAY_AUTOFREE char *at = cay__json_object("spec", spec, &o, NULL) == 0 ? cay__json_to_bytes(json_object_get(o, "workdir")) : NULL;
+    CAY_AUTOFREE char *at = cay__json_object("spec", spec, &o, NULL) == 0
+                                ? cay__json_to_bytes(json_object_get(o, "workdir"))
+                                : NULL;
     return at && *at == '/' && at[1] ? cay__arena_str(mem, at) : USUAL_ROOT;
 }
 
-/* Without a record, so that it ends with this program: whatever becomes of that, nothing is left. */
-int cay__workspace_export(cay_service *svc, const cay_call *call, const cay_snap_row *snap, const cay_export *spec, int fd, cay_archived *out, cay_err *err)
+/* Without a record, so that it ends with this program: whatever becomes of that, nothing is left.
+ */
+int cay__workspace_export(cay_service *svc, const cay_call *call, const cay_snap_row *snap,
+                          const cay_export *spec, int fd, cay_archived *out, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     cay_sandbox *sb = NULL;
-    cay_create c = { .size = sizeof c, .provider = snap->provider, .from = snap->id, .user = "root", .ephemeral = true };
+    cay_create c = { .size = sizeof c,
+                     .provider = snap->provider,
+                     .from = snap->id,
+                     .user = "root",
+                     .ephemeral = true };
     if (!spec->format || strcmp(spec->format, "tar") != 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_opaque", "snapshot %s is kept by provider %s as its own image; its workspace can be had by --format tar, all of it by a fork", snap->id, snap->provider);
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_opaque",
+                            "snapshot %s is kept by provider %s as its own image; its workspace "
+                            "can be had by --format tar, all of it by a fork",
+                            snap->id, snap->provider);
     CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
@@ -189,15 +228,15 @@ int cay__workspace_export(cay_service *svc, const cay_call *call, const cay_snap
 
 typedef struct member {
     cay_fill_item item;
-    off_t         at; /* of its bytes */
+    off_t at; /* of its bytes */
 } member;
 
 typedef struct filling {
-    int        fd;
-    off_t      at; /* read so far */
+    int fd;
+    off_t at; /* read so far */
     cay__arena mem;
-    member    *members;
-    size_t     n;
+    member *members;
+    size_t n;
 } filling;
 
 static int read_tar(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
@@ -235,10 +274,18 @@ static int take_member(filling *f, const char *root, cay__member *m, cay_err *er
     if (!n || !strcmp(name, "."))
         return 0;
     bool known = m->type == '0' || m->type == '5' || m->type == '2';
-    if (!known || !name_ok(name) || !cay__str_join(path, sizeof path, root, "/", name, NULL) || f->n == MOST)
-        return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "member %.150s is not one of a workspace", m->name);
+    if (!known || !name_ok(name) || !cay__str_join(path, sizeof path, root, "/", name, NULL) ||
+        f->n == MOST)
+        return cay_fail_why(err, CAY_EINVAL, "archive_corrupt",
+                            "member %.150s is not one of a workspace", m->name);
     f->members = grown(f->members, f->n, sizeof *f->members);
-    cay_fill_item it = { .type = m->type == '0' ? 'f' : m->type == '5' ? 'd' : 'l', .path = cay__arena_str(&f->mem, path), .mode = m->mode & 0777, .gid = UINT32_MAX, .fd = -1 };
+    cay_fill_item it = { .type = m->type == '0'   ? 'f'
+                                 : m->type == '5' ? 'd'
+                                                  : 'l',
+                         .path = cay__arena_str(&f->mem, path),
+                         .mode = m->mode & 0777,
+                         .gid = UINT32_MAX,
+                         .fd = -1 };
     if (m->type == '2') {
         it.data = cay__arena_str(&f->mem, m->target);
         it.len = strlen(m->target);
@@ -257,12 +304,13 @@ static int get_member(size_t i, cay_fill_item *out, void *arg, cay_err *err)
     if (m->item.type != 'f')
         return 0;
     out->fd = f->fd;
-    return lseek(f->fd, m->at, SEEK_SET) == m->at ? 0 : cay_fail_sys(err, CAY_ESYS, "read the archive");
+    return lseek(f->fd, m->at, SEEK_SET) == m->at ? 0
+                                                  : cay_fail_sys(err, CAY_ESYS, "read the archive");
 }
 
 typedef struct clearing {
-    char  **paths;
-    size_t  n;
+    char **paths;
+    size_t n;
     const char *root;
 } clearing;
 
@@ -295,14 +343,16 @@ static int clear(cay_sandbox *sb, const cay_call *call, const char *root, cay_er
     return rc == CAY_ENOENT ? 0 : rc;
 }
 
-int cay__workspace_fill(cay_sandbox *sb, const cay_call *call, const char *root, int fd, cay_err *err)
+int cay__workspace_fill(cay_sandbox *sb, const cay_call *call, const char *root, int fd,
+                        cay_err *err)
 {
     filling f = { .fd = fd };
     cay__tar tar = { .read = read_tar, .arg = &f };
     CAY_AUTOFREE cay__member *m = cay__alloc(sizeof *m);
     int rc, more = 0;
     /* All of it is judged before the first change. */
-    while ((rc = more = cay__tar_next(&tar, m, err)) > 0 && (rc = take_member(&f, root, m, err)) == 0)
+    while ((rc = more = cay__tar_next(&tar, m, err)) > 0 &&
+           (rc = take_member(&f, root, m, err)) == 0)
         ;
     if (rc == 0)
         rc = clear(sb, call, root, err);
@@ -315,7 +365,8 @@ int cay__workspace_fill(cay_sandbox *sb, const cay_call *call, const char *root,
     return rc;
 }
 
-int cay__workspace_hydrate(cay_service *svc, const cay_call *call, const cay_create *c, const cay_provider_ops *ops, const char *id, void *box, cay_err *err)
+int cay__workspace_hydrate(cay_service *svc, const cay_call *call, const cay_create *c,
+                           const cay_provider_ops *ops, const char *id, void *box, cay_err *err)
 {
     const cay_export spec = { .size = sizeof spec, .ref = c->from, .format = "tar" };
     CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

@@ -36,21 +36,27 @@ static bool in_path(const char *program)
 
 static int lacks(const cay__storage_mount *m, const char *what, const char *remedy, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOTSUP, "mount_missing_tool", "entry %.80s: %s; %s", m->entry, what, remedy);
+    return cay_fail_why(err, CAY_ENOTSUP, "mount_missing_tool", "entry %.80s: %s; %s", m->entry,
+                        what, remedy);
 }
 
 int cay__storage_check(const cay__storage_mount *m, size_t n, cay_err *err)
 {
     struct stat st;
     if (n > CAY__STORAGE_MOST)
-        return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants", "%zu storage mounts: at most %d", n, CAY__STORAGE_MOST);
+        return cay_fail_why(err, CAY_ETOOBIG, "too_many_grants", "%zu storage mounts: at most %d",
+                            n, CAY__STORAGE_MOST);
     for (size_t i = 0; i < n; i++) {
         bool kernel = !strcmp(m[i].type, "s3_files_mount");
         if (geteuid() != 0)
-            return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: storage is mounted by root only; run cay as root, or copy the files in",
+            return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
+                                "entry %.80s: storage is mounted by root only; run cay as root, or "
+                                "copy the files in",
                                 m[i].entry);
-        if (kernel && access("/sbin/mount.s3files", X_OK) < 0 && access("/usr/sbin/mount.s3files", X_OK) < 0)
-            return lacks(&m[i], "mount.s3files is not installed", "install the S3 Files client of AWS", err);
+        if (kernel && access("/sbin/mount.s3files", X_OK) < 0 &&
+            access("/usr/sbin/mount.s3files", X_OK) < 0)
+            return lacks(&m[i], "mount.s3files is not installed",
+                         "install the S3 Files client of AWS", err);
         if (!kernel && (stat("/dev/fuse", &st) < 0 || !S_ISCHR(st.st_mode)))
             return lacks(&m[i], "this host has no /dev/fuse", "load the kernel's fuse module", err);
         if (!kernel && !in_path("rclone"))
@@ -78,7 +84,9 @@ static int start(const char *path, const char *home, int sock, cay_err *err)
     posix_spawnattr_setsigmask(&attr, &none);
     posix_spawnattr_setsigdefault(&attr, &all);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawn_file_actions_addopen(&acts, 0, "/dev/null", O_RDWR, 0); /* it lives on: nobody's terminal or pipe stays open with it */
+    posix_spawn_file_actions_addopen(
+        &acts, 0, "/dev/null", O_RDWR,
+        0); /* it lives on: nobody's terminal or pipe stays open with it */
     posix_spawn_file_actions_adddup2(&acts, 0, 1);
     posix_spawn_file_actions_adddup2(&acts, 0, 2);
     posix_spawn_file_actions_adddup2(&acts, high, 3);
@@ -92,7 +100,8 @@ static int start(const char *path, const char *home, int sock, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "start %s", path);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) /* the one that stays is its child */
         ;
-    return status ? cay_fail_why(err, CAY_ESYS, "mount_failed", "cay-mount could not be started") : 0;
+    return status ? cay_fail_why(err, CAY_ESYS, "mount_failed", "cay-mount could not be started")
+                  : 0;
 }
 
 static int hear(int sock, const cay_call *call, cay_mount_answer *a, int *fd, cay_err *err)
@@ -109,9 +118,12 @@ static int hear(int sock, const cay_call *call, cay_mount_answer *a, int *fd, ca
     return 0;
 }
 
-static int ask(int sock, const cay_call *call, const cay__storage_mount *m, const cay__storage_plan *p, int *fd, cay_err *err)
+static int ask(int sock, const cay_call *call, const cay__storage_mount *m,
+               const cay__storage_plan *p, int *fd, cay_err *err)
 {
-    cay_mount_ask head = { .op = CAY_MOUNT_MOUNT, .rw = m->rw, .kernel = p->kernel, .nargs = (uint32_t)p->nargs };
+    cay_mount_ask head = {
+        .op = CAY_MOUNT_MOUNT, .rw = m->rw, .kernel = p->kernel, .nargs = (uint32_t)p->nargs
+    };
     cay_mount_answer a = { 0 };
     CAY_AUTOBUF b = CAY__BUF(CAY_MOUNT_MAX);
     cay__buf_add(&b, &head, sizeof head);
@@ -120,7 +132,9 @@ static int ask(int sock, const cay_call *call, const cay__storage_mount *m, cons
         cay__buf_add(&b, texts[i], strlen(texts[i]) + 1);
     for (size_t i = 0; i < p->nargs; i++)
         cay__buf_add(&b, p->args[i], strlen(p->args[i]) + 1);
-    int rc = b.full ? cay_fail_why(err, CAY_ETOOBIG, "mount_config_invalid", "entry %.80s: its configuration is too long", m->entry) : 0;
+    int rc = b.full ? cay_fail_why(err, CAY_ETOOBIG, "mount_config_invalid",
+                                   "entry %.80s: its configuration is too long", m->entry)
+                    : 0;
     if (rc == 0 && cay__fd_send(sock, b.data, b.len, NULL, 0, 0) < 0)
         rc = cay_fail_sys(err, CAY_EUPSTREAM, "entry %.80s: ask cay-mount", m->entry);
     if (b.data)
@@ -132,14 +146,15 @@ static int ask(int sock, const cay_call *call, const cay__storage_mount *m, cons
     cay__storage_redact(m, a.msg);
     if (a.missing)
         return lacks(m, "the program that serves it cannot be started", "install rclone", err);
-    rc = cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "entry %.60s: %.170s", m->entry, a.msg[0] ? a.msg : strerror(a.sys ? a.sys : EIO));
+    rc = cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "entry %.60s: %.170s", m->entry,
+                      a.msg[0] ? a.msg : strerror(a.sys ? a.sys : EIO));
     if (err)
         err->sys = a.sys;
     return rc;
 }
 
-int cay__storage_open(const char *home, const char *libexec, const cay_call *call, const char *id, const cay__storage_mount *m, size_t n,
-                      cay__storage *out, cay_err *err)
+int cay__storage_open(const char *home, const char *libexec, const cay_call *call, const char *id,
+                      const cay__storage_mount *m, size_t n, cay__storage *out, cay_err *err)
 {
     char path[PATH_MAX];
     int pair[2], room = CAY_MOUNT_MAX, rc = 0;
@@ -180,7 +195,10 @@ int cay__storage_hold(cay__storage *s, const char *id, int pid, cay_err *err)
         return cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "cay-mount is gone");
     CAY_TRY(hear(s->sock, NULL, &a, &fd, err));
     cay__close_fd(&fd);
-    return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "the storage cannot be bound to the sandbox's life: %s", strerror(a.sys)) : 0;
+    return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
+                                "the storage cannot be bound to the sandbox's life: %s",
+                                strerror(a.sys))
+                 : 0;
 }
 
 void cay__storage_close(cay__storage *s)
@@ -203,15 +221,21 @@ int cay__storage_show(cay__storage *s, int pid, const char *name, const char *ta
     cay__buf_add(&b, &head, sizeof head);
     for (size_t i = 0; i < CAY_LEN(texts); i++)
         cay__buf_add(&b, texts[i], strlen(texts[i]) + 1);
-    if (s->n != 1 || pid <= 0 || b.full || cay__fd_send(s->sock, b.data, b.len, s->mounts, 1, 0) < 0)
+    if (s->n != 1 || pid <= 0 || b.full ||
+        cay__fd_send(s->sock, b.data, b.len, s->mounts, 1, 0) < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "cay-mount is gone");
     CAY_TRY(hear(s->sock, NULL, &a, &fd, err));
     cay__close_fd(&fd);
     if (a.sys == EEXIST)
-        return cay_fail_why(err, CAY_EEXIST, "mount_exists", "storage is mounted on %.150s already", target);
+        return cay_fail_why(err, CAY_EEXIST, "mount_exists", "storage is mounted on %.150s already",
+                            target);
     if (a.sys == ENOENT || a.sys == ENOTDIR || a.sys == ELOOP)
-        return cay_fail_why(err, CAY_ENOENT, "mount_target", "%.150s is no directory of the sandbox, or behind a link", target);
-    return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "%.150s: the kernel does not take the mount: %s", target, strerror(a.sys)) : 0;
+        return cay_fail_why(err, CAY_ENOENT, "mount_target",
+                            "%.150s is no directory of the sandbox, or behind a link", target);
+    return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
+                                "%.150s: the kernel does not take the mount: %s", target,
+                                strerror(a.sys))
+                 : 0;
 }
 
 int cay__storage_hide(const char *home, const char *name, const cay_call *call, cay_err *err)
@@ -222,7 +246,8 @@ int cay__storage_hide(const char *home, const char *name, const cay_call *call, 
     cay_mount_answer a = { 0 };
     int fd;
     cay__str_join(path, sizeof path, home, "/mounts", NULL);
-    CAY_AUTOFD dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    CAY_AUTOFD dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+               sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     snprintf(to.sun_path, sizeof to.sun_path, "/proc/self/fd/%d/%.60s", dir, name);
     if (dir < 0 || sock < 0 || connect(sock, (struct sockaddr *)&to, sizeof to) < 0)
         return cay_fail_why(err, CAY_ENOENT, "mount_unknown", "there is no such mount");
@@ -230,5 +255,7 @@ int cay__storage_hide(const char *home, const char *name, const cay_call *call, 
         return cay_fail_sys(err, CAY_EUPSTREAM, "ask cay-mount");
     CAY_TRY(hear(sock, call, &a, &fd, err));
     cay__close_fd(&fd);
-    return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed", "the kernel does not let go of the mount: %s", strerror(a.sys)) : 0;
+    return a.sys ? cay_fail_why(err, CAY_EUPSTREAM, "mount_failed",
+                                "the kernel does not let go of the mount: %s", strerror(a.sys))
+                 : 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What rclone is told about each storage. A section has one line a field, so no value may hold a line break; whether keys may be
- * missing, and what that means, is the manifest's to judge: here no keys mean no identity, never the host's own.
+ * What rclone is told about each storage. A section has one line a field, so no value may hold a
+ * line break; whether keys may be missing, and what that means, is the manifest's to judge: here no
+ * keys mean no identity, never the host's own.
  */
 #include "storage.h"
 #include <base/base.h>
@@ -10,12 +11,14 @@
 #include <base/str.h>
 
 #define VALUE_MAX 65536
-static const char secret_fields[] = " access_key_id secret_access_key session_token access_id service_account_credentials access_token account_key "
+static const char secret_fields[] = " access_key_id secret_access_key session_token access_id "
+                                    "service_account_credentials access_token account_key "
                                     "client_secret token config_credentials ";
 
 static int bad(const cay__storage_mount *m, const char *field, const char *why, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: %s %s", m->entry, field, why);
+    return cay_fail_why(err, CAY_EINVAL, "mount_config_invalid", "entry %.80s: %s %s", m->entry,
+                        field, why);
 }
 
 static const char *get(const cay__storage_mount *m, const char *field)
@@ -28,10 +31,13 @@ static int check_values(const cay__storage_mount *m, cay_err *err)
 {
     const char *key;
     json_t *v;
-    json_object_foreach(m->fields, key, v) {
+    json_object_foreach(m->fields, key, v)
+    {
         const char *s = json_string_value(v);
-        bool text = !strcmp(key, "service_account_credentials") || !strcmp(key, "config_credentials") || !strcmp(key, "token");
-        if (s && (strlen(s) != json_string_length(v) || strlen(s) > VALUE_MAX || (!text && strpbrk(s, "\r\n"))))
+        bool text = !strcmp(key, "service_account_credentials") ||
+                    !strcmp(key, "config_credentials") || !strcmp(key, "token");
+        if (s && (strlen(s) != json_string_length(v) || strlen(s) > VALUE_MAX ||
+                  (!text && strpbrk(s, "\r\n"))))
             return bad(m, key, "has a line break or is too long", err);
         if (cay__json_str(v, "source", NULL))
             return bad(m, key, "is a reference that was not read", err);
@@ -48,7 +54,8 @@ static void line(cay__buf *b, const char *key, const char *value)
 }
 
 /* JSON that came over several lines as one. */
-static int json_line(const cay__storage_mount *m, cay__buf *b, const char *key, const char *field, cay_err *err)
+static int json_line(const cay__storage_mount *m, cay__buf *b, const char *key, const char *field,
+                     cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     const char *text = get(m, field);
@@ -121,8 +128,9 @@ static int r2(const cay__storage_mount *m, cay__buf *b, const char *file, cay_er
     (void)file;
     if (strspn(account, "0123456789abcdefABCDEF-_") != strlen(account))
         return bad(m, "account_id", "is not an account's id", err);
-    if (!cay__str_join(url, sizeof url, *domain ? (strstr(domain, "://") ? "" : "https://") : "https://", *domain ? domain : account,
-                       *domain ? "" : ".r2.cloudflarestorage.com", NULL))
+    if (!cay__str_join(
+            url, sizeof url, *domain ? (strstr(domain, "://") ? "" : "https://") : "https://",
+            *domain ? domain : account, *domain ? "" : ".r2.cloudflarestorage.com", NULL))
         return bad(m, "custom_domain", "is too long", err);
     line(b, "type", "s3");
     line(b, "provider", "Cloudflare");
@@ -136,13 +144,19 @@ static int r2(const cay__storage_mount *m, cay__buf *b, const char *file, cay_er
 static int azure(const cay__storage_mount *m, cay__buf *b, const char *file, cay_err *err)
 {
     /* The account and key that Azure's documentation gives its emulator: no secret. */
-    static const char account[] = "devstoreaccount1", key[] = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+    static const char account
+        [] = "devstoreaccount1",
+ key[] = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
     const char *endpoint = get(m, "endpoint");
     bool emulator = cay__str_starts(endpoint, "http://") || cay__str_starts(endpoint, "https://");
     (void)file;
-    /* Of Azure itself it is a part of the host's name. A whole URL is the emulator's, Azurite: for that rclone takes this account and key whatever it is told. */
+    /* Of Azure itself it is a part of the host's name. A whole URL is the emulator's, Azurite: for
+     * that rclone takes this account and key whatever it is told. */
     if (emulator && strcmp(get(m, "account"), account))
-        return bad(m, "endpoint", "is a whole URL, which only the emulator has (account devstoreaccount1); of Azure it is blob.core.windows.net or the like", err);
+        return bad(m, "endpoint",
+                   "is a whole URL, which only the emulator has (account devstoreaccount1); of "
+                   "Azure it is blob.core.windows.net or the like",
+                   err);
     if (emulator && *get(m, "account_key") && strcmp(get(m, "account_key"), key))
         return bad(m, "account_key", "is not the one that Azure's emulator has", err);
     line(b, "type", "azureblob");
@@ -193,9 +207,13 @@ static bool option_ok(const char *s)
 
 static int s3files(const cay__storage_mount *m, cay__storage_plan *out, cay_err *err)
 {
-    static const char *const named[][2] = { { "mount_target_ip", "mounttargetip" }, { "access_point", "accesspoint" }, { "region", "region" } };
+    static const char *const named[][2] = { { "mount_target_ip", "mounttargetip" },
+                                            { "access_point", "accesspoint" },
+                                            { "region", "region" } };
     const char *id = get(m, "file_system_id"), *sub = get(m, "subpath"), *key;
-    const json_t *pattern = json_object_get(json_object_get(m->fields, "mount_strategy"), "pattern"), *extra[2];
+    const json_t *pattern =
+                     json_object_get(json_object_get(m->fields, "mount_strategy"), "pattern"),
+                 *extra[2];
     CAY_AUTOBUF b = CAY__BUF(4096), r = CAY__BUF(4096);
     json_t *v;
     if (!option_ok(id) || *id == '-' || strchr(id, ':') || strchr(id, '/'))
@@ -211,9 +229,11 @@ static int s3files(const cay__storage_mount *m, cay__storage_plan *out, cay_err 
     extra[0] = json_object_get(m->fields, "extra_options");
     extra[1] = json_object_get(pattern, "extra_options");
     for (size_t i = 0; i < 2; i++)
-        json_object_foreach((json_t *)extra[i], key, v) {
+        json_object_foreach((json_t *)extra[i], key, v)
+        {
             const char *s = json_string_value(v);
-            if (!option_ok(key) || (s && *s && !option_ok(s)) || !strcmp(key, "suid") || !strcmp(key, "dev") || !strcmp(key, "rw"))
+            if (!option_ok(key) || (s && *s && !option_ok(s)) || !strcmp(key, "suid") ||
+                !strcmp(key, "dev") || !strcmp(key, "rw"))
                 return bad(m, key, "is no option that may be given", err);
             cay__buf_fmt(&b, s && *s ? ",%s=%s" : ",%s", key, s);
         }
@@ -233,16 +253,22 @@ static int s3files(const cay__storage_mount *m, cay__storage_plan *out, cay_err 
 
 static bool name_ok(const char *s)
 {
-    return *s && *s != '-' && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == strlen(s) && strlen(s) <= 100;
+    return *s && *s != '-' &&
+           strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
+               strlen(s) &&
+           strlen(s) <= 100;
 }
 
-/* The manifest has judged their names: allow-other, buffer-size, uid and gid. The first is always given. */
-static int take_args(const cay__storage_mount *m, const json_t *pattern, cay__storage_plan *out, cay_err *err)
+/* The manifest has judged their names: allow-other, buffer-size, uid and gid. The first is always
+ * given. */
+static int take_args(const cay__storage_mount *m, const json_t *pattern, cay__storage_plan *out,
+                     cay_err *err)
 {
     const json_t *list = json_object_get(pattern, "extra_args"), *v;
     size_t i;
     out->args = cay__alloc((json_array_size(list) + 1) * sizeof *out->args);
-    json_array_foreach(list, i, v) {
+    json_array_foreach(list, i, v)
+    {
         const char *s = json_string_value(v), *name = s ? s + strspn(s, "-") : "";
         if (!s || strpbrk(s, "\r\n"))
             return bad(m, "extra_args", "has something that is no argument", err);
@@ -252,7 +278,8 @@ static int take_args(const cay__storage_mount *m, const json_t *pattern, cay__st
     return 0;
 }
 
-static int remote_of(const cay__storage_mount *m, const char *name, const char *top, const char *below, cay__storage_plan *out, cay_err *err)
+static int remote_of(const cay__storage_mount *m, const char *name, const char *top,
+                     const char *below, cay__storage_plan *out, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(8192);
     const char *t = get(m, top), *p = *below ? get(m, below) : "";
@@ -267,9 +294,11 @@ static int remote_of(const cay__storage_mount *m, const char *name, const char *
     return 0;
 }
 
-int cay__storage_conf(const cay__storage_mount *m, const char *id, size_t index, const char *place, cay__storage_plan *out, cay_err *err)
+int cay__storage_conf(const cay__storage_mount *m, const char *id, size_t index, const char *place,
+                      cay__storage_plan *out, cay_err *err)
 {
-    const json_t *pattern = json_object_get(json_object_get(m->fields, "mount_strategy"), "pattern");
+    const json_t *pattern =
+        json_object_get(json_object_get(m->fields, "mount_strategy"), "pattern");
     const char *given = cay__json_str(pattern, "remote_name", "");
     char name[160], file[4096], n[24];
     CAY_AUTOBUF b = CAY__BUF(4 * VALUE_MAX);
@@ -302,7 +331,8 @@ int cay__storage_conf(const cay__storage_mount *m, const char *id, size_t index,
         explicit_bzero(b.data, b.len);
         return rc;
     }
-    return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "entry %.80s: storage of type %.40s is not known", m->entry, m->type);
+    return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
+                        "entry %.80s: storage of type %.40s is not known", m->entry, m->type);
 }
 
 static void wipe(char *s)
@@ -327,11 +357,13 @@ void cay__storage_redact(const cay__storage_mount *m, char *text)
 {
     const char *key;
     json_t *v;
-    json_object_foreach(m->fields, key, v) {
+    json_object_foreach(m->fields, key, v)
+    {
         const char *s = json_string_value(v);
         char word[64];
         size_t n = s ? strlen(s) : 0;
-        if (n < 4 || !cay__str_join(word, sizeof word, " ", key, " ", NULL) || !strstr(secret_fields, word))
+        if (n < 4 || !cay__str_join(word, sizeof word, " ", key, " ", NULL) ||
+            !strstr(secret_fields, word))
             continue;
         for (char *at; (at = strstr(text, s));) {
             size_t mark = CAY_MIN(n, (size_t)3);

@@ -6,8 +6,10 @@
 #include <mounter/proto.h>
 #include <sys/file.h>
 
-/* The marks say what ended; a file that nobody holds, that cay-mount itself was killed, and rclone with it. */
-void cay__storage_look(int home_fd, const char *id, void (*fn)(const char *target, const char *why, void *arg), void *arg)
+/* The marks say what ended; a file that nobody holds, that cay-mount itself was killed, and rclone
+ * with it. */
+void cay__storage_look(int home_fd, const char *id,
+                       void (*fn)(const char *target, const char *why, void *arg), void *arg)
 {
     char path[64];
     cay_mount_mark m;
@@ -18,6 +20,7 @@ void cay__storage_look(int home_fd, const char *id, void (*fn)(const char *targe
     bool served = flock(fd, LOCK_SH | LOCK_NB) < 0;
     for (off_t at = 0; pread(fd, &m, sizeof m, at) == (ssize_t)sizeof m; at += (off_t)sizeof m) {
         m.target[sizeof m.target - 1] = m.why[sizeof m.why - 1] = 0;
-        fn(m.target, *m.why || served ? m.why : "cay-mount, which ran rclone for it, was killed", arg);
+        fn(m.target, *m.why || served ? m.why : "cay-mount, which ran rclone for it, was killed",
+           arg);
     }
 }

@@ -4,19 +4,20 @@
  *
  *     {"version":1, "directories":["a",…], "files":[{"path":"a/b","data":"base64…"},…]}
  *
- * It is read as it comes, since a whole one does not have to fit into memory: that is why no JSON library does it. A file's path has
- * to come before its data, as the SDK writes it. Unknown members are refused.
+ * It is read as it comes, since a whole one does not have to fit into memory: that is why no JSON
+ * library does it. A file's path has to come before its data, as the SDK writes it. Unknown members
+ * are refused.
  */
 #include "unpack.h"
 #include <base/buf.h>
 #include <base/mutant.h>
 
 typedef struct js {
-    unpack        *u;
-    stream        *s;
+    unpack *u;
+    stream *s;
     const uint8_t *p;
-    size_t         n;
-    uint64_t       at; /* bytes so far, for messages */
+    size_t n;
+    uint64_t at; /* bytes so far, for messages */
 } js;
 
 static int bad(js *j, const char *why)
@@ -76,7 +77,10 @@ static int hex4(js *j, unsigned *out)
     *out = 0;
     for (int i = 0; i < 4; i++) {
         int c = take(j);
-        int v = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int v = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : -1;
         if (v < 0)
             return c == -2 ? -1 : bad(j, "four hex digits belong after \\u");
         *out = *out << 4 | (unsigned)v;
@@ -146,7 +150,9 @@ static int next_char(js *j, char *out, size_t *n)
     if (c == '\\')
         return escape(j, out, n);
     if (c < 0x20)
-        return c == -2 ? -1 : bad(j, c == -1 ? "it ends in a string" : "a control character in a string");
+        return c == -2
+                   ? -1
+                   : bad(j, c == -1 ? "it ends in a string" : "a control character in a string");
     out[0] = (char)c;
     *n = 1;
     return 0;
@@ -246,7 +252,11 @@ static int member(js *j, const char *raw, char type)
         return type == CAY__ITEM_DIR ? 0 : fail(j->u, raw, "archive_path", "the root is no file");
     if (name_add(j->u, path, type) < 0)
         return -1;
-    cay__item_put(&j->u->out, &(cay__item){ .type = type, .path = path, .mode = type == CAY__ITEM_DIR ? 0755 : 0644, .uid = 1000, .gid = 1000,
+    cay__item_put(&j->u->out, &(cay__item){ .type = type,
+                                            .path = path,
+                                            .mode = type == CAY__ITEM_DIR ? 0755 : 0644,
+                                            .uid = 1000,
+                                            .gid = 1000,
                                             .size = UINT64_MAX });
     return 0;
 }
@@ -280,7 +290,9 @@ static int file(js *j)
             return bad(j, "a file has one \"path\" and one \"data\" and nothing else");
         }
     } while (skip(j) == ',' && take(j));
-    return want(j, '}') < 0 ? -1 : named && filled ? 0 : bad(j, "a file needs \"path\" and \"data\"");
+    return want(j, '}') < 0  ? -1
+           : named && filled ? 0
+                             : bad(j, "a file needs \"path\" and \"data\"");
 }
 
 static int list(js *j, int (*each)(js *j))
@@ -321,9 +333,13 @@ int read_js(unpack *u, stream *s)
     do {
         if (string(&j, key, sizeof key) < 0 || want(&j, ':') < 0)
             return -1;
-        unsigned bit = !strcmp(key, "version") ? 4 : !strcmp(key, lists[0].key) ? 1 : !strcmp(key, lists[1].key) ? 2 : 0;
+        unsigned bit = !strcmp(key, "version")      ? 4
+                       : !strcmp(key, lists[0].key) ? 1
+                       : !strcmp(key, lists[1].key) ? 2
+                                                    : 0;
         if (!bit || had & bit)
-            return bad(&j, bit ? "a member that comes twice" : "it has version, directories and files and nothing else");
+            return bad(&j, bit ? "a member that comes twice"
+                               : "it has version, directories and files and nothing else");
         had |= bit;
         if ((bit == 4 ? version(&j) : list(&j, lists[bit - 1].list)) < 0)
             return -1;

@@ -6,7 +6,9 @@
 #include <stdarg.h>
 
 static const profile profiles[] = {
-    { .name = "auto", .symlinks = LINKS_INSIDE, .hydrate = true }, /* snapshot, or what the Agents SDK made */
+    { .name = "auto",
+      .symlinks = LINKS_INSIDE,
+      .hydrate = true }, /* snapshot, or what the Agents SDK made */
     { .name = "snapshot", .symlinks = LINKS_ANY, .hard = true, .owners = true, .ours = true },
     { .name = "oci", .symlinks = LINKS_ANY, .hard = true, .owners = true, .oci = true },
     { .name = "hydrate", .symlinks = LINKS_INSIDE, .hydrate = true },
@@ -27,7 +29,11 @@ int fail(unpack *u, const char *member, const char *reason, const char *fmt, ...
     va_end(ap);
     cay__str_copy(name, sizeof name, member);
     cay__items_flush(&u->out);
-    cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_FAIL, .path = name, .target = reason, .extra = text, .extra_len = strlen(text) });
+    cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_FAIL,
+                                         .path = name,
+                                         .target = reason,
+                                         .extra = text,
+                                         .extra_len = strlen(text) });
     return -1;
 }
 
@@ -35,10 +41,13 @@ int grow(unpack *u, const char *member, uint64_t n)
 {
     const limits *m = &u->max;
     if (n > m->output - u->bytes)
-        return fail(u, member, "archive_limit", "more than %llu bytes come out", (unsigned long long)m->output);
+        return fail(u, member, "archive_limit", "more than %llu bytes come out",
+                    (unsigned long long)m->output);
     u->bytes += n;
-    if (u->in && u->bytes > m->ratio_from && u->bytes / m->ratio > u->in && !CAY__MUTANT("archive-ratio"))
-        return fail(u, member, "archive_limit", "more than %llu times as much comes out as goes in", (unsigned long long)m->ratio);
+    if (u->in && u->bytes > m->ratio_from && u->bytes / m->ratio > u->in &&
+        !CAY__MUTANT("archive-ratio"))
+        return fail(u, member, "archive_limit", "more than %llu times as much comes out as goes in",
+                    (unsigned long long)m->ratio);
     return 0;
 }
 
@@ -63,13 +72,19 @@ int read_any(unpack *u, stream *s, const char *format)
         return fail(u, "", "archive_corrupt", "it is empty");
     if (!strcmp(u->as->name, "auto")) {
         u->as = profile_find(n >= 512 && !memcmp(b, "cay.json\0", 9) ? "snapshot" : "hydrate");
-        cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE, .path = "profile", .extra = u->as->name, .extra_len = strlen(u->as->name) });
+        cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE,
+                                             .path = "profile",
+                                             .extra = u->as->name,
+                                             .extra_len = strlen(u->as->name) });
     }
-    if (!strcmp(format, "js") || (any && (b[0] == '{' || b[0] == ' ' || b[0] == '\n') && u->as->hydrate))
+    if (!strcmp(format, "js") ||
+        (any && (b[0] == '{' || b[0] == ' ' || b[0] == '\n') && u->as->hydrate))
         return read_js(u, s);
     if (!strcmp(format, "zip") || (any && n >= 4 && !memcmp(b, "PK\3\4", 4)))
         return read_zip(u, s);
-    if (!strcmp(format, "tar") || (any && n >= 263 && (!memcmp(b + 257, "ustar", 5) || u->as->ours)))
+    if (!strcmp(format, "tar") ||
+        (any && n >= 263 && (!memcmp(b + 257, "ustar", 5) || u->as->ours)))
         return read_tar(u, s);
-    return any ? fail(u, "", "archive_format", "it is no tar, zip or workspace archive") : fail(u, "", "archive_format", "\"%.20s\" is no format", format);
+    return any ? fail(u, "", "archive_format", "it is no tar, zip or workspace archive")
+               : fail(u, "", "archive_format", "\"%.20s\" is no format", format);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay-unpack: see unpack.h. Exit status 0: all of it was told and sound; 1: FAIL was told; 2: wrong words. */
+/* cay-unpack: see unpack.h. Exit status 0: all of it was told and sound; 1: FAIL was told; 2: wrong
+ * words. */
 #include "unpack.h"
 #include <base/mutant.h>
 #include <base/sanitize.h>
@@ -12,14 +13,19 @@
 
 static int usage(void)
 {
-    fputs("usage: cay-unpack [--max-input N] [--max-output N] [--max-members N] PROFILE FORMAT|walk DIRECTORY\n", stderr);
+    fputs("usage: cay-unpack [--max-input N] [--max-output N] [--max-members N] PROFILE "
+          "FORMAT|walk DIRECTORY\n",
+          stderr);
     return 2;
 }
 
 /* false: not a limit, or no number. */
 static bool limit(limits *m, const char *opt, const char *value)
 {
-    uint64_t v, *into = !strcmp(opt, "--max-input") ? &m->input : !strcmp(opt, "--max-output") ? &m->output : !strcmp(opt, "--max-members") ? &m->members : NULL;
+    uint64_t v, *into = !strcmp(opt, "--max-input")     ? &m->input
+                        : !strcmp(opt, "--max-output")  ? &m->output
+                        : !strcmp(opt, "--max-members") ? &m->members
+                                                        : NULL;
     if (!into || !value || !cay__str_to_u64(value, &v) || !v)
         return false;
     *into = v;
@@ -28,7 +34,11 @@ static bool limit(limits *m, const char *opt, const char *value)
 
 int main(int argc, char **argv)
 {
-    unpack u = { .max = { .input = 2ull << 30, .output = 8ull << 30, .members = 500000, .ratio = 200, .ratio_from = 10 << 20 } };
+    unpack u = { .max = { .input = 2ull << 30,
+                          .output = 8ull << 30,
+                          .members = 500000,
+                          .ratio = 200,
+                          .ratio_from = 10 << 20 } };
     /* Whatever a bomb makes a library want: an allocation fails first. */
     if (!CAY__MUTANT("archive-memory") && !CAY__SANITIZED)
         setrlimit(RLIMIT_DATA, &(struct rlimit){ MEMORY, MEMORY });
@@ -52,7 +62,9 @@ int main(int argc, char **argv)
         stream_close(s);
     }
     if (!u.failed)
-        cay__item_put(&u.out, &(cay__item){ .type = CAY__ITEM_END, .size = u.bytes, .mode = (uint32_t)u.items });
+        cay__item_put(
+            &u.out,
+            &(cay__item){ .type = CAY__ITEM_END, .size = u.bytes, .mode = (uint32_t)u.items });
     bool told = cay__items_flush(&u.out);
     names_stop(&u);
     cay__items_stop(&u.out);

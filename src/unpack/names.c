@@ -1,18 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which names an archive may have. Every member's final name passes here, whatever format it came in. */
+/* Which names an archive may have. Every member's final name passes here, whatever format it came
+ * in. */
 #include "unpack.h"
 #include <base/mutant.h>
 #include <base/str.h>
 
-/* SipHash-2-4: whoever makes the archive does not know the key, so no two names can be made to look like one. */
+/* SipHash-2-4: whoever makes the archive does not know the key, so no two names can be made to look
+ * like one. */
 static uint64_t siphash(const uint64_t key[2], const char *p, size_t n)
 {
-    uint64_t v0 = key[0] ^ 0x736f6d6570736575u, v1 = key[1] ^ 0x646f72616e646f6du, v2 = key[0] ^ 0x6c7967656e657261u, v3 = key[1] ^ 0x7465646279746573u;
+    uint64_t v0 = key[0] ^ 0x736f6d6570736575u, v1 = key[1] ^ 0x646f72616e646f6du,
+             v2 = key[0] ^ 0x6c7967656e657261u, v3 = key[1] ^ 0x7465646279746573u;
 #define ROTL(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
-#define ROUND()                                                                                        \
-    do {                                                                                               \
-        v0 += v1; v1 = ROTL(v1, 13); v1 ^= v0; v0 = ROTL(v0, 32); v2 += v3; v3 = ROTL(v3, 16); v3 ^= v2; \
-        v0 += v3; v3 = ROTL(v3, 21); v3 ^= v0; v2 += v1; v1 = ROTL(v1, 17); v1 ^= v2; v2 = ROTL(v2, 32); \
+#define ROUND()                                                                                    \
+    do {                                                                                           \
+        v0 += v1;                                                                                  \
+        v1 = ROTL(v1, 13);                                                                         \
+        v1 ^= v0;                                                                                  \
+        v0 = ROTL(v0, 32);                                                                         \
+        v2 += v3;                                                                                  \
+        v3 = ROTL(v3, 16);                                                                         \
+        v3 ^= v2;                                                                                  \
+        v0 += v3;                                                                                  \
+        v3 = ROTL(v3, 21);                                                                         \
+        v3 ^= v0;                                                                                  \
+        v2 += v1;                                                                                  \
+        v1 = ROTL(v1, 17);                                                                         \
+        v1 ^= v2;                                                                                  \
+        v2 = ROTL(v2, 32);                                                                         \
     } while (0)
     uint64_t last = (uint64_t)n << 56;
     for (size_t i = 0; i + 8 <= n; i += 8) {
@@ -135,8 +150,12 @@ static void imply(unpack *u, const char *path, size_t n)
     dir[n] = 0;
     put(u, dir, n, 'i');
     u->items++;
-    cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_DIR, .flags = CAY__ITEM_IMPLIED, .mode = 0755, .path = dir,
-                                         .uid = u->as->owners ? 0 : 1000, .gid = u->as->owners ? 0 : 1000 });
+    cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_DIR,
+                                         .flags = CAY__ITEM_IMPLIED,
+                                         .mode = 0755,
+                                         .path = dir,
+                                         .uid = u->as->owners ? 0 : 1000,
+                                         .gid = u->as->owners ? 0 : 1000 });
 }
 
 static int parents(unpack *u, const char *path)
@@ -152,10 +171,12 @@ static int parents(unpack *u, const char *path)
         char kind = (char)look(u, path, n, &a, &b)->kind;
         if (kind == 0) {
             if (++u->members > u->max.members)
-                return fail(u, path, "archive_limit", "more than %llu members", (unsigned long long)u->max.members);
+                return fail(u, path, "archive_limit", "more than %llu members",
+                            (unsigned long long)u->max.members);
             imply(u, path, n);
         } else if (kind != 'd' && kind != 'i' && !CAY__MUTANT("archive-below-link")) {
-            return fail(u, path, "archive_link", "below \"%.*s\", which is %s", (int)CAY_MIN(n, 100u), path, kind == 'l' ? "a link" : "no directory");
+            return fail(u, path, "archive_link", "below \"%.*s\", which is %s",
+                        (int)CAY_MIN(n, 100u), path, kind == 'l' ? "a link" : "no directory");
         }
     }
     memcpy(u->parent, path, whole);
@@ -166,7 +187,8 @@ static int parents(unpack *u, const char *path)
 int name_add(unpack *u, const char *path, char kind)
 {
     if (++u->members > u->max.members)
-        return fail(u, path, "archive_limit", "more than %llu members", (unsigned long long)u->max.members);
+        return fail(u, path, "archive_limit", "more than %llu members",
+                    (unsigned long long)u->max.members);
     if (parents(u, path) < 0)
         return -1;
     char was = 0;

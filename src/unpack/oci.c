@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whiteouts of an image's layer: ".wh.NAME" removes NAME of the layers below, ".wh..wh..opq" hides all that they have in its directory.
- * They may come before or after what the layer itself has under that name, which stays; so they are told when all is known.
+ * Whiteouts of an image's layer: ".wh.NAME" removes NAME of the layers below, ".wh..wh..opq" hides
+ * all that they have in its directory. They may come before or after what the layer itself has
+ * under that name, which stays; so they are told when all is known.
  */
 #include "unpack.h"
 #include <base/str.h>
@@ -35,7 +36,8 @@ int whiteout(unpack *u, const char *path)
     if (strncmp(name, MARK, strlen(MARK)))
         return 0;
     if (++u->members > u->max.members)
-        return fail(u, path, "archive_limit", "more than %llu members", (unsigned long long)u->max.members);
+        return fail(u, path, "archive_limit", "more than %llu members",
+                    (unsigned long long)u->max.members);
     if (!strcmp(name, OPAQUE)) {
         keep(u, 'o', path, dir, "");
         return 1;
@@ -53,18 +55,26 @@ static int hide(unpack *u, const char *path)
 {
     char kind = *path ? name_kind(u, path) : CAY__ITEM_DIR;
     if (!*path) {
-        cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE, .path = "opaque-root", .extra = "y", .extra_len = 1 });
+        cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE,
+                                             .path = "opaque-root",
+                                             .extra = "y",
+                                             .extra_len = 1 });
         return 0;
     }
     if (kind && kind != CAY__ITEM_DIR)
-        return fail(u, path, "archive_link", "is marked as a directory that hides others, and is none");
+        return fail(u, path, "archive_link",
+                    "is marked as a directory that hides others, and is none");
     if (!kind) {
         if (name_add(u, path, CAY__ITEM_DIR) < 0)
             return -1;
-        cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_DIR, .flags = CAY__ITEM_IMPLIED, .mode = 0755, .path = path });
+        cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_DIR,
+                                             .flags = CAY__ITEM_IMPLIED,
+                                             .mode = 0755,
+                                             .path = path });
     }
     u->items++;
-    cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_GONE, .flags = CAY__ITEM_OPAQUE, .path = path });
+    cay__item_put(&u->out,
+                  &(cay__item){ .type = CAY__ITEM_GONE, .flags = CAY__ITEM_OPAQUE, .path = path });
     return 0;
 }
 

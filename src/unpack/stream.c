@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The input, with its compression taken off by libarchive's filters: gzip, bzip2, xz, lzma, zstd. Those that would start other
- * programs are not among them. What goes in and what comes out is counted here.
+ * The input, with its compression taken off by libarchive's filters: gzip, bzip2, xz, lzma, zstd.
+ * Those that would start other programs are not among them. What goes in and what comes out is
+ * counted here.
  */
 #include "unpack.h"
 #include <service/sha256.h>
@@ -11,15 +12,15 @@
 enum { CHUNK = 256 << 10 };
 
 struct stream {
-    unpack         *u;
-    int             fd;
+    unpack *u;
+    int fd;
     struct archive *raw;
-    char           *buf;
-    const void     *again; /* to be read once more */
-    size_t          again_len;
-    uint64_t        out;
-    bool            open, ended;
-    cay__sha256     sum; /* oci: of what comes out */
+    char *buf;
+    const void *again; /* to be read once more */
+    size_t again_len;
+    uint64_t out;
+    bool open, ended;
+    cay__sha256 sum; /* oci: of what comes out */
 };
 
 static la_ssize_t on_read(struct archive *a, void *arg, const void **p)
@@ -34,7 +35,8 @@ static la_ssize_t on_read(struct archive *a, void *arg, const void **p)
         archive_set_error(a, errno, "cannot read it");
     s->u->in += n > 0 ? (uint64_t)n : 0;
     if (s->u->in > s->u->max.input) {
-        fail(s->u, "", "archive_limit", "it is larger than %llu bytes", (unsigned long long)s->u->max.input);
+        fail(s->u, "", "archive_limit", "it is larger than %llu bytes",
+             (unsigned long long)s->u->max.input);
         archive_set_error(a, EFBIG, "too large");
         return ARCHIVE_FATAL;
     }
@@ -68,7 +70,8 @@ void stream_close(stream *s)
 static int broken(stream *s)
 {
     const char *why = archive_error_string(s->raw);
-    return fail(s->u, "", "archive_corrupt", "%.150s", why ? why : "its compression cannot be read");
+    return fail(s->u, "", "archive_corrupt", "%.150s",
+                why ? why : "its compression cannot be read");
 }
 
 static int start(stream *s)
@@ -108,7 +111,9 @@ int stream_read(stream *s, const void **p, size_t *n)
         cay__sha256_add(&s->sum, *p, *n);
     const limits *m = &s->u->max;
     if (s->out > m->ratio_from && s->out / m->ratio > s->u->in)
-        return fail(s->u, "", "archive_limit", "more than %llu times as much comes out of it as goes in", (unsigned long long)m->ratio);
+        return fail(s->u, "", "archive_limit",
+                    "more than %llu times as much comes out of it as goes in",
+                    (unsigned long long)m->ratio);
     return 0;
 }
 

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 typedef struct feed {
-    unpack  *u;
-    stream  *s;
+    unpack *u;
+    stream *s;
     tarcheck check;
 } feed;
 
@@ -37,7 +37,8 @@ static int zeros(unpack *u, const char *path, uint64_t *at, uint64_t to)
 
 static int bytes(unpack *u, struct archive *a, struct archive_entry *e, const char *path)
 {
-    uint64_t at = 0, want = archive_entry_size_is_set(e) ? (uint64_t)archive_entry_size(e) : UINT64_MAX;
+    uint64_t at = 0,
+             want = archive_entry_size_is_set(e) ? (uint64_t)archive_entry_size(e) : UINT64_MAX;
     const void *p;
     size_t n;
     la_int64_t from;
@@ -60,7 +61,8 @@ static int bytes(unpack *u, struct archive *a, struct archive_entry *e, const ch
     return 0;
 }
 
-/* What the Agents SDK makes of a mode: at most 0755, the owner may read and write, execute bits stay if the owner had one. */
+/* What the Agents SDK makes of a mode: at most 0755, the owner may read and write, execute bits
+ * stay if the owner had one. */
 static uint32_t file_mode(const unpack *u, uint32_t mode)
 {
     if (u->as->oci) /* set-uid too: nothing is gained by it where every mount says nosuid */
@@ -76,11 +78,13 @@ static uint32_t dir_mode(const unpack *u, uint32_t mode)
     if (u->as->oci)
         return mode & 07777;
     if (u->as->ours)
-        return mode & 03777; /* sticky and set-group directories are part of a workspace; files never gain anything */
+        return mode & 03777; /* sticky and set-group directories are part of a workspace; files
+                                never gain anything */
     return u->as->hydrate ? (mode & 0755) | 0700 : (mode & 0777) | 0700;
 }
 
-/* Attributes of an archive of ours: the tenant's user.*, and two words of cay's own that no filesystem can have. */
+/* Attributes of an archive of ours: the tenant's user.*, and two words of cay's own that no
+ * filesystem can have. */
 static int attributes(unpack *u, struct archive_entry *e, cay__item *it, char *room)
 {
     const char *name;
@@ -91,10 +95,14 @@ static int attributes(unpack *u, struct archive_entry *e, cay__item *it, char *r
     for (int left = archive_entry_xattr_reset(e); left > 0; left--) {
         if (archive_entry_xattr_next(e, &name, &value, &len) != ARCHIVE_OK || !name)
             return fail(u, it->path, "archive_corrupt", "attributes that cannot be read");
-        if (u->as->oci && (strncmp(name, "user.", 5) || !name[5] || !strncmp(name, "user.overlay.", 13)) && strcmp(name, "security.capability"))
-            continue; /* labels of another host's security modules, and what would be overlayfs's own */
+        if (u->as->oci &&
+            (strncmp(name, "user.", 5) || !name[5] || !strncmp(name, "user.overlay.", 13)) &&
+            strcmp(name, "security.capability"))
+            continue; /* labels of another host's security modules, and what would be overlayfs's
+                         own */
         if (u->as->oci && !len)
-            continue; /* a pax record without a value takes the attribute away (POSIX pax, extended headers), and so engines read it */
+            continue; /* a pax record without a value takes the attribute away (POSIX pax, extended
+                         headers), and so engines read it */
         if (u->as->ours && !strcmp(name, "cay.whiteout") && it->type == CAY__ITEM_FILE) {
             it->type = CAY__ITEM_GONE;
             continue;
@@ -105,8 +113,10 @@ static int attributes(unpack *u, struct archive_entry *e, cay__item *it, char *r
         }
         uint16_t a = (uint16_t)(strlen(name) + 1);
         uint32_t b = (uint32_t)len;
-        if ((!u->as->oci && (strncmp(name, "user.", 5) || !strncmp(name, "user.overlay.", 13))) || strlen(name) > 255)
-            return fail(u, it->path, "archive_special", "attribute \"%.60s\" is none that an archive may set", name);
+        if ((!u->as->oci && (strncmp(name, "user.", 5) || !strncmp(name, "user.overlay.", 13))) ||
+            strlen(name) > 255)
+            return fail(u, it->path, "archive_special",
+                        "attribute \"%.60s\" is none that an archive may set", name);
         if (it->extra_len + sizeof a + sizeof b + a + len > CAY__ITEM_EXTRA)
             return fail(u, it->path, "archive_limit", "more than 64 KiB of attributes");
         char *p = room + it->extra_len;
@@ -128,7 +138,8 @@ static int hard_link(unpack *u, const char *path, const char *raw)
     if (name_clean(u, u->as->ours && !strncmp(raw, "root/", 5) ? raw + 5 : raw, to) < 0)
         return -1;
     if (name_kind(u, to) != CAY__ITEM_FILE && !CAY__MUTANT("archive-hard-link"))
-        return fail(u, path, "archive_link", "a hard link to \"%.100s\", which is no earlier file", to);
+        return fail(u, path, "archive_link", "a hard link to \"%.100s\", which is no earlier file",
+                    to);
     if (name_add(u, path, CAY__ITEM_FILE) < 0)
         return -1;
     cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_HARD, .path = path, .target = to });
@@ -144,7 +155,8 @@ static char kind_of(unpack *u, struct archive_entry *e, const char *path)
     case AE_IFLNK: return CAY__ITEM_LINK;
     case AE_IFBLK:
     case AE_IFCHR:
-        /* A sandbox has a /dev of its own. Elsewhere one could be overlayfs's mark of a removed file, or a way to a disk. */
+        /* A sandbox has a /dev of its own. Elsewhere one could be overlayfs's mark of a removed
+         * file, or a way to a disk. */
         if (u->as->oci && !strncmp(path, "dev/", 4))
             return 's';
         break;
@@ -165,11 +177,17 @@ static int note(unpack *u, struct archive *a, struct archive_entry *e, const cha
 {
     char text[4096];
     size_t len = 0;
-    for (la_ssize_t n; (n = archive_read_data(a, text + len, sizeof text - len)) != 0; len += (size_t)n)
+    for (la_ssize_t n; (n = archive_read_data(a, text + len, sizeof text - len)) != 0;
+         len += (size_t)n)
         if (n < 0 || len + (size_t)n >= sizeof text)
-            return fail(u, name, "archive_corrupt", "a description that is too long or cannot be read");
-    cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE, .path = name, .extra = text, .extra_len = len });
-    return archive_entry_filetype(e) == AE_IFREG ? 0 : fail(u, name, "archive_corrupt", "a description that is no file");
+            return fail(u, name, "archive_corrupt",
+                        "a description that is too long or cannot be read");
+    cay__item_put(
+        &u->out,
+        &(cay__item){ .type = CAY__ITEM_NOTE, .path = name, .extra = text, .extra_len = len });
+    return archive_entry_filetype(e) == AE_IFREG
+               ? 0
+               : fail(u, name, "archive_corrupt", "a description that is no file");
 }
 
 static int member(unpack *u, struct archive *a, struct archive_entry *e)
@@ -191,8 +209,13 @@ static int member(unpack *u, struct archive *a, struct archive_entry *e)
         return removes < 0 ? -1 : 0;
     if ((to = archive_entry_hardlink(e)))
         return hard_link(u, path, to);
-    cay__item it = { .path = path, .type = kind_of(u, e, path), .mtime = archive_entry_mtime(e), .size = UINT64_MAX,
-                     .nsec = (uint32_t)archive_entry_mtime_nsec(e), .uid = 1000, .gid = 1000 };
+    cay__item it = { .path = path,
+                     .type = kind_of(u, e, path),
+                     .mtime = archive_entry_mtime(e),
+                     .size = UINT64_MAX,
+                     .nsec = (uint32_t)archive_entry_mtime_nsec(e),
+                     .uid = 1000,
+                     .gid = 1000 };
     if (!it.type || it.type == 's')
         return it.type ? 0 : -1;
     if (it.type == CAY__ITEM_FILE && archive_entry_size_is_set(e)) {
@@ -206,7 +229,8 @@ static int member(unpack *u, struct archive *a, struct archive_entry *e)
         if ((uint64_t)archive_entry_uid(e) > 65535 || (uint64_t)archive_entry_gid(e) > 65535)
             return fail(u, path, "archive_special", "an owner beyond 65535");
     }
-    it.mode = it.type == CAY__ITEM_DIR ? dir_mode(u, archive_entry_perm(e)) : file_mode(u, archive_entry_perm(e));
+    it.mode = it.type == CAY__ITEM_DIR ? dir_mode(u, archive_entry_perm(e))
+                                       : file_mode(u, archive_entry_perm(e));
     if (attributes(u, e, &it, room) < 0)
         return -1;
     if (it.type == CAY__ITEM_LINK) {
@@ -232,7 +256,9 @@ static int members(unpack *u, struct archive *a)
         if (rc == ARCHIVE_EOF)
             return 0;
         if (rc != ARCHIVE_OK)
-            return broken(u, a, rc == ARCHIVE_WARN && archive_entry_pathname(e) ? archive_entry_pathname(e) : "");
+            return broken(
+                u, a,
+                rc == ARCHIVE_WARN && archive_entry_pathname(e) ? archive_entry_pathname(e) : "");
         if (member(u, a, e) < 0)
             return -1;
     }
@@ -263,15 +289,21 @@ int read_tar(unpack *u, stream *s)
     if (!a)
         abort();
     archive_read_support_format_tar(a);
-    int rc = archive_read_open2(a, &f, NULL, on_read, NULL, NULL) == ARCHIVE_OK ? members(u, a) : u->failed ? -1 : broken(u, a, "");
-    if (rc == 0 && !f.check.ended) /* a tar that stops where a member may begin could have been cut there */
+    int rc = archive_read_open2(a, &f, NULL, on_read, NULL, NULL) == ARCHIVE_OK ? members(u, a)
+             : u->failed                                                        ? -1
+                                                                                : broken(u, a, "");
+    if (rc == 0 &&
+        !f.check.ended) /* a tar that stops where a member may begin could have been cut there */
         rc = fail(u, "", "archive_corrupt", "it ends without the mark that ends a tar");
     if (rc == 0 && u->as->oci)
         rc = whiteouts_tell(u);
     if (rc == 0 && u->as->oci) {
         char hex[65];
         if ((rc = stream_sum(s, hex)) == 0)
-            cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE, .path = "diff-id", .extra = hex, .extra_len = 64 });
+            cay__item_put(&u->out, &(cay__item){ .type = CAY__ITEM_NOTE,
+                                                 .path = "diff-id",
+                                                 .extra = hex,
+                                                 .extra_len = 64 });
     }
     archive_read_free(a);
     tarcheck_clear(&f.check);
@@ -280,7 +312,8 @@ int read_tar(unpack *u, stream *s)
 
 /* ---- zip ---- */
 
-/* The list of members is at the end of a zip, so the whole of it is put into a file without a name first. */
+/* The list of members is at the end of a zip, so the whole of it is put into a file without a name
+ * first. */
 static int spool(unpack *u, stream *s, int *out)
 {
     const void *p;

@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a tar's headers may say. libarchive is lenient where headers contradict each other, so that two readers could see two
- * archives in one; here everything that can be read in two ways is refused, before libarchive sees it. POSIX.1-2017 pax, "ustar
- * Interchange Format"; GNU tar's manual, "Basic Tar Format".
+ * What a tar's headers may say. libarchive is lenient where headers contradict each other, so that
+ * two readers could see two archives in one; here everything that can be read in two ways is
+ * refused, before libarchive sees it. POSIX.1-2017 pax, "ustar Interchange Format"; GNU tar's
+ * manual, "Basic Tar Format".
  */
 #include "unpack.h"
 #include <base/mutant.h>
 
-enum { BLOCK = 512, NAME = 0, SIZE = 124, SUM = 148, TYPE = 156, SPARSE_MORE = 482, SPARSE_NEXT = 504, BODY_MAX = 1 << 20, RECORDS = 1000 };
-/* 7: contiguous, read as a file. Devices and FIFOs pass here and are refused by their final name. */
+enum {
+    BLOCK = 512,
+    NAME = 0,
+    SIZE = 124,
+    SUM = 148,
+    TYPE = 156,
+    SPARSE_MORE = 482,
+    SPARSE_NEXT = 504,
+    BODY_MAX = 1 << 20,
+    RECORDS = 1000
+};
+/* 7: contiguous, read as a file. Devices and FIFOs pass here and are refused by their final name.
+ */
 #define TYPES "01234567xgLKS"
 
 static bool refuse(tarcheck *t, const char *reason, const char *why)
@@ -77,7 +89,8 @@ static bool known(const char *key, size_t n, const char *word)
     return n == strlen(word) && !memcmp(key, word, n);
 }
 
-/* The same key twice in one set of records is two answers to one question. GNU.sparse.offset and numbytes come in pairs. */
+/* The same key twice in one set of records is two answers to one question. GNU.sparse.offset and
+ * numbytes come in pairs. */
 static bool said_before(const char *from, const char *to, const char *key, size_t n)
 {
     if (n > 11 && !memcmp(key, "GNU.sparse.", 11))
@@ -94,7 +107,8 @@ static bool said_before(const char *from, const char *to, const char *key, size_
 
 static bool record(tarcheck *t, const char *key, size_t klen, const char *value, size_t vlen)
 {
-    bool path = known(key, klen, "path"), link = known(key, klen, "linkpath"), size = known(key, klen, "size");
+    bool path = known(key, klen, "path"), link = known(key, klen, "linkpath"),
+         size = known(key, klen, "size");
     if (t->kind == 'g' && (path || link || size))
         return refuse(t, "archive_corrupt", "a global record names a path or size");
     if ((path || link || known(key, klen, "GNU.sparse.name")) && memchr(value, 0, vlen))
@@ -125,7 +139,8 @@ static bool pax(tarcheck *t)
         size_t len = 0, digits = 0;
         while (p + digits < all && digits < 8 && p[digits] >= '0' && p[digits] <= '9')
             len = 10 * len + (size_t)(p[digits++] - '0');
-        if (!digits || p + digits >= all || p[digits] != ' ' || len <= digits + 2 || len > (size_t)(all - p) || p[len - 1] != '\n')
+        if (!digits || p + digits >= all || p[digits] != ' ' || len <= digits + 2 ||
+            len > (size_t)(all - p) || p[len - 1] != '\n')
             return refuse(t, "archive_corrupt", "a pax record that is not sound");
         const char *key = p + digits + 1, *end = p + len - 1;
         const char *eq = memchr(key, '=', (size_t)(end - key));
@@ -180,7 +195,9 @@ static bool header(tarcheck *t)
     uint64_t size;
     if (zeros(b)) {
         t->ended = true;
-        return !t->has_path && !t->has_size && !t->has_link ? true : refuse(t, "archive_corrupt", "it ends after a header without its member");
+        return !t->has_path && !t->has_size && !t->has_link
+                   ? true
+                   : refuse(t, "archive_corrupt", "it ends after a header without its member");
     }
     memcpy(t->name, b + NAME, 100);
     t->name[100] = 0;

@@ -29,15 +29,25 @@ static int on_entry(const cay__fs_entry *e, void *arg)
     unpack *u = arg;
     char target[CAY__ITEM_PATH] = "";
     const struct stat *st = e->st;
-    cay__item it = { .path = e->path, .mtime = st->st_mtim.tv_sec, .nsec = (uint32_t)st->st_mtim.tv_nsec, .size = (uint64_t)st->st_size, .uid = 1000,
-                     .gid = 1000, .mode = st->st_mode & 0777 };
-    it.type = S_ISREG(st->st_mode) ? CAY__ITEM_FILE : S_ISDIR(st->st_mode) ? CAY__ITEM_DIR : S_ISLNK(st->st_mode) ? CAY__ITEM_LINK : 0;
+    cay__item it = { .path = e->path,
+                     .mtime = st->st_mtim.tv_sec,
+                     .nsec = (uint32_t)st->st_mtim.tv_nsec,
+                     .size = (uint64_t)st->st_size,
+                     .uid = 1000,
+                     .gid = 1000,
+                     .mode = st->st_mode & 0777 };
+    it.type = S_ISREG(st->st_mode)   ? CAY__ITEM_FILE
+              : S_ISDIR(st->st_mode) ? CAY__ITEM_DIR
+              : S_ISLNK(st->st_mode) ? CAY__ITEM_LINK
+                                     : 0;
     if (!it.type)
         return 0; /* sockets and FIFOs are no content */
     if (it.type == CAY__ITEM_LINK) {
         ssize_t n = readlinkat(e->dir, e->name, target, sizeof target - 1);
         if (n < 0 || link_check(u, e->path, target) < 0)
-            return u->failed ? 1 : fail(u, e->path, "archive_reader", "cannot be read: %s", strerror(errno));
+            return u->failed
+                       ? 1
+                       : fail(u, e->path, "archive_reader", "cannot be read: %s", strerror(errno));
         it.target = target;
         it.size = 0;
     }
@@ -52,7 +62,8 @@ static int on_entry(const cay__fs_entry *e, void *arg)
 int read_tree(unpack *u, const char *dir)
 {
     /* A part of the way may be what a stranger put there. */
-    int fd = cay__fd_openat2(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    int fd = cay__fd_openat2(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
+                             RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (fd < 0)
         return fail(u, dir, "archive_reader", "cannot be read: %s", strerror(errno));
     cay__fs_walk w = { .fn = on_entry, .arg = u, .flags = CAY__FS_ONE_MOUNT | CAY__FS_STRICT };

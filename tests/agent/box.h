@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tests/agent/box.h - one service and one sandbox for the tests of a program, and agents that play in it.
+ * tests/agent/box.h - one service and one sandbox for the tests of a program, and agents that play
+ * in it.
  */
 #pragma once
 #include "play.h"
@@ -18,7 +19,9 @@ static int box_open(void **state)
     cay_err err = CAY_ERR_INIT;
     (void)state;
     home = support_home();
-    cay_open o = { .size = sizeof o, .home = home, .provider = provider, .libexec = support_libexec() };
+    cay_open o = {
+        .size = sizeof o, .home = home, .provider = provider, .libexec = support_libexec()
+    };
     cay_create c = { .size = sizeof c };
     if (cay_service_open(&o, &svc, &err) < 0 || cay_service_create(svc, NULL, &c, &sb, &err) < 0)
         fail_msg("%s", err.msg);
@@ -36,7 +39,8 @@ static int box_close(void **state)
 {
     int left = 0;
     (void)state;
-    int rc = sb ? cay_sandbox_remove(sb, NULL, NULL) : 0; /* called also when box_open() failed half-way */
+    int rc = sb ? cay_sandbox_remove(sb, NULL, NULL)
+                : 0; /* called also when box_open() failed half-way */
     cay_sandbox_unref(sb);
     if (svc)
         cay_service_list(svc, NULL, NULL, box_count, &left, NULL);
@@ -75,12 +79,15 @@ static inline cay_run_result *box_run(cay_agent *a, const char *input, cay_run_c
     return r;
 }
 
-/* The output of the last call that the model was told of in that turn, with its escapes taken away. */
+/* The output of the last call that the model was told of in that turn, with its escapes taken away.
+ */
 static inline char *box_told(size_t turn)
 {
     CAY_AUTOJSON *items = json_loads(p.input[turn], 0, NULL);
-    const json_t *out = json_object_get(json_array_get(items, json_array_size(items) - 1), "output");
-    return json_is_string(out) ? cay__strdup(json_string_value(out)) : json_dumps(out, JSON_ENCODE_ANY);
+    const json_t *out =
+        json_object_get(json_array_get(items, json_array_size(items) - 1), "output");
+    return json_is_string(out) ? cay__strdup(json_string_value(out))
+                               : json_dumps(out, JSON_ENCODE_ANY);
 }
 
 static inline void box_told_has(size_t turn, const char *part)

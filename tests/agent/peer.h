@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tests/agent/peer.h - a server of models and tools (tests/support/modelpeer) for the tests of a program: peer is its path, port where it listens,
- * dir where it keeps what it has seen.
+ * tests/agent/peer.h - a server of models and tools (tests/support/modelpeer) for the tests of a
+ * program: peer is its path, port where it listens, dir where it keeps what it has seen.
  */
 #pragma once
 #include "../support/support.h"

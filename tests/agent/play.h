@@ -14,30 +14,39 @@
 enum { PLAY_MAX = 80 };
 typedef struct play {
     const char *say[PLAY_MAX]; /* lists of items; NULL ends */
-    size_t      at;
-    char       *previous[PLAY_MAX], *prompt[PLAY_MAX], *conversation[PLAY_MAX];
-    char       *input[PLAY_MAX], *instructions[PLAY_MAX], *tools[PLAY_MAX], *extra[PLAY_MAX], *choice[PLAY_MAX];
-    uint64_t    most[PLAY_MAX]; /* output tokens that were allowed */
-    uint64_t    tokens;         /* of each answer; 0: 1 */
-    bool        functions; /* an endpoint without free-form tools */
+    size_t at;
+    char *previous[PLAY_MAX], *prompt[PLAY_MAX], *conversation[PLAY_MAX];
+    char *input[PLAY_MAX], *instructions[PLAY_MAX], *tools[PLAY_MAX], *extra[PLAY_MAX],
+        *choice[PLAY_MAX];
+    uint64_t most[PLAY_MAX]; /* output tokens that were allowed */
+    uint64_t tokens;         /* of each answer; 0: 1 */
+    bool functions;          /* an endpoint without free-form tools */
 } play;
 
-#define TEXT(t)          "[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"" t "\"}]}]"
-#define CALL_ITEM(id, name, args) "{\"type\":\"function_call\",\"call_id\":\"" id "\",\"name\":\"" name "\",\"arguments\":\"" args "\"}"
+#define TEXT(t)                                                                                    \
+    "[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\","        \
+    "\"text\":\"" t "\"}]}]"
+#define CALL_ITEM(id, name, args)                                                                  \
+    "{\"type\":\"function_call\",\"call_id\":\"" id "\",\"name\":\"" name                          \
+    "\",\"arguments\":\"" args "\"}"
 #define CALL(id, name, args) "[" CALL_ITEM(id, name, args) "]"
-#define CUSTOM(id, name, text) "[{\"type\":\"custom_tool_call\",\"call_id\":\"" id "\",\"name\":\"" name "\",\"input\":\"" text "\"}]"
+#define CUSTOM(id, name, text)                                                                     \
+    "[{\"type\":\"custom_tool_call\",\"call_id\":\"" id "\",\"name\":\"" name                      \
+    "\",\"input\":\"" text "\"}]"
 
 static inline char *play_copy(const char *s)
 {
     return s ? cay__strdup(s) : NULL;
 }
 
-static int play_ask(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out, cay_err *err)
+static int play_ask(void *self, const cay_call *call, const cay_model_request *q,
+                    cay_model_reply *out, cay_err *err)
 {
     play *p = self;
     (void)call;
     if (p->at >= PLAY_MAX || !p->say[p->at])
-        return cay_fail(err, CAY_EINVAL, "the play has %zu turns and was asked for one more", p->at);
+        return cay_fail(err, CAY_EINVAL, "the play has %zu turns and was asked for one more",
+                        p->at);
     p->input[p->at] = play_copy(q->input);
     p->instructions[p->at] = play_copy(q->instructions);
     p->tools[p->at] = play_copy(q->tools);
@@ -51,13 +60,24 @@ static int play_ask(void *self, const cay_call *call, const cay_model_request *q
     char id[24];
     snprintf(id, sizeof id, "resp_%zu", p->at);
     out->id = cay__strdup(id);
-    out->usage = (cay_tokens){ .requests = 1, .input = 10, .output = p->tokens ? p->tokens : 1, .total = 11 };
+    out->usage = (cay_tokens){
+        .requests = 1, .input = 10, .output = p->tokens ? p->tokens : 1, .total = 11
+    };
     return 0;
 }
 
-static const cay_model_ops play_ops = { .size = sizeof play_ops, .name = "play", .custom_tools = true, .compaction = true, .images = true, .ask = play_ask,
-                                        .chains = true, .prompts = true, .hosted = true };
-static const cay_model_ops play_functions = { .size = sizeof play_functions, .name = "play", .ask = play_ask };
+static const cay_model_ops play_ops = { .size = sizeof play_ops,
+                                        .name = "play",
+                                        .custom_tools = true,
+                                        .compaction = true,
+                                        .images = true,
+                                        .ask = play_ask,
+                                        .chains = true,
+                                        .prompts = true,
+                                        .hosted = true };
+static const cay_model_ops play_functions = { .size = sizeof play_functions,
+                                              .name = "play",
+                                              .ask = play_ask };
 
 static inline cay_model *play_model(play *p, const char *name)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_audit PEER: what an agent did, sent to a server: one that takes it, one that does not, and none. */
+/* test_audit PEER: what an agent did, sent to a server: one that takes it, one that does not, and
+ * none. */
 #include "peer.h"
 #include "play.h"
 #include <base/str.h>
@@ -15,7 +16,8 @@ static int sum(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_e
     return 0;
 }
 
-/* A run of four events: it starts, its tool was called, it is completed; and one that is refused. */
+/* A run of four events: it starts, its tool was called, it is completed; and one that is refused.
+ */
 static int run(cay_ledger *l, cay_err *err)
 {
     static const cay_tool adder = { .size = sizeof adder, .name = "add", .call = sum };
@@ -69,7 +71,11 @@ static void each_event_is_posted(void **state)
     (void)state;
     char order[100];
     cay_err err = CAY_ERR_INIT;
-    cay_ledger *l = opened("sink/one", (cay_ledger_http_spec){ .key = "env:TEST_KEY", .headers = (const char *const[]){ "X-Team: blue", NULL } }, true);
+    cay_ledger *l =
+        opened("sink/one",
+               (cay_ledger_http_spec){ .key = "env:TEST_KEY",
+                                       .headers = (const char *const[]){ "X-Team: blue", NULL } },
+               true);
     assert_int_equal(run(l, &err), 0);
     assert_int_equal(cay_ledger_lost(l), 0);
     cay_ledger_free(l);
@@ -80,7 +86,8 @@ static void each_event_is_posted(void **state)
     cay_ledger_free(l); /* which waits for it */
     assert_int_equal(seen("sink/later", order, sizeof order), 4);
     assert_string_equal(order, "1 2 3 4 ");
-    l = opened("sink/flaky", (cay_ledger_http_spec){ 0 }, true); /* 503 twice: the first event takes three tries, of which there are two */
+    l = opened("sink/flaky", (cay_ledger_http_spec){ 0 },
+               true); /* 503 twice: the first event takes three tries, of which there are two */
     assert_true(run(l, &err) < 0);
     assert_string_equal(err.reason, "ledger_failed");
     cay_ledger_free(l);
@@ -116,7 +123,9 @@ static void a_spool_has_one_sink(void **state)
     cay_ledger *second = NULL;
     snprintf(spool, sizeof spool, "%s/one", dir);
     cay_ledger *first = opened("sink/a", (cay_ledger_http_spec){ .spool = spool }, true);
-    cay_ledger_http_spec spec = { .size = sizeof spec, .url = "http://127.0.0.1:1/", .spool = spool };
+    cay_ledger_http_spec spec = { .size = sizeof spec,
+                                  .url = "http://127.0.0.1:1/",
+                                  .spool = spool };
     assert_int_equal(cay_ledger_http(&spec, true, &second, &err), CAY_EBUSY);
     assert_string_equal(err.reason, "ledger_spool");
     has(err.msg, spool);
@@ -143,10 +152,13 @@ static void what_cannot_be_sent_is_told(void **state)
     static const char *const wrong[] = { "no colon", NULL };
     static const struct {
         cay_ledger_http_spec spec;
-        bool                 strict;
-        int                  code;
-    } bad[] = { { { .url = NULL }, false, CAY_EINVAL }, { { .url = "ftp://x" }, false, CAY_EINVAL }, { { .url = "https://x.example", .later = true }, true, CAY_EINVAL },
-                { { .url = "http://x.example", .key = "env:TEST_KEY" }, false, CAY_EPERM }, { { .url = "https://x.example", .key = "env:NOT_SET_HERE" }, false, CAY_ENOENT },
+        bool strict;
+        int code;
+    } bad[] = { { { .url = NULL }, false, CAY_EINVAL },
+                { { .url = "ftp://x" }, false, CAY_EINVAL },
+                { { .url = "https://x.example", .later = true }, true, CAY_EINVAL },
+                { { .url = "http://x.example", .key = "env:TEST_KEY" }, false, CAY_EPERM },
+                { { .url = "https://x.example", .key = "env:NOT_SET_HERE" }, false, CAY_ENOENT },
                 { { .url = "https://x.example", .headers = wrong }, false, CAY_EINVAL } };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         cay_ledger_http_spec s = bad[i].spec;
@@ -158,7 +170,9 @@ static void what_cannot_be_sent_is_told(void **state)
 int main(int argc, char **argv)
 {
     peer = argc > 1 ? argv[1] : "";
-    const struct CMUnitTest tests[] = { cmocka_unit_test(each_event_is_posted), cmocka_unit_test(what_is_not_taken_waits_in_a_spool), cmocka_unit_test(a_spool_has_one_sink),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(each_event_is_posted),
+                                        cmocka_unit_test(what_is_not_taken_waits_in_a_spool),
+                                        cmocka_unit_test(a_spool_has_one_sink),
                                         cmocka_unit_test(what_cannot_be_sent_is_told) };
     int rc = cmocka_run_group_tests(tests, start_peer, stop_peer);
     play_clear(&p);

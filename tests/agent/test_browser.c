@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_browser PROVIDER: a page that is served inside the sandbox, in a browser there. Skips where this machine has no Chromium.
+ * test_browser PROVIDER: a page that is served inside the sandbox, in a browser there. Skips where
+ * this machine has no Chromium.
  */
 #include "box.h"
 
@@ -8,10 +9,14 @@ static const char server[] =
     "import http.server\n"
     "class H(http.server.BaseHTTPRequestHandler):\n"
     "  def do_GET(s):\n"
-    "    b = (b'<title>Second</title><p>You came as ' + s.path.encode() + b'</p>') if s.path != '/' else (\n"
-    "      b'<title>First</title><h1>Welcome</h1><form action=/found><input name=q value=old></form>'\n"
-    "      b'<button id=b onclick=\"this.innerText=confirm(1)?\\'agreed\\':\\'no\\'\">Press me</button> <a href=/next target=_blank>Onwards</a>')\n"
-    "    s.send_response(200); s.send_header('Content-Type', 'text/html'); s.send_header('Content-Length', str(len(b))); s.end_headers(); s.wfile.write(b)\n"
+    "    b = (b'<title>Second</title><p>You came as ' + s.path.encode() + b'</p>') if s.path != "
+    "'/' else (\n"
+    "      b'<title>First</title><h1>Welcome</h1><form action=/found><input name=q "
+    "value=old></form>'\n"
+    "      b'<button id=b onclick=\"this.innerText=confirm(1)?\\'agreed\\':\\'no\\'\">Press "
+    "me</button> <a href=/next target=_blank>Onwards</a>')\n"
+    "    s.send_response(200); s.send_header('Content-Type', 'text/html'); "
+    "s.send_header('Content-Length', str(len(b))); s.end_headers(); s.wfile.write(b)\n"
     "  def log_message(*a): pass\n"
     "h = http.server.ThreadingHTTPServer(('127.0.0.1', 0), H)\n"
     "open('port.new', 'w').write(str(h.server_port))\n"
@@ -41,13 +46,19 @@ static void a_page_is_opened_read_clicked_and_typed_into(void **state)
     char first[256], again[256];
     cay_capability *c = cay_cap_browser(NULL);
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "Surfer", .sandbox = true, .capabilities = &c, .ncapabilities = 1 };
-    snprintf(first, sizeof first, CALL("o1", "browser_open", "{\\\"url\\\":\\\"http://127.0.0.1:%s/\\\"}"), port);
-    snprintf(again, sizeof again, CALL("o2", "browser_open", "{\\\"url\\\":\\\"http://127.0.0.1:%s/\\\"}"), port);
+    cay_agent a = {
+        .size = sizeof a, .name = "Surfer", .sandbox = true, .capabilities = &c, .ncapabilities = 1
+    };
+    snprintf(first, sizeof first,
+             CALL("o1", "browser_open", "{\\\"url\\\":\\\"http://127.0.0.1:%s/\\\"}"), port);
+    snprintf(again, sizeof again,
+             CALL("o2", "browser_open", "{\\\"url\\\":\\\"http://127.0.0.1:%s/\\\"}"), port);
     p.say[0] = first;
     p.say[1] = CALL("c1", "browser_screenshot", "{}");
     p.say[2] = CALL("c2", "browser_click", "{\\\"selector\\\":\\\"#b\\\"}");
-    p.say[3] = CALL("c3", "browser_type", "{\\\"selector\\\":\\\"input[name=q]\\\",\\\"text\\\":\\\"what is new\\\",\\\"submit\\\":true}");
+    p.say[3] = CALL("c3", "browser_type",
+                    "{\\\"selector\\\":\\\"input[name=q]\\\",\\\"text\\\":\\\"what is "
+                    "new\\\",\\\"submit\\\":true}");
     p.say[4] = again;
     p.say[5] = CALL("c5", "browser_click", "{\\\"text\\\":\\\"Onwards\\\"}");
     p.say[6] = CALL("c6", "browser_read", "{\\\"selector\\\":\\\"p\\\"}");
@@ -77,15 +88,19 @@ static void a_page_is_opened_read_clicked_and_typed_into(void **state)
 
 int main(int argc, char **argv)
 {
-    static const char *const programs[] = { "/usr/lib/chromium/chromium", "/usr/bin/chromium", "/opt/google/chrome/chrome" };
+    static const char *const programs[] = { "/usr/lib/chromium/chromium", "/usr/bin/chromium",
+                                            "/opt/google/chrome/chrome" };
     bool there = false;
     provider = argc > 1 ? argv[1] : "local";
     for (size_t i = 0; i < CAY_LEN(programs); i++)
         there = there || access(programs[i], X_OK) == 0;
     if (!there) {
-        fprintf(stderr, "skipped: there is no Chromium on this machine (Debian: apt-get install chromium)\n");
+        fprintf(
+            stderr,
+            "skipped: there is no Chromium on this machine (Debian: apt-get install chromium)\n");
         return 77;
     }
-    const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(a_page_is_opened_read_clicked_and_typed_into, box_set_up, box_tear_down) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(
+        a_page_is_opened_read_clicked_and_typed_into, box_set_up, box_tear_down) };
     return cmocka_run_group_tests_name("browser", tests, box_open, box_close);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_config PROVIDER: what a run is told besides its agent: windows, limits, what capabilities add to a living sandbox, who decides that it is done, and what each request cost. */
+/* test_config PROVIDER: what a run is told besides its agent: windows, limits, what capabilities
+ * add to a living sandbox, who decides that it is done, and what each request cost. */
 #include "box.h"
 #include <base/fd.h>
 #include <cay/ledger.h>
@@ -18,12 +19,20 @@ static void a_window_that_is_told_counts(void **state)
         uint64_t window, model, threshold;
         unsigned percent;
         const char *sent;
-    } rows[] = { { 0, 0, 0, 0, "\"compact_threshold\":360000" }, { 0, 32768, 0, 0, "\"compact_threshold\":29491" }, { 10000, 32768, 0, 0, "\"compact_threshold\":9000" },
-                 { 10000, 0, 0, 50, "\"compact_threshold\":5000" }, { 10000, 0, 77, 50, "\"compact_threshold\":77" } };
+    } rows[] = { { 0, 0, 0, 0, "\"compact_threshold\":360000" },
+                 { 0, 32768, 0, 0, "\"compact_threshold\":29491" },
+                 { 10000, 32768, 0, 0, "\"compact_threshold\":9000" },
+                 { 10000, 0, 0, 50, "\"compact_threshold\":5000" },
+                 { 10000, 0, 77, 50, "\"compact_threshold\":77" } };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
-        cay_compaction_options o = { .size = sizeof o, .window = rows[i].window, .percent = rows[i].percent, .threshold = rows[i].threshold };
+        cay_compaction_options o = { .size = sizeof o,
+                                     .window = rows[i].window,
+                                     .percent = rows[i].percent,
+                                     .threshold = rows[i].threshold };
         cay_capability *caps[] = { cay_cap_compaction(&o) };
-        cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+        cay_agent a = {
+            .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+        };
         play_clear(&p);
         cay_model_set_window(model, rows[i].model);
         p.say[0] = TEXT("done");
@@ -37,8 +46,14 @@ static void a_window_that_is_told_counts(void **state)
 static void a_window_goes_by_the_models_name(void **state)
 {
     (void)state;
-    static const char *const rows[][2] = { { "openai/gpt-5.4-mini", "360000" }, { "gpt-5.5", "942818" }, { "gpt-5.3-codex", "360000" }, { "o4-mini", "180000" },
-                                           { "codex-mini-latest", "180000" }, { "gpt-5-chat-latest", "115200" }, { "GPT-4o", "115200" }, { "llama-9", "240000" } };
+    static const char *const rows[][2] = { { "openai/gpt-5.4-mini", "360000" },
+                                           { "gpt-5.5", "942818" },
+                                           { "gpt-5.3-codex", "360000" },
+                                           { "o4-mini", "180000" },
+                                           { "codex-mini-latest", "180000" },
+                                           { "gpt-5-chat-latest", "115200" },
+                                           { "GPT-4o", "115200" },
+                                           { "llama-9", "240000" } };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         char want[80];
         cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
@@ -46,12 +61,15 @@ static void a_window_goes_by_the_models_name(void **state)
         model = play_model(&p, rows[i][0]);
         p.say[0] = TEXT("done");
         cay_run_result_free(box_run(&a, "go", (cay_run_config){ 0 }));
-        snprintf(want, sizeof want, "{\"context_management\":[{\"type\":\"compaction\",\"compact_threshold\":%s}]}", rows[i][1]);
+        snprintf(want, sizeof want,
+                 "{\"context_management\":[{\"type\":\"compaction\",\"compact_threshold\":%s}]}",
+                 rows[i][1]);
         assert_string_equal(p.extra[0], want);
     }
 }
 
-/* Of a small window less stays than of a large one, or nothing would be gained; and what the summary cost is the run's. */
+/* Of a small window less stays than of a large one, or nothing would be gained; and what the
+ * summary cost is the run's. */
 static void a_small_window_is_compacted_here(void **state)
 {
     (void)state;
@@ -60,10 +78,15 @@ static void a_small_window_is_compacted_here(void **state)
     model = play_model(&p, "local");
     cay_model_set_window(model, 4000);
     cay_capability *caps[] = { cay_cap_shell(NULL), cay_cap_compaction(NULL) };
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2
+    };
     for (size_t i = 0; i < 4; i++)
-        p.say[i] = (const char *[]){ CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"seq 1 1000\\\"}"), CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"seq 1 1000\\\"}"),
-                                     CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"seq 1 1000\\\"}"), CALL("c3", "exec_command", "{\\\"cmd\\\":\\\"seq 1 1000\\\"}") }[i];
+        p.say[i] =
+            (const char *[]){ CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"seq 1 1000\\\"}"),
+                              CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"seq 1 1000\\\"}"),
+                              CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"seq 1 1000\\\"}"),
+                              CALL("c3", "exec_command", "{\\\"cmd\\\":\\\"seq 1 1000\\\"}") }[i];
     p.say[4] = TEXT("we counted");
     p.say[5] = TEXT("done");
     cay_run_result *r = box_run(&a, "the first words", (cay_run_config){ 0 });
@@ -77,7 +100,8 @@ static void a_small_window_is_compacted_here(void **state)
     cay_cap_free(caps[1]);
 }
 
-/* ------------------------------------------------------------------ what capabilities bring, and how their tools are */
+/* ------------------------------------------------------------------ what capabilities bring, and
+ * how their tools are */
 
 static char *entry;
 static int add_entry(void *self, const char *manifest, char **instead, cay_err *err)
@@ -107,12 +131,17 @@ static int bound(void *self, const cay_scope_info *scope, void **out, cay_err *e
 static void entries_of_capabilities_enter_a_living_sandbox(void **state)
 {
     (void)state;
-    static const cay_capability_ops ops = { .size = sizeof ops, .name = "brings", .start = bound, .manifest = add_entry };
+    static const cay_capability_ops ops = {
+        .size = sizeof ops, .name = "brings", .start = bound, .manifest = add_entry
+    };
     cay_capability *caps[] = { cay_capability_new(&ops, NULL), cay_cap_shell(NULL) };
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2
+    };
     cay_err err = CAY_ERR_INIT;
     cay_run_result *r = NULL;
-    entry = (char *)"{\"type\":\"local_dir\",\"src\":\"/etc\"}"; /* nobody has granted it: refused before the model is asked */
+    entry = (char *)"{\"type\":\"local_dir\",\"src\":\"/etc\"}"; /* nobody has granted it: refused
+                                                                    before the model is asked */
     cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .sandbox = sb };
     assert_true(cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0);
     assert_int_equal(p.at, 0);
@@ -123,7 +152,8 @@ static void entries_of_capabilities_enter_a_living_sandbox(void **state)
     box_told_has(1, "by a capability");
     has(p.instructions[0], "brought.txt");
     play_clear(&p);
-    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"ls\\\"}"); /* an unchanged manifest is no work */
+    p.say[0] = CALL("c0", "exec_command",
+                    "{\\\"cmd\\\":\\\"ls\\\"}"); /* an unchanged manifest is no work */
     p.say[1] = TEXT("done");
     cay_run_result_free(box_run(&a, "go", (cay_run_config){ 0 }));
     CAY_AUTOFREE char *told = box_told(1);
@@ -147,7 +177,9 @@ static void tools_of_capabilities_are_configured(void **state)
 {
     (void)state;
     cay_capability *caps[] = { cay_cap_shell(NULL) };
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+    };
     cay_cap_configure(caps[0], rename_it, NULL);
     p.say[0] = CALL("c0", "sh", "{\\\"cmd\\\":\\\"true\\\"}");
     cay_run_result *r = box_run(&a, "go", (cay_run_config){ 0 });
@@ -207,10 +239,18 @@ static int horn_history(void *self, const char *items, char **instead, cay_err *
 static void a_capability_says_whether_it_is_available(void **state)
 {
     (void)state;
-    static const cay_capability_ops ops = { .size = sizeof ops, .name = "horn", .description = "Make yourself heard.", .start = bound, .check = is_there, .tools = horn_tools,
-                                            .sampling = horn_sampling, .history = horn_history };
+    static const cay_capability_ops ops = { .size = sizeof ops,
+                                            .name = "horn",
+                                            .description = "Make yourself heard.",
+                                            .start = bound,
+                                            .check = is_there,
+                                            .tools = horn_tools,
+                                            .sampling = horn_sampling,
+                                            .history = horn_history };
     cay_capability *caps[] = { cay_capability_new(&ops, NULL) };
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+    };
     for (int i = 0; i < 2; i++) {
         there = i;
         play_clear(&p);
@@ -226,7 +266,9 @@ static void a_capability_says_whether_it_is_available(void **state)
             has_not(p.tools[0], "beep");
             has_not(p.instructions[0], "horn");
             assert_null(p.extra[0]);
-            box_told_has(1, "The tool \"beep\" cannot be used: capability horn is not available in this run.");
+            box_told_has(
+                1,
+                "The tool \"beep\" cannot be used: capability horn is not available in this run.");
         }
     }
     cay_cap_free(caps[0]);
@@ -234,17 +276,25 @@ static void a_capability_says_whether_it_is_available(void **state)
 
 /* ------------------------------------------------------------------ whose rights it has */
 
-/* Whom the manifest does not name is made with the sandbox, and everything is done as that user: commands, patches, and what the manifest put there. */
+/* Whom the manifest does not name is made with the sandbox, and everything is done as that user:
+ * commands, patches, and what the manifest put there. */
 static void an_agent_works_as_its_user(void **state)
 {
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .run_as = "dev",
-                    .manifest = "{\"entries\":{\"given.txt\":{\"type\":\"file\",\"content\":\"x\"}}}" };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .sandbox = true,
+                    .run_as = "dev",
+                    .manifest =
+                        "{\"entries\":{\"given.txt\":{\"type\":\"file\",\"content\":\"x\"}}}" };
     cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc };
     cay_err err = CAY_ERR_INIT;
     cay_run_result *r = NULL;
-    p.say[0] = CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: a/b.txt\\n+x\\n*** End Patch");
-    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"whoami; stat -c %U a/b.txt; echo y >> given.txt && stat -c %U given.txt\\\"}");
+    p.say[0] =
+        CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: a/b.txt\\n+x\\n*** End Patch");
+    p.say[1] = CALL("c1", "exec_command",
+                    "{\\\"cmd\\\":\\\"whoami; stat -c %U a/b.txt; echo y >> given.txt && stat -c "
+                    "%U given.txt\\\"}");
     p.say[2] = TEXT("done");
     if (cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0)
         fail_msg("%s", err.msg);
@@ -253,7 +303,8 @@ static void an_agent_works_as_its_user(void **state)
     cay_run_result_free(r);
 }
 
-/* A user whom the sandbox does not have, or a directory that the user cannot enter, is told before the model is asked; the sandbox stays as it was. */
+/* A user whom the sandbox does not have, or a directory that the user cannot enter, is told before
+ * the model is asked; the sandbox stays as it was. */
 static void a_user_that_is_none_is_told_first(void **state)
 {
     (void)state;
@@ -309,13 +360,15 @@ static void a_tool_reaches_the_sandbox_of_its_run(void **state)
     (void)state;
     static const cay_tool t = { .size = sizeof t, .name = "run_command", .call = run_command };
     static const cay_tool *const tools[] = { &t };
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .tools = tools, .ntools = 1 }, b = { .size = sizeof b, .name = "B", .tools = tools, .ntools = 1 };
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .tools = tools, .ntools = 1 },
+              b = { .size = sizeof b, .name = "B", .tools = tools, .ntools = 1 };
     p.say[0] = CALL("c0", "run_command", "{}");
     p.say[1] = TEXT("done");
     cay_run_result_free(box_run(&a, "go", (cay_run_config){ 0 }));
     box_told_has(1, "by a tool");
     play_clear(&p);
-    p.say[0] = CALL("c0", "run_command", "{}"); /* an agent without a sandbox, though the run has one */
+    p.say[0] =
+        CALL("c0", "run_command", "{}"); /* an agent without a sandbox, though the run has one */
     p.say[1] = TEXT("done");
     cay_run_result_free(box_run(&b, "go", (cay_run_config){ 0 }));
     box_told_has(1, "no sandbox here");
@@ -334,18 +387,25 @@ static int turn_text(cay_run *run, const cay_agent *agent, char **text, cay_err 
     return 0;
 }
 
-/* 10.6: the base is a text, a function of the turn, or ours; an agent of an older program has no such function. */
+/* 10.6: the base is a text, a function of the turn, or ours; an agent of an older program has no
+ * such function. */
 static void base_instructions_are_made_for_each_turn(void **state)
 {
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .instructions = "Be kind.", .base_instructions = "Written down.", .base_instruct = turn_text };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .sandbox = true,
+                    .instructions = "Be kind.",
+                    .base_instructions = "Written down.",
+                    .base_instruct = turn_text };
     cay_err err = CAY_ERR_INIT;
     cay_run_result *r = NULL;
     cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb };
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"true\\\"}");
     p.say[1] = TEXT("done");
     cay_run_result_free(box_run(&a, "go", (cay_run_config){ 0 }));
-    has(p.instructions[0], "# Base instructions\n\nMade for the first turn.\n\n# Agent instructions\n\nBe kind.");
+    has(p.instructions[0],
+        "# Base instructions\n\nMade for the first turn.\n\n# Agent instructions\n\nBe kind.");
     has_not(p.instructions[0], "Written down.");
     has(p.instructions[1], "# Base instructions\n\nWritten down.\n\n# Agent"); /* it gave none */
     assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EPERM);
@@ -367,7 +427,10 @@ static size_t record_lines(char *text, const char *id)
         CAY_AUTOJSON *j = json_loads(line, 0, NULL);
         assert_string_equal(cay__json_str(j, "rollout_id", ""), id);
         assert_true(strlen(cay__json_str(j, "updated_at", "")) > 20);
-        assert_int_equal(json_array_size(json_object_get(j, "input")) + json_array_size(json_object_get(j, "generated_items")) > 0, n > 0);
+        assert_int_equal(json_array_size(json_object_get(j, "input")) +
+                                 json_array_size(json_object_get(j, "generated_items")) >
+                             0,
+                         n > 0);
         assert_int_equal(json_is_object(json_object_get(j, "terminal_metadata")), n > 0);
     }
     free(text);
@@ -391,26 +454,36 @@ static char *read_record(const char *store, const char *dir, const char *id)
     return text;
 }
 
-/* memory.rollouts.create_rollout(): an empty record, and its id for runs that belong together, before any other that they have. */
+/* memory.rollouts.create_rollout(): an empty record, and its id for runs that belong together,
+ * before any other that they have. */
 static void a_rollout_is_created_before_its_runs(void **state)
 {
     (void)state;
-    cay_memory_options o = { .size = sizeof o, .generate = true, .sessions_dir = "kept/runs", .memories_dir = "kept/memories" };
+    cay_memory_options o = { .size = sizeof o,
+                             .generate = true,
+                             .sessions_dir = "kept/runs",
+                             .memories_dir = "kept/memories" };
     cay_capability *caps[1] = { NULL };
     cay_err err = CAY_ERR_INIT;
     char id[32], other[32];
     assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
-    assert_int_equal(cay_memory_rollout(caps[0], NULL, NULL, id, &err), CAY_EINVAL); /* neither a sandbox nor a store */
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+    };
+    assert_int_equal(cay_memory_rollout(caps[0], NULL, NULL, id, &err),
+                     CAY_EINVAL); /* neither a sandbox nor a store */
     assert_string_equal(err.reason, "memory_config_invalid");
-    if (cay_memory_rollout(caps[0], sb, NULL, id, &err) < 0 || cay_memory_rollout(caps[0], sb, NULL, other, &err) < 0)
+    if (cay_memory_rollout(caps[0], sb, NULL, id, &err) < 0 ||
+        cay_memory_rollout(caps[0], sb, NULL, other, &err) < 0)
         fail_msg("%s", err.msg);
     assert_string_not_equal(id, other);
     assert_int_equal(record_lines(read_record(NULL, "kept/runs", id), id), 1);
     for (size_t i = 0; i < 2; i++) {
         play_clear(&p);
         p.say[0] = TEXT("done");
-        cay_run_result_free(box_run(&a, i ? "second" : "first", (cay_run_config){ .rollout_id = id, .conversation_id = "talk", .group_id = "group" }));
+        cay_run_result_free(box_run(
+            &a, i ? "second" : "first",
+            (cay_run_config){ .rollout_id = id, .conversation_id = "talk", .group_id = "group" }));
     }
     char *text = read_record(NULL, "kept/runs", id);
     has(text, "first");
@@ -428,16 +501,23 @@ static void a_rollout_begins_in_the_store(void **state)
 {
     (void)state;
     char *store = support_home(), id[32];
-    cay_memory_options o = { .size = sizeof o, .generate = true, .sessions_dir = "st/runs", .memories_dir = "st/memories", .store = store };
+    cay_memory_options o = { .size = sizeof o,
+                             .generate = true,
+                             .sessions_dir = "st/runs",
+                             .memories_dir = "st/memories",
+                             .store = store };
     cay_capability *caps[1] = { NULL };
     cay_err err = CAY_ERR_INIT;
     assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+    };
     if (cay_memory_rollout(caps[0], NULL, NULL, id, &err) < 0)
         fail_msg("%s", err.msg);
     assert_int_equal(record_lines(read_record(store, "sessions", id), id), 1);
     p.say[0] = TEXT("done");
-    p.say[1] = TEXT("{\\\"rollout_slug\\\":\\\"\\\",\\\"rollout_summary\\\":\\\"\\\",\\\"raw_memory\\\":\\\"\\\"}");
+    p.say[1] = TEXT("{\\\"rollout_slug\\\":\\\"\\\",\\\"rollout_summary\\\":\\\"\\\",\\\"raw_"
+                    "memory\\\":\\\"\\\"}");
     cay_run_result_free(box_run(&a, "first", (cay_run_config){ .rollout_id = id }));
     assert_int_equal(p.at, 2);
     has(p.input[1], "completed (1 segment,"); /* what nobody ran is no segment */
@@ -479,7 +559,10 @@ static int unpack(void *arg, const cay_tool_call *call, cay_tool_output *out, ca
     cay_extracted n = { .size = sizeof n };
     CAY_AUTOFD fd = members();
     const cay_archive_limits none = { .size = sizeof none };
-    cay_extract x = { .size = sizeof x, .path = "in/a.tar", .fd = fd, .limits = arg && strstr(call->arguments, "all") ? &none : NULL };
+    cay_extract x = { .size = sizeof x,
+                      .path = "in/a.tar",
+                      .fd = fd,
+                      .limits = arg && strstr(call->arguments, "all") ? &none : NULL };
     int rc = cay_run_extract(call->run, &x, &n, err);
     if (rc == 0)
         cay_output_text(out, "unpacked", 8);
@@ -489,9 +572,15 @@ static int unpack(void *arg, const cay_tool_call *call, cay_tool_output *out, ca
 static void archives_keep_to_the_runs_limits(void **state)
 {
     (void)state;
-    cay_tool t = { .size = sizeof t, .name = "unpack", .call = unpack, .arg = &t, .parameters = "{\"type\":\"object\",\"properties\":{\"what\":{\"type\":\"string\"}}}" };
+    cay_tool t = { .size = sizeof t,
+                   .name = "unpack",
+                   .call = unpack,
+                   .arg = &t,
+                   .parameters =
+                       "{\"type\":\"object\",\"properties\":{\"what\":{\"type\":\"string\"}}}" };
     const cay_tool *const tools[] = { &t };
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .tools = tools, .ntools = 1 }, b = { .size = sizeof b, .name = "B", .tools = tools, .ntools = 1 };
+    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .tools = tools, .ntools = 1 },
+              b = { .size = sizeof b, .name = "B", .tools = tools, .ntools = 1 };
     const cay_archive_limits two = { .size = sizeof two, .max_members = 2 };
     p.say[0] = CALL("c0", "unpack", "{}");
     p.say[1] = CALL("c1", "unpack", "{\\\"what\\\":\\\"all\\\"}");
@@ -509,15 +598,22 @@ static void archives_keep_to_the_runs_limits(void **state)
 static void a_run_says_how_much_is_done_at_once(void **state)
 {
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true,
-                    .manifest = "{\"concurrencyLimits\":{\"manifestEntries\":7},\"entries\":{\"a.txt\":{\"type\":\"file\",\"content\":\"a\"}}}" };
-    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .local_dir_files = 3, .keep = true };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .sandbox = true,
+                    .manifest = "{\"concurrencyLimits\":{\"manifestEntries\":7},\"entries\":{\"a."
+                                "txt\":{\"type\":\"file\",\"content\":\"a\"}}}" };
+    cay_run_config conf = {
+        .size = sizeof conf, .model = model, .service = svc, .local_dir_files = 3, .keep = true
+    };
     cay_err err = CAY_ERR_INIT;
     cay_run_result *r = NULL;
     cay_sandbox *made = NULL;
     CAY_AUTOFREE char *manifest = NULL;
     p.say[0] = TEXT("done");
-    if (cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0 || cay_service_find(svc, NULL, r->sandbox, &made, &err) < 0 || cay_sandbox_manifest(made, NULL, &manifest, &err) < 0)
+    if (cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0 ||
+        cay_service_find(svc, NULL, r->sandbox, &made, &err) < 0 ||
+        cay_sandbox_manifest(made, NULL, &manifest, &err) < 0)
         fail_msg("%s", err.msg);
     has(manifest, "\"concurrency_limits\"");
     has(manifest, "\"manifest_entries\":7");
@@ -527,7 +623,8 @@ static void a_run_says_how_much_is_done_at_once(void **state)
     cay_run_result_free(r);
 }
 
-/* ------------------------------------------------------------------ who decides, and what it cost */
+/* ------------------------------------------------------------------ who decides, and what it cost
+ */
 
 static int sum(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
@@ -538,7 +635,8 @@ static int sum(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_e
 static const cay_tool adder = { .size = sizeof adder, .name = "add", .call = sum };
 static const cay_tool *const adders[] = { &adder };
 
-static int enough(cay_run *run, const cay_agent *agent, const char *results, char **output, cay_err *err)
+static int enough(cay_run *run, const cay_agent *agent, const char *results, char **output,
+                  cay_err *err)
 {
     (void)err;
     assert_ptr_equal(cay_run_agent(run), agent);
@@ -551,7 +649,12 @@ static int enough(cay_run *run, const cay_agent *agent, const char *results, cha
 static void a_function_says_that_it_is_done(void **state)
 {
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "A", .tools = adders, .ntools = 1, .tool_use = CAY_TOOLS_ASK, .tools_done = enough };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .tools = adders,
+                    .ntools = 1,
+                    .tool_use = CAY_TOOLS_ASK,
+                    .tools_done = enough };
     p.say[0] = CALL("c1", "add", "{}");
     p.say[1] = CALL("c2", "add", "{}");
     cay_run_result *r = box_run(&a, "go", (cay_run_config){ 0 });
@@ -568,7 +671,9 @@ static void a_function_says_that_it_is_done(void **state)
 static void each_request_has_its_entry(void **state)
 {
     (void)state;
-    static const cay_tool asking = { .size = sizeof asking, .name = "add", .call = sum, .approval = true };
+    static const cay_tool asking = {
+        .size = sizeof asking, .name = "add", .call = sum, .approval = true
+    };
     cay_agent inner = { .size = sizeof inner, .name = "Inner" };
     cay_tool *nested = cay_agent_as_tool(&inner, "helper", NULL);
     const cay_tool *const tools[] = { nested, &asking };
@@ -608,7 +713,10 @@ static int count(void *self, const char *json, cay_err *err)
 {
     int *n = self;
     ++*n;
-    return *n == 2 ? cay_fail(err, CAY_ESYS, "no room") : strstr(json, "\"command\"") || strstr(json, "\"shell\"") ? cay_fail(err, CAY_EINVAL, "details") : 0;
+    return *n == 2 ? cay_fail(err, CAY_ESYS, "no room")
+           : strstr(json, "\"command\"") || strstr(json, "\"shell\"")
+               ? cay_fail(err, CAY_EINVAL, "details")
+               : 0;
 }
 
 static int told_audit;
@@ -631,7 +739,8 @@ static void an_audit_goes_to_several_places(void **state)
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo hi\\\"}");
     p.say[1] = TEXT("done");
     told_audit = 0;
-    cay_run_result_free(box_run(&a, "go", (cay_run_config){ .ledger = first, .on_event = on_event }));
+    cay_run_result_free(
+        box_run(&a, "go", (cay_run_config){ .ledger = first, .on_event = on_event }));
     assert_int_equal(cay_ledger_lost(first), 1);
     assert_int_equal(told_audit, 1);
     char path[100], part[40];
@@ -656,9 +765,22 @@ int main(int argc, char **argv)
     provider = argc > 1 ? argv[1] : "local";
 #define T(name) cmocka_unit_test_setup_teardown(name, box_set_up, box_tear_down)
     const struct CMUnitTest tests[] = {
-        T(a_window_that_is_told_counts), T(a_window_goes_by_the_models_name), T(a_small_window_is_compacted_here), T(entries_of_capabilities_enter_a_living_sandbox), T(tools_of_capabilities_are_configured), T(a_capability_says_whether_it_is_available),
-        T(an_agent_works_as_its_user), T(a_user_that_is_none_is_told_first),
-        T(a_tool_reaches_the_sandbox_of_its_run), T(base_instructions_are_made_for_each_turn), T(a_rollout_is_created_before_its_runs), T(a_rollout_begins_in_the_store), T(archives_keep_to_the_runs_limits), T(a_run_says_how_much_is_done_at_once), T(a_function_says_that_it_is_done), T(each_request_has_its_entry),
+        T(a_window_that_is_told_counts),
+        T(a_window_goes_by_the_models_name),
+        T(a_small_window_is_compacted_here),
+        T(entries_of_capabilities_enter_a_living_sandbox),
+        T(tools_of_capabilities_are_configured),
+        T(a_capability_says_whether_it_is_available),
+        T(an_agent_works_as_its_user),
+        T(a_user_that_is_none_is_told_first),
+        T(a_tool_reaches_the_sandbox_of_its_run),
+        T(base_instructions_are_made_for_each_turn),
+        T(a_rollout_is_created_before_its_runs),
+        T(a_rollout_begins_in_the_store),
+        T(archives_keep_to_the_runs_limits),
+        T(a_run_says_how_much_is_done_at_once),
+        T(a_function_says_that_it_is_done),
+        T(each_request_has_its_entry),
         T(an_audit_goes_to_several_places),
     };
     return cmocka_run_group_tests(tests, box_open, box_close);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_conformance PEER: cases of the runner that want a provider which fails, many processes, or somebody who collects traces.
- * Numbers are those of the conformance cases.
+ * test_conformance PEER: cases of the runner that want a provider which fails, many processes, or
+ * somebody who collects traces. Numbers are those of the conformance cases.
  */
 #include "play.h"
 #include "../support/support.h"
@@ -24,17 +24,21 @@ static const char *peer;
 static int peer_stop = -1, port;
 static pid_t peer_pid;
 
-/* ------------------------------------------------------------------ a provider that fails when told to */
+/* ------------------------------------------------------------------ a provider that fails when
+ * told to */
 
 static bool no_sessions, no_end;
 
-static int spawn_faulty(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err)
+static int spawn_faulty(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
+                        cay_err *err)
 {
     cay_spawn own = *spec;
     for (const cay_pair *l = spec->labels; no_sessions && l && l->key; l++)
         if (!strcmp(l->key, "cay.session"))
             return cay_fail_why(err, CAY_EBUSY, "transport", "the line is down");
-    const char *echo[] = { "echo", spec->argv && spec->argv[0] && spec->argv[1] ? spec->argv[2] : "", NULL };
+    const char *echo[] = { "echo",
+                           spec->argv && spec->argv[0] && spec->argv[1] ? spec->argv[2] : "",
+                           NULL };
     if (spec->argv && !strcmp(spec->argv[0], "sh"))
         own.argv = echo;
     return cay__memory.spawn(box, call, &own, proc, err);
@@ -42,10 +46,12 @@ static int spawn_faulty(void *box, const cay_call *call, const cay_spawn *spec, 
 
 static int destroy_faulty(void *box, const cay_call *call, cay_err *err)
 {
-    return no_end ? cay_fail_why(err, CAY_EUPSTREAM, "transport", "it does not go") : cay__memory.destroy(box, call, err);
+    return no_end ? cay_fail_why(err, CAY_EUPSTREAM, "transport", "it does not go")
+                  : cay__memory.destroy(box, call, err);
 }
 
-static int endpoints_faulty(void *box, const cay_call *call, int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err);
+static int endpoints_faulty(void *box, const cay_call *call,
+                            int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err);
 static cay_provider_ops faulty;
 static const cay_provider_ops *const providers[] = { &faulty, NULL };
 
@@ -86,8 +92,14 @@ static int open_all(void **state)
     faulty.spawn = spawn_faulty;
     faulty.destroy = destroy_faulty;
     faulty.endpoints = endpoints_faulty;
-    cay_open o = { .size = sizeof o, .home = home, .provider = "local", .libexec = support_libexec() };
-    cay_open f = { .size = sizeof f, .home = faulty_home, .provider = "faulty", .libexec = support_libexec(), .extra = providers };
+    cay_open o = {
+        .size = sizeof o, .home = home, .provider = "local", .libexec = support_libexec()
+    };
+    cay_open f = { .size = sizeof f,
+                   .home = faulty_home,
+                   .provider = "faulty",
+                   .libexec = support_libexec(),
+                   .extra = providers };
     if (cay_service_open(&o, &svc, &err) < 0 || cay_service_open(&f, &faulty_svc, &err) < 0)
         fail_msg("%s", err.msg);
     return start_peer();
@@ -135,7 +147,7 @@ static cay_run_result *run_on(cay_service *on, cay_agent *a, cay_run_config conf
     return r;
 }
 #define RUN(on, a, ...) run_on(on, a, (cay_run_config){ __VA_ARGS__ })
-#define EXEC(id, args) CALL(id, "exec_command", args)
+#define EXEC(id, args)  CALL(id, "exec_command", args)
 
 static size_t times(const char *text, const char *part)
 {
@@ -157,9 +169,10 @@ static const json_t *span_of(const json_t *trace, const char *name, size_t nth)
 {
     size_t i;
     json_t *s;
-    json_array_foreach(json_object_get(trace, "spans"), i, s)
-        if (!strcmp(cay__json_str(json_object_get(s, "span_data"), "name", ""), name) && !nth--)
-            return s;
+    json_array_foreach(
+        json_object_get(trace, "spans"), i,
+        s) if (!strcmp(cay__json_str(json_object_get(s, "span_data"), "name", ""), name) &&
+               !nth--) return s;
     fail_msg("there is no span %s", name);
     return NULL;
 }
@@ -168,9 +181,10 @@ static const char *span_name(const json_t *trace, const char *id)
 {
     size_t i;
     json_t *s;
-    json_array_foreach(json_object_get(trace, "spans"), i, s)
-        if (!strcmp(cay__json_str(s, "id", ""), id))
-            return cay__json_str(json_object_get(s, "span_data"), "name", "");
+    json_array_foreach(json_object_get(trace, "spans"), i,
+                       s) if (!strcmp(cay__json_str(s, "id", ""),
+                                      id)) return cay__json_str(json_object_get(s, "span_data"),
+                                                                "name", "");
     return "";
 }
 
@@ -192,7 +206,8 @@ static void the_one_that_ended_makes_room(void **state)
         const char *argv[] = { "sleep", i == 5 ? "0" : "1000", NULL };
         cay_spawn spec = { .size = sizeof spec, .argv = argv };
         cay__cmd *s = NULL;
-        if (i == CAY__SESSIONS_MAX) { /* all places are taken; the sixth has ended, and nobody looked */
+        if (i ==
+            CAY__SESSIONS_MAX) { /* all places are taken; the sixth has ended, and nobody looked */
             cay__cmd *sixth = NULL;
             for (size_t k = 0; k < CAY__SESSIONS_MAX; k++)
                 sixth = t->v[k].id == ids[5] ? &t->v[k] : sixth;
@@ -233,7 +248,9 @@ static void without_a_session_a_command_runs_once(void **state)
 {
     (void)state;
     cay_capability *caps[] = { cay_cap_shell(NULL) };
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+    };
     no_sessions = true;
     p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"hello\\\",\\\"login\\\":false}");
     p.say[1] = EXEC("c2", "{\\\"cmd\\\":\\\"hello\\\",\\\"login\\\":false,\\\"tty\\\":true}");
@@ -259,9 +276,12 @@ static void what_it_started_ends_with_it(void **state)
 {
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
-    p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"echo $$ > one; exec sleep 1000\\\",\\\"tty\\\":true,\\\"yield_time_ms\\\":250}");
-    p.say[1] = EXEC("c2", "{\\\"cmd\\\":\\\"trap '' TERM HUP; echo $$ > two; sleep 1000; sleep 1000\\\",\\\"yield_time_ms\\\":250}");
-    p.say[2] = EXEC("c3", "{\\\"cmd\\\":\\\"until [ -s one ] && [ -s two ]; do sleep 0.02; done; echo pids $(cat one two)\\\",\\\"yield_time_ms\\\":20000}");
+    p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"echo $$ > one; exec sleep "
+                          "1000\\\",\\\"tty\\\":true,\\\"yield_time_ms\\\":250}");
+    p.say[1] = EXEC("c2", "{\\\"cmd\\\":\\\"trap '' TERM HUP; echo $$ > two; sleep 1000; sleep "
+                          "1000\\\",\\\"yield_time_ms\\\":250}");
+    p.say[2] = EXEC("c3", "{\\\"cmd\\\":\\\"until [ -s one ] && [ -s two ]; do sleep 0.02; done; "
+                          "echo pids $(cat one two)\\\",\\\"yield_time_ms\\\":20000}");
     p.say[3] = TEXT("done");
     cay_run_result_free(RUN(svc, &a));
     const char *said = strstr(p.input[3], "000apids ");
@@ -280,19 +300,26 @@ static void commands_run_beside_each_other(void **state)
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
     /* Each waits for the other's file: one after another they would never end. */
-#define MEET(mine, other) "{\\\"cmd\\\":\\\"touch " mine "; while [ ! -e " other " ]; do sleep 0.02; done; echo met " other "\\\",\\\"yield_time_ms\\\":20000}"
-    p.say[0] = "[" CALL_ITEM("c1", "exec_command", MEET("one", "two")) "," CALL_ITEM("c2", "exec_command", MEET("two", "one")) "]";
+#define MEET(mine, other)                                                                          \
+    "{\\\"cmd\\\":\\\"touch " mine "; while [ ! -e " other                                         \
+    " ]; do sleep 0.02; done; echo met " other "\\\",\\\"yield_time_ms\\\":20000}"
+    p.say[0] = "[" CALL_ITEM("c1", "exec_command", MEET("one", "two")) "," CALL_ITEM(
+        "c2", "exec_command", MEET("two", "one")) "]";
     p.say[1] = TEXT("done");
     cay_run_result *r = RUN(svc, &a, .beside = 2, .trace = true);
     has(p.input[1], "met two");
     has(strstr(p.input[1], "met two"), "met one"); /* told in the order of the calls */
     CAY_AUTOJSON *t = json_loads(r->trace, 0, NULL);
-    for (size_t i = 0; i < 2; i++) { /* each below its own call, and what it does in the sandbox below that, whatever the thread */
+    for (size_t i = 0; i < 2; i++) { /* each below its own call, and what it does in the sandbox
+                                        below that, whatever the thread */
         const json_t *exec = span_of(t, "sandbox.exec", i);
         assert_string_equal(span_name(t, cay__json_str(exec, "parent_id", "")), "exec_command");
-        assert_string_equal(span_name(t, cay__json_str(span_of(t, "process.wait", i), "parent_id", "")), "sandbox.exec");
+        assert_string_equal(
+            span_name(t, cay__json_str(span_of(t, "process.wait", i), "parent_id", "")),
+            "sandbox.exec");
     }
-    assert_string_not_equal(cay__json_str(span_of(t, "sandbox.exec", 0), "parent_id", ""), cay__json_str(span_of(t, "sandbox.exec", 1), "parent_id", ""));
+    assert_string_not_equal(cay__json_str(span_of(t, "sandbox.exec", 0), "parent_id", ""),
+                            cay__json_str(span_of(t, "sandbox.exec", 1), "parent_id", ""));
     cay_run_result_free(r);
 }
 
@@ -332,9 +359,21 @@ static void a_cleanup_that_fails_changes_no_result(void **state)
     cay_run_result_free(r);
 }
 
-static void same_agent(void *arg, cay_run *run) { assert_ptr_equal(cay_run_agent(run), arg); agents_seen++; }
-static void same_agent_tool(void *arg, cay_run *run, const cay_tool_call *c) { (void)c; same_agent(arg, run); }
-static void same_agent_answer(void *arg, cay_run *run, const char *s) { (void)s; same_agent(arg, run); }
+static void same_agent(void *arg, cay_run *run)
+{
+    assert_ptr_equal(cay_run_agent(run), arg);
+    agents_seen++;
+}
+static void same_agent_tool(void *arg, cay_run *run, const cay_tool_call *c)
+{
+    (void)c;
+    same_agent(arg, run);
+}
+static void same_agent_answer(void *arg, cay_run *run, const char *s)
+{
+    (void)s;
+    same_agent(arg, run);
+}
 static int same_agent_guard(void *arg, cay_run *run, const char *text, char **info, cay_err *err)
 {
     (void)text;
@@ -349,7 +388,10 @@ static void everybody_sees_the_callers_agent(void **state)
 {
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
-    const cay_hooks hooks = { .arg = &a, .agent_start = same_agent, .agent_end = same_agent_answer, .tool_start = same_agent_tool };
+    const cay_hooks hooks = { .arg = &a,
+                              .agent_start = same_agent,
+                              .agent_end = same_agent_answer,
+                              .tool_start = same_agent_tool };
     const cay_guard guard = { .name = "g", .check = same_agent_guard, .arg = &a };
     a.hooks = &hooks;
     a.output_guards = a.input_guards = &guard;
@@ -364,8 +406,13 @@ static void everybody_sees_the_callers_agent(void **state)
 
 /* ------------------------------------------------------------------ stores of memory */
 
-#define EXTRACT(slug, summary, raw) TEXT("{\\\"rollout_slug\\\":\\\"" slug "\\\",\\\"rollout_summary\\\":\\\"" summary "\\\",\\\"raw_memory\\\":\\\"" raw "\\\"}")
-#define CONSOLIDATE CUSTOM("m1", "apply_patch", "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes tabs\\n*** End Patch")
+#define EXTRACT(slug, summary, raw)                                                                \
+    TEXT("{\\\"rollout_slug\\\":\\\"" slug "\\\",\\\"rollout_summary\\\":\\\"" summary             \
+         "\\\",\\\"raw_memory\\\":\\\"" raw "\\\"}")
+#define CONSOLIDATE                                                                                \
+    CUSTOM("m1", "apply_patch",                                                                    \
+           "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes tabs\\n*** End "   \
+           "Patch")
 
 /* A run that learns, and one that knows; in sandboxes of their own. */
 static void learn_and_know(cay_memory_options o)
@@ -376,7 +423,9 @@ static void learn_and_know(cay_memory_options o)
     o.read = o.generate = true;
     if (cay_cap_memory(&o, &caps[0], &err) < 0)
         fail_msg("%s", err.msg);
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 3 };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 3
+    };
     play_clear(&p);
     p.say[0] = TEXT("first");
     p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
@@ -398,7 +447,7 @@ static void learn_and_know(cay_memory_options o)
 /* Files in a list: what a caller might do. */
 typedef struct kept {
     json_t *files;
-    int     closed;
+    int closed;
 } kept;
 
 static int kept_list(void *self, int (*fn)(const char *name, void *arg), void *arg, cay_err *err)
@@ -408,7 +457,8 @@ static int kept_list(void *self, int (*fn)(const char *name, void *arg), void *a
     (void)err;
     CAY_TRY(fn("memories/../../escape", arg)); /* not taken */
     CAY_TRY(fn("elsewhere/x", arg));
-    json_object_foreach(((kept *)self)->files, name, v) {
+    json_object_foreach(((kept *)self)->files, name, v)
+    {
         CAY_TRY(fn(name, arg));
     }
     return 0;
@@ -442,7 +492,9 @@ static void memories_are_kept_where_the_caller_wants(void **state)
     char path[300];
     snprintf(path, sizeof path, "%s/memories.db", home);
     learn_and_know((cay_memory_options){ .database = path });
-    snprintf(path, sizeof path, "%s/far.json", home); /* one archive in a store of snapshots: a file, and a server that takes PUT and GET */
+    snprintf(path, sizeof path, "%s/far.json",
+             home); /* one archive in a store of snapshots: a file, and a server that takes PUT and
+                       GET */
     learn_and_know((cay_memory_options){ .remote = path, .service = svc });
     char url[120], text[65536] = "";
     assert_true(cay__fd_read_file(AT_FDCWD, path, text, sizeof text - 1) > 0);
@@ -450,30 +502,40 @@ static void memories_are_kept_where_the_caller_wants(void **state)
     has(text, "\"memories/memory_summary.md\",\"data\":\"bGlrZXMgdGFicw==\"");
     snprintf(url, sizeof url, "http://127.0.0.1:%d/kept/memories", port);
     setenv("STORE_KEY", "Bearer st-1", 1);
-    learn_and_know((cay_memory_options){ .remote = url, .service = svc, .remote_auth = "env:STORE_KEY" });
+    learn_and_know(
+        (cay_memory_options){ .remote = url, .service = svc, .remote_auth = "env:STORE_KEY" });
     cay_capability *far = NULL;
     cay_memory_options alone = { .size = sizeof alone, .read = true, .remote = url };
     assert_int_equal(cay_cap_memory(&alone, &far, NULL), CAY_EINVAL); /* who would reach it? */
     snprintf(path, sizeof path, "%s/memories.db", home);
-    static const cay_memory_store store = { .size = sizeof store, .list = kept_list, .get = kept_get, .put = kept_put, .close = kept_close };
+    static const cay_memory_store store = { .size = sizeof store,
+                                            .list = kept_list,
+                                            .get = kept_get,
+                                            .put = kept_put,
+                                            .close = kept_close };
     kept k = { .files = json_object() };
     learn_and_know((cay_memory_options){ .keeper = &store, .keeper_self = &k });
     assert_string_equal(cay__json_str(k.files, "memories/memory_summary.md", ""), "likes tabs");
     assert_int_equal(k.closed, 1);
-    cay_memory_options both = { .size = sizeof both, .read = true, .keeper = &store, .keeper_self = &k, .database = path };
+    cay_memory_options both = {
+        .size = sizeof both, .read = true, .keeper = &store, .keeper_self = &k, .database = path
+    };
     cay_capability *c = NULL;
     assert_int_equal(cay_cap_memory(&both, &c, NULL), CAY_EINVAL);
     assert_int_equal(k.closed, 2);
     json_decref(k.files);
 }
 
-/* What others keep in the archive, and no sandbox of ours has a copy of, outlives a store that says "nothing there" when a run ends. */
+/* What others keep in the archive, and no sandbox of ours has a copy of, outlives a store that says
+ * "nothing there" when a run ends. */
 static void a_store_that_forgets_once_loses_no_memories(void **state)
 {
     (void)state;
-    static const char before[] = "{\"version\":1,\"directories\":[],\"files\":[{\"path\":\"notes/kept.md\",\"data\":\"b2xk\"}]}";
+    static const char before[] = "{\"version\":1,\"directories\":[],\"files\":[{\"path\":\"notes/"
+                                 "kept.md\",\"data\":\"b2xk\"}]}";
     char url[120];
-    snprintf(url, sizeof url, "http://127.0.0.1:%d/kept/absent-2", port); /* the first answer is for the run's begin */
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/kept/absent-2",
+             port); /* the first answer is for the run's begin */
     setenv("STORE_KEY", "Bearer st-1", 1);
     cay_transfer at = { .size = sizeof at, .url = url, .auth = "env:STORE_KEY" };
     CAY_AUTOFREE char *after = NULL;
@@ -481,7 +543,8 @@ static void a_store_that_forgets_once_loses_no_memories(void **state)
     size_t len = 0;
     if (cay_store_put(svc, NULL, &at, before, strlen(before), &err) < 0)
         fail_msg("%s", err.msg);
-    learn_and_know((cay_memory_options){ .remote = url, .service = svc, .remote_auth = "env:STORE_KEY" });
+    learn_and_know(
+        (cay_memory_options){ .remote = url, .service = svc, .remote_auth = "env:STORE_KEY" });
     if (cay_store_get(svc, NULL, &at, 1 << 20, &after, &len, &err) < 0)
         fail_msg("%s", err.msg);
     has(after, "{\"path\":\"notes/kept.md\",\"data\":\"b2xk\"}");
@@ -492,7 +555,7 @@ static void a_store_that_forgets_once_loses_no_memories(void **state)
 
 /* How many are in it, and how many were at most. */
 typedef struct slow {
-    kept       k;
+    kept k;
     atomic_int inside, most, begun;
 } slow;
 
@@ -538,22 +601,35 @@ static int slow_commit(void *self, cay_err *err)
     return 0;
 }
 
-/* While memories of one run are kept in the background the next one begins, and it waits for them: no store is read by one and written by another. */
+/* While memories of one run are kept in the background the next one begins, and it waits for them:
+ * no store is read by one and written by another. */
 static void a_store_sees_one_run_at_a_time(void **state)
 {
     (void)state;
-    static const cay_memory_store store = { .size = sizeof store, .list = slow_list, .get = slow_get, .put = slow_put, .commit = slow_commit };
+    static const cay_memory_store store = { .size = sizeof store,
+                                            .list = slow_list,
+                                            .get = slow_get,
+                                            .put = slow_put,
+                                            .commit = slow_commit };
     slow s = { .k = { .files = json_object() } };
     play quiet = { .at = 0 };
     for (size_t i = 0; i < 20; i++)
         quiet.say[i] = EXTRACT("", "", "");
     cay_model *phases = play_model(&quiet, "phases");
-    cay_memory_options o = { .size = sizeof o, .generate = true, .background = true, .keeper = &store, .keeper_self = &s, .phase_one = phases, .phase_two = phases };
+    cay_memory_options o = { .size = sizeof o,
+                             .generate = true,
+                             .background = true,
+                             .keeper = &store,
+                             .keeper_self = &s,
+                             .phase_one = phases,
+                             .phase_two = phases };
     cay_capability *caps[2] = { NULL, cay_cap_shell(NULL) };
     cay_err err = CAY_ERR_INIT;
     if (cay_cap_memory(&o, &caps[0], &err) < 0)
         fail_msg("%s", err.msg);
-    cay_agent a = { .size = sizeof a, .name = "Slow", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Slow", .sandbox = true, .capabilities = caps, .ncapabilities = 2
+    };
     for (size_t i = 0; i < 4; i++) {
         p.say[p.at] = TEXT("done");
         cay_run_result_free(RUN(svc, &a));
@@ -573,14 +649,18 @@ static void memories_have_a_budget(void **state)
 {
     (void)state;
     cay_err err = CAY_ERR_INIT;
-    cay_memory_options o = { .size = sizeof o, .generate = true, .budget = 5 }; /* the first request takes eleven */
+    cay_memory_options o = { .size = sizeof o,
+                             .generate = true,
+                             .budget = 5 }; /* the first request takes eleven */
     cay_capability *caps[2] = { NULL, cay_cap_shell(NULL) };
     cay_sandbox *sb = NULL;
     cay_create c = { .size = sizeof c };
     unsigned made = 9;
     assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
     assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2
+    };
     p.say[0] = TEXT("first");
     p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
     cay_run_result_free(RUN(svc, &a, .sandbox = sb));
@@ -594,16 +674,20 @@ static void memories_have_a_budget(void **state)
     cay_sandbox_unref(sb);
 }
 
-/* 11.4: agents that work in one sandbox may have a memory each. A run of both is recorded once; directories that are shared by halves, or made in two ways, are refused. */
+/* 11.4: agents that work in one sandbox may have a memory each. A run of both is recorded once;
+ * directories that are shared by halves, or made in two ways, are refused. */
 static void memories_of_one_sandbox_agree(void **state)
 {
     static const struct {
         cay_memory_options one, two;
-        size_t             lines;
-        const char        *why;
+        size_t lines;
+        const char *why;
     } cases[] = {
         { { .generate = true }, { .generate = true }, 1, NULL },
-        { { .generate = true }, { .generate = true, .memories_dir = "m2", .sessions_dir = "s2" }, 1, NULL },
+        { { .generate = true },
+          { .generate = true, .memories_dir = "m2", .sessions_dir = "s2" },
+          1,
+          NULL },
         { { .generate = true }, { .generate = true, .memories_dir = "m2" }, 0, "share sessions/" },
         { { .generate = true }, { .generate = true, .max_raw = 7 }, 0, "different options" },
     };
@@ -620,13 +704,25 @@ static void memories_of_one_sandbox_agree(void **state)
             assert_int_equal(cay_cap_memory(&o[k], &caps[k], &err), 0);
         }
         assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
-        cay_agent second = { .size = sizeof second, .name = "Second", .sandbox = true, .capabilities = &caps[1], .ncapabilities = 1 };
+        cay_agent second = { .size = sizeof second,
+                             .name = "Second",
+                             .sandbox = true,
+                             .capabilities = &caps[1],
+                             .ncapabilities = 1 };
         const cay_handoff to = { .agent = &second };
-        cay_agent first = { .size = sizeof first, .name = "First", .sandbox = true, .capabilities = &caps[0], .ncapabilities = 1, .handoffs = &to, .nhandoffs = 1 };
+        cay_agent first = { .size = sizeof first,
+                            .name = "First",
+                            .sandbox = true,
+                            .capabilities = &caps[0],
+                            .ncapabilities = 1,
+                            .handoffs = &to,
+                            .nhandoffs = 1 };
         play_clear(&p);
         p.say[0] = CALL("c1", "transfer_to_second", "{}");
         p.say[1] = TEXT("done");
-        cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb, .rollout_id = "both" };
+        cay_run_config conf = {
+            .size = sizeof conf, .model = model, .sandbox = sb, .rollout_id = "both"
+        };
         int rc = cay_agent_run(&first, NULL, "go", &conf, &r, &err);
         if (cases[i].why) {
             assert_int_equal(rc, CAY_EINVAL);
@@ -636,7 +732,8 @@ static void memories_of_one_sandbox_agree(void **state)
             CAY_AUTOFREE char *text = NULL;
             size_t len = 0;
             assert_int_equal(rc, 0);
-            assert_int_equal(cay_file_get(sb, NULL, "sessions/both.jsonl", 1 << 20, &text, &len, &err), 0);
+            assert_int_equal(
+                cay_file_get(sb, NULL, "sessions/both.jsonl", 1 << 20, &text, &len, &err), 0);
             assert_int_equal(times(text, "\n"), cases[i].lines);
         }
         cay_run_result_free(r);
@@ -650,8 +747,13 @@ static void memories_of_one_sandbox_agree(void **state)
 /* 11.1 */
 static void phases_have_settings_of_their_own(void **state)
 {
-    const cay_model_settings one = { .size = sizeof one, .max_output_tokens = 77 }, two = { .size = sizeof two, .max_output_tokens = 88 };
-    cay_memory_options o = { .size = sizeof o, .generate = true, .phase_one_settings = &one, .phase_two_settings = &two, .phase_two_turns = 1 };
+    const cay_model_settings one = { .size = sizeof one, .max_output_tokens = 77 },
+                             two = { .size = sizeof two, .max_output_tokens = 88 };
+    cay_memory_options o = { .size = sizeof o,
+                             .generate = true,
+                             .phase_one_settings = &one,
+                             .phase_two_settings = &two,
+                             .phase_two_turns = 1 };
     cay_capability *caps[2] = { NULL, cay_cap_shell(NULL) };
     cay_sandbox *sb = NULL;
     cay_create c = { .size = sizeof c };
@@ -659,12 +761,15 @@ static void phases_have_settings_of_their_own(void **state)
     (void)state;
     assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
     assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2
+    };
     p.say[0] = TEXT("first");
     p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
     p.say[2] = CONSOLIDATE;
     cay_run_result_free(RUN(svc, &a, .sandbox = sb));
-    assert_int_equal(cay_memory_flush(caps[0], sb, model, NULL, NULL, &err), CAY_ETOOBIG); /* it would have gone on */
+    assert_int_equal(cay_memory_flush(caps[0], sb, model, NULL, NULL, &err),
+                     CAY_ETOOBIG); /* it would have gone on */
     assert_string_equal(err.reason, "max_turns");
     assert_int_equal(p.at, 3);
     assert_int_equal(p.most[0], 0);
@@ -701,14 +806,22 @@ static void spans_tell_once_and_no_secrets(void **state)
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
     p.say[0] = EXEC("c1", "{\\\"cmd\\\":\\\"echo tok; echo sk-live-1234567890; exit 3\\\"}");
-    p.say[1] = "[" CALL_ITEM("c2", "view_image", "{\\\"path\\\":\\\"none.png\\\"}") "," /* not there: a failure */
-               "{\"type\":\"custom_tool_call\",\"call_id\":\"c3\",\"name\":\"apply_patch\",\"input\":\"*** Begin Patch\\n*** Add File: new.txt\\n+x\\n*** End Patch\"}]"; /* nor is this, as it should be */
+    p.say[1] = "[" CALL_ITEM(
+        "c2", "view_image",
+        "{\\\"path\\\":\\\"none.png\\\"}") "," /* not there: a failure */
+                                           "{\"type\":\"custom_tool_call\",\"call_id\":\"c3\","
+                                           "\"name\":\"apply_patch\",\"input\":\"*** Begin "
+                                           "Patch\\n*** Add File: new.txt\\n+x\\n*** End "
+                                           "Patch\"}]"; /* nor is this, as it should be */
     p.say[2] = CALL("c4", "write_stdin", "{\\\"session_id\\\":4711}");
     p.say[3] = TEXT("done");
     cay_tracer *t = cay_tracer_new(&keeper, NULL);
     cay_run_result_free(RUN(svc, &a, .tracer = t));
     cay_tracer_free(t);
-    static const char *const once[] = { "sandbox.prepare_agent", "sandbox.create_session", "sandbox.start", "sandbox.stop", "sandbox.shutdown", "sandbox.cleanup", "sandbox.cleanup_sessions" };
+    static const char *const once[] = { "sandbox.prepare_agent",   "sandbox.create_session",
+                                        "sandbox.start",           "sandbox.stop",
+                                        "sandbox.shutdown",        "sandbox.cleanup",
+                                        "sandbox.cleanup_sessions" };
     for (size_t i = 0; i < CAY_LEN(once); i++) {
         char name[80];
         snprintf(name, sizeof name, "\"%s\"", once[i]);
@@ -718,14 +831,21 @@ static void spans_tell_once_and_no_secrets(void **state)
     has(spans, "\"process.start\""); /* what the tool did in the sandbox is below it */
     has(spans, "\"cay.sandbox\":\"c");
     has(spans, "\"name\":\"sandbox.exec\",\"data\":{\"sandbox.session.id\":\"c");
-    has(spans, "\"sandbox.operation\":\"exec\",\"sandbox.backend\":\"local\",\"exit_code\":3,\"process.exit.code\":3");
-    assert_int_equal(times(spans, "\"exit_code\""), 2); /* of the command and of waiting for it, and of nothing else */
-    has(spans, "\"name\":\"sandbox.create_session\",\"data\":{\"agent_name\":\"A\",\"backend_id\":\"local\"}");
+    has(spans, "\"sandbox.operation\":\"exec\",\"sandbox.backend\":\"local\",\"exit_code\":3,"
+               "\"process.exit.code\":3");
+    assert_int_equal(times(spans, "\"exit_code\""),
+                     2); /* of the command and of waiting for it, and of nothing else */
+    has(spans, "\"name\":\"sandbox.create_session\",\"data\":{\"agent_name\":\"A\",\"backend_id\":"
+               "\"local\"}");
     static const char *const lives[] = { "start", "stop", "shutdown" };
     for (size_t i = 0; i < CAY_LEN(lives); i++) {
         char name[160], word[160];
-        snprintf(name, sizeof name, "\"name\":\"sandbox.%s\",\"data\":{\"sandbox.session.id\":\"c", lives[i]);
-        snprintf(word, sizeof word, "\"sandbox.operation\":\"%s\",\"sandbox.backend\":\"local\",\"agent_name\":\"A\",\"backend_id\":\"local\"}", lives[i]);
+        snprintf(name, sizeof name, "\"name\":\"sandbox.%s\",\"data\":{\"sandbox.session.id\":\"c",
+                 lives[i]);
+        snprintf(word, sizeof word,
+                 "\"sandbox.operation\":\"%s\",\"sandbox.backend\":\"local\",\"agent_name\":\"A\","
+                 "\"backend_id\":\"local\"}",
+                 lives[i]);
         has(spans, name);
         has(spans, word);
     }
@@ -735,12 +855,15 @@ static void spans_tell_once_and_no_secrets(void **state)
     has(spans, "\"name\":\"sandbox.write\"");
     const char *typed = strstr(spans, "\"name\":\"sandbox.write_stdin\"");
     has(typed, "\"session_id\":4711,");
-    has(typed, "\"error_type\":\"PtySessionNotFoundError\",\"error_code\":\"pty_session_not_found\",\"error_retryable\":false");
+    has(typed, "\"error_type\":\"PtySessionNotFoundError\",\"error_code\":\"pty_session_not_"
+               "found\",\"error_retryable\":false");
     has_not(spans, "none.png");
     has_not(spans, "new.txt");
     has(spans, "\"name\":\"sandbox.cleanup_sessions\",\"data\":{\"session_count\":1}");
-    has(spans, "\"name\":\"sandbox.cleanup\",\"data\":{\"agent_name\":\"A\",\"backend_id\":\"local\"}");
-    has(spans, "\"error_type\":\"WorkspaceReadNotFoundError\",\"error_code\":\"workspace_read_not_found\",\"error_retryable\":false");
+    has(spans,
+        "\"name\":\"sandbox.cleanup\",\"data\":{\"agent_name\":\"A\",\"backend_id\":\"local\"}");
+    has(spans, "\"error_type\":\"WorkspaceReadNotFoundError\",\"error_code\":\"workspace_read_not_"
+               "found\",\"error_retryable\":false");
     has(spans, "\"file.stat\"");
     for (const char *at = spans; (at = strstr(at, "\"name\":\"file.stat\"")); at++)
         if (strncmp(strstr(at, "\"error\":"), "\"error\":null", 12))
@@ -758,11 +881,14 @@ static void spans_tell_once_and_no_secrets(void **state)
 }
 
 /* Two ports that somebody can reach, here and elsewhere. */
-static int endpoints_faulty(void *box, const cay_call *call, int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err)
+static int endpoints_faulty(void *box, const cay_call *call,
+                            int (*fn)(const cay_endpoint *e, void *arg), void *arg, cay_err *err)
 {
-    static const cay_endpoint list[] = { { .size = sizeof *list, .port = 8000, .host = "127.0.0.1", .host_port = 18000 },
-                                         { .size = sizeof *list, .port = 9000, .host = "203.0.113.7", .host_port = 19000 },
-                                         { .size = sizeof *list, .port = 9100, .host = "127.0.0.1" } };
+    static const cay_endpoint list[] = {
+        { .size = sizeof *list, .port = 8000, .host = "127.0.0.1", .host_port = 18000 },
+        { .size = sizeof *list, .port = 9000, .host = "203.0.113.7", .host_port = 19000 },
+        { .size = sizeof *list, .port = 9100, .host = "127.0.0.1" }
+    };
     (void)box, (void)call, (void)err;
     for (size_t i = 0; i < CAY_LEN(list); i++)
         fn(&list[i], arg);
@@ -779,7 +905,9 @@ static int look_for_ports(void *arg, const cay_tool_call *call, cay_tool_output 
         cay_err own = CAY_ERR_INIT;
         cay_port_endpoint(sb, cay_run_call(call->run), ports[i], &e, &own);
         if (i == 3)
-            assert_string_equal(own.detail, "{\"port\":1,\"reason\":\"not_configured\",\"exposed_ports\":[8000,9000,9100]}");
+            assert_string_equal(
+                own.detail,
+                "{\"port\":1,\"reason\":\"not_configured\",\"exposed_ports\":[8000,9000,9100]}");
     }
     cay_output_text(out, "looked", 6);
     return 0;
@@ -800,7 +928,9 @@ static int keep_audit(void *self, const char *json, cay_err *err)
 static void ports_are_told(void **state)
 {
     static const cay_ledger_sink sink = { .size = sizeof sink, .write = keep_audit };
-    static const cay_tool looker = { .size = sizeof looker, .name = "look", .call = look_for_ports };
+    static const cay_tool looker = { .size = sizeof looker,
+                                     .name = "look",
+                                     .call = look_for_ports };
     static const cay_tool *const tools[] = { &looker };
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .tools = tools, .ntools = 1 };
     cay_ledger *l = cay_ledger_new(&sink, NULL, true);
@@ -809,15 +939,18 @@ static void ports_are_told(void **state)
     p.say[1] = TEXT("done");
     cay_run_result *r = RUN(faulty_svc, &a, .trace = true, .ledger = l);
     CAY_AUTOJSON *t = json_loads(r->trace, 0, NULL);
-    const json_t *here = data_of(span_of(t, "sandbox.resolve_exposed_port", 0)), *away = data_of(span_of(t, "sandbox.resolve_exposed_port", 1));
+    const json_t *here = data_of(span_of(t, "sandbox.resolve_exposed_port", 0)),
+                 *away = data_of(span_of(t, "sandbox.resolve_exposed_port", 1));
     assert_string_equal(cay__json_str(here, "sandbox.operation", ""), "resolve_exposed_port");
     assert_int_equal(cay__json_int(here, "server.port", 0), 18000);
     assert_string_equal(cay__json_str(here, "server.address", ""), "127.0.0.1");
     assert_int_equal(cay__json_int(away, "server.port", 0), 19000);
     assert_null(json_object_get(away, "server.address"));
-    const json_t *lost = data_of(span_of(t, "sandbox.resolve_exposed_port", 2)), *never = data_of(span_of(t, "sandbox.resolve_exposed_port", 3));
+    const json_t *lost = data_of(span_of(t, "sandbox.resolve_exposed_port", 2)),
+                 *never = data_of(span_of(t, "sandbox.resolve_exposed_port", 3));
     assert_string_equal(cay__json_str(lost, "error_code", ""), "exposed_port_unavailable");
-    assert_true(json_is_true(json_object_get(lost, "error_retryable"))); /* the provider may have it later */
+    assert_true(json_is_true(
+        json_object_get(lost, "error_retryable"))); /* the provider may have it later */
     assert_true(json_is_false(json_object_get(never, "error_retryable")));
     assert_int_equal(cay__json_int(never, "server.port", 0), 1);
     has_not(r->trace, "203.0.113.7");
@@ -844,25 +977,31 @@ static int call_another(void *arg, const cay_tool_call *call, cay_tool_output *o
     CAY_AUTOJSON *answer = NULL;
     bool ran = false;
     (void)arg;
-    CAY_TRY(cay__call_inside(call->run, "exec_command", "in1", "{\"cmd\":\"true\"}", &ran, &answer, err));
+    CAY_TRY(cay__call_inside(call->run, "exec_command", "in1", "{\"cmd\":\"true\"}", &ran, &answer,
+                             err));
     assert_true(ran);
     cay_output_text(out, "did", 3);
     return 0;
 }
 
-/* Calls inside calls: each operation is told once, to the innermost span, the audit, and whoever the caller wanted told. */
+/* Calls inside calls: each operation is told once, to the innermost span, the audit, and whoever
+ * the caller wanted told. */
 static void what_is_done_inside_is_told_once(void **state)
 {
     static const cay_ledger_sink sink = { .size = sizeof sink, .write = keep_audit };
     static const cay_tool calls = { .size = sizeof calls, .name = "another", .call = call_another };
     static const cay_tool *const inner_tools[] = { &calls };
-    cay_agent inner = { .size = sizeof inner, .name = "Inner", .sandbox = true, .tools = inner_tools, .ntools = 1 };
+    cay_agent inner = {
+        .size = sizeof inner, .name = "Inner", .sandbox = true, .tools = inner_tools, .ntools = 1
+    };
     cay_tool *as_tool = cay_agent_as_tool(&inner, "ask_inner", "asks");
     const cay_tool *const tools[] = { as_tool };
     cay_agent outer = { .size = sizeof outer, .name = "Outer", .tools = tools, .ntools = 1 };
     cay_ledger *l = cay_ledger_new(&sink, NULL, true);
     const cay_call call = { .size = sizeof call, .tell = count_starts };
-    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .trace = true, .ledger = l };
+    cay_run_config conf = {
+        .size = sizeof conf, .model = model, .service = svc, .trace = true, .ledger = l
+    };
     cay_run_result *r = NULL;
     cay_err err = CAY_ERR_INIT;
     (void)state;
@@ -878,7 +1017,8 @@ static void what_is_done_inside_is_told_once(void **state)
     assert_int_equal(times(audited, "\"op\":\"process.start\""), 1);
     has(audited, "\"op\":\"process.start\",\"call_id\":\"in1\"");
     CAY_AUTOJSON *t = json_loads(r->trace, 0, NULL);
-    assert_string_equal(span_name(t, cay__json_str(span_of(t, "exec_command", 0), "parent_id", "")), "another");
+    assert_string_equal(span_name(t, cay__json_str(span_of(t, "exec_command", 0), "parent_id", "")),
+                        "another");
     cay_run_result_free(r);
     cay_tool_free(as_tool);
     cay_ledger_free(l);
@@ -897,21 +1037,33 @@ static void memory_is_told(void **state)
     cay_memory_options o = { .size = sizeof o, .read = true, .generate = true, .store = store };
     if (cay_cap_memory(&o, &caps[0], &err) < 0)
         fail_msg("%s", err.msg);
-    cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 3 };
+    cay_agent a = {
+        .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 3
+    };
     p.say[0] = TEXT("first");
     p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
     p.say[2] = CONSOLIDATE;
     p.say[3] = TEXT("consolidated");
     cay_run_result *r = RUN(svc, &a, .trace = true, .rollout_id = "roll-1");
     CAY_AUTOJSON *t = json_loads(r->trace, 0, NULL);
-    assert_true(json_is_null(json_object_get(span_of(t, "sandbox.memory.read_summary", 0), "error"))); /* there is none yet, which is no failure */
-    assert_string_equal(cay__json_str(data_of(span_of(t, "sandbox.memory.enqueue_rollout", 0)), "rollout_id", ""), "roll-1");
-    assert_string_equal(span_name(t, cay__json_str(span_of(t, "sandbox.memory.append_jsonl", 0), "parent_id", "")), "sandbox.memory.enqueue_rollout");
+    assert_true(
+        json_is_null(json_object_get(span_of(t, "sandbox.memory.read_summary", 0),
+                                     "error"))); /* there is none yet, which is no failure */
+    assert_string_equal(
+        cay__json_str(data_of(span_of(t, "sandbox.memory.enqueue_rollout", 0)), "rollout_id", ""),
+        "roll-1");
+    assert_string_equal(
+        span_name(t, cay__json_str(span_of(t, "sandbox.memory.append_jsonl", 0), "parent_id", "")),
+        "sandbox.memory.enqueue_rollout");
     const json_t *flush = span_of(t, "sandbox.memory.flush", 0);
     assert_int_equal(cay__json_int(data_of(flush), "rollout_count", 0), 1);
     assert_string_equal(cay__json_str(data_of(flush), "sandbox.backend", ""), "local");
-    assert_string_equal(span_name(t, cay__json_str(span_of(t, "sandbox.memory.read_file", 0), "parent_id", "")), "sandbox.memory.flush");
-    assert_string_equal(span_name(t, cay__json_str(span_of(t, "sandbox.memory.write_file", 0), "parent_id", "")), "sandbox.memory.flush");
+    assert_string_equal(
+        span_name(t, cay__json_str(span_of(t, "sandbox.memory.read_file", 0), "parent_id", "")),
+        "sandbox.memory.flush");
+    assert_string_equal(
+        span_name(t, cay__json_str(span_of(t, "sandbox.memory.write_file", 0), "parent_id", "")),
+        "sandbox.memory.flush");
     has_not(r->trace, "tabs");
     has_not(r->trace, ".md");
     cay_run_result_free(r);
@@ -944,7 +1096,9 @@ static void traced(const char *path, bool otlp, uint64_t lost)
     cay_agent a = { .size = sizeof a, .name = "A" };
     snprintf(url, sizeof url, "http://127.0.0.1:%d%s", port, path);
     setenv("TRACE_KEY", "tr-12345678", 1);
-    cay_tracer_http_spec spec = { .size = sizeof spec, .url = url, .otlp = otlp, .key = "env:TRACE_KEY" };
+    cay_tracer_http_spec spec = {
+        .size = sizeof spec, .url = url, .otlp = otlp, .key = "env:TRACE_KEY"
+    };
     assert_int_equal(cay_tracer_http(&spec, &t, &err), 0);
     play_clear(&p);
     p.say[0] = TEXT("what was said");
@@ -960,15 +1114,18 @@ static void spans_reach_a_collector(void **state)
     (void)state;
     traced("/sink/v1/traces", true, 0);
     CAY_AUTOJSON *o = sent_to("/sink/v1/traces");
-    const json_t *body = json_object_get(o, "body"), *rs = json_array_get(json_object_get(body, "resourceSpans"), 0);
-    const json_t *list = json_object_get(json_array_get(json_object_get(rs, "scopeSpans"), 0), "spans");
+    const json_t *body = json_object_get(o, "body"),
+                 *rs = json_array_get(json_object_get(body, "resourceSpans"), 0);
+    const json_t *list =
+        json_object_get(json_array_get(json_object_get(rs, "scopeSpans"), 0), "spans");
     assert_string_equal(cay__json_str(o, "auth", ""), "Bearer tr-12345678");
     assert_true(json_array_size(list) >= 2);
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *s = json_array_get(list, i);
         assert_int_equal(strspn(cay__json_str(s, "traceId", ""), "0123456789abcdef"), 32);
         assert_int_equal(strspn(cay__json_str(s, "spanId", ""), "0123456789abcdef"), 16);
-        assert_true(strtoll(cay__json_str(s, "endTimeUnixNano", "0"), NULL, 10) >= strtoll(cay__json_str(s, "startTimeUnixNano", "1"), NULL, 10));
+        assert_true(strtoll(cay__json_str(s, "endTimeUnixNano", "0"), NULL, 10) >=
+                    strtoll(cay__json_str(s, "startTimeUnixNano", "1"), NULL, 10));
     }
     traced("/sink/v1/ingest", false, 0);
     CAY_AUTOJSON *n = sent_to("/sink/v1/ingest");
@@ -979,7 +1136,8 @@ static void spans_reach_a_collector(void **state)
     CAY_AUTOFREE char *all = json_dumps(n, 0);
     has_not(all, "what was said");
     traced("/sink/flaky", false, 0); /* twice not yet */
-    traced("/sink/never", false, 6); /* counted, and the run does not mind: a trace, task, agent, turn, generation and preparation */
+    traced("/sink/never", false, 6); /* counted, and the run does not mind: a trace, task, agent,
+                                        turn, generation and preparation */
 }
 
 int main(int argc, char **argv)
@@ -987,9 +1145,23 @@ int main(int argc, char **argv)
     peer = argc > 1 ? argv[1] : "modelpeer";
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        T(the_one_that_ended_makes_room), T(without_a_session_a_command_runs_once), T(what_it_started_ends_with_it), T(commands_run_beside_each_other),
-        T(a_cleanup_that_fails_changes_no_result), T(everybody_sees_the_callers_agent), T(spans_tell_once_and_no_secrets), T(ports_are_told), T(what_is_done_inside_is_told_once), T(memory_is_told),
-        T(memories_are_kept_where_the_caller_wants), T(a_store_that_forgets_once_loses_no_memories), T(a_store_sees_one_run_at_a_time), T(memories_have_a_budget), T(phases_have_settings_of_their_own), T(memories_of_one_sandbox_agree), T(spans_reach_a_collector),
+        T(the_one_that_ended_makes_room),
+        T(without_a_session_a_command_runs_once),
+        T(what_it_started_ends_with_it),
+        T(commands_run_beside_each_other),
+        T(a_cleanup_that_fails_changes_no_result),
+        T(everybody_sees_the_callers_agent),
+        T(spans_tell_once_and_no_secrets),
+        T(ports_are_told),
+        T(what_is_done_inside_is_told_once),
+        T(memory_is_told),
+        T(memories_are_kept_where_the_caller_wants),
+        T(a_store_that_forgets_once_loses_no_memories),
+        T(a_store_sees_one_run_at_a_time),
+        T(memories_have_a_budget),
+        T(phases_have_settings_of_their_own),
+        T(memories_of_one_sandbox_agree),
+        T(spans_reach_a_collector),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -33,7 +33,8 @@ static void skip_without_landlock(void)
 
 typedef int cap_fn(const cay_list_options *o, cay_capability **out, cay_err *err);
 
-static void play_with(cap_fn *one, const char *const *a, cap_fn *two, const char *const *b, size_t turns)
+static void play_with(cap_fn *one, const char *const *a, cap_fn *two, const char *const *b,
+                      size_t turns)
 {
     cay_capability *caps[4] = { cay_cap_filesystem(NULL), cay_cap_shell(NULL), NULL, NULL };
     size_t n = 3;
@@ -41,7 +42,9 @@ static void play_with(cap_fn *one, const char *const *a, cap_fn *two, const char
     assert_int_equal(one(&lo, &caps[2], NULL), 0);
     if (two)
         assert_int_equal(two(&lp, &caps[n++], NULL), 0);
-    cay_agent ag = { .size = sizeof ag, .name = "Held", .sandbox = true, .capabilities = caps, .ncapabilities = n };
+    cay_agent ag = {
+        .size = sizeof ag, .name = "Held", .sandbox = true, .capabilities = caps, .ncapabilities = n
+    };
     p.say[turns] = TEXT("done");
     cay_run_result_free(box_run(&ag, "go", (cay_run_config){ .on_event = on_event }));
     for (size_t i = 0; i < n; i++)
@@ -58,10 +61,14 @@ static void writes_stay_where_they_may(void **state)
     assert_int_equal(cay_file_mkdir(sb, NULL, "out", 0755, true, NULL), 0);
     p.say[0] = SH("c0", "echo yes > out/a && cat out/a && echo quiet > /dev/null");
     p.say[1] = SH("c1", "echo no > other");
-    p.say[2] = SH("c2", "ln -s /workspace out/l; echo no > out/l/other; python3 -c 'open(\\\\\\\"/tmp/x\\\\\\\", \\\\\\\"w\\\\\\\")'");
-    p.say[3] = CUSTOM("c3", "apply_patch", "*** Begin Patch\\n*** Add File: other\\n+no\\n*** End Patch\\n");
-    p.say[4] = CUSTOM("c4", "apply_patch", "*** Begin Patch\\n*** Add File: out/b\\n+yes\\n*** End Patch\\n");
-    p.say[5] = CUSTOM("c5", "apply_patch", "*** Begin Patch\\n*** Add File: out/l/other\\n+no\\n*** End Patch\\n");
+    p.say[2] = SH("c2", "ln -s /workspace out/l; echo no > out/l/other; python3 -c "
+                        "'open(\\\\\\\"/tmp/x\\\\\\\", \\\\\\\"w\\\\\\\")'");
+    p.say[3] = CUSTOM("c3", "apply_patch",
+                      "*** Begin Patch\\n*** Add File: other\\n+no\\n*** End Patch\\n");
+    p.say[4] = CUSTOM("c4", "apply_patch",
+                      "*** Begin Patch\\n*** Add File: out/b\\n+yes\\n*** End Patch\\n");
+    p.say[5] = CUSTOM("c5", "apply_patch",
+                      "*** Begin Patch\\n*** Add File: out/l/other\\n+no\\n*** End Patch\\n");
     play_with(cay_cap_write, paths, NULL, NULL, 6);
     box_told_has(1, "yes\n");
     box_told_has(1, "code 0");
@@ -135,14 +142,18 @@ static void what_is_done_is_written_down(void **state)
     cay_ledger *audit = cay_ledger_new(&sink, NULL, true);
     cay_agent a = { .size = sizeof a, .name = "Seen", .sandbox = true };
     (void)state;
-    p.say[0] = CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: seen.txt\\n+secret words\\n*** End Patch\\n");
+    p.say[0] =
+        CUSTOM("c0", "apply_patch",
+               "*** Begin Patch\\n*** Add File: seen.txt\\n+secret words\\n*** End Patch\\n");
     p.say[1] = SH("c1", "echo hidden; exit 7");
     p.say[2] = CALL("c2", "nosuch", "{}");
     p.say[3] = TEXT("done");
     cay_run_result_free(box_run(&a, "go", (cay_run_config){ .ledger = audit }));
     has(written.data, "\"event\":\"run\",\"state\":\"started\"");
-    has(written.data, "\"tool\":\"apply_patch\",\"call_id\":\"c0\",\"inside\":false,\"outcome\":\"ok\"");
-    has(written.data, "\"tool\":\"nosuch\",\"call_id\":\"c2\",\"inside\":false,\"outcome\":\"refused\"");
+    has(written.data,
+        "\"tool\":\"apply_patch\",\"call_id\":\"c0\",\"inside\":false,\"outcome\":\"ok\"");
+    has(written.data,
+        "\"tool\":\"nosuch\",\"call_id\":\"c2\",\"inside\":false,\"outcome\":\"refused\"");
     has(written.data, "\"state\":\"completed\"");
     has(written.data, "\"event\":\"operation\",\"op\":\"file.write\",\"call_id\":\"c0\"");
     has(written.data, "\"bytes\":12");
@@ -152,9 +163,12 @@ static void what_is_done_is_written_down(void **state)
     has_not(written.data, "hidden");
     has_not(written.data, "seen.txt");
     assert_int_equal(cay_ledger_lost(audit), 0);
-    /* Commands and paths where they are wanted, and even then nothing that was written or printed. */
+    /* Commands and paths where they are wanted, and even then nothing that was written or printed.
+     */
     play_clear(&p);
-    p.say[0] = CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: other.txt\\n+secret words\\n*** End Patch\\n");
+    p.say[0] =
+        CUSTOM("c0", "apply_patch",
+               "*** Begin Patch\\n*** Add File: other.txt\\n+secret words\\n*** End Patch\\n");
     p.say[1] = SH("c1", "printf 'hid''den'");
     p.say[2] = TEXT("done");
     cay_ledger_detail(audit, true);
@@ -199,7 +213,9 @@ static void a_missing_program_is_said(void **state)
     cay_err err = CAY_ERR_INIT;
     (void)state;
     assert_int_equal(cay_cap_exec(&o, &cap, NULL), 0);
-    cay_agent a = { .size = sizeof a, .name = "Held", .sandbox = true, .capabilities = &cap, .ncapabilities = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Held", .sandbox = true, .capabilities = &cap, .ncapabilities = 1
+    };
     cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb };
     assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_ENOENT);
     has(err.msg, "nosuchprogram");
@@ -247,8 +263,10 @@ int main(int argc, char **argv)
     provider = argc > 1 ? argv[1] : "local";
 #define T(name) cmocka_unit_test_setup_teardown(name, box_set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(writes_stay_where_they_may), T(reads_stay_where_they_may), T(only_these_programs_run), T(a_missing_program_is_said), T(who_cannot_hold_it_refuses),
-        T(the_network_is_the_runs_while_it_lasts), T(what_is_done_is_written_down),
+        T(writes_stay_where_they_may),   T(reads_stay_where_they_may),
+        T(only_these_programs_run),      T(a_missing_program_is_said),
+        T(who_cannot_hold_it_refuses),   T(the_network_is_the_runs_while_it_lasts),
+        T(what_is_done_is_written_down),
     };
     return cmocka_run_group_tests_name("limits", tests, box_open, box_close);
 }

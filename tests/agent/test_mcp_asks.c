@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_mcp_asks PEER: what MCP servers ask for while they work: the model, the user, roots; over streams and over HTTP. */
+/* test_mcp_asks PEER: what MCP servers ask for while they work: the model, the user, roots; over
+ * streams and over HTTP. */
 #include "peer.h"
 #include "play.h"
 
@@ -30,7 +31,8 @@ static cay_verdict on_sample(void *arg, const char *server, const char *request,
     return verdict;
 }
 
-static int on_elicit(void *arg, const char *server, const char *message, const char *schema, char **content)
+static int on_elicit(void *arg, const char *server, const char *message, const char *schema,
+                     char **content)
 {
     (void)arg;
     has(schema, "colour");
@@ -63,7 +65,10 @@ static char *asks(cay_mcp_spec spec, cay_mcp_asks *a, const char *arguments, uin
     for (size_t i = 0; i < PLAY_MAX; i++)
         p.say[i] = TEXT("Paris");
     for (size_t i = 0; i < calls; i++) {
-        snprintf(call[i], sizeof call[i], "[{\"type\":\"function_call\",\"call_id\":\"c%zu\",\"name\":\"curious\",\"arguments\":\"%s\"}]", i, arguments);
+        snprintf(call[i], sizeof call[i],
+                 "[{\"type\":\"function_call\",\"call_id\":\"c%zu\",\"name\":\"curious\","
+                 "\"arguments\":\"%s\"}]",
+                 i, arguments);
         p.say[i * 33] = call[i];
     }
     cay_run_config conf = { .size = sizeof conf, .model = model, .trace = true };
@@ -88,7 +93,9 @@ static void answered(cay_mcp_spec spec)
     elicits = 1;
     filled = "{\"colour\": \"red\", \"size\": 3}";
     CAY_AUTOFREE char *good = asks(spec, &a, "{}", &n);
-    assert_string_equal(good, "Paris by play-1 | {\"action\": \"accept\", \"content\": {\"colour\": \"red\", \"size\": 3}} | -32602 | [{\"uri\": \"file:///data\"}]");
+    assert_string_equal(good,
+                        "Paris by play-1 | {\"action\": \"accept\", \"content\": {\"colour\": "
+                        "\"red\", \"size\": 3}} | -32602 | [{\"uri\": \"file:///data\"}]");
     assert_int_equal(n, 3); /* two turns, and what the server asked in between */
     has(p.input[1], "capital of France?");
     assert_string_equal(p.instructions[1], "be brief");
@@ -99,7 +106,8 @@ static void answered(cay_mcp_spec spec)
     verdict = CAY_REJECT;
     filled = "{\"colour\": \"green\"}"; /* not what was asked for */
     CAY_AUTOFREE char *no = asks(spec, &a, "{}", &n);
-    assert_string_equal(no, "-1 too dear | {\"action\": \"cancel\"} | -32602 | [{\"uri\": \"file:///data\"}]");
+    assert_string_equal(
+        no, "-1 too dear | {\"action\": \"cancel\"} | -32602 | [{\"uri\": \"file:///data\"}]");
     assert_int_equal(n, 2);
     elicits = 0;
     CAY_AUTOFREE char *declined = asks(spec, &a, "{}", &n);
@@ -152,7 +160,8 @@ static void servers_have_a_share_of_the_model(void **state)
     calls = 3;
     CAY_AUTOFREE char *often = asks(spec, &a, "{\\\"times\\\": 32}", &n);
     assert_int_equal(n, 4 + 64);
-    has(often, "-1 the servers of this run have had their share of the model: 64 answers, or 200000 output tokens | ");
+    has(often, "-1 the servers of this run have had their share of the model: 64 answers, or "
+               "200000 output tokens | ");
     has_not(often, "Paris");
     calls = 1;
     tokens = 99998;
@@ -168,7 +177,9 @@ int main(int argc, char **argv)
 {
     peer = argc > 1 ? argv[1] : "tests/support/modelpeer";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_program_is_answered), cmocka_unit_test(an_address_is_answered), cmocka_unit_test(who_asks_for_ever_is_refused),
+        cmocka_unit_test(a_program_is_answered),
+        cmocka_unit_test(an_address_is_answered),
+        cmocka_unit_test(who_asks_for_ever_is_refused),
         cmocka_unit_test(servers_have_a_share_of_the_model),
     };
     return cmocka_run_group_tests(tests, open_all, stop_peer);

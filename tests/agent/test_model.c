@@ -29,7 +29,11 @@ static cay_model *model_at(const char *scene, cay_model_open_spec s)
         fail_msg("%s", err.msg);
     return m;
 }
-#define SPEC(...) (cay_model_open_spec){ __VA_ARGS__ }
+#define SPEC(...)                                                                                  \
+    (cay_model_open_spec)                                                                          \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
 
 #define INPUT "[{\"type\":\"message\",\"role\":\"user\",\"content\":\"hi \\u20ac\"}]"
 static char deltas[4096];
@@ -40,7 +44,8 @@ static int on_event(const char *type, const char *data, void *arg)
     CAY_AUTOJSON *j = json_loads(data, 0, NULL);
     assert_non_null(j);
     if (!strcmp(type, "response.output_text.delta"))
-        snprintf(deltas + strlen(deltas), sizeof deltas - strlen(deltas), "%s", cay__json_str(j, "delta", ""));
+        snprintf(deltas + strlen(deltas), sizeof deltas - strlen(deltas), "%s",
+                 cay__json_str(j, "delta", ""));
     retries += !strcmp(type, "cay.retry");
     return 0;
 }
@@ -56,7 +61,8 @@ static int ask(cay_model *m, cay_model_request q, cay_model_reply *r, cay_err *e
     return cay_model_ask(m, NULL, &q, r, err);
 }
 
-static void refused(const char *scene, cay_model_open_spec s, int code, const char *reason, const char *part)
+static void refused(const char *scene, cay_model_open_spec s, int code, const char *reason,
+                    const char *part)
 {
     for (size_t i = 0; i < CAY_LEN(apis); i++) {
         cay_model_reply r;
@@ -97,7 +103,8 @@ static void both_apis_answer_streamed_and_whole(void **state)
     }
 }
 
-/* What servers do that are nearly compatible: tests/support/modelshapes.py says what. Two calls stay two, in their order, each with an id of its own. */
+/* What servers do that are nearly compatible: tests/support/modelshapes.py says what. Two calls
+ * stay two, in their order, each with an id of its own. */
 static void compatible_servers_are_understood(void **state)
 {
     (void)state;
@@ -110,13 +117,15 @@ static void compatible_servers_are_understood(void **state)
             fail_msg("%s: %s", servers[i / 2], err.msg);
         CAY_AUTOJSON *items = json_loads(r.output, 0, NULL);
         const json_t *one = json_array_get(items, 2), *two = json_array_get(items, 3);
-        if (json_array_size(items) != 4 || !strstr(r.output, "\"text\":\"two things\"") || !strstr(r.output, "\"text\":\"Let me see.\""))
+        if (json_array_size(items) != 4 || !strstr(r.output, "\"text\":\"two things\"") ||
+            !strstr(r.output, "\"text\":\"Let me see.\""))
             fail_msg("%s: %s", servers[i / 2], r.output);
         assert_string_equal(cay__json_str(one, "name", ""), "exec_command");
         assert_string_equal(cay__json_str(two, "name", ""), "exec_command");
         assert_non_null(strstr(cay__json_str(one, "arguments", ""), "echo first"));
         assert_non_null(strstr(cay__json_str(two, "arguments", ""), "echo second"));
-        assert_string_not_equal(cay__json_str(one, "call_id", ""), cay__json_str(two, "call_id", ""));
+        assert_string_not_equal(cay__json_str(one, "call_id", ""),
+                                cay__json_str(two, "call_id", ""));
         assert_int_equal(r.usage.input, 7);
         assert_int_equal(r.usage.total, 9);
         cay_model_reply_clear(&r);
@@ -139,21 +148,47 @@ static void requests_have_the_form_that_is_asked_for(void **state)
 {
     (void)state;
     static const char *const headers[] = { "X-Team: blue", NULL };
-    cay_model_settings set = { .size = sizeof set, .has_temperature = true, .temperature = 0.25, .max_output_tokens = 77, .tool_choice = "f", .parallel = -1,
-                               .reasoning = "low", .extra = "{\"seed\":5}" };
-    cay_model_request q = { .instructions = "be kind", .settings = &set, .output_schema = "{\"type\":\"object\"}", .output_strict = true, .conversation = "conv_1",
-        .tools = "[{\"type\":\"function\",\"name\":\"f\",\"description\":\"d\",\"parameters\":{\"type\":\"object\"},\"strict\":false}]",
-        .input = "[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"},{\"type\":\"input_image\",\"image_url\":\"data:x\"}]},"
-                 "{\"type\":\"function_call\",\"call_id\":\"c1\",\"name\":\"f\",\"arguments\":\"{}\"},{\"type\":\"custom_tool_call\",\"call_id\":\"c2\",\"name\":\"g\",\"input\":\"t\"},"
-                 "{\"type\":\"function_call_output\",\"call_id\":\"c1\",\"output\":\"o1\"},"
-                 "{\"type\":\"custom_tool_call_output\",\"call_id\":\"c2\",\"output\":[{\"type\":\"input_image\",\"image_url\":\"data:y\"}]}]" };
+    cay_model_settings set = { .size = sizeof set,
+                               .has_temperature = true,
+                               .temperature = 0.25,
+                               .max_output_tokens = 77,
+                               .tool_choice = "f",
+                               .parallel = -1,
+                               .reasoning = "low",
+                               .extra = "{\"seed\":5}" };
+    cay_model_request q = {
+        .instructions = "be kind",
+        .settings = &set,
+        .output_schema = "{\"type\":\"object\"}",
+        .output_strict = true,
+        .conversation = "conv_1",
+        .tools = "[{\"type\":\"function\",\"name\":\"f\",\"description\":\"d\",\"parameters\":{"
+                 "\"type\":\"object\"},\"strict\":false}]",
+        .input =
+            "[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"},{\"type\":"
+            "\"input_image\",\"image_url\":\"data:x\"}]},"
+            "{\"type\":\"function_call\",\"call_id\":\"c1\",\"name\":\"f\",\"arguments\":\"{}\"},{"
+            "\"type\":\"custom_tool_call\",\"call_id\":\"c2\",\"name\":\"g\",\"input\":\"t\"},"
+            "{\"type\":\"function_call_output\",\"call_id\":\"c1\",\"output\":\"o1\"},"
+            "{\"type\":\"custom_tool_call_output\",\"call_id\":\"c2\",\"output\":[{\"type\":"
+            "\"input_image\",\"image_url\":\"data:y\"}]}]"
+    };
     static const char *const want[2][13] = {
-        { "\"auth\": \"Bearer sk-test-1234567890\"", "\"team\": \"blue\"", "\"instructions\": \"be kind\"", "\"temperature\": 0.25", "\"max_output_tokens\": 77",
-          "\"tool_choice\": {\"type\": \"function\", \"name\": \"f\"}", "\"parallel_tool_calls\": false", "\"reasoning\": {\"effort\": \"low\"}", "\"seed\": 5",
-          "\"name\": \"final_output\"", "\"store\": false", "\"include\": [\"reasoning.encrypted_content\"]", "\"conversation\": \"conv_1\"" },
-        { "\"auth\": \"Bearer sk-test-1234567890\"", "{\"role\": \"system\", \"content\": \"be kind\"}", "\"max_tokens\": 77", "\"reasoning_effort\": \"low\"", "\"seed\": 5",
-          "\"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}", "\"image_url\": {\"url\": \"data:x\"}", "{\"role\": \"tool\", \"tool_call_id\": \"c1\", \"content\": \"o1\"}",
-          "{\"url\": \"data:y\"}", "\"function\": {\"name\": \"g\", \"arguments\": \"{\\\"input\\\":\\\"t\\\"}\"}", "\"json_schema\": {\"name\": \"final_output\"", "\"include_usage\": true" },
+        { "\"auth\": \"Bearer sk-test-1234567890\"", "\"team\": \"blue\"",
+          "\"instructions\": \"be kind\"", "\"temperature\": 0.25", "\"max_output_tokens\": 77",
+          "\"tool_choice\": {\"type\": \"function\", \"name\": \"f\"}",
+          "\"parallel_tool_calls\": false", "\"reasoning\": {\"effort\": \"low\"}", "\"seed\": 5",
+          "\"name\": \"final_output\"", "\"store\": false",
+          "\"include\": [\"reasoning.encrypted_content\"]", "\"conversation\": \"conv_1\"" },
+        { "\"auth\": \"Bearer sk-test-1234567890\"",
+          "{\"role\": \"system\", \"content\": \"be kind\"}", "\"max_tokens\": 77",
+          "\"reasoning_effort\": \"low\"", "\"seed\": 5",
+          "\"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}",
+          "\"image_url\": {\"url\": \"data:x\"}",
+          "{\"role\": \"tool\", \"tool_call_id\": \"c1\", \"content\": \"o1\"}",
+          "{\"url\": \"data:y\"}",
+          "\"function\": {\"name\": \"g\", \"arguments\": \"{\\\"input\\\":\\\"t\\\"}\"}",
+          "\"json_schema\": {\"name\": \"final_output\"", "\"include_usage\": true" },
     };
     for (size_t i = 0; i < 2; i++) {
         cay_model_reply r;
@@ -174,21 +209,33 @@ static void requests_have_the_form_that_is_asked_for(void **state)
     }
 }
 
-/* A list that the settings and we have both; a tool of the endpoint that has to be used; headers of three places, and what may not be one. */
+/* A list that the settings and we have both; a tool of the endpoint that has to be used; headers of
+ * three places, and what may not be one. */
 static void what_comes_from_several_places_is_one_request(void **state)
 {
     (void)state;
     static const char *const headers[] = { "x-TEAM:env:TEST_TEAM", NULL };
     static const struct {
         const char *choice, *sent;
-    } rows[] = { { "web_search", "\"tool_choice\": {\"type\": \"web_search\"}" }, { "tides", "\"tool_choice\": {\"type\": \"mcp\", \"server_label\": \"tides\"}" },
+    } rows[] = { { "web_search", "\"tool_choice\": {\"type\": \"web_search\"}" },
+                 { "tides", "\"tool_choice\": {\"type\": \"mcp\", \"server_label\": \"tides\"}" },
                  { "patch", "\"tool_choice\": {\"type\": \"custom\", \"name\": \"patch\"}" } };
     setenv("TEST_TEAM", "green-and-gold", 1);
     setenv("CAY_MODEL_HEADERS", "X-Other: 1\nX-Team: blue\n", 1);
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
-        cay_model_settings set = { .size = sizeof set, .tool_choice = rows[i].choice, .reasoning = "low", .extra = "{\"include\":[\"web_search_call.action.sources\"],\"seed\":5}" };
-        cay_model_request q = { .settings = &set, .input = "[{\"role\":\"user\",\"content\":\"a\"}]",
-                                .tools = "[{\"type\":\"web_search\"},{\"type\":\"mcp\",\"server_label\":\"tides\",\"server_url\":\"https://t.example\"},{\"type\":\"custom\",\"name\":\"patch\"}]" };
+        cay_model_settings set = {
+            .size = sizeof set,
+            .tool_choice = rows[i].choice,
+            .reasoning = "low",
+            .extra = "{\"include\":[\"web_search_call.action.sources\"],\"seed\":5}"
+        };
+        cay_model_request q = {
+            .settings = &set,
+            .input = "[{\"role\":\"user\",\"content\":\"a\"}]",
+            .tools =
+                "[{\"type\":\"web_search\"},{\"type\":\"mcp\",\"server_label\":\"tides\",\"server_"
+                "url\":\"https://t.example\"},{\"type\":\"custom\",\"name\":\"patch\"}]"
+        };
         cay_model_reply r;
         cay_err err = CAY_ERR_INIT;
         cay_model *m = model_at("hello", SPEC(.headers = i ? NULL : headers, .window = 4096 * i));
@@ -196,8 +243,11 @@ static void what_comes_from_several_places_is_one_request(void **state)
         if (ask(m, q, &r, &err) < 0)
             fail_msg("%s", err.msg);
         const char *sent = last_request();
-        const char *const want[] = { rows[i].sent, "\"include\": [\"web_search_call.action.sources\", \"reasoning.encrypted_content\"]", "\"seed\": 5",
-                                     i ? "\"team\": \"blue\"" : "\"team\": \"green-and-gold\"" };
+        const char *const want[] = {
+            rows[i].sent,
+            "\"include\": [\"web_search_call.action.sources\", \"reasoning.encrypted_content\"]",
+            "\"seed\": 5", i ? "\"team\": \"blue\"" : "\"team\": \"green-and-gold\""
+        };
         for (size_t k = 0; k < CAY_LEN(want); k++)
             if (!strstr(sent, want[k]))
                 fail_msg("it lacks %s: %s", want[k], sent);
@@ -212,8 +262,11 @@ static void an_endpoint_tells_which_models_it_has(void **state)
     (void)state;
     static const struct {
         const char *scene, *reason;
-        int         code;
-    } bad[] = { { "auth", "model_http", CAY_EAUTH }, { "html", "model_answer", CAY_EUPSTREAM }, { "storm", "model_http", CAY_EUPSTREAM }, { "drop", "net_cut", CAY_EUPSTREAM } };
+        int code;
+    } bad[] = { { "auth", "model_http", CAY_EAUTH },
+                { "html", "model_answer", CAY_EUPSTREAM },
+                { "storm", "model_http", CAY_EUPSTREAM },
+                { "drop", "net_cut", CAY_EUPSTREAM } };
     char url[100], *names = NULL;
     cay_err err = CAY_ERR_INIT;
     snprintf(url, sizeof url, "http://127.0.0.1:%d/hello/v1", port);
@@ -247,7 +300,8 @@ static void what_may_pass_is_asked_again(void **state)
     }
     refused("storm", SPEC(.retries = 1), CAY_EUPSTREAM, "model_http", "500: always");
     assert_int_equal(retries, 1);
-    refused("wait", SPEC(.retries = 4), CAY_ERATE, "model_http", "much later"); /* an hour is not waited for */
+    refused("wait", SPEC(.retries = 4), CAY_ERATE, "model_http",
+            "much later"); /* an hour is not waited for */
     assert_int_equal(retries, 0);
 }
 
@@ -256,7 +310,8 @@ static void servers_that_behave_badly_are_told_of(void **state)
     (void)state;
     const cay_model_open_spec once = { .retries = CAY_NO_RETRY };
     refused("auth", once, CAY_EAUTH, "model_http", "request req_7");
-    refused("redirect", once, CAY_EUPSTREAM, "model_http", "302"); /* S-69: the key goes nowhere else */
+    refused("redirect", once, CAY_EUPSTREAM, "model_http",
+            "302"); /* S-69: the key goes nowhere else */
     refused("html", once, CAY_EUPSTREAM, "model_answer", NULL);
     refused("list", once, CAY_EUPSTREAM, "model_answer", NULL);
     refused("empty", once, CAY_EUPSTREAM, "model_answer", NULL);
@@ -264,8 +319,10 @@ static void servers_that_behave_badly_are_told_of(void **state)
     refused("drop", once, CAY_EUPSTREAM, "net_cut", NULL);
     refused("badevent", once, CAY_EUPSTREAM, "model_answer", NULL);
     refused("failed", once, CAY_EUPSTREAM, "model_failed", "it broke");
-    refused("silent", SPEC(.retries = CAY_NO_RETRY, .idle_ms = 300), CAY_ETIMEOUT, "net_timeout", "no byte");
-    refused("silent", SPEC(.retries = CAY_NO_RETRY, .total_ms = 300), CAY_ETIMEOUT, "net_timeout", "too long");
+    refused("silent", SPEC(.retries = CAY_NO_RETRY, .idle_ms = 300), CAY_ETIMEOUT, "net_timeout",
+            "no byte");
+    refused("silent", SPEC(.retries = CAY_NO_RETRY, .total_ms = 300), CAY_ETIMEOUT, "net_timeout",
+            "too long");
     cay_model_reply r;
     cay_err err = CAY_ERR_INIT;
     for (size_t i = 0; i < 2; i++) { /* wrong types are no crash; whatever they mean */
@@ -304,14 +361,19 @@ static void nobody_there_is_told(void **state)
     cay_model *m = NULL;
     cay_model_reply r;
     cay_err err = CAY_ERR_INIT;
-    cay_model_open_spec s = { .size = sizeof s, .model = "m", .base_url = "http://127.0.0.1:1/v1", .key = "none", .retries = CAY_NO_RETRY };
+    cay_model_open_spec s = { .size = sizeof s,
+                              .model = "m",
+                              .base_url = "http://127.0.0.1:1/v1",
+                              .key = "none",
+                              .retries = CAY_NO_RETRY };
     assert_int_equal(cay_model_open(&s, &m, &err), 0);
     assert_int_equal(ask(m, (cay_model_request){ .instructions = "x" }, &r, &err), CAY_EUPSTREAM);
     assert_string_equal(err.reason, "net_unreachable");
     cay_model_free(m);
 }
 
-static int say_twice(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out, cay_err *err)
+static int say_twice(void *self, const cay_call *call, const cay_model_request *q,
+                     cay_model_reply *out, cay_err *err)
 {
     int *turn = self;
     (void)call;
@@ -319,20 +381,25 @@ static int say_twice(void *self, const cay_call *call, const cay_model_request *
     if ((*turn)++ == 0) {
         assert_non_null(strstr(q->tools, "in capitals"));
         assert_null(strstr(q->tools, "bad name"));
-        out->output = cay__strdup("[{\"type\":\"function_call\",\"call_id\":\"1\",\"name\":\"upper\",\"arguments\":\"{\\\"text\\\":\\\"abc\\\"}\"},"
-                                  "{\"type\":\"function_call\",\"call_id\":\"2\",\"name\":\"fails\",\"arguments\":\"{}\"}]");
+        out->output = cay__strdup("[{\"type\":\"function_call\",\"call_id\":\"1\",\"name\":"
+                                  "\"upper\",\"arguments\":\"{\\\"text\\\":\\\"abc\\\"}\"},"
+                                  "{\"type\":\"function_call\",\"call_id\":\"2\",\"name\":"
+                                  "\"fails\",\"arguments\":\"{}\"}]");
         return 0;
     }
     assert_non_null(strstr(q->input, "ABC"));
     assert_non_null(strstr(q->input, "data:image/png;base64,aGk="));
     assert_non_null(strstr(q->input, "The tool failed: as told"));
-    out->output = cay__strdup("[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"ok\"}]}]");
+    out->output = cay__strdup("[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{"
+                              "\"type\":\"output_text\",\"text\":\"ok\"}]}]");
     return 0;
 }
 
 static void use_tools(cay_mcp *m)
 {
-    static const cay_model_ops ops = { .size = sizeof ops, .name = "twice", .custom_tools = true, .ask = say_twice };
+    static const cay_model_ops ops = {
+        .size = sizeof ops, .name = "twice", .custom_tools = true, .ask = say_twice
+    };
     int turn = 0;
     cay_agent a = { .size = sizeof a, .name = "A" };
     cay_model *model = cay_model_new(&ops, &turn, "twice");
@@ -348,15 +415,20 @@ static void use_tools(cay_mcp *m)
     cay_model_free(model);
 }
 
-static int read_then_tell(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out, cay_err *err)
+static int read_then_tell(void *self, const cay_call *call, const cay_model_request *q,
+                          cay_model_reply *out, cay_err *err)
 {
     int *turn = self;
     (void)call, (void)err;
     if ((*turn)++ == 0) {
         assert_non_null(strstr(q->tools, "t_read_resource"));
-        out->output = cay__strdup("[{\"type\":\"function_call\",\"call_id\":\"c1\",\"name\":\"t_list_resources\",\"arguments\":\"{}\"},"
-                                  "{\"type\":\"function_call\",\"call_id\":\"c2\",\"name\":\"t_read_resource\",\"arguments\":\"{\\\"uri\\\":\\\"note://two\\\"}\"},"
-                                  "{\"type\":\"function_call\",\"call_id\":\"c3\",\"name\":\"t_read_resource\",\"arguments\":\"{\\\"uri\\\":\\\"note://none\\\"}\"}]");
+        out->output =
+            cay__strdup("[{\"type\":\"function_call\",\"call_id\":\"c1\",\"name\":\"t_list_"
+                        "resources\",\"arguments\":\"{}\"},"
+                        "{\"type\":\"function_call\",\"call_id\":\"c2\",\"name\":\"t_read_"
+                        "resource\",\"arguments\":\"{\\\"uri\\\":\\\"note://two\\\"}\"},"
+                        "{\"type\":\"function_call\",\"call_id\":\"c3\",\"name\":\"t_read_"
+                        "resource\",\"arguments\":\"{\\\"uri\\\":\\\"note://none\\\"}\"}]");
         return 0;
     }
     assert_non_null(strstr(q->input, "- note://one (one, text/plain): the first"));
@@ -365,14 +437,17 @@ static int read_then_tell(void *self, const cay_call *call, const cay_model_requ
     assert_non_null(strstr(q->input, "[note://two: application/zip, 3 bytes that are no text]"));
     assert_non_null(strstr(q->input, "no such resource"));
     assert_non_null(strstr(q->input, "hello Ada")); /* the prompt it began with */
-    out->output = cay__strdup("[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":\"ok\"}]}]");
+    out->output = cay__strdup("[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{"
+                              "\"type\":\"output_text\",\"text\":\"ok\"}]}]");
     return 0;
 }
 
 /* Resources by calls and by tools, and a prompt that a run begins with. */
 static void use_the_rest(cay_mcp_spec s)
 {
-    static const cay_model_ops ops = { .size = sizeof ops, .name = "reader", .custom_tools = true, .ask = read_then_tell };
+    static const cay_model_ops ops = {
+        .size = sizeof ops, .name = "reader", .custom_tools = true, .ask = read_then_tell
+    };
     cay_mcp *m = NULL;
     cay_err err = CAY_ERR_INIT;
     char *text = NULL;
@@ -397,7 +472,8 @@ static void use_the_rest(cay_mcp_spec s)
     assert_int_equal(cay_mcp_prompts(m, NULL, &text, &err), 0);
     assert_non_null(strstr(text, "greet"));
     free(text);
-    assert_int_equal(cay_mcp_prompt(m, NULL, "system", NULL, &text, &err), CAY_EUPSTREAM); /* a server is not the system */
+    assert_int_equal(cay_mcp_prompt(m, NULL, "system", NULL, &text, &err),
+                     CAY_EUPSTREAM); /* a server is not the system */
     assert_int_equal(cay_mcp_prompt(m, NULL, "greet", "[]", &text, &err), CAY_EINVAL);
     assert_int_equal(cay_mcp_prompt(m, NULL, "greet", "{\"who\":\"Ada\"}", &text, &err), 0);
     assert_non_null(strstr(text, "read me"));
@@ -426,7 +502,8 @@ static void resources_and_prompts_of_mcp_servers_are_used(void **state)
     snprintf(program, sizeof program, "%.4000s", peer);
     memcpy(strstr(program, "modelpeer"), "mcpserver", 9);
     snprintf(url, sizeof url, "http://127.0.0.1:%d/mcp/", port);
-    const char *const asks[] = { program, "asks", NULL }, *const plain[] = { program, "plain", NULL };
+    const char *const asks[] = { program, "asks", NULL }, *const plain[] = { program, "plain",
+                                                                             NULL };
     use_the_rest((cay_mcp_spec){ .size = sizeof(cay_mcp_spec), .argv = asks, .host = true });
     use_the_rest((cay_mcp_spec){ .size = sizeof(cay_mcp_spec), .url = url });
     cay_mcp_spec s = { .size = sizeof s, .argv = plain, .host = true, .resources = true };
@@ -452,8 +529,12 @@ static void headers_of_mcp_servers_come_from_their_sources(void **state)
     snprintf(url, sizeof url, "http://127.0.0.1:%d/mcp-auth/", port);
     const struct {
         const char *url, *header, *reason;
-    } rows[] = { { url, "Authorization: env:TEST_MCP", NULL }, { url, "Authorization: Bearer mcp-1", NULL }, { url, "Authorization: Bearer wrong", "" }, { url, "Authorization: env:NOT_SET_HERE", "mcp_header" },
-                 { "http://mcp.example/", "Authorization: env:TEST_MCP", "mcp_header" }, { url, "Authorization: env:TEST_BREAK", "mcp_header" } };
+    } rows[] = { { url, "Authorization: env:TEST_MCP", NULL },
+                 { url, "Authorization: Bearer mcp-1", NULL },
+                 { url, "Authorization: Bearer wrong", "" },
+                 { url, "Authorization: env:NOT_SET_HERE", "mcp_header" },
+                 { "http://mcp.example/", "Authorization: env:TEST_MCP", "mcp_header" },
+                 { url, "Authorization: env:TEST_BREAK", "mcp_header" } };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         const char *const headers[] = { rows[i].header, NULL };
         cay_mcp_spec s = { .size = sizeof s, .url = rows[i].url, .headers = headers };
@@ -494,7 +575,8 @@ static void tools_of_mcp_servers_are_used(void **state)
     s.url = url;
     assert_int_equal(cay_mcp_open(&s, NULL, &m, &err), CAY_EINVAL); /* one or the other */
     s = (cay_mcp_spec){ .size = sizeof s, .argv = argv };
-    assert_int_equal(cay_mcp_open(&s, NULL, &m, &err), CAY_EINVAL); /* not on the host unless that was said */
+    assert_int_equal(cay_mcp_open(&s, NULL, &m, &err),
+                     CAY_EINVAL); /* not on the host unless that was said */
 }
 
 static int opens(cay_model_open_spec s, const char *reason)
@@ -526,19 +608,42 @@ static void keys_come_from_their_sources_alone(void **state)
     assert_int_equal(fchmod(fd, 0600), 0);
     close(fd);
     assert_int_equal(opens(SPEC(.model = "m", .key = source), ""), 0);
-    assert_int_equal(opens(SPEC(.model = "m", .key = source, .base_url = "http://models.example/v1"), "model_key"), CAY_EPERM);
-    assert_int_equal(opens(SPEC(.model = "m", .key = source, .base_url = "http://models.example/v1", .plain_key = true), ""), 0);
-    assert_int_equal(opens(SPEC(.model = "m", .key = "none", .base_url = "http://models.example/v1"), ""), 0);
+    assert_int_equal(
+        opens(SPEC(.model = "m", .key = source, .base_url = "http://models.example/v1"),
+              "model_key"),
+        CAY_EPERM);
+    assert_int_equal(opens(SPEC(.model = "m", .key = source, .base_url = "http://models.example/v1",
+                                .plain_key = true),
+                           ""),
+                     0);
+    assert_int_equal(
+        opens(SPEC(.model = "m", .key = "none", .base_url = "http://models.example/v1"), ""), 0);
     unsetenv("OPENAI_API_KEY");
     unsetenv("OPENAI_BASE_URL");
-    assert_int_equal(opens(SPEC(.model = "m"), "model_key"), CAY_ENOENT); /* the default address answers nobody without one */
+    assert_int_equal(opens(SPEC(.model = "m"), "model_key"),
+                     CAY_ENOENT); /* the default address answers nobody without one */
     assert_int_equal(opens(SPEC(.model = "m", .key = "none"), ""), 0);
-    assert_int_equal(opens(SPEC(.model = "m", .headers = (const char *const[]){ "Authorization: Bearer x", NULL }), ""), 0);
-    static const char *const bad[] = { "no colon", ": x", "two words: x", "X-A: a\r\nX-B: b", "X-Long\x01: x" };
+    assert_int_equal(
+        opens(
+            SPEC(.model = "m", .headers = (const char *const[]){ "Authorization: Bearer x", NULL }),
+            ""),
+        0);
+    static const char *const bad[] = { "no colon", ": x", "two words: x", "X-A: a\r\nX-B: b",
+                                       "X-Long\x01: x" };
     for (size_t i = 0; i < CAY_LEN(bad); i++)
-        assert_int_equal(opens(SPEC(.model = "m", .key = "none", .headers = (const char *const[]){ bad[i], NULL }), "config_invalid"), CAY_EINVAL);
-    assert_int_equal(opens(SPEC(.model = "m", .key = "none", .headers = (const char *const[]){ "api-key: env:NOT_SET_HERE", NULL }), "model_key"), CAY_ENOENT);
-    assert_int_equal(opens(SPEC(.model = "m", .key = "none", .base_url = "http://models.example/v1", .headers = (const char *const[]){ "api-key: env:TEST_KEY", NULL }), "model_key"), CAY_EPERM);
+        assert_int_equal(opens(SPEC(.model = "m", .key = "none",
+                                    .headers = (const char *const[]){ bad[i], NULL }),
+                               "config_invalid"),
+                         CAY_EINVAL);
+    assert_int_equal(
+        opens(SPEC(.model = "m", .key = "none",
+                   .headers = (const char *const[]){ "api-key: env:NOT_SET_HERE", NULL }),
+              "model_key"),
+        CAY_ENOENT);
+    assert_int_equal(opens(SPEC(.model = "m", .key = "none", .base_url = "http://models.example/v1",
+                                .headers = (const char *const[]){ "api-key: env:TEST_KEY", NULL }),
+                           "model_key"),
+                     CAY_EPERM);
     setenv("CAY_MODEL_WINDOW", "many", 1);
     assert_int_equal(opens(SPEC(.model = "m", .key = "none"), "config_invalid"), CAY_EINVAL);
     unsetenv("CAY_MODEL_WINDOW");
@@ -550,7 +655,8 @@ static void keys_come_from_their_sources_alone(void **state)
     assert_int_equal(mkdir(config, 0700), 0);
     snprintf(config, sizeof config, "%s/cay/config.json", dir);
     fd = open(config, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    static const char text[] = "{\"model\":{\"name\":\"from-file\",\"key\":\"none\",\"api\":\"chat\"}}";
+    static const char text[] =
+        "{\"model\":{\"name\":\"from-file\",\"key\":\"none\",\"api\":\"chat\"}}";
     assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
     cay_model *m = NULL;
     cay_model_open_spec s = { .size = sizeof s };
@@ -560,12 +666,15 @@ static void keys_come_from_their_sources_alone(void **state)
     cay_model_free(m);
     static const struct {
         const char *text, *name, *says; /* what it is called, or what is wrong */
-    } forms[] = { { "{\"model\":\"alone\"}", "alone", NULL }, { "{\"model\":7}", NULL, "\"model\" is a name, or {" },
-                  { "{\"model\":\"a\",\"base_url\":\"http://127.0.0.1/v1\"}", NULL, "\"base_url\" belongs into \"model\"" } };
+    } forms[] = { { "{\"model\":\"alone\"}", "alone", NULL },
+                  { "{\"model\":7}", NULL, "\"model\" is a name, or {" },
+                  { "{\"model\":\"a\",\"base_url\":\"http://127.0.0.1/v1\"}", NULL,
+                    "\"base_url\" belongs into \"model\"" } };
     for (size_t i = 0; i < CAY_LEN(forms); i++) {
         cay_err err = CAY_ERR_INIT;
         assert_int_equal(ftruncate(fd, 0), 0);
-        assert_int_equal(pwrite(fd, forms[i].text, strlen(forms[i].text), 0), strlen(forms[i].text));
+        assert_int_equal(pwrite(fd, forms[i].text, strlen(forms[i].text), 0),
+                         strlen(forms[i].text));
         s.key = "none";
         int rc = cay_model_open(&s, &m, &err);
         if (rc == 0 && forms[i].name)
@@ -586,9 +695,17 @@ int main(int argc, char **argv)
 {
     peer = argc > 1 ? argv[1] : "";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_apis_answer_streamed_and_whole), cmocka_unit_test(compatible_servers_are_understood), cmocka_unit_test(requests_have_the_form_that_is_asked_for), cmocka_unit_test(what_comes_from_several_places_is_one_request), cmocka_unit_test(an_endpoint_tells_which_models_it_has),
-        cmocka_unit_test(what_may_pass_is_asked_again), cmocka_unit_test(servers_that_behave_badly_are_told_of),
-        cmocka_unit_test(a_request_is_canceled_and_bounded), cmocka_unit_test(nobody_there_is_told), cmocka_unit_test(headers_of_mcp_servers_come_from_their_sources), cmocka_unit_test(keys_come_from_their_sources_alone),
+        cmocka_unit_test(both_apis_answer_streamed_and_whole),
+        cmocka_unit_test(compatible_servers_are_understood),
+        cmocka_unit_test(requests_have_the_form_that_is_asked_for),
+        cmocka_unit_test(what_comes_from_several_places_is_one_request),
+        cmocka_unit_test(an_endpoint_tells_which_models_it_has),
+        cmocka_unit_test(what_may_pass_is_asked_again),
+        cmocka_unit_test(servers_that_behave_badly_are_told_of),
+        cmocka_unit_test(a_request_is_canceled_and_bounded),
+        cmocka_unit_test(nobody_there_is_told),
+        cmocka_unit_test(headers_of_mcp_servers_come_from_their_sources),
+        cmocka_unit_test(keys_come_from_their_sources_alone),
         cmocka_unit_test(tools_of_mcp_servers_are_used),
         cmocka_unit_test(resources_and_prompts_of_mcp_servers_are_used),
     };

@@ -25,17 +25,31 @@ static int add(void *arg, const cay_tool_call *c, cay_tool_output *out, cay_err 
     (void)arg;
     called++;
     CAY_TRY(cay__json_object("arguments", c->arguments, &a, err));
-    snprintf(text, sizeof text, "{\"sum\": %lld}", (long long)(cay__json_int(a, "from", 0) + cay__json_int(a, "to-add", 1)));
+    snprintf(text, sizeof text, "{\"sum\": %lld}",
+             (long long)(cay__json_int(a, "from", 0) + cay__json_int(a, "to-add", 1)));
     cay_output_text(out, text, strlen(text));
     return 0;
 }
 
-static const cay_tool big_tool = { .size = sizeof big_tool, .name = "big", .description = "A lot.", .call = big };
-static const cay_tool add_tool = { .size = sizeof add_tool, .name = "add-up", .description = "Adds \"\"\" numbers\\.", .call = add,
-                                   .parameters = "{\"type\":\"object\",\"required\":[\"from\"],\"additionalProperties\":false,\"properties\":{"
-                                                 "\"from\":{\"type\":\"integer\",\"description\":\"The first.\"},\"to-add\":{\"type\":[\"integer\",\"null\"]},"
-                                                 "\"mode\":{\"enum\":[\"a\",\"b\"]},\"more\":{\"type\":\"array\",\"items\":{\"type\":\"number\"}}}}" };
-static const cay_tool ask_tool = { .size = sizeof ask_tool, .name = "dangerous", .description = "Asks.", .call = big, .approval = true };
+static const cay_tool big_tool = {
+    .size = sizeof big_tool, .name = "big", .description = "A lot.", .call = big
+};
+static const cay_tool add_tool = { .size = sizeof add_tool,
+                                   .name = "add-up",
+                                   .description = "Adds \"\"\" numbers\\.",
+                                   .call = add,
+                                   .parameters =
+                                       "{\"type\":\"object\",\"required\":[\"from\"],"
+                                       "\"additionalProperties\":false,\"properties\":{"
+                                       "\"from\":{\"type\":\"integer\",\"description\":\"The "
+                                       "first.\"},\"to-add\":{\"type\":[\"integer\",\"null\"]},"
+                                       "\"mode\":{\"enum\":[\"a\",\"b\"]},\"more\":{\"type\":"
+                                       "\"array\",\"items\":{\"type\":\"number\"}}}}" };
+static const cay_tool ask_tool = { .size = sizeof ask_tool,
+                                   .name = "dangerous",
+                                   .description = "Asks.",
+                                   .call = big,
+                                   .approval = true };
 
 static void on_tool(void *arg, cay_run *run, const cay_tool_call *c)
 {
@@ -58,9 +72,17 @@ static json_t *execute(const char *code, const char *more)
     json_object_update(args, extra);
     options.size = sizeof options;
     assert_int_equal(cay_cap_ptc(&options, &caps[1], NULL), 0);
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2, .tools = tools, .ntools = 3, .hooks = &hooks };
+    cay_agent a = { .size = sizeof a,
+                    .name = "Coder",
+                    .sandbox = true,
+                    .capabilities = caps,
+                    .ncapabilities = 2,
+                    .tools = tools,
+                    .ntools = 3,
+                    .hooks = &hooks };
     CAY_AUTOFREE char *text = json_dumps(args, 0);
-    CAY_AUTOJSON *item = json_pack("[{s:s, s:s, s:s, s:s}]", "type", "function_call", "call_id", "c0", "name", "execute_code", "arguments", text);
+    CAY_AUTOJSON *item = json_pack("[{s:s, s:s, s:s, s:s}]", "type", "function_call", "call_id",
+                                   "c0", "name", "execute_code", "arguments", text);
     p.say[0] = call = json_dumps(item, 0);
     p.say[1] = TEXT("done");
     cay_run_result_free(box_run(&a, "go", how));
@@ -93,7 +115,9 @@ static int clean(void **state)
 static void ten_megabytes_never_reach_the_model(void **state)
 {
     (void)state;
-    CAY_AUTOJSON *j = execute("from tools import big\nt = big()\nprint(len(t), t.count('needle'))\nopen('kept.txt', 'w').write(t)\n", NULL);
+    CAY_AUTOJSON *j = execute("from tools import big\nt = big()\nprint(len(t), "
+                              "t.count('needle'))\nopen('kept.txt', 'w').write(t)\n",
+                              NULL);
     assert_string_equal(out_of(j), "10485760 1\n");
     assert_true(json_is_true(json_object_get(j, "success")));
     assert_int_equal(called, 1);
@@ -111,8 +135,12 @@ static void ten_megabytes_never_reach_the_model(void **state)
 static void functions_have_types_and_documents(void **state)
 {
     (void)state;
-    CAY_AUTOJSON *j = execute("import inspect, tools\nfrom tools.agent import add_up\nprint(inspect.signature(add_up))\nprint(add_up.__doc__)\n"
-                              "print(add_up(1, to_add=41).json()['sum'], add_up(from_=5), sep='|')\nprint(open(tools.__path__[0] + '/docs/agent/add_up.md').read()[:8])", NULL);
+    CAY_AUTOJSON *j =
+        execute("import inspect, tools\nfrom tools.agent import "
+                "add_up\nprint(inspect.signature(add_up))\nprint(add_up.__doc__)\n"
+                "print(add_up(1, to_add=41).json()['sum'], add_up(from_=5), "
+                "sep='|')\nprint(open(tools.__path__[0] + '/docs/agent/add_up.md').read()[:8])",
+                NULL);
     has(out_of(j), "(from_: 'int', to_add: 'int | None' = None, mode: ");
     has(out_of(j), "more: 'list[float] | None' = None) -> 'Result'");
     has(out_of(j), "Adds \"\"\" numbers\\.");
@@ -126,7 +154,9 @@ static void results_tell_what_happened(void **state)
 {
     (void)state;
     cay_file_put(sb, NULL, "old.txt", "1", 1, NULL, NULL);
-    CAY_AUTOJSON *j = execute("open('new.txt', 'w').write('x')\nopen('old.txt', 'a').write('y')\nimport sys\nsys.stderr.write('oh\\n')\nsys.exit(3)", NULL);
+    CAY_AUTOJSON *j = execute("open('new.txt', 'w').write('x')\nopen('old.txt', "
+                              "'a').write('y')\nimport sys\nsys.stderr.write('oh\\n')\nsys.exit(3)",
+                              NULL);
     CAY_AUTOFREE char *created = json_dumps(json_object_get(j, "files_created"), 0);
     CAY_AUTOFREE char *modified = json_dumps(json_object_get(j, "files_modified"), 0);
     assert_string_equal(created, "[\"new.txt\"]");
@@ -147,11 +177,16 @@ static void results_tell_what_happened(void **state)
 static void calls_go_the_way_of_a_models(void **state)
 {
     (void)state;
-    CAY_AUTOJSON *j = execute("import tools\nfrom tools import ToolError, _client\ndef t(f, *a, **k):\n  try: print('fine', str(f(*a, **k))[:20])\n  except ToolError as e: print('no:', e)\n"
-                              "t(tools.add_up, 1)\nt(tools.add_up, 'x')\nt(tools.dangerous)\nt(_client.call, 'nosuch', {})\nt(_client.call, 'execute_code', {'code': '1'})\n"
-                              "t(tools.view_image, 'nosuch.png')\n", NULL);
+    CAY_AUTOJSON *j =
+        execute("import tools\nfrom tools import ToolError, _client\ndef t(f, *a, **k):\n  try: "
+                "print('fine', str(f(*a, **k))[:20])\n  except ToolError as e: print('no:', e)\n"
+                "t(tools.add_up, 1)\nt(tools.add_up, 'x')\nt(tools.dangerous)\nt(_client.call, "
+                "'nosuch', {})\nt(_client.call, 'execute_code', {'code': '1'})\n"
+                "t(tools.view_image, 'nosuch.png')\n",
+                NULL);
     has(out_of(j), "fine {\"sum\": 2}");
-    has(out_of(j), "no: An error occurred while parsing tool arguments. Please try again with valid JSON. Error: from: want integer");
+    has(out_of(j), "no: An error occurred while parsing tool arguments. Please try again with "
+                   "valid JSON. Error: from: want integer");
     has(out_of(j), "no: Tool dangerous waits for somebody's approval");
     has(out_of(j), "no: There is no tool named \"nosuch\"");
     has(out_of(j), "no: execute_code is not called");
@@ -170,7 +205,8 @@ static cay_verdict decide(void *arg, const cay_tool_call *c, char **message)
 
 static void approvals_are_asked_for(void **state)
 {
-    static const char code[] = "import tools\ntry: print(len(tools.dangerous()))\nexcept tools.ToolError as e: print('no:', e)";
+    static const char code[] = "import tools\ntry: print(len(tools.dangerous()))\nexcept "
+                               "tools.ToolError as e: print('no:', e)";
     cay_verdict v = CAY_REJECT;
     (void)state;
     how.approve = decide;
@@ -198,7 +234,10 @@ static void each_call_is_a_span(void **state)
     static const cay_trace_sink sink = { .size = sizeof sink, .write = on_spans };
     (void)state;
     how.tracer = cay_tracer_new(&sink, NULL);
-    CAY_AUTOJSON *j = execute("from tools import add_up\nfrom concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as x: print(len(list(x.map(add_up, range(8)))))", NULL);
+    CAY_AUTOJSON *j =
+        execute("from tools import add_up\nfrom concurrent.futures import ThreadPoolExecutor\nwith "
+                "ThreadPoolExecutor(4) as x: print(len(list(x.map(add_up, range(8)))))",
+                NULL);
     cay_tracer_free(how.tracer);
     assert_string_equal(out_of(j), "8\n");
     assert_int_equal(spans, 8);
@@ -209,7 +248,9 @@ static void limits_hold(void **state)
     (void)state;
     options.max_calls = 3;
     options.max_output_tokens = 50;
-    CAY_AUTOJSON *j = execute("from tools import add_up, ToolError\nn = 0\ntry:\n  while True: add_up(n); n += 1\nexcept ToolError as e: print(n, e)\n", NULL);
+    CAY_AUTOJSON *j = execute("from tools import add_up, ToolError\nn = 0\ntry:\n  while True: "
+                              "add_up(n); n += 1\nexcept ToolError as e: print(n, e)\n",
+                              NULL);
     has(out_of(j), "3 this code has called tools 3 times");
     play_clear(&p);
     CAY_AUTOJSON *k = execute("print('y' * 100000)", NULL);
@@ -225,7 +266,11 @@ static void limits_hold(void **state)
 
 static void modules_take_hostile_definitions(void **state)
 {
-    static const char *const names[][2] = { { "class", "class_" }, { "a-b", "a_b" }, { "9x", "_9x" }, { "x); import os", "x___import_os" }, { "__init__", "__init___" } };
+    static const char *const names[][2] = { { "class", "class_" },
+                                            { "a-b", "a_b" },
+                                            { "9x", "_9x" },
+                                            { "x); import os", "x___import_os" },
+                                            { "__init__", "__init___" } };
     char name[64];
     (void)state;
     for (size_t i = 0; i < CAY_LEN(names); i++) {
@@ -233,17 +278,22 @@ static void modules_take_hostile_definitions(void **state)
         assert_string_equal(name, names[i][1]);
     }
     assert_false(cay__py_name("---", name, sizeof name));
-    CAY_AUTOJSON *schema = json_loads("{\"properties\": {\"a\\\"):\\nimport os #\": {\"type\": \"evil\\\"\"}, \"b\": {\"enum\": [\"\\\"]\\nimport os\"]}}}", 0, NULL);
+    CAY_AUTOJSON *schema = json_loads("{\"properties\": {\"a\\\"):\\nimport os #\": {\"type\": "
+                                      "\"evil\\\"\"}, \"b\": {\"enum\": [\"\\\"]\\nimport os\"]}}}",
+                                      0, NULL);
     cay__py_tool t = { .name = "t", .about = "\"\"\"\nimport os\n\\", .schema = schema };
     CAY_AUTOBUF b = CAY__BUF(65536);
     cay__py_head("s\"\nimport os", &b);
     cay__py_function(&t, "t", &b);
     has_not(b.data, "\nimport");
     cay_write spec = { .size = sizeof spec, .parents = true };
-    assert_int_equal(cay_file_put(sb, NULL, "m/_client.py", cay__py_client, strlen(cay__py_client), &spec, NULL), 0);
+    assert_int_equal(
+        cay_file_put(sb, NULL, "m/_client.py", cay__py_client, strlen(cay__py_client), &spec, NULL),
+        0);
     assert_int_equal(cay_file_put(sb, NULL, "m/h.py", b.data, b.len, &spec, NULL), 0);
     assert_int_equal(cay_file_put(sb, NULL, "m/__init__.py", "", 0, &spec, NULL), 0);
-    cay_spawn cmd = { .size = sizeof cmd, .shell = "python3 -c 'import m.h; print(m.h.t.__doc__)'" };
+    cay_spawn cmd = { .size = sizeof cmd,
+                      .shell = "python3 -c 'import m.h; print(m.h.t.__doc__)'" };
     cay_result res = { .size = sizeof res };
     assert_int_equal(cay_sandbox_run(sb, NULL, &cmd, NULL, 0, 0, &res, NULL), 0);
     has(res.out, "\"\"\"\nimport os\n\\");
@@ -271,8 +321,14 @@ int main(int argc, char **argv)
     provider = argc > 1 ? argv[1] : "local";
 #define T(name) cmocka_unit_test_setup_teardown(name, clean, box_tear_down)
     const struct CMUnitTest tests[] = {
-        T(ten_megabytes_never_reach_the_model), T(functions_have_types_and_documents), T(results_tell_what_happened), T(calls_go_the_way_of_a_models),
-        T(approvals_are_asked_for), T(each_call_is_a_span), T(limits_hold), T(modules_take_hostile_definitions),
+        T(ten_megabytes_never_reach_the_model),
+        T(functions_have_types_and_documents),
+        T(results_tell_what_happened),
+        T(calls_go_the_way_of_a_models),
+        T(approvals_are_asked_for),
+        T(each_call_is_a_span),
+        T(limits_hold),
+        T(modules_take_hostile_definitions),
     };
     return cmocka_run_group_tests_name("ptc", tests, open_big, close_big);
 }

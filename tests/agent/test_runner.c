@@ -46,11 +46,23 @@ static int broken(void *arg, const cay_tool_call *call, cay_tool_output *out, ca
     return cay_fail(err, CAY_ENOENT, "the abacus is lost");
 }
 
-static const cay_tool add_tool = { .size = sizeof add_tool, .name = "add", .description = "adds", .call = add,
-    .parameters = "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]}" };
-static const cay_tool guarded_tool = { .size = sizeof guarded_tool, .name = "add", .call = add, .approval = true };
-static const cay_tool broken_tool = { .size = sizeof broken_tool, .name = "broken", .call = broken };
-static const cay_tool raising_tool = { .size = sizeof raising_tool, .name = "broken", .call = broken, .raises = true };
+static const cay_tool add_tool = {
+    .size = sizeof add_tool,
+    .name = "add",
+    .description = "adds",
+    .call = add,
+    .parameters =
+        "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}},\"required\":[\"a\"]}"
+};
+static const cay_tool guarded_tool = {
+    .size = sizeof guarded_tool, .name = "add", .call = add, .approval = true
+};
+static const cay_tool broken_tool = { .size = sizeof broken_tool,
+                                      .name = "broken",
+                                      .call = broken };
+static const cay_tool raising_tool = {
+    .size = sizeof raising_tool, .name = "broken", .call = broken, .raises = true
+};
 static const cay_tool *const all_tools[] = { &add_tool, &broken_tool };
 static const cay_tool *const guarded_tools[] = { &guarded_tool };
 
@@ -79,15 +91,28 @@ static cay_err fails(cay_agent *a, const char *input, cay_run_config conf, const
         fail_msg("reason \"%s\" instead of \"%s\": %s", err.reason, reason, err.msg);
     return err;
 }
-#define CONF(...) (cay_run_config){ __VA_ARGS__ }
-#define PLAIN (cay_run_config){ .size = sizeof(cay_run_config) }
+#define CONF(...)                                                                                  \
+    (cay_run_config)                                                                               \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define PLAIN                                                                                      \
+    (cay_run_config)                                                                               \
+    {                                                                                              \
+        .size = sizeof(cay_run_config)                                                             \
+    }
 
 /* Choices of choices double with every level: they are refused, not followed to their end. */
 static void a_schema_has_only_so_many_steps(void **state)
 {
     (void)state;
-    static const cay_tool endless = { .size = sizeof endless, .name = "add", .call = add,
-        .parameters = "{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"anyOf\":[{\"$ref\":\"#/$defs/a\"},{\"$ref\":\"#/$defs/a\"}]}}}" };
+    static const cay_tool endless = {
+        .size = sizeof endless,
+        .name = "add",
+        .call = add,
+        .parameters = "{\"$ref\":\"#/$defs/a\",\"$defs\":{\"a\":{\"anyOf\":[{\"$ref\":\"#/$defs/"
+                      "a\"},{\"$ref\":\"#/$defs/a\"}]}}}"
+    };
     static const cay_tool *const tools[] = { &endless };
     cay_agent a = { .size = sizeof a, .name = "Adder", .tools = tools, .ntools = 1 };
     p.say[0] = CALL("c1", "add", "{}");
@@ -100,7 +125,9 @@ static void a_schema_has_only_so_many_steps(void **state)
 static void a_tool_is_called_and_its_answer_seen(void **state)
 {
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "Adder", .instructions = "Add.", .tools = all_tools, .ntools = 2 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Adder", .instructions = "Add.", .tools = all_tools, .ntools = 2
+    };
     p.say[0] = CALL("c1", "add", "{\\\"a\\\": 1}");
     p.say[1] = TEXT("It is 42.");
     cay_run_result *r = run(&a, "add one", PLAIN);
@@ -122,8 +149,11 @@ static void mistakes_of_the_model_go_back_to_it(void **state)
 {
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2 };
-    p.say[0] = "[" CALL_ITEM("c1", "nosuch", "{}") "," CALL_ITEM("c2", "add", "{not json") "," CALL_ITEM("c3", "add", "{\\\"a\\\":\\\"x\\\"}") ","
-               CALL_ITEM("c4", "add", "{}") "," CALL_ITEM("c5", "broken", "{}") "," CALL_ITEM("c6", "add", "[1]") "]";
+    /* clang-format off */
+    p.say[0] = "[" CALL_ITEM("c1", "nosuch", "{}") "," CALL_ITEM("c2", "add", "{not json") ","
+               CALL_ITEM("c3", "add", "{\\\"a\\\":\\\"x\\\"}") "," CALL_ITEM("c4", "add", "{}") ","
+               CALL_ITEM("c5", "broken", "{}") "," CALL_ITEM("c6", "add", "[1]") "]" ;
+    /* clang-format on */
     p.say[1] = TEXT("Sorry.");
     cay_run_result *r = run(&a, "go", PLAIN);
     assert_int_equal(calls, 0);
@@ -140,15 +170,18 @@ static void answers_that_cannot_be_used_end_the_run(void **state)
 {
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2 };
-    static const char *const bad[] = { "{}", "[1]", "[]", "[" CALL_ITEM("c", "add", "{}") "," CALL_ITEM("c", "add", "{}") "]",
-                                       "[{\"type\":\"function_call\",\"name\":\"add\",\"arguments\":\"{}\"}]" };
+    static const char *const bad[] = {
+        "{}", "[1]", "[]", "[" CALL_ITEM("c", "add", "{}") "," CALL_ITEM("c", "add", "{}") "]",
+        "[{\"type\":\"function_call\",\"name\":\"add\",\"arguments\":\"{}\"}]"
+    };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         play_clear(&p);
         p.say[0] = bad[i];
         fails(&a, "go", PLAIN, "model_behavior");
     }
     play_clear(&p);
-    p.say[0] = "[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"refusal\",\"refusal\":\"no\"}]}]";
+    p.say[0] = "[{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{\"type\":\"refusal\","
+               "\"refusal\":\"no\"}]}]";
     fails(&a, "go", PLAIN, "model_refusal");
 }
 
@@ -175,15 +208,23 @@ static void turns_have_a_limit(void **state)
 static void outputs_fit_their_schema(void **state)
 {
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "A",
-        .output_schema = "{\"type\":\"object\",\"properties\":{\"n\":{\"$ref\":\"#/$defs/n\"},\"tag\":{\"enum\":[\"x\",\"y\"]}},\"required\":[\"n\"],"
-                         "\"additionalProperties\":false,\"$defs\":{\"n\":{\"anyOf\":[{\"type\":\"integer\",\"minimum\":3},{\"type\":\"null\"}]}}}" };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .output_schema =
+                        "{\"type\":\"object\",\"properties\":{\"n\":{\"$ref\":\"#/$defs/"
+                        "n\"},\"tag\":{\"enum\":[\"x\",\"y\"]}},\"required\":[\"n\"],"
+                        "\"additionalProperties\":false,\"$defs\":{\"n\":{\"anyOf\":[{\"type\":"
+                        "\"integer\",\"minimum\":3},{\"type\":\"null\"}]}}}" };
     static const struct {
         const char *say;
-        bool        fits;
+        bool fits;
     } rows[] = {
-        { TEXT("{\\\"n\\\": 3}"), true },      { TEXT("{\\\"n\\\": null, \\\"tag\\\": \\\"y\\\"}"), true }, { TEXT("{\\\"n\\\": 2}"), false },
-        { TEXT("{\\\"m\\\": 3}"), false },     { TEXT("{\\\"n\\\": 3, \\\"tag\\\": \\\"z\\\"}"), false },   { TEXT("not json"), false },
+        { TEXT("{\\\"n\\\": 3}"), true },
+        { TEXT("{\\\"n\\\": null, \\\"tag\\\": \\\"y\\\"}"), true },
+        { TEXT("{\\\"n\\\": 2}"), false },
+        { TEXT("{\\\"m\\\": 3}"), false },
+        { TEXT("{\\\"n\\\": 3, \\\"tag\\\": \\\"z\\\"}"), false },
+        { TEXT("not json"), false },
         { TEXT("{\\\"n\\\": 3, \\\"k\\\": 1}"), false },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
@@ -199,7 +240,11 @@ static void outputs_fit_their_schema(void **state)
 static void a_required_tool_is_required_once(void **state)
 {
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .settings = { .size = sizeof a.settings, .tool_choice = "required" } };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .tools = all_tools,
+                    .ntools = 2,
+                    .settings = { .size = sizeof a.settings, .tool_choice = "required" } };
     p.say[0] = CALL("c0", "add", "{\\\"a\\\":1}");
     p.say[1] = TEXT("ok");
     cay_run_result_free(run(&a, "go", PLAIN));
@@ -211,7 +256,12 @@ static void a_tool_may_have_the_last_word(void **state)
 {
     (void)state;
     const char *const at[] = { "add", NULL };
-    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .tool_use = CAY_TOOLS_STOP_AT, .stop_at = at };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .tools = all_tools,
+                    .ntools = 2,
+                    .tool_use = CAY_TOOLS_STOP_AT,
+                    .stop_at = at };
     p.say[0] = CALL("c0", "add", "{\\\"a\\\":1}");
     cay_run_result *r = run(&a, "go", PLAIN);
     assert_string_equal(r->output, "sum 42");
@@ -220,7 +270,9 @@ static void a_tool_may_have_the_last_word(void **state)
 
 /* ------------------------------------------------------------------ approvals */
 
-static cay_agent careful = { .size = sizeof careful, .name = "Careful", .tools = guarded_tools, .ntools = 1 };
+static cay_agent careful = {
+    .size = sizeof careful, .name = "Careful", .tools = guarded_tools, .ntools = 1
+};
 
 static char *interrupted(void)
 {
@@ -296,18 +348,28 @@ static void a_state_that_was_tampered_with_is_refused(void **state)
     static const struct {
         const char *path, *key, *value;
     } changes[] = {
-        { NULL, "$schemaVersion", "\"cay-2\"" },  { NULL, "interruptions", "[{\"type\":\"function_call\",\"call_id\":\"c1\",\"name\":\"add\",\"arguments\":\"{\\\"evil\\\":1}\"}]" },
-        { NULL, "interruptions", "[{\"type\":\"function_call\",\"call_id\":\"c7\",\"name\":\"add\",\"arguments\":\"{}\"}]" },
-        { NULL, "interruptions", "[3]" },         { NULL, "generated_items", "{}" },
-        { NULL, "current_turn", "-1" },           { NULL, "max_turns", "\"x\"" },
-        { NULL, "run_id", "\"../../etc\"" },      { "context", "approvals", "[]" },
-        { "current_agent", "key", "\"Stranger\"" }, { "context", "approvals", "{\"add\":{\"approved\":\"yes\"}}" },
+        { NULL, "$schemaVersion", "\"cay-2\"" },
+        { NULL, "interruptions",
+          "[{\"type\":\"function_call\",\"call_id\":\"c1\",\"name\":\"add\",\"arguments\":\"{"
+          "\\\"evil\\\":1}\"}]" },
+        { NULL, "interruptions",
+          "[{\"type\":\"function_call\",\"call_id\":\"c7\",\"name\":\"add\",\"arguments\":\"{}\"}"
+          "]" },
+        { NULL, "interruptions", "[3]" },
+        { NULL, "generated_items", "{}" },
+        { NULL, "current_turn", "-1" },
+        { NULL, "max_turns", "\"x\"" },
+        { NULL, "run_id", "\"../../etc\"" },
+        { "context", "approvals", "[]" },
+        { "current_agent", "key", "\"Stranger\"" },
+        { "context", "approvals", "{\"add\":{\"approved\":\"yes\"}}" },
         { "sandbox", "sessions_by_agent", "{\"Careful\":{\"sandbox\":\"../x\"}}" },
     };
     for (size_t i = 0; i < CAY_LEN(changes); i++) {
         CAY_AUTOJSON *j = json_loads(st, 0, NULL);
         json_t *at = changes[i].path ? json_object_get(j, changes[i].path) : j;
-        json_object_set_new(at, changes[i].key, json_loads(changes[i].value, JSON_DECODE_ANY, NULL));
+        json_object_set_new(at, changes[i].key,
+                            json_loads(changes[i].value, JSON_DECODE_ANY, NULL));
         CAY_AUTOFREE char *text = json_dumps(j, 0);
         has_not(fails(&careful, NULL, CONF(.state = text), "run_state").msg, "evil");
     }
@@ -348,10 +410,19 @@ static void somebody_may_decide_at_once(void **state)
 static void work_is_handed_over(void **state)
 {
     (void)state;
-    cay_agent second = { .size = sizeof second, .name = "Second One", .instructions = "I am second.", .tools = all_tools, .ntools = 2 };
+    cay_agent second = { .size = sizeof second,
+                         .name = "Second One",
+                         .instructions = "I am second.",
+                         .tools = all_tools,
+                         .ntools = 2 };
     const cay_handoff to[] = { { .agent = &second } };
-    cay_agent first = { .size = sizeof first, .name = "First", .instructions = "I am first.", .handoffs = to, .nhandoffs = 1 };
-    p.say[0] = "[" CALL_ITEM("c1", "transfer_to_second_one", "{}") "," CALL_ITEM("c2", "transfer_to_second_one", "{}") "]";
+    cay_agent first = { .size = sizeof first,
+                        .name = "First",
+                        .instructions = "I am first.",
+                        .handoffs = to,
+                        .nhandoffs = 1 };
+    p.say[0] = "[" CALL_ITEM("c1", "transfer_to_second_one",
+                             "{}") "," CALL_ITEM("c2", "transfer_to_second_one", "{}") "]";
     p.say[1] = TEXT("second here");
     cay_run_result *r = run(&first, "go", PLAIN);
     assert_string_equal(r->agent, "Second One");
@@ -385,14 +456,17 @@ static void an_agent_is_a_tool(void **state)
 static void an_agent_as_a_tool_waits_with_its_caller(void **state)
 {
     (void)state;
-    cay_agent inner = { .size = sizeof inner, .name = "Inner", .tools = guarded_tools, .ntools = 1 };
+    cay_agent inner = {
+        .size = sizeof inner, .name = "Inner", .tools = guarded_tools, .ntools = 1
+    };
     cay_tool *t = cay_agent_as_tool(&inner, "ask_inner", "asks it");
     const cay_tool *const tools[] = { t, &add_tool };
     cay_agent outer = { .size = sizeof outer, .name = "Outer", .tools = tools, .ntools = 2 };
     cay_state_doc *d = NULL;
     cay_err err = CAY_ERR_INIT;
     size_t n = 0;
-    p.say[0] = "[" CALL_ITEM("c1", "ask_inner", "{\\\"input\\\":\\\"what?\\\"}") "," CALL_ITEM("c2", "add", "{\\\"a\\\":1}") "]";
+    p.say[0] = "[" CALL_ITEM("c1", "ask_inner", "{\\\"input\\\":\\\"what?\\\"}") "," CALL_ITEM(
+        "c2", "add", "{\\\"a\\\":1}") "]";
     p.say[1] = CALL("c1", "add", "{}"); /* of the inner one, with an id that the outer has too */
     p.say[2] = TEXT("inner is done");
     p.say[3] = TEXT("outer is done");
@@ -424,13 +498,15 @@ static void an_agent_as_a_tool_waits_with_its_caller(void **state)
     cay_run_result_free(r);
     /* What waits inside a call that does not is somebody's own work. */
     CAY_AUTOJSON *st = json_loads(decided, 0, NULL);
-    json_object_set(json_object_get(st, "nested"), "c2", json_object_get(json_object_get(st, "nested"), "c1"));
+    json_object_set(json_object_get(st, "nested"), "c2",
+                    json_object_get(json_object_get(st, "nested"), "c1"));
     CAY_AUTOFREE char *forged = json_dumps(st, 0);
     assert_int_equal(cay_state_open(forged, &d, &err), CAY_EINVAL);
     cay_tool_free(t);
 }
 
-/* ------------------------------------------------------------------ beside each other, guards of tools, what is kept elsewhere */
+/* ------------------------------------------------------------------ beside each other, guards of
+ * tools, what is kept elsewhere */
 
 /* Waits until as many others are in it at the same time. */
 static atomic_int inside, most;
@@ -453,11 +529,14 @@ static void tools_run_beside_each_other(void **state)
 {
     (void)state;
     int want = 3;
-    const cay_tool meeting = { .size = sizeof meeting, .name = "meet", .call = meet, .arg = &want, .beside = true };
+    const cay_tool meeting = {
+        .size = sizeof meeting, .name = "meet", .call = meet, .arg = &want, .beside = true
+    };
     const cay_tool *const tools[] = { &meeting, &add_tool };
     cay_agent a = { .size = sizeof a, .name = "A", .tools = tools, .ntools = 2 };
 #define MEET(id) CALL_ITEM(id, "meet", "{}")
-    p.say[0] = "[" MEET("c1") "," MEET("c2") "," MEET("c3") "," MEET("c4") "," MEET("c5") "," CALL_ITEM("c6", "add", "{\\\"a\\\":1}") "," MEET("c7") "]";
+    p.say[0] = "[" MEET("c1") "," MEET("c2") "," MEET("c3") "," MEET("c4") "," MEET(
+        "c5") "," CALL_ITEM("c6", "add", "{\\\"a\\\":1}") "," MEET("c7") "]";
     p.say[1] = TEXT("met");
     atomic_store(&most, 0);
     cay_run_result *r = run(&a, "go", CONF(.beside = 3));
@@ -482,10 +561,13 @@ static int no_seven(void *arg, const cay_tool_call *call, char **message, cay_er
     (void)arg;
     (void)err;
     *message = cay__strdup("seven is not added here");
-    return strstr(call->arguments, "77") ? CAY_GUARD_TRIP : strchr(call->arguments, '7') ? CAY_GUARD_REPLACE : CAY_GUARD_PASS;
+    return strstr(call->arguments, "77")  ? CAY_GUARD_TRIP
+           : strchr(call->arguments, '7') ? CAY_GUARD_REPLACE
+                                          : CAY_GUARD_PASS;
 }
 
-static int no_sum(void *arg, const cay_tool_call *call, const char *output, char **message, cay_err *err)
+static int no_sum(void *arg, const cay_tool_call *call, const char *output, char **message,
+                  cay_err *err)
 {
     (void)arg;
     (void)call;
@@ -497,7 +579,8 @@ static int no_sum(void *arg, const cay_tool_call *call, const char *output, char
 static void tools_have_guards(void **state)
 {
     (void)state;
-    const cay_tool_guard guards[] = { { .name = "sevens", .before = no_seven }, { .name = "sums", .after = no_sum } };
+    const cay_tool_guard guards[] = { { .name = "sevens", .before = no_seven },
+                                      { .name = "sums", .after = no_sum } };
     cay_tool t = add_tool;
     t.guards = guards;
     t.nguards = 2;
@@ -539,8 +622,12 @@ static void a_handoff_tells_why_and_shows_what_it_wants(void **state)
 {
     (void)state;
     cay_agent second = { .size = sizeof second, .name = "Second" };
-    const cay_handoff to[] = { { .agent = &second, .taken = take_reason, .filter = only_this, .arg = "[{\"role\":\"user\",\"content\":\"a summary\"}]",
-        .parameters = "{\"type\":\"object\",\"properties\":{\"why\":{\"type\":\"string\"}},\"required\":[\"why\"]}" } };
+    const cay_handoff to[] = { { .agent = &second,
+                                 .taken = take_reason,
+                                 .filter = only_this,
+                                 .arg = "[{\"role\":\"user\",\"content\":\"a summary\"}]",
+                                 .parameters = "{\"type\":\"object\",\"properties\":{\"why\":{"
+                                               "\"type\":\"string\"}},\"required\":[\"why\"]}" } };
     cay_agent first = { .size = sizeof first, .name = "First", .handoffs = to, .nhandoffs = 1 };
     p.say[0] = CALL("c1", "transfer_to_second", "{}");
     p.say[1] = CALL("c2", "transfer_to_second", "{\\\"why\\\":\\\"hard\\\"}");
@@ -557,7 +644,11 @@ static void a_handoff_tells_why_and_shows_what_it_wants(void **state)
 static void a_chain_sends_what_is_new(void **state)
 {
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .prompt = "{\"id\":\"pmpt_1\"}" };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .tools = all_tools,
+                    .ntools = 2,
+                    .prompt = "{\"id\":\"pmpt_1\"}" };
     p.say[0] = CALL("c1", "add", "{\\\"a\\\":1}");
     p.say[1] = CALL("c2", "add", "{\\\"a\\\":2}");
     p.say[2] = TEXT("done");
@@ -604,7 +695,8 @@ static void a_saved_run_sends_what_is_new(void **state)
             assert_string_equal(p.previous[1], "resp_1");
         else
             assert_string_equal(p.conversation[1], "conv_1");
-        /* Another model knows nothing of it: it is sent everything, and no answer of somebody else's. */
+        /* Another model knows nothing of it: it is sent everything, and no answer of somebody
+         * else's. */
         cay_model *other = play_model(&p, "other");
         conf.model = other;
         p.say[2] = TEXT("done");
@@ -626,7 +718,12 @@ static void a_conversation_may_be_the_endpoints(void **state)
     (void)state;
     cay_agent b = { .size = sizeof b, .name = "B" };
     const cay_handoff to = { .agent = &b };
-    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .handoffs = &to, .nhandoffs = 1 };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .tools = all_tools,
+                    .ntools = 2,
+                    .handoffs = &to,
+                    .nhandoffs = 1 };
     p.say[0] = CALL("c1", "add", "{\\\"a\\\":1}");
     p.say[1] = CALL("c2", "transfer_to_b", "{}");
     p.say[2] = TEXT("done");
@@ -651,7 +748,8 @@ static void a_conversation_may_be_the_endpoints(void **state)
 static void what_an_endpoint_lacks_is_told(void **state)
 {
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "A", .prompt = "{\"id\":\"pmpt_1\"}" }, b = { .size = sizeof b, .name = "B" };
+    cay_agent a = { .size = sizeof a, .name = "A", .prompt = "{\"id\":\"pmpt_1\"}" },
+              b = { .size = sizeof b, .name = "B" };
     cay_model *plain = cay_model_new(&play_functions, &p, "plain");
     p.say[0] = TEXT("well");
     fails(&a, "go", CONF(.model = plain), "prompt_unsupported");
@@ -677,8 +775,14 @@ static int trips(void *arg, cay_run *r, const char *text, char **info, cay_err *
 static void guards_stop_what_they_find(void **state)
 {
     (void)state;
-    const cay_guard in[] = { { .name = "in", .check = trips, .arg = "bomb" } }, out[] = { { .name = "out", .check = trips, .arg = "secret" } };
-    cay_agent a = { .size = sizeof a, .name = "A", .input_guards = in, .ninput_guards = 1, .output_guards = out, .noutput_guards = 1 };
+    const cay_guard in[] = { { .name = "in", .check = trips, .arg = "bomb" } },
+                    out[] = { { .name = "out", .check = trips, .arg = "secret" } };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .input_guards = in,
+                    .ninput_guards = 1,
+                    .output_guards = out,
+                    .noutput_guards = 1 };
     cay_err e = fails(&a, "make a bomb", PLAIN, "guardrail_input");
     assert_string_equal(e.detail, "{\"found\":1}");
     assert_int_equal(p.at, 0); /* the model never heard of it */
@@ -692,7 +796,8 @@ static void guards_stop_what_they_find(void **state)
 static int wait_for(const atomic_bool *what, const cay_call *call)
 {
     for (int i = 0; i < 20000 && !*what; i++) {
-        struct pollfd f = { .fd = call && call->cancel_fd ? call->cancel_fd : -1, .events = POLLIN };
+        struct pollfd f = { .fd = call && call->cancel_fd ? call->cancel_fd : -1,
+                            .events = POLLIN };
         if (poll(&f, 1, 1) > 0)
             return CAY_ECANCELED;
     }
@@ -702,7 +807,8 @@ static int wait_for(const atomic_bool *what, const cay_call *call)
 static atomic_bool asked, passed, stopped, never;
 static int cancel[2];
 
-static int slow_ask(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out, cay_err *err)
+static int slow_ask(void *self, const cay_call *call, const cay_model_request *q,
+                    cay_model_reply *out, cay_err *err)
 {
     asked = true;
     if (!self)
@@ -752,30 +858,44 @@ static void guards_run_beside_the_model(void **state)
     (void)state;
     const cay_tool tool = { .size = sizeof tool, .name = "add", .call = after_it };
     const cay_tool *const tools[] = { &tool };
-    const cay_guard beside[] = { { .name = "b1", .check = looks_beside, .arg = &asked, .beside = true }, { .name = "b2", .check = looks_beside, .arg = &asked, .beside = true },
-                                 { .name = "first", .check = trips, .arg = "arson" } };
-    cay_agent a = { .size = sizeof a, .name = "A", .tools = tools, .ntools = 1, .input_guards = beside, .ninput_guards = 3 };
+    const cay_guard beside[] = {
+        { .name = "b1", .check = looks_beside, .arg = &asked, .beside = true },
+        { .name = "b2", .check = looks_beside, .arg = &asked, .beside = true },
+        { .name = "first", .check = trips, .arg = "arson" }
+    };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .tools = tools,
+                    .ntools = 1,
+                    .input_guards = beside,
+                    .ninput_guards = 3 };
     p.say[0] = CALL("c1", "add", "{}");
     p.say[1] = TEXT("done");
     slow_run(&a, NULL, "fine", 0, 0);
     assert_int_equal(calls, 1);
 
-    cay_err err = slow_run(&a, "waits", "a bomb", 0, CAY_EPERM); /* tripped: the request that would last is ended */
+    cay_err err = slow_run(&a, "waits", "a bomb", 0,
+                           CAY_EPERM); /* tripped: the request that would last is ended */
     assert_string_equal(err.reason, "guardrail_input");
     assert_string_equal(err.detail, "{\"beside\":1}");
     assert_true(stopped);
 
-    slow_run(&a, "waits", "arson", 0, CAY_EPERM); /* the one that is not beside comes before everything */
+    slow_run(&a, "waits", "arson", 0,
+             CAY_EPERM); /* the one that is not beside comes before everything */
     assert_false(asked);
 
-    const cay_guard patient = { .name = "patient", .check = looks_beside, .arg = &never, .beside = true };
+    const cay_guard patient = {
+        .name = "patient", .check = looks_beside, .arg = &never, .beside = true
+    };
     a.input_guards = &patient;
     a.ninput_guards = 1;
-    err = slow_run(&a, "fails", "fine", 0, CAY_EUPSTREAM); /* the model fails: nobody waits for the guard */
+    err = slow_run(&a, "fails", "fine", 0,
+                   CAY_EUPSTREAM); /* the model fails: nobody waits for the guard */
     assert_string_equal(err.reason, "model_said");
 
     assert_int_equal(pipe(cancel), 0);
-    slow_run(&a, "canceled", "fine", cancel[0], CAY_ECANCELED); /* the caller's own cancel reaches both */
+    slow_run(&a, "canceled", "fine", cancel[0],
+             CAY_ECANCELED); /* the caller's own cancel reaches both */
     assert_true(stopped);
     close(cancel[0]);
     close(cancel[1]);
@@ -787,9 +907,23 @@ static void note(const char *what)
     size_t n = strlen(seen);
     snprintf(seen + n, sizeof seen - n, "%s ", what);
 }
-static void on_start(void *arg, cay_run *r) { note(arg); note(cay_run_agent(r)->name); }
-static void on_end(void *arg, cay_run *r, const char *o) { (void)arg; (void)r; note(o); }
-static void on_tool(void *arg, cay_run *r, const cay_tool_call *c) { (void)arg; (void)r; note(c->tool); }
+static void on_start(void *arg, cay_run *r)
+{
+    note(arg);
+    note(cay_run_agent(r)->name);
+}
+static void on_end(void *arg, cay_run *r, const char *o)
+{
+    (void)arg;
+    (void)r;
+    note(o);
+}
+static void on_tool(void *arg, cay_run *r, const cay_tool_call *c)
+{
+    (void)arg;
+    (void)r;
+    note(c->tool);
+}
 static int on_event(void *arg, const cay_run_event *ev)
 {
     if (ev->kind == CAY_RUN_ITEM)
@@ -800,7 +934,9 @@ static int on_event(void *arg, const cay_run_event *ev)
 static void hooks_and_events_tell_in_order(void **state)
 {
     (void)state;
-    const cay_hooks h = { .arg = "start", .agent_start = on_start, .agent_end = on_end, .tool_start = on_tool };
+    const cay_hooks h = {
+        .arg = "start", .agent_start = on_start, .agent_end = on_end, .tool_start = on_tool
+    };
     cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .hooks = &h };
     seen[0] = 0;
     p.say[0] = CALL("c1", "add", "{\\\"a\\\":1}");
@@ -863,13 +999,21 @@ static int fill_in(cay_run *run, const cay_agent *agent, char **json, cay_err *e
     assert_string_equal(agent->name, "A");
     if (cay_run_context(run))
         return cay_fail(err, CAY_EINVAL, "nobody knows who it is");
-    return asprintf(json, "{\"id\":\"pmpt_1\",\"variables\":{\"used\":\"%llu\"}}", (unsigned long long)cay_run_usage(run).requests) > 0 ? 0 : -1;
+    return asprintf(json, "{\"id\":\"pmpt_1\",\"variables\":{\"used\":\"%llu\"}}",
+                    (unsigned long long)cay_run_usage(run).requests) > 0
+               ? 0
+               : -1;
 }
 
 static void a_prompts_variables_are_made_for_each_turn(void **state)
 {
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "A", .tools = all_tools, .ntools = 2, .prompt = "{\"id\":\"other\"}", .prompting = fill_in };
+    cay_agent a = { .size = sizeof a,
+                    .name = "A",
+                    .tools = all_tools,
+                    .ntools = 2,
+                    .prompt = "{\"id\":\"other\"}",
+                    .prompting = fill_in };
     p.say[0] = CALL("c1", "add", "{\\\"a\\\": 1}");
     p.say[1] = TEXT("done");
     cay_run_result_free(run(&a, "go", PLAIN));
@@ -883,30 +1027,49 @@ static void errors_have_the_names_of_the_sdk(void **state)
 {
     (void)state;
     static const struct {
-        int         code;
+        int code;
         const char *reason, *op, *name, *alias, *word;
-        int         retry;
+        int retry;
         const char *is, *is_not;
     } cases[] = {
-        { CAY_ENOENT, "", "read", "WorkspaceReadNotFoundError", "WorkspaceReadNotFound", "workspace_read_not_found", CAY_RETRY_NO, "WorkspaceIOError", "ExecFailureError" },
-        { CAY_ETIMEOUT, "", "exec", "ExecTimeoutError", "ExecTimeout", "exec_timeout", CAY_RETRY_NO, "ExecFailureError", "WorkspaceIOError" },
-        { CAY_EBUSY, "", "exec", "ExecTransportError", "ExecTransport", "exec_transport_error", CAY_RETRY_YES, "SandboxRuntimeError", "ConfigurationError" },
-        { CAY_ETYPE, "", "write", "WorkspaceWriteTypeError", "WorkspaceWriteType", "workspace_write_type_error", CAY_RETRY_NO, "WorkspaceWriteType", "SnapshotError" },
-        { CAY_ENOENT, "apply_patch_file_not_found", "exec", "ApplyPatchFileNotFoundError", "ApplyPatchFileNotFound", "apply_patch_file_not_found", CAY_RETRY_NO, "WorkspaceIOError",
+        { CAY_ENOENT, "", "read", "WorkspaceReadNotFoundError", "WorkspaceReadNotFound",
+          "workspace_read_not_found", CAY_RETRY_NO, "WorkspaceIOError", "ExecFailureError" },
+        { CAY_ETIMEOUT, "", "exec", "ExecTimeoutError", "ExecTimeout", "exec_timeout", CAY_RETRY_NO,
+          "ExecFailureError", "WorkspaceIOError" },
+        { CAY_EBUSY, "", "exec", "ExecTransportError", "ExecTransport", "exec_transport_error",
+          CAY_RETRY_YES, "SandboxRuntimeError", "ConfigurationError" },
+        { CAY_ETYPE, "", "write", "WorkspaceWriteTypeError", "WorkspaceWriteType",
+          "workspace_write_type_error", CAY_RETRY_NO, "WorkspaceWriteType", "SnapshotError" },
+        { CAY_ENOENT, "apply_patch_file_not_found", "exec", "ApplyPatchFileNotFoundError",
+          "ApplyPatchFileNotFound", "apply_patch_file_not_found", CAY_RETRY_NO, "WorkspaceIOError",
           "ApplyPatchError" },
-        { CAY_EINVAL, "apply_patch_invalid_diff", NULL, "ApplyPatchDiffError", "ApplyPatchDiff", "apply_patch_invalid_diff", CAY_RETRY_NO, "ConfigurationError", "WorkspaceIOError" },
-        { CAY_EINVAL, "archive_format", "hydrate_workspace", "InvalidCompressionSchemeError", "InvalidCompressionScheme", "invalid_compression_scheme", CAY_RETRY_NO,
+        { CAY_EINVAL, "apply_patch_invalid_diff", NULL, "ApplyPatchDiffError", "ApplyPatchDiff",
+          "apply_patch_invalid_diff", CAY_RETRY_NO, "ConfigurationError", "WorkspaceIOError" },
+        { CAY_EINVAL, "archive_format", "hydrate_workspace", "InvalidCompressionSchemeError",
+          "InvalidCompressionScheme", "invalid_compression_scheme", CAY_RETRY_NO,
           "ConfigurationError", "ArtifactError" },
-        { CAY_ENOENT, "git_missing_in_image", "start", "GitMissingInImageError", "GitMissingInImage", "git_missing_in_image", CAY_RETRY_NO, "ArtifactError", "LocalArtifactError" },
-        { CAY_EUPSTREAM, "fetch_digest", NULL, "LocalChecksumError", "LocalChecksum", "local_checksum_error", CAY_RETRY_NO, "LocalArtifactError", "GitArtifactError" },
-        { CAY_ENOENT, "", "snapshot_restore", "SnapshotNotRestorableError", "SnapshotNotRestorable", "snapshot_not_restorable", CAY_RETRY_NO, "SnapshotError", "ArtifactError" },
-        { CAY_ETOOBIG, "max_turns", NULL, "MaxTurnsExceededError", "MaxTurnsExceeded", "max_turns_exceeded", CAY_RETRY_NO, "AgentsError", "SandboxError" },
-        { CAY_EPERM, "guardrail_input", NULL, "InputGuardrailTripwireTriggered", "InputGuardrailTripwireTriggered", "guardrail_input", CAY_RETRY_NO, "AgentsError", "UserError" },
-        { CAY_ETIMEOUT, "tool_failed", NULL, "ToolTimeoutError", "ToolTimeout", "tool_timeout", CAY_RETRY_NO, "ToolCallError", "SandboxError" },
-        { CAY_EINVAL, "", NULL, "ConfigurationError", "Configuration", "sandbox_config_invalid", CAY_RETRY_NO, "SandboxError", "SandboxRuntimeError" },
-        { CAY_ENOTSUP, "", NULL, "SandboxUnsupportedFeatureError", "SandboxUnsupportedFeature", "unsupported_feature", CAY_RETRY_NO, "SandboxError", "AgentsError" },
-        { CAY_EGONE, "", NULL, "SandboxLifecycleError", "SandboxLifecycle", "lifecycle_error", 0, "SandboxError", "SandboxRuntimeError" },
-        { CAY_ESYS, "", "nosuch", "SandboxRuntimeError", "SandboxRuntime", "runtime_error", 0, "SandboxRuntimeError", "nosuch" },
+        { CAY_ENOENT, "git_missing_in_image", "start", "GitMissingInImageError",
+          "GitMissingInImage", "git_missing_in_image", CAY_RETRY_NO, "ArtifactError",
+          "LocalArtifactError" },
+        { CAY_EUPSTREAM, "fetch_digest", NULL, "LocalChecksumError", "LocalChecksum",
+          "local_checksum_error", CAY_RETRY_NO, "LocalArtifactError", "GitArtifactError" },
+        { CAY_ENOENT, "", "snapshot_restore", "SnapshotNotRestorableError", "SnapshotNotRestorable",
+          "snapshot_not_restorable", CAY_RETRY_NO, "SnapshotError", "ArtifactError" },
+        { CAY_ETOOBIG, "max_turns", NULL, "MaxTurnsExceededError", "MaxTurnsExceeded",
+          "max_turns_exceeded", CAY_RETRY_NO, "AgentsError", "SandboxError" },
+        { CAY_EPERM, "guardrail_input", NULL, "InputGuardrailTripwireTriggered",
+          "InputGuardrailTripwireTriggered", "guardrail_input", CAY_RETRY_NO, "AgentsError",
+          "UserError" },
+        { CAY_ETIMEOUT, "tool_failed", NULL, "ToolTimeoutError", "ToolTimeout", "tool_timeout",
+          CAY_RETRY_NO, "ToolCallError", "SandboxError" },
+        { CAY_EINVAL, "", NULL, "ConfigurationError", "Configuration", "sandbox_config_invalid",
+          CAY_RETRY_NO, "SandboxError", "SandboxRuntimeError" },
+        { CAY_ENOTSUP, "", NULL, "SandboxUnsupportedFeatureError", "SandboxUnsupportedFeature",
+          "unsupported_feature", CAY_RETRY_NO, "SandboxError", "AgentsError" },
+        { CAY_EGONE, "", NULL, "SandboxLifecycleError", "SandboxLifecycle", "lifecycle_error", 0,
+          "SandboxError", "SandboxRuntimeError" },
+        { CAY_ESYS, "", "nosuch", "SandboxRuntimeError", "SandboxRuntime", "runtime_error", 0,
+          "SandboxRuntimeError", "nosuch" },
     };
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         cay_err err = CAY_ERR_INIT;
@@ -924,11 +1087,16 @@ static void errors_have_the_names_of_the_sdk(void **state)
 static void what_is_asked_wrongly_is_told(void **state)
 {
     (void)state;
-    cay_agent a = { .size = sizeof a, .name = "A" }, boxed = { .size = sizeof boxed, .name = "B", .sandbox = true };
-    const cay_tool twice[] = { { .size = sizeof *twice, .name = "x", .call = add }, { .size = sizeof *twice, .name = "x", .call = add } };
-    const cay_tool odd = { .size = sizeof odd, .name = "a b", .call = add }, unsized = { .name = "x", .call = add };
-    const cay_tool *const both[] = { &twice[0], &twice[1] }, *const one[] = { &odd }, *const no_size[] = { &unsized };
-    cay_agent t = { .size = sizeof t, .name = "T", .tools = both, .ntools = 2 }, o = { .size = sizeof o, .name = "O", .tools = one, .ntools = 1 };
+    cay_agent a = { .size = sizeof a, .name = "A" },
+              boxed = { .size = sizeof boxed, .name = "B", .sandbox = true };
+    const cay_tool twice[] = { { .size = sizeof *twice, .name = "x", .call = add },
+                               { .size = sizeof *twice, .name = "x", .call = add } };
+    const cay_tool odd = { .size = sizeof odd, .name = "a b", .call = add },
+                   unsized = { .name = "x", .call = add };
+    const cay_tool *const both[] = { &twice[0], &twice[1] }, *const one[] = { &odd },
+                          *const no_size[] = { &unsized };
+    cay_agent t = { .size = sizeof t, .name = "T", .tools = both, .ntools = 2 },
+              o = { .size = sizeof o, .name = "O", .tools = one, .ntools = 1 };
     fails(&a, "", PLAIN, "");
     fails(&a, "[]", PLAIN, "");
     fails(&a, "[1]", PLAIN, "");
@@ -949,7 +1117,10 @@ static void what_is_asked_wrongly_is_told(void **state)
     cay_agent bare = { .name = "A" }, old = { .size = offsetof(cay_agent, busy_), .name = "A" };
     has(fails(&bare, "go", PLAIN, "spec_size").msg, "cay_agent.size is 0");
     fails(&old, "go", PLAIN, "spec_size");
-    struct { cay_agent a; int field; } newer = { .a = { .size = sizeof newer, .name = "A" }, .field = 1 };
+    struct {
+        cay_agent a;
+        int field;
+    } newer = { .a = { .size = sizeof newer, .name = "A" }, .field = 1 };
     fails(&newer.a, "go", PLAIN, "spec_newer");
 }
 
@@ -957,12 +1128,37 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        T(a_tool_is_called_and_its_answer_seen), T(mistakes_of_the_model_go_back_to_it), T(answers_that_cannot_be_used_end_the_run),
-        T(a_schema_has_only_so_many_steps), T(a_tool_that_raises_ends_the_run), T(turns_have_a_limit), T(outputs_fit_their_schema), T(a_required_tool_is_required_once),
-        T(a_tool_may_have_the_last_word), T(a_run_waits_and_goes_on), T(what_is_not_decided_still_waits), T(a_state_that_was_tampered_with_is_refused),
-        T(somebody_may_decide_at_once), T(work_is_handed_over), T(an_agent_is_a_tool), T(an_agent_as_a_tool_waits_with_its_caller), T(tools_run_beside_each_other), T(tools_have_guards),
-        T(a_handoff_tells_why_and_shows_what_it_wants), T(a_chain_sends_what_is_new), T(a_saved_run_sends_what_is_new), T(a_conversation_may_be_the_endpoints), T(what_an_endpoint_lacks_is_told), T(guards_stop_what_they_find), T(guards_run_beside_the_model), T(hooks_and_events_tell_in_order),
-        T(an_event_may_cancel), T(a_conversation_goes_on), T(what_is_asked_wrongly_is_told), T(a_prompts_variables_are_made_for_each_turn), T(errors_have_the_names_of_the_sdk),
+        T(a_tool_is_called_and_its_answer_seen),
+        T(mistakes_of_the_model_go_back_to_it),
+        T(answers_that_cannot_be_used_end_the_run),
+        T(a_schema_has_only_so_many_steps),
+        T(a_tool_that_raises_ends_the_run),
+        T(turns_have_a_limit),
+        T(outputs_fit_their_schema),
+        T(a_required_tool_is_required_once),
+        T(a_tool_may_have_the_last_word),
+        T(a_run_waits_and_goes_on),
+        T(what_is_not_decided_still_waits),
+        T(a_state_that_was_tampered_with_is_refused),
+        T(somebody_may_decide_at_once),
+        T(work_is_handed_over),
+        T(an_agent_is_a_tool),
+        T(an_agent_as_a_tool_waits_with_its_caller),
+        T(tools_run_beside_each_other),
+        T(tools_have_guards),
+        T(a_handoff_tells_why_and_shows_what_it_wants),
+        T(a_chain_sends_what_is_new),
+        T(a_saved_run_sends_what_is_new),
+        T(a_conversation_may_be_the_endpoints),
+        T(what_an_endpoint_lacks_is_told),
+        T(guards_stop_what_they_find),
+        T(guards_run_beside_the_model),
+        T(hooks_and_events_tell_in_order),
+        T(an_event_may_cancel),
+        T(a_conversation_goes_on),
+        T(what_is_asked_wrongly_is_told),
+        T(a_prompts_variables_are_made_for_each_turn),
+        T(errors_have_the_names_of_the_sdk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,9 @@ static int open_all(void **state)
     cay_err err = CAY_ERR_INIT;
     (void)state;
     home = support_home();
-    cay_open o = { .size = sizeof o, .home = home, .provider = provider, .libexec = support_libexec() };
+    cay_open o = {
+        .size = sizeof o, .home = home, .provider = provider, .libexec = support_libexec()
+    };
     cay_create c = { .size = sizeof c };
     if (cay_service_open(&o, &svc, &err) < 0 || cay_service_create(svc, NULL, &c, &sb, &err) < 0)
         fail_msg("%s", err.msg);
@@ -94,12 +96,15 @@ static void play_in(size_t turns)
     assert_int_equal(p.at, turns + 1);
 }
 
-/* The output of the last call that the model was told of in that turn, with its escapes taken away. */
+/* The output of the last call that the model was told of in that turn, with its escapes taken away.
+ */
 static char *told(size_t turn)
 {
     CAY_AUTOJSON *items = json_loads(p.input[turn], 0, NULL);
-    const json_t *out = json_object_get(json_array_get(items, json_array_size(items) - 1), "output");
-    return json_is_string(out) ? cay__strdup(json_string_value(out)) : json_dumps(out, JSON_ENCODE_ANY);
+    const json_t *out =
+        json_object_get(json_array_get(items, json_array_size(items) - 1), "output");
+    return json_is_string(out) ? cay__strdup(json_string_value(out))
+                               : json_dumps(out, JSON_ENCODE_ANY);
 }
 
 static void told_has(size_t turn, const char *part)
@@ -155,11 +160,14 @@ static void the_default_set_is_there(void **state)
 {
     (void)state;
     play_in(0);
-    static const char *const names[] = { "exec_command", "write_stdin", "view_image", "apply_patch" };
+    static const char *const names[] = { "exec_command", "write_stdin", "view_image",
+                                         "apply_patch" };
     for (size_t i = 0; i < CAY_LEN(names); i++)
         has(p.tools[0], names[i]);
     has(p.tools[0], "\"type\":\"custom\",\"name\":\"apply_patch\"");
-    assert_string_equal(p.extra[0], "{\"context_management\":[{\"type\":\"compaction\",\"compact_threshold\":360000}]}");
+    assert_string_equal(
+        p.extra[0],
+        "{\"context_management\":[{\"type\":\"compaction\",\"compact_threshold\":360000}]}");
     has(p.instructions[0], "# Base instructions");
     has(p.instructions[0], "# Sandbox capabilities");
     has(p.instructions[0], "# Filesystem");
@@ -172,7 +180,8 @@ static void commands_tell_output_and_code(void **state)
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo out; echo err >&2; exit 3\\\"}");
     p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"printf 'a\\\\\\\\377b'\\\"}");
     p.say[2] = CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"pwd\\\",\\\"workdir\\\":\\\"sub\\\"}");
-    p.say[3] = CALL("c3", "exec_command", "{\\\"cmd\\\":\\\"true\\\",\\\"workdir\\\":\\\"nosuch\\\"}");
+    p.say[3] =
+        CALL("c3", "exec_command", "{\\\"cmd\\\":\\\"true\\\",\\\"workdir\\\":\\\"nosuch\\\"}");
     put("sub/x", "", 0);
     play_in(4);
     told_has(1, "Chunk ID: ");
@@ -180,7 +189,8 @@ static void commands_tell_output_and_code(void **state)
     told_has(1, "Process exited with code 3\nOutput:\n");
     told_has(1, "out\n");
     told_has(1, "err\n");
-    told_has(2, "a\xef\xbf\xbd" "b");
+    told_has(2, "a\xef\xbf\xbd"
+                "b");
     told_has(3, "/sub\n");
     told_has(4, "Process exited with code 1");
     told_has(4, "nosuch");
@@ -191,9 +201,14 @@ static void shells_are_chosen(void **state)
 {
     (void)state;
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo $0\\\",\\\"login\\\":false}");
-    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"shopt -q login_shell && echo login $0\\\",\\\"shell\\\":\\\"/bin/bash\\\"}");
-    p.say[2] = CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"shopt -q login_shell || echo plain\\\",\\\"shell\\\":\\\"/bin/bash\\\",\\\"login\\\":false}");
-    p.say[3] = CALL("c3", "exec_command", "{\\\"cmd\\\":\\\"true\\\",\\\"shell\\\":\\\"/bin/nosuch\\\"}");
+    p.say[1] = CALL("c1", "exec_command",
+                    "{\\\"cmd\\\":\\\"shopt -q login_shell && echo login "
+                    "$0\\\",\\\"shell\\\":\\\"/bin/bash\\\"}");
+    p.say[2] = CALL("c2", "exec_command",
+                    "{\\\"cmd\\\":\\\"shopt -q login_shell || echo "
+                    "plain\\\",\\\"shell\\\":\\\"/bin/bash\\\",\\\"login\\\":false}");
+    p.say[3] =
+        CALL("c3", "exec_command", "{\\\"cmd\\\":\\\"true\\\",\\\"shell\\\":\\\"/bin/nosuch\\\"}");
     play_in(4);
     told_has(1, "\nsh\n");
     told_has(2, "login /bin/bash");
@@ -205,8 +220,11 @@ static void shells_are_chosen(void **state)
 static void write_to(int id, const char *chars)
 {
     char say[300];
-    snprintf(say, sizeof say, "[{\"type\":\"function_call\",\"call_id\":\"w\",\"name\":\"write_stdin\",\"arguments\":"
-             "\"{\\\"session_id\\\":%d,\\\"chars\\\":\\\"%s\\\",\\\"yield_time_ms\\\":30000}\"}]", id, chars);
+    snprintf(
+        say, sizeof say,
+        "[{\"type\":\"function_call\",\"call_id\":\"w\",\"name\":\"write_stdin\",\"arguments\":"
+        "\"{\\\"session_id\\\":%d,\\\"chars\\\":\\\"%s\\\",\\\"yield_time_ms\\\":30000}\"}]",
+        id, chars);
     play_clear(&p);
     p.say[0] = say;
     play_in(1);
@@ -222,19 +240,24 @@ static double wall_time(size_t turn)
 static void waiting_has_bounds(void **state)
 {
     (void)state;
-    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"while [ ! -e go ]; do sleep 0.05; done; echo late\\\",\\\"yield_time_ms\\\":1}");
-    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"echo last words\\\",\\\"yield_time_ms\\\":30000}");
+    p.say[0] = CALL("c0", "exec_command",
+                    "{\\\"cmd\\\":\\\"while [ ! -e go ]; do sleep 0.05; done; echo "
+                    "late\\\",\\\"yield_time_ms\\\":1}");
+    p.say[1] = CALL("c1", "exec_command",
+                    "{\\\"cmd\\\":\\\"echo last words\\\",\\\"yield_time_ms\\\":30000}");
     play_in(2);
     int id = session_of(1);
     assert_true(wall_time(1) >= 0.25); /* a millisecond became a quarter of a second */
-    told_has(2, "exited with code 0\nOutput:\nlast words\n"); /* and half a minute only until it ended */
+    told_has(
+        2, "exited with code 0\nOutput:\nlast words\n"); /* and half a minute only until it ended */
     put("go", "", 0);
     write_to(id, "");
     told_has(1, "late\n");
     told_has(1, "exited with code 0");
     write_to(id, "x"); /* it is known no longer, or known to have ended */
     told_has(1, "exited with code ");
-    assert_int_equal(cay__cmd_yield(1, false), 250); /* what both tools go by; half a minute is not waited for here */
+    assert_int_equal(cay__cmd_yield(1, false),
+                     250); /* what both tools go by; half a minute is not waited for here */
     assert_int_equal(cay__cmd_yield(600000, false), 30000);
     assert_int_equal(cay__cmd_yield(250, true), 5000);
     assert_int_equal(cay__cmd_yield(600000, true), 30000);
@@ -244,9 +267,13 @@ static void waiting_has_bounds(void **state)
 static void commands_are_typed_into(void **state)
 {
     (void)state;
-    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"stty size; read x; echo got:$x\\\",\\\"tty\\\":true,\\\"yield_time_ms\\\":1}");
-    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"sleep 1000\\\",\\\"tty\\\":true,\\\"yield_time_ms\\\":1}");
-    p.say[2] = CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"sleep 1000\\\",\\\"yield_time_ms\\\":1}");
+    p.say[0] = CALL("c0", "exec_command",
+                    "{\\\"cmd\\\":\\\"stty size; read x; echo "
+                    "got:$x\\\",\\\"tty\\\":true,\\\"yield_time_ms\\\":1}");
+    p.say[1] = CALL("c1", "exec_command",
+                    "{\\\"cmd\\\":\\\"sleep 1000\\\",\\\"tty\\\":true,\\\"yield_time_ms\\\":1}");
+    p.say[2] =
+        CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"sleep 1000\\\",\\\"yield_time_ms\\\":1}");
     p.say[3] = CALL("c3", "write_stdin", "{\\\"session_id\\\":4}");
     play_in(4);
     told_has(4, "Process exited with code 1\n");
@@ -269,9 +296,13 @@ static void commands_are_typed_into(void **state)
 static void long_output_is_cut_to_its_budget(void **state)
 {
     (void)state;
-    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"seq 1 10000\\\",\\\"max_output_tokens\\\":50}");
-    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"seq 1 10000\\\",\\\"max_output_tokens\\\":10}");
-    p.say[2] = CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"head -c 20000000 /dev/zero | tr '\\\\\\\\0' x; echo end\\\"}");
+    p.say[0] = CALL("c0", "exec_command",
+                    "{\\\"cmd\\\":\\\"seq 1 10000\\\",\\\"max_output_tokens\\\":50}");
+    p.say[1] = CALL("c1", "exec_command",
+                    "{\\\"cmd\\\":\\\"seq 1 10000\\\",\\\"max_output_tokens\\\":10}");
+    p.say[2] =
+        CALL("c2", "exec_command",
+             "{\\\"cmd\\\":\\\"head -c 20000000 /dev/zero | tr '\\\\\\\\0' x; echo end\\\"}");
     play_in(3);
     told_has(1, "Original token count: ");
     told_has(1, "Total output lines: 10000\n\n1\n2\n");
@@ -305,10 +336,14 @@ static void patches_are_carried_out(void **state)
     put("p/old.txt", "one\ntwo\nthree\n", 14);
     put("p/gone.txt", "x", 1);
     put("p/same.txt", "a\n", 2);
-    p.say[0] = CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: p/new/deep.txt\\n+hello\\n+\\n*** Update File: p/old.txt\\n*** Move to: p/moved.txt\\n@@\\n one\\n-two\\n+2\\n"
-                      "*** Delete File: p/gone.txt\\n*** Update File: p/same.txt\\n*** Move to: p/same.txt\\n@@\\n-a\\n+b\\n*** End Patch");
+    p.say[0] = CUSTOM("c0", "apply_patch",
+                      "*** Begin Patch\\n*** Add File: p/new/deep.txt\\n+hello\\n+\\n*** Update "
+                      "File: p/old.txt\\n*** Move to: p/moved.txt\\n@@\\n one\\n-two\\n+2\\n"
+                      "*** Delete File: p/gone.txt\\n*** Update File: p/same.txt\\n*** Move to: "
+                      "p/same.txt\\n@@\\n-a\\n+b\\n*** End Patch");
     play_in(1);
-    told_has(1, "Created p/new/deep.txt\nUpdated p/old.txt\nMoved p/old.txt to p/moved.txt\nDeleted p/gone.txt\nUpdated p/same.txt");
+    told_has(1, "Created p/new/deep.txt\nUpdated p/old.txt\nMoved p/old.txt to "
+                "p/moved.txt\nDeleted p/gone.txt\nUpdated p/same.txt");
     file_is("p/new/deep.txt", "hello\n");
     file_is("p/moved.txt", "one\n2\nthree\n");
     file_is("p/old.txt", NULL);
@@ -320,11 +355,18 @@ static void patches_are_carried_out(void **state)
 static void patches_do_not_leave_the_workspace(void **state)
 {
     (void)state;
-    p.say[0] = CUSTOM("c0", "apply_patch", "*** Begin Patch\\n*** Add File: e/first.txt\\n+x\\n*** Add File: ../escape.txt\\n+x\\n*** End Patch");
-    p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"mkdir -p e; ln -sfn /tmp e/out; ln -sfn e e2\\\"}");
-    p.say[2] = CUSTOM("c2", "apply_patch", "*** Begin Patch\\n*** Add File: e/out/x.txt\\n+x\\n*** End Patch");
-    p.say[3] = CUSTOM("c3", "apply_patch", "*** Begin Patch\\n*** Add File: e2/inside.txt\\n+x\\n*** End Patch");
-    p.say[4] = CUSTOM("c4", "apply_patch", "*** Begin Patch\\n*** Update File: e/none.txt\\n@@\\n-a\\n+b\\n*** End Patch");
+    p.say[0] = CUSTOM("c0", "apply_patch",
+                      "*** Begin Patch\\n*** Add File: e/first.txt\\n+x\\n*** Add File: "
+                      "../escape.txt\\n+x\\n*** End Patch");
+    p.say[1] = CALL("c1", "exec_command",
+                    "{\\\"cmd\\\":\\\"mkdir -p e; ln -sfn /tmp e/out; ln -sfn e e2\\\"}");
+    p.say[2] = CUSTOM("c2", "apply_patch",
+                      "*** Begin Patch\\n*** Add File: e/out/x.txt\\n+x\\n*** End Patch");
+    p.say[3] = CUSTOM("c3", "apply_patch",
+                      "*** Begin Patch\\n*** Add File: e2/inside.txt\\n+x\\n*** End Patch");
+    p.say[4] =
+        CUSTOM("c4", "apply_patch",
+               "*** Begin Patch\\n*** Update File: e/none.txt\\n@@\\n-a\\n+b\\n*** End Patch");
     p.say[5] = CUSTOM("c5", "apply_patch", "nonsense");
     play_in(6);
     told_has(1, "leaves the workspace");
@@ -342,8 +384,11 @@ static void patches_work_as_functions_too(void **state)
     cay_model_free(model);
     p.functions = true;
     model = play_model(&p, "gpt-4o");
-    p.say[0] = CALL("c0", "apply_patch", "{\\\"patch\\\":\\\"*** Begin Patch\\\\n*** Add File: f.txt\\\\n+x\\\\n*** End Patch\\\"}");
-    p.say[1] = CALL("c1", "apply_patch", "{\\\"type\\\":\\\"delete_file\\\",\\\"path\\\":\\\"f.txt\\\"}");
+    p.say[0] = CALL(
+        "c0", "apply_patch",
+        "{\\\"patch\\\":\\\"*** Begin Patch\\\\n*** Add File: f.txt\\\\n+x\\\\n*** End Patch\\\"}");
+    p.say[1] =
+        CALL("c1", "apply_patch", "{\\\"type\\\":\\\"delete_file\\\",\\\"path\\\":\\\"f.txt\\\"}");
     play_in(2);
     has(p.tools[0], "\"type\":\"function\",\"name\":\"apply_patch\"");
     told_has(1, "Created f.txt");
@@ -366,11 +411,15 @@ static void approval_of_patches(void **state)
     (void)state;
     cay_filesystem_options o = { .size = sizeof o, .needs_approval = ask_paths };
     cay_capability *caps[] = { cay_cap_filesystem(&o) };
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+    };
     asked[0] = 0;
     p.say[0] = CUSTOM("c0", "apply_patch", "broken");
-    p.say[1] = CUSTOM("c1", "apply_patch", "*** Begin Patch\\n*** Add File: ../x\\n+x\\n*** End Patch");
-    p.say[2] = CUSTOM("c2", "apply_patch", "*** Begin Patch\\n*** Add File: a/./../g//h.txt\\n+x\\n*** End Patch");
+    p.say[1] =
+        CUSTOM("c1", "apply_patch", "*** Begin Patch\\n*** Add File: ../x\\n+x\\n*** End Patch");
+    p.say[2] = CUSTOM("c2", "apply_patch",
+                      "*** Begin Patch\\n*** Add File: a/./../g//h.txt\\n+x\\n*** End Patch");
     cay_run_result *r = run_conf(&a, "go", (cay_run_config){ .sandbox = sb });
     assert_int_equal(r->ninterruptions, 1);
     assert_string_equal(r->interruptions[0].call_id, "c2");
@@ -385,9 +434,12 @@ static void many_paths_ask_too(void **state)
     (void)state;
     cay_filesystem_options o = { .size = sizeof o, .approval = true };
     cay_capability *caps[] = { cay_cap_filesystem(&o) };
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+    };
     CAY_AUTOBUF b = CAY__BUF(1 << 20);
-    cay__buf_str(&b, "[{\"type\":\"custom_tool_call\",\"call_id\":\"c0\",\"name\":\"apply_patch\",\"input\":\"*** Begin Patch\\n");
+    cay__buf_str(&b, "[{\"type\":\"custom_tool_call\",\"call_id\":\"c0\",\"name\":\"apply_patch\","
+                     "\"input\":\"*** Begin Patch\\n");
     for (int i = 0; i < 300; i++)
         cay__buf_fmt(&b, "*** Add File: many/%d\\n+x\\n", i);
     cay__buf_str(&b, "*** End Patch\"}]");
@@ -418,17 +470,25 @@ static void typing_asks_as_commands_do(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 2; kind++) {
-        cay_shell_options o = { .size = sizeof o, .approval = kind == 0, .needs_approval = kind ? every_call : NULL };
+        cay_shell_options o = { .size = sizeof o,
+                                .approval = kind == 0,
+                                .needs_approval = kind ? every_call : NULL };
         cay_capability *caps[] = { cay_cap_shell(&o) };
-        cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+        cay_agent a = { .size = sizeof a,
+                        .name = "Coder",
+                        .sandbox = true,
+                        .capabilities = caps,
+                        .ncapabilities = 1 };
         asked[0] = 0;
         play_clear(&p);
         p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"true\\\"}");
         p.say[1] = CALL("c1", "write_stdin", "{\\\"session_id\\\":1}");
         p.say[2] = CALL("c2", "write_stdin", "{\\\"session_id\\\":1,\\\"chars\\\":\\\"\\\"}");
-        p.say[3] = CALL("c3", "write_stdin", "{\\\"session_id\\\":1,\\\"chars\\\":\\\"rm x\\\\n\\\"}");
+        p.say[3] =
+            CALL("c3", "write_stdin", "{\\\"session_id\\\":1,\\\"chars\\\":\\\"rm x\\\\n\\\"}");
         p.say[4] = TEXT("done");
-        cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .approve = only_commands }));
+        cay_run_result_free(
+            run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .approve = only_commands }));
         assert_string_equal(asked, "c0 c3 ");
         told_has(4, "not approved");
         cay_cap_free(caps[0]);
@@ -468,9 +528,13 @@ static void a_given_sandbox_stays_and_a_made_one_goes(void **state)
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true };
     int before = boxes();
-    static const char *const lives[] = { CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"setsid sleep 1000 >/dev/null 2>&1 & echo $! > pid\\\"}"),
-                                         CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"kill $(cat pid) && echo it lived\\\"}") };
-    for (size_t i = 0; i < CAY_LEN(lives); i++) { /* given: neither ended nor begun anew between the two */
+    static const char *const lives[] = {
+        CALL("c0", "exec_command",
+             "{\\\"cmd\\\":\\\"setsid sleep 1000 >/dev/null 2>&1 & echo $! > pid\\\"}"),
+        CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"kill $(cat pid) && echo it lived\\\"}")
+    };
+    for (size_t i = 0; i < CAY_LEN(lives);
+         i++) { /* given: neither ended nor begun anew between the two */
         play_clear(&p);
         p.say[0] = lives[i];
         play_in(1);
@@ -501,7 +565,8 @@ static int on_note(void *arg, const cay_run_event *ev)
     return 0;
 }
 
-/* 89: a saved session is third. It comes back with its files, and again, also when it was removed in between. */
+/* 89: a saved session is third. It comes back with its files, and again, also when it was removed
+ * in between. */
 static void a_run_comes_back_by_a_session_state(void **state)
 {
     (void)state;
@@ -511,7 +576,8 @@ static void a_run_comes_back_by_a_session_state(void **state)
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo one > mark\\\"}");
     p.say[1] = TEXT("done");
     cay_run_result *r = run_conf(&a, "go", (cay_run_config){ .save = true, .on_event = on_note });
-    if (!r->session_state) { /* nothing that could be saved by this provider: it is left, and told of */
+    if (!r->session_state) { /* nothing that could be saved by this provider: it is left, and told
+                                of */
         cay_sandbox *left = NULL;
         has(noted, "snapshot");
         assert_int_equal(cay_service_find(svc, NULL, r->sandbox, &left, NULL), 0);
@@ -527,9 +593,12 @@ static void a_run_comes_back_by_a_session_state(void **state)
         play_clear(&p);
         p.say[0] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"echo more >> mark; cat mark\\\"}");
         p.say[1] = TEXT("done");
-        cay_run_result *next = run_conf(&a, "go", (cay_run_config){ .session_state = r->session_state, .trace = true });
-        has(next->trace, "\"name\":\"sandbox.hydrate_workspace\",\"data\":{\"cay.operation\":\"sandbox.restore\"");
-        has(next->trace, "\"name\":\"sandbox.persist_workspace\",\"data\":{\"sandbox.session.id\":\"c");
+        cay_run_result *next = run_conf(
+            &a, "go", (cay_run_config){ .session_state = r->session_state, .trace = true });
+        has(next->trace, "\"name\":\"sandbox.hydrate_workspace\",\"data\":{\"cay.operation\":"
+                         "\"sandbox.restore\"");
+        has(next->trace,
+            "\"name\":\"sandbox.persist_workspace\",\"data\":{\"sandbox.session.id\":\"c");
         told_has(1, i ? "one\nmore\nmore" : "one\nmore");
         cay_run_result_free(r);
         r = next;
@@ -538,7 +607,9 @@ static void a_run_comes_back_by_a_session_state(void **state)
     }
     /* A state that is none ends the run before a model is asked. */
     play_clear(&p);
-    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .session_state = "{\"type\":\"cay\"}" };
+    cay_run_config conf = {
+        .size = sizeof conf, .model = model, .service = svc, .session_state = "{\"type\":\"cay\"}"
+    };
     cay_run_result *none = NULL;
     cay_err err = CAY_ERR_INIT;
     assert_true(cay_agent_run(&a, NULL, "go", &conf, &none, &err) < 0);
@@ -556,7 +627,12 @@ static void the_first_of_four_sandboxes_is_taken(void **state)
         skip(); /* a saved session needs snapshots */
     cay_shell_options o = { .size = sizeof o, .approval = true };
     cay_capability *caps[] = { cay_cap_shell(&o) };
-    cay_agent plain = { .size = sizeof plain, .name = "Coder", .sandbox = true }, asks = { .size = sizeof asks, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent plain = { .size = sizeof plain, .name = "Coder", .sandbox = true },
+              asks = { .size = sizeof asks,
+                       .name = "Coder",
+                       .sandbox = true,
+                       .capabilities = caps,
+                       .ncapabilities = 1 };
     cay_state_doc *d = NULL;
     int before = boxes();
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo saved > which\\\"}");
@@ -573,15 +649,19 @@ static void the_first_of_four_sandboxes_is_taken(void **state)
     cay_run_result_free(r);
     const struct {
         cay_run_config conf;
-        const char    *which;
-    } rows[] = { { { .sandbox = sb, .state = run_state, .session_state = saved->session_state }, "given\n" },
+        const char *which;
+    } rows[] = { { { .sandbox = sb, .state = run_state, .session_state = saved->session_state },
+                   "given\n" },
                  { { .state = run_state, .session_state = saved->session_state }, "the run\n" },
                  { { .session_state = saved->session_state }, "saved\n" } };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         play_clear(&p);
-        p.say[0] = rows[i].conf.state ? TEXT("done") : CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat which\\\"}");
+        p.say[0] = rows[i].conf.state
+                       ? TEXT("done")
+                       : CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat which\\\"}");
         p.say[1] = TEXT("done");
-        cay_run_result_free(run_conf(rows[i].conf.state ? &asks : &plain, rows[i].conf.state ? NULL : "go", rows[i].conf));
+        cay_run_result_free(run_conf(rows[i].conf.state ? &asks : &plain,
+                                     rows[i].conf.state ? NULL : "go", rows[i].conf));
         told_has(rows[i].conf.state ? 0 : 1, rows[i].which);
     }
     assert_int_equal(boxes(), before);
@@ -615,7 +695,13 @@ static void a_run_that_cannot_be_makes_no_sandbox(void **state)
     static const cay_capability_ops ops = { .size = sizeof ops, .name = "looks", .start = enters };
     cay_capability *caps[] = { cay_capability_new(&ops, NULL) };
     const cay_guard in[] = { { .name = "in", .check = trips } };
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .input_guards = in, .ninput_guards = 1, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent a = { .size = sizeof a,
+                    .name = "Coder",
+                    .sandbox = true,
+                    .input_guards = in,
+                    .ninput_guards = 1,
+                    .capabilities = caps,
+                    .ncapabilities = 1 };
     cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc };
     cay_run_result *r = NULL;
     cay_err err = CAY_ERR_INIT;
@@ -680,7 +766,8 @@ static void runs_begin_in_their_own_directory(void **state)
     put("w1/x", "first", 5);
     put("w2/x", "second", 6);
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat x\\\"}");
-    p.say[1] = CUSTOM("c1", "apply_patch", "*** Begin Patch\\n*** Add File: y\\n+new\\n*** End Patch");
+    p.say[1] =
+        CUSTOM("c1", "apply_patch", "*** Begin Patch\\n*** Add File: y\\n+new\\n*** End Patch");
     p.say[2] = TEXT("done");
     cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .cwd = "w2" }));
     told_has(1, "second");
@@ -689,7 +776,8 @@ static void runs_begin_in_their_own_directory(void **state)
     file_is("w1/y", NULL);
     play_clear(&p);
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat x y\\\"}");
-    p.say[1] = CUSTOM("c1", "apply_patch", "*** Begin Patch\\n*** Update File: y\\n@@\\n-new\\n+old\\n*** End Patch");
+    p.say[1] = CUSTOM("c1", "apply_patch",
+                      "*** Begin Patch\\n*** Update File: y\\n@@\\n-new\\n+old\\n*** End Patch");
     p.say[2] = TEXT("done");
     cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .cwd = "w1" }));
     told_has(1, "first");
@@ -704,7 +792,9 @@ static void a_run_goes_on_in_its_own_sandbox(void **state)
     (void)state;
     cay_shell_options o = { .size = sizeof o, .approval = true };
     cay_capability *caps[] = { cay_cap_shell(&o) };
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+    };
     int before = boxes();
     cay_state_doc *d = NULL;
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo kept > mark\\\"}");
@@ -720,7 +810,10 @@ static void a_run_goes_on_in_its_own_sandbox(void **state)
     cay_run_result_free(r);
 
     CAY_AUTOJSON *j = json_loads(st, 0, NULL); /* another's sandbox is not taken */
-    json_object_set_new(json_object_get(json_object_get(json_object_get(j, "sandbox"), "sessions_by_agent"), "Coder"), "sandbox", json_string(cay_sandbox_id(sb)));
+    json_object_set_new(
+        json_object_get(json_object_get(json_object_get(j, "sandbox"), "sessions_by_agent"),
+                        "Coder"),
+        "sandbox", json_string(cay_sandbox_id(sb)));
     CAY_AUTOFREE char *stolen = json_dumps(j, 0);
     cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .state = stolen };
     cay_err err = CAY_ERR_INIT;
@@ -741,9 +834,14 @@ static void agents_of_one_name_keep_their_own_sandboxes(void **state)
     (void)state;
     cay_shell_options asks = { .size = sizeof asks, .approval = true };
     cay_capability *one[] = { cay_cap_shell(NULL) }, *two[] = { cay_cap_shell(&asks) };
-    cay_agent a = { .size = sizeof a, .name = "Twin", .sandbox = true, .capabilities = one, .ncapabilities = 1 };
-    cay_agent b = { .size = sizeof b, .name = "Twin", .sandbox = true, .capabilities = two, .ncapabilities = 1 };
-    const cay_handoff there = { .agent = &b, .tool = "there" }, back = { .agent = &a, .tool = "back" };
+    cay_agent a = {
+        .size = sizeof a, .name = "Twin", .sandbox = true, .capabilities = one, .ncapabilities = 1
+    };
+    cay_agent b = {
+        .size = sizeof b, .name = "Twin", .sandbox = true, .capabilities = two, .ncapabilities = 1
+    };
+    const cay_handoff there = { .agent = &b, .tool = "there" },
+                      back = { .agent = &a, .tool = "back" };
     a.handoffs = &there;
     b.handoffs = &back;
     a.nhandoffs = b.nhandoffs = 1;
@@ -751,7 +849,8 @@ static void agents_of_one_name_keep_their_own_sandboxes(void **state)
     int before = boxes();
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo first > who\\\"}");
     p.say[1] = CALL("c1", "there", "{}");
-    p.say[2] = CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"ls who; echo second > who\\\"}"); /* waits */
+    p.say[2] =
+        CALL("c2", "exec_command", "{\\\"cmd\\\":\\\"ls who; echo second > who\\\"}"); /* waits */
     p.say[3] = CALL("c3", "exec_command", "{\\\"cmd\\\":\\\"cat who\\\"}");
     p.say[4] = CALL("c4", "back", "{}");
     p.say[5] = CALL("c5", "exec_command", "{\\\"cmd\\\":\\\"cat who\\\"}");
@@ -780,8 +879,13 @@ static void a_manifest_is_put_in_and_told_of(void **state)
     (void)state;
     if (strcmp(provider, "native"))
         skip();
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .instructions = "Mind the gap.",
-        .manifest = "{\"entries\":{\"docs/README.md\":{\"type\":\"file\",\"content\":\"read me\",\"description\":\"what it is about\"}}}" };
+    cay_agent a = { .size = sizeof a,
+                    .name = "Coder",
+                    .sandbox = true,
+                    .instructions = "Mind the gap.",
+                    .manifest =
+                        "{\"entries\":{\"docs/README.md\":{\"type\":\"file\",\"content\":\"read "
+                        "me\",\"description\":\"what it is about\"}}}" };
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat docs/README.md\\\"}");
     p.say[1] = TEXT("done");
     cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .keep = false }));
@@ -805,9 +909,13 @@ static void a_capability_names_what_it_needs(void **state)
 {
     (void)state;
     static const char *const needs[] = { "shell", NULL };
-    static const cay_capability_ops ops = { .size = sizeof ops, .name = "odd", .needs = needs, .start = nothing };
+    static const cay_capability_ops ops = {
+        .size = sizeof ops, .name = "odd", .needs = needs, .start = nothing
+    };
     cay_capability *caps[] = { cay_capability_new(&ops, NULL) };
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+    };
     cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb };
     cay_run_result *r = NULL;
     cay_err err = CAY_ERR_INIT;
@@ -828,7 +936,10 @@ static void an_mcp_server_has_a_sandbox(void **state)
         "for l in sys.stdin:\n"
         " m=json.loads(l)\n"
         " if 'id' not in m: continue\n"
-        " r={'initialize':{'protocolVersion':'2025-06-18'},'tools/list':{'tools':[{'name':'where'}]},'tools/call':{'content':[{'type':'text','text':os.getcwd()+' '+str(os.path.exists('/home/user'))}]}}[m['method']]\n"
+        " r={'initialize':{'protocolVersion':'2025-06-18'},'tools/"
+        "list':{'tools':[{'name':'where'}]},'tools/"
+        "call':{'content':[{'type':'text','text':os.getcwd()+' "
+        "'+str(os.path.exists('/home/user'))}]}}[m['method']]\n"
         " print(json.dumps({'jsonrpc':'2.0','id':m['id'],'result':r}),flush=True)\n";
     const char *const argv[] = { "python3", "-c", server, NULL };
     cay_mcp_spec s = { .size = sizeof s, .name = "where", .argv = argv, .service = svc };
@@ -856,8 +967,12 @@ static void skills_are_listed_and_loaded(void **state)
     cay_err err = CAY_ERR_INIT;
     cay_capability *caps[2] = { NULL, NULL };
     assert_non_null(mkdtemp(dir));
-    static const char *const rows[][2] = { { "one", "---\nname: \"plotter\"\ndescription: plots things\n---\nPlot." }, { "two", "---\nname: same\n---\n" },
-                                           { "three", "---\nname: same\n---\n" }, { "four", "no front matter" } };
+    static const char *const rows[][2] = {
+        { "one", "---\nname: \"plotter\"\ndescription: plots things\n---\nPlot." },
+        { "two", "---\nname: same\n---\n" },
+        { "three", "---\nname: same\n---\n" },
+        { "four", "no front matter" }
+    };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         snprintf(path, sizeof path, "%s/%s", dir, rows[i][0]);
         assert_int_equal(mkdir(path, 0755), 0);
@@ -875,7 +990,9 @@ static void skills_are_listed_and_loaded(void **state)
 
     cay_skills_options lazy = { .size = sizeof lazy, .lazy = dir };
     assert_int_equal(cay_cap_skills(&lazy, &caps[0], &err), 0);
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+    };
     p.say[0] = CALL("c0", "load_skill", "{\\\"skill_name\\\":\\\"plotter\\\"}");
     p.say[1] = CALL("c1", "load_skill", "{\\\"skill_name\\\":\\\"one\\\"}");
     p.say[2] = CALL("c2", "load_skill", "{\\\"skill_name\\\":\\\"same\\\"}");
@@ -900,14 +1017,20 @@ static void skills_are_listed_and_loaded(void **state)
     cay_skill_file f = { "scripts/run.sh", "echo ran", 8 };
     k.files = &f;
     k.nfiles = 1;
-    cay_skills_options literal = { .size = sizeof literal, .skills = &k, .nskills = 1, .path = "skills" };
+    cay_skills_options literal = {
+        .size = sizeof literal, .skills = &k, .nskills = 1, .path = "skills"
+    };
     assert_int_equal(cay_cap_skills(&literal, &caps[0], &err), 0);
     caps[1] = cay_cap_shell(NULL);
-    cay_agent b = { .size = sizeof b, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    cay_agent b = {
+        .size = sizeof b, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2
+    };
     play_clear(&p);
-    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"cat skills/lit/SKILL.md; sh skills/lit/scripts/run.sh\\\"}");
+    p.say[0] = CALL("c0", "exec_command",
+                    "{\\\"cmd\\\":\\\"cat skills/lit/SKILL.md; sh skills/lit/scripts/run.sh\\\"}");
     p.say[1] = TEXT("done");
-    cay_run_result_free(run_conf(&b, "go", (cay_run_config){ .sandbox = strcmp(provider, "native") ? sb : NULL }));
+    cay_run_result_free(
+        run_conf(&b, "go", (cay_run_config){ .sandbox = strcmp(provider, "native") ? sb : NULL }));
     has(p.instructions[0], "- lit: a literal one (file: skills/lit/SKILL.md)");
     told_has(1, "description: a literal one");
     told_has(1, "ran");
@@ -921,7 +1044,9 @@ static void skills_are_listed_and_loaded(void **state)
     snprintf(entry, sizeof entry, "{\"type\":\"local_dir\",\"src\":\"%s\"}", dir);
     cay_skills_options from = { .size = sizeof from, .from = entry, .path = "brought" };
     assert_int_equal(cay_cap_skills(&from, &caps[0], &err), 0);
-    cay_agent c = { .size = sizeof c, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1 };
+    cay_agent c = {
+        .size = sizeof c, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 1
+    };
     for (int i = 0; i < 2; i++) {
         play_clear(&p);
         p.say[0] = TEXT("done");
@@ -941,7 +1066,9 @@ static void skills_are_listed_and_loaded(void **state)
     rmdir(dir);
 }
 
-#define EXTRACT(slug, sum, raw) TEXT("{\\\"rollout_slug\\\":\\\"" slug "\\\",\\\"rollout_summary\\\":\\\"" sum "\\\",\\\"raw_memory\\\":\\\"" raw "\\\"}")
+#define EXTRACT(slug, sum, raw)                                                                    \
+    TEXT("{\\\"rollout_slug\\\":\\\"" slug "\\\",\\\"rollout_summary\\\":\\\"" sum                 \
+         "\\\",\\\"raw_memory\\\":\\\"" raw "\\\"}")
 
 static int lines_of(const char *path)
 {
@@ -972,13 +1099,17 @@ static void runs_become_memories(void **state)
     (void)state;
     cay_err err = CAY_ERR_INIT;
     unsigned made = 9;
-    cay_memory_options none = { .size = sizeof none }, o = { .size = sizeof o, .read = true, .live_update = true, .generate = true, .max_raw = 2 };
+    cay_memory_options none = { .size = sizeof none }, o = {
+        .size = sizeof o, .read = true, .live_update = true, .generate = true, .max_raw = 2
+    };
     cay_capability *caps[3] = { NULL };
     assert_int_equal(cay_cap_memory(&none, &caps[0], &err), CAY_EINVAL);
     assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
     caps[1] = cay_cap_shell(NULL);
     caps[2] = cay_cap_filesystem(NULL);
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2
+    };
     cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb };
     cay_run_result *r = NULL;
     assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EINVAL);
@@ -990,11 +1121,16 @@ static void runs_become_memories(void **state)
 
     p.say[0] = TEXT("first");
     p.say[1] = TEXT("second");
-    p.say[2] = EXTRACT("tabs.md", "They like tabs.", "Use tabs."); /* phase one, once for both segments */
-    p.say[3] = CUSTOM("m1", "apply_patch", "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes tabs\\n*** End Patch"); /* phase two */
+    p.say[2] =
+        EXTRACT("tabs.md", "They like tabs.", "Use tabs."); /* phase one, once for both segments */
+    p.say[3] = CUSTOM("m1", "apply_patch",
+                      "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes "
+                      "tabs\\n*** End Patch"); /* phase two */
     p.say[4] = TEXT("consolidated");
-    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-1" }));
-    cay_run_result_free(run_conf(&a, "go on", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-1" }));
+    cay_run_result_free(
+        run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-1" }));
+    cay_run_result_free(
+        run_conf(&a, "go on", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-1" }));
     assert_int_equal(lines_of("sessions/talk-1.jsonl"), 2);
     file_has("sessions/talk-1.jsonl", "\"terminal_state\":\"completed\"");
     if (cay_memory_flush(caps[0], sb, model, NULL, &made, &err) < 0)
@@ -1012,7 +1148,8 @@ static void runs_become_memories(void **state)
     play_clear(&p); /* the next run is told, and teaches nothing */
     p.say[0] = TEXT("third");
     p.say[1] = EXTRACT("", "", "");
-    cay_run_result_free(run_conf(&a, "again", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-2" }));
+    cay_run_result_free(
+        run_conf(&a, "again", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-2" }));
     has(p.instructions[0], "likes tabs");
     assert_int_equal(cay_memory_flush(caps[0], sb, model, NULL, &made, &err), 0);
     assert_int_equal(made, 0);
@@ -1026,9 +1163,12 @@ static void runs_become_memories(void **state)
     p.say[4] = EXTRACT("four", "four", "four");
     p.say[5] = EXTRACT("five", "five", "five");
     p.say[6] = TEXT("consolidated");
-    cay_run_result_free(run_conf(&a, "a", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-3" }));
-    cay_run_result_free(run_conf(&a, "b", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-4" }));
-    cay_run_result_free(run_conf(&a, "c", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-5" }));
+    cay_run_result_free(
+        run_conf(&a, "a", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-3" }));
+    cay_run_result_free(
+        run_conf(&a, "b", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-4" }));
+    cay_run_result_free(
+        run_conf(&a, "c", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-5" }));
     assert_true(cay_memory_flush(caps[0], sb, model, NULL, &made, &err) < 0);
     assert_string_equal(err.reason, "memory_invalid");
     assert_int_equal(made, 2);
@@ -1048,25 +1188,38 @@ static void consolidating_runs_nothing(void **state)
     (void)state;
     cay_err err = CAY_ERR_INIT;
     unsigned made = 0;
-    cay_memory_options o = { .size = sizeof o, .memories_dir = "keep/notes", .sessions_dir = "keep/runs", .generate = true };
+    cay_memory_options o = { .size = sizeof o,
+                             .memories_dir = "keep/notes",
+                             .sessions_dir = "keep/runs",
+                             .generate = true };
     cay_capability *caps[2] = { NULL, cay_cap_shell(NULL) };
     assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2
+    };
     put("keep/notes/long.md", "one\ntwo\nthree\n", 14);
     put("secret.txt", "hidden", 6);
-    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"ln -s ../../secret.txt keep/notes/link.md\\\"}");
+    p.say[0] = CALL("c0", "exec_command",
+                    "{\\\"cmd\\\":\\\"ln -s ../../secret.txt keep/notes/link.md\\\"}");
     p.say[1] = TEXT("first");
     p.say[2] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
     p.say[3] = CALL("m0", "exec_command", "{\\\"cmd\\\":\\\"touch ran\\\"}");
-    p.say[4] = CUSTOM("m1", "apply_patch", "*** Begin Patch\\n*** Add File: outside.txt\\n+x\\n*** End Patch");
-    p.say[5] = CUSTOM("m2", "apply_patch", "*** Begin Patch\\n*** Add File: keep/notes/link.md/../../x\\n+x\\n*** Update File: keep/notes/link.md\\n@@\\n-hidden\\n+x\\n*** End Patch");
+    p.say[4] = CUSTOM("m1", "apply_patch",
+                      "*** Begin Patch\\n*** Add File: outside.txt\\n+x\\n*** End Patch");
+    p.say[5] = CUSTOM("m2", "apply_patch",
+                      "*** Begin Patch\\n*** Add File: keep/notes/link.md/../../x\\n+x\\n*** "
+                      "Update File: keep/notes/link.md\\n@@\\n-hidden\\n+x\\n*** End Patch");
     p.say[6] = CALL("m3", "read_file", "{\\\"path\\\":\\\"secret.txt\\\"}");
     p.say[7] = CALL("m4", "read_file", "{\\\"path\\\":\\\"keep/notes/link.md\\\"}");
     p.say[8] = CALL("m5", "list_files", "{}");
-    p.say[9] = CALL("m6", "read_file", "{\\\"path\\\":\\\"keep/notes/long.md\\\",\\\"first\\\":2,\\\"lines\\\":1}");
-    p.say[10] = CUSTOM("m7", "apply_patch", "*** Begin Patch\\n*** Add File: keep/notes/MEMORY.md\\n+tabs\\n*** End Patch");
+    p.say[9] = CALL("m6", "read_file",
+                    "{\\\"path\\\":\\\"keep/notes/long.md\\\",\\\"first\\\":2,\\\"lines\\\":1}");
+    p.say[10] =
+        CUSTOM("m7", "apply_patch",
+               "*** Begin Patch\\n*** Add File: keep/notes/MEMORY.md\\n+tabs\\n*** End Patch");
     p.say[11] = TEXT("consolidated");
-    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-9" }));
+    cay_run_result_free(
+        run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-9" }));
     if (cay_memory_flush(caps[0], sb, model, NULL, &made, &err) < 0)
         fail_msg("%s", err.msg);
     assert_int_equal(p.at, 12);
@@ -1087,10 +1240,12 @@ static void consolidating_runs_nothing(void **state)
     file_has("keep/notes/MEMORY.md", "tabs");
 
     play_clear(&p); /* a link in its place leads nobody away */
-    p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"mv keep/notes keep/other; ln -s other keep/notes\\\"}");
+    p.say[0] = CALL("c0", "exec_command",
+                    "{\\\"cmd\\\":\\\"mv keep/notes keep/other; ln -s other keep/notes\\\"}");
     p.say[1] = TEXT("second");
     p.say[2] = EXTRACT("more", "more", "more");
-    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-10" }));
+    cay_run_result_free(
+        run_conf(&a, "go", (cay_run_config){ .sandbox = sb, .conversation_id = "talk-10" }));
     assert_int_equal(cay_memory_flush(caps[0], sb, model, NULL, &made, &err), CAY_EINVAL);
     assert_string_equal(err.reason, "memory_config_invalid");
     assert_int_equal(p.at, 3);
@@ -1106,16 +1261,21 @@ static void memories_outlive_their_sandbox(void **state)
     cay_memory_options o = { .size = sizeof o, .read = true, .generate = true, .store = store };
     cay_capability *caps[3] = { NULL, cay_cap_shell(NULL), cay_cap_filesystem(NULL) };
     assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 3 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 3
+    };
     p.say[0] = TEXT("first");
     p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
-    p.say[2] = CUSTOM("m1", "apply_patch", "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes tabs\\n*** End Patch");
+    p.say[2] = CUSTOM(
+        "m1", "apply_patch",
+        "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes tabs\\n*** End Patch");
     p.say[3] = TEXT("consolidated");
     p.say[4] = TEXT("second");
     p.say[5] = EXTRACT("", "", "");
     cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .keep = false }));
     assert_int_equal(p.at, 4);
-    cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .keep = false })); /* in another sandbox */
+    cay_run_result_free(
+        run_conf(&a, "go", (cay_run_config){ .keep = false })); /* in another sandbox */
     assert_int_equal(p.at, 6);
     has(p.instructions[4], "likes tabs");
     for (size_t i = 0; i < 3; i++)
@@ -1145,14 +1305,24 @@ static void memories_are_made_behind_the_run(void **state)
     char *store = support_home();
     cay_err err = CAY_ERR_INIT;
     int before = 0, after = 0;
-    cay_memory_options o = { .size = sizeof o, .read = true, .generate = true, .store = store, .background = true, .progress = note_phase, .progress_arg = &p };
+    cay_memory_options o = { .size = sizeof o,
+                             .read = true,
+                             .generate = true,
+                             .store = store,
+                             .background = true,
+                             .progress = note_phase,
+                             .progress_arg = &p };
     cay_capability *caps[3] = { NULL, cay_cap_shell(NULL), cay_cap_filesystem(NULL) };
     assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
-    cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 3 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 3
+    };
     assert_int_equal(cay_service_list(svc, NULL, NULL, count_box, &before, &err), 0);
     p.say[0] = TEXT("first");
     p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
-    p.say[2] = CUSTOM("m1", "apply_patch", "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes tabs\\n*** End Patch");
+    p.say[2] = CUSTOM(
+        "m1", "apply_patch",
+        "*** Begin Patch\\n*** Add File: memories/memory_summary.md\\n+likes tabs\\n*** End Patch");
     p.say[3] = TEXT("consolidated");
     p.say[4] = TEXT("second");
     p.say[5] = TEXT("no JSON at all");
@@ -1181,7 +1351,9 @@ static void histories_are_cut(void **state)
 {
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "Coder", .sandbox = true };
-    p.say[0] = "[{\"type\":\"compaction\",\"id\":\"cmp_1\",\"encrypted_content\":\"zzz\"}," CALL_ITEM("c0", "exec_command", "{\\\"cmd\\\":\\\"true\\\"}") "]";
+    p.say[0] =
+        "[{\"type\":\"compaction\",\"id\":\"cmp_1\",\"encrypted_content\":\"zzz\"}," CALL_ITEM(
+            "c0", "exec_command", "{\\\"cmd\\\":\\\"true\\\"}") "]";
     p.say[1] = TEXT("done");
     cay_run_result_free(run_conf(&a, "the first words", (cay_run_config){ .sandbox = sb }));
     has(p.input[0], "the first words");
@@ -1193,7 +1365,9 @@ static void histories_are_cut(void **state)
     model = play_model(&p, "local");
     cay_compaction_options o = { .size = sizeof o, .threshold = 20000 };
     cay_capability *caps[] = { cay_cap_shell(NULL), cay_cap_compaction(&o) };
-    cay_agent b = { .size = sizeof b, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2 };
+    cay_agent b = {
+        .size = sizeof b, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 2
+    };
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"seq 1 10000\\\"}");
     p.say[1] = CALL("c1", "exec_command", "{\\\"cmd\\\":\\\"seq 1 10000\\\"}");
     p.say[2] = TEXT("we counted"); /* the summary */
@@ -1212,11 +1386,36 @@ int main(int argc, char **argv)
     provider = argc > 1 ? argv[1] : "native";
     const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-        T(the_default_set_is_there), T(commands_tell_output_and_code), T(shells_are_chosen), T(waiting_has_bounds), T(commands_are_typed_into),
-        T(long_output_is_cut_to_its_budget), T(patches_are_carried_out), T(patches_do_not_leave_the_workspace), T(patches_work_as_functions_too),
-        T(approval_of_patches), T(many_paths_ask_too), T(typing_asks_as_commands_do), T(images_are_looked_at), T(a_given_sandbox_stays_and_a_made_one_goes), T(a_run_comes_back_by_a_session_state),
-        T(the_first_of_four_sandboxes_is_taken), T(a_run_that_cannot_be_makes_no_sandbox), T(an_agent_is_in_one_run_at_a_time),
-        T(runs_begin_in_their_own_directory), T(a_run_goes_on_in_its_own_sandbox), T(agents_of_one_name_keep_their_own_sandboxes), T(a_manifest_is_put_in_and_told_of), T(a_capability_names_what_it_needs), T(an_mcp_server_has_a_sandbox), T(skills_are_listed_and_loaded), T(runs_become_memories), T(consolidating_runs_nothing), T(memories_outlive_their_sandbox), T(memories_are_made_behind_the_run), T(histories_are_cut),
+        T(the_default_set_is_there),
+        T(commands_tell_output_and_code),
+        T(shells_are_chosen),
+        T(waiting_has_bounds),
+        T(commands_are_typed_into),
+        T(long_output_is_cut_to_its_budget),
+        T(patches_are_carried_out),
+        T(patches_do_not_leave_the_workspace),
+        T(patches_work_as_functions_too),
+        T(approval_of_patches),
+        T(many_paths_ask_too),
+        T(typing_asks_as_commands_do),
+        T(images_are_looked_at),
+        T(a_given_sandbox_stays_and_a_made_one_goes),
+        T(a_run_comes_back_by_a_session_state),
+        T(the_first_of_four_sandboxes_is_taken),
+        T(a_run_that_cannot_be_makes_no_sandbox),
+        T(an_agent_is_in_one_run_at_a_time),
+        T(runs_begin_in_their_own_directory),
+        T(a_run_goes_on_in_its_own_sandbox),
+        T(agents_of_one_name_keep_their_own_sandboxes),
+        T(a_manifest_is_put_in_and_told_of),
+        T(a_capability_names_what_it_needs),
+        T(an_mcp_server_has_a_sandbox),
+        T(skills_are_listed_and_loaded),
+        T(runs_become_memories),
+        T(consolidating_runs_nothing),
+        T(memories_outlive_their_sandbox),
+        T(memories_are_made_behind_the_run),
+        T(histories_are_cut),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -25,7 +25,8 @@ static cay_session *opened(cay_session_spec spec)
     cay_err err = CAY_ERR_INIT;
     cay_create c = { .size = sizeof c };
     spec.size = sizeof spec;
-    if (cay_service_create(svc, NULL, &c, &own, &err) < 0 || cay_session_open(own, &spec, &s, &err) < 0)
+    if (cay_service_create(svc, NULL, &c, &own, &err) < 0 ||
+        cay_session_open(own, &spec, &s, &err) < 0)
         fail_msg("%s", err.msg);
     cay_sandbox_unref(own);
     hooked = 0;
@@ -41,8 +42,8 @@ static int boxes(void)
 
 typedef struct closing {
     cay_session *s;
-    int          rc;
-    cay_err      err;
+    int rc;
+    cay_err err;
 } closing;
 
 static void *close_it(void *arg)
@@ -69,7 +70,9 @@ static void case_29_reading_what_is_missing_or_shut(void **state)
     assert_int_equal(cay_file_get(sb, NULL, "nosuch", 100, &data, &n, &err), CAY_ENOENT);
     is_sdk(&err, "read", "WorkspaceReadNotFoundError", "workspace_read_not_found");
     assert_int_equal(cay_sdk_error_of(&err, "read").retry, CAY_RETRY_NO);
-    assert_int_equal(cay_file_put(sb, NULL, "shut", "x", 1, &(cay_write){ .size = sizeof(cay_write), .mode = 0200 }, &err), 0);
+    assert_int_equal(cay_file_put(sb, NULL, "shut", "x", 1,
+                                  &(cay_write){ .size = sizeof(cay_write), .mode = 0200 }, &err),
+                     0);
     if (cay_file_get(sb, NULL, "shut", 100, &data, &n, &err) == 0)
         free(data); /* its user is root, who reads everything */
     else
@@ -122,7 +125,9 @@ static void case_33_the_link_goes_its_target_stays(void **state)
     cay_session *s = opened((cay_session_spec){ .remove = true });
     cay_sandbox *in = cay_session_sandbox(s);
     static const char *const links[][2] = { { "d/f", "file-link" }, { "d", "dir-link" } };
-    assert_int_equal(cay_file_put(in, NULL, "d/f", "x", 1, &(cay_write){ .size = sizeof(cay_write), .parents = true }, &err), 0);
+    assert_int_equal(cay_file_put(in, NULL, "d/f", "x", 1,
+                                  &(cay_write){ .size = sizeof(cay_write), .parents = true }, &err),
+                     0);
     for (size_t i = 0; i < CAY_LEN(links); i++) {
         assert_int_equal(cay_file_symlink(in, NULL, links[i][0], links[i][1], &err), 0);
         assert_int_equal(cay_session_rm(s, NULL, links[i][1], true, &err), 0);
@@ -183,7 +188,8 @@ static void case_40_an_end_that_fails(void **state)
     assert_int_equal(cay_file_put(cay_session_sandbox(s), NULL, "mark", "x", 1, NULL, &err), 0);
     int rc = cay_session_close(s, NULL, &err);
     assert_int_equal(hooked, 1);
-    if (rc < 0) { /* this provider has no snapshots: that is the stop's failure, and told; what could not be saved is kept */
+    if (rc < 0) { /* this provider has no snapshots: that is the stop's failure, and told; what
+                     could not be saved is kept */
         bool there = false;
         cay_sandbox *kept = cay_session_sandbox(s);
         assert_null(cay_session_state(s));
@@ -193,12 +199,15 @@ static void case_40_an_end_that_fails(void **state)
         assert_int_equal(boxes(), before + 1);
         assert_int_equal(cay_file_exists(kept, NULL, "mark", &there, &err), 0);
         assert_true(there);
-        assert_int_equal(cay_session_close(s, NULL, NULL), rc); /* as before, and nothing is done again */
+        assert_int_equal(cay_session_close(s, NULL, NULL),
+                         rc); /* as before, and nothing is done again */
         assert_int_equal(boxes(), before + 1);
         assert_int_equal(cay_sandbox_remove(kept, NULL, NULL), 0);
     } else {
         assert_int_equal(boxes(), before);
-        cay_resume_state back = { .size = sizeof back, .state = cay_session_state(s), .len = strlen(cay_session_state(s)) };
+        cay_resume_state back = { .size = sizeof back,
+                                  .state = cay_session_state(s),
+                                  .len = strlen(cay_session_state(s)) };
         cay_sandbox *again = NULL;
         bool there = false;
         if (cay_service_resume_state(svc, NULL, &back, &again, NULL, &err) < 0)
@@ -216,9 +225,12 @@ static void case_49_the_address_of_a_port(void **state)
     (void)state;
     static const struct {
         cay_endpoint e;
-        const char  *url;
-    } rows[] = { { { .host = "127.0.0.1", .host_port = 8000 }, "http://127.0.0.1:8000/" },   { { .host = "::1", .host_port = 8000 }, "http://[::1]:8000/" },
-                 { { .host = "box.example", .host_port = 443, .tls = true }, "https://box.example/" }, { { .host = "box.example", .host_port = 443 }, "http://box.example:443/" },
+        const char *url;
+    } rows[] = { { { .host = "127.0.0.1", .host_port = 8000 }, "http://127.0.0.1:8000/" },
+                 { { .host = "::1", .host_port = 8000 }, "http://[::1]:8000/" },
+                 { { .host = "box.example", .host_port = 443, .tls = true },
+                   "https://box.example/" },
+                 { { .host = "box.example", .host_port = 443 }, "http://box.example:443/" },
                  { { .host = "box.example", .host_port = 80 }, "http://box.example/" } };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         char url[100];
@@ -239,7 +251,8 @@ static void case_50_a_port_that_nobody_declared(void **state)
     assert_string_equal(e.name, "ExposedPortUnavailableError");
     assert_string_equal(e.code, "exposed_port_unavailable");
     assert_int_equal(e.retry, CAY_RETRY_NO);
-    assert_string_equal(err.detail, "{\"reason\":\"not_configured\",\"port\":9000,\"exposed_ports\":[8000,8001]}");
+    assert_string_equal(
+        err.detail, "{\"reason\":\"not_configured\",\"port\":9000,\"exposed_ports\":[8000,8001]}");
     assert_int_equal(cay_session_close(s, NULL, NULL), 0);
     cay_session_free(s);
 }
@@ -264,7 +277,8 @@ static int tar_with(unsigned n, const cay__member *more)
     cay__buf_add(&b, end, sizeof end);
     free(m);
     int fd = memfd_create("archive", MFD_CLOEXEC);
-    assert_true(fd >= 0 && write(fd, b.data, b.len) == (ssize_t)b.len && lseek(fd, 0, SEEK_SET) == 0);
+    assert_true(fd >= 0 && write(fd, b.data, b.len) == (ssize_t)b.len &&
+                lseek(fd, 0, SEEK_SET) == 0);
     return fd;
 }
 
@@ -295,17 +309,22 @@ static bool there(cay_session *s, const char *path)
 static void case_47_limits_of_a_call_replace_the_sessions(void **state)
 {
     (void)state;
-    const cay_archive_limits ten = { .size = sizeof ten, .max_members = 10 }, none = { .size = sizeof none }, small = { .size = sizeof small, .max_input_bytes = 100 };
+    const cay_archive_limits ten = { .size = sizeof ten, .max_members = 10 },
+                             none = { .size = sizeof none },
+                             small = { .size = sizeof small, .max_input_bytes = 100 };
     cay_session *s = opened((cay_session_spec){ .remove = true, .archive_limits = &ten });
     cay_err err = CAY_ERR_INIT;
     cay_extracted n = { .size = sizeof n };
-    assert_true(extract(s, (cay_extract){ .path = "in/a.tar" }, tar_of(11, NULL), &n, &err) < 0); /* the session's */
+    assert_true(extract(s, (cay_extract){ .path = "in/a.tar" }, tar_of(11, NULL), &n, &err) <
+                0); /* the session's */
     assert_string_equal(err.reason, "archive_limit");
     assert_false(there(s, "in"));
-    assert_true(extract(s, (cay_extract){ .path = "in/a.tar", .limits = &small }, tar_of(3, NULL), &n, &err) < 0); /* the call's, whatever the session's say */
+    assert_true(extract(s, (cay_extract){ .path = "in/a.tar", .limits = &small }, tar_of(3, NULL),
+                        &n, &err) < 0); /* the call's, whatever the session's say */
     assert_string_equal(err.reason, "archive_limit");
     assert_string_equal(cay_sdk_error_of(&err, "write").name, "WorkspaceArchiveWriteError");
-    if (extract(s, (cay_extract){ .path = "in/a.tar", .limits = &none }, tar_of(11, NULL), &n, &err) < 0) /* which lifts them */
+    if (extract(s, (cay_extract){ .path = "in/a.tar", .limits = &none }, tar_of(11, NULL), &n,
+                &err) < 0) /* which lifts them */
         fail_msg("%s", err.msg);
     assert_int_equal(n.files, 11);
     assert_int_equal(n.bytes, 22);
@@ -322,7 +341,9 @@ static void case_48_archives_of_no_known_form(void **state)
     (void)state;
     cay_session *s = opened((cay_session_spec){ .remove = true });
     cay_err err = CAY_ERR_INIT;
-    static const cay_extract wrong[] = { { .path = "a.bin" }, { .path = "a" }, { .path = "a.tar", .scheme = "rar" } };
+    static const cay_extract wrong[] = { { .path = "a.bin" },
+                                         { .path = "a" },
+                                         { .path = "a.tar", .scheme = "rar" } };
     for (size_t i = 0; i < CAY_LEN(wrong); i++) {
         err = (cay_err)CAY_ERR_INIT;
         assert_int_equal(extract(s, wrong[i], tar_of(1, NULL), NULL, &err), CAY_EINVAL);
@@ -332,7 +353,9 @@ static void case_48_archives_of_no_known_form(void **state)
         has(err.detail, wrong[i].scheme ? "\"scheme\":\"rar\"" : "\"scheme\":null");
         assert_false(there(s, wrong[i].path));
     }
-    assert_int_equal(extract(s, (cay_extract){ .path = "a.bin", .scheme = "tar" }, tar_of(1, NULL), NULL, &err), 0);
+    assert_int_equal(
+        extract(s, (cay_extract){ .path = "a.bin", .scheme = "tar" }, tar_of(1, NULL), NULL, &err),
+        0);
     assert_true(there(s, "d/f1"));
     assert_int_equal(cay_session_close(s, NULL, NULL), 0);
     cay_session_free(s);
@@ -343,10 +366,12 @@ static void case_41_hostile_members(void **state)
 {
     (void)state;
     static const struct {
-        char        type;
+        char type;
         const char *name, *target;
-    } rows[] = { { '0', "/abs", "" }, { '0', "d/../../up", "" }, { '0', "C:/x", "" }, { '0', "a\\b", "" }, { '1', "d/hard", "d/f1" }, { '2', "d/soft", "f1" },
-                 { '3', "d/dev", "" }, { '6', "d/fifo", "" }, { '0', "d/f1", "" }, { '0', "d/f1/below", "" } };
+    } rows[] = { { '0', "/abs", "" },      { '0', "d/../../up", "" }, { '0', "C:/x", "" },
+                 { '0', "a\\b", "" },      { '1', "d/hard", "d/f1" }, { '2', "d/soft", "f1" },
+                 { '3', "d/dev", "" },     { '6', "d/fifo", "" },     { '0', "d/f1", "" },
+                 { '0', "d/f1/below", "" } };
     cay_session *s = opened((cay_session_spec){ .remove = true });
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         cay_err err = CAY_ERR_INIT;
@@ -355,7 +380,8 @@ static void case_41_hostile_members(void **state)
         snprintf(m.target, sizeof m.target, "%s", rows[i].target);
         if (extract(s, (cay_extract){ .path = "in/a.tar" }, tar_with(1, &m), NULL, &err) == 0)
             fail_msg("%s was taken", rows[i].name);
-        if (strncmp(err.reason, "archive_", 8) || there(s, "in") || there(s, "up") || there(s, "/abs"))
+        if (strncmp(err.reason, "archive_", 8) || there(s, "in") || there(s, "up") ||
+            there(s, "/abs"))
             fail_msg("%s: %s", rows[i].name, err.msg);
     }
     assert_int_equal(cay_session_close(s, NULL, NULL), 0);
@@ -372,18 +398,22 @@ static void archives_go_through_no_link(void **state)
     has(err.reason, "archive_");
     assert_false(there(s, "a.tar") || there(s, "d"));
     assert_int_equal(cay_file_symlink(cay_session_sandbox(s), NULL, "/tmp", "d", &err), 0);
-    assert_int_equal(extract(s, (cay_extract){ .path = "a.tar" }, tar_of(2, NULL), NULL, &err), CAY_ETYPE);
+    assert_int_equal(extract(s, (cay_extract){ .path = "a.tar" }, tar_of(2, NULL), NULL, &err),
+                     CAY_ETYPE);
     assert_string_equal(err.reason, "workspace_archive_write_error");
     assert_false(there(s, "a.tar") || there(s, "/tmp/f1"));
     assert_int_equal(cay_file_remove(cay_session_sandbox(s), NULL, "d", false, &err), 0);
-    if (cay_file_put(cay_session_sandbox(s), NULL, "d/kept", "kept", 4, &(cay_write){ .size = sizeof(cay_write), .parents = true }, &err) < 0 ||
+    if (cay_file_put(cay_session_sandbox(s), NULL, "d/kept", "kept", 4,
+                     &(cay_write){ .size = sizeof(cay_write), .parents = true }, &err) < 0 ||
         cay_file_symlink(cay_session_sandbox(s), NULL, "kept", "d/f1", &err) < 0)
         fail_msg("%s", err.msg);
-    assert_int_equal(extract(s, (cay_extract){ .path = "a.tar" }, tar_of(2, NULL), NULL, &err), CAY_ETYPE); /* a link of the same name, too */
+    assert_int_equal(extract(s, (cay_extract){ .path = "a.tar" }, tar_of(2, NULL), NULL, &err),
+                     CAY_ETYPE); /* a link of the same name, too */
     assert_false(there(s, "a.tar") || there(s, "d/f2"));
     CAY_AUTOFREE char *kept = NULL;
     size_t len = 0;
-    assert_int_equal(cay_file_get(cay_session_sandbox(s), NULL, "d/kept", 100, &kept, &len, &err), 0);
+    assert_int_equal(cay_file_get(cay_session_sandbox(s), NULL, "d/kept", 100, &kept, &len, &err),
+                     0);
     assert_string_equal(kept, "kept");
     assert_int_equal(cay_session_close(s, NULL, NULL), 0);
     cay_session_free(s);
@@ -392,9 +422,19 @@ static void archives_go_through_no_link(void **state)
 int main(int argc, char **argv)
 {
     provider = argc > 1 ? argv[1] : "local";
-    const struct CMUnitTest tests[] = { cmocka_unit_test(case_29_reading_what_is_missing_or_shut), cmocka_unit_test(case_30_writing_over_another_type),
-                                        cmocka_unit_test(case_32_links_in_a_circle), cmocka_unit_test(case_33_the_link_goes_its_target_stays), cmocka_unit_test(case_34_removing_nothing), cmocka_unit_test(case_39_closing_twice_at_once), cmocka_unit_test(case_40_an_end_that_fails),
-                                        cmocka_unit_test(case_49_the_address_of_a_port), cmocka_unit_test(case_50_a_port_that_nobody_declared), cmocka_unit_test(case_41_hostile_members), cmocka_unit_test(case_47_limits_of_a_call_replace_the_sessions),
-                                        cmocka_unit_test(case_48_archives_of_no_known_form), cmocka_unit_test(archives_go_through_no_link) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(case_29_reading_what_is_missing_or_shut),
+                                        cmocka_unit_test(case_30_writing_over_another_type),
+                                        cmocka_unit_test(case_32_links_in_a_circle),
+                                        cmocka_unit_test(case_33_the_link_goes_its_target_stays),
+                                        cmocka_unit_test(case_34_removing_nothing),
+                                        cmocka_unit_test(case_39_closing_twice_at_once),
+                                        cmocka_unit_test(case_40_an_end_that_fails),
+                                        cmocka_unit_test(case_49_the_address_of_a_port),
+                                        cmocka_unit_test(case_50_a_port_that_nobody_declared),
+                                        cmocka_unit_test(case_41_hostile_members),
+                                        cmocka_unit_test(
+                                            case_47_limits_of_a_call_replace_the_sessions),
+                                        cmocka_unit_test(case_48_archives_of_no_known_form),
+                                        cmocka_unit_test(archives_go_through_no_link) };
     return cmocka_run_group_tests(tests, box_open, box_close);
 }

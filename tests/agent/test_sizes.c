@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_sizes: programs that were compiled against an older header. Each struct is given as so many bytes and not one more, in memory of its own, so that a
- * sanitizer tells of every field that is read beyond them.
+ * test_sizes: programs that were compiled against an older header. Each struct is given as so many
+ * bytes and not one more, in memory of its own, so that a sanitizer tells of every field that is
+ * read beyond them.
  */
 #include "play.h"
 #include <cay/sys/capability.h>
@@ -117,8 +118,11 @@ static void options_of_an_older_program(void **state)
     cay_compaction_options compaction = { .threshold = 9 };
     cay_browser_options browser = { .approval = true };
     cay_capability_ops ops = { .name = "mine", .start = cap_start };
-    cay_capability *caps[] = { cay_cap_shell(OLD(shell, max_output_tokens)), cay_cap_filesystem(OLD(files, approval)), cay_cap_compaction(OLD(compaction, threshold)),
-                               cay_cap_browser(OLD(browser, approval)), cay_capability_new(OLD(ops, start), NULL) };
+    cay_capability *caps[] = { cay_cap_shell(OLD(shell, max_output_tokens)),
+                               cay_cap_filesystem(OLD(files, approval)),
+                               cay_cap_compaction(OLD(compaction, threshold)),
+                               cay_cap_browser(OLD(browser, approval)),
+                               cay_capability_new(OLD(ops, start), NULL) };
     for (size_t i = 0; i < CAY_LEN(caps); i++) {
         assert_non_null(caps[i]);
         cay_cap_free(caps[i]);
@@ -131,11 +135,11 @@ static void options_of_an_older_program(void **state)
     const cay_skill one = { .name = "s", .description = "d", .content = "c" };
     cay_skills_options skills = { .skills = &one, .nskills = 1 };
     cay_capability *c = NULL;
-#define MADE(call)                        \
-    do {                                  \
-        if ((call) < 0)                   \
-            fail_msg("%s", err.msg);      \
-        cay_cap_free(c);                  \
+#define MADE(call)                                                                                 \
+    do {                                                                                           \
+        if ((call) < 0)                                                                            \
+            fail_msg("%s", err.msg);                                                               \
+        cay_cap_free(c);                                                                           \
     } while (0)
     MADE(cay_cap_exec(OLD(allow, list), &c, &err));
     MADE(cay_cap_network(OLD(allow, size), &c, &err));
@@ -171,8 +175,10 @@ static void addresses_of_an_older_program(void **state)
     cay_local_dir dir = { .src = "/x" };
     cay_git_repo repo = { .repo = "a/b" };
     cay_remote remote = { .url = "https://example.org/x" };
-    if (cay_manifest_file(man, "f", "x", 1, OLD(e, description), &err) < 0 || cay_manifest_local_dir(man, "d", OLD(dir, src), NULL, &err) < 0 ||
-        cay_manifest_git_repo(man, "r", OLD(repo, repo), NULL, &err) < 0 || cay_manifest_remote_file(man, "u", OLD(remote, url), NULL, &err) < 0)
+    if (cay_manifest_file(man, "f", "x", 1, OLD(e, description), &err) < 0 ||
+        cay_manifest_local_dir(man, "d", OLD(dir, src), NULL, &err) < 0 ||
+        cay_manifest_git_repo(man, "r", OLD(repo, repo), NULL, &err) < 0 ||
+        cay_manifest_remote_file(man, "u", OLD(remote, url), NULL, &err) < 0)
         fail_msg("%s", err.msg);
     cay_manifest_free(man);
 }
@@ -183,7 +189,7 @@ static void newer_and_forgotten_sizes(void **state)
     (void)state;
     struct {
         cay_list_options known;
-        uint64_t         more;
+        uint64_t more;
     } newer = { .known = { .size = sizeof newer } };
     cay_err err = CAY_ERR_INIT;
     cay_capability *c = NULL;
@@ -193,11 +199,13 @@ static void newer_and_forgotten_sizes(void **state)
     newer.more = 1;
     assert_int_equal(cay_cap_exec(&newer.known, &c, &err), CAY_ENOTSUP);
     assert_string_equal(err.reason, "spec_newer");
-    assert_int_equal(cay_mcp_open(&(cay_mcp_spec){ .url = "http://x/" }, NULL, &server, &err), CAY_EINVAL);
+    assert_int_equal(cay_mcp_open(&(cay_mcp_spec){ .url = "http://x/" }, NULL, &server, &err),
+                     CAY_EINVAL);
     assert_string_equal(err.reason, "spec_size");
     assert_int_equal(cay_cap_memory(&(cay_memory_options){ .read = true }, &c, &err), CAY_EINVAL);
     assert_string_equal(err.reason, "spec_size");
-    assert_null(cay_cap_shell(&(cay_shell_options){ .approval = true })); /* better none than one that does not ask */
+    assert_null(cay_cap_shell(
+        &(cay_shell_options){ .approval = true })); /* better none than one that does not ask */
     assert_null(cay_model_new(&(cay_model_ops){ .ask = play_ask }, &p, "none"));
     assert_null(cay_ledger_new(&(cay_ledger_sink){ 0 }, NULL, false));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_socket PEER: the Responses API over a WebSocket, of a server that behaves and of one that does not. */
+/* test_socket PEER: the Responses API over a WebSocket, of a server that behaves and of one that
+ * does not. */
 #include "peer.h"
 #include <base/json.h>
 #include <cay/cay.h>
@@ -27,7 +28,8 @@ static int on_event(const char *type, const char *data, void *arg)
     CAY_AUTOJSON *j = json_loads(data, 0, NULL);
     assert_non_null(j);
     if (!strcmp(type, "response.output_text.delta"))
-        snprintf(deltas + strlen(deltas), sizeof deltas - strlen(deltas), "%s", cay__json_str(j, "delta", ""));
+        snprintf(deltas + strlen(deltas), sizeof deltas - strlen(deltas), "%s",
+                 cay__json_str(j, "delta", ""));
     retries += !strcmp(type, "cay.retry");
     return arg ? -1 : 0;
 }
@@ -35,7 +37,11 @@ static int on_event(const char *type, const char *data, void *arg)
 #define INPUT "[{\"type\":\"message\",\"role\":\"user\",\"content\":\"hi \\u20ac\"}]"
 static int ask(cay_model *m, const cay_call *call, bool stop, cay_model_reply *r, cay_err *err)
 {
-    cay_model_request q = { .size = sizeof q, .instructions = "be kind", .input = INPUT, .on_event = on_event, .arg = stop ? m : NULL };
+    cay_model_request q = { .size = sizeof q,
+                            .instructions = "be kind",
+                            .input = INPUT,
+                            .on_event = on_event,
+                            .arg = stop ? m : NULL };
     deltas[0] = 0;
     retries = 0;
     *r = (cay_model_reply){ .size = sizeof *r };
@@ -116,12 +122,21 @@ static void servers_that_behave_badly_are_told_of(void **state)
     (void)state;
     static const struct {
         const char *scene;
-        int         code;
+        int code;
         const char *reason;
     } bad[] = {
-        { "auth", CAY_EAUTH, "model_http" },        { "storm", CAY_EUPSTREAM, "model_http" },     { "cut", CAY_EUPSTREAM, "net_cut" },       { "failed", CAY_EUPSTREAM, "model_failed" },
-        { "badevent", CAY_EUPSTREAM, "model_answer" }, { "ws-stranger", CAY_EUPSTREAM, "net_answer" }, { "ws-masked", CAY_EUPSTREAM, "net_answer" }, { "ws-bits", CAY_EUPSTREAM, "net_answer" },
-        { "ws-rest", CAY_EUPSTREAM, "net_answer" }, { "ws-control", CAY_EUPSTREAM, "net_answer" }, { "ws-huge", CAY_ETOOBIG, "answer_too_big" }, { "ws-binary", CAY_EUPSTREAM, "model_answer" },
+        { "auth", CAY_EAUTH, "model_http" },
+        { "storm", CAY_EUPSTREAM, "model_http" },
+        { "cut", CAY_EUPSTREAM, "net_cut" },
+        { "failed", CAY_EUPSTREAM, "model_failed" },
+        { "badevent", CAY_EUPSTREAM, "model_answer" },
+        { "ws-stranger", CAY_EUPSTREAM, "net_answer" },
+        { "ws-masked", CAY_EUPSTREAM, "net_answer" },
+        { "ws-bits", CAY_EUPSTREAM, "net_answer" },
+        { "ws-rest", CAY_EUPSTREAM, "net_answer" },
+        { "ws-control", CAY_EUPSTREAM, "net_answer" },
+        { "ws-huge", CAY_ETOOBIG, "answer_too_big" },
+        { "ws-binary", CAY_EUPSTREAM, "model_answer" },
     };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         cay_model_reply r;
@@ -136,7 +151,9 @@ static void servers_that_behave_badly_are_told_of(void **state)
         cay_model_free(m);
     }
     assert_int_equal(count("/cut/v1"), 1);
-    cay_model *m = model_at("cut", (cay_model_open_spec){ .retries = 3 }); /* once an answer has begun it is not asked for again */
+    cay_model *m = model_at(
+        "cut", (cay_model_open_spec){
+                   .retries = 3 }); /* once an answer has begun it is not asked for again */
     cay_model_reply r;
     assert_true(ask(m, NULL, false, &r, NULL) < 0);
     assert_int_equal(count("/cut/v1"), 2);
@@ -149,7 +166,8 @@ static void it_is_canceled_and_bounded(void **state)
     int p[2];
     cay_model_reply r;
     cay_err err = CAY_ERR_INIT;
-    cay_model *m = model_at("silent", (cay_model_open_spec){ .idle_ms = 200, .retries = CAY_NO_RETRY });
+    cay_model *m =
+        model_at("silent", (cay_model_open_spec){ .idle_ms = 200, .retries = CAY_NO_RETRY });
     assert_int_equal(ask(m, NULL, false, &r, &err), CAY_ETIMEOUT);
     assert_int_equal(pipe2(p, O_CLOEXEC), 0);
     assert_int_equal(write(p[1], "x", 1), 1);
@@ -159,9 +177,12 @@ static void it_is_canceled_and_bounded(void **state)
     close(p[1]);
     cay_model_free(m);
     m = model_at("hello", (cay_model_open_spec){ 0 });
-    assert_int_equal(ask(m, NULL, true, &r, &err), CAY_ECANCELED); /* by who is told of the pieces */
+    assert_int_equal(ask(m, NULL, true, &r, &err),
+                     CAY_ECANCELED); /* by who is told of the pieces */
     cay_model_free(m);
-    cay_model_open_spec spec = { .size = sizeof spec, .model = "m", .api = "carrier-pigeon", .base_url = "http://127.0.0.1:9" };
+    cay_model_open_spec spec = {
+        .size = sizeof spec, .model = "m", .api = "carrier-pigeon", .base_url = "http://127.0.0.1:9"
+    };
     assert_int_equal(cay_model_open(&spec, &m, &err), CAY_EINVAL);
     assert_non_null(strstr(err.msg, "websocket"));
 }
@@ -177,7 +198,11 @@ static int tell(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_
 static void a_run_over_it(void **state)
 {
     (void)state;
-    static const cay_tool exec = { .size = sizeof exec, .name = "exec_command", .call = tell }, patch = { .size = sizeof patch, .name = "apply_patch", .grammar = "", .call = tell };
+    static const cay_tool exec = { .size = sizeof exec, .name = "exec_command", .call = tell },
+                          patch = { .size = sizeof patch,
+                                    .name = "apply_patch",
+                                    .grammar = "",
+                                    .call = tell };
     static const cay_tool *const tools[] = { &exec, &patch };
     cay_agent a = { .size = sizeof a, .name = "A", .tools = tools, .ntools = 2 };
     cay_model *m = model_at("task", (cay_model_open_spec){ 0 });
@@ -200,8 +225,12 @@ int main(int argc, char **argv)
 {
     peer = argc > 1 ? argv[1] : "";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns_share_a_connection), cmocka_unit_test(a_connection_that_has_gone_is_made_again), cmocka_unit_test(what_may_pass_is_asked_again),
-        cmocka_unit_test(servers_that_behave_badly_are_told_of), cmocka_unit_test(it_is_canceled_and_bounded), cmocka_unit_test(a_run_over_it),
+        cmocka_unit_test(turns_share_a_connection),
+        cmocka_unit_test(a_connection_that_has_gone_is_made_again),
+        cmocka_unit_test(what_may_pass_is_asked_again),
+        cmocka_unit_test(servers_that_behave_badly_are_told_of),
+        cmocka_unit_test(it_is_canceled_and_bounded),
+        cmocka_unit_test(a_run_over_it),
     };
     return cmocka_run_group_tests(tests, start_peer, stop_peer);
 }

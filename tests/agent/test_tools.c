@@ -69,7 +69,8 @@ static void soon(const char *args, const char *want)
 {
     CAY_AUTOBUF all = CAY__BUF(1 << 20);
     const int64_t end = cay__now_ms() + 30000;
-    for (bool more = false; !(all.data && strstr(all.data, want)) && cay__now_ms() < end; more = true) {
+    for (bool more = false; !(all.data && strstr(all.data, want)) && cay__now_ms() < end;
+         more = true) {
         bool failed = false;
         CAY_AUTOFREE char *t = call("shell_interactive", more ? "{\"wait\":0}" : args, &failed);
         assert_false(failed);
@@ -82,8 +83,9 @@ static void soon(const char *args, const char *want)
 /* ------------------------------------------------------------------ definitions */
 
 static const char *const wanted[] = {
-    "file_read", "file_write", "file_delete", "file_list", "file_search", "shell_exec", "shell_interactive", "git_clone", "git_commit", "git_push", "git_status",
-    "python_exec", "pip_install", "http_request", "env_get", "env_set", "process_list",
+    "file_read",         "file_write",   "file_delete", "file_list", "file_search",  "shell_exec",
+    "shell_interactive", "git_clone",    "git_commit",  "git_push",  "git_status",   "python_exec",
+    "pip_install",       "http_request", "env_get",     "env_set",   "process_list",
 };
 
 static void definitions_have_name_description_and_schema(void **state)
@@ -96,9 +98,11 @@ static void definitions_have_name_description_and_schema(void **state)
         assert_true(json_array_size(list) >= CAY_LEN(wanted));
         size_t i, found = 0;
         json_t *t;
-        json_array_foreach(list, i, t) {
+        json_array_foreach(list, i, t)
+        {
             const json_t *def = form == CAY_TOOLS_CHAT ? json_object_get(t, "function") : t;
-            const json_t *schema = json_object_get(def, form == CAY_TOOLS_MCP ? "inputSchema" : "parameters");
+            const json_t *schema =
+                json_object_get(def, form == CAY_TOOLS_MCP ? "inputSchema" : "parameters");
             assert_true(json_string_length(json_object_get(def, "description")) > 10);
             assert_string_equal(json_string_value(json_object_get(schema, "type")), "object");
             assert_true(json_is_object(json_object_get(schema, "properties")));
@@ -129,15 +133,20 @@ static void unknown_names_are_refused(void **state)
 static void files_are_written_read_and_edited(void **state)
 {
     (void)state;
-    good("file_write", "{\"file\":\"d/a.txt\",\"content\":\"one\\ntwo\\nthree\\n\"}", "Successfully wrote 14 bytes to d/a.txt");
-    good("file_write", "{\"file\":\"d/a.txt\",\"content\":\"Zm91cgo=\",\"encoding\":\"base64\",\"append\":true}", "wrote 5 bytes");
+    good("file_write", "{\"file\":\"d/a.txt\",\"content\":\"one\\ntwo\\nthree\\n\"}",
+         "Successfully wrote 14 bytes to d/a.txt");
+    good("file_write",
+         "{\"file\":\"d/a.txt\",\"content\":\"Zm91cgo=\",\"encoding\":\"base64\",\"append\":true}",
+         "wrote 5 bytes");
     CAY_AUTOFREE char *all = call("file_read", "{\"file\":\"d/a.txt\"}", NULL);
     assert_string_equal(all, "one\ntwo\nthree\nfour\n");
-    CAY_AUTOFREE char *some = call("file_read", "{\"file\":\"d/a.txt\",\"start_line\":2,\"end_line\":3}", NULL);
+    CAY_AUTOFREE char *some =
+        call("file_read", "{\"file\":\"d/a.txt\",\"start_line\":2,\"end_line\":3}", NULL);
     assert_string_equal(some, "two\nthree\n");
     bad("file_read", "{\"file\":\"d/a.txt\",\"start_line\":9}", "only 4 lines");
     good("file_edit", "{\"file\":\"d/a.txt\",\"old_str\":\"two\",\"new_str\":\"2\"}", "edited");
-    bad("file_edit", "{\"file\":\"d/a.txt\",\"old_str\":\"e\\n\",\"new_str\":\"\"}", "occurs 2 times");
+    bad("file_edit", "{\"file\":\"d/a.txt\",\"old_str\":\"e\\n\",\"new_str\":\"\"}",
+        "occurs 2 times");
     bad("file_edit", "{\"file\":\"d/a.txt\",\"old_str\":\"nosuch\",\"new_str\":\"\"}", "is not in");
     good("file_search", "{\"file\":\"d/a.txt\",\"regex\":\"^(2|three)$\"}", "2: 2\n3: three\n");
     bad("file_search", "{\"file\":\"d/a.txt\",\"regex\":\"(\"}", "regex");
@@ -199,18 +208,24 @@ static void the_shell_keeps_its_state(void **state)
     const cay_call told = { .size = sizeof told, .tell = note_shell };
     char *text = NULL;
     cay_err err = CAY_ERR_INIT;
-    assert_int_equal(cay_toolset_call(ts, &told, "shell_exec", "{\"command\":\"exit_with() { return $1; }; exit_with 3\"}", &text, NULL, &err), 0);
+    assert_int_equal(cay_toolset_call(ts, &told, "shell_exec",
+                                      "{\"command\":\"exit_with() { return $1; }; exit_with 3\"}",
+                                      &text, NULL, &err),
+                     0);
     free(text);
     assert_int_equal(shells_failed, 0); /* one that has to be started first is no failure */
     assert_int_equal(shell_code, 3);
-    good("shell_exec", "{\"command\":\"mkdir -p sub && cd sub && echo here\"}", "[SUCCESS]\nhere\n");
+    good("shell_exec", "{\"command\":\"mkdir -p sub && cd sub && echo here\"}",
+         "[SUCCESS]\nhere\n");
     good("shell_exec", "{\"command\":\"pwd\"}", "/sub\n");
-    good("shell_exec", "{\"command\":\"echo out; echo err >&2; (exit 3)\"}", "[FAILED] exit code 3\n");
+    good("shell_exec", "{\"command\":\"echo out; echo err >&2; (exit 3)\"}",
+         "[FAILED] exit code 3\n");
     good("env_set", "{\"name\":\"COLOUR\",\"value\":\"it's blue\"}", "Set COLOUR");
     good("env_get", "{\"name\":\"COLOUR\"}", "it's blue");
     good("shell_exec", "{\"command\":\"echo $COLOUR\"}", "it's blue\n");
     good("shell_exec", "{\"command\":\"exit 4\"}", "the shell ended");
-    good("shell_exec", "{\"command\":\"echo $COLOUR\"}", "it's blue\n"); /* a new one knows it too */
+    good("shell_exec", "{\"command\":\"echo $COLOUR\"}",
+         "it's blue\n"); /* a new one knows it too */
     bad("env_get", "{\"name\":\"NOSUCH_VARIABLE\"}", "not set");
     good("shell_exec", "{\"command\":\"sleep 60\",\"timeout\":1}", "[FAILED]");
 }
@@ -231,11 +246,13 @@ static void terminals_are_typed_into(void **state)
 static void python_keeps_its_state(void **state)
 {
     (void)state;
-    good("python_exec", "{\"code\":\"x = 20\\nimport os\\nos.system('echo child')\\nx + 1\"}", "child\n21\n");
+    good("python_exec", "{\"code\":\"x = 20\\nimport os\\nos.system('echo child')\\nx + 1\"}",
+         "child\n21\n");
     good("env_set", "{\"name\":\"LATE\",\"value\":\"yes\"}", "Set LATE");
     good("python_exec", "{\"code\":\"print(x * 2, os.environ['LATE'])\"}", "[SUCCESS]\n40 yes\n");
     good("python_exec", "{\"code\":\"1/0\"}", "[FAILED]\nTraceback");
-    good("python_exec", "{\"code\":\"while True: pass\",\"timeout\":1}", "interrupted after 1 seconds");
+    good("python_exec", "{\"code\":\"while True: pass\",\"timeout\":1}",
+         "interrupted after 1 seconds");
     good("python_exec", "{\"code\":\"x\"}", "20");
     bad("python_exec", "{\"code\":\"os._exit(1)\"}", "interpreter ended");
     good("python_exec", "{\"code\":\"'x' in globals()\"}", "False");
@@ -247,13 +264,18 @@ static void git_commits_and_clones(void **state)
     good("file_write", "{\"file\":\"repo/a\",\"content\":\"1\"}", "wrote");
     good("shell_exec", "{\"command\":\"git init -q -b main repo\"}", "[SUCCESS]");
     good("git_status", "{\"path\":\"repo\"}", "untracked:\n  a\n");
-    good("git_commit", "{\"path\":\"repo\",\"message\":\"first\",\"all\":true,\"author\":\"Ann <ann@example.org>\"}", "[SUCCESS]\nCommitted ");
+    good("git_commit",
+         "{\"path\":\"repo\",\"message\":\"first\",\"all\":true,\"author\":\"Ann "
+         "<ann@example.org>\"}",
+         "[SUCCESS]\nCommitted ");
     good("git_status", "{\"path\":\"repo\"}", "branch: main\nnothing to commit");
     good("git_commit", "{\"path\":\"repo\",\"message\":\"again\"}", "[FAILED]");
-    good("git_clone", "{\"url\":\"repo\",\"path\":\"copy\",\"branch\":\"main\"}", "Cloned into copy at ");
+    good("git_clone", "{\"url\":\"repo\",\"path\":\"copy\",\"branch\":\"main\"}",
+         "Cloned into copy at ");
     good("git_push", "{\"path\":\"copy\",\"branch\":\"HEAD:refs/heads/other\"}", "[SUCCESS]");
     bool failed;
-    CAY_AUTOFREE char *t = call("git_clone", "{\"url\":\"https://ann:s3cret@127.0.0.1:1/x.git\"}", &failed);
+    CAY_AUTOFREE char *t =
+        call("git_clone", "{\"url\":\"https://ann:s3cret@127.0.0.1:1/x.git\"}", &failed);
     has(t, "[FAILED]");
     has_not(t, "s3cret");
 }
@@ -261,10 +283,17 @@ static void git_commits_and_clones(void **state)
 static void requests_reach_servers_inside(void **state)
 {
     (void)state;
-    good("shell_exec", "{\"command\":\"cat > srv.py <<'E'\\nimport http.server\\nclass H(http.server.BaseHTTPRequestHandler):\\n  def do_POST(s):\\n    b=s.rfile.read(int(s.headers['Content-Length']))\\n"
-         "    s.send_response(201); s.send_header('X-Got', s.headers['X-Sent']); s.end_headers(); s.wfile.write(b[::-1])\\n  def log_message(*a): pass\\n"
-         "h=http.server.HTTPServer(('127.0.0.1',0),H)\\nopen('port','w').write(str(h.server_port))\\nh.serve_forever()\\nE\"}", "[SUCCESS]");
-    good("shell_exec", "{\"command\":\"rm -f port; python3 srv.py\",\"background\":true}", "session ");
+    good("shell_exec",
+         "{\"command\":\"cat > srv.py <<'E'\\nimport http.server\\nclass "
+         "H(http.server.BaseHTTPRequestHandler):\\n  def do_POST(s):\\n    "
+         "b=s.rfile.read(int(s.headers['Content-Length']))\\n"
+         "    s.send_response(201); s.send_header('X-Got', s.headers['X-Sent']); s.end_headers(); "
+         "s.wfile.write(b[::-1])\\n  def log_message(*a): pass\\n"
+         "h=http.server.HTTPServer(('127.0.0.1',0),H)\\nopen('port','w').write(str(h.server_port))"
+         "\\nh.serve_forever()\\nE\"}",
+         "[SUCCESS]");
+    good("shell_exec", "{\"command\":\"rm -f port; python3 srv.py\",\"background\":true}",
+         "session ");
     CAY_AUTOFREE char *port = NULL;
     for (int i = 0; i < 500; i++) {
         bool failed;
@@ -275,7 +304,10 @@ static void requests_reach_servers_inside(void **state)
         usleep(20000);
     }
     char args[300];
-    snprintf(args, sizeof args, "{\"url\":\"http://127.0.0.1:%s/\",\"method\":\"POST\",\"headers\":{\"X-Sent\":\"abc\"},\"body\":\"olleh\"}", port + 10);
+    snprintf(args, sizeof args,
+             "{\"url\":\"http://127.0.0.1:%s/"
+             "\",\"method\":\"POST\",\"headers\":{\"X-Sent\":\"abc\"},\"body\":\"olleh\"}",
+             port + 10);
     good("http_request", args, "201");
     CAY_AUTOFREE char *t = call("http_request", args, NULL);
     has(t, "X-Got: abc");
@@ -293,8 +325,11 @@ static void an_agent_uses_them(void **state)
     cay_capability *c = NULL;
     (void)state;
     assert_int_equal(cay_cap_tools(&o, &c, NULL), 0);
-    cay_agent a = { .size = sizeof a, .name = "Tooled", .sandbox = true, .capabilities = &c, .ncapabilities = 1 };
-    p.say[0] = CALL("c0", "file_write", "{\\\"file\\\":\\\"app.py\\\",\\\"content\\\":\\\"print('Hello!')\\\"}");
+    cay_agent a = {
+        .size = sizeof a, .name = "Tooled", .sandbox = true, .capabilities = &c, .ncapabilities = 1
+    };
+    p.say[0] = CALL("c0", "file_write",
+                    "{\\\"file\\\":\\\"app.py\\\",\\\"content\\\":\\\"print('Hello!')\\\"}");
     p.say[1] = CALL("c1", "shell_exec", "{\\\"command\\\":\\\"python3 app.py\\\"}");
     p.say[2] = CALL("c2", "shell_exec", "{\\\"command\\\":\\\"seq 1000\\\"}");
     p.say[3] = CALL("c3", "file_read", "{\\\"file\\\":\\\"nosuch\\\"}");
@@ -324,11 +359,14 @@ static void what_changes_something_asks(void **state)
     int asked = 0;
     (void)state;
     assert_int_equal(cay_cap_tools(&o, &c, NULL), 0);
-    cay_agent a = { .size = sizeof a, .name = "Tooled", .sandbox = true, .capabilities = &c, .ncapabilities = 1 };
+    cay_agent a = {
+        .size = sizeof a, .name = "Tooled", .sandbox = true, .capabilities = &c, .ncapabilities = 1
+    };
     p.say[0] = CALL("c0", "file_write", "{\\\"file\\\":\\\"no.txt\\\",\\\"content\\\":\\\"x\\\"}");
     p.say[1] = CALL("c1", "file_list", "{}");
     p.say[2] = TEXT("done");
-    cay_run_result_free(box_run(&a, "go", (cay_run_config){ .approve = refuse, .approve_arg = &asked }));
+    cay_run_result_free(
+        box_run(&a, "go", (cay_run_config){ .approve = refuse, .approve_arg = &asked }));
     assert_int_equal(asked, 1);
     box_told_has(1, "not approved");
     CAY_AUTOFREE char *t = box_told(2);
@@ -340,10 +378,16 @@ int main(int argc, char **argv)
 {
     provider = argc > 1 ? argv[1] : "local";
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(definitions_have_name_description_and_schema), cmocka_unit_test(unknown_names_are_refused),
-        cmocka_unit_test(files_are_written_read_and_edited), cmocka_unit_test(paths_stay_inside), cmocka_unit_test(arguments_are_checked),
-        cmocka_unit_test(the_shell_keeps_its_state), cmocka_unit_test(terminals_are_typed_into), cmocka_unit_test(python_keeps_its_state),
-        cmocka_unit_test(git_commits_and_clones), cmocka_unit_test(requests_reach_servers_inside),
+        cmocka_unit_test(definitions_have_name_description_and_schema),
+        cmocka_unit_test(unknown_names_are_refused),
+        cmocka_unit_test(files_are_written_read_and_edited),
+        cmocka_unit_test(paths_stay_inside),
+        cmocka_unit_test(arguments_are_checked),
+        cmocka_unit_test(the_shell_keeps_its_state),
+        cmocka_unit_test(terminals_are_typed_into),
+        cmocka_unit_test(python_keeps_its_state),
+        cmocka_unit_test(git_commits_and_clones),
+        cmocka_unit_test(requests_reach_servers_inside),
         cmocka_unit_test_setup_teardown(an_agent_uses_them, box_set_up, box_tear_down),
         cmocka_unit_test_setup_teardown(what_changes_something_asks, box_set_up, box_tear_down),
     };

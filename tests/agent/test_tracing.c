@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run tells of itself: spans of its result, below each other, through processors, to two places and to people. */
+/* What a run tells of itself: spans of its result, below each other, through processors, to two
+ * places and to people. */
 #include "play.h"
 #include <agent/trace.h>
 #include <fcntl.h>
@@ -51,7 +52,14 @@ static cay_run_result *play_all(cay_run_config conf)
     cay_tool *as_tool = cay_agent_as_tool(&inner, "ask_inner", "asks");
     const cay_tool *const tools[] = { as_tool };
     cay_handoff to = { .agent = &last };
-    cay_agent outer = { .size = sizeof outer, .name = "Outer", .tools = tools, .ntools = 1, .handoffs = &to, .nhandoffs = 1, .input_guards = &guard, .ninput_guards = 1 };
+    cay_agent outer = { .size = sizeof outer,
+                        .name = "Outer",
+                        .tools = tools,
+                        .ntools = 1,
+                        .handoffs = &to,
+                        .nhandoffs = 1,
+                        .input_guards = &guard,
+                        .ninput_guards = 1 };
     cay_run_result *r = NULL;
     cay_err err = CAY_ERR_INIT;
     p.say[0] = CALL("c1", "ask_inner", "{\\\"input\\\":\\\"whispered question\\\"}");
@@ -73,21 +81,25 @@ static const json_t *find(const json_t *spans, const char *type, const char *nam
 {
     size_t i;
     json_t *s;
-    json_array_foreach(spans, i, s) {
+    json_array_foreach(spans, i, s)
+    {
         const json_t *d = json_object_get(s, "span_data");
-        if (!strcmp(cay__json_str(d, "type", ""), type) && !strcmp(cay__json_str(d, "name", ""), name))
+        if (!strcmp(cay__json_str(d, "type", ""), type) &&
+            !strcmp(cay__json_str(d, "name", ""), name))
             return s;
     }
     fail_msg("no span %s %s", type, name);
     return NULL;
 }
 
-static void below(const json_t *spans, const char *type, const char *name, const char *up_type, const char *up)
+static void below(const json_t *spans, const char *type, const char *name, const char *up_type,
+                  const char *up)
 {
     const json_t *a = find(spans, type, name), *b = find(spans, up_type, up);
     assert_string_equal(cay__json_str(a, "parent_id", ""), cay__json_str(b, "id", "?"));
     assert_true(strcmp(cay__json_str(a, "ended_at", ""), cay__json_str(b, "ended_at", "")) <= 0);
-    assert_true(strcmp(cay__json_str(a, "started_at", ""), cay__json_str(b, "started_at", "")) >= 0);
+    assert_true(strcmp(cay__json_str(a, "started_at", ""), cay__json_str(b, "started_at", "")) >=
+                0);
 }
 
 static void a_result_has_its_trace(void **state)
@@ -102,7 +114,9 @@ static void a_result_has_its_trace(void **state)
     assert_int_equal(cay__json_int(t, "left_out", -1), 0);
     const json_t *task = find(spans, "task", "work");
     assert_null(cay__json_str(task, "parent_id", NULL));
-    assert_int_equal(cay__json_int(json_object_get(json_object_get(task, "span_data"), "usage"), "requests", 0), 5);
+    assert_int_equal(
+        cay__json_int(json_object_get(json_object_get(task, "span_data"), "usage"), "requests", 0),
+        5);
     below(spans, "guardrail", "polite", "task", "work");
     below(spans, "agent", "Outer", "task", "work");
     below(spans, "turn", "turn 1", "agent", "Inner"); /* the first that ended: the inner one's */
@@ -179,7 +193,9 @@ static void processors_look_change_and_keep_back(void **state)
 {
     (void)state;
     static const cay_trace_sink sink = { .size = sizeof sink, .write = take };
-    static const cay_trace_processor watcher = { .size = sizeof watcher, .start = on_start, .end = on_end, .close = on_close };
+    static const cay_trace_processor watcher = {
+        .size = sizeof watcher, .start = on_start, .end = on_end, .close = on_close
+    };
     taken *first = cay__alloc(sizeof *first), *second = cay__alloc(sizeof *second);
     watch w = { 0 };
     cay_tracer *t = cay_tracer_new(&sink, first);
@@ -202,9 +218,9 @@ static void processors_look_change_and_keep_back(void **state)
 }
 
 typedef struct away {
-    int    calls;
+    int calls;
     size_t objects;
-    bool   there;
+    bool there;
 } away;
 
 static int take_or_not(void *self, const char *const *objects, size_t n, cay_err *err)
@@ -216,7 +232,8 @@ static int take_or_not(void *self, const char *const *objects, size_t n, cay_err
     return a->there ? 0 : cay_fail(err, CAY_EUPSTREAM, "nobody there");
 }
 
-/* A collector that is away is asked once, and then left alone for a while: it does not hold up a run with every batch. One that is there is told of a run that lasts. */
+/* A collector that is away is asked once, and then left alone for a while: it does not hold up a
+ * run with every batch. One that is there is told of a run that lasts. */
 static void who_is_away_is_left_alone(void **state)
 {
     static const cay_trace_sink sink = { .size = sizeof sink, .write = take_or_not };
@@ -248,7 +265,8 @@ static void people_see_a_tree(void **state)
     cay_run_result *r = play_all((cay_run_config){ .tracer = t });
     cay_run_result_free(r);
     assert_true(pread(fd, text, sizeof text - 1, 0) > 0);
-    has(text, " ms  task work  50 in, 5 out\n"); /* told when the run is over, not when the tracer is */
+    has(text,
+        " ms  task work  50 in, 5 out\n"); /* told when the run is over, not when the tracer is */
     has(text, " ms    agent Outer\n");
     has(text, " ms      turn turn 1");
     has(text, " ms        function ask_inner\n");
@@ -261,6 +279,9 @@ static void people_see_a_tree(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-    const struct CMUnitTest tests[] = { T(a_result_has_its_trace), T(what_was_said_is_told_when_asked_for), T(processors_look_change_and_keep_back), T(people_see_a_tree), T(who_is_away_is_left_alone) };
+    const struct CMUnitTest tests[] = { T(a_result_has_its_trace),
+                                        T(what_was_said_is_told_when_asked_for),
+                                        T(processors_look_change_and_keep_back),
+                                        T(people_see_a_tree), T(who_is_away_is_left_alone) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

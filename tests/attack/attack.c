@@ -19,13 +19,17 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-static const attack *const themes[] = { ns_attacks, fs_attacks, proc_attacks, sys_attacks, res_attacks, life_attacks, cli_attacks, clock_attacks, net_attacks, egress_attacks, sudo_attacks };
+static const attack *const themes[] = { ns_attacks,  fs_attacks,     proc_attacks, sys_attacks,
+                                        res_attacks, life_attacks,   cli_attacks,  clock_attacks,
+                                        net_attacks, egress_attacks, sudo_attacks };
 enum { CASE_SECONDS = 900, SKIPPED = 77 }; /* a tenth of it in the ordinary run */
 
 static const struct {
     const char *name, *user;
-    unsigned    bit;
-} modes[] = { { "root", NULL, ROOT }, { "range", "cay-range", RANGE }, { "single", "cay-single", SINGLE } };
+    unsigned bit;
+} modes[] = { { "root", NULL, ROOT },
+              { "range", "cay-range", RANGE },
+              { "single", "cay-single", SINGLE } };
 
 /* ---- programs that are run by name ---- */
 
@@ -47,7 +51,10 @@ static int run(const char *const *argv, const char *out)
 /* A build tree may lie where the user of the mode cannot look: the programs come along. */
 static bool bring(const char *build)
 {
-    static const char *const files[] = { "cay-keeper", "cay", "cay-full", "cay-local", "src/libcay.so.0", "tests/attack/probe", "cay-egress" };
+    static const char *const files[] = { "cay-keeper",      "cay",
+                                         "cay-full",        "cay-local",
+                                         "src/libcay.so.0", "tests/attack/probe",
+                                         "cay-egress" };
     mkdir(W.bin, 0755);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char from[600], to[400];
@@ -74,14 +81,15 @@ static bool power_cut(void)
         char path[300], text[8192], *ns;
         unsigned a, b;
         snprintf(path, sizeof path, "/proc/%s/status", e->d_name);
-        if (atoi(e->d_name) > 1 && host_get(path, text, sizeof text) && (ns = strstr(text, "\nNSpid:")) &&
-            sscanf(ns, "\nNSpid: %u %u", &a, &b) == 2)
+        if (atoi(e->d_name) > 1 && host_get(path, text, sizeof text) &&
+            (ns = strstr(text, "\nNSpid:")) && sscanf(ns, "\nNSpid: %u %u", &a, &b) == 2)
             kill(atoi(e->d_name), SIGKILL);
     }
     return d && closedir(d) == 0;
 }
 
-/* Another user of the host, at a socket whose directories and mode would let him in: is he refused? */
+/* Another user of the host, at a socket whose directories and mode would let him in: is he refused?
+ */
 static bool stranger_refused(const char *path)
 {
     static const struct {
@@ -98,7 +106,8 @@ static bool stranger_refused(const char *path)
         struct timeval most = { 3, 0 };
         snprintf(sa.sun_path, sizeof sa.sun_path, "%.107s", path);
         setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
-        if (setgroups(0, NULL) < 0 || setgid(65533) < 0 || setuid(65533) < 0 || connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
+        if (setgroups(0, NULL) < 0 || setgid(65533) < 0 || setuid(65533) < 0 ||
+            connect(s, (struct sockaddr *)&sa, sizeof sa) < 0)
             _exit(2); /* not even there: the case shows nothing */
         if (send(s, &ask, sizeof ask, MSG_NOSIGNAL) < 0)
             _exit(0);
@@ -213,7 +222,9 @@ static int judge(const char *verb, const char *build)
     snprintf(said, sizeof said, "%s/said", W.dir);
     fflush(stdout);
     /* It ends without giving its memory back, which is no finding of a build with sanitizers. */
-    int rc = run((const char *[]){ "env", "ASAN_OPTIONS=detect_leaks=0", tool, verb, file, boxes, run_dir, NULL }, said);
+    int rc = run((const char *[]){ "env", "ASAN_OPTIONS=detect_leaks=0", tool, verb, file, boxes,
+                                   run_dir, NULL },
+                 said);
     FILE *f = fopen(said, "re");
     char line[300];
     for (int i = 0; f && i < 12 && fgets(line, sizeof line, f); i++)
@@ -255,8 +266,9 @@ static bool make_clock(void)
 {
     snprintf(W.clock_file, sizeof W.clock_file, "%s/clock", W.dir);
     int fd = open(W.clock_file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    void *p = fd < 0 || fchmod(fd, 0666) < 0 || ftruncate(fd, 4096) < 0 ? MAP_FAILED
-                                                                        : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *p = fd < 0 || fchmod(fd, 0666) < 0 || ftruncate(fd, 4096) < 0
+                  ? MAP_FAILED
+                  : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
         close(fd);
     W.clock = p;
@@ -285,10 +297,12 @@ static bool set_up(const char *mode, const char *dir)
     mkdir(W.home, 0700);
     mkdir(W.run, 0700);
     chmod(W.dir, 01777);
-    if (geteuid() == 0 && W.user && (chown(W.home, W.uid, W.gid) < 0 || chown(W.run, W.uid, W.gid) < 0))
+    if (geteuid() == 0 && W.user &&
+        (chown(W.home, W.uid, W.gid) < 0 || chown(W.run, W.uid, W.gid) < 0))
         return false;
     /* As root the sockets are in /run/cay: ours alone, in this mount namespace. */
-    if (W.mode == ROOT && (mkdir("/run/cay", 0755) == 0 || errno == EEXIST) && mount("tmpfs", "/run/cay", "tmpfs", 0, "mode=700") < 0) {
+    if (W.mode == ROOT && (mkdir("/run/cay", 0755) == 0 || errno == EEXIST) &&
+        mount("tmpfs", "/run/cay", "tmpfs", 0, "mode=700") < 0) {
         perror("/run/cay");
         return false;
     }
@@ -306,7 +320,8 @@ static void find_sockets(const char *base)
         closedir(d);
 }
 
-/* Templates, locks, logs and directories for sockets are made by the first sandbox and stay: not a leak of any case. */
+/* Templates, locks, logs and directories for sockets are made by the first sandbox and stay: not a
+ * leak of any case. */
 static void first_sandbox(void)
 {
     cay_create local = { .size = sizeof local, .provider = "local" };
@@ -324,7 +339,8 @@ static int list(void)
 {
     for (size_t i = 0; i < sizeof themes / sizeof *themes; i++)
         for (const attack *a = themes[i]; a->id; a++)
-            printf("%s\t%s\t%s\t%u\t%s\n", a->id, a->mutants ? a->mutants : "-", a->title, a->modes, a->why ? a->why : "");
+            printf("%s\t%s\t%s\t%u\t%s\n", a->id, a->mutants ? a->mutants : "-", a->title, a->modes,
+                   a->why ? a->why : "");
     return 0;
 }
 
@@ -363,7 +379,8 @@ int main(int argc, char **argv)
             int64_t t = now_ms();
             judge("before", argv[3]);
             int verdict = one_case(a, argv[3]);
-            printf("%s %d - %s %s (%lld ms)%s\n", verdict == 0 || verdict == SKIPPED ? "ok" : "not ok", ++n, a->id, a->title,
+            printf("%s %d - %s %s (%lld ms)%s\n",
+                   verdict == 0 || verdict == SKIPPED ? "ok" : "not ok", ++n, a->id, a->title,
                    (long long)(now_ms() - t), verdict == SKIPPED ? " # SKIP here" : "");
             bad += verdict != 0 && verdict != SKIPPED;
         }

@@ -8,7 +8,9 @@
 #include <termios.h>
 
 /* OSC 52, OSC 8, title, DCS, a report request, end of paste, C1, DEL, a newline in a name. */
-#define EVIL "\033]52;c;ZXZpbA==\007\033]8;;http:x\033\\\033]0;t\007\033P$q\033\\\033[6n\033[201~\x9b" "31m\x7f\b\r"
+#define EVIL                                                                                       \
+    "\033]52;c;ZXZpbA==\007\033]8;;http:x\033\\\033]0;t\007\033P$q\033\\\033[6n\033[201~\x9b"      \
+    "31m\x7f\b\r"
 
 static ssize_t cay(char *out, size_t cap, const char *verb, ...)
 {
@@ -28,7 +30,8 @@ static ssize_t cay(char *out, size_t cap, const char *verb, ...)
     argv[n] = NULL;
     /* A terminal is what must not be steered; what goes to a file is left as it is. */
     fds[0] = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (fds[0] < 0 || ioctl(fds[0], TIOCSPTLCK, &unlock) < 0 || (fds[1] = ioctl(fds[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0 ||
+    if (fds[0] < 0 || ioctl(fds[0], TIOCSPTLCK, &unlock) < 0 ||
+        (fds[1] = ioctl(fds[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)) < 0 ||
         tcgetattr(fds[1], &raw) < 0)
         give_up("terminal: %s", strerror(errno));
     cfmakeraw(&raw);
@@ -60,7 +63,8 @@ static void harmless(const char *what, const char *out, ssize_t n)
     CHECK(n > 0, "%s says nothing", what);
     for (ssize_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)out[i];
-        bool utf8 = c >= 0x80 && c < 0xa0 && i > 0 && (unsigned char)out[i - 1] >= 0x80 && (unsigned char)out[i - 1] != 0xc2;
+        bool utf8 = c >= 0x80 && c < 0xa0 && i > 0 && (unsigned char)out[i - 1] >= 0x80 &&
+                    (unsigned char)out[i - 1] != 0xc2;
         if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f || (c >= 0x80 && c < 0xa0 && !utf8)) {
             breach("%s prints byte %02x at %zd", what, c, i);
             return;
@@ -79,12 +83,21 @@ static void s54_escapes(void)
     cay_exit end = { .size = sizeof end };
     char from[64];
     if (cay_file_put(sb, within(5000), "a" EVIL, EVIL "\n", sizeof EVIL, &w, &err) < 0 ||
-        cay_file_symlink(sb, within(5000), EVIL, "e", &err) < 0 || cay_file_put(sb, within(5000), "f", EVIL "\n", sizeof EVIL, &w, &err) < 0)
+        cay_file_symlink(sb, within(5000), EVIL, "e", &err) < 0 ||
+        cay_file_put(sb, within(5000), "f", EVIL "\n", sizeof EVIL, &w, &err) < 0)
         give_up("files of such names: %s", err.msg);
     if (cay_file_setxattr(sb, within(5000), "f", "user.x", EVIL, strlen(EVIL), &err) < 0)
         note("an attribute: %s", err.msg);
-    CHECK(command(sb, NULL, "touch \"$(printf 'b\\033[31m\\233')\" \"$(printf 'c\\033]0;x\\007\\nd')\"", NULL, 0) == 0, "names");
-    cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "sh", "-c", "printf '%s' \"$1\"; printf '%s' \"$1\" >&2; exec sleep 20", EVIL, EVIL, NULL }, .tag = "evil" };
+    CHECK(command(sb, NULL,
+                  "touch \"$(printf 'b\\033[31m\\233')\" \"$(printf 'c\\033]0;x\\007\\nd')\"", NULL,
+                  0) == 0,
+          "names");
+    cay_spawn s = { .size = sizeof s,
+                    .argv =
+                        (const char *[]){
+                            "sh", "-c", "printf '%s' \"$1\"; printf '%s' \"$1\" >&2; exec sleep 20",
+                            EVIL, EVIL, NULL },
+                    .tag = "evil" };
     if (cay_sandbox_spawn(sb, within(5000), &s, &p, &err) < 0)
         give_up("spawn: %s", err.msg);
     nap(200);
@@ -93,15 +106,20 @@ static void s54_escapes(void)
     harmless("ps", out, cay(out, sizeof out, "ps", id, NULL));
     harmless("logs", out, cay(out, sizeof out, "logs", id, "evil", NULL));
     harmless("exec", out, cay(out, sizeof out, "exec", id, "--", "cat", "f", NULL));
-    harmless("exec, the other stream", out, cay(out, sizeof out, "exec", id, "--", "sh", "-c", "cat f >&2", NULL));
-    harmless("files ls of a link", out, cay(out, sizeof out, "files", "ls", "-l", id, "/workspace", NULL));
+    harmless("exec, the other stream", out,
+             cay(out, sizeof out, "exec", id, "--", "sh", "-c", "cat f >&2", NULL));
+    harmless("files ls of a link", out,
+             cay(out, sizeof out, "files", "ls", "-l", id, "/workspace", NULL));
     harmless("files cat", out, cay(out, sizeof out, "files", "cat", id, "f", NULL));
     harmless("files find", out, cay(out, sizeof out, "files", "find", id, "*", NULL));
-    harmless("files grep", out, cay(out, sizeof out, "files", "grep", id, "52", "/workspace", NULL));
+    harmless("files grep", out,
+             cay(out, sizeof out, "files", "grep", id, "52", "/workspace", NULL));
     harmless("files stat", out, cay(out, sizeof out, "files", "stat", id, "a" EVIL, "e", NULL));
-    harmless("files stat of no file", out, cay(out, sizeof out, "files", "stat", id, "no" EVIL, NULL));
+    harmless("files stat of no file", out,
+             cay(out, sizeof out, "files", "stat", id, "no" EVIL, NULL));
     harmless("cp to the terminal", out, cay(out, sizeof out, "cp", from, "-", NULL));
-    harmless("exec of a missing program", out, cay(out, sizeof out, "exec", id, "--", "/no" EVIL, NULL));
+    harmless("exec of a missing program", out,
+             cay(out, sizeof out, "exec", id, "--", "/no" EVIL, NULL));
     harmless("an unknown id", out, cay(out, sizeof out, "inspect", "c" EVIL, NULL));
     harmless("an unknown verb", out, cay(out, sizeof out, EVIL, NULL));
     harmless("ls", out, cay(out, sizeof out, "ls", NULL));

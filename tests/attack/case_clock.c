@@ -6,15 +6,15 @@
 
 enum { LIFE = 2000, LIMIT = 1500 };
 #define SLACK soon(1000)
-#define HOUR 3600000ll
-#define DAY  (24 * HOUR)
+#define HOUR  3600000ll
+#define DAY   (24 * HOUR)
 
 /* Something that has to end by itself at a time. */
 typedef struct timed {
-    const char  *what, *reason;
+    const char *what, *reason;
     cay_sandbox *sb;
-    int          pid;
-    int64_t      begun, due, ended;
+    int pid;
+    int64_t begun, due, ended;
 } timed;
 
 static void begin(timed *t, const char *what, const char *reason, const cay_create *spec)
@@ -39,10 +39,11 @@ static void judge_end(const timed *t, const char *jump)
     char reason[64];
     cay_state s = box_state(t->sb, reason, sizeof reason);
     CHECK(t->ended, "%s: %s did not come to an end", jump, t->what);
-    CHECK(!t->ended || (t->ended >= t->begun + LIFE - 50 && t->ended <= t->due + SLACK), "%s: %s ended after %lld ms, not %d", jump,
-          t->what, (long long)(t->ended - t->begun), LIFE);
-    CHECK(!t->ended || (s == CAY_STOPPED && !strcmp(reason, t->reason)), "%s: %s reads as %s \"%s\"", jump, t->what, cay_state_name(s),
-          reason);
+    CHECK(!t->ended || (t->ended >= t->begun + LIFE - 50 && t->ended <= t->due + SLACK),
+          "%s: %s ended after %lld ms, not %d", jump, t->what, (long long)(t->ended - t->begun),
+          LIFE);
+    CHECK(!t->ended || (s == CAY_STOPPED && !strcmp(reason, t->reason)),
+          "%s: %s reads as %s \"%s\"", jump, t->what, cay_state_name(s), reason);
 }
 
 /* People are told the end by the clock that they have now. */
@@ -54,8 +55,10 @@ static void judge_shown(const timed *t, const char *jump, int64_t ahead)
     if (cay_sandbox_describe(t->sb, within(5000), &info, &err) < 0)
         give_up("describe: %s", err.msg);
     clock_gettime(CLOCK_REALTIME, &wall);
-    int64_t shown = info->deadline_ms - (wall.tv_sec * 1000 + wall.tv_nsec / 1000000 + ahead), left = t->due - now_ms();
-    CHECK(llabs(shown - left) <= SLACK, "%s: %s has %lld ms left, %lld are shown", jump, t->what, (long long)left, (long long)shown);
+    int64_t shown = info->deadline_ms - (wall.tv_sec * 1000 + wall.tv_nsec / 1000000 + ahead),
+            left = t->due - now_ms();
+    CHECK(llabs(shown - left) <= SLACK, "%s: %s has %lld ms left, %lld are shown", jump, t->what,
+          (long long)left, (long long)shown);
     cay_info_free(info);
 }
 
@@ -72,9 +75,11 @@ static void others_look(const char *jump, int want)
     cay_service *svc = service_open();
     size_t removed = 0;
     int n = 0;
-    if (cay_service_gc(svc, within(10000), &removed, &err) < 0 || cay_service_list(svc, within(10000), NULL, count, &n, &err) < 0)
+    if (cay_service_gc(svc, within(10000), &removed, &err) < 0 ||
+        cay_service_list(svc, within(10000), NULL, count, &n, &err) < 0)
         breach("%s: %s", jump, err.msg);
-    CHECK(n == want && !removed, "%s: %d of %d sandboxes run, %zu were cleaned away", jump, n, want, removed);
+    CHECK(n == want && !removed, "%s: %d of %d sandboxes run, %zu were cleaned away", jump, n, want,
+          removed);
     cay_service_close(svc);
 }
 
@@ -82,9 +87,12 @@ static void jump(const char *name, int64_t ahead)
 {
     cay_err err = CAY_ERR_INIT;
     cay_exit end = { .size = sizeof end };
-    cay_create ttl = { .size = sizeof ttl, .ttl_ms = LIFE }, idle = { .size = sizeof idle, .idle_ms = LIFE };
+    cay_create ttl = { .size = sizeof ttl, .ttl_ms = LIFE },
+               idle = { .size = sizeof idle, .idle_ms = LIFE };
     cay_create local = { .size = sizeof local, .ttl_ms = LIFE, .provider = "local" };
-    cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "sleep", "30", NULL }, .timeout_ms = LIMIT };
+    cay_spawn s = { .size = sizeof s,
+                    .argv = (const char *[]){ "sleep", "30", NULL },
+                    .timeout_ms = LIMIT };
     cay_proc *limited = NULL, *sleeper = NULL;
     timed t[3];
     int n = sizeof t / sizeof *t;
@@ -109,8 +117,8 @@ static void jump(const char *name, int64_t ahead)
     int64_t call = now_ms();
     int rc = cay_proc_wait(sleeper, within(700), &end, &err);
     call = now_ms() - call;
-    CHECK(rc == CAY_ETIMEOUT && call >= 650 && call <= 700 + SLACK, "%s: a call with a deadline of 700 ms gives %d after %lld ms", name, rc,
-          (long long)call);
+    CHECK(rc == CAY_ETIMEOUT && call >= 650 && call <= 700 + SLACK,
+          "%s: a call with a deadline of 700 ms gives %d after %lld ms", name, rc, (long long)call);
     for (int left = n; (left || !took) && now_ms() - started < LIFE + SLACK + 5000; nap(5)) {
         left = 0;
         for (int i = 0; i < n; i++) {
@@ -121,8 +129,9 @@ static void jump(const char *name, int64_t ahead)
         if (!took && cay_proc_wait(limited, within(1), &end, &err) == 0)
             took = now_ms() - started;
     }
-    CHECK(took >= LIMIT - 50 && took <= LIMIT + SLACK && !strcmp(end.reason, "time"), "%s: a command with a limit of %d ms ended after %lld: %s",
-          name, LIMIT, (long long)took, end.reason);
+    CHECK(took >= LIMIT - 50 && took <= LIMIT + SLACK && !strcmp(end.reason, "time"),
+          "%s: a command with a limit of %d ms ended after %lld: %s", name, LIMIT, (long long)took,
+          end.reason);
     for (int i = 0; i < n; i++) {
         judge_end(&t[i], name);
         box_remove(t[i].sb);

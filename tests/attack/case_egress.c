@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* S-29 to S-33: what a policy lets through, and that nothing else gets there. Against the internet of tests/support/netlab. */
+/* S-29 to S-33: what a policy lets through, and that nothing else gets there. Against the internet
+ * of tests/support/netlab. */
 #include "attack.h"
 #include <cay/policy.h>
 #include <signal.h>
@@ -69,8 +70,12 @@ static void recorded(cay_sandbox *sb, const char *reason)
 
 static void s29_ranges(void)
 {
-    static const char *const addrs[] = { "169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192", "10.0.0.5", "192.168.1.1", "172.16.0.1",
-                                         "100.64.0.1", "198.18.0.1", "0.0.0.0", "fd00::5", "fd00:ec2::254", "64:ff9b::a00:5", "::ffff:10.0.0.5", "2002:a00:5::1" };
+    static const char *const addrs[] = { "169.254.169.254", "169.254.170.2",  "100.100.100.200",
+                                         "168.63.129.16",   "192.0.0.192",    "10.0.0.5",
+                                         "192.168.1.1",     "172.16.0.1",     "100.64.0.1",
+                                         "198.18.0.1",      "0.0.0.0",        "fd00::5",
+                                         "fd00:ec2::254",   "64:ff9b::a00:5", "::ffff:10.0.0.5",
+                                         "2002:a00:5::1" };
     static const char *const names[] = { "inside.test", "meta.test", "lo.test", "mapped.test" };
     char seen[8192];
     cay_sandbox *sb = box_with("cay-net 1\nmode all\n");
@@ -115,7 +120,10 @@ static void s30_names(void)
     NO("http", "93.184.216.35", "80");
     NO("tls", "93.184.216.34", "443", "good.test");
     NO("http", "198.18.1.200", "80", "good.test");
-    static const char *const reasons[] = { "default_deny", "tls_name_mismatch", "tls_no_name", "tls_unreadable", "http_host_mismatch", "unknown_address" };
+    static const char *const reasons[] = {
+        "default_deny",   "tls_name_mismatch",  "tls_no_name",
+        "tls_unreadable", "http_host_mismatch", "unknown_address"
+    };
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         recorded(sb, reasons[i]);
     char seen[8192];
@@ -143,7 +151,8 @@ static void s31_leak(void)
 
 static void s32_rebinding(void)
 {
-    cay_sandbox *sb = box_with("cay-net 1\nmode rules\nrule flip.test\nrule inside.test\nrule lo.test\nrule mapped.test\nrule meta.test\n");
+    cay_sandbox *sb = box_with("cay-net 1\nmode rules\nrule flip.test\nrule inside.test\nrule "
+                               "lo.test\nrule mapped.test\nrule meta.test\n");
     if (!sb)
         return;
     YES("http", "flip.test", "80");
@@ -167,7 +176,9 @@ static void s33_around(void)
     cay_spawn base = { .size = sizeof base };
     static const struct {
         const char *host, *port, *said, *want;
-    } ways[] = { { "good.test", "80", "good.test", "yes" }, { "good.test", "80", "other.test", "no" }, { "93.184.216.35", "80", "other.test", "no" } };
+    } ways[] = { { "good.test", "80", "good.test", "yes" },
+                 { "good.test", "80", "other.test", "no" },
+                 { "93.184.216.35", "80", "other.test", "no" } };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         cay_proc *relay = inside_start(sb, &base, "netrelay", ways[i].host, ways[i].port, NULL);
         inside(sb, NULL, "netask", ways[i].want, "http", "127.0.0.1", "3128", ways[i].said, NULL);
@@ -181,10 +192,14 @@ static void s33_around(void)
 }
 
 const attack egress_attacks[] = {
-    { "S-29", "ranges that are always blocked stay so under policy all", ALL, "net-ranges", NULL, s29_ranges },
-    { "S-30", "only the name that is allowed, whatever the program says", ALL, "net-sni net-host", NULL, s30_names },
+    { "S-29", "ranges that are always blocked stay so under policy all", ALL, "net-ranges", NULL,
+      s29_ranges },
+    { "S-30", "only the name that is allowed, whatever the program says", ALL, "net-sni net-host",
+      NULL, s30_names },
     { "S-31", "no question for a name leaves", ALL, "net-lookup", NULL, s31_leak },
-    { "S-32", "a name that turns inward is caught when it is dialled", ALL, "net-ranges", NULL, s32_rebinding },
-    { "S-33", "no proxy to be passed by: datagrams, raw sockets and own relays", ALL, NULL, "the walls are those of S-28 (netfilter), S-25 (the filter) and S-30", s33_around },
+    { "S-32", "a name that turns inward is caught when it is dialled", ALL, "net-ranges", NULL,
+      s32_rebinding },
+    { "S-33", "no proxy to be passed by: datagrams, raw sockets and own relays", ALL, NULL,
+      "the walls are those of S-28 (netfilter), S-25 (the filter) and S-30", s33_around },
     { 0 },
 };

@@ -13,7 +13,8 @@ static void canary_make(char *dir, size_t cap, const char *name)
     char file[500];
     snprintf(dir, cap, "%s/%s", W.dir, name);
     snprintf(file, sizeof file, "%s/file", dir);
-    if (mkdir(dir, 0777) < 0 || chmod(dir, 0777) < 0 || !host_put(file, SECRET "\n") || chmod(file, 0666) < 0)
+    if (mkdir(dir, 0777) < 0 || chmod(dir, 0777) < 0 || !host_put(file, SECRET "\n") ||
+        chmod(file, 0666) < 0)
         give_up("%s: %s", dir, strerror(errno));
 }
 
@@ -23,7 +24,8 @@ static void canary_check(const char *dir)
     struct stat st;
     int n = 0;
     snprintf(file, sizeof file, "%s/file", dir);
-    CHECK(host_get(file, text, sizeof text) && !strcmp(text, SECRET "\n"), "the host's file now holds \"%s\"", text);
+    CHECK(host_get(file, text, sizeof text) && !strcmp(text, SECRET "\n"),
+          "the host's file now holds \"%s\"", text);
     CHECK(stat(file, &st) == 0 && (st.st_mode & 07777) == 0666, "the host's file has another mode");
     DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d));)
@@ -81,7 +83,9 @@ static void through(cay_sandbox *sb, const char *link)
     cay_file_put(sb, within(5000), fresh, "x", 1, &w, &err);
     cay_file_put(sb, within(5000), file, "x", 1, &w, &err);
     cay_file_mkdir(sb, within(5000), fresh, 0755, true, &err);
-    CHECK(cay_file_stat(sb, within(5000), file, true, &st, &err) < 0 || st.size != strlen(SECRET) + 1, "stat %s sees the host", file);
+    CHECK(cay_file_stat(sb, within(5000), file, true, &st, &err) < 0 ||
+              st.size != strlen(SECRET) + 1,
+          "stat %s sees the host", file);
     cay_file_chmod(sb, within(5000), file, 0777, &err);
     cay_file_rename(sb, within(5000), file, "stolen", &err);
     cay_dir_list(sb, within(5000), link, 0, count_entry, NULL, &err);
@@ -146,7 +150,8 @@ static void s10_race(void)
     }
     note("%lu rounds of six calls, %lu calls worked", tries, fine);
     CHECK(tries > 20, "only %lu rounds", tries);
-    CHECK(cay_proc_wait(p, within(20000), &end, &err) == 0 && end.code == 0, "the swapper ended by %d", end.code);
+    CHECK(cay_proc_wait(p, within(20000), &end, &err) == 0 && end.code == 0,
+          "the swapper ended by %d", end.code);
     cay_proc_unref(p);
     canary_check(dir);
     box_remove(sb);
@@ -169,9 +174,11 @@ static void s12_readonly(void)
     inside(sb, NULL, "flags", NULL);
     cay_err err = CAY_ERR_INIT;
     cay_write w = { .size = sizeof w };
-    CHECK(cay_file_put(sb, within(5000), "/grant/api", "x", 1, &w, &err) < 0, "the API writes into a read-only grant");
+    CHECK(cay_file_put(sb, within(5000), "/grant/api", "x", 1, &w, &err) < 0,
+          "the API writes into a read-only grant");
     snprintf(gone, sizeof gone, "%s/file", dir);
-    CHECK(host_get(gone, text, sizeof text) && !strcmp(text, SECRET "\n"), "the granted file changed");
+    CHECK(host_get(gone, text, sizeof text) && !strcmp(text, SECRET "\n"),
+          "the granted file changed");
     box_remove(sb);
     rmdir(sub);
     canary_check(dir);
@@ -180,7 +187,7 @@ static void s12_readonly(void)
 /* ---- grants of what must not be shown ---- */
 
 static struct {
-    char          real[300], link[300];
+    char real[300], link[300];
     volatile bool stop;
 } X;
 
@@ -206,13 +213,15 @@ static void s12_refused(void)
     snprintf(X.link, sizeof X.link, "%.200s/swap2", W.dir);
     if (symlink(W.home, link) < 0 || symlink(W.home, X.link) < 0 || mkdir(X.real, 0777) < 0)
         give_up("set-up: %s", strerror(errno));
-    const char *never[] = { W.home, W.dir, boxes, link, W.sockets, "/", "/proc", "/proc/self", "/sys/kernel", "/dev", "/dev/pts", "/dev/null" };
+    const char *never[] = { W.home,  W.dir,        boxes,         link,   W.sockets,  "/",
+                            "/proc", "/proc/self", "/sys/kernel", "/dev", "/dev/pts", "/dev/null" };
     cay_grant g = { .target = "/grant", .rw = true };
     cay_create spec = { .size = sizeof spec, .grants = &g, .ngrants = 1 };
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
         g.source = never[i];
         int rc = cay_service_create(W.svc, within(10000), &spec, &sb, &err);
-        CHECK(rc == CAY_EPERM || rc == CAY_ETYPE || rc == CAY_EINVAL || rc == CAY_ENOENT, "a grant of %s gives %s", never[i], cay_code_name(rc));
+        CHECK(rc == CAY_EPERM || rc == CAY_ETYPE || rc == CAY_EINVAL || rc == CAY_ENOENT,
+              "a grant of %s gives %s", never[i], cay_code_name(rc));
         if (rc == 0)
             box_remove(sb);
     }
@@ -223,7 +232,8 @@ static void s12_refused(void)
         if (cay_service_create(W.svc, within(10000), &spec, &sb, &err) < 0)
             continue;
         made++;
-        /* as the kernel names it: nobody inside may look into a directory that is its owner's alone */
+        /* as the kernel names it: nobody inside may look into a directory that is its owner's alone
+         */
         command(sb, NULL, "grep ' /grant ' /proc/self/mountinfo", mounts, sizeof mounts);
         bool bad = !strstr(mounts, "/swap");
         CHECK(!bad, "another directory is granted: %s", mounts);
@@ -241,38 +251,54 @@ static void s12_refused(void)
             rmdir(i ? X.link : X.real);
 }
 
-/* A checkout that may be written: what the host's own tools obey there stays as it was, a file ".git" too. */
+/* A checkout that may be written: what the host's own tools obey there stays as it was, a file
+ * ".git" too. */
 static void s12_checkout(void)
 {
-    static const char *const obeyed[] = { "a/.git/config", "a/.git/hooks/x", "a/.git/modules/m/config", "a/.git/info/attributes",
-                                          "a/.envrc",      "a/.vscode/tasks.json", "b/.git" };
-    static const char attack_on[] = "cd /a; for f in .git/config .git/hooks/x .git/modules/m/config .git/info/attributes .envrc .vscode/tasks.json; do "
-                                    "echo evil >$f; echo evil >>$f; rm -f $f; ln -f $f link && echo evil >link; "
-                                    "echo evil >new; mv -f new $f; cp --remove-destination new $f; done; "
-                                    "mv .git old; rm -rf .git/hooks .git/config .vscode; mv .git/hooks .git/h; mv .vscode v; mkdir .git/hooks/y; "
-                                    "cd /b; echo gitdir: /evil >.git; rm -f .git; mv .git old; echo evil >new; mv -f new .git; true";
+    static const char *const obeyed[] = { "a/.git/config",
+                                          "a/.git/hooks/x",
+                                          "a/.git/modules/m/config",
+                                          "a/.git/info/attributes",
+                                          "a/.envrc",
+                                          "a/.vscode/tasks.json",
+                                          "b/.git" };
+    static const char attack_on[] =
+        "cd /a; for f in .git/config .git/hooks/x .git/modules/m/config .git/info/attributes "
+        ".envrc .vscode/tasks.json; do "
+        "echo evil >$f; echo evil >>$f; rm -f $f; ln -f $f link && echo evil >link; "
+        "echo evil >new; mv -f new $f; cp --remove-destination new $f; done; "
+        "mv .git old; rm -rf .git/hooks .git/config .vscode; mv .git/hooks .git/h; mv .vscode v; "
+        "mkdir .git/hooks/y; "
+        "cd /b; echo gitdir: /evil >.git; rm -f .git; mv .git old; echo evil >new; mv -f new .git; "
+        "true";
     char dir[300], path[500], cmd[2400], text[64];
     snprintf(dir, sizeof dir, "%s/checkout", W.dir);
-    snprintf(cmd, sizeof cmd, "mkdir -p %s/a/.git/hooks %s/a/.git/modules/m %s/a/.git/info %s/a/.vscode %s/b && cd %s && for f in a/.git/config "
-             "a/.git/hooks/x a/.git/modules/m/config a/.git/info/attributes a/.envrc a/.vscode/tasks.json b/.git; do echo mine >$f; done; chmod -R a+rwX .",
+    snprintf(cmd, sizeof cmd,
+             "mkdir -p %s/a/.git/hooks %s/a/.git/modules/m %s/a/.git/info %s/a/.vscode %s/b && cd "
+             "%s && for f in a/.git/config "
+             "a/.git/hooks/x a/.git/modules/m/config a/.git/info/attributes a/.envrc "
+             "a/.vscode/tasks.json b/.git; do echo mine >$f; done; chmod -R a+rwX .",
              dir, dir, dir, dir, dir, dir);
     if (host_shell(cmd) != 0)
         give_up("set-up of %s", dir);
     char a[400], b[400];
     snprintf(a, sizeof a, "%s/a", dir);
     snprintf(b, sizeof b, "%s/b", dir);
-    cay_grant g[] = { { .source = a, .target = "/a", .rw = true }, { .source = b, .target = "/b", .rw = true } };
+    cay_grant g[] = { { .source = a, .target = "/a", .rw = true },
+                      { .source = b, .target = "/b", .rw = true } };
     cay_create spec = { .size = sizeof spec, .grants = g, .ngrants = 2 };
     cay_sandbox *sb = box_new(&spec);
     command(sb, NULL, attack_on, NULL, 0);
     if (W.mode & MANY_IDS)
         command(sb, "root", attack_on, NULL, 0);
-    CHECK(command(sb, W.mode & MANY_IDS ? "root" : NULL, "echo x >/a/plain && echo x >/a/.git/HEAD && echo x >/b/plain", NULL, 0) == 0,
+    CHECK(command(sb, W.mode & MANY_IDS ? "root" : NULL,
+                  "echo x >/a/plain && echo x >/a/.git/HEAD && echo x >/b/plain", NULL, 0) == 0,
           "the rest of the checkout cannot be written");
     box_remove(sb);
     for (size_t i = 0; i < sizeof obeyed / sizeof *obeyed; i++) {
         snprintf(path, sizeof path, "%s/%s", dir, obeyed[i]);
-        CHECK(host_get(path, text, sizeof text) && !strcmp(text, "mine\n"), "%s now holds \"%s\"", obeyed[i], text);
+        CHECK(host_get(path, text, sizeof text) && !strcmp(text, "mine\n"), "%s now holds \"%s\"",
+              obeyed[i], text);
     }
     snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
     host_shell(cmd);
@@ -280,7 +306,8 @@ static void s12_checkout(void)
 
 static void s13_special(void)
 {
-    static const char *const names[] = { "fifo", "sock", "link", "zero", "loop", "/dev/zero", "/workspace", "/proc/kmsg" };
+    static const char *const names[] = { "fifo", "sock",      "link",       "zero",
+                                         "loop", "/dev/zero", "/workspace", "/proc/kmsg" };
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb = box_new(NULL);
     inside(sb, NULL, "special", NULL);
@@ -298,11 +325,13 @@ static void s13_special(void)
         CHECK(rc < 0 && rc != CAY_ETIMEOUT, "open %s gives %d", names[i], rc);
         if (fd >= 0)
             close(fd);
-        CHECK(now_ms() - t < soon(300), "%s took %lld ms twice", names[i], (long long)(now_ms() - t));
+        CHECK(now_ms() - t < soon(300), "%s took %lld ms twice", names[i],
+              (long long)(now_ms() - t));
         free(rc == 0 ? data : NULL);
     }
     bool yes = false;
-    CHECK(cay_file_exists(sb, within(10000), "fifo", &yes, &err) == 0 && yes, "the worker hangs: %s", err.msg);
+    CHECK(cay_file_exists(sb, within(10000), "fifo", &yes, &err) == 0 && yes,
+          "the worker hangs: %s", err.msg);
     box_remove(sb);
 }
 
@@ -340,8 +369,9 @@ static void make_root(char *root, size_t cap, const char *name)
 {
     char cmd[2400];
     snprintf(root, cap, "%s/%s", W.dir, name);
-    snprintf(cmd, sizeof cmd, "mkdir -p %s/bin %s/etc %s/tmp && chmod 1777 %s/tmp && cp %s/probe %s/bin/probe", root, root, root, root,
-             W.bin, root);
+    snprintf(cmd, sizeof cmd,
+             "mkdir -p %s/bin %s/etc %s/tmp && chmod 1777 %s/tmp && cp %s/probe %s/bin/probe", root,
+             root, root, root, W.bin, root);
     int status = -1, pid = fork();
     if (pid == 0) {
         execl("/bin/sh", "sh", "-c", cmd, (char *)NULL);
@@ -366,7 +396,7 @@ static void s17_template(void)
 {
     static const struct {
         const char *name, *link, *to;
-        bool        may_work;
+        bool may_work;
     } lies[] = {
         { "lie-null", "dev/null", "/proc/sys/kernel/core_pattern", true },
         { "lie-proc", "proc", "/tmp", false },
@@ -390,10 +420,13 @@ static void s17_template(void)
         cay_sandbox *sb = NULL;
         cay_create spec = { .size = sizeof spec, .root = root };
         int rc = cay_service_create(W.svc, within(20000), &spec, &sb, &err);
-        CHECK(rc < 0 || lies[i].may_work, "a template whose /%s is a link to %s is accepted", lies[i].link, lies[i].to);
+        CHECK(rc < 0 || lies[i].may_work, "a template whose /%s is a link to %s is accepted",
+              lies[i].link, lies[i].to);
         if (rc == 0) {
-            inside_spec(sb, &(cay_spawn){ .argv = (const char *[]){ "/bin/probe", "masks", NULL }, .cwd = "/" });
-            inside_spec(sb, &(cay_spawn){ .argv = (const char *[]){ "/bin/probe", "devices", NULL }, .cwd = "/" });
+            inside_spec(sb, &(cay_spawn){ .argv = (const char *[]){ "/bin/probe", "masks", NULL },
+                                          .cwd = "/" });
+            inside_spec(sb, &(cay_spawn){ .argv = (const char *[]){ "/bin/probe", "devices", NULL },
+                                          .cwd = "/" });
             box_remove(sb);
         } else {
             note("/%s as a link: %s", lies[i].link, err.msg);
@@ -407,11 +440,14 @@ static void s17_template(void)
 const attack fs_attacks[] = {
     { "S-08", "the root is the root", ALL, "old-root", NULL, s08_root },
     { "S-09", "the file API follows links inside only", ALL, NULL,
-      "file operations are made by a worker inside the mount namespace; there is no check that could be left out", s09_links },
+      "file operations are made by a worker inside the mount namespace; there is no check that "
+      "could be left out",
+      s09_links },
     { "S-10", "names that change under the file API", ALL, NULL, "as S-09", s10_race },
     { "S-12", "a read-only grant is read-only", ALL, "grant-ro", NULL, s12_readonly },
     { "S-12b", "a writable checkout keeps what the host obeys", ALL, "guard", NULL, s12_checkout },
-    { "S-12c", "no grant of the state, the sockets, the kernel's views", ALL, "grant-race", NULL, s12_refused },
+    { "S-12c", "no grant of the state, the sockets, the kernel's views", ALL, "grant-race", NULL,
+      s12_refused },
     { "S-13", "special files do not hold the API", ALL, "file-type", NULL, s13_special },
     { "S-14", "mounts do not propagate", ALL, "propagation", NULL, s14_propagation },
     { "S-17", "a template cannot bend mounts", ALL, "walk-links", NULL, s17_template },

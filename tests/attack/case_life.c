@@ -32,7 +32,8 @@ static void check_ticks(cay_proc *p)
     uint64_t offset = 0, lost = 0;
     bool eof = false;
     while (!eof && n < sizeof text - 1) {
-        if (cay_proc_read(p, within(5000), CAY_STDOUT, &offset, text + n, sizeof text - 1 - n, &got, &lost, &eof, &err) < 0)
+        if (cay_proc_read(p, within(5000), CAY_STDOUT, &offset, text + n, sizeof text - 1 - n, &got,
+                          &lost, &eof, &err) < 0)
             give_up("read: %s", err.msg);
         n += got;
         if (!got && !eof)
@@ -57,8 +58,12 @@ static void s71_keeper_killed(void)
     cay_sandbox *sb;
     cay_proc *p;
     for (int i = 0; i < nboxes; i++) {
-        cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "/tmp/probe", "count", "/tmp/stop", NULL }, .tag = "ticks" };
-        cay_spawn t = { .size = sizeof t, .argv = (const char *[]){ "cat", NULL }, .tty = true, .tag = "term" };
+        cay_spawn s = { .size = sizeof s,
+                        .argv = (const char *[]){ "/tmp/probe", "count", "/tmp/stop", NULL },
+                        .tag = "ticks" };
+        cay_spawn t = {
+            .size = sizeof t, .argv = (const char *[]){ "cat", NULL }, .tty = true, .tag = "term"
+        };
         sb = box_new(NULL);
         snprintf(id[i], sizeof id[i], "%s", cay_sandbox_id(sb));
         if (cay_sandbox_spawn(sb, within(5000), &s, &p, &err) < 0)
@@ -68,7 +73,8 @@ static void s71_keeper_killed(void)
             cay_proc_unref(p);
         /* one ends while nobody is there to see it */
         if (i == 0)
-            CHECK(command(sb, NULL, "(sleep 1; touch /tmp/stop) >/dev/null 2>&1 &", NULL, 0) == 0, "background");
+            CHECK(command(sb, NULL, "(sleep 1; touch /tmp/stop) >/dev/null 2>&1 &", NULL, 0) == 0,
+                  "background");
         cay_sandbox_unref(sb);
     }
     nap(300);
@@ -90,7 +96,8 @@ static void s71_keeper_killed(void)
             give_up("put: %s", err.msg);
         if (cay_sandbox_attach(sb, within(5000), "ticks", &p, &err) < 0)
             give_up("attach: %s", err.msg);
-        CHECK(cay_proc_wait(p, within(5000), &end, &err) == 0 && end.code == 42, "code %d reason %s: %s", end.code, end.reason, err.msg);
+        CHECK(cay_proc_wait(p, within(5000), &end, &err) == 0 && end.code == 42,
+              "code %d reason %s: %s", end.code, end.reason, err.msg);
         check_ticks(p);
         cay_proc_unref(p);
         if (i < 2) {
@@ -98,10 +105,12 @@ static void s71_keeper_killed(void)
             uint64_t offset = 0, lost;
             size_t n = 0;
             bool eof;
-            if (cay_sandbox_attach(sb, within(5000), "term", &p, &err) < 0 || cay_proc_write(p, within(5000), "hello\n", 6, &err) < 0)
+            if (cay_sandbox_attach(sb, within(5000), "term", &p, &err) < 0 ||
+                cay_proc_write(p, within(5000), "hello\n", 6, &err) < 0)
                 give_up("terminal: %s", err.msg);
             nap(200);
-            cay_proc_read(p, within(5000), CAY_STDOUT, &offset, text, sizeof text - 1, &n, &lost, &eof, &err);
+            cay_proc_read(p, within(5000), CAY_STDOUT, &offset, text, sizeof text - 1, &n, &lost,
+                          &eof, &err);
             text[n] = 0;
             CHECK(strstr(text, "hello"), "the terminal says \"%s\"", text);
             cay_proc_unref(p);
@@ -151,10 +160,12 @@ static void s72_killed_anywhere(void)
     for (int i = 0; i < 3; i++)
         pthread_join(t[i], NULL);
     reopen();
-    CHECK(command(kept, NULL, "test -x /tmp/probe", NULL, 0) == 0, "the sandbox that was there is lost");
+    CHECK(command(kept, NULL, "test -x /tmp/probe", NULL, 0) == 0,
+          "the sandbox that was there is lost");
     cay_sandbox_unref(kept);
     kept = find(id);
-    CHECK(box_state(kept, NULL, 0) == CAY_RUNNING, "the sandbox that was there is %s", cay_state_name(box_state(kept, NULL, 0)));
+    CHECK(box_state(kept, NULL, 0) == CAY_RUNNING, "the sandbox that was there is %s",
+          cay_state_name(box_state(kept, NULL, 0)));
     box_remove(kept);
 }
 
@@ -180,14 +191,16 @@ static void s73_store(void)
     cay_service_close(W.svc);
     /* one damaged record: every word of it but its id is rubbish */
     snprintf(sql, sizeof sql,
-             "sqlite3 %s/store.db \"update sandboxes set state='?', spec='{', box=char(1), labels='[', metadata='}' where id='%s'\"",
+             "sqlite3 %s/store.db \"update sandboxes set state='?', spec='{', box=char(1), "
+             "labels='[', metadata='}' where id='%s'\"",
              W.home, id);
     CHECK(host_shell(sql) == 0, "the record could not be damaged");
     W.svc = service_open();
     if (cay_service_list(W.svc, within(5000), NULL, tell, &n, &err) < 0)
         breach("list: %s", err.msg);
     CHECK(n == 2 && damaged == 1, "%d sandboxes are listed, %d of them as damaged", n, damaged);
-    CHECK(cay_service_find(W.svc, within(5000), id, &b, &err) == 0, "find the damaged one: %s", err.msg);
+    CHECK(cay_service_find(W.svc, within(5000), id, &b, &err) == 0, "find the damaged one: %s",
+          err.msg);
     if (b)
         box_remove(b);
     /* a log with a torn end and rubbish behind it */
@@ -195,7 +208,8 @@ static void s73_store(void)
     keeper_kill(SIGKILL);
     snprintf(path, sizeof path, "%s/keeper.log", W.home);
     int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    CHECK(fd >= 0 && write(fd, "torn record torn record", 23) == 23, "%s: %s", path, strerror(errno));
+    CHECK(fd >= 0 && write(fd, "torn record torn record", 23) == 23, "%s: %s", path,
+          strerror(errno));
     close(fd);
     reopen();
     n = 0;
@@ -229,16 +243,19 @@ static void s73_full(void)
     close(fd);
     cay_create spec = { .size = sizeof spec };
     int rc = cay_service_create(W.svc, within(15000), &spec, &b, &err);
-    CHECK(rc == 0 || (rc != CAY_ETIMEOUT && err.msg[0]), "a create on a full disk gives %s: \"%s\"", cay_code_name(rc), err.msg);
+    CHECK(rc == 0 || (rc != CAY_ETIMEOUT && err.msg[0]), "a create on a full disk gives %s: \"%s\"",
+          cay_code_name(rc), err.msg);
     note("a create on a full disk: %s", rc == 0 ? "works" : err.msg);
     if (rc == 0)
         box_remove(b);
-    CHECK(cay_service_list(W.svc, within(5000), NULL, tell, &n, &err) == 0 && n == 1, "%d sandboxes are listed on a full disk: %s", n, err.msg);
+    CHECK(cay_service_list(W.svc, within(5000), NULL, tell, &n, &err) == 0 && n == 1,
+          "%d sandboxes are listed on a full disk: %s", n, err.msg);
     CHECK(command(a, NULL, "true", NULL, 0) == 0, "no command runs on a full disk");
     keeper_kill(SIGKILL);
     CHECK(command(a, NULL, "true", NULL, 0) == 0, "a new keeper does not take over on a full disk");
     unlink(filler);
-    CHECK(command(a, NULL, "echo x >/workspace/x && test -x /tmp/probe", NULL, 0) == 0, "the sandbox is damaged");
+    CHECK(command(a, NULL, "echo x >/workspace/x && test -x /tmp/probe", NULL, 0) == 0,
+          "the sandbox is damaged");
     box_remove(box_new(NULL));
     box_remove(a);
     keeper_kill(SIGTERM);
@@ -261,7 +278,9 @@ static void s74_upgrade(void)
     cay_proc *p[MANY];
     char cmd[900], id[MANY][32];
     for (int i = 0; i < MANY; i++) {
-        cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "/tmp/probe", "count", "/tmp/stop", NULL }, .tag = "ticks" };
+        cay_spawn s = { .size = sizeof s,
+                        .argv = (const char *[]){ "/tmp/probe", "count", "/tmp/stop", NULL },
+                        .tag = "ticks" };
         sb[i] = box_new(NULL);
         snprintf(id[i], sizeof id[i], "%s", cay_sandbox_id(sb[i]));
         if (cay_sandbox_spawn(sb[i], within(5000), &s, &p[i], &err) < 0)
@@ -272,13 +291,21 @@ static void s74_upgrade(void)
     /* a store of a version to come: refused, and not a byte of it written */
     cay_service_close(W.svc);
     W.svc = NULL;
-    snprintf(cmd, sizeof cmd, "cd %s && sqlite3 store.db 'pragma user_version' >was && sqlite3 store.db 'pragma user_version=9999; pragma wal_checkpoint(truncate)' >/dev/null && cksum store.db >sum", W.home);
+    snprintf(
+        cmd, sizeof cmd,
+        "cd %s && sqlite3 store.db 'pragma user_version' >was && sqlite3 store.db 'pragma "
+        "user_version=9999; pragma wal_checkpoint(truncate)' >/dev/null && cksum store.db >sum",
+        W.home);
     CHECK(host_shell(cmd) == 0, "the version could not be changed");
     int rc = cay_service_open(&spec, &svc, &err);
-    CHECK(rc < 0 && !strcmp(err.reason, "store_newer"), "a newer store gives %s: %s", cay_code_name(rc), err.msg);
+    CHECK(rc < 0 && !strcmp(err.reason, "store_newer"), "a newer store gives %s: %s",
+          cay_code_name(rc), err.msg);
     if (rc == 0)
         cay_service_close(svc);
-    snprintf(cmd, sizeof cmd, "cd %s && cksum store.db | cmp - sum && sqlite3 store.db \"pragma user_version=$(cat was)\" && rm sum was", W.home);
+    snprintf(cmd, sizeof cmd,
+             "cd %s && cksum store.db | cmp - sum && sqlite3 store.db \"pragma user_version=$(cat "
+             "was)\" && rm sum was",
+             W.home);
     CHECK(host_shell(cmd) == 0, "a newer store was written to");
     /* the keeper is told to leave, as an installer does, and the next program finds another */
     keeper_kill(SIGTERM);
@@ -288,12 +315,15 @@ static void s74_upgrade(void)
         sb[i] = find(id[i]);
         CHECK(box_state(sb[i], NULL, 0) == CAY_RUNNING, "%s does not run any more", id[i]);
     }
-    CHECK(now_ms() - t < soon(2000), "taking %d over took %lld ms", MANY, (long long)(now_ms() - t));
+    CHECK(now_ms() - t < soon(2000), "taking %d over took %lld ms", MANY,
+          (long long)(now_ms() - t));
     for (int i = 0; i < MANY; i++) {
         cay_exit end = { .size = sizeof end };
-        if (cay_file_put(sb[i], within(5000), "/tmp/stop", "", 0, NULL, &err) < 0 || cay_sandbox_attach(sb[i], within(5000), "ticks", &p[i], &err) < 0)
+        if (cay_file_put(sb[i], within(5000), "/tmp/stop", "", 0, NULL, &err) < 0 ||
+            cay_sandbox_attach(sb[i], within(5000), "ticks", &p[i], &err) < 0)
             give_up("%s: %s", id[i], err.msg);
-        CHECK(cay_proc_wait(p[i], within(5000), &end, &err) == 0 && end.code == 42, "code %d reason %s: %s", end.code, end.reason, err.msg);
+        CHECK(cay_proc_wait(p[i], within(5000), &end, &err) == 0 && end.code == 42,
+              "code %d reason %s: %s", end.code, end.reason, err.msg);
         check_ticks(p[i]);
         cay_proc_unref(p[i]);
         box_remove(sb[i]);
@@ -313,14 +343,17 @@ static uint32_t crc32c(const unsigned char *p, size_t n)
     return ~c;
 }
 
-/* The state directory as another boot finds it. A boot id cannot be changed, and a file mounted over the kernel's would make
- * /proc unfit for sandboxes: so the two places that hold it are rewritten. keeper.log: records of 128 bytes, magic, checksum
- * of the rest with a zero in its place, …, op at 24 (1: opened), boot id at 72. */
+/* The state directory as another boot finds it. A boot id cannot be changed, and a file mounted
+ * over the kernel's would make /proc unfit for sandboxes: so the two places that hold it are
+ * rewritten. keeper.log: records of 128 bytes, magic, checksum of the rest with a zero in its
+ * place, …, op at 24 (1: opened), boot id at 72. */
 static bool other_boot(void)
 {
     /* what a boot clears by itself: sockets and groups */
-    static const char clear[] = "rm -f \"$SOCKETS\"/b*; grep -o '/.*/*cay-test-.*' /proc/self/cgroup | sort -u | while read -r p; do "
-                                "find /sys/fs/cgroup/*\"$p\" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null; done; true";
+    static const char clear[] = "rm -f \"$SOCKETS\"/b*; grep -o '/.*/*cay-test-.*' "
+                                "/proc/self/cgroup | sort -u | while read -r p; do "
+                                "find /sys/fs/cgroup/*\"$p\" -mindepth 1 -depth -type d -exec "
+                                "rmdir {} + 2>/dev/null; done; true";
     char path[400], sql[600];
     setenv("SOCKETS", W.sockets, 1);
     nap(200);
@@ -339,13 +372,17 @@ static bool other_boot(void)
         changed += pwrite(fd, rec, sizeof rec, at) == sizeof rec;
     }
     close(fd);
-    snprintf(sql, sizeof sql, "sqlite3 %s/store.db \"update notes set value='another' where space='service' and key='boot'\"", W.home);
+    snprintf(sql, sizeof sql,
+             "sqlite3 %s/store.db \"update notes set value='another' where space='service' and "
+             "key='boot'\"",
+             W.home);
     return changed == 1 && host_shell(sql) == 0;
 }
 
 static int stopped(const cay_info *info, void *arg)
 {
-    CHECK(info->state == CAY_STOPPED, "%s is %s after a boot", info->id, cay_state_name(info->state));
+    CHECK(info->state == CAY_STOPPED, "%s is %s after a boot", info->id,
+          cay_state_name(info->state));
     ++*(int *)arg;
     return 0;
 }
@@ -381,10 +418,13 @@ static void s75_boot(void)
     if (cay_sandbox_resume(sb, within(20000), &err) < 0)
         breach("resume: %s", err.msg);
     else
-        CHECK(command(sb, NULL, "cat /workspace/file", text, sizeof text) == 0 && !strcmp(text, "kept\n"), "the file holds \"%s\"", text);
+        CHECK(command(sb, NULL, "cat /workspace/file", text, sizeof text) == 0 &&
+                  !strcmp(text, "kept\n"),
+              "the file holds \"%s\"", text);
     box_remove(sb);
     int status;
-    CHECK(waitpid(decoy, &status, WNOHANG) == 0, "a process that only has an old pid was signalled");
+    CHECK(waitpid(decoy, &status, WNOHANG) == 0,
+          "a process that only has an old pid was signalled");
     kill(decoy, SIGKILL);
     waitpid(decoy, &status, 0);
 }
@@ -407,7 +447,8 @@ static void s76_restraint(void)
     W.svc = service_open();
     cay_sandbox *b = box_new(NULL);
     cay_service *second = W.svc;
-    /* look-alikes: a directory nobody recorded with a name of another form, a process called like ours */
+    /* look-alikes: a directory nobody recorded with a name of another form, a process called like
+     * ours */
     snprintf(alien, sizeof alien, "%s/sandboxes/not-an-id", mine);
     mkdir(alien, 0755);
     int decoy = fork();
@@ -424,8 +465,10 @@ static void s76_restraint(void)
     if (cay_service_gc(second, within(10000), &removed, &err) < 0)
         breach("gc: %s", err.msg);
     nap(300);
-    CHECK(access(alien, F_OK) == 0, "a directory without record was removed although its name is none of ours");
-    CHECK(kill(decoy, 0) == 0 && waitpid(decoy, NULL, WNOHANG) == 0, "a process of the same name was killed");
+    CHECK(access(alien, F_OK) == 0,
+          "a directory without record was removed although its name is none of ours");
+    CHECK(kill(decoy, 0) == 0 && waitpid(decoy, NULL, WNOHANG) == 0,
+          "a process of the same name was killed");
     CHECK(command(a, NULL, "true", NULL, 0) == 0, "the other instance's sandbox is gone");
     kill(decoy, SIGKILL);
     waitpid(decoy, NULL, 0);
@@ -443,14 +486,15 @@ static void s76_restraint(void)
 
 static struct {
     pthread_mutex_t lock;
-    char            id[4][32];
-    volatile bool   stop;
-    unsigned long   calls, bad;
+    char id[4][32];
+    volatile bool stop;
+    unsigned long calls, bad;
 } R = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static bool defined(int rc)
 {
-    return rc == 0 || rc == CAY_ENOENT || rc == CAY_ESTATE || rc == CAY_EGONE || rc == CAY_EBUSY || rc == CAY_EEXIST || rc == CAY_ENOTSUP;
+    return rc == 0 || rc == CAY_ENOENT || rc == CAY_ESTATE || rc == CAY_EGONE || rc == CAY_EBUSY ||
+           rc == CAY_EEXIST || rc == CAY_ENOTSUP;
 }
 
 static int one_call(unsigned *seed, char *what, size_t cap, cay_err *err)
@@ -554,10 +598,10 @@ static void s77_races(void)
 
 typedef struct user {
     cay_sandbox *sb;
-    int          kind;
-    int64_t      ended;
-    int          rc;
-    char         msg[256];
+    int kind;
+    int64_t ended;
+    int rc;
+    char msg[256];
 } user;
 
 static void *use(void *arg)
@@ -565,7 +609,9 @@ static void *use(void *arg)
     user *u = arg;
     cay_err err = CAY_ERR_INIT;
     cay_result r = { .size = sizeof r };
-    cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "sleep", "30", NULL }, .tty = u->kind == 1 };
+    cay_spawn s = { .size = sizeof s,
+                    .argv = (const char *[]){ "sleep", "30", NULL },
+                    .tty = u->kind == 1 };
     if (u->kind < 2) {
         u->rc = cay_sandbox_run(u->sb, within(20000), &s, NULL, 0, 0, &r, &err);
         if (u->rc == 0) {
@@ -605,24 +651,36 @@ static void s78_removed_in_use(void)
     nap(500);
     int64_t start = now_ms();
     box_remove(sb);
-    CHECK(now_ms() - start <= soon(2000), "the removal took %lld ms", (long long)(now_ms() - start));
+    CHECK(now_ms() - start <= soon(2000), "the removal took %lld ms",
+          (long long)(now_ms() - start));
     for (int i = 0; i < USERS; i++) {
         pthread_join(t[i], NULL);
-        CHECK(u[i].ended - start <= soon(2000), "use %d ended %lld ms after the removal", i, (long long)(u[i].ended - start));
-        CHECK(u[i].rc == CAY_EGONE || u[i].rc == CAY_ENOENT || u[i].rc == CAY_ESTATE, "use %d gives %s: %s", i, cay_code_name(u[i].rc), u[i].msg);
+        CHECK(u[i].ended - start <= soon(2000), "use %d ended %lld ms after the removal", i,
+              (long long)(u[i].ended - start));
+        CHECK(u[i].rc == CAY_EGONE || u[i].rc == CAY_ENOENT || u[i].rc == CAY_ESTATE,
+              "use %d gives %s: %s", i, cay_code_name(u[i].rc), u[i].msg);
         cay_sandbox_unref(u[i].sb);
     }
 }
 
 const attack life_attacks[] = {
     { "S-71", "a killed keeper loses nothing", ALL, "hold-fds", NULL, s71_keeper_killed },
-    { "S-72", "killed at random moments", ALL, NULL, "many small steps; the kill matrix takes each apart", s72_killed_anywhere },
-    { "S-73", "a damaged record, a torn log", ALL, NULL, "the checksum of records has no switch: the reader would misread its own log", s73_store },
-    { "S-73b", "a full disk", ALL, NULL, "no one check: every write of ours may fail and says so", s73_full },
-    { "S-74", "a newer store is refused, a new keeper takes over", ALL, "hold-fds", NULL, s74_upgrade },
-    { "S-75", "another boot", ALL, NULL, "two checks, boot id and start time, of which each is enough", s75_boot },
-    { "S-76", "what is not ours stays", ALL, NULL, "only names from the own journal and store are touched; there is no check to leave out", s76_restraint },
-    { "S-77", "many hands on the same sandboxes", ALL, NULL, "no single switch: the order of every transition is the defence", s77_races },
-    { "S-78", "removed while in use", ALL, NULL, "the end of its processes ends every call; there is no step of its own", s78_removed_in_use },
+    { "S-72", "killed at random moments", ALL, NULL,
+      "many small steps; the kill matrix takes each apart", s72_killed_anywhere },
+    { "S-73", "a damaged record, a torn log", ALL, NULL,
+      "the checksum of records has no switch: the reader would misread its own log", s73_store },
+    { "S-73b", "a full disk", ALL, NULL, "no one check: every write of ours may fail and says so",
+      s73_full },
+    { "S-74", "a newer store is refused, a new keeper takes over", ALL, "hold-fds", NULL,
+      s74_upgrade },
+    { "S-75", "another boot", ALL, NULL,
+      "two checks, boot id and start time, of which each is enough", s75_boot },
+    { "S-76", "what is not ours stays", ALL, NULL,
+      "only names from the own journal and store are touched; there is no check to leave out",
+      s76_restraint },
+    { "S-77", "many hands on the same sandboxes", ALL, NULL,
+      "no single switch: the order of every transition is the defence", s77_races },
+    { "S-78", "removed while in use", ALL, NULL,
+      "the end of its processes ends every call; there is no step of its own", s78_removed_in_use },
     { 0 },
 };

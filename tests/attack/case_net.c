@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* S-28, S-34, S-35: no way out without a policy, none while egress is down, and none to neighbours and host. */
+/* S-28, S-34, S-35: no way out without a policy, none while egress is down, and none to neighbours
+ * and host. */
 #include "attack.h"
 #include <arpa/inet.h>
 #include <cay/policy.h>
@@ -14,10 +15,10 @@
 enum { ADDRESSES = 12 };
 
 static struct {
-    int       fd, udp, port;
-    unsigned  hits;
-    char      addr[ADDRESSES][64];
-    unsigned  n;
+    int fd, udp, port;
+    unsigned hits;
+    char addr[ADDRESSES][64];
+    unsigned n;
     pthread_t thread;
 } host;
 
@@ -51,17 +52,20 @@ static void host_listens(void)
     struct ifaddrs *all = NULL;
     host.fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     host.udp = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (bind(host.fd, (void *)&sa, sizeof sa) < 0 || listen(host.fd, 64) < 0 || getsockname(host.fd, (void *)&sa, &n) < 0 ||
-        bind(host.udp, (void *)&sa, sizeof sa) < 0)
+    if (bind(host.fd, (void *)&sa, sizeof sa) < 0 || listen(host.fd, 64) < 0 ||
+        getsockname(host.fd, (void *)&sa, &n) < 0 || bind(host.udp, (void *)&sa, sizeof sa) < 0)
         give_up("a listener on the host: %s", strerror(errno));
     host.port = ntohs(sa.sin6_port);
     pthread_create(&host.thread, NULL, count, NULL);
     getifaddrs(&all);
     for (struct ifaddrs *a = all; a && host.n < ADDRESSES - 2; a = a->ifa_next) {
-        if (!a->ifa_addr || (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6))
+        if (!a->ifa_addr ||
+            (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6))
             continue;
         bool six = a->ifa_addr->sa_family == AF_INET6;
-        inet_ntop(six ? AF_INET6 : AF_INET, six ? (void *)&((struct sockaddr_in6 *)a->ifa_addr)->sin6_addr : (void *)&((struct sockaddr_in *)a->ifa_addr)->sin_addr,
+        inet_ntop(six ? AF_INET6 : AF_INET,
+                  six ? (void *)&((struct sockaddr_in6 *)a->ifa_addr)->sin6_addr
+                      : (void *)&((struct sockaddr_in *)a->ifa_addr)->sin_addr,
                   host.addr[host.n++], sizeof host.addr[0]);
     }
     if (all)
@@ -69,7 +73,9 @@ static void host_listens(void)
     snprintf(host.addr[host.n++], sizeof host.addr[0], "127.0.0.1");
     snprintf(host.addr[host.n++], sizeof host.addr[0], "::1");
     /* The judge of what follows is judged: from here it is reached. */
-    struct sockaddr_in me = { .sin_family = AF_INET, .sin_port = htons((uint16_t)host.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in me = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)host.port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     char buf[8];
     if (connect(s, (void *)&me, sizeof me) < 0 || read(s, buf, sizeof buf) != 5)
@@ -138,10 +144,13 @@ static void s35_lateral(void)
     char out[256];
     for (int round = 0; round < 2; round++) {
         out_of_reach(a, NULL);
-        inside(a, NULL, "netreach", "7777", "127.0.0.1", "::1", "198.18.0.1", "fd63:6179::1", "10.0.0.1", "169.254.169.254", NULL);
+        inside(a, NULL, "netreach", "7777", "127.0.0.1", "::1", "198.18.0.1", "fd63:6179::1",
+               "10.0.0.1", "169.254.169.254", NULL);
         inside(a, NULL, "netreach", "8090", "127.0.0.1", "::1", "198.18.0.1", NULL);
-        /* the sockets of keeper and egress are files of the host, and none of them is seen inside */
-        command(a, NULL, "ls /run/cay /run/user 2>/dev/null; find / -xdev -type s 2>/dev/null", out, sizeof out);
+        /* the sockets of keeper and egress are files of the host, and none of them is seen inside
+         */
+        command(a, NULL, "ls /run/cay /run/user 2>/dev/null; find / -xdev -type s 2>/dev/null", out,
+                sizeof out);
         CHECK(!strstr(out, "sock"), "a socket of the host is in reach: %s", out);
         if (round || !egress_is_here(a))
             break;
@@ -192,10 +201,13 @@ static void s34_closed(void)
     /* A policy that cannot be read: no sandbox, and no change of one. */
     cay_create bad = { .size = sizeof bad, .net = "cay-net 1\nmode rules\nrule a..b\n" };
     cay_sandbox *none = NULL;
-    CHECK(cay_service_create(W.svc, within(20000), &bad, &none, &err) < 0, "a sandbox was made with a broken policy");
-    if (cay_sandbox_set_policy(sb, within(10000), "cay-net 1\nmode rules\nrule nobody.test\n", &revision, &err) < 0)
+    CHECK(cay_service_create(W.svc, within(20000), &bad, &none, &err) < 0,
+          "a sandbox was made with a broken policy");
+    if (cay_sandbox_set_policy(sb, within(10000), "cay-net 1\nmode rules\nrule nobody.test\n",
+                               &revision, &err) < 0)
         give_up("policy: %s", err.msg);
-    CHECK(cay_sandbox_set_policy(sb, within(10000), bad.net, NULL, &err) < 0, "a broken policy was accepted");
+    CHECK(cay_sandbox_set_policy(sb, within(10000), bad.net, NULL, &err) < 0,
+          "a broken policy was accepted");
     egress_is_nobody();
     for (unsigned i = 0; i < many(40); i++) {
         int pid = egress_pid();
@@ -212,7 +224,8 @@ static void s34_closed(void)
     char *text = NULL;
     if (cay_sandbox_get_policy(sb, within(10000), &text, &after, &err) < 0)
         give_up("get the policy: %s", err.msg);
-    CHECK(after == revision && text && strstr(text, "nobody.test"), "the policy is another one: revision %llu, then %llu", (unsigned long long)revision,
+    CHECK(after == revision && text && strstr(text, "nobody.test"),
+          "the policy is another one: revision %llu, then %llu", (unsigned long long)revision,
           (unsigned long long)after);
     free(text);
     out_of_reach(sb, NULL);
@@ -220,8 +233,10 @@ static void s34_closed(void)
 }
 
 const attack net_attacks[] = {
-    { "S-28", "nothing leaves without a policy, and all is refused at once", ALL, "netns netfilter", NULL, s28_off },
-    { "S-34", "a dead or wedged egress, a broken policy: nothing opens", ALL, "egress-root", NULL, s34_closed },
+    { "S-28", "nothing leaves without a policy, and all is refused at once", ALL, "netns netfilter",
+      NULL, s28_off },
+    { "S-34", "a dead or wedged egress, a broken policy: nothing opens", ALL, "egress-root", NULL,
+      s34_closed },
     { "S-35", "no neighbour and no port of the host is in reach", ALL, "netns", NULL, s35_lateral },
     { 0 },
 };

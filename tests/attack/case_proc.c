@@ -6,7 +6,9 @@
 
 static void s16_masks(void)
 {
-    static const char *const kept[] = { "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/vm/overcommit_memory" };
+    static const char *const kept[] = { "/proc/sys/kernel/core_pattern",
+                                        "/proc/sys/kernel/hostname",
+                                        "/proc/sys/vm/overcommit_memory" };
     char boot[64], was[3][256], is[256];
     host_get("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
     boot[strcspn(boot, "\n")] = 0;
@@ -27,29 +29,37 @@ static void s16_masks(void)
 
 static void s18_descriptors(void)
 {
-    static const char *const plain[] = { "/tmp/probe", "fds", NULL }, *const tty[] = { "/tmp/probe", "fds", "tty", NULL };
+    static const char *const plain[] = { "/tmp/probe", "fds", NULL }, *const tty[] = { "/tmp/probe",
+                                                                                       "fds", "tty",
+                                                                                       NULL };
     cay_err err = CAY_ERR_INIT;
     cay_exit end = { .size = sizeof end };
     cay_sandbox *sb = box_new(NULL);
     cay_proc *p = NULL;
     inside_spec(sb, &(cay_spawn){ .argv = plain });
-    inside_spec(sb, &(cay_spawn){ .shell = "exec /tmp/probe fds", .argv = NULL, .login = true, .tag = "s" });
+    inside_spec(sb, &(cay_spawn){
+                        .shell = "exec /tmp/probe fds", .argv = NULL, .login = true, .tag = "s" });
     inside_spec(sb, &(cay_spawn){ .argv = plain, .timeout_ms = 20000 });
     inside_spec(sb, &(cay_spawn){ .argv = tty, .tty = true });
     inside_spec(sb, &(cay_spawn){ .argv = tty, .tty = true, .timeout_ms = 20000 });
     if (W.mode & MANY_IDS)
         inside_spec(sb, &(cay_spawn){ .argv = plain, .user = "root", .profile = "root" });
-    /* in the background, with a pipe for stdin, nobody attached; descriptors of other commands are around then */
+    /* in the background, with a pipe for stdin, nobody attached; descriptors of other commands are
+     * around then */
     cay_spawn bg = { .size = sizeof bg, .argv = plain, .stdin_mode = CAY_STDIN_PIPE };
     char text[4096];
     uint64_t offset = 0, lost = 0;
     bool eof = false;
     size_t n = 0;
     cay_proc *cat = NULL;
-    cay_spawn wait = { .size = sizeof wait, .argv = (const char *[]){ "cat", NULL }, .stdin_mode = CAY_STDIN_PIPE };
-    if (cay_sandbox_spawn(sb, within(5000), &wait, &cat, &err) < 0 || cay_sandbox_spawn(sb, within(5000), &bg, &p, &err) < 0 ||
+    cay_spawn wait = { .size = sizeof wait,
+                       .argv = (const char *[]){ "cat", NULL },
+                       .stdin_mode = CAY_STDIN_PIPE };
+    if (cay_sandbox_spawn(sb, within(5000), &wait, &cat, &err) < 0 ||
+        cay_sandbox_spawn(sb, within(5000), &bg, &p, &err) < 0 ||
         cay_proc_wait(p, within(10000), &end, &err) < 0 ||
-        cay_proc_read(p, within(5000), CAY_STDOUT, &offset, text, sizeof text - 1, &n, &lost, &eof, &err) < 0)
+        cay_proc_read(p, within(5000), CAY_STDOUT, &offset, text, sizeof text - 1, &n, &lost, &eof,
+                      &err) < 0)
         give_up("background: %s", err.msg);
     text[n] = 0;
     judge_output(text, "fds in the background");
@@ -78,8 +88,8 @@ static void s19_secrets(void)
     box_remove(sb);
     if (!(W.mode & MANY_IDS))
         return;
-    /* As root, with init's own capabilities, and first: a command of another user makes init's memory, which its child
-     * shares until it executes, unreadable all by itself. */
+    /* As root, with init's own capabilities, and first: a command of another user makes init's
+     * memory, which its child shares until it executes, unreadable all by itself. */
     sb = box_new(NULL);
     inside(sb, "root", "secrets", SECRET, W.home, W.dir, NULL);
     inside(sb, NULL, "secrets", SECRET, W.home, W.dir, NULL);
@@ -92,7 +102,8 @@ static void s20_terminal(void)
     cay_sandbox *sb = box_new(NULL);
     inside_spec(sb, &(cay_spawn){ .argv = argv, .tty = true });
     inside_spec(sb, &(cay_spawn){ .argv = argv });
-    inside_spec(sb, &(cay_spawn){ .argv = (const char *[]){ "/tmp/probe", "terminals", "2", NULL }, .tty = true });
+    inside_spec(sb, &(cay_spawn){ .argv = (const char *[]){ "/tmp/probe", "terminals", "2", NULL },
+                                  .tty = true });
     box_remove(sb);
 }
 
@@ -110,9 +121,11 @@ static void s21_devices(void)
 }
 
 const attack proc_attacks[] = {
-    { "S-16", "masked and read-only paths of /proc", ALL, "masks proc-ro boot-id", NULL, s16_masks },
+    { "S-16", "masked and read-only paths of /proc", ALL, "masks proc-ro boot-id", NULL,
+      s16_masks },
     { "S-18", "exactly three descriptors", ALL, "close-fds", NULL, s18_descriptors },
-    { "S-18b", "no crash inside reaches the host's core handler", ALL, "seccomp-core", NULL, s18_cores },
+    { "S-18b", "no crash inside reaches the host's core handler", ALL, "seccomp-core", NULL,
+      s18_cores },
     { "S-19", "init and helpers give nothing away", ALL, "dumpable", NULL, s19_secrets },
     { "S-20", "terminals cannot be typed into", ALL, "seccomp-tiocsti", NULL, s20_terminal },
     { "S-21", "only harmless devices", ALL, "nodev", NULL, s21_devices },

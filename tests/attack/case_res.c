@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* S-37 to S-44: resources. Where the host gives no limit, a request that demands it must be refused by name. */
+/* S-37 to S-44: resources. Where the host gives no limit, a request that demands it must be refused
+ * by name. */
 #include "attack.h"
 #include <signal.h>
 
@@ -18,7 +19,8 @@ static bool holds(cay_sandbox *sb, const char *feature)
     cay_create spec = { .size = sizeof spec, .require = (const char *const[]){ feature, NULL } };
     int rc = cay_service_create(W.svc, within(20000), &spec, &never, &err);
     /* Refused by name, or made such that it holds. */
-    CHECK((rc == CAY_EISOLATION && strstr(err.msg, feature)) || (rc == 0 && !strcmp(box_layer(never, feature), "on")),
+    CHECK((rc == CAY_EISOLATION && strstr(err.msg, feature)) ||
+              (rc == 0 && !strcmp(box_layer(never, feature), "on")),
           "a create that requires %s gives %d: %s", feature, rc, err.msg);
     if (rc == 0)
         box_remove(never);
@@ -55,7 +57,8 @@ static void s37_forks(void)
         CHECK(worst < soon(1000), "the neighbour's slowest command took %lld ms", (long long)worst);
         cay_err err = CAY_ERR_INIT;
         cay_usage u = { .size = sizeof u };
-        CHECK(cay_sandbox_usage(sb, within(5000), &u, &err) == 0 && u.pids <= 264, "%llu processes", (unsigned long long)u.pids);
+        CHECK(cay_sandbox_usage(sb, within(5000), &u, &err) == 0 && u.pids <= 264, "%llu processes",
+              (unsigned long long)u.pids);
         cay_proc_unref(p);
         CHECK(timed_remove(sb) <= soon(2000), "the removal takes more than 2 s");
         sb = box_new(&spec);
@@ -79,23 +82,28 @@ static void s38_memory(void)
     cay_create spec = { .size = sizeof spec, .limits = { .memory = 96 * MIB } };
     cay_sandbox *sb = box_new(&spec), *other = box_new(NULL);
     bool hard = holds(sb, "memory-limit");
-    cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "/tmp/probe", "memory", "400", NULL } };
+    cay_spawn s = { .size = sizeof s,
+                    .argv = (const char *[]){ "/tmp/probe", "memory", "400", NULL } };
     if (cay_sandbox_run(sb, within(60000), &s, NULL, 0, 0, &r, &err) < 0)
         give_up("memory: %s", err.msg);
     /* with a group the kernel kills; without, the data limit of the process refuses */
     if (hard)
-        CHECK(r.exit.signal == SIGKILL && !strcmp(r.exit.reason, "oom"), "code %d signal %d reason %s: %s", r.exit.code, r.exit.signal, r.exit.reason, r.out);
+        CHECK(r.exit.signal == SIGKILL && !strcmp(r.exit.reason, "oom"),
+              "code %d signal %d reason %s: %s", r.exit.code, r.exit.signal, r.exit.reason, r.out);
     else
         judge_output(r.out, "memory");
     cay_result_clear(&r);
-    CHECK(command(sb, NULL, "true", NULL, 0) == 0, "the sandbox is dead after one process ran out of memory");
+    CHECK(command(sb, NULL, "true", NULL, 0) == 0,
+          "the sandbox is dead after one process ran out of memory");
     if (hard) {
         /* tmpfs counts too; who writes there may take the whole sandbox down, but nothing else */
         s.argv = (const char *[]){ "/tmp/probe", "fill", "/dev/shm/big", "400", NULL };
         int rc = cay_sandbox_run(sb, within(60000), &s, NULL, 0, 0, &r, &err);
         if (rc == 0) {
             CHECK(!strstr(r.out, "breach"), "400 MiB of shared memory with a limit of 96");
-            CHECK(strstr(r.out, "ok fill") || !strcmp(r.exit.reason, "oom") || !strcmp(r.exit.reason, "lost"), "reason %s", r.exit.reason);
+            CHECK(strstr(r.out, "ok fill") || !strcmp(r.exit.reason, "oom") ||
+                      !strcmp(r.exit.reason, "lost"),
+                  "reason %s", r.exit.reason);
             cay_result_clear(&r);
         }
     }
@@ -116,11 +124,13 @@ static void hog(uint64_t milli, unsigned ms)
         t = now_ms() - t;
         at = strstr(out, "cpu-ms ");
         long used = at ? atol(at + 7) : -1;
-        note("%ld ms of CPU in %lld ms with a limit of %llu/1000", used, (long long)t, (unsigned long long)milli);
+        note("%ld ms of CPU in %lld ms with a limit of %llu/1000", used, (long long)t,
+             (unsigned long long)milli);
         if (used > 0 && used * 1000 < t * (int64_t)milli * 7 / 10)
             skip("others leave so little of the CPU that no limit could be felt");
         /* five in a hundred, and in a short run what the first period gave */
-        CHECK(used > 0 && used * 100000 <= t * (int64_t)milli * 105 + (ms < 10000 ? 10000000 : 0), "%ld ms of CPU in %lld ms", used, (long long)t);
+        CHECK(used > 0 && used * 100000 <= t * (int64_t)milli * 105 + (ms < 10000 ? 10000000 : 0),
+              "%ld ms of CPU in %lld ms", used, (long long)t);
     }
     box_remove(sb);
 }
@@ -142,11 +152,13 @@ static void overfill(const char *what, cay_create *spec, bool hard, const char *
     if (rc == 0) {
         snprintf(out, sizeof out, "%s%s", r.out, r.errout);
         rc = r.exit.code;
-        CHECK(hard || rc != 128 + SIGKILL || !strcmp(r.exit.reason, "disk"), "%s: the command's reason is \"%s\"", what, r.exit.reason);
+        CHECK(hard || rc != 128 + SIGKILL || !strcmp(r.exit.reason, "disk"),
+              "%s: the command's reason is \"%s\"", what, r.exit.reason);
         cay_result_clear(&r);
     }
     if (hard) {
-        CHECK(rc == 0 && strstr(out, "refused at"), "%s: no refusal at the limit: %.200s", what, out);
+        CHECK(rc == 0 && strstr(out, "refused at"), "%s: no refusal at the limit: %.200s", what,
+              out);
     } else {
         cay_state s = CAY_RUNNING;
         for (int64_t t = now_ms(); now_ms() - t < 60000 && s == CAY_RUNNING; nap(100))
@@ -176,20 +188,26 @@ static void s40_disk(void)
     cay_sandbox *sb = box_new(&spec);
     bool hard = holds(sb, "disk-quota");
     box_remove(sb);
-    overfill("workspace", &spec, hard, "for i in 1 2 3 4; do /tmp/probe fill /workspace/f$i 16; done; sleep 10");
+    overfill("workspace", &spec, hard,
+             "for i in 1 2 3 4; do /tmp/probe fill /workspace/f$i 16; done; sleep 10");
     overfill("home", &spec, hard, "for i in 1 2 3 4; do /tmp/probe fill ~/f$i 16; done; sleep 10");
-    overfill("tmp", &spec, hard, "for i in 1 2 3 4; do /tmp/probe fill /tmp/f$i 16; done; sleep 10");
-    overfill("deep", &spec, hard, "d=/workspace; for i in $(seq 150); do d=$d/d; done; mkdir -p $d; "
-                                  "for i in 1 2 3 4; do /tmp/probe fill $d/f$i 16; done; sleep 10");
+    overfill("tmp", &spec, hard,
+             "for i in 1 2 3 4; do /tmp/probe fill /tmp/f$i 16; done; sleep 10");
+    overfill("deep", &spec, hard,
+             "d=/workspace; for i in $(seq 150); do d=$d/d; done; mkdir -p $d; "
+             "for i in 1 2 3 4; do /tmp/probe fill $d/f$i 16; done; sleep 10");
     /* one file is stopped at once in every case */
     sb = box_new(&spec);
     char out[4096] = "";
     command(sb, NULL, "/tmp/probe fill /workspace/one 64", out, sizeof out);
-    CHECK(strstr(out, "refused at 32") || strstr(out, "refused at 31"), "a file may grow past the disk: %.200s", out);
+    CHECK(strstr(out, "refused at 32") || strstr(out, "refused at 31"),
+          "a file may grow past the disk: %.200s", out);
     box_remove(sb);
     if (!hard && can_require(&spec)) {
-        overfill("workspace, required", &spec, true, "for i in 1 2 3 4; do /tmp/probe fill /workspace/f$i 16; done");
-        overfill("elsewhere, required", &spec, true, "for d in ~ /tmp /var/tmp; do /tmp/probe fill $d/f 16; done");
+        overfill("workspace, required", &spec, true,
+                 "for i in 1 2 3 4; do /tmp/probe fill /workspace/f$i 16; done");
+        overfill("elsewhere, required", &spec, true,
+                 "for d in ~ /tmp /var/tmp; do /tmp/probe fill $d/f 16; done");
     }
     box_remove(box_new(NULL)); /* the store still commits */
 }
@@ -237,10 +255,14 @@ static void s43_flood(void)
     int fd[3] = { -1, -1, -1 };
     /* attached with a reader that never reads; in the background; on a terminal */
     for (int i = 0; i < 3; i++) {
-        cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "/tmp/probe", "flood", ms, NULL }, .attach = i == 0, .tty = i == 2 };
+        cay_spawn s = { .size = sizeof s,
+                        .argv = (const char *[]){ "/tmp/probe", "flood", ms, NULL },
+                        .attach = i == 0,
+                        .tty = i == 2 };
         if (cay_sandbox_spawn(sb, within(5000), &s, &p[i], &err) < 0)
             give_up("spawn: %s", err.msg);
-        if (i == 0 && cay_proc_output(p[i], within(5000), CAY_STDOUT, CAY_FROM_START, &fd[i], &err) < 0)
+        if (i == 0 &&
+            cay_proc_output(p[i], within(5000), CAY_STDOUT, CAY_FROM_START, &fd[i], &err) < 0)
             give_up("output: %s", err.msg);
     }
     for (int i = 0; i < 3; i++) {
@@ -251,15 +273,18 @@ static void s43_flood(void)
             if (cay_proc_wait(p[i], within(100), &end, &err) == 0)
                 break;
         }
-        CHECK(!strcmp(end.reason, "exit") && end.code == 0, "flood %d ended by %s %d", i, end.reason, end.code);
+        CHECK(!strcmp(end.reason, "exit") && end.code == 0, "flood %d ended by %s %d", i,
+              end.reason, end.code);
         CHECK(end.lost_out > 0, "flood %d: no loss is told", i);
         if (fd[i] >= 0)
             close(fd[i]);
         cay_proc_unref(p[i]);
     }
     note("the keeper grew by %ld KiB", (most - before) / 1024);
-    CHECK(most - before < (long)(5 * 16 * MIB), "the keeper grew by %ld KiB", (most - before) / 1024);
-    CHECK(most - before < (long)(16 * MIB), "five streams of 1 MiB each cost %ld KiB", (most - before) / 1024);
+    CHECK(most - before < (long)(5 * 16 * MIB), "the keeper grew by %ld KiB",
+          (most - before) / 1024);
+    CHECK(most - before < (long)(16 * MIB), "five streams of 1 MiB each cost %ld KiB",
+          (most - before) / 1024);
     box_remove(sb);
 }
 
@@ -311,10 +336,13 @@ static void must_not_escape(cay_sandbox *sb)
     for (int i = 0; i < 3; i++) {
         cay_proc *p = NULL;
         cay_exit end = { .size = sizeof end };
-        cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "/tmp/probe", "orphan", "0", NULL }, .timeout_ms = 300 };
+        cay_spawn s = { .size = sizeof s,
+                        .argv = (const char *[]){ "/tmp/probe", "orphan", "0", NULL },
+                        .timeout_ms = 300 };
         if (cay_sandbox_spawn(sb, within(5000), &s, &p, &err) < 0)
             continue;
-        CHECK(cay_proc_wait(p, within(5000), &end, &err) == 0, "an orphan does not end: %s", err.msg);
+        CHECK(cay_proc_wait(p, within(5000), &end, &err) == 0, "an orphan does not end: %s",
+              err.msg);
         cay_proc_unref(p);
     }
     nap(100);
@@ -322,7 +350,8 @@ static void must_not_escape(cay_sandbox *sb)
     CHECK(left == 0, "%d orphans are left", left);
 }
 
-/* Who stands before the command is stopped by it where both are of one user: the end must be told all the same. */
+/* Who stands before the command is stopped by it where both are of one user: the end must be told
+ * all the same. */
 static void must_be_told(cay_sandbox *sb)
 {
     cay_err err = CAY_ERR_INIT;
@@ -350,7 +379,9 @@ static void s44_timeout(void)
     /* and a result does not wait for a child that holds the pipe */
     char out[256];
     int64_t t = now_ms();
-    CHECK(command(sb, NULL, "sleep 50 & echo there", out, sizeof out) == 0 && !strcmp(out, "there\n"), "said \"%s\"", out);
+    CHECK(command(sb, NULL, "sleep 50 & echo there", out, sizeof out) == 0 &&
+              !strcmp(out, "there\n"),
+          "said \"%s\"", out);
     CHECK(now_ms() - t < soon(1200), "the result took %lld ms", (long long)(now_ms() - t));
     box_remove(sb);
 }
@@ -362,7 +393,8 @@ const attack res_attacks[] = {
     { "S-40", "the disk limit", ALL, "disk-limit", NULL, s40_disk },
     { "S-41", "the inode limit", ALL, "disk-limit", NULL, s41_inodes },
     { "S-42", "a descriptor bomb", ALL, "nofile", NULL, s42_descriptors },
-    { "S-43", "output without end", ALL, NULL, "a ring has its size from its making; there is no check to leave out", s43_flood },
+    { "S-43", "output without end", ALL, NULL,
+      "a ring has its size from its making; there is no check to leave out", s43_flood },
     { "S-44", "a time-out that bites", ALL, "tree-kill", NULL, s44_timeout },
     { 0 },
 };

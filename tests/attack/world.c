@@ -325,7 +325,8 @@ bool as_host(const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (W.host < 0 || send(W.host, text, strlen(text) + 1, MSG_NOSIGNAL) < 0 || recv(W.host, &answer, 1, 0) != 1)
+    if (W.host < 0 || send(W.host, text, strlen(text) + 1, MSG_NOSIGNAL) < 0 ||
+        recv(W.host, &answer, 1, 0) != 1)
         return false;
     if (answer != 'y')
         note("the host refused: %s", text);
@@ -352,7 +353,8 @@ int keeper_pid(void)
     for (struct dirent *e; d && !found && (e = readdir(d));) {
         char args[1024];
         int pid = atoi(e->d_name);
-        if (pid <= 0 || !read_proc(pid, "cmdline", args, sizeof args) || !strstr(args, "/cay-keeper"))
+        if (pid <= 0 || !read_proc(pid, "cmdline", args, sizeof args) ||
+            !strstr(args, "/cay-keeper"))
             continue;
         if (!strcmp(args + strlen(args) + 1, W.home))
             found = pid;
@@ -383,7 +385,8 @@ int host_count(const char *comm)
     int n = 0;
     for (struct dirent *e; d && (e = readdir(d));) {
         char name[64];
-        if (isdigit((unsigned char)e->d_name[0]) && read_proc(atoi(e->d_name), "comm", name, sizeof name)) {
+        if (isdigit((unsigned char)e->d_name[0]) &&
+            read_proc(atoi(e->d_name), "comm", name, sizeof name)) {
             name[strcspn(name, "\n")] = 0;
             n += !strcmp(name, comm);
         }

@@ -48,9 +48,11 @@ static void ranges(void **state)
     NEED(open_read);
     ERR;
     static const struct {
-        uint64_t    offset, length;
+        uint64_t offset, length;
         const char *want;
-    } cases[] = { { 0, 0, "0123456789" }, { 3, 4, "3456" }, { 7, 100, "789" }, { 10, 5, "" }, { 99, 0, "" } };
+    } cases[] = {
+        { 0, 0, "0123456789" }, { 3, 4, "3456" }, { 7, 100, "789" }, { 10, 5, "" }, { 99, 0, "" }
+    };
     put_file("digits", "0123456789");
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         CAY_AUTOFD fd = -1;
@@ -151,7 +153,9 @@ static void odd_names_are_bytes(void **state)
     (void)state;
     NEED(open_read);
     ERR;
-    static const char *const names[] = { " lead", "trail ", "-rf", "*", "a\tb", "\x1b[31m", "\xff\xfe", "\xc3\xa4", "'\"`$(x)", "back\\slash", "...", "a\nb" };
+    static const char *const names[] = { " lead",    "trail ",      "-rf",      "*",
+                                         "a\tb",     "\x1b[31m",    "\xff\xfe", "\xc3\xa4",
+                                         "'\"`$(x)", "back\\slash", "...",      "a\nb" };
     for (size_t i = 0; i < CAY_LEN(names); i++) {
         put_file(names[i], names[i]);
         file_is(names[i], names[i]);
@@ -244,10 +248,13 @@ static void files_are_touched_with_a_users_rights(void **state)
     int fd = -1;
     cay_stat own = { .size_of = sizeof own };
     put_file("own", "x");
-    if (cay_file_stat(S.sb, NULL, "own", true, &own, E) < 0 || !own.uid || cay_file_put(S.sb, NULL, "/tmp/only-root", "shut", 4, &as_root, E) < 0)
+    if (cay_file_stat(S.sb, NULL, "own", true, &own, E) < 0 || !own.uid ||
+        cay_file_put(S.sb, NULL, "/tmp/only-root", "shut", 4, &as_root, E) < 0)
         skip(); /* no second user here */
     assert_int_equal(cay_file_get(S.sb, NULL, "/tmp/only-root", 100, &data, &n, E), CAY_EPERM);
-    assert_int_equal(cay_file_put(S.sb, NULL, "/tmp/only-root", "mine", 4, &(cay_write){ .size = sizeof(cay_write), .append = true }, E), CAY_EPERM);
+    assert_int_equal(cay_file_put(S.sb, NULL, "/tmp/only-root", "mine", 4,
+                                  &(cay_write){ .size = sizeof(cay_write), .append = true }, E),
+                     CAY_EPERM);
     assert_int_equal(cay_file_remove(S.sb, NULL, "/tmp/only-root", false, E), CAY_EPERM);
     const cay_call root = { .size = sizeof root, .user = "root" };
     OK(cay_file_mkdir(S.sb, &root, "/tmp/roots", 0755, false, E));
@@ -269,13 +276,17 @@ static void names_are_touched_with_the_rights_of_the_calls_user(void **state)
 {
     (void)state;
     ERR;
-    const cay_call root = { .size = sizeof root, .user = "root" }, nobody = { .size = sizeof nobody, .user = "no-such-user" }, odd = { .size = sizeof odd, .user = "a:b" },
-                   old = { .size = offsetof(cay_call, user), .user = "root" }; /* of a program that was built before there was one */
+    const cay_call root = { .size = sizeof root, .user = "root" },
+                   nobody = { .size = sizeof nobody, .user = "no-such-user" },
+                   odd = { .size = sizeof odd, .user = "a:b" },
+                   old = { .size = offsetof(cay_call, user),
+                           .user = "root" }; /* of a program that was built before there was one */
     cay_stat st = { .size_of = sizeof st };
     cay_watch *w = NULL;
     int n = 0;
     put_file("own", "x");
-    if (cay_file_stat(S.sb, NULL, "own", true, &st, E) < 0 || !st.uid || cay_file_mkdir(S.sb, &root, "/tmp/roots", 0700, false, E) < 0)
+    if (cay_file_stat(S.sb, NULL, "own", true, &st, E) < 0 || !st.uid ||
+        cay_file_mkdir(S.sb, &root, "/tmp/roots", 0700, false, E) < 0)
         skip(); /* no second user here */
     OK(cay_file_stat(S.sb, NULL, "/tmp/roots", false, &st, E));
     assert_int_equal(st.uid, 0);
@@ -301,7 +312,7 @@ static void names_are_touched_with_the_rights_of_the_calls_user(void **state)
 
 typedef struct many {
     const cay_fill_item *items;
-    unsigned             open; /* gets without their done */
+    unsigned open; /* gets without their done */
 } many;
 
 static int get_item(size_t i, cay_fill_item *out, void *arg, cay_err *err)
@@ -354,11 +365,39 @@ static void many_files_come_in_one_go(void **state)
     const cay_fill_item some[] = {
         { .type = 'd', .path = "/workspace/lump", .mode = 0750, .gid = UINT32_MAX, .fd = -1 },
         { .type = 'p', .path = "/workspace/lump", .mode = 0777, .gid = UINT32_MAX, .fd = -1 },
-        { .type = 'f', .path = "/workspace/lump/a", .mode = 0640, .gid = UINT32_MAX, .data = "a", .len = 1, .fd = -1 },
-        { .type = 'f', .path = "/workspace/lump/x/y/deep", .mode = 0777, .gid = UINT32_MAX, .data = "", .len = 0, .fd = -1 },
-        { .type = 'f', .path = "/workspace/lump/big", .mode = 0600, .gid = UINT32_MAX, .len = BIG, .fd = big },
-        { .type = 'l', .path = "/workspace/lump/l", .gid = UINT32_MAX, .data = "a", .len = 1, .fd = -1 },
-        { .type = 'f', .path = "/workspace/lump-old", .mode = 0644, .gid = UINT32_MAX, .data = "new", .len = 3, .fd = -1 },
+        { .type = 'f',
+          .path = "/workspace/lump/a",
+          .mode = 0640,
+          .gid = UINT32_MAX,
+          .data = "a",
+          .len = 1,
+          .fd = -1 },
+        { .type = 'f',
+          .path = "/workspace/lump/x/y/deep",
+          .mode = 0777,
+          .gid = UINT32_MAX,
+          .data = "",
+          .len = 0,
+          .fd = -1 },
+        { .type = 'f',
+          .path = "/workspace/lump/big",
+          .mode = 0600,
+          .gid = UINT32_MAX,
+          .len = BIG,
+          .fd = big },
+        { .type = 'l',
+          .path = "/workspace/lump/l",
+          .gid = UINT32_MAX,
+          .data = "a",
+          .len = 1,
+          .fd = -1 },
+        { .type = 'f',
+          .path = "/workspace/lump-old",
+          .mode = 0644,
+          .gid = UINT32_MAX,
+          .data = "new",
+          .len = 3,
+          .fd = -1 },
     };
     OK(fill(some, CAY_LEN(some), E));
     OK(fill(some, CAY_LEN(some), E)); /* once more over what is there */
@@ -378,10 +417,16 @@ static void many_files_come_in_one_go(void **state)
     assert_int_equal(st.mode, 0777);
     /* more than a pipe holds, and one in the middle that cannot be */
     cay_fill_item *lots = calloc(MANY, sizeof *lots);
-    char (*names)[48] = calloc(MANY, sizeof *names);
+    char(*names)[48] = calloc(MANY, sizeof *names);
     for (size_t i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof names[i], "/workspace/lots/d%zu/f%zu", i % 7, i);
-        lots[i] = (cay_fill_item){ .type = 'f', .path = names[i], .mode = 0644, .gid = UINT32_MAX, .data = bytes, .len = 5000, .fd = -1 };
+        lots[i] = (cay_fill_item){ .type = 'f',
+                                   .path = names[i],
+                                   .mode = 0644,
+                                   .gid = UINT32_MAX,
+                                   .data = bytes,
+                                   .len = 5000,
+                                   .fd = -1 };
     }
     OK(fill(lots, MANY, E));
     sh_is(S.sb, "find lots -type f -size 5000c | wc -l | tr -d ' \n'", "1200");
@@ -407,21 +452,44 @@ static void many_files_stay_inside_the_fence(void **state)
     const cay_call call = { .size = sizeof call, .fence = &fence };
     const cay_fill_item items[] = {
         { .type = 'd', .path = "/workspace/pen", .mode = 0755, .gid = UINT32_MAX, .fd = -1 },
-        { .type = 'f', .path = "/workspace/pen/in", .mode = 0644, .gid = UINT32_MAX, .data = "in", .len = 2, .fd = -1 },
-        { .type = 'l', .path = "/workspace/pen/up", .gid = UINT32_MAX, .data = "..", .len = 2, .fd = -1 },
-        { .type = 'f', .path = "/workspace/pen/up/astray", .mode = 0644, .gid = UINT32_MAX, .data = "x", .len = 1, .fd = -1 },
+        { .type = 'f',
+          .path = "/workspace/pen/in",
+          .mode = 0644,
+          .gid = UINT32_MAX,
+          .data = "in",
+          .len = 2,
+          .fd = -1 },
+        { .type = 'l',
+          .path = "/workspace/pen/up",
+          .gid = UINT32_MAX,
+          .data = "..",
+          .len = 2,
+          .fd = -1 },
+        { .type = 'f',
+          .path = "/workspace/pen/up/astray",
+          .mode = 0644,
+          .gid = UINT32_MAX,
+          .data = "x",
+          .len = 1,
+          .fd = -1 },
     };
     bool there = true;
     OK(fill_by(&call, items, 2, E));
     file_is("/workspace/pen/in", "in");
-    assert_int_equal(fill_by(&call, items, CAY_LEN(items), E), CAY_EPERM); /* by the link that the same call makes */
+    assert_int_equal(fill_by(&call, items, CAY_LEN(items), E),
+                     CAY_EPERM); /* by the link that the same call makes */
     assert_string_equal(e_.reason, "fence");
     OK(cay_file_exists(S.sb, NULL, "/workspace/astray", &there, E));
     assert_false(there);
     /* as many bytes as were said, or none */
     CAY_AUTOFD source = memfd_create("source", MFD_CLOEXEC);
     assert_true(cay__fd_write_all(source, "longer", 6));
-    cay_fill_item part = { .type = 'f', .path = "/workspace/pen/part", .mode = 0644, .gid = UINT32_MAX, .len = 4, .fd = source };
+    cay_fill_item part = { .type = 'f',
+                           .path = "/workspace/pen/part",
+                           .mode = 0644,
+                           .gid = UINT32_MAX,
+                           .len = 4,
+                           .fd = source };
     OK(fill_by(&call, &part, 1, E));
     file_is("/workspace/pen/part", "long");
     part.len = 7;

@@ -4,7 +4,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#define ARGV(...) (const char *const[]){ __VA_ARGS__, NULL }
+#define ARGV(...)                                                                                  \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
 
 static cay_box_status status(cay_sandbox *sb)
 {
@@ -83,7 +87,7 @@ static void destroy_ends_every_process(void **state)
 
 typedef struct listed {
     const char *id;
-    bool        there;
+    bool there;
 } listed;
 
 static int look_for(const char *id, void *arg)
@@ -159,7 +163,9 @@ static void pause_holds_and_resume_goes_on(void **state)
     ERR;
     CAY_AUTOFD fd = -1;
     cay_sandbox *sb = box_new(NULL);
-    cay_proc *p = start(sb, (cay_spawn){ .shell = "i=0; while :; do i=$((i+1)); echo tick $i; sleep 0.02; done", .ring_bytes = 65536 });
+    cay_proc *p = start(
+        sb, (cay_spawn){ .shell = "i=0; while :; do i=$((i+1)); echo tick $i; sleep 0.02; done",
+                         .ring_bytes = 65536 });
     OK(cay_proc_output(p, NULL, CAY_STDOUT, 0, &fd, E));
     expect(fd, "tick 3");
     OK(S.ops->pause(sb->box, NULL, E));
@@ -167,14 +173,16 @@ static void pause_holds_and_resume_goes_on(void **state)
     assert_int_equal(status(sb).state, CAY_PAUSED);
     char skip_buf[4096];
     struct pollfd w = { .fd = fd, .events = POLLIN };
-    for (int64_t end = cay__now_ms() + 10000; poll(&w, 1, 300) == 1 && read(fd, skip_buf, sizeof skip_buf) > 0;)
+    for (int64_t end = cay__now_ms() + 10000;
+         poll(&w, 1, 300) == 1 && read(fd, skip_buf, sizeof skip_buf) > 0;)
         assert_true(cay__now_ms() < end); /* what was on its way comes, then it is silent */
     assert_int_equal(poll(&w, 1, 0), 0);
     cay_proc *q = NULL;
     cay_spawn s = { .size = sizeof s, .argv = ARGV("true") };
     assert_int_equal(cay_sandbox_spawn(sb, NULL, &s, &q, E), CAY_ESTATE);
     assert_non_null(strstr(e_.msg, "cay resume"));
-    OK(S.ops->resume(sb->box, NULL, E)); /* as if by another program: the handle still says paused */
+    OK(S.ops->resume(sb->box, NULL,
+                     E)); /* as if by another program: the handle still says paused */
     assert_int_equal(poll(&w, 1, 20000), 1);
     OK(cay_sandbox_spawn(sb, NULL, &s, &q, E));
     wait_for(q, 20000);
@@ -263,7 +271,9 @@ static void usage_is_counted(void **state)
     need_group();
     ERR;
     cay_sandbox *sb = box_new(NULL);
-    cay_proc *p = start(sb, (cay_spawn){ .shell = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; echo done; sleep 20" });
+    cay_proc *p = start(
+        sb, (cay_spawn){
+                .shell = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; echo done; sleep 20" });
     CAY_AUTOFD fd = -1;
     OK(cay_proc_output(p, NULL, CAY_STDOUT, 0, &fd, E));
     expect(fd, "done");
@@ -299,7 +309,13 @@ static void ports_are_listed_and_reached(void **state)
         printf("[   N/A    ] no python3 inside to listen with\n");
         skip();
     }
-    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "exec python3 -c 'import socket as s\nl=s.socket(); l.bind((\"127.0.0.1\",0)); l.listen()\nprint(l.getsockname()[1],flush=True)\nc,_=l.accept(); d=c.recv(100); c.sendall(b\"echo:\"+d); c.close()'" });
+    cay_proc *p = start(
+        S.sb,
+        (cay_spawn){
+            .shell =
+                "exec python3 -c 'import socket as s\nl=s.socket(); l.bind((\"127.0.0.1\",0)); "
+                "l.listen()\nprint(l.getsockname()[1],flush=True)\nc,_=l.accept(); d=c.recv(100); "
+                "c.sendall(b\"echo:\"+d); c.close()'" });
     CAY_AUTOFD out = -1, conn = -1;
     char line[32] = "", buf[32] = "";
     OK(cay_proc_output(p, NULL, CAY_STDOUT, 0, &out, E));
@@ -430,7 +446,8 @@ static void the_status_tells_level_and_layers(void **state)
         assert_int_equal(st.level, CAY_LEVEL_PROCESS);
         assert_true(st.path[0] == '/');
         for (size_t i = 0; i < st.nlayers; i++) /* whatever is not on says why */
-            assert_true(strcmp(st.layers[i].state, "on") == 0 || (st.layers[i].why[0] && st.layers[i].remedy[0]));
+            assert_true(strcmp(st.layers[i].state, "on") == 0 ||
+                        (st.layers[i].why[0] && st.layers[i].remedy[0]));
     } else if (strcmp(S.ops->name, "native") == 0) {
         assert_true(st.level >= CAY_LEVEL_PROCESS);
         assert_true(st.nlayers > 0);
@@ -451,7 +468,8 @@ static void what_cannot_be_enforced_is_refused(void **state)
     assert_non_null(strstr(e_.msg, "no-such-feature"));
     c = (cay_create){ .size = sizeof c, .min_level = CAY_LEVEL_VM };
     assert_int_equal(S.ops->create(S.self, NULL, id, &c, &box, E), CAY_EISOLATION);
-    assert_int_equal(S.ops->attach(S.self, NULL, id, NULL, &box, E), CAY_EGONE); /* nothing was made */
+    assert_int_equal(S.ops->attach(S.self, NULL, id, NULL, &box, E),
+                     CAY_EGONE); /* nothing was made */
 }
 
 static int known_none(const char *id, void *arg)
@@ -476,12 +494,14 @@ static void gc_removes_what_no_record_owns(void **state)
     assert_int_equal(status(S.sb).state, CAY_RUNNING);
 }
 
-/* A policy that nobody holds to is worse than none: there is one, numbered, or it is refused by name before anything is made. */
+/* A policy that nobody holds to is worse than none: there is one, numbered, or it is refused by
+ * name before anything is made. */
 static void a_policy_holds_or_is_refused_by_name(void **state)
 {
     (void)state;
     ERR;
-    static const char first[] = "cay-net 1\nmode rules\nrule example.com\n", second[] = "cay-net 1\nmode off\n";
+    static const char first[] = "cay-net 1\nmode rules\nrule example.com\n",
+                      second[] = "cay-net 1\nmode off\n";
     cay_create c = { .size = sizeof c, .net = first };
     if (!CAY__HAS(S.ops, policy)) {
         assert_int_equal(cay__net_check(&c, S.ops, E), CAY_ENOTSUP);

@@ -129,14 +129,15 @@ static void attributes_are_kept(void **state)
     assert_memory_equal(buf, "hi\0there", 8);
     n = sizeof buf;
     assert_int_equal(cay_file_getxattr(S.sb, NULL, "attr", "user.none", buf, &n, E), CAY_ENOENT);
-    assert_int_equal(cay_file_setxattr(S.sb, NULL, "attr", "security.capability", "x", 1, E), CAY_EINVAL);
+    assert_int_equal(cay_file_setxattr(S.sb, NULL, "attr", "security.capability", "x", 1, E),
+                     CAY_EINVAL);
     OK(cay_file_setxattr(S.sb, NULL, "attr", "user.note", NULL, 0, E));
     n = sizeof buf;
     assert_int_equal(cay_file_getxattr(S.sb, NULL, "attr", "user.note", buf, &n, E), CAY_ENOENT);
 }
 
 typedef struct names {
-    char   text[2048];
+    char text[2048];
     size_t count;
 } names;
 
@@ -144,7 +145,10 @@ static int on_ent(const cay_dirent *e, void *arg)
 {
     names *n = arg;
     size_t at = strlen(n->text);
-    snprintf(n->text + at, sizeof n->text - at, "%s%c ", e->path, e->st.type == CAY_DIR ? '/' : e->st.type == CAY_LINK ? '@' : ' ');
+    snprintf(n->text + at, sizeof n->text - at, "%s%c ", e->path,
+             e->st.type == CAY_DIR    ? '/'
+             : e->st.type == CAY_LINK ? '@'
+                                      : ' ');
     n->count++;
     return 0;
 }
@@ -202,7 +206,8 @@ static void many_entries_are_listed(void **state)
     NEED_SHELL();
     ERR;
     names n = { 0 };
-    sh_is(S.sb, "mkdir many && cd many && seq -f 'entry-with-a-long-name-%06g' 1 5000 | xargs touch", "");
+    sh_is(S.sb,
+          "mkdir many && cd many && seq -f 'entry-with-a-long-name-%06g' 1 5000 | xargs touch", "");
     OK(cay_dir_list(S.sb, NULL, "many", 1, on_ent, &n, E));
     assert_int_equal(n.count, 5000);
     OK(cay_file_remove(S.sb, NULL, "many", true, E));
@@ -215,8 +220,11 @@ static void patterns_find_files(void **state)
     ERR;
     static const struct {
         const char *pattern, *want;
-    } cases[] = { { "*.txt", "b.txt  " }, { "**/*.c", "a.c  sub/deep/d.c  " }, { "sub/?.txt", "sub/c.txt  " },
-                  { "[ab].*", "a.c  b.txt  " }, { "nothing*", "" } };
+    } cases[] = { { "*.txt", "b.txt  " },
+                  { "**/*.c", "a.c  sub/deep/d.c  " },
+                  { "sub/?.txt", "sub/c.txt  " },
+                  { "[ab].*", "a.c  b.txt  " },
+                  { "nothing*", "" } };
     make_tree();
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         names n = { 0 };
@@ -229,7 +237,8 @@ static int on_match(const cay_match *m, void *arg)
 {
     names *n = arg;
     size_t at = strlen(n->text);
-    snprintf(n->text + at, sizeof n->text - at, "%s:%d:%d:%.*s ", m->path, (int)m->line, (int)m->column, (int)m->text_len, m->text);
+    snprintf(n->text + at, sizeof n->text - at, "%s:%d:%d:%.*s ", m->path, (int)m->line,
+             (int)m->column, (int)m->text_len, m->text);
     n->count++;
     return 0;
 }
@@ -247,7 +256,9 @@ static void grep_finds_lines(void **state)
     assert_non_null(strstr(n.text, "b.txt:2:1:alpha line"));
     assert_non_null(strstr(n.text, "sub/c.txt:1:7:gamma alpha"));
     n = (names){ 0 };
-    g = (cay_grep){ .size = sizeof g, .pattern = "^al[p]ha$", .ignore_case = true, .include = "*.c" };
+    g = (cay_grep){
+        .size = sizeof g, .pattern = "^al[p]ha$", .ignore_case = true, .include = "*.c"
+    };
     OK(cay_file_grep(S.sb, NULL, "tree", &g, on_match, &n, E));
     assert_string_equal(n.text, "sub/deep/d.c:1:1:ALPHA ");
     g = (cay_grep){ .size = sizeof g, .pattern = "(" };
@@ -333,7 +344,7 @@ tests suite_names(size_t *n)
 {
     static const struct CMUnitTest t[] = {
         cmocka_unit_test(stat_tells_kind_size_and_link),
-    cmocka_unit_test(a_links_target_is_told_whole),
+        cmocka_unit_test(a_links_target_is_told_whole),
         cmocka_unit_test(directories_are_made_moved_and_removed),
         cmocka_unit_test(modes_and_owners_change),
         cmocka_unit_test(attributes_are_kept),

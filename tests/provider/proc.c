@@ -4,7 +4,11 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
-#define ARGV(...) (const char *const[]){ __VA_ARGS__, NULL }
+#define ARGV(...)                                                                                  \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
 
 static void argv_runs_and_exit_codes_are_exact(void **state)
 {
@@ -65,7 +69,8 @@ static void unknown_commands_and_directories_are_named(void **state)
 static void bad_requests_are_refused_by_field(void **state)
 {
     (void)state;
-    static const cay_pair bad_env[] = { { "A=B", "x" }, { NULL, NULL } }, no_value[] = { { "A", NULL }, { NULL, NULL } };
+    static const cay_pair bad_env[] = { { "A=B", "x" }, { NULL, NULL } },
+                          no_value[] = { { "A", NULL }, { NULL, NULL } };
     const cay_spawn bad[] = {
         { .size = sizeof bad[0] },
         { .size = sizeof bad[0], .argv = ARGV("true"), .shell = "true" },
@@ -115,13 +120,18 @@ static void environment_is_from_empty_plus_what_is_asked(void **state)
     cay_pair own[] = { { "COLOR", "blue" }, { "LINES2", "a\nb" }, { NULL, NULL } };
     cay_create c = { .size = sizeof c, .env = own };
     cay_sandbox *sb = box_new(&c);
-    sh_is(sb, "printf %s \"$COLOR|$LINES2|$CAY_TEST_LEAK|${PATH:+path}|${HOME:+home}\"", "blue|a\nb||path|home");
+    sh_is(sb, "printf %s \"$COLOR|$LINES2|$CAY_TEST_LEAK|${PATH:+path}|${HOME:+home}\"",
+          "blue|a\nb||path|home");
     cay_pair more[] = { { "COLOR", "red" }, { "X", "1" }, { NULL, NULL } };
-    cay_spawn s = { .size = sizeof s, .shell = "printf %s \"$COLOR|$X|${HOME:+home}\"", .env = more };
+    cay_spawn s = { .size = sizeof s,
+                    .shell = "printf %s \"$COLOR|$X|${HOME:+home}\"",
+                    .env = more };
     OK(cay_sandbox_run(sb, NULL, &s, NULL, 0, 0, &r, E));
     assert_string_equal(r.out, "red|1|home");
     cay_result_clear(&r);
-    s = (cay_spawn){ .size = sizeof s, .argv = ARGV("/usr/bin/env"), .env = more, .env_mode = CAY_ENV_ONLY };
+    s = (cay_spawn){
+        .size = sizeof s, .argv = ARGV("/usr/bin/env"), .env = more, .env_mode = CAY_ENV_ONLY
+    };
     OK(cay_sandbox_run(sb, NULL, &s, NULL, 0, 0, &r, E));
     assert_string_equal(r.out, "COLOR=red\nX=1\n");
     cay_result_clear(&r);
@@ -145,7 +155,9 @@ static void working_directory_is_workspace_or_as_asked(void **state)
         assert_string_equal(r.out, "deep/er\n");
         cay_result_clear(&r);
     }
-    cay_spawn s = { .size = sizeof s, .shell = "test \"$PWD\" = \"$HOME\" && echo home", .cwd = "~" };
+    cay_spawn s = { .size = sizeof s,
+                    .shell = "test \"$PWD\" = \"$HOME\" && echo home",
+                    .cwd = "~" };
     OK(cay_sandbox_run(S.sb, NULL, &s, NULL, 0, 0, &r, E));
     assert_string_equal(r.out, "home\n");
     cay_result_clear(&r);
@@ -212,7 +224,8 @@ static void time_out_ends_one_that_stopped_its_parent(void **state)
 {
     (void)state;
     NEED_SHELL();
-    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "kill -STOP $PPID 2>/dev/null; sleep 100", .timeout_ms = 300 });
+    cay_proc *p = start(
+        S.sb, (cay_spawn){ .shell = "kill -STOP $PPID 2>/dev/null; sleep 100", .timeout_ms = 300 });
     cay_exit x = wait_for(p, 20000);
     assert_string_equal(x.reason, "time");
     cay_proc_unref(p);
@@ -224,7 +237,9 @@ static void time_out_kills_the_whole_tree(void **state)
     NEED_SHELL();
     /* It ignores TERM, and a grandchild in a session of its own holds the pipes. */
     int64_t t = cay__now_ms();
-    cay_spawn s = { .shell = marked("trap '' TERM; setsid sleep @11 & setsid sh -c 'sleep @12 & wait' & echo up; sleep @13"), .timeout_ms = 300 };
+    cay_spawn s = { .shell = marked("trap '' TERM; setsid sleep @11 & setsid sh -c 'sleep @12 & "
+                                    "wait' & echo up; sleep @13"),
+                    .timeout_ms = 300 };
     cay_proc *p = start(S.sb, s);
     cay_exit x = wait_for(p, 20000);
     t = cay__now_ms() - t;
@@ -233,7 +248,9 @@ static void time_out_kills_the_whole_tree(void **state)
     char *out = drain(p, CAY_STDOUT, 0, NULL);
     assert_string_equal(out, "up\n");
     free(out);
-    for (int i = 0; i < 100 && (process_with(marked("@11")) || process_with(marked("@12")) || process_with(marked("@13"))); i++)
+    for (int i = 0; i < 100 && (process_with(marked("@11")) || process_with(marked("@12")) ||
+                                process_with(marked("@13")));
+         i++)
         poll(NULL, 0, 20);
     assert_false(process_with(marked("@11")));
     assert_false(process_with(marked("@12")));
@@ -246,9 +263,13 @@ static void a_term_that_is_obeyed_needs_no_grace(void **state)
     (void)state;
     NEED_SHELL();
     int64_t took = 0;
-    for (int i = 0; i < 3 && (!took || took >= 1800); i++) { /* who waits for the grace does so each time; who is only busy does not */
+    for (int i = 0; i < 3 && (!took || took >= 1800);
+         i++) { /* who waits for the grace does so each time; who is only busy does not */
         int64_t t = cay__now_ms();
-        cay_proc *p = start(S.sb, (cay_spawn){ .shell = "trap 'echo bye; exit 3' TERM; while :; do sleep 0.02; done", .timeout_ms = 900 });
+        cay_proc *p = start(
+            S.sb,
+            (cay_spawn){ .shell = "trap 'echo bye; exit 3' TERM; while :; do sleep 0.02; done",
+                         .timeout_ms = 900 });
         cay_exit x = wait_for(p, 20000);
         took = cay__now_ms() - t;
         assert_string_equal(x.reason, "time");
@@ -280,7 +301,9 @@ static void signals_reach_one_group_or_tree(void **state)
     NEED_SHELL();
     ERR;
     CAY_AUTOFD fd = -1;
-    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "trap 'echo usr1' USR1; echo ready; while :; do sleep 0.05; done" });
+    cay_proc *p = start(
+        S.sb,
+        (cay_spawn){ .shell = "trap 'echo usr1' USR1; echo ready; while :; do sleep 0.05; done" });
     OK(cay_proc_output(p, NULL, CAY_STDOUT, 0, &fd, E));
     expect(fd, "ready");
     OK(cay_proc_signal(p, NULL, 0, CAY_SCOPE_ONE, E));
@@ -309,7 +332,10 @@ static void below_is_all_but_the_process(void **state)
     (void)state;
     NEED_SHELL();
     ERR;
-    cay_proc *p = start(S.sb, (cay_spawn){ .size = sizeof(cay_spawn), .shell = "(sleep 61; sleep 61) & sh -c 'sleep 61; true'; echo rest; exit 5" });
+    cay_proc *p = start(
+        S.sb,
+        (cay_spawn){ .size = sizeof(cay_spawn),
+                     .shell = "(sleep 61; sleep 61) & sh -c 'sleep 61; true'; echo rest; exit 5" });
     int fd = -1;
     poll(NULL, 0, 500);
     OK(cay_proc_output(p, NULL, CAY_STDOUT, CAY_FROM_START, &fd, E));
@@ -324,7 +350,8 @@ static void attach_by_id_pid_and_tag(void **state)
 {
     (void)state;
     ERR;
-    cay_proc *q = NULL, *p = start(S.sb, (cay_spawn){ .argv = ARGV("sleep", "30"), .tag = "sleeper" });
+    cay_proc *q = NULL,
+             *p = start(S.sb, (cay_spawn){ .argv = ARGV("sleep", "30"), .tag = "sleeper" });
     char pid[16];
     snprintf(pid, sizeof pid, "%d", cay_proc_pid(p));
     const char *const refs[] = { cay_proc_id(p), pid, "sleeper" };
@@ -347,9 +374,9 @@ static void attach_by_id_pid_and_tag(void **state)
 
 typedef struct seen {
     const char *id;
-    char        state;
-    bool        other;
-    int         code;
+    char state;
+    bool other;
+    int code;
 } seen;
 
 static int on_proc(const cay_proc_info *i, void *arg)
@@ -374,7 +401,8 @@ static void processes_are_listed(void **state)
     NEED(procs);
     NEED_SHELL();
     ERR;
-    cay_proc *p = start(S.sb, (cay_spawn){ .shell = marked(": @15; sleep @16 & wait"), .tag = "listed" });
+    cay_proc *p =
+        start(S.sb, (cay_spawn){ .shell = marked(": @15; sleep @16 & wait"), .tag = "listed" });
     seen s = { .id = cay_proc_id(p) };
     for (int i = 0; i < 50 && !s.other; i++) {
         OK(cay_sandbox_procs(S.sb, NULL, on_proc, &s, E));
@@ -443,7 +471,8 @@ static void long_arguments_go_through(void **state)
     char *arg = cay__alloc(120001);
     memset(arg, 'a', 120000);
     cay_result r = { .size = sizeof r };
-    cay_spawn s = { .size = sizeof s, .argv = (const char *const[]){ "printf", "%s%s", arg, arg, NULL } };
+    cay_spawn s = { .size = sizeof s,
+                    .argv = (const char *const[]){ "printf", "%s%s", arg, arg, NULL } };
     OK(cay_sandbox_run(S.sb, NULL, &s, NULL, 0, 1 << 20, &r, E));
     assert_int_equal(r.out_len, 240000);
     cay_result_clear(&r);
@@ -452,8 +481,8 @@ static void long_arguments_go_through(void **state)
 
 typedef struct labelled {
     const char *id;
-    char        state, text[128];
-    int         strangers; /* not ours, and with labels */
+    char state, text[128];
+    int strangers; /* not ours, and with labels */
 } labelled;
 
 static int note_labels(const cay_proc_info *i, void *arg)
@@ -477,8 +506,12 @@ static void labels_are_listed_with_live_and_ended(void **state)
     (void)state;
     NEED(procs);
     ERR;
-    const cay_pair labels[] = { { "job", "42" }, { "empty", "" }, { "what", "a=b c\303\244" }, { NULL, NULL } };
-    cay_proc *p = start(S.sb, (cay_spawn){ .size = sizeof(cay_spawn), .argv = ARGV("sleep", "60"), .labels = labels });
+    const cay_pair labels[] = {
+        { "job", "42" }, { "empty", "" }, { "what", "a=b c\303\244" }, { NULL, NULL }
+    };
+    cay_proc *p = start(
+        S.sb,
+        (cay_spawn){ .size = sizeof(cay_spawn), .argv = ARGV("sleep", "60"), .labels = labels });
     labelled l = { .id = cay_proc_id(p) };
     OK(cay_sandbox_procs(S.sb, NULL, note_labels, &l, E));
     assert_true(l.state && l.state != 'X');

@@ -26,8 +26,10 @@ static cay_result sh_do(cay_shell *sh, const char *line, uint64_t timeout_ms)
 static void does(cay_shell *sh, const char *line, int code, const char *out, const char *errout)
 {
     cay_result r = sh_do(sh, line, 0);
-    if (strcmp(r.out, out) || (errout && strcmp(r.errout, errout)) || r.exit.code != code || strcmp(r.exit.reason, "exit"))
-        fail_msg("%s: code %d, reason %s, out \"%s\", err \"%s\"", line, r.exit.code, r.exit.reason, r.out, r.errout);
+    if (strcmp(r.out, out) || (errout && strcmp(r.errout, errout)) || r.exit.code != code ||
+        strcmp(r.exit.reason, "exit"))
+        fail_msg("%s: code %d, reason %s, out \"%s\", err \"%s\"", line, r.exit.code, r.exit.reason,
+                 r.out, r.errout);
     cay_result_clear(&r);
 }
 
@@ -43,7 +45,8 @@ static void state_lasts_from_one_command_to_the_next(void **state)
     (void)state;
     NEED_SHELL();
     cay_shell *sh = sh_open("lasts");
-    does(sh, "mkdir -p one/two; cd one/two; X=5; export Y='a b'; f() { echo \"f $1\"; }", 0, "", "");
+    does(sh, "mkdir -p one/two; cd one/two; X=5; export Y='a b'; f() { echo \"f $1\"; }", 0, "",
+         "");
     does(sh, "echo $X; sh -c 'echo $Y'; f 3; basename \"$PWD\"", 0, "5\na b\nf 3\ntwo\n", "");
     does(sh, "false", 1, "", "");
     does(sh, "echo $?", 0, "1\n", "");
@@ -58,10 +61,13 @@ static void streams_are_apart_and_exact(void **state)
     (void)state;
     NEED_SHELL();
     cay_shell *sh = sh_open("exact");
-    does(sh, "echo out; echo err >&2; printf 'no newline'; printf e >&2", 0, "out\nno newline", "err\ne");
-    does(sh, "printf '\\036cay>nonsense 0 b\\036 \\036\\036cay<'", 0, "\036cay>nonsense 0 b\036 \036\036cay<", "");
+    does(sh, "echo out; echo err >&2; printf 'no newline'; printf e >&2", 0, "out\nno newline",
+         "err\ne");
+    does(sh, "printf '\\036cay>nonsense 0 b\\036 \\036\\036cay<'", 0,
+         "\036cay>nonsense 0 b\036 \036\036cay<", "");
     does(sh, "cat <<E\na\n'b\n\"c\nE\necho \\\\ \\`", 0, "a\n'b\n\"c\n\\ `\n", "");
-    does(sh, "cat; read x; echo got:$x", 0, "got:\n", ""); /* nothing to read, and nothing of ours */
+    does(sh, "cat; read x; echo got:$x", 0, "got:\n",
+         ""); /* nothing to read, and nothing of ours */
     does(sh, "for i in 1 2 3; do\n  echo $i\ndone\n# a comment at the end", 0, "1\n2\n3\n", "");
     does(sh, "exit_code() { return 42; }; exit_code", 42, "", "");
     does(sh, "return 7; echo never", 7, "", "");
@@ -74,23 +80,33 @@ static void errors_of_a_script_do_not_end_it(void **state)
     (void)state;
     NEED_SHELL();
     cay_shell *sh = sh_open("errors");
-    static const char *const bad[] = { "echo 'open", "if true; then", "( (", ": ${NOPE?bad}; echo no", "no-such-command-here", "cd /no/such", "set -u; echo $NOPE",
-                                       ". /no/such/file", "exec /no/such/program", "readonly R=1; R=2; echo no" };
+    static const char *const bad[] = { "echo 'open",
+                                       "if true; then",
+                                       "( (",
+                                       ": ${NOPE?bad}; echo no",
+                                       "no-such-command-here",
+                                       "cd /no/such",
+                                       "set -u; echo $NOPE",
+                                       ". /no/such/file",
+                                       "exec /no/such/program",
+                                       "readonly R=1; R=2; echo no" };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         cay_result r = sh_do(sh, bad[i], 60000);
         if (!r.exit.code || strcmp(r.exit.reason, "exit") || !r.errout_len || strstr(r.out, "no\n"))
-            fail_msg("%s: code %d, reason %s, out \"%s\", err \"%s\"", bad[i], r.exit.code, r.exit.reason, r.out, r.errout);
+            fail_msg("%s: code %d, reason %s, out \"%s\", err \"%s\"", bad[i], r.exit.code,
+                     r.exit.reason, r.out, r.errout);
         cay_result_clear(&r);
     }
     does(sh, "set +u; echo fine", 0, "fine\n", "");
     does(sh, "exec >/dev/null; echo unseen", 0, "", "");
-    does(sh, "echo unseen; echo seen >&2", 0, "", "seen\n"); /* its own redirection lasts, our marks still come */
+    does(sh, "echo unseen; echo seen >&2", 0, "",
+         "seen\n"); /* its own redirection lasts, our marks still come */
     sh_close(sh);
 }
 
 typedef struct streamed {
     int64_t first_ms, total;
-    int     stop_at;
+    int stop_at;
 } streamed;
 
 static int on_output(cay_stream which, const void *data, size_t len, void *arg)
@@ -125,20 +141,27 @@ static void output_is_streamed_whole_and_bounded(void **state)
     cay_shell *sh = sh_open("stream");
     streamed s = { 0 };
     cay_result r = { .size = sizeof r };
-    cay_shell_cmd c = { .size = sizeof c, .line = "echo first; sleep 1; echo last", .output = on_output, .arg = &s };
+    cay_shell_cmd c = {
+        .size = sizeof c, .line = "echo first; sleep 1; echo last", .output = on_output, .arg = &s
+    };
     int64_t t0 = cay__now_ms();
     OK(cay_shell_run(sh, NULL, &c, &r, E));
     assert_true(cay__now_ms() - s.first_ms > 500); /* not only at the end */
     assert_true(cay__now_ms() - t0 >= 1000);
     assert_int_equal(s.total, 11);
     cay_result_clear(&r);
-    assert_int_equal(count_out(sh, "head -c 5000000 /dev/zero; head -c 1000 /dev/zero >&2"), 5000000); /* more than is kept */
-    c = (cay_shell_cmd){ .size = sizeof c, .line = "head -c 100000 /dev/zero | tr '\\0' x", .max_output = 1000 };
+    assert_int_equal(count_out(sh, "head -c 5000000 /dev/zero; head -c 1000 /dev/zero >&2"),
+                     5000000); /* more than is kept */
+    c = (cay_shell_cmd){ .size = sizeof c,
+                         .line = "head -c 100000 /dev/zero | tr '\\0' x",
+                         .max_output = 1000 };
     OK(cay_shell_run(sh, NULL, &c, &r, E));
     assert_true(r.truncated && r.out_len == 1000 && strlen(r.out) == 1000);
     cay_result_clear(&r);
     s = (streamed){ .stop_at = 100000 };
-    c = (cay_shell_cmd){ .size = sizeof c, .line = "cat /dev/zero", .output = on_output, .arg = &s };
+    c = (cay_shell_cmd){
+        .size = sizeof c, .line = "cat /dev/zero", .output = on_output, .arg = &s
+    };
     assert_int_equal(cay_shell_run(sh, NULL, &c, &r, E), 77); /* enough */
     does(sh, "echo still here", 0, "still here\n", NULL);
     sh_close(sh);
@@ -163,12 +186,14 @@ static void a_time_out_interrupts_the_command_and_not_the_shell(void **state)
         int64_t t0 = cay__now_ms();
         cay_result r = sh_do(sh, slow[i], 300);
         int64_t took = cay__now_ms() - t0;
-        if (strcmp(r.exit.reason, "time") || !r.exit.code || strstr(r.out, "never") || took < 300 || took > 20000)
-            fail_msg("%s: %lld ms, code %d, reason %s, out \"%s\"", slow[i], (long long)took, r.exit.code, r.exit.reason, r.out);
+        if (strcmp(r.exit.reason, "time") || !r.exit.code || strstr(r.out, "never") || took < 300 ||
+            took > 20000)
+            fail_msg("%s: %lld ms, code %d, reason %s, out \"%s\"", slow[i], (long long)took,
+                     r.exit.code, r.exit.reason, r.out);
         cay_result_clear(&r);
         does(sh, "echo $X; pwd", 0, "kept\n/\n", NULL);
     }
-    if (strcmp(S.ops->name, "process")) /* there a command that does not obey takes them along */
+    if (strcmp(S.ops->name, "process"))    /* there a command that does not obey takes them along */
         does(sh, "kill $bg", 0, "", NULL); /* a job of an earlier command goes on */
     sh_close(sh);
 }
@@ -184,18 +209,22 @@ static void without_bash_sh_does_it(void **state)
     OK(cay_shell_open(S.sb, NULL, &spec, &sh, E));
     does(sh, "PATH=/usr/bin:/bin; X=1; echo \"${BASH_VERSION-none}\"", 0, "none\n", "");
     does(sh, "echo $X; echo err >&2; sleep 0.01 & (exit 9)", 9, "1\n", "err\n");
-    static const char *const bad[] = { "echo 'open", ": ${NOPE?bad}; echo no", "no-such-command-here" };
+    static const char *const bad[] = { "echo 'open", ": ${NOPE?bad}; echo no",
+                                       "no-such-command-here" };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         cay_result r = sh_do(sh, bad[i], 60000);
         if (!r.exit.code || strcmp(r.exit.reason, "exit") || !r.errout_len)
-            fail_msg("%s: code %d, reason %s, err \"%s\"", bad[i], r.exit.code, r.exit.reason, r.errout);
+            fail_msg("%s: code %d, reason %s, err \"%s\"", bad[i], r.exit.code, r.exit.reason,
+                     r.errout);
         cay_result_clear(&r);
     }
-    static const char *const slow[] = { "while :; do sleep 0.1; done; echo never", "(trap '' INT; sleep 60); echo never" };
+    static const char *const slow[] = { "while :; do sleep 0.1; done; echo never",
+                                        "(trap '' INT; sleep 60); echo never" };
     for (size_t i = 0; i < CAY_LEN(slow); i++) {
         cay_result r = sh_do(sh, slow[i], 300);
         if (strcmp(r.exit.reason, "time") || strstr(r.out, "never"))
-            fail_msg("%s: code %d, reason %s, out \"%s\"", slow[i], r.exit.code, r.exit.reason, r.out);
+            fail_msg("%s: code %d, reason %s, out \"%s\"", slow[i], r.exit.code, r.exit.reason,
+                     r.out);
         cay_result_clear(&r);
         does(sh, "echo $X", 0, "1\n", NULL);
     }
@@ -268,7 +297,8 @@ static void its_end_is_told_and_the_name_is_free_again(void **state)
     (void)state;
     NEED_SHELL();
     ERR;
-    static const char *const ends[] = { "echo bye; exit 3", "exec sh -c 'exit 3'", "set -e; (exit 3); echo never", "sleep 60 & exit 3" };
+    static const char *const ends[] = { "echo bye; exit 3", "exec sh -c 'exit 3'",
+                                        "set -e; (exit 3); echo never", "sleep 60 & exit 3" };
     for (size_t i = 0; i < CAY_LEN(ends); i++) {
         cay_shell *sh = sh_open("ends");
         cay_result r = sh_do(sh, ends[i], 5000);
@@ -292,7 +322,9 @@ static void it_starts_as_asked_and_refuses_nonsense(void **state)
     ERR;
     const cay_pair env[] = { { "GIVEN", "it's" }, { NULL, NULL } };
     cay_shell *sh = NULL;
-    cay_shell_spec spec = { .size = sizeof spec, .name = "asked", .env = env, .cwd = "as-asked", .login = true };
+    cay_shell_spec spec = {
+        .size = sizeof spec, .name = "asked", .env = env, .cwd = "as-asked", .login = true
+    };
     OK(cay_file_mkdir(S.sb, NULL, "as-asked", 0755, true, E));
     OK(cay_shell_open(S.sb, NULL, &spec, &sh, E));
     does(sh, "echo $GIVEN; basename \"$PWD\"", 0, "it's\nas-asked\n", "");
@@ -306,7 +338,9 @@ static void it_starts_as_asked_and_refuses_nonsense(void **state)
     does(sh, text, 0, "one\n", "");
     free(text);
     sh_close(sh);
-    static const char *const bad[] = { NULL, "", "a b", "a/b", "0123456789012345678901234567890123", "a\nb" };
+    static const char *const bad[] = {
+        NULL, "", "a b", "a/b", "0123456789012345678901234567890123", "a\nb"
+    };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         spec.name = bad[i];
         assert_int_equal(cay_shell_open(S.sb, NULL, &spec, &sh, E), CAY_EINVAL);

@@ -18,7 +18,9 @@ static cay_snapped snap(cay_sandbox *sb, const char *name)
 {
     ERR;
     cay_snapped out = { .size = sizeof out };
-    OK(S.ops->snapshot(sb->box, NULL, &(cay_snap){ .size = sizeof(cay_snap), .layer = name, .how = CAY_SNAP_QUIET }, &out, E));
+    OK(S.ops->snapshot(
+        sb->box, NULL,
+        &(cay_snap){ .size = sizeof(cay_snap), .layer = name, .how = CAY_SNAP_QUIET }, &out, E));
     return out;
 }
 
@@ -91,19 +93,28 @@ static void commands_see_one_root_before_and_after(void **state)
     NEED(snapshot);
     NEED_SHELL();
     cay_sandbox *sb = box_new(NULL);
-    sh_is(sb, "mkdir -p d/e && echo x >d/e/f && ln -s e d/l && chmod 640 d/e/f && echo s >/dev/shm/s && mkfifo p && echo ok", "ok\n");
+    sh_is(sb,
+          "mkdir -p d/e && echo x >d/e/f && ln -s e d/l && chmod 640 d/e/f && echo s >/dev/shm/s "
+          "&& mkfifo p && echo ok",
+          "ok\n");
     const char *first = layer(0);
     snap(sb, first);
-    sh_is(sb, "cat d/l/f /dev/shm/s; stat -c %a d/e/f; test -p p && rm d/e/f && echo y >d/e/g && ls d/e; ls /proc/self/fd >/dev/null && test -c /dev/null && test -d /usr/bin && echo ok",
+    sh_is(sb,
+          "cat d/l/f /dev/shm/s; stat -c %a d/e/f; test -p p && rm d/e/f && echo y >d/e/g && ls "
+          "d/e; ls /proc/self/fd >/dev/null && test -c /dev/null && test -d /usr/bin && echo ok",
           "x\ns\n640\ng\nok\n");
     const char *second = layer(1);
     snap(sb, second);
-    sh_is(sb, "ls d/e; rm -r d && mkdir d && ls d; touch d/new && echo z >/tmp/t && id -un", "g\nuser\n");
+    sh_is(sb, "ls d/e; rm -r d && mkdir d && ls d; touch d/new && echo z >/tmp/t && id -un",
+          "g\nuser\n");
     const char *third = layer(2);
     snap(sb, third);
     sh_is(sb, "ls d; cat /tmp/t", "new\nz\n");
     /* nothing of the former roots can be reached or seen */
-    sh_is(sb, "grep -c ' / / ' /proc/self/mountinfo; grep ' / / ' /proc/self/mountinfo | cut -d' ' -f6 | cut -d, -f1", "1\nrw\n");
+    sh_is(sb,
+          "grep -c ' / / ' /proc/self/mountinfo; grep ' / / ' /proc/self/mountinfo | cut -d' ' -f6 "
+          "| cut -d, -f1",
+          "1\nrw\n");
     box_end(sb);
     for (int i = 0; i < 3; i++)
         drop(names[i]);
@@ -148,7 +159,8 @@ static void what_runs_is_no_quiet_box(void **state)
     sh_is(sb, "(sleep 1000 >/dev/null 2>&1 </dev/null &) ; echo ok", "ok\n");
     assert_int_equal(S.ops->snapshot(sb->box, NULL, &spec, &out, E), CAY_EBUSY);
     sh_is(sb, "pkill sleep; echo w >still && cat still", "w\n"); /* its root is as it was */
-    for (int i = 0; i < 2000 && (rc = S.ops->snapshot(sb->box, NULL, &spec, &out, E)) == CAY_EBUSY; i++)
+    for (int i = 0; i < 2000 && (rc = S.ops->snapshot(sb->box, NULL, &spec, &out, E)) == CAY_EBUSY;
+         i++)
         poll(NULL, 0, 5);
     OK(rc);
     text_is(sb, "still", "w\n");
@@ -193,7 +205,8 @@ static void an_upload_is_no_quiet_box(void **state)
     cay_snap spec = { .size = sizeof spec, .layer = layer(0), .how = CAY_SNAP_QUIET };
     void *up = NULL;
     int fd = -1;
-    OK(S.ops->open_write(sb->box, NULL, "up", &(cay_write){ .size = sizeof(cay_write) }, &up, &fd, E));
+    OK(S.ops->open_write(sb->box, NULL, "up", &(cay_write){ .size = sizeof(cay_write) }, &up, &fd,
+                         E));
     assert_int_equal(S.ops->snapshot(sb->box, NULL, &spec, &out, E), CAY_EBUSY);
     assert_int_equal(write(fd, "abc", 3), 3);
     close(fd);
@@ -207,9 +220,9 @@ static void an_upload_is_no_quiet_box(void **state)
 /* Requests that come while a root is changed wait, and none of them fails or is lost. */
 typedef struct busy {
     cay_sandbox *sb;
-    atomic_bool  stop;
-    atomic_int   done, failed;
-    bool         shell;
+    atomic_bool stop;
+    atomic_int done, failed;
+    bool shell;
 } busy;
 
 static void *ask_on(void *arg)
@@ -222,7 +235,10 @@ static void *ask_on(void *arg)
         int rc = cay_file_put(b->sb, NULL, "counter", text, (size_t)n, NULL, &e);
         if (rc == 0 && b->shell) {
             cay_result r = { .size = sizeof r };
-            rc = cay_sandbox_run(b->sb, NULL, &(cay_spawn){ .size = sizeof(cay_spawn), .shell = "cat counter >>log && echo >>log" }, NULL, 0, 0, &r, &e);
+            rc = cay_sandbox_run(b->sb, NULL,
+                                 &(cay_spawn){ .size = sizeof(cay_spawn),
+                                               .shell = "cat counter >>log && echo >>log" },
+                                 NULL, 0, 0, &r, &e);
             rc = rc < 0 ? rc : r.exit.code;
             cay_result_clear(&r);
         }
@@ -249,7 +265,10 @@ static void requests_wait_while_the_root_changes(void **state)
         cay_snapped out = { .size = sizeof out };
         char name[CAY_ID_LEN + 1];
         cay__id_make(name, 's');
-        int rc = S.ops->snapshot(sb->box, NULL, &(cay_snap){ .size = sizeof(cay_snap), .layer = name, .how = CAY_SNAP_QUIET }, &out, &e);
+        int rc = S.ops->snapshot(
+            sb->box, NULL,
+            &(cay_snap){ .size = sizeof(cay_snap), .layer = name, .how = CAY_SNAP_QUIET }, &out,
+            &e);
         if (rc < 0 && rc != CAY_EBUSY)
             fail_msg("snapshot %d: %s", made, e.msg);
         if (rc == 0)
@@ -301,7 +320,8 @@ static void a_watch_follows_to_the_new_root(void **state)
         }
     }
     assert_true(seen);
-    if (strcmp(S.ops->name, "memory") != 0 && !CAY__HAS(S.ops, opaque_layers)) /* there the root stays */
+    if (strcmp(S.ops->name, "memory") != 0 &&
+        !CAY__HAS(S.ops, opaque_layers)) /* there the root stays */
         assert_true(lost);
     S.ops->watch_close(w);
     box_end(sb);
@@ -345,7 +365,8 @@ static void a_box_goes_back_and_lives_on(void **state)
         assert_int_equal(before.pid, after.pid);
     /* what cannot be had leaves it as it is */
     put(sb, "a", "mine");
-    assert_true(S.ops->restack(sb->box, NULL, (const char *const[]){ first, "s-is-not-there" }, 2, E) < 0);
+    assert_true(
+        S.ops->restack(sb->box, NULL, (const char *const[]){ first, "s-is-not-there" }, 2, E) < 0);
     text_is(sb, "a", "mine");
     put(sb, "a", "writable");
     text_is(sb, "a", "writable");
@@ -428,16 +449,23 @@ static void what_is_mounted_inside_moves_along(void **state)
     host_file(git, "config", "obeyed\n");
     host_file(ro, "f", "host\n");
     assert_int_equal(chmod(ro, 0755) + chmod(rw, 0777), 0);
-    cay_grant g[] = { { .source = ro, .target = "/a b/deep" }, { .source = rw, .target = "/workspace/in", .rw = true } };
+    cay_grant g[] = { { .source = ro, .target = "/a b/deep" },
+                      { .source = rw, .target = "/workspace/in", .rw = true } };
     cay_create c = { .size = sizeof c, .grants = g, .ngrants = 2 };
     cay_sandbox *sb = box_new(&c);
     sh_is(sb, "cat '/a b/deep/f'; echo 1 >in/w && cat in/w; echo x >before", "host\n1\n");
     const char *first = layer(0);
     snap(sb, first);
-    sh_is(sb, "cat '/a b/deep/f'; echo 2 >in/w && cat in/w before; echo y 2>/dev/null >'/a b/deep/f' || echo ro; echo z 2>/dev/null >in/.git/config || echo guarded",
+    sh_is(sb,
+          "cat '/a b/deep/f'; echo 2 >in/w && cat in/w before; echo y 2>/dev/null >'/a b/deep/f' "
+          "|| echo ro; echo z 2>/dev/null >in/.git/config || echo guarded",
           "host\n2\nx\nro\nguarded\n");
-    OK(S.ops->restack(sb->box, NULL, NULL, 0, E)); /* to a time when the mount points were not there */
-    sh_is(sb, "cat '/a b/deep/f' in/w; ls before 2>/dev/null; echo z 2>/dev/null >in/.git/config || echo guarded", "host\n2\nguarded\n");
+    OK(S.ops->restack(sb->box, NULL, NULL, 0,
+                      E)); /* to a time when the mount points were not there */
+    sh_is(sb,
+          "cat '/a b/deep/f' in/w; ls before 2>/dev/null; echo z 2>/dev/null >in/.git/config || "
+          "echo guarded",
+          "host\n2\nguarded\n");
     box_end(sb);
     drop(first);
     host_remove(git, (const char *const[]){ "config" }, 1);
@@ -445,7 +473,8 @@ static void what_is_mounted_inside_moves_along(void **state)
     host_remove(ro, (const char *const[]){ "f" }, 1);
 }
 
-/* Names on the way to a mount point are the tenant's: they may be others by now, and a link may stand where one was. */
+/* Names on the way to a mount point are the tenant's: they may be others by now, and a link may
+ * stand where one was. */
 static void a_mount_point_is_where_it_is_and_not_behind_a_link(void **state)
 {
     (void)state;
@@ -457,7 +486,9 @@ static void a_mount_point_is_where_it_is_and_not_behind_a_link(void **state)
     assert_non_null(mkdtemp(dir));
     host_file(dir, "f", "host\n");
     assert_int_equal(chmod(dir, 0755), 0);
-    cay_create c = { .size = sizeof c, .grants = &(cay_grant){ .source = dir, .target = "/workspace/d/in" }, .ngrants = 1 };
+    cay_create c = { .size = sizeof c,
+                     .grants = &(cay_grant){ .source = dir, .target = "/workspace/d/in" },
+                     .ngrants = 1 };
     const char *first = layer(0), *second = layer(1);
     cay_sandbox *sb = box_new(NULL);
     sh_is(sb, "ln -s /etc e && echo ok", "ok\n");
@@ -515,7 +546,8 @@ static void a_root_of_ones_own_can_be_snapshotted(void **state)
     host_remove(root, (const char *const[]){ "base" }, 1);
 }
 
-/* What is written there is another overlay than the root: both are copied, and neither is exchanged under a sandbox that runs. */
+/* What is written there is another overlay than the root: both are copied, and neither is exchanged
+ * under a sandbox that runs. */
 static void a_directory_copied_on_write_is_copied(void **state)
 {
     (void)state;
@@ -532,7 +564,8 @@ static void a_directory_copied_on_write_is_copied(void **state)
     const char *name = layer(0);
     char path[512], both[400];
     struct stat st;
-    OK(S.ops->snapshot(sb->box, NULL, &(cay_snap){ .size = sizeof(cay_snap), .layer = name }, &out, E));
+    OK(S.ops->snapshot(sb->box, NULL, &(cay_snap){ .size = sizeof(cay_snap), .layer = name }, &out,
+                       E));
     assert_false(out.stacked); /* the stack stays */
     assert_string_not_equal(out.method, "swap");
     snprintf(both, sizeof both, "o%s", name + 1);
@@ -552,15 +585,22 @@ static void names_of_layers_are_names(void **state)
     (void)state;
     ERR;
     NEED(snapshot);
-    static const char *const bad[] = { "", ".", "..", "a/b", "../x", "-a", "A", "a b", "a\nb",
-                                       "0123456789012345678901234567890123456789012345678901234567890123" };
+    static const char *const bad[] = {
+        "",   ".", "..",  "a/b",  "../x",
+        "-a", "A", "a b", "a\nb", "0123456789012345678901234567890123456789012345678901234567890123"
+    };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         cay_snapped out = { .size = sizeof out };
         cay_create c = { .size = sizeof c, .layers = &bad[i], .nlayers = 1 };
         void *box = NULL;
         char id[CAY_ID_LEN + 1];
         cay__id_make(id, 'c');
-        assert_int_equal(S.ops->snapshot(S.sb->box, NULL, &(cay_snap){ .size = sizeof(cay_snap), .layer = bad[i], .how = CAY_SNAP_QUIET }, &out, E), CAY_EINVAL);
+        assert_int_equal(
+            S.ops->snapshot(
+                S.sb->box, NULL,
+                &(cay_snap){ .size = sizeof(cay_snap), .layer = bad[i], .how = CAY_SNAP_QUIET },
+                &out, E),
+            CAY_EINVAL);
         assert_int_equal(S.ops->restack(S.sb->box, NULL, &bad[i], 1, E), CAY_EINVAL);
         assert_int_equal(S.ops->layer_remove(S.self, NULL, bad[i], E), CAY_EINVAL);
         assert_int_equal(S.ops->create(S.self, NULL, id, &c, &box, E), CAY_EINVAL);

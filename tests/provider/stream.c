@@ -5,7 +5,11 @@
 #include <pthread.h>
 #include <sys/wait.h>
 
-#define ARGV(...) (const char *const[]){ __VA_ARGS__, NULL }
+#define ARGV(...)                                                                                  \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
 
 static void output_can_be_had_from_any_offset(void **state)
 {
@@ -14,7 +18,8 @@ static void output_can_be_had_from_any_offset(void **state)
     cay_proc *p = start(S.sb, (cay_spawn){ .argv = ARGV("echo", "0123456789") });
     wait_for(p, 20000);
     for (int round = 0; round < 2; round++) { /* again and again, also after the end */
-        char *all = drain(p, CAY_STDOUT, CAY_FROM_START, NULL), *part = drain(p, CAY_STDOUT, 4, NULL);
+        char *all = drain(p, CAY_STDOUT, CAY_FROM_START, NULL),
+             *part = drain(p, CAY_STDOUT, 4, NULL);
         char *none = drain(p, CAY_STDOUT, CAY_FROM_NOW, NULL), *err = drain(p, CAY_STDERR, 0, NULL);
         assert_string_equal(all, "0123456789\n");
         assert_string_equal(part, "456789\n");
@@ -97,16 +102,20 @@ static void reads_tell_when_output_came(void **state)
     int64_t t[3] = { 0 }, before = cay__wall_ms();
     static const struct {
         cay_stream which;
-        uint64_t   at;
+        uint64_t at;
     } piece[] = { { CAY_STDOUT, 0 }, { CAY_STDERR, 0 }, { CAY_STDOUT, 2 } };
     /* Each piece is there before the next one is asked for: a busy machine may take two at once. */
-    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "echo a; read x; sleep 0.2; echo b >&2; read x; sleep 0.2; echo c", .stdin_mode = CAY_STDIN_PIPE });
+    cay_proc *p = start(
+        S.sb,
+        (cay_spawn){ .shell = "echo a; read x; sleep 0.2; echo b >&2; read x; sleep 0.2; echo c",
+                     .stdin_mode = CAY_STDIN_PIPE });
     for (size_t i = 0; i < 3; i++) {
         char buf[8];
         size_t n = 0;
         for (int64_t end = cay__now_ms() + 20000; !n && cay__now_ms() < end;) {
             uint64_t at = piece[i].at;
-            OK(cay_proc_read_at(p, NULL, piece[i].which, &at, buf, sizeof buf, &n, NULL, NULL, &t[i], E));
+            OK(cay_proc_read_at(p, NULL, piece[i].which, &at, buf, sizeof buf, &n, NULL, NULL,
+                                &t[i], E));
             poll(NULL, 0, n ? 0 : 10);
         }
         assert_int_equal(n, 2);
@@ -150,7 +159,10 @@ static void block_mode_loses_nothing_to_a_slow_reader(void **state)
     NEED_SHELL();
     ERR;
     CAY_AUTOFD fd = -1;
-    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "seq -w 1 200000", .ring_bytes = 8192, .on_full = CAY_FULL_BLOCK, .attach = true });
+    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "seq -w 1 200000",
+                                           .ring_bytes = 8192,
+                                           .on_full = CAY_FULL_BLOCK,
+                                           .attach = true });
     OK(cay_proc_output(p, NULL, CAY_STDOUT, 0, &fd, E));
     poll(NULL, 0, 150); /* it must wait for us */
     size_t total = 0;
@@ -172,10 +184,12 @@ static void fifty_megabytes_come_through_whole(void **state)
 {
     (void)state;
     NEED_SHELL();
-    need("readers that are made with the process", strcmp(S.ops->name, "cay") != 0); /* more than a ring may be printed before they come */
+    need("readers that are made with the process",
+         strcmp(S.ops->name, "cay") != 0); /* more than a ring may be printed before they come */
     ERR;
     cay_result r = { .size = sizeof r };
-    cay_spawn s = { .size = sizeof s, .shell = "head -c 52428800 /dev/zero | tr '\\0' x; echo end >&2" };
+    cay_spawn s = { .size = sizeof s,
+                    .shell = "head -c 52428800 /dev/zero | tr '\\0' x; echo end >&2" };
     OK(cay_sandbox_run(S.sb, NULL, &s, NULL, 0, 60 << 20, &r, E));
     assert_int_equal(r.out_len, 52428800);
     assert_int_equal(r.out[0], 'x');
@@ -195,19 +209,24 @@ int reattach_main(int argc, char **argv)
     for (size_t i = 0; cay__providers[i]; i++)
         if (strcmp(cay__providers[i]->name, argv[2]) == 0)
             S.ops = cay__providers[i];
-    cay_provider_conf conf = { .size = sizeof conf, .home = argv[3], .libexec = support_libexec(), .instance = "suite" };
+    cay_provider_conf conf = {
+        .size = sizeof conf, .home = argv[3], .libexec = support_libexec(), .instance = "suite"
+    };
     void *box = NULL;
     cay_proc *p = NULL;
     int fd = -1;
     char buf[64] = "";
-    if (S.ops->open(&conf, &S.self, E) < 0 || S.ops->attach(S.self, NULL, argv[4], NULL, &box, E) < 0)
+    if (S.ops->open(&conf, &S.self, E) < 0 ||
+        S.ops->attach(S.self, NULL, argv[4], NULL, &box, E) < 0)
         return fprintf(stderr, "%s\n", e_.msg), 3;
     cay_sandbox *sb = cay__sandbox_new(S.ops, argv[4], box);
-    if (cay_sandbox_attach(sb, NULL, argv[5], &p, E) < 0 || cay_proc_output(p, NULL, CAY_STDOUT, 3, &fd, E) < 0)
+    if (cay_sandbox_attach(sb, NULL, argv[5], &p, E) < 0 ||
+        cay_proc_output(p, NULL, CAY_STDOUT, 3, &fd, E) < 0)
         return fprintf(stderr, "%s\n", e_.msg), 4;
     if (read(fd, buf, sizeof buf - 1) != 4 || strcmp(buf, "ore|") != 0)
         return fprintf(stderr, "got %s\n", buf), 5;
-    if (cay_proc_write(p, NULL, "from another program", 20, E) < 0 || cay_proc_close_stdin(p, NULL, E) < 0)
+    if (cay_proc_write(p, NULL, "from another program", 20, E) < 0 ||
+        cay_proc_close_stdin(p, NULL, E) < 0)
         return fprintf(stderr, "%s\n", e_.msg), 6;
     cay_exit x = { .size = sizeof x };
     if (cay_proc_wait(p, NULL, &x, E) < 0 || x.code != 0)
@@ -228,7 +247,8 @@ static void another_program_can_attach(void **state)
     OK(cay_proc_write(p, NULL, "before|", 7, E));
     pid_t pid = fork();
     if (pid == 0) {
-        execl("/proc/self/exe", "suite", "--reattach", S.ops->name, S.home, S.sb->id, cay_proc_id(p), (char *)NULL);
+        execl("/proc/self/exe", "suite", "--reattach", S.ops->name, S.home, S.sb->id,
+              cay_proc_id(p), (char *)NULL);
         _exit(99);
     }
     int status = 0;
@@ -246,7 +266,8 @@ static void a_process_lives_on_when_its_handle_is_dropped(void **state)
     (void)state;
     ERR;
     char id[32];
-    cay_proc *q = NULL, *p = start(S.sb, (cay_spawn){ .argv = ARGV("cat"), .stdin_mode = CAY_STDIN_PIPE });
+    cay_proc *q = NULL,
+             *p = start(S.sb, (cay_spawn){ .argv = ARGV("cat"), .stdin_mode = CAY_STDIN_PIPE });
     snprintf(id, sizeof id, "%s", cay_proc_id(p));
     OK(cay_proc_write(p, NULL, "kept", 4, E));
     cay_proc_unref(p);
@@ -301,7 +322,8 @@ static void a_large_ring_keeps_all_of_it(void **state)
     (void)state;
     NEED_SHELL();
     size_t len = 0;
-    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "head -c 9000000 /dev/zero | tr '\\0' x", .ring_bytes = 16 << 20 });
+    cay_proc *p = start(S.sb, (cay_spawn){ .shell = "head -c 9000000 /dev/zero | tr '\\0' x",
+                                           .ring_bytes = 16 << 20 });
     assert_int_equal(wait_for(p, 20000).lost_out, 0);
     char *out = drain(p, CAY_STDOUT, 0, &len);
     assert_int_equal(len, 9000000);

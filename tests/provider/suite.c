@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* suite PROVIDER [CASE…]: runs every case against it, or those that have one of these words in their names. */
+/* suite PROVIDER [CASE…]: runs every case against it, or those that have one of these words in
+ * their names. */
 #include "suite.h"
 #include <base/call.h>
 #include <dirent.h>
@@ -68,7 +69,8 @@ void sh_is(cay_sandbox *sb, const char *line, const char *out)
 {
     cay_result r = sh(sb, line);
     if (r.exit.code || strcmp(r.out, out) != 0)
-        print_error("%s: code %d, stdout \"%s\", stderr \"%s\"\n", line, r.exit.code, r.out, r.errout);
+        print_error("%s: code %d, stdout \"%s\", stderr \"%s\"\n", line, r.exit.code, r.out,
+                    r.errout);
     assert_int_equal(r.exit.code, 0);
     assert_string_equal(r.out, out);
     cay_result_clear(&r);
@@ -181,7 +183,9 @@ static int up(void **state)
     (void)state;
     ERR;
     S.home = support_home();
-    cay_provider_conf conf = { .size = sizeof conf, .home = S.home, .libexec = support_libexec(), .instance = "suite" };
+    cay_provider_conf conf = {
+        .size = sizeof conf, .home = S.home, .libexec = support_libexec(), .instance = "suite"
+    };
     OK(S.ops->open(&conf, &S.self, E));
     S.sb = box_new(NULL);
     cay_proc *p = NULL;
@@ -213,13 +217,15 @@ static bool chosen(const char *name, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    tests (*const parts[])(size_t *) = { suite_proc, suite_stream, suite_tty, suite_shell, suite_files, suite_names, suite_life, suite_snapshot };
+    tests (*const parts[])(size_t *) = { suite_proc,  suite_stream, suite_tty,  suite_shell,
+                                         suite_files, suite_names,  suite_life, suite_snapshot };
     struct CMUnitTest all[200];
     size_t n = 0;
     if (argc > 1 && strcmp(argv[1], "--reattach") == 0)
         return reattach_main(argc, argv);
     if (argc < 2 || !(S.ops = find_ops(argv[1]))) {
-        fprintf(stderr, "usage: suite PROVIDER [CASE…]: there is no provider %s\n", argc > 1 ? argv[1] : "");
+        fprintf(stderr, "usage: suite PROVIDER [CASE…]: there is no provider %s\n",
+                argc > 1 ? argv[1] : "");
         return argc > 1 ? 77 : 2;
     }
     signal(SIGPIPE, SIG_IGN);

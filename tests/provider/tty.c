@@ -7,7 +7,8 @@ static cay_proc *terminal(const char *line, int *fd)
     ERR;
     NEED_SHELL();
     NEED(proc_resize);
-    cay_proc *p = start(S.sb, (cay_spawn){ .shell = line, .tty = true, .cols = 100, .rows = 40, .attach = true });
+    cay_proc *p = start(
+        S.sb, (cay_spawn){ .shell = line, .tty = true, .cols = 100, .rows = 40, .attach = true });
     OK(cay_proc_output(p, NULL, CAY_STDOUT, 0, fd, E));
     return p;
 }
@@ -23,7 +24,8 @@ static void a_terminal_has_its_size_and_can_be_resized(void **state)
     (void)state;
     ERR;
     CAY_AUTOFD fd = -1;
-    cay_proc *p = terminal("test -t 0 && test -t 1 && test -t 2 && echo tty; stty size; read x; stty size", &fd);
+    cay_proc *p = terminal(
+        "test -t 0 && test -t 1 && test -t 2 && echo tty; stty size; read x; stty size", &fd);
     expect(fd, "tty");
     expect(fd, "40 100");
     OK(cay_proc_resize(p, NULL, 132, 50, E));
@@ -44,7 +46,7 @@ static void a_terminal_is_controlling_and_has_job_control(void **state)
     type(p, "cat\n");
     type(p, "marker-one\n");
     expect(fd, "marker-one\r\nmarker-one"); /* the terminal's echo, then cat's */
-    type(p, "\032"); /* Ctrl-Z */
+    type(p, "\032");                        /* Ctrl-Z */
     expect(fd, "Stopped");
     expect(fd, "ready");
     type(p, "fg\n");
@@ -52,7 +54,8 @@ static void a_terminal_is_controlling_and_has_job_control(void **state)
     type(p, "marker-two\n");
     expect(fd, "marker-two\r\nmarker-two");
     type(p, "\003"); /* Ctrl-C */
-    expect(fd, "ready"); /* what is typed before the prompt is back is thrown away with the signal */
+    expect(fd,
+           "ready"); /* what is typed before the prompt is back is thrown away with the signal */
     type(p, "echo still\"-here\"\n");
     expect(fd, "still-here");
     type(p, "exit 7\n");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A protocol for tests: each way of reading and answering that dialects have, at its plainest. In a server of its own, tests/server/cay-server-echo. */
+/* A protocol for tests: each way of reading and answering that dialects have, at its plainest. In a
+ * server of its own, tests/server/cay-server-echo. */
 #include <server/server.h>
 #include <base/base.h>
 #include <base/call.h>
@@ -25,7 +26,8 @@ static int on_raw(cay__req *r, cay_err *err)
     uint64_t n = 0;
     CAY_TRY(cay__req_to_fd(r, fd, 256 << 20, &n, err));
     lseek(fd, 0, SEEK_SET);
-    return cay__reply_fd(r, 200, "application/octet-stream", CAY_STEAL_FD(fd), cay__req_flag(r, "chunked") ? -1 : (int64_t)n);
+    return cay__reply_fd(r, 200, "application/octet-stream", CAY_STEAL_FD(fd),
+                         cay__req_flag(r, "chunked") ? -1 : (int64_t)n);
 }
 
 static int on_unread(cay__req *r, cay_err *err)
@@ -44,13 +46,16 @@ static int on_pipe(cay__req *r, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "pipe");
     (void)!write(p[1], zeros, n);
     close(p[1]);
-    return cay__reply_fd(r, 200, "application/octet-stream", p[0], cay__req_flag(r, "chunked") ? -1 : (int64_t)n);
+    return cay__reply_fd(r, 200, "application/octet-stream", p[0],
+                         cay__req_flag(r, "chunked") ? -1 : (int64_t)n);
 }
 
 static int on_params(cay__req *r, cay_err *err)
 {
     (void)err;
-    return cay__reply_json(r, 200, json_pack("{s:s,s:s,s:s}", "a", r->param[0], "b", r->param[1], "q", cay__req_query(r, "q") ? cay__req_query(r, "q") : ""));
+    return cay__reply_json(r, 200,
+                           json_pack("{s:s,s:s,s:s}", "a", r->param[0], "b", r->param[1], "q",
+                                     cay__req_query(r, "q") ? cay__req_query(r, "q") : ""));
 }
 
 static int on_field(cay__req *r, cay_err *err)
@@ -80,7 +85,7 @@ static int on_fault(cay__req *r, cay_err *err)
 
 typedef struct counter {
     uint64_t n, at;
-    bool     work;
+    bool work;
 } counter;
 
 static void free_counter(cay__pump *p)
@@ -114,7 +119,12 @@ static int work_counter(cay__pump *p, cay__buf *out)
 static int on_stream(cay__req *r, cay_err *err)
 {
     counter *c = cay__alloc(sizeof *c);
-    cay__pump p = { .fd = { -1, -1, -1 }, .beat_ms = 5, .self = c, .pull = pull_counter, .work = work_counter, .close = free_counter };
+    cay__pump p = { .fd = { -1, -1, -1 },
+                    .beat_ms = 5,
+                    .self = c,
+                    .pull = pull_counter,
+                    .work = work_counter,
+                    .close = free_counter };
     c->work = cay__req_flag(r, "work");
     if (cay__req_number(r, "n", 3, UINT64_MAX, &c->n, err) < 0) {
         free(c);
@@ -145,7 +155,9 @@ static int on_flood(cay__req *r, cay_err *err)
     int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
     (void)err;
     open_pumps++;
-    return cay__reply_pump(r, 200, "application/octet-stream", &(cay__pump){ .fd = { fd, -1, -1 }, .pull = pull_flood, .close = close_flood });
+    return cay__reply_pump(
+        r, 200, "application/octet-stream",
+        &(cay__pump){ .fd = { fd, -1, -1 }, .pull = pull_flood, .close = close_flood });
 }
 
 /* ------------------------------------------------------------------ both ways */
@@ -187,7 +199,7 @@ static int on_tunnel(cay__req *r, cay_err *err)
 /* Counts a body as a proxy gets it, and holds it for a moment at every piece. */
 typedef struct sum {
     uint64_t n;
-    bool     end;
+    bool end;
 } sum;
 
 static int push_sum(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
@@ -225,7 +237,12 @@ static void free_sum(cay__pump *p)
 static int on_proxy(cay__req *r, cay_err *err)
 {
     (void)err;
-    return cay__reply_raw(r, &(cay__raw){ .pump = { .fd = { -1, -1, -1 }, .beat_ms = 2, .self = cay__alloc(sizeof(sum)), .pull = pull_sum, .push = push_sum, .close = free_sum } });
+    return cay__reply_raw(r, &(cay__raw){ .pump = { .fd = { -1, -1, -1 },
+                                                    .beat_ms = 2,
+                                                    .self = cay__alloc(sizeof(sum)),
+                                                    .pull = pull_sum,
+                                                    .push = push_sum,
+                                                    .close = free_sum } });
 }
 
 /* ------------------------------------------------------------------ peers that go */
@@ -245,7 +262,8 @@ static int on_wait(cay__req *r, cay_err *err)
 static int on_counts(cay__req *r, cay_err *err)
 {
     (void)err;
-    return cay__reply_json(r, 200, json_pack("{s:i,s:i}", "canceled", (int)canceled, "pumps", (int)open_pumps));
+    return cay__reply_json(
+        r, 200, json_pack("{s:i,s:i}", "canceled", (int)canceled, "pumps", (int)open_pumps));
 }
 
 static const cay__route routes[] = {
@@ -266,13 +284,16 @@ static const cay__route routes[] = {
     { "GET", "/counts", on_counts, 0, NULL },
     { "GET", "/loop", on_unread, CAY__ROUTE_LOOP, NULL },
 };
-static const cay__dialect echo = { .name = "echo", .base = "/t", .routes = routes, .nroutes = CAY_LEN(routes) };
+static const cay__dialect echo = {
+    .name = "echo", .base = "/t", .routes = routes, .nroutes = CAY_LEN(routes)
+};
 static int on_health(cay__req *r, cay_err *err)
 {
     (void)err;
     return cay__reply(r, 200, "application/json", "{\"status\":\"ok\"}\n", 16);
 }
-static const cay__route health[] = { { "GET", "/health", on_health, CAY__ROUTE_OPEN | CAY__ROUTE_LOOP, NULL } };
+static const cay__route health[] = { { "GET", "/health", on_health,
+                                       CAY__ROUTE_OPEN | CAY__ROUTE_LOOP, NULL } };
 static const cay__dialect root = { .name = "root", .base = "", .routes = health, .nroutes = 1 };
 const cay__dialect *const cay__dialects[] = { &echo, &root, NULL };
 const cay__part cay__parts[] = { { NULL } };

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alone - runs a program where nothing else is seen, so that what a test leaves can be told from what others do.
+ * alone - runs a program where nothing else is seen, so that what a test leaves can be told from
+ * what others do.
  *
  *     alone [-d USER] DIR PROGRAM ARG…
  *
- * As root: pid, IPC and mount namespaces of its own with a fresh /proc, a tmpfs on DIR, and a group of its own in every
- * hierarchy; -d hands those groups over to USER, as a session manager delegates. Propagation is shared inside, as on an ordinary host.
- * A small pid 1 reaps what is orphaned. Everything ends with PROGRAM. Not as root it only runs PROGRAM.
+ * As root: pid, IPC and mount namespaces of its own with a fresh /proc, a tmpfs on DIR, and a group
+ * of its own in every hierarchy; -d hands those groups over to USER, as a session manager
+ * delegates. Propagation is shared inside, as on an ordinary host. A small pid 1 reaps what is
+ * orphaned. Everything ends with PROGRAM. Not as root it only runs PROGRAM.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +41,8 @@ static void put(const char *dir, const char *file, const char *text)
 
 static void hand_over(const char *dir, const struct passwd *to)
 {
-    static const char *const files[] = { "", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads", "tasks" };
+    static const char *const files[] = { "", "cgroup.procs", "cgroup.subtree_control",
+                                         "cgroup.threads", "tasks" };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[PATH_MAX + 64];
         snprintf(path, sizeof path, "%s/%s", dir, files[i]);
@@ -79,12 +82,14 @@ static void make_groups(const struct passwd *to)
         char m[8192], point[PATH_MAX], type[32], super[256];
         while (mi && fgets(m, sizeof m, mi)) {
             char *dash = strstr(m, " - ");
-            if (!dash || sscanf(m, "%*d %*d %*s %*s %4095s", point) != 1 || sscanf(dash, " - %31s %*s %255s", type, super) != 2)
+            if (!dash || sscanf(m, "%*d %*d %*s %*s %4095s", point) != 1 ||
+                sscanf(dash, " - %31s %*s %255s", type, super) != 2)
                 continue;
             const char *s = strncmp(super, "rw,", 3) ? super : super + 3;
             if (*names ? strcmp(type, "cgroup") || strcmp(s, names) : strcmp(type, "cgroup2"))
                 continue;
-            snprintf(groups[ngroups], PATH_MAX, "%.2000s%.1900s/cay-test-%d", point, strcmp(path, "/") ? path : "", getpid());
+            snprintf(groups[ngroups], PATH_MAX, "%.2000s%.1900s/cay-test-%d", point,
+                     strcmp(path, "/") ? path : "", getpid());
             if (mkdir(groups[ngroups], 0755) == 0) {
                 if (strstr(names, "cpuset"))
                     like_parent(groups[ngroups]);
@@ -130,8 +135,10 @@ static int first(char **argv)
 static int inside(const char *dir, char **argv)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ||
-        mount("tmpfs", dir, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") < 0 || mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL) < 0) {
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0 ||
+        mount("tmpfs", dir, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") < 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL) < 0) {
         perror("alone: mounts");
         return 1;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deny COMMAND…: runs it where namespaces are refused, by the same means as in a locked container: a filter that
- * answers EPERM to unshare, setns, mount and a clone with namespace flags, and ENOSYS to clone3. */
+/* deny COMMAND…: runs it where namespaces are refused, by the same means as in a locked container:
+ * a filter that answers EPERM to unshare, setns, mount and a clone with namespace flags, and ENOSYS
+ * to clone3. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -11,9 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SPACES                                                                                      \
-    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
-#define NUMBER(nr, action)                                                                          \
+#define SPACES                                                                                     \
+    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
+     CLONE_NEWNET)
+#define NUMBER(nr, action)                                                                         \
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1), BPF_STMT(BPF_RET | BPF_K, action)
 #define REFUSE SECCOMP_RET_ERRNO | EPERM
 

@@ -53,7 +53,8 @@ box *fake_box(const char *id, enum box_phase phase, int *peer)
     cay__str_copy(b->id, sizeof b->id, id);
     K.nlive += b->id[0] != 0;
     b->ctl.fd = sv[0];
-    b->death.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); /* no pidfd: a signal to it reaches nobody */
+    b->death.fd =
+        eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); /* no pidfd: a signal to it reaches nobody */
     b->phase = phase;
     b->state = CAY_RUNNING;
     b->limits = (cay_limits){ .memory = UINT64_MAX, .disk = UINT64_MAX };
@@ -65,7 +66,8 @@ box *fake_box(const char *id, enum box_phase phase, int *peer)
 static void add_proc(fake *f)
 {
     int in[2], out[2], err[2];
-    if (pipe2(in, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(err, O_CLOEXEC | O_NONBLOCK) < 0)
+    if (pipe2(in, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0 ||
+        pipe2(err, O_CLOEXEC | O_NONBLOCK) < 0)
         abort();
     proc *p = proc_new(f->b, FAKE_PROC);
     p->pid = 7;
@@ -152,13 +154,16 @@ static void drain(int fd)
     }
 }
 
-/* Every job is answered: a grant's clone is the directory itself, everything else has nothing to show. */
+/* Every job is answered: a grant's clone is the directory itself, everything else has nothing to
+ * show. */
 static void answer_jobs(fake *f)
 {
     cay_job j;
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     while (cay__fd_recv(f->helper, &j, sizeof j, fds, &nfds, MSG_DONTWAIT) == sizeof j) {
-        cay_job_done d = { .seq = j.seq, .sys = j.type == CAY_JOB_PARK ? EPERM : 0, .step = "fake" };
+        cay_job_done d = { .seq = j.seq,
+                           .sys = j.type == CAY_JOB_PARK ? EPERM : 0,
+                           .step = "fake" };
         for (job_wait **p = &K.jobs; *p; p = &(*p)->next)
             if ((*p)->seq == d.seq) {
                 job_wait *w = *p;
@@ -205,7 +210,8 @@ void fake_close(fake *f)
             pending_free(w->p);
         free(w);
     }
-    int fds[] = { f->helper, f->init, f->peer[0], f->peer[1], f->out, f->err, f->in, f->tty, K.janitor.w.fd };
+    int fds[] = { f->helper, f->init, f->peer[0], f->peer[1],    f->out,
+                  f->err,    f->in,   f->tty,     K.janitor.w.fd };
     for (size_t i = 0; i < CAY_LEN(fds); i++)
         cay__close_fd(&fds[i]);
     cay__close_fd(&K.home_fd);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ledger LEDGER OBSERVED [init] - judges whether something that was acknowledged is lost. Uses none of our code.
+ * ledger LEDGER OBSERVED [init] - judges whether something that was acknowledged is lost. Uses none
+ * of our code.
  *
  * LEDGER is what clients were told (see ledger.h), OBSERVED what is there now:
  *
- *     box BOX STATE        file BOX PATH HASH (- when it is not there)        exit BOX PROC CODE HASH        snap ID HASH
+ *     box BOX STATE            file BOX PATH HASH (- when it is not there)
+ *     exit BOX PROC CODE HASH  snap ID HASH
  *
- * With `init` the victim was a sandbox's own first process: that sandbox may have stopped, its files may not be gone.
- * Prints every loss; exit 1 when there is one.
+ * With `init` the victim was a sandbox's own first process: that sandbox may have stopped, its
+ * files may not be gone. Prints every loss; exit 1 when there is one.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,12 +19,12 @@
 enum { WORDS = 7, WORD = 160 };
 
 typedef struct line {
-    int  n;
+    int n;
     char w[WORDS][WORD];
 } line;
 
 typedef struct text {
-    line  *v;
+    line *v;
     size_t n;
 } text;
 
@@ -59,7 +61,8 @@ static bool is(const line *l, const char *a, const char *b, const char *box)
 static const line *seen(const text *o, const char *what, const char *box, const char *third)
 {
     for (size_t i = 0; i < o->n; i++)
-        if (!strcmp(o->v[i].w[0], what) && !strcmp(o->v[i].w[1], box) && (!third || !strcmp(o->v[i].w[2], third)))
+        if (!strcmp(o->v[i].w[0], what) && !strcmp(o->v[i].w[1], box) &&
+            (!third || !strcmp(o->v[i].w[2], third)))
             return &o->v[i];
     return NULL;
 }
@@ -75,7 +78,9 @@ static bool any(const text *l, const char *a, const char *b, const char *box)
 /* The state it must be in, or NULL when a request without an answer leaves it open. */
 static const char *wanted(const text *l, const char *box)
 {
-    static const char *const moves[][2] = { { "pause", "paused" }, { "resume", "running" }, { "kill", "stopped" } };
+    static const char *const moves[][2] = { { "pause", "paused" },
+                                            { "resume", "running" },
+                                            { "kill", "stopped" } };
     const char *want = "running";
     for (size_t i = 0; i < l->n; i++)
         for (size_t k = 0; k < 3; k++) {
@@ -103,7 +108,8 @@ static void judge_box(const text *l, const text *o, const line *made, bool init)
     }
     const char *want = wanted(l, box);
     bool free_to_stop = init || !strcmp(made->w[3], "ttl") || any(l, "try", "rm", box);
-    if (want && strcmp(want, now->w[2]) && !(free_to_stop && (!strcmp(now->w[2], "stopped") || !strcmp(now->w[2], "deleting"))))
+    if (want && strcmp(want, now->w[2]) &&
+        !(free_to_stop && (!strcmp(now->w[2], "stopped") || !strcmp(now->w[2], "deleting"))))
         LOST("the state of %s: %s was acknowledged, it is %s", box, want, now->w[2]);
 }
 
@@ -132,7 +138,8 @@ static void judge_exit(const text *l, const text *o, const line *e)
 {
     const char *box = e->w[2];
     const line *now = seen(o, "exit", box, e->w[3]), *state = seen(o, "box", box, NULL);
-    if (any(l, "try", "rm", box) || any(l, "try", "kill", box) || !state || !strcmp(state->w[2], "stopped"))
+    if (any(l, "try", "rm", box) || any(l, "try", "kill", box) || !state ||
+        !strcmp(state->w[2], "stopped"))
         return; /* judged as a sandbox */
     if (!now)
         LOST("command %s of %s", e->w[3], box);
@@ -148,7 +155,8 @@ static void judge_snap(const text *o, const line *e)
     if (!now)
         LOST("snapshot %s", e->w[2]);
     else if (strcmp(now->w[2], e->w[3]))
-        LOST("what was saved in snapshot %s: %s was acknowledged, there is %s", e->w[2], e->w[3], now->w[2]);
+        LOST("what was saved in snapshot %s: %s was acknowledged, there is %s", e->w[2], e->w[3],
+             now->w[2]);
 }
 
 int main(int argc, char **argv)
@@ -162,7 +170,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < l.n; i++) {
         const line *e = &l.v[i];
         if (!strcmp(e->w[0], "bad"))
-            LOST("a client saw: %s %s %s %s %s %s", e->w[1], e->w[2], e->w[3], e->w[4], e->w[5], e->w[6]);
+            LOST("a client saw: %s %s %s %s %s %s", e->w[1], e->w[2], e->w[3], e->w[4], e->w[5],
+                 e->w[6]);
         else if (is(e, "ack", "create", e->w[2]))
             judge_box(&l, &o, e, init);
         else if (!strcmp(e->w[0], "ack") && (!strcmp(e->w[1], "start") || !strcmp(e->w[1], "exit")))

@@ -4,11 +4,15 @@
  *
  *   ledger_note()   append one line     ledger_hash()   what stands for contents
  *
- * Uses none of our code; ledger.c judges the lines. A line is "try WHAT BOX …" before a request and "ack WHAT BOX …"
- * after its success:
+ * Uses none of our code; ledger.c judges the lines. A line is "try WHAT BOX …" before a request and
+ * "ack WHAT BOX …" after its success:
  *
- *   ack create BOX [ttl]            try|ack put BOX PATH HASH        try|ack pause|resume|kill|rm BOX
- *   ack start BOX PROC CODE HASH    ack exit BOX PROC CODE HASH      bad WORDS: a client saw something wrong
+ *   ack create BOX [ttl]
+ *   try|ack put BOX PATH HASH
+ *   try|ack pause|resume|kill|rm BOX
+ *   ack start BOX PROC CODE HASH
+ *   ack exit BOX PROC CODE HASH
+ *   bad WORDS: a client saw something wrong
  */
 #pragma once
 #include <fcntl.h>

@@ -5,10 +5,11 @@
  *     leftovers before FILE [DIR…]     writes down what there is
  *     leftovers after FILE [DIR…]      says what came or went since; exit 1 when something did
  *
- * Looked at: processes (zombies too), the mounts of every mount namespace that a visible process is in, all other kinds of
- * namespace, the groups below our own in every hierarchy, files below the DIRs, unix sockets bound there,
- * loop devices on files there, and the caller's number of open descriptors. Kernel work may end a little late: `after` looks again for up to
- * CAY_SETTLE_MS (20000) before it complains. On a busy machine run it inside `alone`, where nothing else is seen.
+ * Looked at: processes (zombies too), the mounts of every mount namespace that a visible process is
+ * in, all other kinds of namespace, the groups below our own in every hierarchy, files below the
+ * DIRs, unix sockets bound there, loop devices on files there, and the caller's number of open
+ * descriptors. Kernel work may end a little late: `after` looks again for up to CAY_SETTLE_MS
+ * (20000) before it complains. On a busy machine run it inside `alone`, where nothing else is seen.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -138,13 +139,15 @@ static void processes(list *l)
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
         if (slurp(path, stat, sizeof stat) <= 0 || !(end = strrchr(stat, ')')))
             continue;
-        sscanf(end + 1, " %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &flags,
-               &start);
+        sscanf(end + 1,
+               " %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+               &state, &flags, &start);
         if (flags & 0x00200000)
             continue; /* PF_KTHREAD: the kernel's own */
         *end = 0;
         char *name = strchr(stat, '(');
-        add(l, "process %d %s%s since %llu", pid, name ? name + 1 : "?", state == 'Z' ? " (zombie)" : "", start);
+        add(l, "process %d %s%s since %llu", pid, name ? name + 1 : "?",
+            state == 'Z' ? " (zombie)" : "", start);
         namespaces_of(l, pid, &seen);
     }
     if (d)
@@ -302,11 +305,13 @@ static int read_back(list *l, const char *name)
     return 0;
 }
 
-/* That a process or its namespaces went is no leak; that a mount, group or file of somebody went is damage. */
+/* That a process or its namespaces went is no leak; that a mount, group or file of somebody went is
+ * damage. */
 static bool may_go(const char *line)
 {
-    return !strncmp(line, "process", 7) || !strncmp(line, "namespace", 9) || !strncmp(line, "socket", 6) ||
-           !strncmp(line, "descriptors", 11) || !strncmp(line, "mount", 5);
+    return !strncmp(line, "process", 7) || !strncmp(line, "namespace", 9) ||
+           !strncmp(line, "socket", 6) || !strncmp(line, "descriptors", 11) ||
+           !strncmp(line, "mount", 5);
 }
 
 static int differ(const list *was, const list *is, bool say)

@@ -11,22 +11,22 @@
 #include <sys/eventfd.h>
 
 pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
-pthread_cond_t  memory_change = PTHREAD_COND_INITIALIZER;
+pthread_cond_t memory_change = PTHREAD_COND_INITIALIZER;
 
 struct mproc {
-    mbox    *b;
-    char     id[CAY_ID_LEN + 1], tag[40], command[256];
-    int      pid;
+    mbox *b;
+    char id[CAY_ID_LEN + 1], tag[40], command[256];
+    int pid;
     cay_pair *labels;
-    char   **argv;
-    bool     stdin_open, ended;
-    char    *in, *out;
-    size_t   in_len, in_at, out_len;
-    int      sig, exit_fd;
+    char **argv;
+    bool stdin_open, ended;
+    char *in, *out;
+    size_t in_len, in_at, out_len;
+    int sig, exit_fd;
     cay_exit exit;
-    int64_t  started_ms, timeout_ms;
+    int64_t started_ms, timeout_ms;
     pthread_t thread;
-    mproc   *next;
+    mproc *next;
 };
 
 /* ------------------------------------------------------------------ fake programs */
@@ -103,9 +103,9 @@ static int prog_sleep(mproc *p)
 
 static const struct {
     const char *name;
-    int       (*fn)(mproc *p);
-} programs[] = { { "true", prog_true }, { "false", prog_false }, { "echo", prog_echo }, { "cat", prog_cat },
-                 { "sleep", prog_sleep }, { "exit", prog_exit } };
+    int (*fn)(mproc *p);
+} programs[] = { { "true", prog_true }, { "false", prog_false }, { "echo", prog_echo },
+                 { "cat", prog_cat },   { "sleep", prog_sleep }, { "exit", prog_exit } };
 
 static int (*find_program(const char *name))(mproc *)
 {
@@ -124,7 +124,9 @@ static void *proc_main(void *arg)
     int code = find_program(p->argv[0])(p);
     p->ended = true;
     p->stdin_open = false;
-    p->exit = (cay_exit){ .size = sizeof p->exit, .code = p->sig ? 128 + p->sig : code, .signal = p->sig };
+    p->exit = (cay_exit){ .size = sizeof p->exit,
+                          .code = p->sig ? 128 + p->sig : code,
+                          .signal = p->sig };
     cay__str_copy(p->exit.reason, sizeof p->exit.reason, p->sig ? "signal" : "exit");
     eventfd_write(p->exit_fd, 1);
     pthread_cond_broadcast(&memory_change);
@@ -139,7 +141,8 @@ static mproc *proc_find(mbox *b, const char *ref)
     uint64_t pid = 0;
     cay__str_to_u64(ref, &pid);
     for (mproc *p = b->procs; p; p = p->next)
-        if (strcmp(p->id, ref) == 0 || (pid && (uint64_t)p->pid == pid) || (p->tag[0] && strcmp(p->tag, ref) == 0))
+        if (strcmp(p->id, ref) == 0 || (pid && (uint64_t)p->pid == pid) ||
+            (p->tag[0] && strcmp(p->tag, ref) == 0))
             return p;
     return NULL;
 }
@@ -180,14 +183,16 @@ static int spawn(void *box, const cay_call *call, const cay_spawn *s, void **out
     if (s->tty)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "provider memory has no terminals");
     if (!find_program(s->argv[0]))
-        return cay_fail_why(err, CAY_ENOENT, "command_not_found", "start %s: no such program", s->argv[0]);
+        return cay_fail_why(err, CAY_ENOENT, "command_not_found", "start %s: no such program",
+                            s->argv[0]);
     pthread_mutex_lock(&memory_lock);
     mproc *same = s->tag ? proc_find(b, s->tag) : NULL;
     int rc = 0;
     if (same && !same->ended)
         rc = cay_fail_why(err, CAY_EEXIST, "tag_in_use", "a live process has tag %s", s->tag);
     else if (b->state != CAY_RUNNING)
-        rc = cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "sandbox %s does not run; try: cay resume %s", b->id, b->id);
+        rc = cay_fail_why(err, CAY_ESTATE, "sandbox_stopped",
+                          "sandbox %s does not run; try: cay resume %s", b->id, b->id);
     if (rc == 0) {
         mproc *p = proc_new(b, s);
         p->next = b->procs;
@@ -207,7 +212,8 @@ static int proc_attach(void *box, const cay_call *call, const char *ref, void **
     mproc *p = proc_find(box, ref);
     pthread_mutex_unlock(&memory_lock);
     if (!p)
-        return cay_fail_why(err, CAY_ENOENT, "process_not_found", "process %s: no such process", ref);
+        return cay_fail_why(err, CAY_ENOENT, "process_not_found", "process %s: no such process",
+                            ref);
     *out = p;
     return 0;
 }
@@ -226,10 +232,10 @@ static const char *proc_id(void *proc, int *pid)
 }
 
 typedef struct pump {
-    mproc   *p;
+    mproc *p;
     uint64_t at;
-    int      fd;
-    bool     silent;
+    int fd;
+    bool silent;
 } pump;
 
 static void *pump_main(void *arg)
@@ -260,7 +266,8 @@ static void *pump_main(void *arg)
     return NULL;
 }
 
-static int proc_output(void *proc, const cay_call *call, cay_stream which, uint64_t offset, int *fd, cay_err *err)
+static int proc_output(void *proc, const cay_call *call, cay_stream which, uint64_t offset, int *fd,
+                       cay_err *err)
 {
     mproc *p = proc;
     int ends[2];
@@ -269,7 +276,10 @@ static int proc_output(void *proc, const cay_call *call, cay_stream which, uint6
     if (pipe2(ends, O_CLOEXEC) < 0)
         return cay_fail_sys(err, CAY_ESYS, "pipe");
     pump *k = cay__alloc(sizeof *k);
-    *k = (pump){ .p = p, .at = offset == CAY_FROM_NOW ? p->out_len : offset, .fd = ends[1], .silent = which == CAY_STDERR };
+    *k = (pump){ .p = p,
+                 .at = offset == CAY_FROM_NOW ? p->out_len : offset,
+                 .fd = ends[1],
+                 .silent = which == CAY_STDERR };
     if (pthread_create(&t, NULL, pump_main, k) != 0)
         abort();
     pthread_detach(t);
@@ -277,8 +287,8 @@ static int proc_output(void *proc, const cay_call *call, cay_stream which, uint6
     return 0;
 }
 
-static int proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t *offset, void *buf, size_t cap,
-                     size_t *n, uint64_t *lost, bool *eof, cay_err *err)
+static int proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t *offset,
+                     void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err)
 {
     mproc *p = proc;
     (void)call, (void)err;
@@ -308,7 +318,8 @@ static int proc_write(void *proc, const cay_call *call, const void *data, size_t
         pthread_cond_broadcast(&memory_change);
     }
     pthread_mutex_unlock(&memory_lock);
-    return open ? 0 : cay_fail_why(err, CAY_ESTATE, "stdin_closed", "stdin of the process is closed");
+    return open ? 0
+                : cay_fail_why(err, CAY_ESTATE, "stdin_closed", "stdin of the process is closed");
 }
 
 static int proc_close_stdin(void *proc, const cay_call *call, cay_err *err)
@@ -332,7 +343,8 @@ static int proc_signal(void *proc, const cay_call *call, int sig, cay_scope scop
         p->sig = sig;
     pthread_cond_broadcast(&memory_change);
     pthread_mutex_unlock(&memory_lock);
-    return ended ? cay_fail_why(err, CAY_ENOENT, "process_ended", "process %s has ended", p->id) : 0;
+    return ended ? cay_fail_why(err, CAY_ENOENT, "process_ended", "process %s has ended", p->id)
+                 : 0;
 }
 
 static int proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err *err)
@@ -351,14 +363,22 @@ static int proc_exit_fd(void *proc, cay_err *err)
     return ((mproc *)proc)->exit_fd;
 }
 
-static int procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
+static int procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
+                 void *arg, cay_err *err)
 {
     int rc = 0;
     (void)call, (void)err;
     pthread_mutex_lock(&memory_lock);
     for (mproc *p = ((mbox *)box)->procs; p && rc == 0; p = p->next) {
-        cay_proc_info i = { .size = sizeof i, .id = p->id, .tag = p->tag, .command = p->command, .user = "user",
-                            .pid = p->pid, .state = p->ended ? 'X' : 'S', .started_ms = p->started_ms, .exit = p->exit,
+        cay_proc_info i = { .size = sizeof i,
+                            .id = p->id,
+                            .tag = p->tag,
+                            .command = p->command,
+                            .user = "user",
+                            .pid = p->pid,
+                            .state = p->ended ? 'X' : 'S',
+                            .started_ms = p->started_ms,
+                            .exit = p->exit,
                             .labels = p->labels };
         rc = fn(&i, arg);
     }
@@ -440,7 +460,8 @@ static mbox *box_find(memory *m, const char *id)
     return NULL;
 }
 
-static int create(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+static int create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                  void **box, cay_err *err)
 {
     memory *m = self;
     (void)call;
@@ -471,7 +492,8 @@ static int create(void *self, const cay_call *call, const char *id, const cay_cr
     return rc;
 }
 
-static int attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box, cay_err *err)
+static int attach(void *self, const cay_call *call, const char *id, const cay_json *state,
+                  void **box, cay_err *err)
 {
     (void)call, (void)state;
     pthread_mutex_lock(&memory_lock);
@@ -515,7 +537,8 @@ static int stop(void *box, const cay_call *call, cay_err *err)
     return 0;
 }
 
-static int start(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+static int start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                 void **box, cay_err *err)
 {
     (void)spec;
     CAY_TRY(attach(self, call, id, NULL, box, err));
@@ -543,11 +566,13 @@ static int status(void *box, const cay_call *call, cay_box_status *out, cay_err 
     (void)call;
     if (b->gone)
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is gone", b->id);
-    *out = (cay_box_status){ .size = sizeof *out, .state = b->state, .reason = b->reason, .path = "" };
+    *out =
+        (cay_box_status){ .size = sizeof *out, .state = b->state, .reason = b->reason, .path = "" };
     return 0;
 }
 
-static int list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg, cay_err *err)
+static int list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg,
+                cay_err *err)
 {
     int rc = 0;
     (void)call, (void)err;
@@ -564,15 +589,46 @@ static int remove_files(void *self, const cay_call *call, const char *id, cay_er
 }
 
 const cay_provider_ops cay__memory = {
-    .size = sizeof cay__memory, .name = "memory",
-    .open = mem_open, .close = mem_close, .create = create, .attach = attach, .release = release, .destroy = destroy,
-    .spawn = spawn, .proc_attach = proc_attach, .proc_release = proc_release, .proc_id = proc_id,
-    .proc_output = proc_output, .proc_write = proc_write, .proc_close_stdin = proc_close_stdin,
-    .proc_signal = proc_signal, .proc_wait = proc_wait, .proc_exit_fd = proc_exit_fd, .status = status,
-    .proc_read = proc_read, .procs = procs, .list = list, .start = start, .stop = stop, .pause = pause_box,
-    .resume = resume_box, .remove_files = remove_files,
-    .open_read = memory_open_read, .put = memory_put, .open_write = memory_open_write,
-    .commit_write = memory_commit_write, .abort_write = memory_abort_write, .stat = memory_stat, .mkdir = memory_mkdir,
-    .remove = memory_remove, .rename = memory_rename, .chmod = memory_chmod, .symlink = memory_symlink,
-    .list_dir = memory_list_dir, .snapshot = memory_snapshot, .restack = memory_restack, .layer_remove = memory_layer_remove,
+    .size = sizeof cay__memory,
+    .name = "memory",
+    .open = mem_open,
+    .close = mem_close,
+    .create = create,
+    .attach = attach,
+    .release = release,
+    .destroy = destroy,
+    .spawn = spawn,
+    .proc_attach = proc_attach,
+    .proc_release = proc_release,
+    .proc_id = proc_id,
+    .proc_output = proc_output,
+    .proc_write = proc_write,
+    .proc_close_stdin = proc_close_stdin,
+    .proc_signal = proc_signal,
+    .proc_wait = proc_wait,
+    .proc_exit_fd = proc_exit_fd,
+    .status = status,
+    .proc_read = proc_read,
+    .procs = procs,
+    .list = list,
+    .start = start,
+    .stop = stop,
+    .pause = pause_box,
+    .resume = resume_box,
+    .remove_files = remove_files,
+    .open_read = memory_open_read,
+    .put = memory_put,
+    .open_write = memory_open_write,
+    .commit_write = memory_commit_write,
+    .abort_write = memory_abort_write,
+    .stat = memory_stat,
+    .mkdir = memory_mkdir,
+    .remove = memory_remove,
+    .rename = memory_rename,
+    .chmod = memory_chmod,
+    .symlink = memory_symlink,
+    .list_dir = memory_list_dir,
+    .snapshot = memory_snapshot,
+    .restack = memory_restack,
+    .layer_remove = memory_layer_remove,
 };

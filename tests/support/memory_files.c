@@ -69,7 +69,11 @@ static int64_t now_ns(void)
 static mfile *add(mbox *b, const char *abs, char type, uint32_t mode)
 {
     mfile *f = cay__alloc(sizeof *f), **at = &b->files;
-    *f = (mfile){ .path = cay__strdup(abs), .type = type, .mode = mode, .data = cay__strdup(""), .mtime_ns = now_ns() };
+    *f = (mfile){ .path = cay__strdup(abs),
+                  .type = type,
+                  .mode = mode,
+                  .data = cay__strdup(""),
+                  .mtime_ns = now_ns() };
     while (*at && strcmp((*at)->path, abs) < 0)
         at = &(*at)->next;
     f->next = *at;
@@ -174,12 +178,12 @@ static int want(mbox *b, const char *path, bool following, mfile **out, cay_err 
     return 0;
 }
 
-#define LOCKED(b, body)                        \
-    ({                                         \
-        pthread_mutex_lock(&memory_lock);      \
-        int locked_ = (body);                      \
-        pthread_mutex_unlock(&memory_lock);    \
-        locked_;                                 \
+#define LOCKED(b, body)                                                                            \
+    ({                                                                                             \
+        pthread_mutex_lock(&memory_lock);                                                          \
+        int locked_ = (body);                                                                      \
+        pthread_mutex_unlock(&memory_lock);                                                        \
+        locked_;                                                                                   \
     })
 
 static int read_it(mbox *b, const char *path, const cay_read *r, int *fd, cay_err *err)
@@ -198,13 +202,15 @@ static int read_it(mbox *b, const char *path, const cay_read *r, int *fd, cay_er
     return 0;
 }
 
-int memory_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec, int *fd, cay_err *err)
+int memory_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec,
+                     int *fd, cay_err *err)
 {
     (void)call;
     return LOCKED(box, read_it(box, path, spec, fd, err));
 }
 
-static int put_it(mbox *b, const char *path, const void *data, size_t len, const cay_write *w, cay_err *err)
+static int put_it(mbox *b, const char *path, const void *data, size_t len, const cay_write *w,
+                  cay_err *err)
 {
     char abs[PATH_MAX];
     absolute(path, abs);
@@ -231,22 +237,22 @@ static int put_it(mbox *b, const char *path, const void *data, size_t len, const
     return 0;
 }
 
-int memory_put(void *box, const cay_call *call, const char *path, const void *data, size_t len, const cay_write *spec,
-               cay_err *err)
+int memory_put(void *box, const cay_call *call, const char *path, const void *data, size_t len,
+               const cay_write *spec, cay_err *err)
 {
     (void)call;
     return LOCKED(box, put_it(box, path, data, len, spec, err));
 }
 
 typedef struct upload {
-    mbox     *b;
-    char      path[PATH_MAX];
+    mbox *b;
+    char path[PATH_MAX];
     cay_write spec;
-    int       fd;
+    int fd;
 } upload;
 
-int memory_open_write(void *box, const cay_call *call, const char *path, const cay_write *spec, void **up, int *fd,
-                      cay_err *err)
+int memory_open_write(void *box, const cay_call *call, const char *path, const cay_write *spec,
+                      void **up, int *fd, cay_err *err)
 {
     (void)call;
     char abs[PATH_MAX];
@@ -283,8 +289,13 @@ void memory_abort_write(void *up)
 
 static void describe(const mfile *f, cay_stat *out)
 {
-    *out = (cay_stat){ .size_of = sizeof *out, .type = (cay_file_type)f->type, .mode = f->mode, .size = f->len,
-                       .nlink = 1, .inode = (uint64_t)(uintptr_t)f, .mtime_ns = f->mtime_ns };
+    *out = (cay_stat){ .size_of = sizeof *out,
+                       .type = (cay_file_type)f->type,
+                       .mode = f->mode,
+                       .size = f->len,
+                       .nlink = 1,
+                       .inode = (uint64_t)(uintptr_t)f,
+                       .mtime_ns = f->mtime_ns };
     if (f->type == CAY_LINK)
         cay__str_copy(out->target, sizeof out->target, f->data);
 }
@@ -297,13 +308,15 @@ static int stat_it(mbox *b, const char *path, bool following, cay_stat *out, cay
     return 0;
 }
 
-int memory_stat(void *box, const cay_call *call, const char *path, bool following, cay_stat *out, cay_err *err)
+int memory_stat(void *box, const cay_call *call, const char *path, bool following, cay_stat *out,
+                cay_err *err)
 {
     (void)call;
     return LOCKED(box, stat_it(box, path, following, out, err));
 }
 
-static int make_it(mbox *b, const char *path, char type, uint32_t mode, const char *target, bool parents, cay_err *err)
+static int make_it(mbox *b, const char *path, char type, uint32_t mode, const char *target,
+                   bool parents, cay_err *err)
 {
     char abs[PATH_MAX];
     absolute(path, abs);
@@ -322,13 +335,15 @@ static int make_it(mbox *b, const char *path, char type, uint32_t mode, const ch
     return 0;
 }
 
-int memory_mkdir(void *box, const cay_call *call, const char *path, uint32_t mode, bool parents, cay_err *err)
+int memory_mkdir(void *box, const cay_call *call, const char *path, uint32_t mode, bool parents,
+                 cay_err *err)
 {
     (void)call;
     return LOCKED(box, make_it(box, path, CAY_DIR, mode ? mode : 0755, NULL, parents, err));
 }
 
-int memory_symlink(void *box, const cay_call *call, const char *target, const char *path, cay_err *err)
+int memory_symlink(void *box, const cay_call *call, const char *target, const char *path,
+                   cay_err *err)
 {
     (void)call;
     return LOCKED(box, make_it(box, path, CAY_LINK, 0777, target, false, err));
@@ -405,8 +420,8 @@ int memory_chmod(void *box, const cay_call *call, const char *path, uint32_t mod
     return LOCKED(box, chmod_it(box, path, mode, err));
 }
 
-static int list_it(mbox *b, const char *path, unsigned depth, int (*fn)(const cay_dirent *, void *), void *arg,
-                   cay_err *err)
+static int list_it(mbox *b, const char *path, unsigned depth, int (*fn)(const cay_dirent *, void *),
+                   void *arg, cay_err *err)
 {
     mfile *d;
     int rc = 0;

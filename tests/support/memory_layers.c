@@ -61,7 +61,9 @@ static mlayer *layer_find(memory *m, const char *name)
 
 static int check_name(const char *layer, cay_err *err)
 {
-    return cay__layer_valid(layer) ? 0 : cay_fail_why(err, CAY_EINVAL, "layer_name", "%.63s is no layer's name", layer);
+    return cay__layer_valid(layer)
+               ? 0
+               : cay_fail_why(err, CAY_EINVAL, "layer_name", "%.63s is no layer's name", layer);
 }
 
 /* The uppermost holds all; the others have to be there all the same. */
@@ -71,7 +73,8 @@ int memory_stand_on(mbox *b, const char *const *layers, size_t n, cay_err *err)
     for (size_t i = 0; i < n; i++) {
         CAY_TRY(check_name(layers[i], err));
         if (!(top = layer_find(b->m, layers[i])))
-            return cay_fail_why(err, CAY_ENOENT, "layer_not_found", "there is no layer %s", layers[i]);
+            return cay_fail_why(err, CAY_ENOENT, "layer_not_found", "there is no layer %s",
+                                layers[i]);
     }
     memory_files_free(b);
     if (top)
@@ -95,7 +98,8 @@ static void publish(mbox *b, const char *name, bool swap)
         mkdirat(b->m->home, layer, 0700);
 }
 
-int memory_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
+int memory_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out,
+                    cay_err *err)
 {
     mbox *b = box;
     (void)call;
@@ -104,9 +108,12 @@ int memory_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_s
     bool runs = memory_runs(b), there = layer_find(b->m, spec->layer);
     if (runs && spec->how == CAY_SNAP_QUIET) {
         pthread_mutex_unlock(&memory_lock);
-        return cay_fail_why(err, CAY_EBUSY, "processes_running", "processes of sandbox %s are running", b->id);
+        return cay_fail_why(err, CAY_EBUSY, "processes_running",
+                            "processes of sandbox %s are running", b->id);
     }
-    *out = (cay_snapped){ .size = sizeof *out, .method = runs ? "copy" : "swap", .stacked = !runs, .total_us = 1 };
+    *out = (cay_snapped){
+        .size = sizeof *out, .method = runs ? "copy" : "swap", .stacked = !runs, .total_us = 1
+    };
     if (!there) {
         mlayer *l = cay__alloc(sizeof *l);
         cay__str_copy(l->name, sizeof l->name, spec->layer);
@@ -121,7 +128,8 @@ int memory_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_s
     return 0;
 }
 
-int memory_restack(void *box, const cay_call *call, const char *const *layers, size_t n, cay_err *err)
+int memory_restack(void *box, const cay_call *call, const char *const *layers, size_t n,
+                   cay_err *err)
 {
     mbox *b = box;
     char upper[64], aside[64];

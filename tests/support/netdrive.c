@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * netdrive VERB …: the native provider's network operations, one at a time, for tests in shell. $CAY_HOME is the state
- * directory; a policy is a file, `-` reads it from stdin. `cay exec`, `cay rm` … work with the sandboxes that it makes.
+ * netdrive VERB …: the native provider's network operations, one at a time, for tests in shell.
+ * $CAY_HOME is the state directory; a policy is a file, `-` reads it from stdin. `cay exec`, `cay
+ * rm` … work with the sandboxes that it makes.
  *
- *   create [POLICY]         → id              policy ID POLICY   → revision     get ID → revision, text
+ *   create [POLICY]         → id
+ *   policy ID POLICY        → revision
+ *   get ID                  → revision, text
  *   dial ID HOST PORT [implicit] → connects, sends stdin, prints what comes back
  *   bind ID POLICY NAME=VALUE…  → names of the files to trust, one a line
  *   hello                   → features as a number
@@ -57,7 +60,8 @@ static int make_values(char **word)
         if (!value)
             exit(2);
         uint32_t len[2] = { (uint32_t)(value - *word), (uint32_t)strlen(value + 1) };
-        if (!cay__fd_write_all(fd, len, sizeof len) || !cay__fd_write_all(fd, *word, len[0]) || !cay__fd_write_all(fd, value + 1, len[1]))
+        if (!cay__fd_write_all(fd, len, sizeof len) || !cay__fd_write_all(fd, *word, len[0]) ||
+            !cay__fd_write_all(fd, value + 1, len[1]))
             exit(2);
     }
     fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
@@ -70,7 +74,8 @@ static void print_names(int fd)
     off_t at = 0;
     while (fd >= 0 && pread(fd, len, sizeof len, at) == sizeof len) {
         char name[256] = "";
-        if (len[0] >= sizeof name || pread(fd, name, len[0], at + (off_t)sizeof len) != (ssize_t)len[0])
+        if (len[0] >= sizeof name ||
+            pread(fd, name, len[0], at + (off_t)sizeof len) != (ssize_t)len[0])
             break;
         puts(name);
         at += (off_t)(sizeof len + len[0] + len[1]);
@@ -114,7 +119,8 @@ static int verb(cay__native *n, int argc, char **argv, cay_err *err)
             print_names(fd);
         cay__close_fd(&fd);
     } else if (!strcmp(argv[1], "dial") && argc >= 5) {
-        if ((rc = cay__nbox_dial(b, NULL, argv[3], (uint16_t)atoi(argv[4]), argc > 5, &fd, err)) == 0)
+        if ((rc = cay__nbox_dial(b, NULL, argv[3], (uint16_t)atoi(argv[4]), argc > 5, &fd, err)) ==
+            0)
             rc = talk(fd) ? CAY_ESYS : 0;
     }
     cay__nbox_release(b);
@@ -126,7 +132,8 @@ int main(int argc, char **argv)
     cay__native *n;
     cay_err err = CAY_ERR_INIT;
     const char *home = getenv("CAY_HOME");
-    if (argc < 2 || !home || (argc < 3 && strcmp(argv[1], "create") != 0 && strcmp(argv[1], "hello") != 0)) {
+    if (argc < 2 || !home ||
+        (argc < 3 && strcmp(argv[1], "create") != 0 && strcmp(argv[1], "hello") != 0)) {
         fprintf(stderr, "usage: netdrive create|policy|get|bind|dial|hello …, with CAY_HOME\n");
         return 2;
     }

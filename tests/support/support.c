@@ -19,9 +19,9 @@ char *support_home(void)
 }
 
 typedef struct leaving {
-    int         root;
+    int root;
     const char *home;
-    char        run[CAY__RUN_MAX], sock[CAY__RUN_MAX + 16];
+    char run[CAY__RUN_MAX], sock[CAY__RUN_MAX + 16];
 } leaving;
 
 /* A keeper may still be removing what was destroyed, under ids that only it may touch. */
@@ -45,7 +45,9 @@ void support_home_remove(char *home)
     leaving l = { .root = root, .home = home };
     bool run = fd >= 0 && cay__run_dir(fd, l.run, sizeof l.run, false, NULL) == 0;
     bool gone = support_until(home_gone, &l, 2000);
-    if (!gone && geteuid() == 0) /* an ordinary user's overlays leave what only the keeper or root can remove */
+    if (!gone &&
+        geteuid() ==
+            0) /* an ordinary user's overlays leave what only the keeper or root can remove */
         fprintf(stderr, "cannot remove %s: %s\n", home, strerror(errno));
     cay__close_fd(&fd);
     snprintf(l.sock, sizeof l.sock, "%s/keeper.sock", l.run);

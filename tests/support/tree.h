@@ -14,7 +14,7 @@
 
 typedef struct tree {
     char top[64], in[80], out[80];
-    int  root;
+    int root;
 } tree;
 
 static inline void tree_write(const char *dir, const char *name, const char *text)
@@ -42,7 +42,8 @@ static inline const char *tree_read(const char *dir, const char *name)
 
 static inline void tree_open(tree *t)
 {
-    snprintf(t->top, sizeof t->top, "%s/cay-test-XXXXXX", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    snprintf(t->top, sizeof t->top, "%s/cay-test-XXXXXX",
+             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
     if (!mkdtemp(t->top))
         abort();
     snprintf(t->in, sizeof t->in, "%s/in", t->top);

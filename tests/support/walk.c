@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk DIR: one line for each name below DIR on its own file system, so that two trees can be compared: name, kind, mode, owner, group, size, time,
- * links, target of a link, device, SHA-256 of the content, attributes. What is not plain text in names and values is written as \xNN. Static: it runs inside images.
+ * walk DIR: one line for each name below DIR on its own file system, so that two trees can be
+ * compared: name, kind, mode, owner, group, size, time, links, target of a link, device, SHA-256 of
+ * the content, attributes. What is not plain text in names and values is written as \xNN. Static:
+ * it runs inside images.
  */
 #include "../../src/service/sha256.c"
 #include <dirent.h>
@@ -71,13 +73,15 @@ static void one(const char *path, const char *name, const struct stat *st)
 {
     char to[4096];
     put(name, strlen(name));
-    printf("|%o|%o|%u|%u|%lld|%lld|%lu|", st->st_mode & S_IFMT, st->st_mode & 07777, st->st_uid, st->st_gid, S_ISDIR(st->st_mode) ? 0LL : (long long)st->st_size,
-           (long long)st->st_mtime, S_ISDIR(st->st_mode) ? 0ul : (unsigned long)st->st_nlink);
+    printf("|%o|%o|%u|%u|%lld|%lld|%lu|", st->st_mode & S_IFMT, st->st_mode & 07777, st->st_uid,
+           st->st_gid, S_ISDIR(st->st_mode) ? 0LL : (long long)st->st_size, (long long)st->st_mtime,
+           S_ISDIR(st->st_mode) ? 0ul : (unsigned long)st->st_nlink);
     if (S_ISLNK(st->st_mode)) {
         ssize_t n = readlink(path, to, sizeof to);
         put(to, n > 0 ? (size_t)n : 0);
     }
-    printf("|%u:%u|", S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode) ? major(st->st_rdev) : 0, S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode) ? minor(st->st_rdev) : 0);
+    printf("|%u:%u|", S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode) ? major(st->st_rdev) : 0,
+           S_ISCHR(st->st_mode) || S_ISBLK(st->st_mode) ? minor(st->st_rdev) : 0);
     if (S_ISREG(st->st_mode))
         content(path);
     putchar('|');
@@ -98,7 +102,8 @@ static void walk(const char *path, size_t skip)
         char next[8192];
         struct stat st;
         const char *d = list[i]->d_name;
-        if (strcmp(d, ".") && strcmp(d, "..") && snprintf(next, sizeof next, "%s/%s", path, d) < (int)sizeof next) {
+        if (strcmp(d, ".") && strcmp(d, "..") &&
+            snprintf(next, sizeof next, "%s/%s", path, d) < (int)sizeof next) {
             if (lstat(next, &st) < 0) {
                 perror(next);
                 bad = 1;

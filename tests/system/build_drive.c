@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build_drive USER DIR NAME: builds DIR as template NAME, by a call whose file calls would be USER's. CAY_HOME and CAY_LIBEXEC are in the environment. */
+/* build_drive USER DIR NAME: builds DIR as template NAME, by a call whose file calls would be
+ * USER's. CAY_HOME and CAY_LIBEXEC are in the environment. */
 #include <cay/build.h>
 #include <cay/service.h>
 #include <stdio.h>
@@ -16,7 +17,9 @@ int main(int argc, char **argv)
     const char *const names[] = { argv[3], NULL };
     int rc = cay_service_open(&open, &svc, &err);
     if (rc == 0)
-        rc = cay_build_run(svc, &call, &(cay_build){ .size = sizeof(cay_build), .dir = argv[2], .names = names }, NULL, &err);
+        rc = cay_build_run(
+            svc, &call, &(cay_build){ .size = sizeof(cay_build), .dir = argv[2], .names = names },
+            NULL, &err);
     if (rc < 0)
         fprintf(stderr, "%s\n", err.msg);
     cay_service_close(svc);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crash ROLE: what test_crash.sh and the soak test are made of. CAY_HOME, CAY_LIBEXEC and LEDGER are in the environment.
+ * crash ROLE: what test_crash.sh and the soak test are made of. CAY_HOME, CAY_LIBEXEC and LEDGER
+ * are in the environment.
  *
  *   base            two sandboxes that everybody uses, a command running in one, the other paused
  *   start           only makes sure that there is a keeper
- *   load N [FAULT]  N clients at once do everything; FAULT is for the first of them alone, or kill:MS, its end after so long
- *   observe         what is there, for the ledger
- *   end             removes every sandbox
- *   signal N        sends a signal to the keeper of this state directory and waits for its end
- *   faults          the fault points of a client
- *   waves N W       N sandboxes made, used and removed, W at once
- *   cycles N        one after another; the keeper may grow neither in memory nor in descriptors
+ *   load N [FAULT]  N clients at once do everything; FAULT is for the first of them alone, or
+ * kill:MS, its end after so long observe         what is there, for the ledger end removes every
+ * sandbox signal N        sends a signal to the keeper of this state directory and waits for its
+ * end faults          the fault points of a client waves N W       N sandboxes made, used and
+ * removed, W at once cycles N        one after another; the keeper may grow neither in memory nor
+ * in descriptors
  */
 #include "../support/ledger.h"
 #include <base/base.h>
@@ -41,7 +41,12 @@ static bool ok(int rc, const cay_err *e, const char *what)
         ledger_note("bad %s hangs in %s", me, what);
     return rc >= 0;
 }
-#define OK(call, what) ({ cay_err e_ = CAY_ERR_INIT; cay_err *E = &e_; ok((call), E, what); })
+#define OK(call, what)                                                                             \
+    ({                                                                                             \
+        cay_err e_ = CAY_ERR_INIT;                                                                 \
+        cay_err *E = &e_;                                                                          \
+        ok((call), E, what);                                                                       \
+    })
 
 static bool service(void)
 {
@@ -79,17 +84,19 @@ static void put(cay_sandbox *sb, const char *path, size_t len)
 static void policy(cay_sandbox *sb, const char *mark)
 {
     char text[128];
-    uint64_t h = ledger_hash(text, (size_t)snprintf(text, sizeof text, "cay-net 1\nmode rules\nrule %s%d.test\n", mark, (int)getpid()));
+    uint64_t h = ledger_hash(text, (size_t)snprintf(text, sizeof text,
+                                                    "cay-net 1\nmode rules\nrule %s%d.test\n", mark,
+                                                    (int)getpid()));
     ledger_note("try put %s %%policy %016lx", cay_sandbox_id(sb), h);
     if (OK(cay_sandbox_set_policy(sb, CALL, text, NULL, E), "policy"))
         ledger_note("ack put %s %%policy %016lx", cay_sandbox_id(sb), h);
 }
 
-#define MOVE(sb, verb)                                                 \
-    do {                                                               \
-        ledger_note("try " #verb " %s", cay_sandbox_id(sb));           \
-        if (OK(cay_sandbox_##verb(sb, CALL, E), #verb))                \
-            ledger_note("ack " #verb " %s", cay_sandbox_id(sb));       \
+#define MOVE(sb, verb)                                                                             \
+    do {                                                                                           \
+        ledger_note("try " #verb " %s", cay_sandbox_id(sb));                                       \
+        if (OK(cay_sandbox_##verb(sb, CALL, E), #verb))                                            \
+            ledger_note("ack " #verb " %s", cay_sandbox_id(sb));                                   \
     } while (0)
 
 static void take_away(cay_sandbox *sb)
@@ -116,7 +123,8 @@ static uint64_t output_hash(cay_proc *p)
     uint64_t at = 0, lost;
     bool eof = false;
     for (int i = 0; i < 2000 && !eof && n < (1 << 20) - 1; i++) {
-        if (!OK(cay_proc_read(p, CALL, CAY_STDOUT, &at, all + n, (1 << 20) - n, &k, &lost, &eof, E), "read"))
+        if (!OK(cay_proc_read(p, CALL, CAY_STDOUT, &at, all + n, (1 << 20) - n, &k, &lost, &eof, E),
+                "read"))
             break;
         n += k;
         if (!k && !eof)
@@ -141,7 +149,8 @@ static void command(cay_sandbox *sb, cay_spawn s, int code, const char *out)
     if (p && ended(p, &x)) {
         uint64_t want = ledger_hash(out, strlen(out)), have = output_hash(p);
         if (x.code != code || want != have)
-            ledger_note("bad %s: code %d (%s) for %d, output %s", s.shell, x.code, x.reason, code, want == have ? "right" : "wrong");
+            ledger_note("bad %s: code %d (%s) for %d, output %s", s.shell, x.code, x.reason, code,
+                        want == have ? "right" : "wrong");
         else
             ledger_note("ack exit %s %s %d %016lx", cay_sandbox_id(sb), cay_proc_id(p), code, want);
     }
@@ -153,7 +162,8 @@ static void leave(cay_sandbox *sb, const char *line, int code, const char *out)
 {
     cay_proc *p = spawn(sb, (cay_spawn){ .shell = line });
     if (p)
-        ledger_note("ack start %s %s %d %016lx", cay_sandbox_id(sb), cay_proc_id(p), code, ledger_hash(out, strlen(out)));
+        ledger_note("ack start %s %s %d %016lx", cay_sandbox_id(sb), cay_proc_id(p), code,
+                    ledger_hash(out, strlen(out)));
     cay_proc_unref(p);
 }
 
@@ -170,7 +180,8 @@ static void fed(cay_sandbox *sb)
         if (x.code != 6 || output_hash(p) != ledger_hash("abc\n", 4))
             ledger_note("bad cat: code %d (%s)", x.code, x.reason);
         else
-            ledger_note("ack exit %s %s 6 %016lx", cay_sandbox_id(sb), cay_proc_id(p), ledger_hash("abc\n", 4));
+            ledger_note("ack exit %s %s 6 %016lx", cay_sandbox_id(sb), cay_proc_id(p),
+                        ledger_hash("abc\n", 4));
     }
     cay_proc_unref(p);
 }
@@ -178,7 +189,9 @@ static void fed(cay_sandbox *sb)
 /* A command that outstays its time and, if it is stubborn, the warning too. Waited for later. */
 static cay_proc *overdue(cay_sandbox *sb, bool stubborn)
 {
-    return spawn(sb, (cay_spawn){ .shell = stubborn ? "trap '' TERM; sleep 60 & wait; sleep 60" : "sleep 60 & sleep 60", .timeout_ms = 60 });
+    return spawn(sb, (cay_spawn){ .shell = stubborn ? "trap '' TERM; sleep 60 & wait; sleep 60"
+                                                    : "sleep 60 & sleep 60",
+                                  .timeout_ms = 60 });
 }
 
 static void timed_out(cay_proc *p)
@@ -197,7 +210,8 @@ static int keeper_pid(void)
         char path[300], text[4096];
         uint64_t pid;
         snprintf(path, sizeof path, "/proc/%s/cmdline", e->d_name);
-        if (!cay__str_to_u64(e->d_name, &pid) || cay__fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
+        if (!cay__str_to_u64(e->d_name, &pid) ||
+            cay__fd_read_file(AT_FDCWD, path, text, sizeof text) <= 0)
             continue;
         const char *slash = strrchr(text, '/'), *name = slash ? slash + 1 : text;
         if (!strcmp(name, "cay-keeper") && !strcmp(text + strlen(text) + 1, getenv("CAY_HOME")))
@@ -235,7 +249,8 @@ static cay_sandbox *make_with_command(void)
 static void throw_away(bool together)
 {
     cay_exit x;
-    cay_sandbox *sb = together ? make_with_command() : make((cay_create){ .ephemeral = true }, NULL);
+    cay_sandbox *sb =
+        together ? make_with_command() : make((cay_create){ .ephemeral = true }, NULL);
     cay_proc *p = sb ? spawn(sb, (cay_spawn){ .shell = "sleep 0.1; exit 4", .tty = true }) : NULL;
     if (getenv("CAY_FAULT") && strstr(getenv("CAY_FAULT"), "client.claim"))
         tell(SIGKILL); /* the next keeper must learn whose it is */
@@ -268,7 +283,8 @@ static void save(cay_sandbox *sb)
 {
     char id[64], text[64];
     int n = snprintf(text, sizeof text, "stamp %d %lld", (int)getpid(), (long long)cay__now_ms());
-    if (!OK(cay_file_put(sb, CALL, "stamp", text, (size_t)n, NULL, E), "put") || !snapshot(sb, true, id))
+    if (!OK(cay_file_put(sb, CALL, "stamp", text, (size_t)n, NULL, E), "put") ||
+        !snapshot(sb, true, id))
         return;
     ledger_note("ack snap %s %016lx", id, ledger_hash(text, (size_t)n));
     OK(cay_service_fork(svc, CALL, id, NULL, discard, NULL, E), "fork");
@@ -285,14 +301,16 @@ static void there_and_back(void)
     put(sb, "before", 3000);
     bool saved = snapshot(sb, true, id);
     put(sb, "before", 3000); /* what it stands on can be written to, whatever happened */
-    if (saved && OK(cay_file_put(sb, CALL, "late", "x", 1, NULL, E), "put") && OK(cay_sandbox_undo(sb, CALL, id, NULL, E), "undo") &&
+    if (saved && OK(cay_file_put(sb, CALL, "late", "x", 1, NULL, E), "put") &&
+        OK(cay_sandbox_undo(sb, CALL, id, NULL, E), "undo") &&
         OK(cay_file_exists(sb, CALL, "late", &late, E), "exists") && late)
         ledger_note("bad undo: what came after the snapshot is still there");
     put(sb, "after", 200);
     save(sb);
     cay_proc *p = spawn(sb, (cay_spawn){ .shell = "exec sleep 60" });
     if (p && snapshot(sb, false, other))
-        OK(cay_snapshot_remove(svc, CALL, other, NULL, E), "remove snapshot"); /* nobody stands on it */
+        OK(cay_snapshot_remove(svc, CALL, other, NULL, E),
+           "remove snapshot"); /* nobody stands on it */
     cay_proc_unref(p);
     if (saved)
         OK(cay_snapshot_remove(svc, CALL, id, NULL, E), "remove snapshot");
@@ -318,7 +336,8 @@ static void filled(void)
 {
     char text[160];
     bool there = false;
-    snprintf(text, sizeof text, "{\"entries\":{\"f\":{\"type\":\"file\",\"content\":\"%d-%lld\"}}}", (int)getpid(), (long long)cay__now_us());
+    snprintf(text, sizeof text, "{\"entries\":{\"f\":{\"type\":\"file\",\"content\":\"%d-%lld\"}}}",
+             (int)getpid(), (long long)cay__now_us());
     cay_sandbox *sb = make((cay_create){ .manifest = text }, NULL);
     if (sb && OK(cay_file_exists(sb, CALL, "f", &there, E), "exists") && !there)
         ledger_note("bad manifest: its file is not there");
@@ -329,7 +348,9 @@ static void volume(void)
 {
     char name[32];
     snprintf(name, sizeof name, "v%d", (int)getpid());
-    if (OK(cay_volume_create(svc, CALL, &(cay_volume_spec){ .size = sizeof(cay_volume_spec), .name = name }, E), "volume"))
+    if (OK(cay_volume_create(
+               svc, CALL, &(cay_volume_spec){ .size = sizeof(cay_volume_spec), .name = name }, E),
+           "volume"))
         OK(cay_volume_remove(svc, CALL, name, E), "remove volume");
 }
 
@@ -405,9 +426,14 @@ static int client(int number)
         MOVE(b, resume);
         put(b, "again", 50);
     }
-    static const cay_secret key = { .name = "KEY", .source = "env:CRASH_KEY", .destination = "c.test" };
+    static const cay_secret key = { .name = "KEY",
+                                    .source = "env:CRASH_KEY",
+                                    .destination = "c.test" };
     setenv("CRASH_KEY", "a-value", 1);
-    cay_sandbox *c = make((cay_create){ .net = "cay-net 1\nmode rules\nrule c.test\n", .secrets = &key, .nsecrets = 1 }, "");
+    cay_sandbox *c = make((cay_create){ .net = "cay-net 1\nmode rules\nrule c.test\n",
+                                        .secrets = &key,
+                                        .nsecrets = 1 },
+                          "");
     if (c)
         take_away(c);
     timed_out(late);
@@ -477,10 +503,12 @@ static void see_file(cay_sandbox *sb, const char *path)
     size_t len = 0;
     cay_err e = CAY_ERR_INIT;
     uint64_t revision = 1;
-    int rc = *path != '%' ? cay_file_get(sb, CALL, path, 1 << 20, &data, &len, &e) : cay_sandbox_get_policy(sb, CALL, &data, &revision, &e);
+    int rc = *path != '%' ? cay_file_get(sb, CALL, path, 1 << 20, &data, &len, &e)
+                          : cay_sandbox_get_policy(sb, CALL, &data, &revision, &e);
     if (rc == 0 && *path == '%')
         len = strlen(data);
-    if (!revision || (rc == 0 && *path == '%' && strstr(data, "mode off"))) /* none, as at its start */
+    if (!revision ||
+        (rc == 0 && *path == '%' && strstr(data, "mode off"))) /* none, as at its start */
         rc = CAY_ENOENT;
     if (rc == 0)
         printf("file %s %s %016lx\n", cay_sandbox_id(sb), path, ledger_hash(data, len));
@@ -532,7 +560,8 @@ static int observe(void)
         while (f && fgets(line, sizeof line, f)) {
             if (sscanf(line, "try put %63s %255s", box, word) == 2 && !strcmp(box, boxes[i].id))
                 see_file(sb, word);
-            if ((sscanf(line, "ack start %63s %255s", box, word) == 2 || sscanf(line, "ack exit %63s %255s", box, word) == 2) &&
+            if ((sscanf(line, "ack start %63s %255s", box, word) == 2 ||
+                 sscanf(line, "ack exit %63s %255s", box, word) == 2) &&
                 !strcmp(box, boxes[i].id) && strcmp(boxes[i].state, "stopped") != 0)
                 see_exit(sb, word);
         }
@@ -557,11 +586,13 @@ static int end(void)
         return 1;
     for (size_t i = 0; i < nboxes; i++) {
         cay_sandbox *sb = NULL;
-        if (!OK(cay_service_find(svc, CALL, boxes[i].id, &sb, E), "find") || !OK(cay_sandbox_remove(sb, CALL, E), "remove"))
+        if (!OK(cay_service_find(svc, CALL, boxes[i].id, &sb, E), "find") ||
+            !OK(cay_sandbox_remove(sb, CALL, E), "remove"))
             bad = 1;
         cay_sandbox_unref(sb);
     }
-    if (!OK(cay_service_snapshots(svc, CALL, NULL, forget, NULL, E), "snapshots") || !OK(cay_service_settle(svc, CALL, E), "settle"))
+    if (!OK(cay_service_snapshots(svc, CALL, NULL, forget, NULL, E), "snapshots") ||
+        !OK(cay_service_settle(svc, CALL, E), "settle"))
         bad = 1;
     return bad;
 }
@@ -571,7 +602,8 @@ static int one_life(void)
     cay_result r = { .size = sizeof r };
     cay_spawn s = { .size = sizeof s, .shell = "echo alive; exit 7" };
     cay_sandbox *sb = service() ? make((cay_create){ 0 }, NULL) : NULL;
-    int bad = !sb || !OK(cay_sandbox_run(sb, CALL, &s, NULL, 0, 0, &r, E), "run") || r.exit.code != 7 || strcmp(r.out, "alive\n");
+    int bad = !sb || !OK(cay_sandbox_run(sb, CALL, &s, NULL, 0, 0, &r, E), "run") ||
+              r.exit.code != 7 || strcmp(r.out, "alive\n");
     if (sb && !OK(cay_sandbox_remove(sb, CALL, E), "remove"))
         bad = 1;
     cay_result_clear(&r);
@@ -599,7 +631,8 @@ static void size_of_keeper(long *kb, int *fds)
 {
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/%d/status", keeper_pid());
-    const char *rss = cay__fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 ? strstr(text, "RssAnon:") : NULL;
+    const char *rss =
+        cay__fd_read_file(AT_FDCWD, path, text, sizeof text) > 0 ? strstr(text, "RssAnon:") : NULL;
     *kb = rss ? strtol(rss + 8, NULL, 10) : 0;
     snprintf(path, sizeof path, "/proc/%d/fd", keeper_pid());
     DIR *d = opendir(path);
@@ -618,9 +651,11 @@ static int cycles(int n)
     bad |= waves(n, 1);
     poll(NULL, 0, 1000);
     size_of_keeper(&kb[1], &fds[1]);
-    printf("%d cycles: keeper %ld kB then %ld kB, %d then %d descriptors\n", n, kb[0], kb[1], fds[0], fds[1]);
+    printf("%d cycles: keeper %ld kB then %ld kB, %d then %d descriptors\n", n, kb[0], kb[1],
+           fds[0], fds[1]);
     if (kb[1] > kb[0] + kb[0] / 20 + 128 || fds[1] > fds[0] + 8)
-        ledger_note("bad growth: %ld to %ld kB, %d to %d descriptors", kb[0], kb[1], fds[0], fds[1]);
+        ledger_note("bad growth: %ld to %ld kB, %d to %d descriptors", kb[0], kb[1], fds[0],
+                    fds[1]);
     return bad;
 }
 

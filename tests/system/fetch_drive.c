@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fetch_drive identity|fetch KIND URL DIR [KEY=VALUE…]: one entry of a manifest, fetched without a manifest. Prints the identity, or
- * "REASON: MESSAGE" and exits 1. KEY: net ref depth whole sparse subpath credentials header sha256 max format identity.
+ * fetch_drive identity|fetch KIND URL DIR [KEY=VALUE…]: one entry of a manifest, fetched without a
+ * manifest. Prints the identity, or "REASON: MESSAGE" and exits 1. KEY: net ref depth whole sparse
+ * subpath credentials header sha256 max format identity.
  */
 #include <base/base.h>
 #include <base/str.h>
@@ -24,10 +25,12 @@ static void option(cay__source *f, char *word)
     const char *value = eq + 1;
     *eq = 0;
     const struct {
-        const char  *key;
+        const char *key;
         const char **into;
-    } texts[] = { { "net", &f->net }, { "ref", &f->ref }, { "subpath", &f->subpath }, { "credentials", &f->credentials }, { "sha256", &f->sha256 },
-                  { "format", &f->format }, { "identity", &identity } };
+    } texts[] = { { "net", &f->net },         { "ref", &f->ref },
+                  { "subpath", &f->subpath }, { "credentials", &f->credentials },
+                  { "sha256", &f->sha256 },   { "format", &f->format },
+                  { "identity", &identity } };
     for (size_t i = 0; i < CAY_LEN(texts); i++)
         if (!strcmp(word, texts[i].key))
             *texts[i].into = value;
@@ -56,14 +59,20 @@ int main(int argc, char **argv)
     cay__brought got = { 0 };
     if (argc < 5)
         return 2;
-    cay__source f = { .kind = !strcmp(argv[2], "git") ? CAY__SOURCE_GIT : !strcmp(argv[2], "file") ? CAY__SOURCE_FILE : CAY__SOURCE_DIR, .url = argv[3], .entry = "e" };
+    cay__source f = { .kind = !strcmp(argv[2], "git")    ? CAY__SOURCE_GIT
+                              : !strcmp(argv[2], "file") ? CAY__SOURCE_FILE
+                                                         : CAY__SOURCE_DIR,
+                      .url = argv[3],
+                      .entry = "e" };
     for (int i = 5; i < argc; i++)
         option(&f, argv[i]);
     CAY_AUTOFD dir = open(argv[4], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     char id[CAY__IDENTITY] = "";
     int rc = cay_service_open(&(cay_open){ .size = sizeof(cay_open) }, &svc, &err);
     if (rc == 0)
-        rc = !strcmp(argv[1], "identity") ? cay__source_identity(svc, NULL, &f, id, &err) : cay__source_bring(svc, NULL, &f, identity, dir, &got, &err);
+        rc = !strcmp(argv[1], "identity")
+                 ? cay__source_identity(svc, NULL, &f, id, &err)
+                 : cay__source_bring(svc, NULL, &f, identity, dir, &got, &err);
     if (rc < 0)
         printf("%s: %s\n", err.reason[0] ? err.reason : cay_code_name(rc), err.msg);
     else

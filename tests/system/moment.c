@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * moment write DIR: counts in eight files, in a shared mapping of a ninth on two of its pages, and in the name of a tenth, always in
- * the same order, until it is killed. A threaded twin whose first thread has ended counts in another mapping.
- * moment again DIR: the same, and timers continue it soon when it is stopped.
- * moment check DIR: says what was seen, and 1 if it was never so: of two counters the later one is equal or one behind.
+ * moment write DIR: counts in eight files, in a shared mapping of a ninth on two of its pages, and
+ * in the name of a tenth, always in the same order, until it is killed. A threaded twin whose first
+ * thread has ended counts in another mapping. moment again DIR: the same, and timers continue it
+ * soon when it is stopped. moment check DIR: says what was seen, and 1 if it was never so: of two
+ * counters the later one is equal or one behind.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -137,13 +138,15 @@ static int check(void)
 #define TIMERS 8
 static timer_t timers[TIMERS];
 
-/* A stop throws away the signal of a timer that is waiting then, and the timer is not set again: so there are several, and each signal
- * sets them all. */
+/* A stop throws away the signal of a timer that is waiting then, and the timer is not set again: so
+ * there are several, and each signal sets them all. */
 static void set_timers(int sig)
 {
     (void)sig;
     for (int i = 0; i < TIMERS; i++)
-        timer_settime(timers[i], 0, &(struct itimerspec){ { 0, 250000000 }, { 0, 90000000 + i * 20000000 } }, NULL);
+        timer_settime(timers[i], 0,
+                      &(struct itimerspec){ { 0, 250000000 }, { 0, 90000000 + i * 20000000 } },
+                      NULL);
 }
 
 static void continue_always(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pty_drive [STEP…] -- COMMAND…: runs a command on a terminal of its own and does what a person would.
+ * pty_drive [STEP…] -- COMMAND…: runs a command on a terminal of its own and does what a person
+ * would.
  *
  *   -e TEXT      wait until TEXT appears after what was seen before (10 s at most)
  *   -s TEXT      type TEXT; \r \n \e \xNN stand for bytes
@@ -8,9 +9,10 @@
  *   -x LINE      run LINE by sh, outside the terminal
  *   -z MS        wait
  *
- * All output goes to standard output. Afterwards the terminal's settings are compared with those before
- * ("terminal restored" or "terminal CHANGED" on standard error). Exit code: the command's, 128 + signal,
- * 124 when a text did not come, 99 when the settings were left changed.
+ * All output goes to standard output. Afterwards the terminal's settings are compared with those
+ * before
+ * ("terminal restored" or "terminal CHANGED" on standard error). Exit code: the command's, 128 +
+ * signal, 124 when a text did not come, 99 when the settings were left changed.
  */
 #include <base/base.h>
 #include <base/fd.h>
@@ -105,7 +107,9 @@ static bool step(int master, char how, const char *text)
     case 'r':
         if (sscanf(text, "%u,%u", &cols, &rows) != 2)
             return false;
-        return ioctl(master, TIOCSWINSZ, &(struct winsize){ .ws_col = (unsigned short)cols, .ws_row = (unsigned short)rows }) == 0;
+        return ioctl(master, TIOCSWINSZ,
+                     &(struct winsize){ .ws_col = (unsigned short)cols,
+                                        .ws_row = (unsigned short)rows }) == 0;
     case 'x': return outside(text);
     case 'z':
         for (int64_t end = cay__now_ms() + atoi(text); cay__now_ms() < end;)
@@ -151,7 +155,8 @@ int main(int argc, char **argv)
     int i = 1, code = 0;
     char name[64];
     int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 || ptsname_r(master, name, sizeof name) != 0) {
+    if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 ||
+        ptsname_r(master, name, sizeof name) != 0) {
         perror("pty_drive: no terminal to be had");
         return 77;
     }
@@ -168,8 +173,8 @@ int main(int argc, char **argv)
     if (code)
         kill(pid, SIGKILL);
     int ended = finish(master, pid);
-    bool same = tcgetattr(slave, &after) == 0 && after.c_lflag == before.c_lflag && after.c_iflag == before.c_iflag &&
-                after.c_oflag == before.c_oflag;
+    bool same = tcgetattr(slave, &after) == 0 && after.c_lflag == before.c_lflag &&
+                after.c_iflag == before.c_iflag && after.c_oflag == before.c_oflag;
     fprintf(stderr, "terminal %s\n", same ? "restored" : "CHANGED");
     return code ? code : !same ? 99 : ended;
 }

@@ -20,11 +20,11 @@
 #include <sys/wait.h>
 
 #define CALL(ms) (&(cay_call){ .size = sizeof(cay_call), .deadline_ms = cay__now_ms() + (ms) })
-#define OK(call)                                  \
-    do {                                          \
-        cay_err e_ = CAY_ERR_INIT, *E = &e_;      \
-        if ((call) < 0)                           \
-            fail_msg("%s: %s (%s, errno %d)", #call, e_.msg, e_.reason, e_.sys);    \
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        cay_err e_ = CAY_ERR_INIT, *E = &e_;                                                       \
+        if ((call) < 0)                                                                            \
+            fail_msg("%s: %s (%s, errno %d)", #call, e_.msg, e_.reason, e_.sys);                   \
     } while (0)
 
 static char *home;
@@ -52,7 +52,8 @@ static int parent_of(int pid)
     return p && sscanf(p, ") %*c %d", &up) == 1 ? up : 0;
 }
 
-/* Its descriptors are closed: a process that was killed has no command line any more while somebody can still send to it. */
+/* Its descriptors are closed: a process that was killed has no command line any more while somebody
+ * can still send to it. */
 static bool has_ended(int pid)
 {
     char stat[512];
@@ -91,7 +92,7 @@ static int keeper(void)
 }
 
 typedef struct helper_of {
-    int         keeper;
+    int keeper;
     const char *role;
 } helper_of;
 
@@ -99,7 +100,8 @@ static bool is_helper(int pid, const void *arg)
 {
     const helper_of *h = arg;
     char comm[64] = "";
-    return parent_of(pid) == h->keeper && of_proc(pid, "comm", comm, sizeof comm) && cay__str_starts(comm, h->role);
+    return parent_of(pid) == h->keeper && of_proc(pid, "comm", comm, sizeof comm) &&
+           cay__str_starts(comm, h->role);
 }
 
 static void kill_keeper(void)
@@ -201,7 +203,8 @@ static char *all_from(cay_proc *p, cay_stream which, uint64_t offset, size_t *le
     bool eof = false;
     for (int64_t end = cay__now_ms() + 30000; !eof && cay__now_ms() < end;) {
         uint64_t lost = 0;
-        OK(cay_proc_read(p, CALL(20000), which, &offset, text + n, cap - 1 - n, &k, &lost, &eof, E));
+        OK(cay_proc_read(p, CALL(20000), which, &offset, text + n, cap - 1 - n, &k, &lost, &eof,
+                         E));
         assert_int_equal(lost, 0);
         n += k;
         if (!k && !eof)
@@ -235,17 +238,24 @@ static void assert_counted(const char *text, const char *word, int n, const char
 
 /* ---- commands ---- */
 
-/* Lines on both streams, a terminal, an open stdin; the keeper is killed again and again meanwhile. */
+/* Lines on both streams, a terminal, an open stdin; the keeper is killed again and again meanwhile.
+ */
 static void streams_terminal_and_stdin_survive(void **state)
 {
     (void)state;
     cay_sandbox *sb = make((cay_create){ 0 });
-    cay_proc *lines = spawn(sb, (cay_spawn){ .shell = "i=0; while [ $i -lt 200 ]; do echo out $i; echo err $i >&2; "
-                                                      "i=$((i+1)); sleep 0.01; done; exit 7" });
-    cay_proc *term = spawn(sb, (cay_spawn){ .shell = "stty -echo; echo ready; i=0; while [ $i -lt 12 ]; do read x; echo $x; "
-                                                     "i=$((i+1)); done; kill -USR1 $$", .tty = true });
-    cay_proc *cat = spawn(sb, (cay_spawn){ .argv = (const char *[]){ "cat", NULL }, .stdin_mode = CAY_STDIN_PIPE });
-    cay_proc *late = spawn(sb, (cay_spawn){ .shell = "trap 'exit 3' TERM; sleep 60 & wait", .timeout_ms = 2500 });
+    cay_proc *lines = spawn(
+        sb, (cay_spawn){ .shell = "i=0; while [ $i -lt 200 ]; do echo out $i; echo err $i >&2; "
+                                  "i=$((i+1)); sleep 0.01; done; exit 7" });
+    cay_proc *term = spawn(
+        sb, (cay_spawn){
+                .shell = "stty -echo; echo ready; i=0; while [ $i -lt 12 ]; do read x; echo $x; "
+                         "i=$((i+1)); done; kill -USR1 $$",
+                .tty = true });
+    cay_proc *cat = spawn(
+        sb, (cay_spawn){ .argv = (const char *[]){ "cat", NULL }, .stdin_mode = CAY_STDIN_PIPE });
+    cay_proc *late = spawn(
+        sb, (cay_spawn){ .shell = "trap 'exit 3' TERM; sleep 60 & wait", .timeout_ms = 2500 });
     char text[32];
     for (int i = 0; i < 12; i++) {
         nap(40 + i * 17 % 90);
@@ -288,13 +298,16 @@ static void streams_terminal_and_stdin_survive(void **state)
     cay_sandbox_unref(sb);
 }
 
-/* A reader that is attached, and what somebody reads who comes later: the same bytes, all of them. */
+/* A reader that is attached, and what somebody reads who comes later: the same bytes, all of them.
+ */
 static void no_byte_of_a_flood_is_lost(void **state)
 {
     (void)state;
     cay_sandbox *sb = make((cay_create){ 0 });
-    cay_proc *p = spawn(sb, (cay_spawn){ .shell = "i=0; while [ $i -lt 60 ]; do seq 1 6000; i=$((i+1)); sleep 0.02; done",
-                                         .ring_bytes = 4 << 20 });
+    cay_proc *p = spawn(
+        sb, (cay_spawn){
+                .shell = "i=0; while [ $i -lt 60 ]; do seq 1 6000; i=$((i+1)); sleep 0.02; done",
+                .ring_bytes = 4 << 20 });
     int fd = -1;
     size_t seen = 0, len;
     static char flow[4 << 20];
@@ -309,7 +322,8 @@ static void no_byte_of_a_flood_is_lost(void **state)
         if (n == 0) { /* its end, or that of the keeper that fed it */
             close(fd);
             fd = -1;
-            if (kill(keeper(), 0) == 0 && cay_proc_wait(p, CALL(1), &(cay_exit){ .size = sizeof(cay_exit) }, NULL) == 0)
+            if (kill(keeper(), 0) == 0 &&
+                cay_proc_wait(p, CALL(1), &(cay_exit){ .size = sizeof(cay_exit) }, NULL) == 0)
                 break;
         }
         if (cay__now_ms() > next) {
@@ -326,7 +340,8 @@ static void no_byte_of_a_flood_is_lost(void **state)
             at++;
         }
     assert_string_equal(at, "");
-    OK(cay_proc_output(p, CALL(20000), CAY_STDOUT, seen, &fd, E)); /* what came after the last break */
+    OK(cay_proc_output(p, CALL(20000), CAY_STDOUT, seen, &fd,
+                       E)); /* what came after the last break */
     for (ssize_t n; (n = read(fd, flow + seen, sizeof flow - seen)) > 0;)
         seen += (size_t)n;
     close(fd);
@@ -341,7 +356,7 @@ static void no_byte_of_a_flood_is_lost(void **state)
 
 typedef struct stopped {
     cay_sandbox *sb;
-    char         reason[24];
+    char reason[24];
 } stopped;
 
 static bool has_stopped(void *arg)
@@ -353,11 +368,14 @@ static bool has_stopped(void *arg)
 static void deadlines_still_fire(void **state)
 {
     (void)state;
-    stopped ttl = { make((cay_create){ .ttl_ms = 2500 }), "" }, idle = { make((cay_create){ .idle_ms = 1200 }), "" };
-    cay_sandbox *busy = make((cay_create){ .idle_ms = 1200 }), *pause = make((cay_create){ .ttl_ms = 1500, .on_expiry = CAY_EXPIRE_PAUSE });
+    stopped ttl = { make((cay_create){ .ttl_ms = 2500 }), "" },
+            idle = { make((cay_create){ .idle_ms = 1200 }), "" };
+    cay_sandbox *busy = make((cay_create){ .idle_ms = 1200 }),
+                *pause = make((cay_create){ .ttl_ms = 1500, .on_expiry = CAY_EXPIRE_PAUSE });
     cay_proc *p = spawn(busy, (cay_spawn){ .shell = "sleep 4" });
     kill_keeper();
-    assert_int_equal(state_of(busy, NULL, NULL), CAY_RUNNING); /* starts the next one, which nobody asks again */
+    assert_int_equal(state_of(busy, NULL, NULL),
+                     CAY_RUNNING); /* starts the next one, which nobody asks again */
     nap(3200);
     assert_true(has_stopped(&ttl));
     assert_string_equal(ttl.reason, "ttl");
@@ -376,7 +394,8 @@ static void a_paused_one_stays_paused(void **state)
 {
     (void)state;
     cay_sandbox *sb = make((cay_create){ 0 });
-    cay_proc *p = spawn(sb, (cay_spawn){ .shell = "i=0; while [ $i -lt 50 ]; do echo tick $i; i=$((i+1)); sleep 0.02; done; exit 9" });
+    cay_proc *p = spawn(sb, (cay_spawn){ .shell = "i=0; while [ $i -lt 50 ]; do echo tick $i; "
+                                                  "i=$((i+1)); sleep 0.02; done; exit 9" });
     nap(200);
     OK(cay_sandbox_pause(sb, CALL(20000), E));
     kill_keeper();
@@ -447,11 +466,11 @@ static void a_dead_init_is_noticed(void **state)
 /* ---- pause against commands that are being born ---- */
 
 typedef struct starter {
-    pthread_t     thread;
-    cay_sandbox  *sb;
+    pthread_t thread;
+    cay_sandbox *sb;
     volatile bool stop;
-    int           ran, refused, wrong;
-    char          why[200];
+    int ran, refused, wrong;
+    char why[200];
 } starter;
 
 static void *keeps_starting(void *arg)
@@ -459,7 +478,9 @@ static void *keeps_starting(void *arg)
     starter *t = arg;
     while (!t->stop) {
         cay_err e = CAY_ERR_INIT;
-        cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "true", NULL }, .timeout_ms = t->ran % 2 ? 60000 : 0 };
+        cay_spawn s = { .size = sizeof s,
+                        .argv = (const char *[]){ "true", NULL },
+                        .timeout_ms = t->ran % 2 ? 60000 : 0 };
         cay_proc *p = NULL;
         int rc = cay_sandbox_spawn(t->sb, CALL(15000), &s, &p, &e);
         if (rc == 0) {
@@ -531,7 +552,9 @@ static void pause_and_kills_of_the_keeper_do_not_wedge(void **state)
 
 static int create_raw(const char *id)
 {
-    cay_provider_conf conf = { .size = sizeof conf, .home = home, .libexec = support_libexec(), .instance = "test" };
+    cay_provider_conf conf = {
+        .size = sizeof conf, .home = home, .libexec = support_libexec(), .instance = "test"
+    };
     cay_create c = { .size = sizeof c };
     void *self = NULL, *box = NULL;
     cay_err e = CAY_ERR_INIT;
@@ -568,7 +591,7 @@ static void an_id_is_given_once(void **state)
 
 typedef struct another {
     helper_of h;
-    int       old;
+    int old;
 } another;
 
 static bool is_another(int pid, const void *arg)
@@ -605,7 +628,8 @@ static void a_helper_that_dies_is_replaced(void **state)
         cay_grant g = { .source = dir, .target = "/mnt/g" };
         cay_sandbox *more[6];
         for (size_t k = 0; k < CAY_LEN(more); k++)
-            more[k] = make((cay_create){ .grants = &g, .ngrants = k == 0 }); /* more than lay ready */
+            more[k] =
+                make((cay_create){ .grants = &g, .ngrants = k == 0 }); /* more than lay ready */
         assert_int_equal(run(more[0], "test -d /mnt/g"), 0);
         assert_int_equal(run(more[5], "exit 3"), 3);
         for (size_t k = 0; k < CAY_LEN(more); k++) {
@@ -626,7 +650,8 @@ static void a_grant_does_not_wait_for_removals(void **state)
     assert_non_null(mkdtemp(dir));
     cay_sandbox *old = make((cay_create){ 0 });
     another a = { { keeper(), "sweeper" }, 0 };
-    assert_true(support_until(has_another, &a, 5000)); /* it has its name a moment after its birth */
+    assert_true(
+        support_until(has_another, &a, 5000)); /* it has its name a moment after its birth */
     int sweeper = find_process(is_helper, &a.h);
     kill(sweeper, SIGSTOP); /* as one is that has a million files before it */
     OK(cay_sandbox_remove(old, CALL(20000), E));
@@ -660,7 +685,9 @@ static bool no_groups(void *instance)
     cay_service_gc(svc, CALL(20000), &removed, NULL);
     int pid = fork();
     if (pid == 0) {
-        execlp("sh", "sh", "-c", "test -z \"$(find /sys/fs/cgroup -type d -name \"$0\" 2>/dev/null)\"", (char *)instance, NULL);
+        execlp("sh", "sh", "-c",
+               "test -z \"$(find /sys/fs/cgroup -type d -name \"$0\" 2>/dev/null)\"",
+               (char *)instance, NULL);
         _exit(127);
     }
     waitpid(pid, &status, 0);
@@ -675,7 +702,8 @@ static void instance_of(int pid, char out[32])
     snprintf(out, 32, "%.*s", at ? (int)strcspn(at + 1, "/\n") : 0, at ? at + 1 : "");
 }
 
-/* Makes a throw-away sandbox, tells the pid of its init, and does nothing more until it is killed. */
+/* Makes a throw-away sandbox, tells the pid of its init, and does nothing more until it is killed.
+ */
 static _Noreturn void owner_main(int tell)
 {
     cay_open o = { .size = sizeof o, .home = home, .libexec = support_libexec() };
@@ -715,7 +743,8 @@ static void an_owner_that_died_is_looked_for_once_more(void **state)
     assert_true(support_until(init_left, &init, 1000));
 }
 
-/* One who used level 1 too left a second directory in it: a dead socket there, and one that is listened on. All of it old. */
+/* One who used level 1 too left a second directory in it: a dead socket there, and one that is
+ * listened on. All of it old. */
 static int used_deeper(const char *run, const struct timespec old[2])
 {
     char deeper[CAY__RUN_MAX + 8], dead[CAY__RUN_MAX + 16];
@@ -742,7 +771,8 @@ static void orphans_without_a_home_end(void **state)
     cay_sandbox *sb[3];
     for (int i = 0; i < 3; i++) {
         sb[i] = make((cay_create){ 0 });
-        cay_proc_unref(spawn(sb[i], (cay_spawn){ .shell = i ? "sleep 1000" : "while :; do sleep 0.05; done" }));
+        cay_proc_unref(spawn(
+            sb[i], (cay_spawn){ .shell = i ? "sleep 1000" : "while :; do sleep 0.05; done" }));
     }
     for (int i = 0; i < 3; i++)
         assert_int_equal(state_of(sb[i], NULL, &pids[i]), CAY_RUNNING);
@@ -768,7 +798,8 @@ static void orphans_without_a_home_end(void **state)
     if (instance[0])
         assert_true(support_until(no_groups, instance, 30000));
     size_t removed;
-    /* A new directory, ours or that of a test beside us, may have got the number of the old one: then it is in use, and young. */
+    /* A new directory, ours or that of a test beside us, may have got the number of the old one:
+     * then it is in use, and young. */
     bool gone = !strcmp(run, next);
     for (int i = 0; i < 100 && !gone; i++) {
         OK(cay_service_gc(svc, CALL(20000), &removed, E));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What changes between the look at a local source and its copy is noticed, and leaves nothing (case 24). */
+/* What changes between the look at a local source and its copy is noticed, and leaves nothing (case
+ * 24). */
 #include <base/base.h>
 #include <base/fd.h>
 #include <dirent.h>
@@ -14,7 +15,7 @@
 #include <cmocka.h>
 
 static char *home, dir[300];
-static int   at = -1;
+static int at = -1;
 
 static void put(const char *path, const char *text)
 {
@@ -37,7 +38,8 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    static const char *const names[] = { "tree/a", "tree/b", "tree", "moved/a", "moved/b", "moved", "other" };
+    static const char *const names[] = { "tree/a",  "tree/b", "tree", "moved/a",
+                                         "moved/b", "moved",  "other" };
     (void)state;
     for (size_t i = 0; i < CAY_LEN(names); i++)
         if (unlinkat(at, names[i], 0) < 0)
@@ -79,7 +81,9 @@ static int build(void (*change)(void), cay_err *err)
         change();
     const char *args[] = { name, "4", "4" };
     const cay__layer_at where = { .home = home, .libexec = support_libexec() };
-    const cay__layer_ask run = { .verb = "build", .args = args, .nargs = 3, .fds = &wire, .nfds = 1 };
+    const cay__layer_ask run = {
+        .verb = "build", .args = args, .nargs = 3, .fds = &wire, .nfds = 1
+    };
     cay__layer_conn c;
     cay__rec r;
     int rc = cay__layer_open(&where, NULL, &run, &c, err);
@@ -174,8 +178,12 @@ int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(at_rest_it_is_built), TEST(other_bytes_are_noticed), TEST(another_file_is_noticed), TEST(case_24_a_link_instead_of_a_file),
-        TEST(case_24_a_link_instead_of_the_directory), TEST(a_file_that_went_is_noticed),
+        TEST(at_rest_it_is_built),
+        TEST(other_bytes_are_noticed),
+        TEST(another_file_is_noticed),
+        TEST(case_24_a_link_instead_of_a_file),
+        TEST(case_24_a_link_instead_of_the_directory),
+        TEST(a_file_that_went_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layers made while processes run: that each is one moment, that nothing of a file is lost, and that the sandbox goes on whatever is
- * killed. test_clone MOMENT [stop]: by the freezer, or by signals.
+ * Layers made while processes run: that each is one moment, that nothing of a file is lost, and
+ * that the sandbox goes on whatever is killed. test_clone MOMENT [stop]: by the freezer, or by
+ * signals.
  */
 #include "../support/support.h"
 #include <base/base.h>
@@ -21,13 +22,13 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
-#define LAYERS 64
+#define LAYERS   64
 #define CALL(ms) (&(cay_call){ .size = sizeof(cay_call), .deadline_ms = cay__now_ms() + (ms) })
-#define OK(call)                                                             \
-    do {                                                                     \
-        cay_err e_ = CAY_ERR_INIT, *E = &e_;                                 \
-        if ((call) < 0)                                                      \
-            fail_msg("%s: %s (%s, errno %d)", #call, e_.msg, e_.reason, e_.sys); \
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        cay_err e_ = CAY_ERR_INIT, *E = &e_;                                                       \
+        if ((call) < 0)                                                                            \
+            fail_msg("%s: %s (%s, errno %d)", #call, e_.msg, e_.reason, e_.sys);                   \
     } while (0)
 
 static const char *moment;
@@ -110,7 +111,9 @@ static const char *new_layer(void)
 
 static int take(const char *layer, const cay_call *call, cay_snapped *out, cay_err *err)
 {
-    cay_snap s = { .size = sizeof s, .layer = layer, .how = by_signals ? CAY_SNAP_STOP : CAY_SNAP_ANY };
+    cay_snap s = { .size = sizeof s,
+                   .layer = layer,
+                   .how = by_signals ? CAY_SNAP_STOP : CAY_SNAP_ANY };
     return cay__nbox_clone(box, call, &s, out, err);
 }
 
@@ -160,7 +163,9 @@ static bool twin_there(void *arg)
 static void start_counting_as(const char *line)
 {
     uint64_t n = 0;
-    run_shell("mkdir -p /workspace/w /workspace/many; for i in 1 2 3 4 5 6 7 8 9; do echo $i >/workspace/many/$i; done", true);
+    run_shell("mkdir -p /workspace/w /workspace/many; for i in 1 2 3 4 5 6 7 8 9; do echo $i "
+              ">/workspace/many/$i; done",
+              true);
     run_shell(line, false);
     assert_true(support_until(counts, &n, 20000));
     assert_true(support_until(twin_there, NULL, 20000));
@@ -220,10 +225,13 @@ static void unchanged_files_are_shared_by_clones_and_never_with_the_upper(void *
     (void)state;
     cay_snapped s = { .size = sizeof s };
     start_counting();
-    run_shell("sleep 0.1", true); /* what changed within a tick of a clone counts as changed at the next */
+    run_shell("sleep 0.1",
+              true); /* what changed within a tick of a clone counts as changed at the next */
     const char *a = new_layer(), *b = new_layer(), *c = new_layer();
     OK(take(a, CALL(60000), &s, E));
-    run_shell("echo new >/workspace/many/2; mv /workspace/many /workspace/moved; rm /workspace/moved/3", true);
+    run_shell(
+        "echo new >/workspace/many/2; mv /workspace/many /workspace/moved; rm /workspace/moved/3",
+        true);
     OK(take(b, CALL(60000), &s, E));
     assert_int_equal(inode(a, "/workspace/many/1"), inode(b, "/workspace/moved/1"));
     assert_int_not_equal(inode(a, "/workspace/many/1"), inode(NULL, "/workspace/moved/1"));
@@ -264,11 +272,16 @@ static unsigned same_tree(const char *a, const char *b)
     unsigned n = 1;
     if (lstat(a, &x) < 0 || lstat(b, &y) < 0)
         fail_msg("%s: %s", b, strerror(errno));
-    if (x.st_mode != y.st_mode || x.st_uid != y.st_uid || x.st_gid != y.st_gid || x.st_rdev != y.st_rdev || x.st_mtim.tv_sec != y.st_mtim.tv_sec ||
-        x.st_mtim.tv_nsec != y.st_mtim.tv_nsec || (!S_ISDIR(x.st_mode) && (x.st_size != y.st_size || (x.st_nlink != y.st_nlink && !S_ISCHR(x.st_mode)))) ||
+    if (x.st_mode != y.st_mode || x.st_uid != y.st_uid || x.st_gid != y.st_gid ||
+        x.st_rdev != y.st_rdev || x.st_mtim.tv_sec != y.st_mtim.tv_sec ||
+        x.st_mtim.tv_nsec != y.st_mtim.tv_nsec ||
+        (!S_ISDIR(x.st_mode) &&
+         (x.st_size != y.st_size || (x.st_nlink != y.st_nlink && !S_ISCHR(x.st_mode)))) ||
         (S_ISREG(x.st_mode) && x.st_size > 100000 && y.st_blocks > x.st_blocks + 64))
-        fail_msg("%s: mode %o %o, owner %u %u, size %lld %lld, links %lu %lu, blocks %lld %lld", b, x.st_mode, y.st_mode, x.st_uid, y.st_uid,
-                 (long long)x.st_size, (long long)y.st_size, (unsigned long)x.st_nlink, (unsigned long)y.st_nlink, (long long)x.st_blocks, (long long)y.st_blocks);
+        fail_msg("%s: mode %o %o, owner %u %u, size %lld %lld, links %lu %lu, blocks %lld %lld", b,
+                 x.st_mode, y.st_mode, x.st_uid, y.st_uid, (long long)x.st_size,
+                 (long long)y.st_size, (unsigned long)x.st_nlink, (unsigned long)y.st_nlink,
+                 (long long)x.st_blocks, (long long)y.st_blocks);
     same_attrs(a, b);
     DIR *d = S_ISDIR(x.st_mode) ? opendir(a) : NULL;
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -290,12 +303,19 @@ static void all_that_belongs_to_a_file_is_kept(void **state)
     (void)state;
     cay_snapped s = { .size = sizeof s };
     char a[512], b[512];
-    run_shell("cd /workspace && mkdir d d/e && echo x >d/x && ln d/x d/y && ln d/x e-x && ln -s ../nowhere d/link && mkfifo -m 640 d/pipe && "
-              "chmod 1777 d/e && chmod 4711 d/x && truncate -s 8M sparse && printf end >>sparse && dd if=/dev/zero of=big bs=1000 count=300 2>/dev/null && "
-              "touch -d '2001-02-03 04:05:06.789' old && : >\"odd\nname \\\\012 (deleted)\"", true);
+    run_shell("cd /workspace && mkdir d d/e && echo x >d/x && ln d/x d/y && ln d/x e-x && ln -s "
+              "../nowhere d/link && mkfifo -m 640 d/pipe && "
+              "chmod 1777 d/e && chmod 4711 d/x && truncate -s 8M sparse && printf end >>sparse && "
+              "dd if=/dev/zero of=big bs=1000 count=300 2>/dev/null && "
+              "touch -d '2001-02-03 04:05:06.789' old && : >\"odd\nname \\\\012 (deleted)\"",
+              true);
     OK(cay__nbox_setxattr(box, CALL(30000), "/workspace/old", "user.note", "one", 3, E));
-    if (native->hello.mode != CAY_MODE_SINGLE) /* overlayfs says "removed" and "nothing below" in its own language */
-        run_as("root", "rm -rf /etc/os-release /etc/alternatives && mkdir /etc/alternatives && chown 7:8 /workspace/old && mv /etc/hosts /etc/moved", true);
+    if (native->hello.mode !=
+        CAY_MODE_SINGLE) /* overlayfs says "removed" and "nothing below" in its own language */
+        run_as("root",
+               "rm -rf /etc/os-release /etc/alternatives && mkdir /etc/alternatives && chown 7:8 "
+               "/workspace/old && mv /etc/hosts /etc/moved",
+               true);
     run_shell("exec sleep 60", false);
     const char *first = new_layer(), *second = new_layer();
     OK(take(first, CALL(60000), &s, E));
@@ -329,8 +349,9 @@ static int leftover_stages(void)
 static void a_killed_clone_lets_it_go_on(void **state)
 {
     static const char *const points[] = {
-        "clone.stage", "clone.hold.ask", "clone.hold.asked", "clone.hold.still", "clone.walk", "clone.copy", "clone.walked", "clone.hold.end",
-        "clone.guard.start", "clone.guard.stopped", "clone.published", "clone.answer",
+        "clone.stage",       "clone.hold.ask",      "clone.hold.asked", "clone.hold.still",
+        "clone.walk",        "clone.copy",          "clone.walked",     "clone.hold.end",
+        "clone.guard.start", "clone.guard.stopped", "clone.published",  "clone.answer",
     };
     (void)state;
     start_counting();
@@ -365,7 +386,8 @@ static bool keeper_pid(int *pid)
     CAY_AUTOFD s = -1;
     struct ucred cr;
     socklen_t n = sizeof cr;
-    if (native->link.dial(native->link.arg, CALL(20000), &s, NULL) < 0 || getsockopt(s, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0)
+    if (native->link.dial(native->link.arg, CALL(20000), &s, NULL) < 0 ||
+        getsockopt(s, SOL_SOCKET, SO_PEERCRED, &cr, &n) < 0)
         return false;
     *pid = cr.pid;
     return true;
@@ -375,7 +397,8 @@ static void *kill_keeper(void *arg)
 {
     int pid;
     (void)arg;
-    poll(NULL, 0, 150); /* the walk waits for longer; whether this comes before or after, the layer is a moment */
+    poll(NULL, 0, 150); /* the walk waits for longer; whether this comes before or after, the layer
+                           is a moment */
     if (keeper_pid(&pid))
         kill(pid, SIGKILL);
     return NULL;
@@ -412,7 +435,8 @@ static void requests_wait_meanwhile(void **state)
     new_layer();
     setenv("CAY_FAULT", "clone.walk=delay:700", 1);
     assert_int_equal(pthread_create(&t, NULL, take_slowly, &rc), 0);
-    for (int64_t end = cay__now_ms() + 20000; cay__now_ms() < end && __atomic_load_n(&rc, __ATOMIC_ACQUIRE) > 0;) {
+    for (int64_t end = cay__now_ms() + 20000;
+         cay__now_ms() < end && __atomic_load_n(&rc, __ATOMIC_ACQUIRE) > 0;) {
         cay_write w = { .size = sizeof w };
         run_shell("true", true);
         OK(cay__nbox_put(box, CALL(30000), "/workspace/put", "x", 1, &w, E));
@@ -436,7 +460,8 @@ static void two_at_once_do_not_mix(void **state)
     assert_int_equal(pthread_create(&t, NULL, take_slowly, &rc), 0);
     second = take(other, CALL(60000), &(cay_snapped){ .size = sizeof(cay_snapped) }, &e);
     pthread_join(t, NULL);
-    assert_true((rc == 0 || rc == CAY_EBUSY) && (second == 0 || second == CAY_EBUSY) && (rc == 0 || second == 0));
+    assert_true((rc == 0 || rc == CAY_EBUSY) && (second == 0 || second == CAY_EBUSY) &&
+                (rc == 0 || second == 0));
     if (second)
         assert_string_equal(e.reason, "snapshot_running");
     if (rc == 0)
@@ -446,7 +471,8 @@ static void two_at_once_do_not_mix(void **state)
     goes_on();
 }
 
-/* A signal is not the last word: what ran meanwhile is noticed, and the layer is thrown away. If nobody ran, it is a moment. */
+/* A signal is not the last word: what ran meanwhile is noticed, and the layer is thrown away. If
+ * nobody ran, it is a moment. */
 static void one_that_goes_on_by_itself_is_noticed(void **state)
 {
     (void)state;
@@ -460,7 +486,8 @@ static void one_that_goes_on_by_itself_is_noticed(void **state)
     print_message("%d %s\n", rc, e.reason);
     if (rc == 0)
         check_moment(layer);
-    else if (!by_signals || rc != CAY_EBUSY || (strcmp(e.reason, "snapshot_interrupted") && strcmp(e.reason, "freeze_timeout")))
+    else if (!by_signals || rc != CAY_EBUSY ||
+             (strcmp(e.reason, "snapshot_interrupted") && strcmp(e.reason, "freeze_timeout")))
         fail_msg("%s: %s", e.reason, e.msg);
     assert_int_equal(layer_there(layer), rc == 0);
     goes_on();
@@ -488,12 +515,18 @@ static void only_what_was_stopped_is_continued(void **state)
     (void)state;
     cay_snapped s = { .size = sizeof s };
     start_counting();
-    run_shell("(sleep 100 & echo $! >/workspace/pid; kill -STOP $!) >/dev/null 2>&1; exec sleep 100", false);
-    run_shell("for i in $(seq 1 200); do p=$(cat /workspace/pid 2>/dev/null) && [ \"$(cut -d' ' -f3 /proc/$p/stat)\" = T ] && exit 0; sleep 0.05; done; exit 1", true);
+    run_shell(
+        "(sleep 100 & echo $! >/workspace/pid; kill -STOP $!) >/dev/null 2>&1; exec sleep 100",
+        false);
+    run_shell("for i in $(seq 1 200); do p=$(cat /workspace/pid 2>/dev/null) && [ \"$(cut -d' ' "
+              "-f3 /proc/$p/stat)\" = T ] && exit 0; sleep 0.05; done; exit 1",
+              true);
     for (int i = 0; i < 3; i++)
         OK(take(new_layer(), CALL(60000), &s, E));
     run_shell("[ \"$(cut -d' ' -f3 /proc/$(cat /workspace/pid)/stat)\" = T ]", true);
-    run_shell("for p in $(pgrep moment); do case $(cut -d' ' -f3 /proc/$p/stat) in T) exit 1;; esac; done", true);
+    run_shell("for p in $(pgrep moment); do case $(cut -d' ' -f3 /proc/$p/stat) in T) exit 1;; "
+              "esac; done",
+              true);
     goes_on();
 }
 

@@ -11,10 +11,12 @@
 #include <sys/sysmacros.h>
 #include <support/support.h>
 
-#define FAR "a-hundred-bytes-of-a-name-that-nobody-would-choose-but-who-wants-to-fill-memory-with-paths-of-his-own-"
+#define FAR                                                                                        \
+    "a-hundred-bytes-of-a-name-that-nobody-would-choose-but-who-wants-to-fill-memory-with-paths-"  \
+    "of-his-own-"
 
 static char *home;
-static int   layers;
+static int layers;
 
 static cay__layer_at at(void)
 {
@@ -110,7 +112,8 @@ static void names_of_one_file_are_told_apart(void **state)
     assert_int_equal(mkdirat(layers, "l", 0755), 0);
     put("l/a", "x");
     put("l/b", "x");
-    assert_int_equal(linkat(layers, "l/a", layers, "l/c", 0) | linkat(layers, "l/b", layers, "l/d", 0), 0);
+    assert_int_equal(
+        linkat(layers, "l/a", layers, "l/c", 0) | linkat(layers, "l/b", layers, "l/d", 0), 0);
     digest("l", one);
     assert_int_equal(linkat(layers, "l/b", layers, "elsewhere", 0), 0);
     digest("l", two);
@@ -129,7 +132,8 @@ static void names_of_one_file_are_told_apart(void **state)
 }
 
 #ifndef __SANITIZE_ADDRESS__
-/* A thousand names deep down are as cheap as any: 100 MB of paths do not fit into what the tool may have. */
+/* A thousand names deep down are as cheap as any: 100 MB of paths do not fit into what the tool may
+ * have. */
 static void links_deep_down_cost_no_memory(void **state)
 {
     char name[16], other[16], hex[65];
@@ -224,7 +228,8 @@ static void whiteout(const char *path)
 
 static void a_merged_stack_hides_what_its_layers_hid(void **state)
 {
-    static const char *const dirs[] = { "base", "base/d", "base/full", "s1", "s1/d", "s1/full", "s2", "s2/d" };
+    static const char *const dirs[] = { "base", "base/d",  "base/full", "s1",
+                                        "s1/d", "s1/full", "s2",        "s2/d" };
     cay__layer_at a = at();
     cay_err err = CAY_ERR_INIT;
     (void)state;

@@ -15,7 +15,11 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define ARGV(...) (const char *const[]){ __VA_ARGS__, NULL }
+#define ARGV(...)                                                                                  \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
 
 static char *home;
 static void *self;
@@ -24,7 +28,9 @@ static int up(void **state)
 {
     (void)state;
     home = support_home();
-    cay_provider_conf conf = { .size = sizeof conf, .home = home, .libexec = support_libexec(), .instance = "test" };
+    cay_provider_conf conf = {
+        .size = sizeof conf, .home = home, .libexec = support_libexec(), .instance = "test"
+    };
     return cay__local.open(&conf, &self, NULL);
 }
 

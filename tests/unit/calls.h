@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of one service that have to work, or to fail in a certain way; the file that uses them opens `svc`. */
+/* Calls of one service that have to work, or to fail in a certain way; the file that uses them
+ * opens `svc`. */
 #pragma once
 #include "home.h"
 #include <stdio.h>
@@ -7,19 +8,19 @@
 #include <string.h>
 
 static cay_service *svc;
-static cay_err      err;
+static cay_err err;
 
-#define OK(call)                                               \
-    do {                                                       \
-        err = (cay_err)CAY_ERR_INIT;                           \
-        if ((call) < 0)                                        \
-            fail_msg("%s: %s", #call, err.msg);                \
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        err = (cay_err)CAY_ERR_INIT;                                                               \
+        if ((call) < 0)                                                                            \
+            fail_msg("%s: %s", #call, err.msg);                                                    \
     } while (0)
-#define FAILS(call, want, why)                                 \
-    do {                                                       \
-        err = (cay_err)CAY_ERR_INIT;                           \
-        assert_int_equal((call), want);                        \
-        assert_string_equal(err.reason, why);                  \
+#define FAILS(call, want, why)                                                                     \
+    do {                                                                                           \
+        err = (cay_err)CAY_ERR_INIT;                                                               \
+        assert_int_equal((call), want);                                                            \
+        assert_string_equal(err.reason, why);                                                      \
     } while (0)
 
 static inline int calls_end(void **s)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A provider whose boxes are files: HOME/fake/ID holds "running", "paused" or "stopped". It outlives the program that
- * uses it, as a keeper does, so that crashes and several programs at once can be tried.
+ * A provider whose boxes are files: HOME/fake/ID holds "running", "paused" or "stopped". It
+ * outlives the program that uses it, as a keeper does, so that crashes and several programs at once
+ * can be tried.
  */
 #pragma once
 #include <base/base.h>
@@ -22,7 +23,7 @@ static struct {
     atomic_int boxes, opened; /* handles alive: both must come back to 0 */
     atomic_int fail;          /* what create() is to return */
     atomic_int event_fd;      /* the other end of the last events() */
-    char       started[128];  /* hostname and workdir that start() was given */
+    char started[128];        /* hostname and workdir that start() was given */
 } fake;
 
 typedef struct fake_self {
@@ -50,7 +51,8 @@ static void fake_close(void *self)
     free(self);
 }
 
-/* One write of one size, so that a reader sees the old or the new. `make` false: only if it is still there. */
+/* One write of one size, so that a reader sees the old or the new. `make` false: only if it is
+ * still there. */
 static bool fake_write(const char *path, const char *state, bool make)
 {
     char text[32] = "";
@@ -83,13 +85,15 @@ static int fake_make(void *self, const char *id, void **box, cay_err *err)
     return 0;
 }
 
-static int fake_create(void *self, const cay_call *call, const char *id, const cay_create *c, void **box, cay_err *err)
+static int fake_create(void *self, const cay_call *call, const char *id, const cay_create *c,
+                       void **box, cay_err *err)
 {
     (void)call, (void)c;
     return fake_make(self, id, box, err);
 }
 
-static int fake_start(void *self, const cay_call *call, const char *id, const cay_create *c, void **box, cay_err *err)
+static int fake_start(void *self, const cay_call *call, const char *id, const cay_create *c,
+                      void **box, cay_err *err)
 {
     (void)call;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -106,8 +110,8 @@ static void fake_release(void *box)
     free(box);
 }
 
-static int fake_attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box,
-                       cay_err *err)
+static int fake_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
+                       void **box, cay_err *err)
 {
     (void)call, (void)state;
     fake_box *b = fake_box_new(self, id);
@@ -153,7 +157,9 @@ static int fake_status(void *box, const cay_call *call, cay_box_status *out, cay
 
 static int fake_set(void *box, const char *state, cay_err *err)
 {
-    return fake_write(((fake_box *)box)->path, state, false) ? 0 : cay_fail(err, CAY_EGONE, "no such box");
+    return fake_write(((fake_box *)box)->path, state, false)
+               ? 0
+               : cay_fail(err, CAY_EGONE, "no such box");
 }
 
 static int fake_stop(void *box, const cay_call *call, cay_err *err)
@@ -194,7 +200,8 @@ static int fake_usage(void *box, const cay_call *call, cay_usage *out, cay_err *
     return 0;
 }
 
-static int fake_list(void *self, const cay_call *call, int (*fn)(const char *, void *), void *arg, cay_err *err)
+static int fake_list(void *self, const cay_call *call, int (*fn)(const char *, void *), void *arg,
+                     cay_err *err)
 {
     (void)call, (void)err;
     DIR *d = opendir(((fake_self *)self)->dir);
@@ -216,8 +223,8 @@ static int fake_remove_files(void *self, const cay_call *call, const char *id, c
 }
 
 typedef struct fake_gc_work {
-    void  *self, *arg;
-    int  (*known)(const char *, void *);
+    void *self, *arg;
+    int (*known)(const char *, void *);
     size_t n;
 } fake_gc_work;
 
@@ -229,8 +236,8 @@ static int fake_gc_one(const char *id, void *arg)
     return 0;
 }
 
-static int fake_gc(void *self, const cay_call *call, int (*known)(const char *, void *), void *arg, size_t *removed,
-                   cay_err *err)
+static int fake_gc(void *self, const cay_call *call, int (*known)(const char *, void *), void *arg,
+                   size_t *removed, cay_err *err)
 {
     fake_gc_work w = { self, arg, known, 0 };
     CAY_TRY(fake_list(self, call, fake_gc_one, &w, err));
@@ -262,10 +269,26 @@ static int fake_events(void *self, const char *id, int *fd, cay_err *err)
 }
 
 static const cay_provider_ops fake_ops = {
-    .size = sizeof fake_ops, .name = "fake", .open = fake_open, .close = fake_close, .create = fake_create,
-    .attach = fake_attach, .release = fake_release, .destroy = fake_destroy, .status = fake_status, .probe = fake_probe,
-    .state = fake_state, .list = fake_list, .start = fake_start, .stop = fake_stop, .pause = fake_pause,
-    .resume = fake_resume, .extend = fake_extend, .usage = fake_usage, .events = fake_events, .gc = fake_gc,
+    .size = sizeof fake_ops,
+    .name = "fake",
+    .open = fake_open,
+    .close = fake_close,
+    .create = fake_create,
+    .attach = fake_attach,
+    .release = fake_release,
+    .destroy = fake_destroy,
+    .status = fake_status,
+    .probe = fake_probe,
+    .state = fake_state,
+    .list = fake_list,
+    .start = fake_start,
+    .stop = fake_stop,
+    .pause = fake_pause,
+    .resume = fake_resume,
+    .extend = fake_extend,
+    .usage = fake_usage,
+    .events = fake_events,
+    .gc = fake_gc,
     .remove_files = fake_remove_files,
 };
 static const cay_provider_ops *const fake_list_of_one[] = { &fake_ops, NULL };

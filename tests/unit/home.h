@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A state directory for each case: home_up() and home_down() are set-up and tear-down, or what those of a file begin and end with. */
+/* A state directory for each case: home_up() and home_down() are set-up and tear-down, or what
+ * those of a file begin and end with. */
 #pragma once
 #include <cay/cay.h>
 #include <support/support.h>
@@ -26,7 +27,11 @@ static inline cay_service *home_open(const char *provider, const cay_provider_op
 {
     cay_service *svc = NULL;
     cay_err err = CAY_ERR_INIT;
-    cay_open o = { .size = sizeof o, .home = home, .provider = provider, .libexec = support_libexec(), .extra = extra };
+    cay_open o = { .size = sizeof o,
+                   .home = home,
+                   .provider = provider,
+                   .libexec = support_libexec(),
+                   .extra = extra };
     if (cay_service_open(&o, &svc, &err) < 0)
         fail_msg("open: %s", err.msg);
     return svc;

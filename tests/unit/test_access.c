@@ -27,11 +27,20 @@ static cay_service *open_svc(void)
     return home_open("memory", providers);
 }
 
-static int put(void *st, char *id, const char *tenant, const char *once, uint64_t memory, cay_err *err)
+static int put(void *st, char *id, const char *tenant, const char *once, uint64_t memory,
+               cay_err *err)
 {
     cay__id_make(id, 'c');
-    cay_row r = { .size = sizeof r, .id = id, .provider = "fake", .state = CAY_RUNNING, .spec = "{}", .tenant = tenant, .once = once, .cpu_milli = 1000,
-                  .memory = memory, .disk = 1 << 20 };
+    cay_row r = { .size = sizeof r,
+                  .id = id,
+                  .provider = "fake",
+                  .state = CAY_RUNNING,
+                  .spec = "{}",
+                  .tenant = tenant,
+                  .once = once,
+                  .cpu_milli = 1000,
+                  .memory = memory,
+                  .disk = 1 << 20 };
     return ops->insert(st, &r, err);
 }
 
@@ -152,7 +161,7 @@ static void creates_a_minute_come_back_evenly(void **s)
 }
 
 typedef struct racer {
-    void      *st;
+    void *st;
     atomic_int made, refused;
 } racer;
 
@@ -192,7 +201,10 @@ static void a_word_of_one_time_is_kept_by_tenant(void **s)
     void *st = open_store();
     char id[CAY_ID_LEN + 1], again[CAY_ID_LEN + 1], found[CAY_ID_LEN + 1];
     cay_err err = CAY_ERR_INIT;
-    assert_int_equal(ops->tenant_put(st, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "acme" }, true, &err), 0);
+    assert_int_equal(ops->tenant_put(st,
+                                     &(cay_tenant){ .size = sizeof(cay_tenant), .name = "acme" },
+                                     true, &err),
+                     0);
     assert_int_equal(put(st, id, NULL, "w", 0, &err), 0);
     assert_int_equal(put(st, again, NULL, "w", 0, &err), CAY_EEXIST);
     assert_string_equal(err.reason, "once");
@@ -218,7 +230,12 @@ static void keys_of_a_store(void **s)
     cay_err err = CAY_ERR_INIT;
     int n = 0;
     assert_int_equal(put(st, id, NULL, NULL, 0, &err), 0);
-    cay_key_row k = { .key = { .size = sizeof k.key, .id = "0123abcd", .tenant = "nobody", .scope = CAY_KEY_SANDBOX, .sandbox = id }, .hash = "h" };
+    cay_key_row k = { .key = { .size = sizeof k.key,
+                               .id = "0123abcd",
+                               .tenant = "nobody",
+                               .scope = CAY_KEY_SANDBOX,
+                               .sandbox = id },
+                      .hash = "h" };
     assert_int_equal(ops->key_put(st, &k, &err), CAY_ENOENT);
     k.key.tenant = "default";
     assert_int_equal(ops->key_put(st, &k, &err), 0);
@@ -247,26 +264,41 @@ static void keys_of_a_store(void **s)
 static const char version_2[] =
     "PRAGMA journal_mode=WAL; BEGIN;"
     "CREATE TABLE meta(key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE sandboxes( seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, provider TEXT NOT NULL, state TEXT NOT NULL,"
-    " reason TEXT NOT NULL, spec TEXT NOT NULL, box TEXT NOT NULL, labels TEXT NOT NULL, metadata TEXT NOT NULL,"
-    " created_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL, version INTEGER NOT NULL DEFAULT 1) STRICT;"
+    "CREATE TABLE sandboxes( seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
+    "provider TEXT NOT NULL, state TEXT NOT NULL,"
+    " reason TEXT NOT NULL, spec TEXT NOT NULL, box TEXT NOT NULL, labels TEXT NOT NULL, metadata "
+    "TEXT NOT NULL,"
+    " created_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL, version INTEGER NOT NULL DEFAULT "
+    "1) STRICT;"
     "CREATE INDEX sandboxes_name ON sandboxes(name) WHERE name<>'';"
-    "CREATE TABLE notes(space TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY(space,key)) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE snapshots( seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, sandbox TEXT NOT NULL, parent TEXT NOT NULL,"
-    " label TEXT NOT NULL, provider TEXT NOT NULL, template TEXT NOT NULL, method TEXT NOT NULL, digest TEXT NOT NULL,"
-    " state TEXT NOT NULL, boot TEXT NOT NULL, mark TEXT NOT NULL, metadata TEXT NOT NULL, layers TEXT NOT NULL,"
-    " spec TEXT NOT NULL, automatic INTEGER NOT NULL, durable INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
-    " bytes INTEGER NOT NULL, files INTEGER NOT NULL, frozen_us INTEGER NOT NULL, total_us INTEGER NOT NULL) STRICT;"
+    "CREATE TABLE notes(space TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY "
+    "KEY(space,key)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE snapshots( seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, sandbox TEXT NOT "
+    "NULL, parent TEXT NOT NULL,"
+    " label TEXT NOT NULL, provider TEXT NOT NULL, template TEXT NOT NULL, method TEXT NOT NULL, "
+    "digest TEXT NOT NULL,"
+    " state TEXT NOT NULL, boot TEXT NOT NULL, mark TEXT NOT NULL, metadata TEXT NOT NULL, layers "
+    "TEXT NOT NULL,"
+    " spec TEXT NOT NULL, automatic INTEGER NOT NULL, durable INTEGER NOT NULL, created_ms INTEGER "
+    "NOT NULL,"
+    " bytes INTEGER NOT NULL, files INTEGER NOT NULL, frozen_us INTEGER NOT NULL, total_us INTEGER "
+    "NOT NULL) STRICT;"
     "CREATE UNIQUE INDEX snapshots_label ON snapshots(label) WHERE label<>'';"
     "CREATE INDEX snapshots_sandbox ON snapshots(sandbox);"
     "CREATE INDEX snapshots_later ON snapshots(boot) WHERE durable=0;"
     "CREATE INDEX snapshots_making ON snapshots(id) WHERE state='making';"
-    "CREATE TABLE jobs( seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, subject TEXT NOT NULL, detail TEXT NOT NULL,"
+    "CREATE TABLE jobs( seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, subject TEXT NOT NULL, detail "
+    "TEXT NOT NULL,"
     " created_ms INTEGER NOT NULL, UNIQUE(kind,subject)) STRICT;"
     "INSERT INTO meta VALUES('instance','iaaaaaaaaaaaaaaaaaaa');"
-    "INSERT INTO sandboxes VALUES(1,'caaaaaaaaaaaaaaaaaaa','old','fake','running','','{\"limits\":{\"memory\":7}}','','{}','',1,1,1);"
-    "INSERT INTO sandboxes VALUES(2,'cbaaaaaaaaaaaaaaaaaa','','fake','running','','{\"limits\":{\"memory\":\"unlimited\"}}','','{}','',1,1,1);"
-    "INSERT INTO sandboxes VALUES(3,'ccaaaaaaaaaaaaaaaaaa','','fake','running','','no json','','{}','',1,1,1);"
+    "INSERT INTO sandboxes "
+    "VALUES(1,'caaaaaaaaaaaaaaaaaaa','old','fake','running','','{\"limits\":{\"memory\":7}}','','{}"
+    "','',1,1,1);"
+    "INSERT INTO sandboxes "
+    "VALUES(2,'cbaaaaaaaaaaaaaaaaaa','','fake','running','','{\"limits\":{\"memory\":\"unlimited\"}"
+    "}','','{}','',1,1,1);"
+    "INSERT INTO sandboxes VALUES(3,'ccaaaaaaaaaaaaaaaaaa','','fake','running','','no "
+    "json','','{}','',1,1,1);"
     "PRAGMA user_version=2; PRAGMA application_id=1667332401; COMMIT;";
 
 static int take_row(const cay_row *r, void *arg)
@@ -338,7 +370,8 @@ static void a_key_is_told_once_and_opens_until_revoked(void **s)
     int64_t until = cay__now_ms() + 10000;
     while (cay_key_check(other, text, take_key, who, &err) != CAY_EAUTH && cay__now_ms() < until)
         usleep(20000);
-    assert_int_equal(cay_key_check(other, text, take_key, who, &err), CAY_EAUTH); /* elsewhere within a second */
+    assert_int_equal(cay_key_check(other, text, take_key, who, &err),
+                     CAY_EAUTH); /* elsewhere within a second */
     cay_service_close(other);
     cay_service_close(svc);
 }
@@ -361,22 +394,33 @@ static void old_sessions_and_links_are_forgotten_and_keys_are_not(void **s)
     (void)s;
     cay_service *svc = open_svc();
     cay_err err = CAY_ERR_INIT;
-    char key[CAY_KEY_LEN + 1], text[CAY_SESSION_LEN + 1], live[CAY_SESSION_LEN + 1], who[64] = "", id[CAY_KEY_ID_LEN + 1] = "";
+    char key[CAY_KEY_LEN + 1], text[CAY_SESSION_LEN + 1], live[CAY_SESSION_LEN + 1],
+        who[64] = "", id[CAY_KEY_ID_LEN + 1] = "";
     int n[CAY_KEY_SESSION + 1] = { 0 };
-    assert_int_equal(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_ADMIN }, key, &err), 0);
+    assert_int_equal(cay_key_create(svc,
+                                    &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_ADMIN },
+                                    key, &err),
+                     0);
     assert_int_equal(cay_key_check(svc, key, make_session, (void *[]){ svc, text }, &err), 0);
     assert_int_equal(cay_key_check(svc, key, make_session, (void *[]){ svc, live }, &err), 0);
     memcpy(id, text + 5, CAY_KEY_ID_LEN);
     assert_int_equal(cay_key_revoke(svc, id, &err), 0);
-    assert_int_equal(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_TENANT }, key, &err), 0);
+    assert_int_equal(cay_key_create(svc,
+                                    &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_TENANT },
+                                    key, &err),
+                     0);
     memcpy(id, key + 4, CAY_KEY_ID_LEN);
     assert_int_equal(cay_key_revoke(svc, id, &err), 0);
-    assert_int_equal(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_LOGIN }, key, &err), 0);
+    assert_int_equal(cay_key_create(svc,
+                                    &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_LOGIN },
+                                    key, &err),
+                     0);
     assert_int_equal(cay_key_sweep(svc, cay__wall_ms() - 60000, &err), 0); /* all of it is newer */
     assert_int_equal(cay_key_list(svc, NULL, count_keys, n, &err), 0);
     assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_LOGIN] * 10 + n[CAY_KEY_TENANT], 211);
     memset(n, 0, sizeof n);
-    assert_int_equal(cay_key_sweep(svc, cay__wall_ms() + 3600000, &err), 0); /* an hour later: the one that was ended, and the link */
+    assert_int_equal(cay_key_sweep(svc, cay__wall_ms() + 3600000, &err),
+                     0); /* an hour later: the one that was ended, and the link */
     assert_int_equal(cay_key_list(svc, NULL, count_keys, n, &err), 0);
     assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_LOGIN] * 10 + n[CAY_KEY_TENANT], 101);
     assert_int_equal(cay_session_check(svc, live, take_key, who, &err), (int)CAY_KEY_ADMIN);
@@ -394,10 +438,16 @@ static void a_session_is_no_key_and_dies_with_its_key(void **s)
     cay_err err = CAY_ERR_INIT;
     static const struct {
         cay_key_scope of, as;
-    } cases[] = { { CAY_KEY_TENANT, CAY_KEY_TENANT }, { CAY_KEY_ADMIN, CAY_KEY_ADMIN }, { CAY_KEY_LOGIN, CAY_KEY_ADMIN } };
+    } cases[] = { { CAY_KEY_TENANT, CAY_KEY_TENANT },
+                  { CAY_KEY_ADMIN, CAY_KEY_ADMIN },
+                  { CAY_KEY_LOGIN, CAY_KEY_ADMIN } };
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
-        char key[CAY_KEY_LEN + 1], text[CAY_SESSION_LEN + 1], who[64] = "", id[CAY_KEY_ID_LEN + 1] = "", as_key[CAY_KEY_LEN + 1];
-        assert_int_equal(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key), .scope = cases[i].of }, key, &err), 0);
+        char key[CAY_KEY_LEN + 1], text[CAY_SESSION_LEN + 1],
+            who[64] = "", id[CAY_KEY_ID_LEN + 1] = "", as_key[CAY_KEY_LEN + 1];
+        assert_int_equal(cay_key_create(svc,
+                                        &(cay_key){ .size = sizeof(cay_key), .scope = cases[i].of },
+                                        key, &err),
+                         0);
         assert_int_equal(cay_key_check(svc, key, make_session, (void *[]){ svc, text }, &err), 0);
         assert_int_equal(strlen(text), CAY_SESSION_LEN);
         assert_int_equal(cay_session_check(svc, text, take_key, who, &err), cases[i].as);
@@ -407,14 +457,20 @@ static void a_session_is_no_key_and_dies_with_its_key(void **s)
         assert_int_equal(cay_key_check(svc, text, take_key, who, &err), CAY_EAUTH);
         assert_int_equal(cay_session_check(svc, key, take_key, who, &err), CAY_EAUTH);
         memcpy(id, key + 4, CAY_KEY_ID_LEN);
-        assert_int_equal(cay_key_revoke(svc, id, &err), 0); /* that of a link is used up when the session is made */
-        assert_int_equal(cay_session_check(svc, text, take_key, who, &err), cases[i].of == CAY_KEY_LOGIN ? (int)CAY_KEY_ADMIN : CAY_EAUTH);
+        assert_int_equal(cay_key_revoke(svc, id, &err),
+                         0); /* that of a link is used up when the session is made */
+        assert_int_equal(cay_session_check(svc, text, take_key, who, &err),
+                         cases[i].of == CAY_KEY_LOGIN ? (int)CAY_KEY_ADMIN : CAY_EAUTH);
         memcpy(id, text + 5, CAY_KEY_ID_LEN);
         assert_int_equal(cay_key_revoke(svc, id, &err), 0);
         assert_int_equal(cay_session_check(svc, text, take_key, who, &err), CAY_EAUTH);
     }
     char text[CAY_SESSION_LEN + 1] = "untouched";
-    assert_int_equal(cay_session_create(svc, &(cay_key){ .size = sizeof(cay_key), .id = "00000000", .scope = CAY_KEY_PORT }, text, &err), CAY_EPERM);
+    assert_int_equal(
+        cay_session_create(
+            svc, &(cay_key){ .size = sizeof(cay_key), .id = "00000000", .scope = CAY_KEY_PORT },
+            text, &err),
+        CAY_EPERM);
     assert_string_equal(text, "untouched");
     cay_service_close(svc);
 }
@@ -446,8 +502,8 @@ static void wrong_keys_are_not_made(void **s)
     cay_err err = CAY_ERR_INIT;
     char text[CAY_KEY_LEN + 1] = "untouched";
     const struct {
-        cay_key     key;
-        int         code;
+        cay_key key;
+        int code;
         const char *reason;
     } cases[] = {
         { { .tenant = "Acme" }, CAY_EINVAL, "tenant_invalid" },
@@ -456,10 +512,16 @@ static void wrong_keys_are_not_made(void **s)
         { { .scope = CAY_KEY_SESSION }, CAY_EINVAL, "key_spec" },
         { { .scope = CAY_KEY_SANDBOX }, CAY_EINVAL, "key_spec" },
         { { .scope = CAY_KEY_ADMIN, .sandbox = "caaaaaaaaaaaaaaaaaaa" }, CAY_EINVAL, "key_spec" },
-        { { .scope = CAY_KEY_SANDBOX, .sandbox = "caaaaaaaaaaaaaaaaaaa" }, CAY_ENOENT, "sandbox_not_found" },
+        { { .scope = CAY_KEY_SANDBOX, .sandbox = "caaaaaaaaaaaaaaaaaaa" },
+          CAY_ENOENT,
+          "sandbox_not_found" },
         { { .scope = CAY_KEY_PORT, .sandbox = "caaaaaaaaaaaaaaaaaaa" }, CAY_EINVAL, "key_spec" },
-        { { .scope = CAY_KEY_FILE, .sandbox = "caaaaaaaaaaaaaaaaaaa", .path = "rel" }, CAY_EINVAL, "key_spec" },
-        { { .scope = CAY_KEY_FILE, .sandbox = "caaaaaaaaaaaaaaaaaaa", .path = "/a/../b" }, CAY_EINVAL, "key_spec" },
+        { { .scope = CAY_KEY_FILE, .sandbox = "caaaaaaaaaaaaaaaaaaa", .path = "rel" },
+          CAY_EINVAL,
+          "key_spec" },
+        { { .scope = CAY_KEY_FILE, .sandbox = "caaaaaaaaaaaaaaaaaaa", .path = "/a/../b" },
+          CAY_EINVAL,
+          "key_spec" },
         { { .name = "a\nb" }, CAY_EINVAL, "key_spec" },
         { { .expires_ms = 1 }, CAY_EINVAL, "key_spec" },
     };
@@ -491,7 +553,9 @@ static void a_sandbox_of_another_tenant_is_not_there(void **s)
     cay_sandbox *found = NULL;
     cay_info *info = NULL;
     int n = 0;
-    assert_int_equal(cay_tenant_create(svc, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "acme" }, &err), 0);
+    assert_int_equal(
+        cay_tenant_create(svc, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "acme" }, &err),
+        0);
     cay_sandbox *sb = make(svc, "acme", NULL);
     char id[CAY_ID_LEN + 1], missing[CAY_ID_LEN + 1];
     cay__str_copy(id, sizeof id, cay_sandbox_id(sb));
@@ -507,9 +571,16 @@ static void a_sandbox_of_another_tenant_is_not_there(void **s)
     cay_sandbox_unref(found);
     assert_int_equal(cay_service_find_of(svc, NULL, NULL, id, &found, &err), 0);
     cay_sandbox_unref(found);
-    assert_int_equal(cay_service_list(svc, NULL, &(cay_filter){ .size = sizeof(cay_filter), .tenant = "default" }, count_info, &n, &err), 0);
+    assert_int_equal(
+        cay_service_list(svc, NULL,
+                         &(cay_filter){ .size = sizeof(cay_filter), .tenant = "default" },
+                         count_info, &n, &err),
+        0);
     assert_int_equal(n, 0);
-    assert_int_equal(cay_service_list(svc, NULL, &(cay_filter){ .size = sizeof(cay_filter), .tenant = "acme" }, count_info, &n, &err), 0);
+    assert_int_equal(cay_service_list(svc, NULL,
+                                      &(cay_filter){ .size = sizeof(cay_filter), .tenant = "acme" },
+                                      count_info, &n, &err),
+                     0);
     assert_int_equal(n, 1);
     /* by another name, which its tenant alone knows and which goes with it */
     assert_int_equal(cay_service_alias(svc, "default", "6ba7b810-9dad", id, &err), CAY_ENOENT);
@@ -517,16 +588,24 @@ static void a_sandbox_of_another_tenant_is_not_there(void **s)
     assert_int_equal(cay_service_find_of(svc, NULL, "acme", "6ba7b810-9dad", &found, &err), 0);
     assert_string_equal(cay_sandbox_id(found), id);
     cay_sandbox_unref(found);
-    assert_int_equal(cay_service_find_of(svc, NULL, "default", "6ba7b810-9dad", &found, &err), CAY_ENOENT);
+    assert_int_equal(cay_service_find_of(svc, NULL, "default", "6ba7b810-9dad", &found, &err),
+                     CAY_ENOENT);
     assert_int_equal(cay_service_alias(svc, "acme", "a b", id, &err), CAY_EINVAL);
     /* so does a key of it */
     char text[CAY_KEY_LEN + 1], who[64];
-    assert_int_equal(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key), .tenant = "acme", .scope = CAY_KEY_SANDBOX, .sandbox = id }, text, &err), 0);
+    assert_int_equal(cay_key_create(svc,
+                                    &(cay_key){ .size = sizeof(cay_key),
+                                                .tenant = "acme",
+                                                .scope = CAY_KEY_SANDBOX,
+                                                .sandbox = id },
+                                    text, &err),
+                     0);
     assert_int_equal(cay_key_check(svc, text, take_key, who, &err), CAY_KEY_SANDBOX);
     assert_int_equal(cay_tenant_remove(svc, "acme", &err), CAY_ESTATE);
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
     cay_sandbox_unref(sb);
-    assert_int_equal(cay_service_find_of(svc, NULL, "acme", "6ba7b810-9dad", &found, &err), CAY_ENOENT);
+    assert_int_equal(cay_service_find_of(svc, NULL, "acme", "6ba7b810-9dad", &found, &err),
+                     CAY_ENOENT);
     assert_int_equal(cay_tenant_remove(svc, "acme", &err), 0);
     assert_int_equal(cay_key_check(svc, text, take_key, who, &err), CAY_EAUTH);
     cay_service_close(svc);
@@ -537,7 +616,8 @@ static void the_same_word_gives_the_same_sandbox(void **s)
     (void)s;
     cay_service *svc = open_svc();
     int n = 0;
-    cay_sandbox *a = make(svc, NULL, "order-7"), *b = make(svc, NULL, "order-7"), *c = make(svc, NULL, "order-8");
+    cay_sandbox *a = make(svc, NULL, "order-7"), *b = make(svc, NULL, "order-7"),
+                *c = make(svc, NULL, "order-8");
     assert_string_equal(cay_sandbox_id(a), cay_sandbox_id(b));
     assert_string_not_equal(cay_sandbox_id(a), cay_sandbox_id(c));
     assert_int_equal(cay_service_list(svc, NULL, NULL, count_info, &n, NULL), 0);
@@ -558,9 +638,14 @@ static void one_that_asked_for_it_wakes(void **s)
     for (int asked = 0; asked < 2; asked++) {
         cay_sandbox *sb = NULL, *found = NULL;
         cay_info *info = NULL;
-        assert_int_equal(cay_service_create(svc, NULL, &(cay_create){ .size = sizeof(cay_create), .auto_resume = asked }, &sb, &err), 0);
+        assert_int_equal(
+            cay_service_create(svc, NULL,
+                               &(cay_create){ .size = sizeof(cay_create), .auto_resume = asked },
+                               &sb, &err),
+            0);
         assert_int_equal(cay_sandbox_pause(sb, NULL, &err), 0);
-        assert_int_equal(cay_service_find_of(svc, NULL, "default", cay_sandbox_id(sb), &found, &err), 0);
+        assert_int_equal(
+            cay_service_find_of(svc, NULL, "default", cay_sandbox_id(sb), &found, &err), 0);
         assert_int_equal(cay_sandbox_wake(found, NULL, &err), 0);
         assert_int_equal(cay_sandbox_describe(found, NULL, &info, &err), 0);
         assert_int_equal(info->state, asked ? CAY_RUNNING : CAY_PAUSED);

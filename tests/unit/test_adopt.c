@@ -26,12 +26,13 @@ static int tear_down(void **s)
 
 typedef struct told {
     cay_g_state st;
-    char        labels[2 * CAY_LABELS_MAX];
+    char labels[2 * CAY_LABELS_MAX];
 } told;
 
 static told state(const char *labels, size_t n)
 {
-    told t = { .st = { .spawn = { .proc = ID, .tag = "web", .title = "serve", .ring = 4096 }, .exit = { .pid = 9 } } };
+    told t = { .st = { .spawn = { .proc = ID, .tag = "web", .title = "serve", .ring = 4096 },
+                       .exit = { .pid = 9 } } };
     memcpy(t.labels, labels, n);
     return t;
 }
@@ -52,8 +53,10 @@ static size_t ask(const char *ref, char *tail, size_t cap)
 static void labels_come_back_as_they_were(void **s)
 {
     (void)s;
-    static const char labels[] = "job\0" "42"; /* with its NUL */
-    static const char want[] = "web\0serve\0\0job\0" "42";
+    static const char labels[] = "job\0"
+                                 "42"; /* with its NUL */
+    static const char want[] = "web\0serve\0\0job\0"
+                               "42";
     char tail[4096];
     told t = state(labels, sizeof labels);
     adopt_state(f.b, &t.st, sizeof t.st + sizeof labels, NULL, 0);
@@ -68,7 +71,8 @@ static void more_than_there_may_be_is_cut(void **s)
     memset(many, 'x', sizeof many);
     told t = state(many, sizeof many);
     adopt_state(f.b, &t.st, sizeof t, NULL, 0);
-    assert_int_equal(ask(ID, tail, sizeof tail), sizeof "web" + sizeof "serve" + 1 + CAY_LABELS_MAX);
+    assert_int_equal(ask(ID, tail, sizeof tail),
+                     sizeof "web" + sizeof "serve" + 1 + CAY_LABELS_MAX);
 }
 
 static void a_second_one_with_that_id_is_not_believed(void **s)

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-
 static cay_service *open_svc(void)
 {
     return home_open(NULL, NULL);
@@ -17,7 +16,13 @@ static cay_service *open_svc(void)
 static void tell(cay_service *svc, const char *action, const char *object, const char *verdict)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_audit a = { .size = sizeof a, .actor = "key:0123abcd", .tenant = "acme", .action = action, .object = object, .verdict = verdict, .us = 7 };
+    cay_audit a = { .size = sizeof a,
+                    .actor = "key:0123abcd",
+                    .tenant = "acme",
+                    .action = action,
+                    .object = object,
+                    .verdict = verdict,
+                    .us = 7 };
     if (cay_audit_put(svc, &a, &err) < 0)
         fail_msg("put: %s", err.msg);
 }
@@ -72,19 +77,31 @@ static void lines_are_kept_listed_and_proved(void **s)
     cay_audit_proof p = prove(svc, NULL, 0);
     assert_int_equal(p.last, 0);
     for (int i = 0; i < 10; i++)
-        tell(i % 2 ? other : svc, i == 3 ? "key.create" : "POST /sandboxes", i == 4 ? "weird \"\n\x01 object" : "cabc", "ok");
+        tell(i % 2 ? other : svc, i == 3 ? "key.create" : "POST /sandboxes",
+             i == 4 ? "weird \"\n\x01 object" : "cabc", "ok");
     p = prove(svc, NULL, 0);
     assert_int_equal(p.first, 1);
     assert_int_equal(p.last, 10);
     assert_int_equal(cay_audit_list(svc, NULL, count, &n, NULL), 0);
     assert_int_equal(n, 10);
     n = 0;
-    assert_int_equal(cay_audit_list(svc, &(cay_audit_filter){ .size = sizeof(cay_audit_filter), .last = 3 }, count, &n, NULL), 0);
+    assert_int_equal(
+        cay_audit_list(svc, &(cay_audit_filter){ .size = sizeof(cay_audit_filter), .last = 3 },
+                       count, &n, NULL),
+        0);
     assert_int_equal(n, 3);
     n = 0;
-    assert_int_equal(cay_audit_list(svc, &(cay_audit_filter){ .size = sizeof(cay_audit_filter), .action = "key." }, count, &n, NULL), 0);
+    assert_int_equal(
+        cay_audit_list(svc,
+                       &(cay_audit_filter){ .size = sizeof(cay_audit_filter), .action = "key." },
+                       count, &n, NULL),
+        0);
     assert_int_equal(n, 1);
-    assert_int_equal(cay_audit_list(svc, &(cay_audit_filter){ .size = sizeof(cay_audit_filter), .tenant = "other" }, count, &n, NULL), 0);
+    assert_int_equal(
+        cay_audit_list(svc,
+                       &(cay_audit_filter){ .size = sizeof(cay_audit_filter), .tenant = "other" },
+                       count, &n, NULL),
+        0);
     assert_int_equal(n, 1);
     /* the head of before is still in it when more has come, and not when the end was taken away */
     char head[100];
@@ -229,8 +246,9 @@ static void many_add_at_once(void **s)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(lines_are_kept_listed_and_proved), T(every_change_is_seen),          T(a_line_that_a_crash_cut_hides_nothing),
-        T(another_file_goes_on_where_one_ended), T(a_flood_of_refusals_is_counted), T(many_add_at_once),
+        T(lines_are_kept_listed_and_proved),      T(every_change_is_seen),
+        T(a_line_that_a_crash_cut_hides_nothing), T(another_file_goes_on_where_one_ended),
+        T(a_flood_of_refusals_is_counted),        T(many_add_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,9 +27,12 @@ static void destinations_have_one_spelling(void **state)
     static const char *const cases[][2] = {
         { "api.example.com", "https://api.example.com:443/,bearer" },
         { "API.Example.com:8443/v1/", "https://api.example.com:8443/v1,bearer" },
-        { "https://api.example.com/v1,header:X-Api-Key", "https://api.example.com:443/v1,header:X-Api-Key" },
-        { "http://api.example.com,query:key,GET+POST", "http://api.example.com:80/,query:key,GET+POST" },
-        { "github.com,basic:me@example.com,POST+GET", "https://github.com:443/,basic:me@example.com,GET+POST" },
+        { "https://api.example.com/v1,header:X-Api-Key",
+          "https://api.example.com:443/v1,header:X-Api-Key" },
+        { "http://api.example.com,query:key,GET+POST",
+          "http://api.example.com:80/,query:key,GET+POST" },
+        { "github.com,basic:me@example.com,POST+GET",
+          "https://github.com:443/,basic:me@example.com,GET+POST" },
         { "*.Example.com,header:X-Key", "https://*.example.com:443/,header:X-Key" },
     };
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
@@ -140,12 +143,15 @@ static void bindings_need_a_rule_and_no_twin(void **state)
     }
 }
 
-static const char *find(const cay__policy *p, const char *host, uint16_t port, const char *method, const char *target)
+static const char *find(const cay__policy *p, const char *host, uint16_t port, const char *method,
+                        const char *target)
 {
     static char all[256];
     const cay__binding *use[CAY__BINDINGS_MAX];
     bool many;
-    size_t n = cay__binding_find(p, true, host, port, method, strlen(method), target, strlen(target), use, &many), len = 0;
+    size_t n = cay__binding_find(p, true, host, port, method, strlen(method), target,
+                                 strlen(target), use, &many),
+           len = 0;
     for (size_t i = 0; i < n; i++)
         len += (size_t)snprintf(all + len, sizeof all - len, "%s%s", i ? " " : "", use[i]->name);
     return n ? all : many ? "many" : "none";
@@ -154,7 +160,8 @@ static const char *find(const cay__policy *p, const char *host, uint16_t port, c
 static void what_names_a_host_most_exactly_counts_alone(void **state)
 {
     (void)state;
-    cay__policy p = BOUND("any", "ONE", "*.example", "TWO", "*.b.example,header:X", "THREE", "*.b.example,header:Y,GET", "OWN", "a.b.example,header:Z");
+    cay__policy p = BOUND("any", "ONE", "*.example", "TWO", "*.b.example,header:X", "THREE",
+                          "*.b.example,header:Y,GET", "OWN", "a.b.example,header:Z");
     assert_string_equal(find(&p, "c.example", 443, "GET", "/"), "ONE");
     assert_string_equal(find(&p, "b.example", 443, "GET", "/"), "ONE");
     assert_string_equal(find(&p, "x.b.example", 443, "GET", "/"), "TWO THREE");
@@ -173,7 +180,8 @@ static void what_names_a_host_most_exactly_counts_alone(void **state)
 static void a_request_finds_its_one_binding(void **state)
 {
     (void)state;
-    cay__policy p = BOUND("any", "V1", "a.example/v1", "V2", "a.example/v2,GET", "ROOT", "b.example");
+    cay__policy p =
+        BOUND("any", "V1", "a.example/v1", "V2", "a.example/v2,GET", "ROOT", "b.example");
     assert_string_equal(find(&p, "a.example", 443, "GET", "/v1"), "V1");
     assert_string_equal(find(&p, "a.example", 443, "GET", "/v1/x?y=1"), "V1");
     assert_string_equal(find(&p, "a.example", 443, "GET", "/v1?y=/../v2"), "V1");
@@ -195,7 +203,9 @@ static void a_request_finds_its_one_binding(void **state)
     assert_string_equal(find(&p, "b.example", 443, "BREW", "/any/../thing"), "ROOT");
     assert_string_equal(find(&p, "x.b.example", 443, "GET", "/"), "none");
     bool many;
-    assert_int_equal(cay__binding_find(&p, false, "b.example", 443, "GET", 3, "/", 1, (const cay__binding *[CAY__BINDINGS_MAX]){ NULL }, &many), 0);
+    assert_int_equal(cay__binding_find(&p, false, "b.example", 443, "GET", 3, "/", 1,
+                                       (const cay__binding *[CAY__BINDINGS_MAX]){ NULL }, &many),
+                     0);
     assert_true(cay__binding_for_host(&p, "b.example", 443, true));
     assert_false(cay__binding_for_host(&p, "b.example", 443, false));
     assert_false(cay__binding_for_host(&p, "b.example", 80, true));
@@ -234,8 +244,15 @@ static void a_key_leaves_the_query_in_every_spelling(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        { "key=1", "" },          { "a=1&key=2&b=3", "a=1&b=3" }, { "k%65y=1&x", "x" }, { "key", "" },
-        { "keys=1&ke=2", "keys=1&ke=2" }, { "a=1;key=2;b", "a=1&b" }, { "", "" }, { "&&a", "a" }, { "key=1&key=2", "" },
+        { "key=1", "" },
+        { "a=1&key=2&b=3", "a=1&b=3" },
+        { "k%65y=1&x", "x" },
+        { "key", "" },
+        { "keys=1&ke=2", "keys=1&ke=2" },
+        { "a=1;key=2;b", "a=1&b" },
+        { "", "" },
+        { "&&a", "a" },
+        { "key=1&key=2", "" },
     };
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         CAY_AUTOBUF b = CAY__BUF(1024);
@@ -247,10 +264,13 @@ static void a_key_leaves_the_query_in_every_spelling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(destinations_have_one_spelling),    cmocka_unit_test(bad_bindings_are_refused_by_name),
-        cmocka_unit_test(bindings_need_a_rule_and_no_twin),  cmocka_unit_test(a_request_finds_its_one_binding),
+        cmocka_unit_test(destinations_have_one_spelling),
+        cmocka_unit_test(bad_bindings_are_refused_by_name),
+        cmocka_unit_test(bindings_need_a_rule_and_no_twin),
+        cmocka_unit_test(a_request_finds_its_one_binding),
         cmocka_unit_test(what_names_a_host_most_exactly_counts_alone),
-        cmocka_unit_test(values_are_rendered_for_their_place), cmocka_unit_test(a_key_leaves_the_query_in_every_spelling),
+        cmocka_unit_test(values_are_rendered_for_their_place),
+        cmocka_unit_test(a_key_leaves_the_query_in_every_spelling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the groups are, on hosts that were recorded, and what the keeper then makes of a tree of files that looks like one.
- * The kernel's part (a group that takes controllers) is in the system tests.
+ * Where the groups are, on hosts that were recorded, and what the keeper then makes of a tree of
+ * files that looks like one. The kernel's part (a group that takes controllers) is in the system
+ * tests.
  */
 #include "support/keeper.h"
 #include <fcntl.h>
@@ -30,17 +31,22 @@ static void no_v1(const cgfind *f)
         assert_string_equal(f->v1[i], "");
 }
 
-#define ROOT_FS "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro\n"                   \
-                "23 28 0:21 / /sys rw,nosuid,nodev,noexec,relatime shared:7 - sysfs sysfs rw\n"                 \
-                "31 22 0:27 / /run/user/1000 rw,nosuid,nodev,relatime shared:245 - tmpfs tmpfs rw,uid=1000\n"
+#define ROOT_FS                                                                                    \
+    "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro\n"                  \
+    "23 28 0:21 / /sys rw,nosuid,nodev,noexec,relatime shared:7 - sysfs sysfs rw\n"                \
+    "31 22 0:27 / /run/user/1000 rw,nosuid,nodev,relatime shared:245 - tmpfs tmpfs rw,uid=1000\n"
 
 static void pure_v2_in_a_delegated_user_scope(void **s)
 {
     (void)s;
-    cgfind f = parse(ROOT_FS "26 23 0:23 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 "
-                             "rw,nsdelegate,memory_recursiveprot\n",
-                     "0::/user.slice/user-1000.slice/user@1000.service/app.slice/run-r2a.scope\n");
-    assert_string_equal(f.v2, "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/run-r2a.scope");
+    cgfind f = parse(
+        ROOT_FS
+        "26 23 0:23 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 "
+        "rw,nsdelegate,memory_recursiveprot\n",
+        "0::/user.slice/user-1000.slice/user@1000.service/app.slice/run-r2a.scope\n");
+    assert_string_equal(
+        f.v2,
+        "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/run-r2a.scope");
     assert_string_equal(f.v2_top, "/sys/fs/cgroup");
     assert_false(f.v2_root);
     no_v1(&f); /* memory_recursiveprot is not the controller of v1 */
@@ -49,7 +55,8 @@ static void pure_v2_in_a_delegated_user_scope(void **s)
 static void v2_without_delegation_names_the_session(void **s)
 {
     (void)s;
-    cgfind f = parse(ROOT_FS "26 23 0:23 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime - cgroup2 cgroup rw,nsdelegate\n",
+    cgfind f = parse(ROOT_FS "26 23 0:23 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime - "
+                             "cgroup2 cgroup rw,nsdelegate\n",
                      "0::/user.slice/user-1001.slice/session-4.scope\n");
     assert_string_equal(f.v2, "/sys/fs/cgroup/user.slice/user-1001.slice/session-4.scope");
 }
@@ -57,8 +64,10 @@ static void v2_without_delegation_names_the_session(void **s)
 static void v2_in_a_container_with_its_own_cgroup_namespace(void **s)
 {
     (void)s;
-    cgfind f = parse("1043 957 0:302 / / rw,relatime - overlay overlay rw,lowerdir=/a:/b,upperdir=/c,workdir=/d\n"
-                     "1049 1047 0:28 / /sys/fs/cgroup ro,nosuid,nodev,noexec,relatime - cgroup2 cgroup rw,nsdelegate\n",
+    cgfind f = parse("1043 957 0:302 / / rw,relatime - overlay overlay "
+                     "rw,lowerdir=/a:/b,upperdir=/c,workdir=/d\n"
+                     "1049 1047 0:28 / /sys/fs/cgroup ro,nosuid,nodev,noexec,relatime - cgroup2 "
+                     "cgroup rw,nsdelegate\n",
                      "0::/\n");
     assert_string_equal(f.v2, "/sys/fs/cgroup");
     assert_string_equal(f.v2_top, "/sys/fs/cgroup");
@@ -68,8 +77,10 @@ static void v2_in_a_container_with_its_own_cgroup_namespace(void **s)
 static void a_path_out_of_the_namespace_is_never_followed(void **s)
 {
     (void)s;
-    /* entered with setns(2): our group is beside the namespace's root, and the mount does not show it */
-    cgfind f = parse("1049 1047 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup rw\n", "0::/../other.scope\n");
+    /* entered with setns(2): our group is beside the namespace's root, and the mount does not show
+     * it */
+    cgfind f = parse("1049 1047 0:28 / /sys/fs/cgroup rw,relatime - cgroup2 cgroup rw\n",
+                     "0::/../other.scope\n");
     assert_string_equal(f.v2, "/sys/fs/cgroup");
     f = parse("1049 1047 0:28 /../.. /sys/fs/cgroup rw,relatime - cgroup2 cgroup rw\n", "0::/\n");
     assert_string_equal(f.v2, "/sys/fs/cgroup");
@@ -79,16 +90,22 @@ static void a_path_out_of_the_namespace_is_never_followed(void **s)
 static void hybrid_has_both(void **s)
 {
     (void)s;
-    cgfind f = parse(ROOT_FS "33 32 0:29 / /sys/fs/cgroup/unified rw,nosuid,nodev,noexec,relatime shared:10 - cgroup2 cgroup2 rw\n"
-                             "34 32 0:30 / /sys/fs/cgroup/systemd rw,relatime shared:11 - cgroup cgroup rw,xattr,name=systemd\n"
-                             "38 32 0:34 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:16 - cgroup cgroup rw,cpu,cpuacct\n"
-                             "39 32 0:35 / /sys/fs/cgroup/cpuset rw,relatime shared:17 - cgroup cgroup rw,cpuset\n"
-                             "40 32 0:36 / /sys/fs/cgroup/memory rw,relatime shared:18 - cgroup cgroup rw,memory\n"
-                             "41 32 0:37 / /sys/fs/cgroup/pids rw,relatime shared:19 - cgroup cgroup rw,pids\n"
-                             "42 32 0:38 / /sys/fs/cgroup/blkio rw,relatime shared:20 - cgroup cgroup rw,blkio\n",
-                     "11:memory:/user.slice\n10:pids:/user.slice/user-0.slice\n9:blkio:/\n8:cpu,cpuacct:/user.slice\n"
-                     "5:cpuset:/only/the/set\n1:name=systemd:/user.slice/user-0.slice/session-1.scope\n"
-                     "0::/user.slice/user-0.slice/session-1.scope\n");
+    cgfind f =
+        parse(ROOT_FS
+              "33 32 0:29 / /sys/fs/cgroup/unified rw,nosuid,nodev,noexec,relatime shared:10 - "
+              "cgroup2 cgroup2 rw\n"
+              "34 32 0:30 / /sys/fs/cgroup/systemd rw,relatime shared:11 - cgroup cgroup "
+              "rw,xattr,name=systemd\n"
+              "38 32 0:34 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:16 - cgroup cgroup "
+              "rw,cpu,cpuacct\n"
+              "39 32 0:35 / /sys/fs/cgroup/cpuset rw,relatime shared:17 - cgroup cgroup rw,cpuset\n"
+              "40 32 0:36 / /sys/fs/cgroup/memory rw,relatime shared:18 - cgroup cgroup rw,memory\n"
+              "41 32 0:37 / /sys/fs/cgroup/pids rw,relatime shared:19 - cgroup cgroup rw,pids\n"
+              "42 32 0:38 / /sys/fs/cgroup/blkio rw,relatime shared:20 - cgroup cgroup rw,blkio\n",
+              "11:memory:/user.slice\n10:pids:/user.slice/user-0.slice\n9:blkio:/\n8:cpu,cpuacct:/"
+              "user.slice\n"
+              "5:cpuset:/only/the/set\n1:name=systemd:/user.slice/user-0.slice/session-1.scope\n"
+              "0::/user.slice/user-0.slice/session-1.scope\n");
     assert_string_equal(f.v2, "/sys/fs/cgroup/unified/user.slice/user-0.slice/session-1.scope");
     assert_string_equal(f.v2_top, "/sys/fs/cgroup/unified");
     assert_string_equal(f.v1[CG_MEMORY], "/sys/fs/cgroup/memory/user.slice");
@@ -100,11 +117,14 @@ static void hybrid_has_both(void **s)
 static void v1_only_with_controllers_missing(void **s)
 {
     (void)s;
-    /* cgroup_disable=memory; a hierarchy that is only named like a controller; no v2 in the kernel */
-    cgfind f = parse(ROOT_FS "38 32 0:34 / /sys/fs/cgroup/cpu rw,relatime shared:16 - cgroup cgroup rw,cpu\n"
-                             "41 32 0:37 / /sys/fs/cgroup/pids rw,relatime shared:19 - cgroup cgroup rw,pids\n"
-                             "44 32 0:40 / /sys/fs/cgroup/memory rw,relatime shared:21 - cgroup cgroup rw,name=memory\n",
-                     "4:name=memory:/x\n3:pids:/\n2:cpu:/a\n");
+    /* cgroup_disable=memory; a hierarchy that is only named like a controller; no v2 in the kernel
+     */
+    cgfind f = parse(
+        ROOT_FS
+        "38 32 0:34 / /sys/fs/cgroup/cpu rw,relatime shared:16 - cgroup cgroup rw,cpu\n"
+        "41 32 0:37 / /sys/fs/cgroup/pids rw,relatime shared:19 - cgroup cgroup rw,pids\n"
+        "44 32 0:40 / /sys/fs/cgroup/memory rw,relatime shared:21 - cgroup cgroup rw,name=memory\n",
+        "4:name=memory:/x\n3:pids:/\n2:cpu:/a\n");
     assert_string_equal(f.v2, "");
     assert_string_equal(f.v2_top, "");
     assert_string_equal(f.v1[CG_MEMORY], "");
@@ -116,30 +136,43 @@ static void v1_only_with_controllers_missing(void **s)
 static void a_container_without_a_namespace_sees_a_part(void **s)
 {
     (void)s;
-    cgfind f = parse("700 699 0:34 /docker/abc /sys/fs/cgroup/memory ro,relatime master:16 - cgroup cgroup rw,memory\n"
-                     "701 699 0:35 /docker/abc /sys/fs/cgroup/pids ro,relatime master:17 - cgroup cgroup rw,pids\n"
-                     "702 699 0:36 /docker/abc /sys/fs/cgroup/cpu ro,relatime master:18 - cgroup cgroup rw,cpu\n",
+    cgfind f = parse("700 699 0:34 /docker/abc /sys/fs/cgroup/memory ro,relatime master:16 - "
+                     "cgroup cgroup rw,memory\n"
+                     "701 699 0:35 /docker/abc /sys/fs/cgroup/pids ro,relatime master:17 - cgroup "
+                     "cgroup rw,pids\n"
+                     "702 699 0:36 /docker/abc /sys/fs/cgroup/cpu ro,relatime master:18 - cgroup "
+                     "cgroup rw,cpu\n",
                      "3:memory:/docker/abc/inner\n2:pids:/docker/abc\n1:cpu:/docker/abcdef\n");
     assert_string_equal(f.v1[CG_MEMORY], "/sys/fs/cgroup/memory/inner");
     assert_string_equal(f.v1[CG_PIDS], "/sys/fs/cgroup/pids");
-    assert_string_equal(f.v1[CG_CPU], "/sys/fs/cgroup/cpu"); /* not …/cpudef: another container's group */
+    assert_string_equal(f.v1[CG_CPU],
+                        "/sys/fs/cgroup/cpu"); /* not …/cpudef: another container's group */
 }
 
 static void escapes_are_undone(void **s)
 {
     (void)s;
-    cgfind f = parse("26 23 0:23 /my\\040group /mnt/c\\134d\\040e\\011f rw,relatime - cgroup2 none rw\n", "0::/my group/run me.scope\n");
+    cgfind f =
+        parse("26 23 0:23 /my\\040group /mnt/c\\134d\\040e\\011f rw,relatime - cgroup2 none rw\n",
+              "0::/my group/run me.scope\n");
     assert_string_equal(f.v2, "/mnt/c\\d e\tf/run me.scope");
     assert_string_equal(f.v2_top, "/mnt/c\\d e\tf");
-    f = parse("26 23 0:23 / /mnt/a\\04 rw,relatime - cgroup2 none rw\n", "0::/\n"); /* nothing that the kernel would write */
+    f = parse("26 23 0:23 / /mnt/a\\04 rw,relatime - cgroup2 none rw\n",
+              "0::/\n"); /* nothing that the kernel would write */
     assert_string_equal(f.v2, "/mnt/a\\04");
 }
 
 static void nonsense_finds_nothing(void **s)
 {
     (void)s;
-    static const char *const mounts[] = { "", "\n\n", " - ", "a b c d e f", "a b c d e f - cgroup2", "26 23 0:23 / /c rw - cgroup2 none",
-                                          "26 23 0:23 / - cgroup2 none rw", "26 23 0:23 / /c rw - tmpfs none rw,memory" };
+    static const char *const mounts[] = { "",
+                                          "\n\n",
+                                          " - ",
+                                          "a b c d e f",
+                                          "a b c d e f - cgroup2",
+                                          "26 23 0:23 / /c rw - cgroup2 none",
+                                          "26 23 0:23 / - cgroup2 none rw",
+                                          "26 23 0:23 / /c rw - tmpfs none rw,memory" };
     static const char *const own[] = { "", ":", "::", "0:", "0::/", "\n0::/\n" };
     for (size_t i = 0; i < CAY_LEN(mounts); i++)
         for (size_t k = 0; k < CAY_LEN(own); k++) {
@@ -147,7 +180,8 @@ static void nonsense_finds_nothing(void **s)
             assert_string_equal(f.v2, "");
             no_v1(&f);
         }
-    cgfind f = parse("26 23 0:23 / /sys/fs/cgroup rw - cgroup2 none rw\n", "7:memory:/x\n"); /* a kernel that hides it */
+    cgfind f = parse("26 23 0:23 / /sys/fs/cgroup rw - cgroup2 none rw\n",
+                     "7:memory:/x\n"); /* a kernel that hides it */
     assert_string_equal(f.v2, "");
 }
 
@@ -199,9 +233,11 @@ static uint32_t discover(const char *own)
         if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
             _exit(255);
         cgroup_use(mi, cg);
-        _exit((int)(K.features & (CAY_FEAT_CG2 | CAY_FEAT_MEMORY | CAY_FEAT_PIDS | CAY_FEAT_CPU | CAY_FEAT_IO)));
+        _exit((int)(K.features &
+                    (CAY_FEAT_CG2 | CAY_FEAT_MEMORY | CAY_FEAT_PIDS | CAY_FEAT_CPU | CAY_FEAT_IO)));
     }
-    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) != 255);
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+                WEXITSTATUS(status) != 255);
     return (uint32_t)WEXITSTATUS(status);
 }
 
@@ -226,9 +262,16 @@ static int tear_down(void **s)
 {
     (void)s;
     char path[128];
-    static const char *const names[] = { "mine/cay-aaaaaaaa/cgroup.subtree_control", "mine/cay-aaaaaaaa", "mine/cay-keeper",
-        "mine/cgroup.subtree_control", "mine/cgroup.controllers", "mine", "bare/cay-aaaaaaaa", "bare", "session/cgroup.controllers",
-        "session" };
+    static const char *const names[] = { "mine/cay-aaaaaaaa/cgroup.subtree_control",
+                                         "mine/cay-aaaaaaaa",
+                                         "mine/cay-keeper",
+                                         "mine/cgroup.subtree_control",
+                                         "mine/cgroup.controllers",
+                                         "mine",
+                                         "bare/cay-aaaaaaaa",
+                                         "bare",
+                                         "session/cgroup.controllers",
+                                         "session" };
     for (size_t i = 0; i < CAY_LEN(names); i++) {
         snprintf(path, sizeof path, "%s/%s", top, names[i]);
         remove(path);
@@ -240,7 +283,8 @@ static void features_are_what_was_handed_down(void **s)
 {
     (void)s;
     assert_int_equal(discover("/mine"), CAY_FEAT_CG2 | CAY_FEAT_MEMORY | CAY_FEAT_PIDS);
-    assert_int_equal(discover("/bare"), CAY_FEAT_CG2); /* a freezer is all that a group without controllers gives */
+    assert_int_equal(discover("/bare"),
+                     CAY_FEAT_CG2); /* a freezer is all that a group without controllers gives */
     assert_int_equal(discover("/session"), 0);
     assert_int_equal(discover("/nowhere"), 0);
 }

@@ -22,10 +22,17 @@ static cay_sandbox *make(cay_service *svc)
     return sb;
 }
 
-static void leave(cay_service *svc, const char *kind, const char *subject, int64_t due, unsigned most)
+static void leave(cay_service *svc, const char *kind, const char *subject, int64_t due,
+                  unsigned most)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_task t = { .size = sizeof t, .kind = kind, .subject = subject, .key = subject, .due_ms = due, .most = most, .backoff_ms = 1 };
+    cay_task t = { .size = sizeof t,
+                   .kind = kind,
+                   .subject = subject,
+                   .key = subject,
+                   .due_ms = due,
+                   .most = most,
+                   .backoff_ms = 1 };
     if (cay_task_put(svc, &t, CAY_TASK_REPLACE, NULL, &err) < 0)
         fail_msg("put: %s", err.msg);
 }
@@ -49,7 +56,11 @@ static int take_state(const cay_task *t, void *arg)
 static void expect_task(cay_service *svc, const char *kind, const char *want)
 {
     char state[16] = "missing";
-    assert_int_equal(cay_task_list(svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .kind = kind, .state = want }, take_state, state, NULL), 0);
+    assert_int_equal(
+        cay_task_list(
+            svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .kind = kind, .state = want },
+            take_state, state, NULL),
+        0);
     assert_string_equal(state, want);
 }
 
@@ -145,6 +156,8 @@ static void the_thread_does_it_in_time(void **s)
 #define T(name) cmocka_unit_test_setup_teardown(name, home_up, home_down)
 int main(void)
 {
-    const struct CMUnitTest tests[] = { T(what_is_due_is_done), T(what_fails_is_tried_again_and_kept), T(the_thread_does_it_in_time) };
+    const struct CMUnitTest tests[] = { T(what_is_due_is_done),
+                                        T(what_fails_is_tried_again_and_kept),
+                                        T(the_thread_does_it_in_time) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,9 @@ static void an_answer_keeps_the_question(void **s)
     size_t n = ask(m, "good.test", DNS_A);
     m[14] = 'O';
     assert_int_equal(dns_read_query(m, n, &q), DNS_NOERROR);
-    dns_answer a = { .type = DNS_A, .ttl = 60, .addr = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 198, 18, 1, 1 } };
+    dns_answer a = { .type = DNS_A,
+                     .ttl = 60,
+                     .addr = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 198, 18, 1, 1 } };
     size_t r = dns_write_reply(m, &q, &a, out, sizeof out);
     assert_memory_equal(out + 12, m + 12, q.question);
     assert_true(dns_read_reply(out, r, 0x1234, "good.test", DNS_A, &f));
@@ -94,7 +96,8 @@ static void reverse_names_are_addresses(void **s)
     uint8_t a[16];
     assert_true(dns_ptr_addr("1.1.18.198.in-addr.arpa", a));
     assert_memory_equal(a + 10, "\xff\xff\xc6\x12\x01\x01", 6);
-    assert_true(dns_ptr_addr("7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.0.0.0.0.0.0.0.9.7.1.6.3.6.d.f.ip6.arpa", a));
+    assert_true(dns_ptr_addr(
+        "7.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.1.0.0.0.0.0.0.0.9.7.1.6.3.6.d.f.ip6.arpa", a));
     assert_memory_equal(a, "\xfd\x63\x61\x79\0\0\0\1\0\0\0\0\0\0\0\7", 16);
     assert_false(dns_ptr_addr("1.18.198.in-addr.arpa", a));
     assert_false(dns_ptr_addr("256.1.18.198.in-addr.arpa", a));
@@ -104,11 +107,12 @@ static void reverse_names_are_addresses(void **s)
 static void aliases_are_followed_inside_the_answer_only(void **s)
 {
     (void)s;
-    static const char m[] = "\x12\x34\x81\x80\0\1\0\3\0\0\0\0"
-                            "\4good\4test\0\0\1\0\1"
-                            "\5other\4test\0\0\1\0\1\0\0\0\x3c\0\4\x7f\0\0\1"   /* somebody else's */
-                            "\1x\4good\4test\0\0\1\0\1\0\0\0\5\0\4\xcb\0\x71\x09" /* before its alias */
-                            "\xc0\x0c\0\5\0\1\0\0\0\x3c\0\4\1x\xc0\x0c";
+    static const char m[] =
+        "\x12\x34\x81\x80\0\1\0\3\0\0\0\0"
+        "\4good\4test\0\0\1\0\1"
+        "\5other\4test\0\0\1\0\1\0\0\0\x3c\0\4\x7f\0\0\1"     /* somebody else's */
+        "\1x\4good\4test\0\0\1\0\1\0\0\0\5\0\4\xcb\0\x71\x09" /* before its alias */
+        "\xc0\x0c\0\5\0\1\0\0\0\x3c\0\4\1x\xc0\x0c";
     dns_found f;
     assert_true(dns_read_reply((const uint8_t *)m, sizeof m - 1, 0x1234, "good.test", DNS_A, &f));
     assert_int_equal(f.n, 1);

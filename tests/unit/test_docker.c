@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Provider docker without an engine: what a request becomes, what words mean, what a false engine can do. */
+/* Provider docker without an engine: what a request becomes, what words mean, what a false engine
+ * can do. */
 #include "../support/support.h"
 #include <base/base.h>
 #include <base/base64.h>
@@ -19,12 +20,22 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-static const cay__engine_info engine = { .name = "Docker", .arch = "amd64", .driver = "overlay2", .backing = "extfs", .seccomp = true, .memory = true, .cpu = true, .pids = true };
-static const cay__docker_place place = { .id = "caaaaaaaaaaaaaaaaaaa", .owner = "word", .ctl = "/state/ctl", .pid1 = "/lib/cay-pid1" };
+static const cay__engine_info engine = { .name = "Docker",
+                                         .arch = "amd64",
+                                         .driver = "overlay2",
+                                         .backing = "extfs",
+                                         .seccomp = true,
+                                         .memory = true,
+                                         .cpu = true,
+                                         .pids = true };
+static const cay__docker_place place = {
+    .id = "caaaaaaaaaaaaaaaaaaa", .owner = "word", .ctl = "/state/ctl", .pid1 = "/lib/cay-pid1"
+};
 
 static int read_options(const cay_pair *p, cay__docker_options *o, cay_err *err)
 {
-    return cay__docker_options_read(&(cay_create){ .size = sizeof(cay_create), .options = p }, o, err);
+    return cay__docker_options_read(&(cay_create){ .size = sizeof(cay_create), .options = p }, o,
+                                    err);
 }
 
 static json_t *spec_of(const cay_create *given, const cay_pair *p)
@@ -33,7 +44,9 @@ static json_t *spec_of(const cay_create *given, const cay_pair *p)
     cay__docker_options o;
     cay_create c = *given;
     json_t *j = NULL;
-    cay__docker_image image = { .id = "sha256:1", .config = json_pack("{s:[s,s],s:s}", "Env", "PATH=/bin", "A=1", "User", "root") };
+    cay__docker_image image = { .id = "sha256:1",
+                                .config = json_pack("{s:[s,s],s:s}", "Env", "PATH=/bin", "A=1",
+                                                    "User", "root") };
     c.options = p;
     assert_int_equal(cay__docker_options_read(&c, &o, &err), 0);
     assert_int_equal(cay__docker_check(&c, &o, &engine, &err), 0);
@@ -47,7 +60,8 @@ static bool has(const json_t *list, const char *word)
 {
     json_t *v;
     size_t i;
-    json_array_foreach((json_t *)list, i, v) {
+    json_array_foreach((json_t *)list, i, v)
+    {
         if (json_string_value(v) && !strcmp(json_string_value(v), word))
             return true;
     }
@@ -60,7 +74,9 @@ static void record_waits_for_no_pipe(void **state)
     (void)state;
     char dir[] = "/tmp/cay-docker.XXXXXX", name[40];
     cay_err err = CAY_ERR_INIT;
-    local_meta m = cay__local_meta_first(CAY_LEVEL_NONE, &(cay_create){ .size = sizeof(cay_create) }), seen;
+    local_meta m = cay__local_meta_first(CAY_LEVEL_NONE,
+                                         &(cay_create){ .size = sizeof(cay_create) }),
+               seen;
     assert_non_null(mkdtemp(dir));
     CAY_AUTOFD fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(name, sizeof name, "meta.%d", (int)getpid());
@@ -92,7 +108,8 @@ static void record_waits_for_no_pipe(void **state)
 static void nothing_said_is_safe(void **state)
 {
     (void)state;
-    CAY_AUTOJSON *j = spec_of(&(cay_create){ .size = sizeof(cay_create) }, (cay_pair[]){ { "image", "debian:12" }, { NULL, NULL } });
+    CAY_AUTOJSON *j = spec_of(&(cay_create){ .size = sizeof(cay_create) },
+                              (cay_pair[]){ { "image", "debian:12" }, { NULL, NULL } });
     json_t *h = json_object_get(j, "HostConfig");
     assert_string_equal(cay__json_str(h, "NetworkMode", ""), "none");
     assert_true(has(json_object_get(h, "CapDrop"), "ALL"));
@@ -100,12 +117,16 @@ static void nothing_said_is_safe(void **state)
     assert_false(has(json_object_get(h, "CapAdd"), "NET_RAW"));
     assert_true(has(json_object_get(h, "SecurityOpt"), "no-new-privileges:true"));
     assert_int_equal(json_array_size(json_object_get(h, "SecurityOpt")), 1);
-    assert_true(cay__json_int(h, "Memory", 0) == 2ll << 30 && cay__json_int(h, "MemorySwap", 0) == 2ll << 30);
-    assert_true(cay__json_int(h, "NanoCpus", 0) == 2000000000 && cay__json_int(h, "PidsLimit", 0) == 512);
+    assert_true(cay__json_int(h, "Memory", 0) == 2ll << 30 &&
+                cay__json_int(h, "MemorySwap", 0) == 2ll << 30);
+    assert_true(cay__json_int(h, "NanoCpus", 0) == 2000000000 &&
+                cay__json_int(h, "PidsLimit", 0) == 512);
     assert_false(cay__json_bool(h, "Privileged", false));
     json_t *m = json_object_get(h, "Mounts");
-    assert_int_equal(json_array_size(m), 2); /* pid 1, read-only, and its directory: nothing else of the host */
-    assert_true(cay__json_bool(json_array_get(m, 0), "ReadOnly", false) && cay__json_bool(json_array_get(m, 1), "ReadOnly", false));
+    assert_int_equal(json_array_size(m),
+                     2); /* pid 1, read-only, and its directory: nothing else of the host */
+    assert_true(cay__json_bool(json_array_get(m, 0), "ReadOnly", false) &&
+                cay__json_bool(json_array_get(m, 1), "ReadOnly", false));
     assert_string_equal(cay__json_str(json_array_get(m, 0), "Target", ""), "/.cay/pid1");
     assert_string_equal(cay__json_str(json_object_get(j, "Labels"), CAY__DOCKER_OWNER, ""), "word");
     assert_null(json_object_get(j, "Env")); /* who may ask the engine need not see it */
@@ -116,27 +137,53 @@ static void options_become_members(void **state)
     (void)state;
     cay_grant grant = { .source = "/tmp", .target = "/data" };
     cay_pair labels[] = { { "team", "a" }, { CAY__DOCKER_OWNER, "stolen" }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c, .grants = &grant, .ngrants = 1, .labels = labels, .limits = { .memory = 1 << 20, .swap = CAY_UNLIMITED, .pids = CAY_UNLIMITED } };
-    CAY_AUTOJSON *j = spec_of(&c, (cay_pair[]){ { "image", "x" }, { "network", "bridge" }, { "publish", "80,90:9090" }, { "read_only", "true" }, { "cap_add", "NET_RAW" },
-                                                { "seccomp", "unconfined" }, { "runtime", "runsc" }, { "volumes", "v:/v:ro,w:/w:driver=nfs:opt.share=a/b:opt.o=vers=4" }, { NULL, NULL } });
-    json_t *h = json_object_get(j, "HostConfig"), *m = json_object_get(h, "Mounts"), *b = json_object_get(h, "PortBindings");
+    cay_create c = { .size = sizeof c,
+                     .grants = &grant,
+                     .ngrants = 1,
+                     .labels = labels,
+                     .limits = {
+                         .memory = 1 << 20, .swap = CAY_UNLIMITED, .pids = CAY_UNLIMITED } };
+    CAY_AUTOJSON *j = spec_of(
+        &c, (cay_pair[]){ { "image", "x" },
+                          { "network", "bridge" },
+                          { "publish", "80,90:9090" },
+                          { "read_only", "true" },
+                          { "cap_add", "NET_RAW" },
+                          { "seccomp", "unconfined" },
+                          { "runtime", "runsc" },
+                          { "volumes", "v:/v:ro,w:/w:driver=nfs:opt.share=a/b:opt.o=vers=4" },
+                          { NULL, NULL } });
+    json_t *h = json_object_get(j, "HostConfig"), *m = json_object_get(h, "Mounts"),
+           *b = json_object_get(h, "PortBindings");
     assert_string_equal(cay__json_str(h, "NetworkMode", ""), "bridge");
-    assert_true(cay__json_bool(h, "ReadonlyRootfs", false) && has(json_object_get(h, "CapAdd"), "NET_RAW"));
+    assert_true(cay__json_bool(h, "ReadonlyRootfs", false) &&
+                has(json_object_get(h, "CapAdd"), "NET_RAW"));
     assert_true(has(json_object_get(h, "SecurityOpt"), "seccomp=unconfined"));
     assert_string_equal(cay__json_str(h, "Runtime", ""), "runsc");
     assert_int_equal(json_array_size(m), 5);
-    assert_true(cay__json_bool(json_array_get(m, 2), "ReadOnly", false)); /* a grant is, unless rw */
+    assert_true(
+        cay__json_bool(json_array_get(m, 2), "ReadOnly", false)); /* a grant is, unless rw */
     assert_true(cay__json_bool(json_array_get(m, 3), "ReadOnly", false));
-    assert_string_equal(cay__json_str(json_object_get(json_object_get(json_array_get(m, 4), "VolumeOptions"), "DriverConfig"), "Name", ""), "nfs");
-    json_t *wants = json_object_get(json_object_get(json_object_get(json_array_get(m, 4), "VolumeOptions"), "DriverConfig"), "Options");
+    assert_string_equal(
+        cay__json_str(
+            json_object_get(json_object_get(json_array_get(m, 4), "VolumeOptions"), "DriverConfig"),
+            "Name", ""),
+        "nfs");
+    json_t *wants = json_object_get(
+        json_object_get(json_object_get(json_array_get(m, 4), "VolumeOptions"), "DriverConfig"),
+        "Options");
     assert_string_equal(cay__json_str(wants, "share", ""), "a/b");
     assert_string_equal(cay__json_str(wants, "o", ""), "vers=4");
-    assert_string_equal(cay__json_str(json_array_get(json_object_get(b, "90/tcp"), 0), "HostPort", ""), "9090");
-    assert_string_equal(cay__json_str(json_array_get(json_object_get(b, "80/tcp"), 0), "HostIp", ""), "127.0.0.1"); /* not the world */
+    assert_string_equal(
+        cay__json_str(json_array_get(json_object_get(b, "90/tcp"), 0), "HostPort", ""), "9090");
+    assert_string_equal(
+        cay__json_str(json_array_get(json_object_get(b, "80/tcp"), 0), "HostIp", ""),
+        "127.0.0.1"); /* not the world */
     assert_int_equal(cay__json_int(h, "MemorySwap", 0), -1);
     assert_null(json_object_get(h, "PidsLimit"));
     assert_string_equal(cay__json_str(json_object_get(j, "Labels"), "team", ""), "a");
-    assert_string_equal(cay__json_str(json_object_get(j, "Labels"), CAY__DOCKER_OWNER, ""), "word"); /* a label cannot claim */
+    assert_string_equal(cay__json_str(json_object_get(j, "Labels"), CAY__DOCKER_OWNER, ""),
+                        "word"); /* a label cannot claim */
 }
 
 /* What an engine has is not everybody's. */
@@ -144,18 +191,21 @@ static void images_are_listed_for_tenants(void **state)
 {
     (void)state;
     static const char list[] = "debian:*,acme=registry.example/acme/*,=,";
-    assert_true(cay__docker_image_listed(list, "acme", "debian:12") && cay__docker_image_listed(list, "other", "debian:12"));
+    assert_true(cay__docker_image_listed(list, "acme", "debian:12") &&
+                cay__docker_image_listed(list, "other", "debian:12"));
     assert_true(cay__docker_image_listed(list, "acme", "registry.example/acme/x/y:1"));
     assert_false(cay__docker_image_listed(list, "other", "registry.example/acme/x:1"));
     assert_false(cay__docker_image_listed(list, "acme", "registry.example/acmes/x:1"));
-    assert_false(cay__docker_image_listed(list, "acme", "ubuntu") || cay__docker_image_listed("", "acme", "x") || cay__docker_image_listed(NULL, "acme", "x"));
+    assert_false(cay__docker_image_listed(list, "acme", "ubuntu") ||
+                 cay__docker_image_listed("", "acme", "x") ||
+                 cay__docker_image_listed(NULL, "acme", "x"));
 }
 
 static void one_image_or_one_dockerfile(void **state)
 {
     (void)state;
     static const struct {
-        cay_pair    p[3];
+        cay_pair p[3];
         const char *word; /* of the message; NULL: it is fine */
     } rows[] = {
         { { { "dockerfile", "/x" }, { NULL, NULL } }, NULL },
@@ -180,8 +230,10 @@ static void the_users_group_is_told(void **state)
     static const struct {
         const char *image, *user, *group, *want;
     } rows[] = {
-        { "", NULL, NULL, "user" }, { "root:data", NULL, NULL, "user" }, { "0", NULL, NULL, "user" }, { "app:data", NULL, NULL, "app:data" }, { "app", "root", NULL, "root" },
-        { "app:data", NULL, "web", "app:web" }, { "", "me", "7", "me:7" }, { "0x", NULL, NULL, "0x" },
+        { "", NULL, NULL, "user" },      { "root:data", NULL, NULL, "user" },
+        { "0", NULL, NULL, "user" },     { "app:data", NULL, NULL, "app:data" },
+        { "app", "root", NULL, "root" }, { "app:data", NULL, "web", "app:web" },
+        { "", "me", "7", "me:7" },       { "0x", NULL, NULL, "0x" },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         cay_err err = CAY_ERR_INIT;
@@ -201,7 +253,10 @@ static void storage_is_roots_alone(void **state)
     static const char *const argv[] = { "true", NULL };
     const cay_unit u = { .size = sizeof u, .name = "web", .argv = argv };
     for (int storage = 0; storage < 2; storage++) {
-        const cay_pair p[] = { { "image", "x" }, { "read_only", "true" }, { storage ? "mounts" : NULL, "true" }, { NULL, NULL } };
+        const cay_pair p[] = { { "image", "x" },
+                               { "read_only", "true" },
+                               { storage ? "mounts" : NULL, "true" },
+                               { NULL, NULL } };
         cay_create c = { .size = sizeof c, .options = p, .units = &u, .nunits = 1 };
         CAY_AUTOJSON *j = spec_of(&c, p);
         const json_t *memory = json_object_get(json_object_get(j, "HostConfig"), "Tmpfs");
@@ -232,7 +287,8 @@ static void no_link_leads_storage_astray(void **state)
     assert_int_equal(symlinkat("../etc", root, "w/link"), 0);
     assert_int_equal(symlinkat("../etc/none", root, "w/dangling"), 0);
     CAY_AUTOFD file = openat(root, "w/file", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    static const char *const wrong[] = { "/w/link", "/w/link/in", "w/dangling", "/w/file", "/w/file/in", "/w/../etc", "/w/./x" };
+    static const char *const wrong[] = { "/w/link",    "/w/link/in", "w/dangling", "/w/file",
+                                         "/w/file/in", "/w/../etc",  "/w/./x" };
     for (size_t i = 0; i < CAY_LEN(wrong); i++) {
         errno = 0;
         assert_int_equal(cay__attach_open(root, wrong[i]), -1);
@@ -243,7 +299,9 @@ static void no_link_leads_storage_astray(void **state)
     assert_int_equal(fstat(made, &a), 0);
     assert_int_equal(fstatat(root, "w/a/b", &b, AT_SYMLINK_NOFOLLOW), 0);
     assert_true(a.st_ino == b.st_ino && S_ISDIR(b.st_mode));
-    static const char *const all[] = { "w/a/b", "w/a", "w/link", "w/dangling", "w/file", "w", "etc" };
+    static const char *const all[] = {
+        "w/a/b", "w/a", "w/link", "w/dangling", "w/file", "w", "etc"
+    };
     for (size_t i = 0; i < CAY_LEN(all); i++)
         assert_true(unlinkat(root, all[i], 0) == 0 || unlinkat(root, all[i], AT_REMOVEDIR) == 0);
     snprintf(path, sizeof path, "%s", dir);
@@ -262,18 +320,26 @@ static void bad_options_are_named(void **state)
 {
     (void)state;
     static const struct {
-        cay_pair    p;
+        cay_pair p;
         const char *reason;
     } rows[] = {
-        { { "image", "" }, "option_invalid" },          { { "image", "-v" }, "option_invalid" },        { { "image", "a b" }, "option_invalid" },
-        { { "image", "x/../../y?z" }, "option_invalid" }, { { "network", "host" }, "option_invalid" },  { { "network", "container:x" }, "option_invalid" },
-        { { "pull", "sometimes" }, "option_invalid" },  { { "read_only", "yes" }, "option_invalid" },   { { "seccomp", "profile" }, "option_invalid" },
-        { { "platform", "amd64" }, "option_invalid" },  { { "privileged", "true" }, "option_unknown" },
+        { { "image", "" }, "option_invalid" },
+        { { "image", "-v" }, "option_invalid" },
+        { { "image", "a b" }, "option_invalid" },
+        { { "image", "x/../../y?z" }, "option_invalid" },
+        { { "network", "host" }, "option_invalid" },
+        { { "network", "container:x" }, "option_invalid" },
+        { { "pull", "sometimes" }, "option_invalid" },
+        { { "read_only", "yes" }, "option_invalid" },
+        { { "seccomp", "profile" }, "option_invalid" },
+        { { "platform", "amd64" }, "option_invalid" },
+        { { "privileged", "true" }, "option_unknown" },
     };
     cay__docker_options o;
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         cay_err err = CAY_ERR_INIT;
-        assert_int_equal(read_options((cay_pair[]){ rows[i].p, { NULL, NULL } }, &o, &err), CAY_EINVAL);
+        assert_int_equal(read_options((cay_pair[]){ rows[i].p, { NULL, NULL } }, &o, &err),
+                         CAY_EINVAL);
         assert_string_equal(err.reason, rows[i].reason);
         assert_non_null(strstr(err.msg, rows[i].p.key));
     }
@@ -307,17 +373,52 @@ static void what_opens_the_wall_is_refused(void **state)
 {
     (void)state;
     const char *why;
-    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "cap_add", "SYS_ADMIN" }, { NULL, NULL } }, &why), CAY_EPERM);
+    assert_int_equal(
+        spec_fails((cay_pair[]){ { "image", "x" }, { "cap_add", "SYS_ADMIN" }, { NULL, NULL } },
+                   &why),
+        CAY_EPERM);
     assert_string_equal(why, "capability_refused");
-    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "cap_add", "ALL" }, { NULL, NULL } }, &why), CAY_EPERM);
-    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "/etc:/x" }, { NULL, NULL } }, &why), CAY_EINVAL);
-    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "v" }, { NULL, NULL } }, &why), CAY_EINVAL);
-    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "v:/h:opt.type=none:opt.o=bind:opt.device=/" }, { NULL, NULL } }, &why), CAY_EINVAL);
-    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "v:/h:opt.type=ext4:opt.device=/dev/sda1" }, { NULL, NULL } }, &why), CAY_EINVAL);
-    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "network", "bridge" }, { "publish", "0" }, { NULL, NULL } }, &why), CAY_EINVAL);
-    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "network", "bridge" }, { "publish", "80:99999" }, { NULL, NULL } }, &why), CAY_EINVAL);
-    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "publish", "80" }, { NULL, NULL } }, &why), CAY_EINVAL);
-    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" }, { "seccomp", "/no/such" }, { NULL, NULL } }, &why), CAY_EINVAL);
+    assert_int_equal(
+        spec_fails((cay_pair[]){ { "image", "x" }, { "cap_add", "ALL" }, { NULL, NULL } }, &why),
+        CAY_EPERM);
+    assert_int_equal(
+        spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "/etc:/x" }, { NULL, NULL } },
+                   &why),
+        CAY_EINVAL);
+    assert_int_equal(
+        spec_fails((cay_pair[]){ { "image", "x" }, { "volumes", "v" }, { NULL, NULL } }, &why),
+        CAY_EINVAL);
+    assert_int_equal(
+        spec_fails((cay_pair[]){ { "image", "x" },
+                                 { "volumes", "v:/h:opt.type=none:opt.o=bind:opt.device=/" },
+                                 { NULL, NULL } },
+                   &why),
+        CAY_EINVAL);
+    assert_int_equal(
+        spec_fails((cay_pair[]){ { "image", "x" },
+                                 { "volumes", "v:/h:opt.type=ext4:opt.device=/dev/sda1" },
+                                 { NULL, NULL } },
+                   &why),
+        CAY_EINVAL);
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" },
+                                              { "network", "bridge" },
+                                              { "publish", "0" },
+                                              { NULL, NULL } },
+                                &why),
+                     CAY_EINVAL);
+    assert_int_equal(spec_fails((cay_pair[]){ { "image", "x" },
+                                              { "network", "bridge" },
+                                              { "publish", "80:99999" },
+                                              { NULL, NULL } },
+                                &why),
+                     CAY_EINVAL);
+    assert_int_equal(
+        spec_fails((cay_pair[]){ { "image", "x" }, { "publish", "80" }, { NULL, NULL } }, &why),
+        CAY_EINVAL);
+    assert_int_equal(
+        spec_fails((cay_pair[]){ { "image", "x" }, { "seccomp", "/no/such" }, { NULL, NULL } },
+                   &why),
+        CAY_EINVAL);
 }
 
 static void what_an_engine_cannot_keep_is_refused(void **state)
@@ -328,12 +429,14 @@ static void what_an_engine_cannot_keep_is_refused(void **state)
     const char *const want[] = { "disk-quota", NULL };
     assert_int_equal(read_options((cay_pair[]){ { "image", "x" }, { NULL, NULL } }, &o, &err), 0);
     const struct {
-        cay_create  c;
-        int         code;
+        cay_create c;
+        int code;
         const char *reason;
     } rows[] = {
-        { { .limits.disk = 1 << 30 }, CAY_ENOTSUP, "disk_unsupported" }, { { .limits.io_read = 1 << 20 }, CAY_ENOTSUP, "not_supported" },
-        { { .root = "/srv" }, CAY_ENOTSUP, "not_supported" },           { { .min_level = 3 }, CAY_EISOLATION, "level_missing" },
+        { { .limits.disk = 1 << 30 }, CAY_ENOTSUP, "disk_unsupported" },
+        { { .limits.io_read = 1 << 20 }, CAY_ENOTSUP, "not_supported" },
+        { { .root = "/srv" }, CAY_ENOTSUP, "not_supported" },
+        { { .min_level = 3 }, CAY_EISOLATION, "level_missing" },
         { { .require = want }, CAY_EISOLATION, "feature_missing" },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
@@ -342,15 +445,25 @@ static void what_an_engine_cannot_keep_is_refused(void **state)
     }
     cay__engine_info shifted = engine;
     shifted.userns = true;
-    assert_int_equal(cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &shifted, &err), 0); /* through the engine */
+    assert_int_equal(
+        cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &shifted, &err),
+        0); /* through the engine */
     o.transport = "socket";
-    assert_int_equal(cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &shifted, &err), CAY_ENOTSUP);
+    assert_int_equal(
+        cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &shifted, &err),
+        CAY_ENOTSUP);
     assert_string_equal(err.reason, "engine_userns");
-    cay__engine_info other = engine; /* a runtime that Podman would pass over; a pid 1 for another kind of machine */
+    cay__engine_info other =
+        engine; /* a runtime that Podman would pass over; a pid 1 for another kind of machine */
     other.podman = true;
-    o = (cay__docker_options){ .network = "none", .seccomp = "default", .transport = "auto", .runtime = "runsc" };
-    assert_int_equal(cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &engine, &err), 0);
-    assert_int_equal(cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &other, &err), CAY_ENOTSUP);
+    o = (cay__docker_options){
+        .network = "none", .seccomp = "default", .transport = "auto", .runtime = "runsc"
+    };
+    assert_int_equal(
+        cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &engine, &err), 0);
+    assert_int_equal(
+        cay__docker_check(&(cay_create){ .size = sizeof(cay_create) }, &o, &other, &err),
+        CAY_ENOTSUP);
     assert_string_equal(err.reason, "not_supported");
     snprintf(other.arch, sizeof other.arch, "vax");
     assert_int_equal(cay__docker_far_check(&o, &other, &err), CAY_ENOTSUP);
@@ -365,13 +478,22 @@ static void the_user_is_not_root_unless_asked(void **state)
     (void)state;
     static const struct {
         const char *image, *asked, *want;
-    } rows[] = { { "", NULL, "user" }, { "root", NULL, "user" }, { "0:0", NULL, "user" }, { "node:node", NULL, "node:node" }, { "node", "root", "root" } };
+    } rows[] = { { "", NULL, "user" },
+                 { "root", NULL, "user" },
+                 { "0:0", NULL, "user" },
+                 { "node:node", NULL, "node:node" },
+                 { "node", "root", "root" } };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         CAY_AUTOBUF b = CAY__BUF(4096);
         cay_err err = CAY_ERR_INIT;
         cay_pair env[] = { { "A", "2" }, { NULL, NULL } };
-        cay__docker_image image = { .config = json_pack("{s:s,s:[s,s]}", "User", rows[i].image, "Env", "A=1", "=bad") };
-        assert_int_equal(cay__docker_config(&(cay_create){ .size = sizeof(cay_create), .user = rows[i].asked, .env = env }, &image, &b, &err), 0);
+        cay__docker_image image = { .config = json_pack("{s:s,s:[s,s]}", "User", rows[i].image,
+                                                        "Env", "A=1", "=bad") };
+        assert_int_equal(
+            cay__docker_config(
+                &(cay_create){ .size = sizeof(cay_create), .user = rows[i].asked, .env = env },
+                &image, &b, &err),
+            0);
         assert_string_equal(b.data, rows[i].want);
         assert_memory_equal(b.data + strlen(rows[i].want) + 1, "/workspace\0A=1\0A=2", 19);
         json_decref(image.config);
@@ -382,17 +504,20 @@ static void the_engines_words_have_reasons(void **state)
 {
     (void)state;
     static const struct {
-        int         status;
+        int status;
         const char *said, *reason;
-        int         code;
+        int code;
     } rows[] = {
-        { 500, "driver failed: Bind for 127.0.0.1:80 failed: port is already allocated", "port_taken", CAY_EBUSY },
+        { 500, "driver failed: Bind for 127.0.0.1:80 failed: port is already allocated",
+          "port_taken", CAY_EBUSY },
         { 404, "No such image: x:latest", "image_not_found", CAY_ENOENT },
         { 404, "No such container: network", "container_not_found", CAY_ENOENT },
         { 404, "network x not found", "network_not_found", CAY_ENOENT },
         { 500, "write /x: no space left on device", "engine_full", CAY_ENOSPACE },
-        { 500, "error looking up volume plugin nfs: plugin \"nfs\" not found", "volume_driver_unknown", CAY_ENOENT },
-        { 409, "Conflict. The container name \"/a\" is already in use", "engine_conflict", CAY_ESTATE },
+        { 500, "error looking up volume plugin nfs: plugin \"nfs\" not found",
+          "volume_driver_unknown", CAY_ENOENT },
+        { 409, "Conflict. The container name \"/a\" is already in use", "engine_conflict",
+          CAY_ESTATE },
         { 400, "Unknown runtime specified no-such", "runtime_unknown", CAY_ENOENT },
         { 503, "Server is shutting down", "engine_busy", CAY_EBUSY },
         { 403, "not by you", "engine_refused", CAY_EPERM },
@@ -430,20 +555,35 @@ static void credential_helpers_are_asked(void **state)
     static const struct {
         const char *image, *says; /* the answer's beginning as JSON, or a reason, or "" */
     } rows[] = {
-        { "one.example/x", "{\"serveraddress\":\"one.example\",\"username\":\"me\",\"password\":\"for one.example\"}" },
+        { "one.example/x", "{\"serveraddress\":\"one.example\",\"username\":\"me\",\"password\":"
+                           "\"for one.example\"}" },
         { "two.example/x", "{\"serveraddress\":\"two.example\",\"identitytoken\":\"tok\"}" },
-        { "gone.example/x", "credential_helper" }, { "bad.example/x", "credential_helper" }, { "path.example/x", "credential_helper" },
-        { "none.example/x", "" }, { "fails.example/x", "credential_helper" }, { "filed.example/x", "" },
+        { "gone.example/x", "credential_helper" },
+        { "bad.example/x", "credential_helper" },
+        { "path.example/x", "credential_helper" },
+        { "none.example/x", "" },
+        { "fails.example/x", "credential_helper" },
+        { "filed.example/x", "" },
     };
     char dir[] = "/tmp/cay-help.XXXXXX";
     assert_non_null(mkdtemp(dir));
-    put_text(dir, "config.json", "{\"credsStore\":\"no\",\"auths\":{\"filed.example\":{\"auth\":\"dTpwYXNz\"}},\"credHelpers\":{\"one.example\":\"me\",\"two.example\":\"token\","
-             "\"gone.example\":\"gone\",\"bad.example\":\"bad\",\"path.example\":\"../me\",\"fails.example\":\"fails\"}}", 0600);
-    put_text(dir, "docker-credential-me", "#!/bin/sh\nread s; [ $1 = get ] && printf '{\"ServerURL\":\"%s\",\"Username\":\"me\",\"Secret\":\"for %s\"}' \"$s\" \"$s\"\n", 0700);
-    put_text(dir, "docker-credential-token", "#!/bin/sh\necho '{\"Username\":\"<token>\",\"Secret\":\"tok\"}'\n", 0700);
+    put_text(dir, "config.json",
+             "{\"credsStore\":\"no\",\"auths\":{\"filed.example\":{\"auth\":\"dTpwYXNz\"}},"
+             "\"credHelpers\":{\"one.example\":\"me\",\"two.example\":\"token\","
+             "\"gone.example\":\"gone\",\"bad.example\":\"bad\",\"path.example\":\"../"
+             "me\",\"fails.example\":\"fails\"}}",
+             0600);
+    put_text(dir, "docker-credential-me",
+             "#!/bin/sh\nread s; [ $1 = get ] && printf "
+             "'{\"ServerURL\":\"%s\",\"Username\":\"me\",\"Secret\":\"for %s\"}' \"$s\" \"$s\"\n",
+             0700);
+    put_text(dir, "docker-credential-token",
+             "#!/bin/sh\necho '{\"Username\":\"<token>\",\"Secret\":\"tok\"}'\n", 0700);
     put_text(dir, "docker-credential-bad", "#!/bin/sh\necho hello\n", 0700);
-    put_text(dir, "docker-credential-no", "#!/bin/sh\necho credentials not found in native keychain; exit 1\n", 0700);
-    put_text(dir, "docker-credential-fails", "#!/bin/sh\necho the keychain is locked; exit 1\n", 0700);
+    put_text(dir, "docker-credential-no",
+             "#!/bin/sh\necho credentials not found in native keychain; exit 1\n", 0700);
+    put_text(dir, "docker-credential-fails", "#!/bin/sh\necho the keychain is locked; exit 1\n",
+             0700);
     CAY_AUTOFREE char *before = cay__strdup(getenv("PATH"));
     char path[4096];
     snprintf(path, sizeof path, "%s:%s", dir, before);
@@ -468,7 +608,10 @@ static void credential_helpers_are_asked(void **state)
     }
     setenv("PATH", before, 1);
     unsetenv("DOCKER_CONFIG");
-    static const char *const names[] = { "config.json", "docker-credential-me", "docker-credential-token", "docker-credential-bad", "docker-credential-no", "docker-credential-fails" };
+    static const char *const names[] = {
+        "config.json",           "docker-credential-me", "docker-credential-token",
+        "docker-credential-bad", "docker-credential-no", "docker-credential-fails"
+    };
     for (size_t i = 0; i < CAY_LEN(names); i++) {
         snprintf(path, sizeof path, "%s/%s", dir, names[i]);
         unlink(path);
@@ -482,7 +625,10 @@ static void a_registrys_password_is_found(void **state)
     char dir[] = "/tmp/cay-auth.XXXXXX", path[64], name[64];
     static const struct {
         const char *image, *registry;
-    } rows[] = { { "debian", "https://index.docker.io/v1/" }, { "a/b:1", "https://index.docker.io/v1/" }, { "reg.example:5000/a/b", "reg.example:5000" }, { "localhost/x", "localhost" } };
+    } rows[] = { { "debian", "https://index.docker.io/v1/" },
+                 { "a/b:1", "https://index.docker.io/v1/" },
+                 { "reg.example:5000/a/b", "reg.example:5000" },
+                 { "localhost/x", "localhost" } };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         cay__docker_registry(rows[i].image, name, sizeof name);
         assert_string_equal(name, rows[i].registry);
@@ -490,10 +636,13 @@ static void a_registrys_password_is_found(void **state)
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/config.json", dir);
     FILE *f = fopen(path, "we");
-    fputs("{\"auths\":{\"reg.example:5000\":{\"auth\":\"dTpwYXNz\"},\"broken\":{\"auth\":\"!!\"}},\"other\":1}", f); /* u:pass */
+    fputs("{\"auths\":{\"reg.example:5000\":{\"auth\":\"dTpwYXNz\"},\"broken\":{\"auth\":\"!!\"}},"
+          "\"other\":1}",
+          f); /* u:pass */
     fclose(f);
     setenv("DOCKER_CONFIG", dir, 1);
-    CAY_AUTOFREE char *mine = auth_of("reg.example:5000/a/b"), *none = auth_of("debian"), *broken = auth_of("broken/x");
+    CAY_AUTOFREE char *mine = auth_of("reg.example:5000/a/b"), *none = auth_of("debian"),
+                      *broken = auth_of("broken/x");
     assert_string_equal(none, "");
     assert_string_equal(broken, "");
     CAY_AUTOBUF text = CAY__BUF(4096);
@@ -507,7 +656,8 @@ static void a_registrys_password_is_found(void **state)
     unsetenv("DOCKER_CONFIG");
 }
 
-/* ------------------------------------------------------------------ an engine that says what it is told to */
+/* ------------------------------------------------------------------ an engine that says what it is
+ * told to */
 
 static int false_log = -1; /* where it writes what it is asked */
 
@@ -543,10 +693,14 @@ static void a_false_engine_harms_nobody(void **state)
     static const struct {
         const char *answer, *reason;
     } rows[] = {
-        { HTTP("{\"ApiVersion\":\"1.30\",\"Version\":\"18\"}"), "engine_old" }, { HTTP("{}"), "engine_old" },
-        { HTTP("<html>"), "engine_answer" },                                 { HTTP("{\"ApiVersion\":\"1.99999999999999999999\"}"), "engine_old" },
-        { HTTP("[1,2]"), "engine_old" },                                     { "garbage\r\n\r\n", NULL },
-        { "HTTP/1.1 500 X\r\nConnection: close\r\n\r\n{\"message\":\"out of order\"}", "engine_failed" },
+        { HTTP("{\"ApiVersion\":\"1.30\",\"Version\":\"18\"}"), "engine_old" },
+        { HTTP("{}"), "engine_old" },
+        { HTTP("<html>"), "engine_answer" },
+        { HTTP("{\"ApiVersion\":\"1.99999999999999999999\"}"), "engine_old" },
+        { HTTP("[1,2]"), "engine_old" },
+        { "garbage\r\n\r\n", NULL },
+        { "HTTP/1.1 500 X\r\nConnection: close\r\n\r\n{\"message\":\"out of order\"}",
+          "engine_failed" },
     };
     char path[64];
     snprintf(path, sizeof path, "/tmp/cay-engine.%d", (int)getpid());
@@ -570,9 +724,13 @@ static void what_is_removed_is_removed_whatever_its_network(void **state)
 {
     (void)state;
 #define ID "caaaaaaaaaaaaaaaaaaa"
-    static const char answer[] = HTTP("{\"ApiVersion\":\"1.43\",\"Version\":\"24\",\"Id\":\"0123456789abcdef\",\"Config\":{\"Labels\":{\"io.cay.owner\":\"word\",\"io.cay.sandbox\":\"" ID "\"}},"
-                                      "\"State\":{\"Running\":true},\"HostConfig\":{\"NetworkMode\":\"bridge\"},\"NetworkSettings\":{\"Networks\":{\"bridge\":{}}}}");
-    static const char *const walls[] = { "{\"network\":\"none\"}", "{\"network\":\"bridge\"}", "damaged", NULL };
+    static const char answer[] =
+        HTTP("{\"ApiVersion\":\"1.43\",\"Version\":\"24\",\"Id\":\"0123456789abcdef\",\"Config\":{"
+             "\"Labels\":{\"io.cay.owner\":\"word\",\"io.cay.sandbox\":\"" ID "\"}},"
+             "\"State\":{\"Running\":true},\"HostConfig\":{\"NetworkMode\":\"bridge\"},"
+             "\"NetworkSettings\":{\"Networks\":{\"bridge\":{}}}}");
+    static const char *const walls[] = { "{\"network\":\"none\"}", "{\"network\":\"bridge\"}",
+                                         "damaged", NULL };
     char home[] = "/tmp/cay-docker.XXXXXX", path[80], asked[65536];
     assert_non_null(mkdtemp(home));
     snprintf(path, sizeof path, "%s/sock", home);
@@ -582,7 +740,8 @@ static void what_is_removed_is_removed_whatever_its_network(void **state)
         cay_err err = CAY_ERR_INIT;
         cay__docker_view v;
         cay__docker_box *b = NULL;
-        cay__docker d = { .owner = "word", .boxes = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
+        cay__docker d = { .owner = "word",
+                          .boxes = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
         assert_int_equal(cay__engine_open(path, &d.engine, &err), 0);
         assert_int_equal(ftruncate(false_log, 0), 0);
         lseek(false_log, 0, SEEK_SET);
@@ -624,7 +783,11 @@ static void an_absent_engine_is_told_with_the_remedy(void **state)
     assert_string_equal(err.reason, "engine_absent");
     assert_non_null(strstr(err.msg, "DOCKER_HOST"));
     cay__engine_close(e);
-    assert_int_equal(cay__engine_open("/a-path-that-is-longer-than-the-name-of-a-socket-can-be-on-linux/which-is-one-hundred-and-eight-bytes/with-the-nul-at-its-end", &e, &err), CAY_EINVAL);
+    assert_int_equal(
+        cay__engine_open("/a-path-that-is-longer-than-the-name-of-a-socket-can-be-on-linux/"
+                         "which-is-one-hundred-and-eight-bytes/with-the-nul-at-its-end",
+                         &e, &err),
+        CAY_EINVAL);
 }
 
 static const cay_layer *layer_of(const cay__docker_walls *w, const char *name)
@@ -642,14 +805,22 @@ static void what_a_request_opens_is_told(void **state)
 {
     (void)state;
     static const struct {
-        cay_pair    add[2];
+        cay_pair add[2];
         const char *layer, *is, *says;
-        bool        opened;
+        bool opened;
     } rows[] = {
         { { { NULL, NULL } }, "capabilities", "on", "seven", false },
         { { { "cap_add", "NET_RAW" }, { NULL, NULL } }, "capabilities", "soft", "NET_RAW", false },
-        { { { "cap_add", "NET_RAW,SYS_TIME" }, { NULL, NULL } }, "capabilities", "soft", "SYS_TIME", true },
-        { { { "cap_add", "DAC_READ_SEARCH" }, { NULL, NULL } }, "capabilities", "soft", "DAC_READ_SEARCH", true },
+        { { { "cap_add", "NET_RAW,SYS_TIME" }, { NULL, NULL } },
+          "capabilities",
+          "soft",
+          "SYS_TIME",
+          true },
+        { { { "cap_add", "DAC_READ_SEARCH" }, { NULL, NULL } },
+          "capabilities",
+          "soft",
+          "DAC_READ_SEARCH",
+          true },
         { { { "seccomp", "unconfined" }, { NULL, NULL } }, "seccomp", "off", "unconfined", true },
         { { { "seccomp", "/some/profile" }, { NULL, NULL } }, "seccomp", "soft", "profile", false },
         { { { "network", "bridge" }, { NULL, NULL } }, "net-namespace", "on", "bridge", false },
@@ -670,10 +841,12 @@ static void what_a_request_opens_is_told(void **state)
         const cay_layer *l = layer_of(&again, rows[i].layer);
         assert_string_equal(l->state, rows[i].is);
         assert_non_null(strstr(l->why, rows[i].says));
-        assert_int_equal(cay__docker_level(&engine, &again), rows[i].opened ? CAY_LEVEL_NONE : CAY_LEVEL_PROCESS);
+        assert_int_equal(cay__docker_level(&engine, &again),
+                         rows[i].opened ? CAY_LEVEL_NONE : CAY_LEVEL_PROCESS);
         /* And who asks for a wall does not get one with a hole. */
         cay_create c = { .size = sizeof c, .min_level = CAY_LEVEL_PROCESS };
-        assert_int_equal(cay__docker_check(&c, &o, &engine, &err), rows[i].opened ? CAY_EISOLATION : 0);
+        assert_int_equal(cay__docker_check(&c, &o, &engine, &err),
+                         rows[i].opened ? CAY_EISOLATION : 0);
     }
     unlinkat(at, "walls", 0);
     rmdir(dir);
@@ -688,10 +861,14 @@ static void a_far_container_shows_nothing_of_the_host(void **state)
     cay__docker_image image = { .id = "sha256:1", .config = json_object() };
     json_t *j = NULL;
     at.far = true;
-    assert_int_equal(read_options((cay_pair[]){ { "image", "x" }, { "transport", "engine" }, { NULL, NULL } }, &o, &err), 0);
+    assert_int_equal(
+        read_options((cay_pair[]){ { "image", "x" }, { "transport", "engine" }, { NULL, NULL } },
+                     &o, &err),
+        0);
     cay_create c = { .size = sizeof c };
     assert_int_equal(cay__docker_spec(&c, &o, &image, &engine, &at, &j, &err), 0);
-    assert_int_equal(json_array_size(json_object_get(json_object_get(j, "HostConfig"), "Mounts")), 0);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(j, "HostConfig"), "Mounts")),
+                     0);
     assert_string_equal(json_string_value(json_array_get(json_object_get(j, "Cmd"), 1)), "far");
     json_decref(j);
     cay_grant g = { .source = "/usr", .target = "/mnt" };
@@ -709,13 +886,20 @@ static void an_address_is_read_as_docker_reads_it(void **state)
         const char *host, *tls, *certs; /* what the variables hold */
         const char *url, *reason;
     } rows[] = {
-        { "unix:///run/x", NULL, NULL, "unix:/run/x", "" },        { "/run/x", NULL, NULL, "unix:/run/x", "" },
-        { "tcp://127.0.0.1", NULL, NULL, "http://127.0.0.1:2375", "" }, { "tcp://localhost:1/", NULL, NULL, "http://localhost:1", "" },
-        { "tcp://[::1]", NULL, NULL, "http://[::1]:2375", "" },    { "tcp://10.0.0.1:2375", NULL, NULL, NULL, "engine_plain" },
-        { "tcp://10.0.0.1", "1", "/tmp", NULL, "engine_certs" },   { "tcp://10.0.0.1", NULL, "relative", NULL, "engine_certs" },
-        { "ssh://me@there", NULL, NULL, NULL, "engine_ssh" },      { "tcp://", NULL, NULL, NULL, "url_invalid" },
-        { "tcp://:2375", NULL, NULL, NULL, "url_invalid" },        { "tcp://h/path", "1", NULL, NULL, "url_invalid" },
-        { "npipe:////./pipe/x", NULL, NULL, NULL, "url_invalid" }, { "unix://relative", NULL, NULL, NULL, "url_invalid" },
+        { "unix:///run/x", NULL, NULL, "unix:/run/x", "" },
+        { "/run/x", NULL, NULL, "unix:/run/x", "" },
+        { "tcp://127.0.0.1", NULL, NULL, "http://127.0.0.1:2375", "" },
+        { "tcp://localhost:1/", NULL, NULL, "http://localhost:1", "" },
+        { "tcp://[::1]", NULL, NULL, "http://[::1]:2375", "" },
+        { "tcp://10.0.0.1:2375", NULL, NULL, NULL, "engine_plain" },
+        { "tcp://10.0.0.1", "1", "/tmp", NULL, "engine_certs" },
+        { "tcp://10.0.0.1", NULL, "relative", NULL, "engine_certs" },
+        { "ssh://me@there", NULL, NULL, NULL, "engine_ssh" },
+        { "tcp://", NULL, NULL, NULL, "url_invalid" },
+        { "tcp://:2375", NULL, NULL, NULL, "url_invalid" },
+        { "tcp://h/path", "1", NULL, NULL, "url_invalid" },
+        { "npipe:////./pipe/x", NULL, NULL, NULL, "url_invalid" },
+        { "unix://relative", NULL, NULL, NULL, "url_invalid" },
         { "", NULL, NULL, NULL, "url_invalid" },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
@@ -736,10 +920,15 @@ static void an_address_is_read_as_docker_reads_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(record_waits_for_no_pipe), cmocka_unit_test(nothing_said_is_safe),
+        cmocka_unit_test(record_waits_for_no_pipe),
+        cmocka_unit_test(nothing_said_is_safe),
         cmocka_unit_test(options_become_members),
-        cmocka_unit_test(images_are_listed_for_tenants), cmocka_unit_test(one_image_or_one_dockerfile), cmocka_unit_test(the_users_group_is_told),
-        cmocka_unit_test(storage_is_roots_alone), cmocka_unit_test(no_link_leads_storage_astray), cmocka_unit_test(storage_needs_the_engines_place),
+        cmocka_unit_test(images_are_listed_for_tenants),
+        cmocka_unit_test(one_image_or_one_dockerfile),
+        cmocka_unit_test(the_users_group_is_told),
+        cmocka_unit_test(storage_is_roots_alone),
+        cmocka_unit_test(no_link_leads_storage_astray),
+        cmocka_unit_test(storage_needs_the_engines_place),
         cmocka_unit_test(bad_options_are_named),
         cmocka_unit_test(what_opens_the_wall_is_refused),
         cmocka_unit_test(what_an_engine_cannot_keep_is_refused),

@@ -15,8 +15,8 @@
 #define B "cbbbbbbbbbbbbbbbbbbb"
 
 static cay_service svc;
-static char        home[] = "/tmp/cay-events-XXXXXX";
-static int         ep;
+static char home[] = "/tmp/cay-events-XXXXXX";
+static int ep;
 
 static void put(const char *name, const char *text)
 {
@@ -53,7 +53,8 @@ static int up(void **s)
 static int down(void **s)
 {
     (void)s;
-    static const char *const files[] = { "net/" A ".jsonl", "net/" A ".jsonl.1", "net/" B ".jsonl", "net/past.jsonl" };
+    static const char *const files[] = { "net/" A ".jsonl", "net/" A ".jsonl.1", "net/" B ".jsonl",
+                                         "net/past.jsonl" };
     for (size_t i = 0; i < CAY_LEN(files); i++)
         unlinkat(svc.home_fd, files[i], 0);
     unlinkat(svc.home_fd, "net", AT_REMOVEDIR);
@@ -126,6 +127,8 @@ static void too_much_is_counted(void **s)
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, up, down)
-    const struct CMUnitTest tests[] = { T(what_was_there_is_history), T(a_new_file_follows_the_old_ones_end), T(too_much_is_counted) };
+    const struct CMUnitTest tests[] = { T(what_was_there_is_history),
+                                        T(a_new_file_follows_the_old_ones_end),
+                                        T(too_much_is_counted) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,8 @@ static void surplus_descriptors_are_closed(void **s)
     assert_int_equal(cay__fd_recv(sv[1], buf, sizeof buf, got, &n, 0), -1);
     assert_true(errno == EMSGSIZE && n == 0);
     assert_int_equal(cay__fd_send(sv[0], "x", 1, many, 1, 0), 1);
-    assert_int_equal(cay__fd_recv(sv[1], buf, sizeof buf, NULL, NULL, 0), -1); /* none was expected */
+    assert_int_equal(cay__fd_recv(sv[1], buf, sizeof buf, NULL, NULL, 0),
+                     -1); /* none was expected */
     assert_int_equal(open_fds(), before);
 }
 
@@ -164,7 +165,8 @@ static void beneath_stays_beneath(void **s)
     static const char *const out[] = { "abs", "rel", "..", "/etc/passwd", "../x" };
     for (size_t i = 0; i < CAY_LEN(out); i++)
         assert_int_equal(cay__fd_openat2(at, out[i], O_RDONLY, 0, RESOLVE_BENEATH), -1);
-    assert_int_equal(cay__fd_openat2(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0, 0), -1); /* no magic link, ever */
+    assert_int_equal(cay__fd_openat2(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0, 0),
+                     -1); /* no magic link, ever */
     assert_int_equal(errno, ELOOP);
     CAY_AUTOFD fd = cay__fd_openat2(at, "new", O_WRONLY | O_CREAT, 0640, RESOLVE_BENEATH);
     assert_true(fd >= 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC));
@@ -199,18 +201,24 @@ static void a_parent_is_reached_by_directories_alone(void **s)
     assert_true(fstat(two, &a) == 0 && fstatat(at, "one/two", &b, 0) == 0 && a.st_ino == b.st_ino);
     assert_string_equal(name, "other");
     assert_int_equal(symlinkat("one", at, "link"), 0);
-    assert_int_equal(cay__fd_parent(at, "link/two/other", make_dir, &asked, name), -1); /* a link, be it to the inside */
+    assert_int_equal(cay__fd_parent(at, "link/two/other", make_dir, &asked, name),
+                     -1); /* a link, be it to the inside */
     assert_true(errno == ELOOP || errno == ENOTDIR);
     memset(longest, 'x', sizeof longest - 1);
     longest[sizeof longest - 1] = 0;
-    const struct { const char *path; int why; } none[] = { { "", EINVAL }, { "/etc/passwd", EINVAL }, { "one//x", EINVAL }, { "one/", EINVAL }, { "one/./x", EINVAL },
-        { "one/../x", EINVAL }, { "..", EINVAL }, { ".", EINVAL }, { longest, ENAMETOOLONG } };
+    const struct {
+        const char *path;
+        int why;
+    } none[] = { { "", EINVAL },     { "/etc/passwd", EINVAL }, { "one//x", EINVAL },
+                 { "one/", EINVAL }, { "one/./x", EINVAL },     { "one/../x", EINVAL },
+                 { "..", EINVAL },   { ".", EINVAL },           { longest, ENAMETOOLONG } };
     for (size_t i = 0; i < CAY_LEN(none); i++) {
         assert_int_equal(cay__fd_parent(at, none[i].path, make_dir, &asked, name), -1);
         assert_int_equal(errno, none[i].why);
     }
     CAY_AUTOFD root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    assert_int_equal(cay__fd_parent(root, "proc/self", NULL, NULL, name), -1); /* another filesystem */
+    assert_int_equal(cay__fd_parent(root, "proc/self", NULL, NULL, name),
+                     -1); /* another filesystem */
     assert_int_equal(errno, EXDEV);
     assert_int_equal(asked, 2);
     unlinkat(at, "link", 0);

@@ -7,8 +7,8 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-#define N "naaaaaaaaaaaaaaaaaaa"
-#define O "nbbbbbbbbbbbbbbbbbbb"
+#define N  "naaaaaaaaaaaaaaaaaaa"
+#define O  "nbbbbbbbbbbbbbbbbbbb"
 #define RS "\036"
 
 static int take(const char *data, size_t len, void *arg)
@@ -38,7 +38,9 @@ static cay__frame check(const char *text, const char *want)
 static void what_is_between_our_marks_is_ours(void **s)
 {
     (void)s;
-    cay__frame f = check("noise" RS "cay>ready 0 b" RS "more" RS "cay<" N RS "a\nb" RS "cay>" N " 42 b" RS "after", "a\nb");
+    cay__frame f = check("noise" RS "cay>ready 0 b" RS "more" RS "cay<" N RS "a\nb" RS "cay>" N
+                         " 42 b" RS "after",
+                         "a\nb");
     assert_true(f.any && f.begun && f.done && !f.open[0]);
     assert_int_equal(f.code, 42);
     assert_int_equal(f.kind, 'b');
@@ -47,7 +49,8 @@ static void what_is_between_our_marks_is_ours(void **s)
 static void others_are_passed_over(void **s)
 {
     (void)s;
-    cay__frame f = check(RS "cay<" O RS "theirs" RS "cay>" O " 1 s" RS RS "cay<" N RS "ours", "ours");
+    cay__frame f =
+        check(RS "cay<" O RS "theirs" RS "cay>" O " 1 s" RS RS "cay<" N RS "ours", "ours");
     assert_true(f.begun && !f.done);
     assert_string_equal(f.open, N);
     f = check(RS "cay<" O RS "theirs", "");
@@ -59,12 +62,26 @@ static void what_only_looks_like_a_mark_is_output(void **s)
 {
     (void)s;
     static const char *const text[] = {
-        RS, RS RS RS, RS "cay", RS "cax<" N RS, RS "cay=" N RS, RS "cay<" N " 5" RS, RS "cay>" N RS, RS "cay>" N " 256 b" RS, RS "cay>" N " x b" RS, RS "cay>" N " 0 bb" RS,
-        RS "cay>" O " 0 b" RS, RS "cay<" O RS, RS "cay> 0 b" RS, RS "cay>" N " 99999999999999999999999999 b" RS, RS "cay<UPPER" RS,
+        RS,
+        RS RS RS,
+        RS "cay",
+        RS "cax<" N RS,
+        RS "cay=" N RS,
+        RS "cay<" N " 5" RS,
+        RS "cay>" N RS,
+        RS "cay>" N " 256 b" RS,
+        RS "cay>" N " x b" RS,
+        RS "cay>" N " 0 bb" RS,
+        RS "cay>" O " 0 b" RS,
+        RS "cay<" O RS,
+        RS "cay> 0 b" RS,
+        RS "cay>" N " 99999999999999999999999999 b" RS,
+        RS "cay<UPPER" RS,
     };
     for (size_t i = 0; i < CAY_LEN(text); i++) {
         char all[256], want[256];
-        cay__str_join(all, sizeof all, RS "cay<" N RS "[", text[i], "]" RS "cay>" N " 7 b" RS, NULL);
+        cay__str_join(all, sizeof all, RS "cay<" N RS "[", text[i], "]" RS "cay>" N " 7 b" RS,
+                      NULL);
         cay__str_join(want, sizeof want, "[", text[i], "]", NULL);
         cay__frame f = check(all, want);
         assert_true(f.done);

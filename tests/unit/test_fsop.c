@@ -53,11 +53,11 @@ static uint32_t mode_of(const char *path)
     return cay__fs_stat(&fs, path, true, &st, NULL, 0) < 0 ? 0xffff : st.st_mode & 07777;
 }
 
-#define assert_errno(call, e)          \
-    do {                               \
-        errno = 0;                     \
-        assert_int_equal((call), -1);  \
-        assert_int_equal(errno, (e));  \
+#define assert_errno(call, e)                                                                      \
+    do {                                                                                           \
+        errno = 0;                                                                                 \
+        assert_int_equal((call), -1);                                                              \
+        assert_int_equal(errno, (e));                                                              \
     } while (0)
 
 static void paths_begin_at_workdir_home_or_root(void **s)
@@ -164,7 +164,8 @@ static void writes_keep_or_set_the_mode(void **s)
     assert_errno(cay__fs_put(&fs, "m", "3", 1, &(cay__fs_write){ .mode = 0100644 }), EINVAL);
     assert_int_equal(cay__fs_put(&fs, "m", "45", 2, &(cay__fs_write){ .append = true }), 0);
     assert_string_equal(get("m"), "345");
-    assert_int_equal(cay__fs_put(&fs, "new", "45", 2, &(cay__fs_write){ .append = true, .mode = 0600 }), 0);
+    assert_int_equal(
+        cay__fs_put(&fs, "new", "45", 2, &(cay__fs_write){ .append = true, .mode = 0600 }), 0);
     assert_int_equal(mode_of("new"), 0600);
     assert_errno(cay__fs_put(&fs, "m", "x", 1, &(cay__fs_write){ .exclusive = true }), EEXIST);
     assert_errno(cay__fs_put(&fs, "no/such/dir", "x", 1, &(cay__fs_write){ 0 }), ENOENT);
@@ -330,7 +331,8 @@ static void a_deep_tree_needs_few_descriptors(void **s)
     }
     size_t before = open_fds();
     unsigned deepest = 0;
-    assert_int_equal(cay__fs_walk_path(&fs, "/work", &(cay__fs_walk){ .fn = deep_entry, .arg = &deepest }), 0);
+    assert_int_equal(
+        cay__fs_walk_path(&fs, "/work", &(cay__fs_walk){ .fn = deep_entry, .arg = &deepest }), 0);
     assert_int_equal(deepest, DEEP);
     assert_true(most_fds <= before + 32);
     assert_int_equal(open_fds(), before);
@@ -355,7 +357,8 @@ static void patterns_match_as_in_a_shell(void **s)
     (void)s;
     assert_true(cay__fs_match("*.c", "a.c"));
     assert_false(cay__fs_match("*.c", ".c"));
-    assert_true(cay__fs_match("a?c", "a\xc3\xa4" "c"));
+    assert_true(cay__fs_match("a?c", "a\xc3\xa4"
+                                     "c"));
     assert_true(cay__fs_match("[a-c]x[!0-9]", "bxz"));
     assert_false(cay__fs_match("[a-c]x[!0-9]", "bx3"));
     assert_true(cay__fs_match("[]x]", "]"));
@@ -386,7 +389,8 @@ static const char *globbed(const char *base, const char *pat)
 static void glob_finds_below_its_base(void **s)
 {
     (void)s;
-    put("src/a.c", ""), put("src/x/b.c", ""), put("src/.hid/c.c", ""), put("top.c", ""), put("src/x/b.h", "");
+    put("src/a.c", ""), put("src/x/b.c", ""), put("src/.hid/c.c", ""), put("top.c", ""),
+        put("src/x/b.h", "");
     assert_string_equal(globbed(".", "**/*.c"), "src/a.c src/x/b.c top.c ");
     assert_string_equal(globbed(".", "src/*"), "src/a.c src/x ");
     assert_string_equal(globbed(".", "src/x/*.h"), "src/x/b.h ");
@@ -424,12 +428,16 @@ static void grep_tells_file_line_and_column(void **s)
     put("empty", "");
     assert_string_equal(grepped(".", (cay__fs_grep_spec){ .pattern = "fo+" }),
                         "a.txt:2:5:two foo d/b.c:1:1:foo skip.bin:1:1:foo ");
-    assert_string_equal(grepped(".", (cay__fs_grep_spec){ .pattern = "foo", .plain = true, .ignore_case = true,
+    assert_string_equal(grepped(".", (cay__fs_grep_spec){ .pattern = "foo",
+                                                          .plain = true,
+                                                          .ignore_case = true,
                                                           .include = "*.txt" }),
                         "a.txt:2:5:two foo a.txt:3:1:FOO ");
-    assert_string_equal(grepped(".", (cay__fs_grep_spec){ .pattern = "foo", .max = 1 }), "a.txt:2:5:two foo ");
+    assert_string_equal(grepped(".", (cay__fs_grep_spec){ .pattern = "foo", .max = 1 }),
+                        "a.txt:2:5:two foo ");
     assert_string_equal(grepped("d/b.c", (cay__fs_grep_spec){ .pattern = "^f" }), "b.c:1:1:foo ");
-    assert_string_equal(grepped(".", (cay__fs_grep_spec){ .pattern = "foo", .include = "d/*" }), "d/b.c:1:1:foo ");
+    assert_string_equal(grepped(".", (cay__fs_grep_spec){ .pattern = "foo", .include = "d/*" }),
+                        "d/b.c:1:1:foo ");
     assert_null(grepped(".", (cay__fs_grep_spec){ .pattern = "(" }));
     assert_int_equal(errno, EINVAL);
     assert_null(grepped(".", (cay__fs_grep_spec){ .pattern = "" }));
@@ -438,7 +446,10 @@ static void grep_tells_file_line_and_column(void **s)
     memset(big, 'x', 100000);
     memcpy(big + 90000, "needle", 7);
     put("big", big);
-    assert_int_equal(strncmp(grepped(".", (cay__fs_grep_spec){ .pattern = "needle", .plain = true }), "big:1:90001:", 12), 0);
+    assert_int_equal(
+        strncmp(grepped(".", (cay__fs_grep_spec){ .pattern = "needle", .plain = true }),
+                "big:1:90001:", 12),
+        0);
 }
 
 /* S-10: one thread exchanges a directory and a link to the outside as fast as it can. */
@@ -502,14 +513,14 @@ static void racing_exchanges_change_nothing_outside(void **s)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(paths_begin_at_workdir_home_or_root), T(links_resolve_inside_the_root),
-        T(magic_links_of_proc_are_refused), T(special_files_fail_at_once), T(writes_keep_or_set_the_mode),
-        T(an_upload_shows_only_when_committed), T(directories_are_made_with_parents),
-        T(rename_stat_and_attributes), T(lists_are_sorted_and_bounded_in_depth),
-        T(a_huge_directory_comes_in_batches), T(a_deep_tree_needs_few_descriptors),
-        T(remove_needs_recursive_for_full_directories), T(patterns_match_as_in_a_shell),
-        T(glob_finds_below_its_base), T(grep_tells_file_line_and_column),
-        T(racing_exchanges_change_nothing_outside),
+        T(paths_begin_at_workdir_home_or_root),   T(links_resolve_inside_the_root),
+        T(magic_links_of_proc_are_refused),       T(special_files_fail_at_once),
+        T(writes_keep_or_set_the_mode),           T(an_upload_shows_only_when_committed),
+        T(directories_are_made_with_parents),     T(rename_stat_and_attributes),
+        T(lists_are_sorted_and_bounded_in_depth), T(a_huge_directory_comes_in_batches),
+        T(a_deep_tree_needs_few_descriptors),     T(remove_needs_recursive_for_full_directories),
+        T(patterns_match_as_in_a_shell),          T(glob_finds_below_its_base),
+        T(grep_tells_file_line_and_column),       T(racing_exchanges_change_nothing_outside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

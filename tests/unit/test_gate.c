@@ -10,8 +10,11 @@
 
 static cay__gate *gate(unsigned rate, unsigned burst)
 {
-    static const char *const hosts[] = { "cay.example.org", NULL }, *const origins[] = { "https://console.example.net", NULL };
-    return cay__gate_new(&(cay__gate_conf){ .domain = "boxes.test", .hosts = hosts, .origins = origins, .rate = rate, .burst = burst });
+    static const char *const hosts[] = { "cay.example.org", NULL }, *const origins[] = {
+        "https://console.example.net", NULL
+    };
+    return cay__gate_new(&(cay__gate_conf){
+        .domain = "boxes.test", .hosts = hosts, .origins = origins, .rate = rate, .burst = burst });
 }
 
 static void hosts_of_others_are_refused(void **s)
@@ -19,10 +22,35 @@ static void hosts_of_others_are_refused(void **s)
     (void)s;
     cay__gate *g = gate(0, 0);
     cay_err err = CAY_ERR_INIT;
-    static const char *const good[] = { "", "localhost", "localhost:8090", "LOCALHOST", "8080-cabc.localhost:8090", "127.0.0.1", "127.0.0.1:80", "[::1]:8090",
-                                        "192.168.1.5:8090", "boxes.test", "3000-cabc.boxes.test", "cay.example.org", "CAY.example.org:443" };
-    static const char *const bad[] = { "evil.test", "localhost.evil.test", "evillocalhost", "notboxes.test", "a.cay.example.org", "127.0.0.1.evil.test", "[::1", "[::1]x",
-                                       "[evil]", ":80", "localhost:", "localhost:80:80", "localhost:999999", "local host", "localhost/", "localhost@evil.test",
+    static const char *const good[] = { "",
+                                        "localhost",
+                                        "localhost:8090",
+                                        "LOCALHOST",
+                                        "8080-cabc.localhost:8090",
+                                        "127.0.0.1",
+                                        "127.0.0.1:80",
+                                        "[::1]:8090",
+                                        "192.168.1.5:8090",
+                                        "boxes.test",
+                                        "3000-cabc.boxes.test",
+                                        "cay.example.org",
+                                        "CAY.example.org:443" };
+    static const char *const bad[] = { "evil.test",
+                                       "localhost.evil.test",
+                                       "evillocalhost",
+                                       "notboxes.test",
+                                       "a.cay.example.org",
+                                       "127.0.0.1.evil.test",
+                                       "[::1",
+                                       "[::1]x",
+                                       "[evil]",
+                                       ":80",
+                                       "localhost:",
+                                       "localhost:80:80",
+                                       "localhost:999999",
+                                       "local host",
+                                       "localhost/",
+                                       "localhost@evil.test",
                                        "127.0.0.1:80a" };
     for (size_t i = 0; i < CAY_LEN(good); i++)
         if (cay__gate_host(g, good[i], &err) != 0)
@@ -69,19 +97,41 @@ static void pages_of_others_are_refused(void **s)
 static void what_no_request_can_have_is_refused(void **s)
 {
     (void)s;
-    static const char *const names[] = { "localhost", "a.b-c.example", "127.0.0.1" }, *const no_names[] = { "", "-a", "a-", ".a", "a.", "a..b", "a_b", "a/b", "a:80", "http://a", "a b" };
-    static const char *const pages[] = { "https://a.example", "http://a:8090", "http://127.0.0.1:1", "http://[::1]:3000" };
-    static const char *const no_pages[] = { "", "x", "a.example", "https://", "https://a/", "https://a.example/x", "https://a:", "https://a:8x", "ftp://a", "https://a b", "*", "null" };
+    static const char *const names[] = { "localhost", "a.b-c.example", "127.0.0.1" },
+                             *const no_names[] = { "",    "-a",  "a-",   ".a",       "a.", "a..b",
+                                                   "a_b", "a/b", "a:80", "http://a", "a b" };
+    static const char *const pages[] = { "https://a.example", "http://a:8090", "http://127.0.0.1:1",
+                                         "http://[::1]:3000" };
+    static const char *const no_pages[] = { "",           "x",
+                                            "a.example",  "https://",
+                                            "https://a/", "https://a.example/x",
+                                            "https://a:", "https://a:8x",
+                                            "ftp://a",    "https://a b",
+                                            "*",          "null" };
     for (size_t i = 0; i < CAY_LEN(names); i++)
-        assert_int_equal(cay__gate_check(&(cay__gate_conf){ .domain = names[i], .hosts = (const char *[]){ names[i], NULL } }, NULL), 0);
+        assert_int_equal(
+            cay__gate_check(&(cay__gate_conf){ .domain = names[i],
+                                               .hosts = (const char *[]){ names[i], NULL } },
+                            NULL),
+            0);
     for (size_t i = 0; i < CAY_LEN(no_names); i++) {
-        assert_int_equal(cay__gate_check(&(cay__gate_conf){ .domain = no_names[i] }, NULL), CAY_EINVAL);
-        assert_int_equal(cay__gate_check(&(cay__gate_conf){ .hosts = (const char *[]){ "a", no_names[i], NULL } }, NULL), CAY_EINVAL);
+        assert_int_equal(cay__gate_check(&(cay__gate_conf){ .domain = no_names[i] }, NULL),
+                         CAY_EINVAL);
+        assert_int_equal(
+            cay__gate_check(
+                &(cay__gate_conf){ .hosts = (const char *[]){ "a", no_names[i], NULL } }, NULL),
+            CAY_EINVAL);
     }
     for (size_t i = 0; i < CAY_LEN(pages); i++)
-        assert_int_equal(cay__gate_check(&(cay__gate_conf){ .origins = (const char *[]){ pages[i], NULL } }, NULL), 0);
+        assert_int_equal(
+            cay__gate_check(&(cay__gate_conf){ .origins = (const char *[]){ pages[i], NULL } },
+                            NULL),
+            0);
     for (size_t i = 0; i < CAY_LEN(no_pages); i++)
-        assert_int_equal(cay__gate_check(&(cay__gate_conf){ .origins = (const char *[]){ no_pages[i], NULL } }, NULL), CAY_EINVAL);
+        assert_int_equal(
+            cay__gate_check(&(cay__gate_conf){ .origins = (const char *[]){ no_pages[i], NULL } },
+                            NULL),
+            CAY_EINVAL);
 }
 
 static void a_burst_passes_and_then_the_rate(void **s)

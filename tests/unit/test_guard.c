@@ -8,9 +8,25 @@
 
 static void what_tools_obey_is_guarded(void **state)
 {
-    static const char *const yes[] = { ".git", ".git/config", ".git/hooks/pre-commit", ".git/objects/aa", "sub/.git", "sub/deep/.git/config", ".GIT/config",
-                                       ".envrc", "a/.envrc", ".vscode/tasks.json", "x/.VsCode/settings.json", ".bashrc", ".claude/settings.json", ".husky/pre-push", ".mcp.json" };
-    static const char *const no[] = { "", "git", ".github/workflows/x.yml", ".gitignore", "src/git/config", "a.git", ".gitx", "x.git/config", ".envrc.example", "envrc", "README" };
+    static const char *const yes[] = { ".git",
+                                       ".git/config",
+                                       ".git/hooks/pre-commit",
+                                       ".git/objects/aa",
+                                       "sub/.git",
+                                       "sub/deep/.git/config",
+                                       ".GIT/config",
+                                       ".envrc",
+                                       "a/.envrc",
+                                       ".vscode/tasks.json",
+                                       "x/.VsCode/settings.json",
+                                       ".bashrc",
+                                       ".claude/settings.json",
+                                       ".husky/pre-push",
+                                       ".mcp.json" };
+    static const char *const no[] = {
+        "",      "git",          ".github/workflows/x.yml", ".gitignore", "src/git/config", "a.git",
+        ".gitx", "x.git/config", ".envrc.example",          "envrc",      "README"
+    };
     (void)state;
     for (size_t i = 0; i < CAY_LEN(yes); i++)
         if (!cay__path_guarded(yes[i]))
@@ -24,14 +40,30 @@ static void links_that_leave_are_known(void **state)
 {
     static const struct {
         const char *path, *target;
-        bool        leaves;
+        bool leaves;
     } cases[] = {
-        { "l", "a", false },          { "l", "./a/../b", true },   { "l", "..", true },         { "l", "../x", true },      { "l", "/etc/passwd", true },
-        { "d/l", "../a", false },     { "d/l", "../../a", true },   { "d/l", "..", false },      { "d/e/l", "../../x", false }, { "d/e/l", "../../../x", true },
-        { "l", "a/../../x", true },   { "d/l", "a/../../x", true }, { "l", "a//..//../x", true }, { "l", "", false },       { "l", "..x", false },
-        { "l", "...", false },        { "l", "a/b/c/../../../../x", true },
+        { "l", "a", false },
+        { "l", "./a/../b", true },
+        { "l", "..", true },
+        { "l", "../x", true },
+        { "l", "/etc/passwd", true },
+        { "d/l", "../a", false },
+        { "d/l", "../../a", true },
+        { "d/l", "..", false },
+        { "d/e/l", "../../x", false },
+        { "d/e/l", "../../../x", true },
+        { "l", "a/../../x", true },
+        { "d/l", "a/../../x", true },
+        { "l", "a//..//../x", true },
+        { "l", "", false },
+        { "l", "..x", false },
+        { "l", "...", false },
+        { "l", "a/b/c/../../../../x", true },
         /* a/b/c/up is a link to the top, and its .. is beside the directory. */
-        { "a/b/c/up", "../../..", false }, { "leak", "a/b/c/up/../secret", true }, { "a/leak", "./b/./..", true }, { "a/b/l", ".././../x/y", false },
+        { "a/b/c/up", "../../..", false },
+        { "leak", "a/b/c/up/../secret", true },
+        { "a/leak", "./b/./..", true },
+        { "a/b/l", ".././../x/y", false },
     };
     (void)state;
     for (size_t i = 0; i < CAY_LEN(cases); i++)

@@ -27,8 +27,10 @@ static void refused(const char *text, int code, const char *reason)
 
 static void a_request_is_taken_apart(void **state)
 {
-    static const char text[] = "POST /a/b%20c?x=1&y HTTP/1.1\r\nHost: Example.org:80\r\nX-Empty:\r\nX-Name:  a b \t\r\ncontent-LENGTH: 12\r\nConnection: keep-alive, Upgrade\r\n"
-                               "Upgrade: websocket\r\nExpect: 100-Continue\r\n\r\nbody";
+    static const char text[] =
+        "POST /a/b%20c?x=1&y HTTP/1.1\r\nHost: Example.org:80\r\nX-Empty:\r\nX-Name:  a b "
+        "\t\r\ncontent-LENGTH: 12\r\nConnection: keep-alive, Upgrade\r\n"
+        "Upgrade: websocket\r\nExpect: 100-Continue\r\n\r\nbody";
     cay__head h;
     cay_err err;
     (void)state;
@@ -43,8 +45,10 @@ static void a_request_is_taken_apart(void **state)
     assert_string_equal(cay__head_field(&h, "x-empty"), "");
     assert_null(cay__head_field(&h, "x-none"));
     assert_string_equal(h.upgrade, "websocket");
-    assert_true(h.keep_alive && h.expect_continue && h.body == CAY__BODY_LENGTH && h.length == 12 && h.minor == 1);
-    assert_true(cay__head_list(&h, "connection", "upgrade") && !cay__head_list(&h, "connection", "up"));
+    assert_true(h.keep_alive && h.expect_continue && h.body == CAY__BODY_LENGTH && h.length == 12 &&
+                h.minor == 1);
+    assert_true(cay__head_list(&h, "connection", "upgrade") &&
+                !cay__head_list(&h, "connection", "up"));
     cay__head_clear(&h);
 }
 
@@ -56,25 +60,45 @@ static void it_may_come_in_pieces(void **state)
     (void)state;
     for (size_t n = 0; n < sizeof text - 1 - 3; n++)
         assert_int_equal(cay__request_read(text, n, &scanned, &h, NULL), 0);
-    assert_int_equal(cay__request_read(text, sizeof text - 1, &scanned, &h, NULL), (int)sizeof text - 1 - 3);
+    assert_int_equal(cay__request_read(text, sizeof text - 1, &scanned, &h, NULL),
+                     (int)sizeof text - 1 - 3);
     cay__head_clear(&h);
 }
 
 static void what_could_be_read_in_two_ways_is_refused(void **state)
 {
     static const char *const bad[] = {
-        "GET / HTTP/1.1\nHost: a\n\n", "GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: a\r\nX : b\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nX: b\rc\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nX\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1 1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n",
-        "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", "GET * HTTP/1.1\r\nHost: a\r\n\r\n", "GET /\\ HTTP/1.1\r\nHost: a\r\n\r\n",
-        "GET / HTTP/1.1 \r\nHost: a\r\n\r\n", "GET  / HTTP/1.1\r\nHost: a\r\n\r\n", "GET /\x7f HTTP/1.1\r\nHost: a\r\n\r\n", "(GET) / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / http/1.1\r\nHost: a\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", "GET / HTTP/1.1\r\nHost: a@b\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nExpect: tea\r\n\r\n",
+        "GET / HTTP/1.1\nHost: a\n\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+        "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nX : b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nX: b\rc\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nX\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1 1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n",
+        "GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET * HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /\\ HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1 \r\nHost: a\r\n\r\n",
+        "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /\x7f HTTP/1.1\r\nHost: a\r\n\r\n",
+        "(GET) / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET / http/1.1\r\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a@b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nExpect: tea\r\n\r\n",
     };
     (void)state;
     for (size_t i = 0; i < CAY_LEN(bad); i++)
         refused(bad[i], CAY_EINVAL, "http_syntax");
-    refused("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", CAY_ENOTSUP, "transfer_encoding");
+    refused("GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", CAY_ENOTSUP,
+            "transfer_encoding");
     refused("GET / HTTP/2.0\r\nHost: a\r\n\r\n", CAY_ENOTSUP, "http_version");
 }
 
@@ -123,9 +147,11 @@ static void answers_tell_their_body(void **state)
     answer("HTTP/1.0 200 OK\r\n\r\n", false, 200, CAY__BODY_TO_END);
     answer("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n", false, 304, CAY__BODY_NONE);
     answer("HTTP/1.1 101 X\r\n\r\n", false, 101, CAY__BODY_NONE);
-    assert_int_equal(cay__answer_read("HTTP/1.1 20 OK\r\n\r\n", 18, &scanned, false, &h, NULL), CAY_EINVAL);
+    assert_int_equal(cay__answer_read("HTTP/1.1 20 OK\r\n\r\n", 18, &scanned, false, &h, NULL),
+                     CAY_EINVAL);
     scanned = 0;
-    assert_int_equal(cay__answer_read("HTTP/1.1 999 OK\r\n\r\n", 19, &scanned, false, &h, NULL), CAY_EINVAL);
+    assert_int_equal(cay__answer_read("HTTP/1.1 999 OK\r\n\r\n", 19, &scanned, false, &h, NULL),
+                     CAY_EINVAL);
 }
 
 static void urls_are_decoded(void **state)
@@ -167,7 +193,16 @@ static int unchunk(const char *text, size_t step, char *out)
 static void chunks_are_put_together(void **state)
 {
     static const char text[] = "5;a=b\r\nhello\r\nA\r\n, chunks. \r\n0\r\nTrailer: x\r\n\r\nrest";
-    static const char *const bad[] = { "5\nhello\r\n0\r\n\r\n", "5\r\nhello0\r\n\r\n", "g\r\n", "\r\n", " 5\r\nhello\r\n", "5 \r\nhello\r\n", "11111111111111111\r\n", "ffffffffffffffff\r\n", "0\r\n:\r\n\r\n", "5\r\nhello\r\r0" };
+    static const char *const bad[] = { "5\nhello\r\n0\r\n\r\n",
+                                       "5\r\nhello0\r\n\r\n",
+                                       "g\r\n",
+                                       "\r\n",
+                                       " 5\r\nhello\r\n",
+                                       "5 \r\nhello\r\n",
+                                       "11111111111111111\r\n",
+                                       "ffffffffffffffff\r\n",
+                                       "0\r\n:\r\n\r\n",
+                                       "5\r\nhello\r\r0" };
     char out[64];
     (void)state;
     for (size_t step = 1; step < sizeof text; step++) {
@@ -181,8 +216,13 @@ static void chunks_are_put_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_is_taken_apart), cmocka_unit_test(it_may_come_in_pieces), cmocka_unit_test(what_could_be_read_in_two_ways_is_refused),
-        cmocka_unit_test(heads_have_a_size),        cmocka_unit_test(answers_tell_their_body), cmocka_unit_test(urls_are_decoded), cmocka_unit_test(chunks_are_put_together),
+        cmocka_unit_test(a_request_is_taken_apart),
+        cmocka_unit_test(it_may_come_in_pieces),
+        cmocka_unit_test(what_could_be_read_in_two_ways_is_refused),
+        cmocka_unit_test(heads_have_a_size),
+        cmocka_unit_test(answers_tell_their_body),
+        cmocka_unit_test(urls_are_decoded),
+        cmocka_unit_test(chunks_are_put_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

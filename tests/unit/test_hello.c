@@ -15,13 +15,16 @@ static size_t make(uint8_t *out, const char *name, unsigned type, size_t more, s
     size_t ext = n;
     n += 2;
     if (name) {
-        uint8_t sni[] = { 0, 0, 0, (uint8_t)(name_len + 5), 0, (uint8_t)(name_len + 3), 0, 0, (uint8_t)name_len };
+        uint8_t sni[] = {
+            0, 0, 0, (uint8_t)(name_len + 5), 0, (uint8_t)(name_len + 3), 0, 0, (uint8_t)name_len
+        };
         memcpy(m + n, sni, sizeof sni);
         memcpy(m + n + sizeof sni, name, name_len);
         n += sizeof sni + name_len;
     }
     if (type) {
-        uint8_t head[] = { (uint8_t)(type >> 8), (uint8_t)type, (uint8_t)(more >> 8), (uint8_t)more };
+        uint8_t head[] = { (uint8_t)(type >> 8), (uint8_t)type, (uint8_t)(more >> 8),
+                           (uint8_t)more };
         memcpy(m + n, head, 4);
         n += 4 + more;
     }
@@ -90,7 +93,10 @@ static void two_names_are_refused(void **s)
     static uint8_t b[20000];
     hello h;
     size_t n = make(b, "good.test", 0x1111, 18 - 4, 16384);
-    memcpy(b + n - 18, "\0\0\0\x0e\0\x0c\0\0\x09" "evil.test", 18);
+    memcpy(b + n - 18,
+           "\0\0\0\x0e\0\x0c\0\0\x09"
+           "evil.test",
+           18);
     assert_int_equal(hello_read(b, n, &h), HELLO_BAD);
 }
 

@@ -12,15 +12,15 @@
 #include <sys/stat.h>
 
 static char home[] = "/tmp/cay-history-XXXXXX";
-static int  dir = -1;
+static int dir = -1;
 #define DAY  ((int64_t)CAY__HISTORY_STEP_MS * CAY__HISTORY_MOMENTS)
 #define THEN (DAY * 20000) /* a moment at the beginning of the ring */
 
 typedef struct seen {
-    size_t     n;
+    size_t n;
     cay__moment m[CAY__HISTORY_POINTS + 1];
-    double     cpu[CAY__HISTORY_POINTS + 1];
-    cay__pace  last;
+    double cpu[CAY__HISTORY_POINTS + 1];
+    cay__pace last;
 } seen;
 
 static void see(const cay__moment *m, const cay__pace *pace, void *arg)
@@ -34,7 +34,9 @@ static void see(const cay__moment *m, const cay__pace *pace, void *arg)
 
 static void put(const char *id, int64_t ms, uint64_t cpu_us)
 {
-    assert_int_equal(cay__history_put(dir, id, &(cay__moment){ ms, cpu_us, 7, 9, cpu_us / 100, cpu_us / 50 }), 0);
+    assert_int_equal(
+        cay__history_put(dir, id, &(cay__moment){ ms, cpu_us, 7, 9, cpu_us / 100, cpu_us / 50 }),
+        0);
 }
 
 static seen *read_all(const char *id, int64_t from, int64_t to)
@@ -56,7 +58,7 @@ static void what_is_put_is_read_in_its_order(void **state)
     seen *s = read_all("a", 0, INT64_MAX);
     assert_int_equal(s->n, 3);
     assert_int_equal(s->m[0].ms, THEN);
-    assert_true(s->cpu[0] == 0); /* nothing is before it */
+    assert_true(s->cpu[0] == 0);                       /* nothing is before it */
     assert_true(s->cpu[1] > 39.9 && s->cpu[1] < 40.1); /* 2 s of CPU in 5 s */
     assert_true(s->cpu[2] == 0);
     assert_int_equal(s->m[2].memory, 7);
@@ -94,8 +96,10 @@ static void a_day_is_kept_and_long_times_are_told_evenly(void **state)
         put("c", THEN + i * CAY__HISTORY_STEP_MS, (uint64_t)i * 500000); /* a tenth of a CPU */
     seen *s = read_all("c", 0, INT64_MAX);
     assert_in_range(s->n, CAY__HISTORY_POINTS / 2, CAY__HISTORY_POINTS);
-    assert_int_equal(s->m[s->n - 1].ms, THEN + (CAY__HISTORY_MOMENTS + 99) * (int64_t)CAY__HISTORY_STEP_MS);
-    assert_true(s->m[0].ms >= THEN + 100 * (int64_t)CAY__HISTORY_STEP_MS); /* the first hundred are gone */
+    assert_int_equal(s->m[s->n - 1].ms,
+                     THEN + (CAY__HISTORY_MOMENTS + 99) * (int64_t)CAY__HISTORY_STEP_MS);
+    assert_true(s->m[0].ms >=
+                THEN + 100 * (int64_t)CAY__HISTORY_STEP_MS); /* the first hundred are gone */
     for (size_t i = 1; i < s->n; i++) {
         assert_int_equal(s->m[i].ms - s->m[i - 1].ms, s->m[1].ms - s->m[0].ms);
         assert_true(s->cpu[i] > 9.9 && s->cpu[i] < 10.1);
@@ -131,7 +135,8 @@ static void those_of_sandboxes_that_are_gone_go(void **state)
     (void)state;
     struct stat st;
     assert_int_equal(mkdirat(dir, "other", 0700), 0);
-    CAY_AUTOFD former = openat(dir, "figures.c", O_WRONLY | O_CREAT, 0600); /* of a version that kept less */
+    CAY_AUTOFD former =
+        openat(dir, "figures.c", O_WRONLY | O_CREAT, 0600); /* of a version that kept less */
     for (int twice = 0; twice < 2; twice++) {
         put("f", THEN, 1);
         cay__history_sweep(dir, only_c, NULL);

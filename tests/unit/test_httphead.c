@@ -14,7 +14,8 @@ static int walk(const char *text, size_t *passed, const char **why)
     *passed = 0;
     *why = "";
     while (len) {
-        int rc = s.next == HTTP_TUNNEL ? HTTP_OK : http_unit(&s, text, len, "good.test", 80, host, why);
+        int rc =
+            s.next == HTTP_TUNNEL ? HTTP_OK : http_unit(&s, text, len, "good.test", 80, host, why);
         if (rc != HTTP_OK || s.next == HTTP_TUNNEL)
             return rc;
         size_t n = (size_t)CAY_MIN(s.left, len);
@@ -46,13 +47,18 @@ static void the_host_has_to_be_the_name(void **s)
         { "GET / HTTP/1.1\r\nHost: good.test:81\r\n\r\n", HTTP_OTHER, "http_host_mismatch" },
         { "GET / HTTP/1.1\r\nHost: xgood.test\r\n\r\n", HTTP_OTHER, "http_host_mismatch" },
         { "GET / HTTP/1.1\r\nHost: good.test@evil.test\r\n\r\n", HTTP_OTHER, "http_host_mismatch" },
-        { "GET / HTTP/1.1\r\nHost: good.test\r\nHost: evil.test\r\n\r\n", HTTP_BAD, "http_two_hosts" },
+        { "GET / HTTP/1.1\r\nHost: good.test\r\nHost: evil.test\r\n\r\n", HTTP_BAD,
+          "http_two_hosts" },
         { "GET / HTTP/1.1\r\nA: b\r\n\r\n", HTTP_BAD, "http_no_host" },
         { "GET http://good.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n", HTTP_OK, 0 },
-        { "GET http://evil.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n", HTTP_OTHER, "http_host_mismatch" },
-        { "GET http://good.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n", HTTP_OTHER, "http_host_mismatch" },
-        { "GET http://good.test@evil.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n", HTTP_OTHER, "http_host_mismatch" },
-        { "GET https://good.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n", HTTP_BAD, "http_unreadable" },
+        { "GET http://evil.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n", HTTP_OTHER,
+          "http_host_mismatch" },
+        { "GET http://good.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n", HTTP_OTHER,
+          "http_host_mismatch" },
+        { "GET http://good.test@evil.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n", HTTP_OTHER,
+          "http_host_mismatch" },
+        { "GET https://good.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n", HTTP_BAD,
+          "http_unreadable" },
         { "CONNECT good.test:443 HTTP/1.1\r\nHost: good.test\r\n\r\n", HTTP_BAD, "http_connect" },
         { "PRI * HTTP/2.0\r\n\r\n", HTTP_BAD, "http_unreadable" },
     };
@@ -75,20 +81,29 @@ static void what_readers_could_differ_about_is_refused(void **s)
         "GET / HTTP/1.1\r\nHost : good.test\r\n\r\n",
         "GET /\tx HTTP/1.1\r\nHost: good.test\r\n\r\n",
         "GET  / HTTP/1.1\r\nHost: good.test\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: good.test\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nContent-Length: 1\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: good.test\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: good.test\r\nContent-Length: +1\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\n",
-        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nAAAAA\n10\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n5 6\r\nAAAAA\r\n0\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n\x15\r\nAAAAA\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n5\r\nAAAAA\n10\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n5 "
+        "6\r\nAAAAA\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n\x15\r\nAAAAA\r\n0\r\n\r\n",
         "POST / HTTP/1.0\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nHost: good.test\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nno field\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: good.test\r\nExpect: 100-continue\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
-        GOOD "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nHost: "
+        "good.test\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nno "
+        "field\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: good.test\r\nExpect: 100-continue\r\nConnection: "
+        "upgrade\r\nUpgrade: websocket\r\n\r\n",
+        GOOD
+        "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
     };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         size_t n;
@@ -103,9 +118,12 @@ static void a_kept_connection_cannot_turn_to_another_host(void **s)
     static const char *const first[] = {
         GOOD,
         "POST / HTTP/1.1\r\nHost: good.test\r\nContent-Length: 5\r\n\r\nhello",
-        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\nA\r\n0123456789\r\n0\r\nT: x\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n", /* the server said 200 */
-        "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: good.test\r\nTransfer-Encoding: "
+        "chunked\r\n\r\n3;a=b\r\nabc\r\nA\r\n0123456789\r\n0\r\nT: x\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: "
+        "websocket\r\n\r\n", /* the server said 200 */
+        "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: "
+        "h2c\r\n\r\n",
     };
     for (size_t i = 0; i < CAY_LEN(first); i++) {
         CAY_AUTOFREE char *text = cay__alloc(4096);

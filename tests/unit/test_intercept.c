@@ -28,10 +28,13 @@ static secret values[] = {
     { (char *)"QUERY", (char *)"a b&c", 5 },
 };
 
-static const char policy_text[] = "cay-net 1\nmode rules\nrule api.test\nrule git.test\nrule maps.test\nrule *.many.test\n"
-                                  "bind KEY api.test/v1,bearer,GET+POST\nbind PASS git.test,basic:me\nbind QUERY maps.test,query:key\n"
-                                  "bind KEY *.many.test,header:X-One\nbind PASS *.many.test,header:X-Two\nbind QUERY *.many.test,query:k\n"
-                                  "bind PASS own.many.test,header:X-Three\n";
+static const char policy_text[] =
+    "cay-net 1\nmode rules\nrule api.test\nrule git.test\nrule maps.test\nrule *.many.test\n"
+    "bind KEY api.test/v1,bearer,GET+POST\nbind PASS git.test,basic:me\nbind QUERY "
+    "maps.test,query:key\n"
+    "bind KEY *.many.test,header:X-One\nbind PASS *.many.test,header:X-Two\nbind QUERY "
+    "*.many.test,query:k\n"
+    "bind PASS own.many.test,header:X-Three\n";
 
 static vault make_vault(void)
 {
@@ -68,33 +71,48 @@ static void test_forms(void **state)
 {
     (void)state;
     expect("api.test", "GET /v1/x HTTP/1.1\r\nHost: api.test\r\n\r\n",
-           "GET /v1/x HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer s3cret-value\r\nAccept-Encoding: identity\r\n\r\n");
+           "GET /v1/x HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer "
+           "s3cret-value\r\nAccept-Encoding: identity\r\n\r\n");
     expect("git.test", "GET /r.git HTTP/1.1\r\nHost: git.test\r\n\r\n",
-           "GET /r.git HTTP/1.1\r\nHost: git.test\r\nAuthorization: Basic bWU6b3BlbiBzZXNhbWU=\r\nAccept-Encoding: identity\r\n\r\n");
+           "GET /r.git HTTP/1.1\r\nHost: git.test\r\nAuthorization: Basic "
+           "bWU6b3BlbiBzZXNhbWU=\r\nAccept-Encoding: identity\r\n\r\n");
     expect("maps.test", "GET /t?a=1&k%65y=mine HTTP/1.1\r\nHost: maps.test\r\n\r\n",
-           "GET /t?a=1&key=a%20b%26c HTTP/1.1\r\nHost: maps.test\r\nAccept-Encoding: identity\r\n\r\n");
+           "GET /t?a=1&key=a%20b%26c HTTP/1.1\r\nHost: maps.test\r\nAccept-Encoding: "
+           "identity\r\n\r\n");
 }
 
 static void test_several(void **state)
 {
     (void)state;
-    expect("a.many.test", "GET /?k=own&q=1 HTTP/1.1\r\nHost: a.many.test\r\nx-one: mine\r\nX-Three: stays\r\n\r\n",
-           "GET /?q=1&k=a%20b%26c HTTP/1.1\r\nHost: a.many.test\r\nX-Three: stays\r\nX-One: s3cret-value\r\nX-Two: open sesame\r\nAccept-Encoding: identity\r\n\r\n");
-    expect("own.many.test", "GET / HTTP/1.1\r\nHost: own.many.test\r\nX-One: stays\r\nX-Three: mine\r\n\r\n",
-           "GET / HTTP/1.1\r\nHost: own.many.test\r\nX-One: stays\r\nX-Three: open sesame\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("a.many.test",
+           "GET /?k=own&q=1 HTTP/1.1\r\nHost: a.many.test\r\nx-one: mine\r\nX-Three: stays\r\n\r\n",
+           "GET /?q=1&k=a%20b%26c HTTP/1.1\r\nHost: a.many.test\r\nX-Three: stays\r\nX-One: "
+           "s3cret-value\r\nX-Two: open sesame\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("own.many.test",
+           "GET / HTTP/1.1\r\nHost: own.many.test\r\nX-One: stays\r\nX-Three: mine\r\n\r\n",
+           "GET / HTTP/1.1\r\nHost: own.many.test\r\nX-One: stays\r\nX-Three: open "
+           "sesame\r\nAccept-Encoding: identity\r\n\r\n");
 }
 
 static void test_own_goes(void **state)
 {
     (void)state;
-    expect("api.test", "GET /v1/x HTTP/1.1\r\nauthorization: mine\r\nHost: api.test\r\nAccept-Encoding: gzip\r\nX: y\r\n\r\n",
-           "GET /v1/x HTTP/1.1\r\nHost: api.test\r\nX: y\r\nAuthorization: Bearer s3cret-value\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test",
+           "GET /v1/x HTTP/1.1\r\nauthorization: mine\r\nHost: api.test\r\nAccept-Encoding: "
+           "gzip\r\nX: y\r\n\r\n",
+           "GET /v1/x HTTP/1.1\r\nHost: api.test\r\nX: y\r\nAuthorization: Bearer "
+           "s3cret-value\r\nAccept-Encoding: identity\r\n\r\n");
     /* Where no binding fits nothing is added, and what stands in its place goes all the same. */
-    expect("api.test", "GET /other HTTP/1.1\r\nAuthorization: mine\r\nHost: api.test\r\n\r\n", "GET /other HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
-    expect("api.test", "DELETE /v1/x HTTP/1.1\r\nHost: api.test\r\n\r\n", "DELETE /v1/x HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
-    expect("api.test", "GET /v1/../admin HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET /v1/../admin HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
-    expect("api.test", "GET /v1/%2e%2e/admin HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET /v1/%2e%2e/admin HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
-    expect("api.test", "GET /v10 HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET /v10 HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test", "GET /other HTTP/1.1\r\nAuthorization: mine\r\nHost: api.test\r\n\r\n",
+           "GET /other HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test", "DELETE /v1/x HTTP/1.1\r\nHost: api.test\r\n\r\n",
+           "DELETE /v1/x HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test", "GET /v1/../admin HTTP/1.1\r\nHost: api.test\r\n\r\n",
+           "GET /v1/../admin HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test", "GET /v1/%2e%2e/admin HTTP/1.1\r\nHost: api.test\r\n\r\n",
+           "GET /v1/%2e%2e/admin HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test", "GET /v10 HTTP/1.1\r\nHost: api.test\r\n\r\n",
+           "GET /v10 HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
 }
 
 static void test_tricks(void **state)
@@ -104,18 +122,22 @@ static void test_tricks(void **state)
     assert_null(sent("api.test", "TRACE /v1 HTTP/1.1\r\nHost: api.test\r\n\r\n", &err));
     assert_string_equal(err.reason, "http_trace");
     expect("api.test",
-           "DELETE /v1 HTTP/1.1\r\nHost: api.test\r\nX-HTTP-Method-Override: GET\r\nX-Original-URL: /v1\r\nRange: bytes=0-9\r\nUpgrade: tcp\r\n\r\n",
+           "DELETE /v1 HTTP/1.1\r\nHost: api.test\r\nX-HTTP-Method-Override: "
+           "GET\r\nX-Original-URL: /v1\r\nRange: bytes=0-9\r\nUpgrade: tcp\r\n\r\n",
            "DELETE /v1 HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
     expect("api.test", "PUT /v1 HTTP/1.1\r\nHost: api.test\r\nUpgrade:  websocket \r\n\r\n",
-           "PUT /v1 HTTP/1.1\r\nHost: api.test\r\nUpgrade:  websocket \r\nAccept-Encoding: identity\r\n\r\n");
+           "PUT /v1 HTTP/1.1\r\nHost: api.test\r\nUpgrade:  websocket \r\nAccept-Encoding: "
+           "identity\r\n\r\n");
 }
 
 static void test_absolute(void **state)
 {
     (void)state;
     expect("api.test", "GET http://api.test/v1/x?q HTTP/1.1\r\nHost: api.test\r\n\r\n",
-           "GET /v1/x?q HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer s3cret-value\r\nAccept-Encoding: identity\r\n\r\n");
-    expect("api.test", "GET http://api.test HTTP/1.1\r\nHost: api.test\r\n\r\n", "GET / HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
+           "GET /v1/x?q HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer "
+           "s3cret-value\r\nAccept-Encoding: identity\r\n\r\n");
+    expect("api.test", "GET http://api.test HTTP/1.1\r\nHost: api.test\r\n\r\n",
+           "GET / HTTP/1.1\r\nHost: api.test\r\nAccept-Encoding: identity\r\n\r\n");
 }
 
 static void test_too_long(void **state)
@@ -137,8 +159,10 @@ static void test_too_long(void **state)
 static void test_mask(void **state)
 {
     (void)state;
-    static const char text[] = "HTTP/1.1 200 OK\r\nX: s3cret-value\r\n\r\n{\"s3cret-valus3cret-value\": \"s3cre\"}";
-    static const char want[] = "HTTP/1.1 200 OK\r\nX: ************\r\n\r\n{\"s3cret-valu************\": \"s3cre\"}";
+    static const char text[] =
+        "HTTP/1.1 200 OK\r\nX: s3cret-value\r\n\r\n{\"s3cret-valus3cret-value\": \"s3cre\"}";
+    static const char want[] =
+        "HTTP/1.1 200 OK\r\nX: ************\r\n\r\n{\"s3cret-valu************\": \"s3cre\"}";
     mask m = { 0 };
     mask_add(&m, "s3cret-value", 12);
     for (size_t step = 1; step < sizeof text; step++) {
@@ -163,8 +187,10 @@ static void test_mask(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms), cmocka_unit_test(test_several),    cmocka_unit_test(test_own_goes), cmocka_unit_test(test_absolute),
-        cmocka_unit_test(test_too_long), cmocka_unit_test(test_tricks), cmocka_unit_test(test_mask),
+        cmocka_unit_test(test_forms),    cmocka_unit_test(test_several),
+        cmocka_unit_test(test_own_goes), cmocka_unit_test(test_absolute),
+        cmocka_unit_test(test_too_long), cmocka_unit_test(test_tricks),
+        cmocka_unit_test(test_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

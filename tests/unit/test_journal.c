@@ -11,7 +11,7 @@
 
 typedef struct seen {
     unsigned n, ops[16];
-    jrec     last, open;
+    jrec last, open;
 } seen;
 
 static fake f;
@@ -188,7 +188,8 @@ static void compaction_keeps_what_is_there(void **s)
     assert_int_equal(size_of("keeper.log.new"), -1);
 }
 
-/* Two keepers die, one after the other: what only the first knew of a command's end is known to the third. */
+/* Two keepers die, one after the other: what only the first knew of a command's end is known to the
+ * third. */
 static void why_a_command_ends_outlives_the_next_keeper(void **s)
 {
     (void)s;

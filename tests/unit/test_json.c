@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The quick reader takes what jansson takes, and leaves the rest to it; and texts that differ in one bit have two fingerprints. */
+/* The quick reader takes what jansson takes, and leaves the rest to it; and texts that differ in
+ * one bit have two fingerprints. */
 #include <base/json.h>
 #include <service/fingerprint.h>
 #include <setjmp.h>
@@ -10,8 +11,11 @@
 
 static void assert_same(const char *text)
 {
-    json_t *quick = cay__json_quick(text, strlen(text)), *slow = json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
-    char *a = quick ? json_dumps(quick, JSON_ENCODE_ANY) : NULL, *b = slow ? json_dumps(slow, JSON_ENCODE_ANY) : NULL;
+    json_t *quick = cay__json_quick(text, strlen(text)),
+           *slow =
+               json_loads(text, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
+    char *a = quick ? json_dumps(quick, JSON_ENCODE_ANY) : NULL,
+         *b = slow ? json_dumps(slow, JSON_ENCODE_ANY) : NULL;
     if (!a || !b || strcmp(a, b) != 0)
         fail_msg("%s: %s and %s", text, a ? a : "-", b ? b : "-");
     free(a);
@@ -24,9 +28,17 @@ static void it_reads_as_jansson_does(void **s)
 {
     (void)s;
     static const char *const rows[] = {
-        "{}", " [ ] ", "[1,-2,0,-0,999999999999999999]", "{\"b\":1,\"a\":{\"z\":[true,false,null]}}", "\"\"", "17",
-        "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\\u00e4\\u20ac\\ud83d\\ude00\\u0000x\"", "{\"k\\u00e4y\":\"v\\n\",\"two\":\"t\"}",
-        "\"gr\xc3\xbc\xc3\x9f" "e \xe2\x82\xac \xf0\x9f\x98\x80, and a tail that is longer than a step\"", "\"\x7f\"",
+        "{}",
+        " [ ] ",
+        "[1,-2,0,-0,999999999999999999]",
+        "{\"b\":1,\"a\":{\"z\":[true,false,null]}}",
+        "\"\"",
+        "17",
+        "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\\u00e4\\u20ac\\ud83d\\ude00\\u0000x\"",
+        "{\"k\\u00e4y\":\"v\\n\",\"two\":\"t\"}",
+        "\"gr\xc3\xbc\xc3\x9f"
+        "e \xe2\x82\xac \xf0\x9f\x98\x80, and a tail that is longer than a step\"",
+        "\"\x7f\"",
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_same(rows[i]);
@@ -36,9 +48,32 @@ static void it_leaves_the_rest_alone(void **s)
 {
     (void)s;
     static const char *const rows[] = {
-        "", " ", "{", "[1,]", "[1 2]", "{\"a\" 1}", "{\"a\":}", "{a:1}", "[1]x", "[01]", "[1.5]", "[1e3]", "[9999999999999999999]", "[-]", "tru",
-        "\"a\nb\"", "\"\\x\"", "\"\\u12\"", "\"\\ud83d\"", "\"\\ude00\"", "\"\\ud83d\\u0041\"", "\"\xc3\"", "\"\xed\xa0\x80\"", "\"open",
-        "{\"a\":1,\"a\":2}", "{\"a\\u0000\":1}",
+        "",
+        " ",
+        "{",
+        "[1,]",
+        "[1 2]",
+        "{\"a\" 1}",
+        "{\"a\":}",
+        "{a:1}",
+        "[1]x",
+        "[01]",
+        "[1.5]",
+        "[1e3]",
+        "[9999999999999999999]",
+        "[-]",
+        "tru",
+        "\"a\nb\"",
+        "\"\\x\"",
+        "\"\\u12\"",
+        "\"\\ud83d\"",
+        "\"\\ude00\"",
+        "\"\\ud83d\\u0041\"",
+        "\"\xc3\"",
+        "\"\xed\xa0\x80\"",
+        "\"open",
+        "{\"a\":1,\"a\":2}",
+        "{\"a\\u0000\":1}",
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (cay__json_quick(rows[i], strlen(rows[i])))

@@ -45,7 +45,7 @@ static int setup(void **s)
 static int teardown(void **s)
 {
     (void)s;
-    static const char *const names[] = {"secret", "file", "moved", "link", "ran"};
+    static const char *const names[] = { "secret", "file", "moved", "link", "ran" };
     char path[160];
     for (size_t i = 0; i < CAY_LEN(names); i++) {
         snprintf(path, sizeof path, "%s/%s", dir, names[i]);
@@ -71,8 +71,8 @@ static void in_child(int (*body)(void))
 /* CAP_PERFMON opens /proc/PID/environ past Landlock, so level 1 has no capability either. */
 static int drop_caps(void)
 {
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[2] = {0};
+    struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct none[2] = { 0 };
     return (int)syscall(SYS_capset, &head, none);
 }
 
@@ -80,7 +80,7 @@ static int enter_level1(int network)
 {
     if (drop_caps() < 0)
         return -1;
-    const cay__ll_grant own[] = {{dir, -1, CAY_LL_WRITE}};
+    const cay__ll_grant own[] = { { dir, -1, CAY_LL_WRITE } };
     size_t bad = 7;
     int rc = cay__landlock_level1(own, CAY_LEN(own), network, &bad);
     return rc < 0 || bad != CAY_LEN(own) ? -1 : 0;
@@ -165,9 +165,9 @@ static void no_way_round_by_links_or_proc(void **s)
 
 static int tcp(int port, int (*call)(int, const struct sockaddr *, socklen_t))
 {
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons((uint16_t)port),
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = { .sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     CAY_AUTOFD fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return call(fd, (struct sockaddr *)&a, sizeof a) < 0 ? -errno : 0;
 }
@@ -207,7 +207,7 @@ static void level_one_has_tcp_only_when_granted(void **s)
 
 static int abstract(int (*call)(int, const struct sockaddr *, socklen_t), const char *name)
 {
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    struct sockaddr_un a = { .sun_family = AF_UNIX };
     socklen_t len =
         (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
                     (size_t)snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "%s", name));
@@ -259,9 +259,11 @@ static void scopes_keep_signals_and_abstract_sockets_inside(void **s)
 static int classes(void)
 {
     CAY_AUTOFD fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    const cay__ll_grant g[] = {{NULL, fd, CAY_LL_READ},     {"/usr", -1, CAY_LL_EXEC},
-                               {"/lib64", -1, CAY_LL_EXEC}, {"/bin", -1, CAY_LL_EXEC},
-                               {"/lib", -1, CAY_LL_EXEC},   {"/no/such/thing", -1, CAY_LL_READ}};
+    const cay__ll_grant g[] = {
+        { NULL, fd, CAY_LL_READ },     { "/usr", -1, CAY_LL_EXEC },
+        { "/lib64", -1, CAY_LL_EXEC }, { "/bin", -1, CAY_LL_EXEC },
+        { "/lib", -1, CAY_LL_EXEC },   { "/no/such/thing", -1, CAY_LL_READ }
+    };
     if (cay__landlock_grants(g, CAY_LEN(g), CAY_LL_OPTIONAL, NULL) < 0)
         return 1;
     if (open(dir, O_RDONLY | O_DIRECTORY) < 0)
@@ -281,7 +283,7 @@ static void a_grant_by_descriptor_carries_its_class(void **s)
 
 static int missing(void)
 {
-    const cay__ll_grant g[] = {{dir, -1, CAY_LL_WRITE}, {"/no/such/thing", -1, CAY_LL_READ}};
+    const cay__ll_grant g[] = { { dir, -1, CAY_LL_WRITE }, { "/no/such/thing", -1, CAY_LL_READ } };
     size_t bad = 9;
     if (cay__landlock_grants(g, 2, 0, &bad) != -ENOENT || bad != 1)
         return 1;

@@ -8,14 +8,9 @@
 /* Rows: from; columns: to; written down a second time, as a picture. */
 static const char picture[CAY_DAMAGED + 1][CAY_DAMAGED + 2] = {
     /*              n c r p s d g x */
-    [CAY_STATE_NONE] = "........",
-    [CAY_CREATING]   = "..+..+..",
-    [CAY_RUNNING]    = "...+++..",
-    [CAY_PAUSED]     = "..+.++..",
-    [CAY_STOPPED]    = "..+..+..",
-    [CAY_DELETING]   = "........",
-    [CAY_GONE]       = "........",
-    [CAY_DAMAGED]    = ".....+..",
+    [CAY_STATE_NONE] = "........", [CAY_CREATING] = "..+..+..", [CAY_RUNNING] = "...+++..",
+    [CAY_PAUSED] = "..+.++..",     [CAY_STOPPED] = "..+..+..",  [CAY_DELETING] = "........",
+    [CAY_GONE] = "........",       [CAY_DAMAGED] = ".....+..",
 };
 
 static void every_pair_is_as_drawn(void **s)
@@ -24,7 +19,8 @@ static void every_pair_is_as_drawn(void **s)
     for (int from = 0; from <= CAY_DAMAGED; from++)
         for (int to = 0; to <= CAY_DAMAGED; to++)
             if (cay__state_may((cay_state)from, (cay_state)to) != (picture[from][to] == '+'))
-                fail_msg("%s to %s", cay_state_name((cay_state)from), cay_state_name((cay_state)to));
+                fail_msg("%s to %s", cay_state_name((cay_state)from),
+                         cay_state_name((cay_state)to));
     assert_false(cay__state_may((cay_state)99, CAY_RUNNING));
     assert_false(cay__state_may(CAY_RUNNING, (cay_state)99));
 }
@@ -48,6 +44,7 @@ static void names_go_there_and_back(void **s)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_pair_is_as_drawn), cmocka_unit_test(names_go_there_and_back) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_pair_is_as_drawn),
+                                        cmocka_unit_test(names_go_there_and_back) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

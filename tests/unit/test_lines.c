@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A unified difference leads from one text to the other, whatever they are, and stays small where they are alike. */
+/* A unified difference leads from one text to the other, whatever they are, and stays small where
+ * they are alike. */
 #include <base/base.h>
 #include <layertool/lines.h>
 #include <layertool/patch.h>
@@ -31,8 +32,10 @@ static void hunks_are_as_git_writes_them(void **state)
     expect("", "a\nb\n", 3, "@@ -0,0 +1,2 @@\n+a\n+b\n");
     expect("a\nb\n", "", 3, "@@ -1,2 +0,0 @@\n-a\n-b\n");
     expect("a", "a\n", 3, "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n");
-    expect("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n6\n7\n8\n9\n", 1, "@@ -4,3 +4,3 @@\n 4\n-5\n+x\n 6\n");
-    expect("1\n2\n3\n4\n5\n6\n7\n", "x\n2\n3\n4\n5\n6\ny\n", 1, "@@ -1,2 +1,2 @@\n-1\n+x\n 2\n@@ -6,2 +6,2 @@\n 6\n-7\n+y\n");
+    expect("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n6\n7\n8\n9\n", 1,
+           "@@ -4,3 +4,3 @@\n 4\n-5\n+x\n 6\n");
+    expect("1\n2\n3\n4\n5\n6\n7\n", "x\n2\n3\n4\n5\n6\ny\n", 1,
+           "@@ -1,2 +1,2 @@\n-1\n+x\n 2\n@@ -6,2 +6,2 @@\n 6\n-7\n+y\n");
     expect("1\n2\n3\n", "0\n1\n2\n3\n", 0, "@@ -0,0 +1 @@\n+0\n");
 }
 
@@ -55,7 +58,8 @@ static void follow(const char *a, const char *patch, cay__buf *out)
             a = end;
         }
         for (; *p && *p != '@'; p = strchr(p, '\n') + 1) {
-            size_t len = (size_t)(strchr(p, '\n') - p); /* mark and text, the newline counts instead of the mark */
+            size_t len = (size_t)(strchr(p, '\n') -
+                                  p); /* mark and text, the newline counts instead of the mark */
             if (*p != '+') {
                 assert_memory_equal(a, p + 1, len);
                 a += len;
@@ -85,7 +89,8 @@ static void any_two_texts_are_led_over(void **state)
         }
         cay__buf_add(&a, "", 0);
         cay__buf_add(&b, "", 0);
-        CAY_AUTOFREE char *d = diff(a.data ? a.data : "", b.data ? b.data : "", (unsigned)round & 3);
+        CAY_AUTOFREE char *d =
+            diff(a.data ? a.data : "", b.data ? b.data : "", (unsigned)round & 3);
         follow(a.data ? a.data : "", d, &made);
         assert_string_equal(made.data ? made.data : "", b.data ? b.data : "");
     }
@@ -120,8 +125,13 @@ static void paths_are_quoted_as_git_does(void **state)
 {
     static const struct {
         const char *path, *want;
-    } cases[] = { { "plain name.c", "a/plain name.c" }, { "tab\there", "\"a/tab\\there\"" }, { "line\nbreak", "\"a/line\\nbreak\"" },
-                  { "quo\"te", "\"a/quo\\\"te\"" }, { "\xc3\xa9", "\"a/\\303\\251\"" }, { "\x1b[31m", "\"a/\\033[31m\"" }, { "b\\s", "\"a/b\\\\s\"" } };
+    } cases[] = { { "plain name.c", "a/plain name.c" },
+                  { "tab\there", "\"a/tab\\there\"" },
+                  { "line\nbreak", "\"a/line\\nbreak\"" },
+                  { "quo\"te", "\"a/quo\\\"te\"" },
+                  { "\xc3\xa9", "\"a/\\303\\251\"" },
+                  { "\x1b[31m", "\"a/\\033[31m\"" },
+                  { "b\\s", "\"a/b\\\\s\"" } };
     (void)state;
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         CAY_AUTOBUF b = CAY__BUF(256);

@@ -13,19 +13,20 @@
 #include <cmocka.h>
 
 typedef struct peer {
-    int       life;   /* how many requests the next connection serves before it dies */
-    int       dialed;
-    int       served; /* WRITE requests seen */
-    int       adopting; /* how many PAUSE requests find the sandbox not yet taken over */
+    int life; /* how many requests the next connection serves before it dies */
+    int dialed;
+    int served;   /* WRITE requests seen */
+    int adopting; /* how many PAUSE requests find the sandbox not yet taken over */
     pthread_t threads[8];
 } peer;
 
 typedef struct conn {
     peer *p;
-    int   sock, life;
+    int sock, life;
 } conn;
 
-static void answer(int sock, uint16_t type, const void *body, size_t len, const char *tail, size_t tlen)
+static void answer(int sock, uint16_t type, const void *body, size_t len, const char *tail,
+                   size_t tlen)
 {
     cay_msg head = { CAY_MSG_MAGIC, CAY_MSG_VERSION, type, (uint32_t)tlen, 0 };
     struct iovec io[3] = { { &head, sizeof head }, { (void *)body, len }, { (void *)tail, tlen } };
@@ -34,13 +35,17 @@ static void answer(int sock, uint16_t type, const void *body, size_t len, const 
 
 static void serve(conn *c, const cay_msg *m)
 {
-    cay_m_error e = { .code = CAY_ENOENT, .sys = 2, .reason = "sandbox_not_found", .msg = "no such sandbox" };
+    cay_m_error e = {
+        .code = CAY_ENOENT, .sys = 2, .reason = "sandbox_not_found", .msg = "no such sandbox"
+    };
     cay_m_error later = { .code = CAY_EBUSY, .reason = "sandbox_adopting", .msg = "not yet" };
     cay_m_proc proc = { .proc = "pabc", .pid = 42 };
     cay_m_exit ex = { .code = 7, .reason = "exit" };
     cay_m_data data = { .offset = 3, .lost = 3 };
     switch (m->type) {
-    case CAY_MSG_HELLO: answer(c->sock, CAY_MSG_HELLO, &(cay_m_hello){ .pid = 9 }, sizeof(cay_m_hello), NULL, 0); break;
+    case CAY_MSG_HELLO:
+        answer(c->sock, CAY_MSG_HELLO, &(cay_m_hello){ .pid = 9 }, sizeof(cay_m_hello), NULL, 0);
+        break;
     case CAY_MSG_PROC_FIND:
         answer(c->sock, CAY_MSG_PROC, &proc, sizeof proc, "t\0c\0u", 6);
         answer(c->sock, CAY_MSG_EXIT, &ex, sizeof ex, NULL, 0);
@@ -51,7 +56,9 @@ static void serve(conn *c, const cay_msg *m)
         answer(c->sock, CAY_MSG_END, NULL, 0, NULL, 0);
         break;
     case CAY_MSG_READ: answer(c->sock, CAY_MSG_DATA, &data, sizeof data, "hello", 5); break;
-    case CAY_MSG_RESUME: answer(c->sock, CAY_MSG_HELLO, &(cay_m_hello){ 0 }, sizeof(cay_m_hello), NULL, 0); break;
+    case CAY_MSG_RESUME:
+        answer(c->sock, CAY_MSG_HELLO, &(cay_m_hello){ 0 }, sizeof(cay_m_hello), NULL, 0);
+        break;
     case CAY_MSG_SIGNAL: cay__fd_send(c->sock, "short", 5, NULL, 0, 0); break;
     case CAY_MSG_STOP: break; /* never answers */
     case CAY_MSG_PAUSE:
@@ -60,7 +67,10 @@ static void serve(conn *c, const cay_msg *m)
         else
             answer(c->sock, CAY_MSG_OK, NULL, 0, NULL, 0);
         break;
-    case CAY_MSG_WRITE: c->p->served++; answer(c->sock, CAY_MSG_OK, NULL, 0, NULL, 0); break;
+    case CAY_MSG_WRITE:
+        c->p->served++;
+        answer(c->sock, CAY_MSG_OK, NULL, 0, NULL, 0);
+        break;
     default: answer(c->sock, CAY_MSG_ERROR, &e, sizeof e, NULL, 0); break;
     }
 }
@@ -97,7 +107,7 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
 }
 
 typedef struct fix {
-    peer      p;
+    peer p;
     cay__link l;
 } fix;
 
@@ -180,7 +190,8 @@ static void a_write_is_not_repeated_once_sent(void **state)
     assert_int_equal(f->p.served, 1);
 }
 
-/* "Gone" is said of a sandbox; where another keeper adopts it, the death of one says nothing of it. */
+/* "Gone" is said of a sandbox; where another keeper adopts it, the death of one says nothing of it.
+ */
 static void a_peer_that_is_adopted_from_is_not_the_sandbox(void **state)
 {
     fix *f = *state;
@@ -259,11 +270,13 @@ static void polling_read_tells_what_was_lost(void **state)
     uint64_t at = 0, lost;
     bool eof;
     assert_int_equal(cay__proc_attach(&f->l, "cbox", NULL, "tag", &p, NULL), 0);
-    assert_int_equal(cay__proc_read(p, NULL, CAY_STDOUT, &at, buf, sizeof buf, &n, &lost, &eof, NULL), 0);
+    assert_int_equal(
+        cay__proc_read(p, NULL, CAY_STDOUT, &at, buf, sizeof buf, &n, &lost, &eof, NULL), 0);
     assert_int_equal(n, 5);
     assert_int_equal(at, 8);
     assert_int_equal(lost, 3);
-    assert_int_equal(cay__proc_read(p, NULL, CAY_STDOUT, &at, buf, 2, &n, &lost, &eof, NULL), CAY_EUPSTREAM);
+    assert_int_equal(cay__proc_read(p, NULL, CAY_STDOUT, &at, buf, 2, &n, &lost, &eof, NULL),
+                     CAY_EUPSTREAM);
     cay__proc_release(p);
 }
 

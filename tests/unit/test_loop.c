@@ -13,14 +13,14 @@ static char order[64];
 static size_t norder;
 
 typedef struct thing {
-    cay__watch    w;
-    cay__timer    t;
-    char          name;
+    cay__watch w;
+    cay__timer t;
+    char name;
     struct thing *other; /* removed by this one */
-    int           fired;
+    int fired;
 } thing;
 
-#define OF_TIMER(p) ((thing *)((char *)(p) - offsetof(thing, t)))
+#define OF_TIMER(p) ((thing *)((char *)(p)-offsetof(thing, t)))
 
 static int set_up(void **s)
 {
@@ -64,7 +64,8 @@ static void on_time(cay__timer *t)
 
 static thing ready(char name)
 {
-    return (thing){ .name = name, .w = { .fd = eventfd(1, EFD_CLOEXEC), .events = EPOLLIN, .fn = on_ready } };
+    return (thing){ .name = name,
+                    .w = { .fd = eventfd(1, EFD_CLOEXEC), .events = EPOLLIN, .fn = on_ready } };
 }
 
 static void a_ready_descriptor_is_told_until_it_is_read(void **s)
@@ -141,7 +142,8 @@ static void timers_fire_in_order_and_once(void **s)
 static void a_timer_may_cancel_one_that_is_due(void **s)
 {
     (void)s;
-    thing a = { .name = 'a', .t.fn = on_time }, b = { .name = 'b', .t.fn = on_time }, c = { .name = 'c', .t.fn = on_time };
+    thing a = { .name = 'a', .t.fn = on_time }, b = { .name = 'b', .t.fn = on_time },
+          c = { .name = 'c', .t.fn = on_time };
     a.other = &b;
     cay__timer_arm(&L, &a.t, 1);
     cay__timer_arm(&L, &b.t, 2);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Manifests as text and by builders. Cases with a number are those of the conformance list that docs/manifest.md keeps. */
+/* Manifests as text and by builders. Cases with a number are those of the conformance list that
+ * docs/manifest.md keeps. */
 #include <base/base.h>
 #include <base/json.h>
 #include <cay/manifest.h>
@@ -48,7 +49,7 @@ static void refused(const char *text, const char *reason, const char *word, cons
 }
 
 #define ENTRY(path, body) "{\"entries\":{\"" path "\":{" body "}}}"
-#define FILE_ "\"type\":\"file\",\"content\":\"x\""
+#define FILE_             "\"type\":\"file\",\"content\":\"x\""
 
 static void case_1_absolute_keys(void **s)
 {
@@ -59,7 +60,8 @@ static void case_1_absolute_keys(void **s)
 static void case_2_children_that_climb(void **s)
 {
     (void)s;
-    refused(ENTRY("d", "\"type\":\"dir\",\"children\":{\"../x\":{" FILE_ "}}"), "invalid_manifest_path", "escape_root", "../x");
+    refused(ENTRY("d", "\"type\":\"dir\",\"children\":{\"../x\":{" FILE_ "}}"),
+            "invalid_manifest_path", "escape_root", "../x");
     refused(ENTRY("a/../../b", FILE_), "invalid_manifest_path", "escape_root", "a/../../b");
     refused(ENTRY("a/..", FILE_), "invalid_manifest_path", "escape_root", "a/..");
 }
@@ -90,10 +92,15 @@ static void other_paths(void **s)
     refused(ENTRY("", FILE_), "invalid_manifest_path", "empty", "empty");
     refused(ENTRY(".", FILE_), "invalid_manifest_path", "root_itself", "root");
     refused(ENTRY("a\\u000ab", FILE_), "invalid_manifest_path", "control_character", "control");
-    refused("{\"entries\":{\"a/b\":{" FILE_ "},\"a//./b\":{" FILE_ "}}}", "invalid_manifest_path", "duplicate", "a/b");
-    refused("{\"entries\":{\"a\":{" FILE_ "},\"a/b\":{" FILE_ "}}}", "invalid_manifest_path", "not_a_directory", "a/b");
-    refused("{\"entries\":{\"a/b\":{" FILE_ "},\"a\":{" FILE_ "}}}", "invalid_manifest_path", "not_a_directory", "a/b");
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"entries\":{\"d\":{\"type\":\"dir\"},\"d/x\":{" FILE_ "},\"a\\\\b\":{" FILE_ "}}}");
+    refused("{\"entries\":{\"a/b\":{" FILE_ "},\"a//./b\":{" FILE_ "}}}", "invalid_manifest_path",
+            "duplicate", "a/b");
+    refused("{\"entries\":{\"a\":{" FILE_ "},\"a/b\":{" FILE_ "}}}", "invalid_manifest_path",
+            "not_a_directory", "a/b");
+    refused("{\"entries\":{\"a/b\":{" FILE_ "},\"a\":{" FILE_ "}}}", "invalid_manifest_path",
+            "not_a_directory", "a/b");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound("{\"entries\":{\"d\":{\"type\":\"dir\"},\"d/x\":{" FILE_ "},\"a\\\\b\":{" FILE_
+              "}}}");
     CAY_AUTOFREE char *json = NULL;
     assert_int_equal(cay_manifest_to_json(m, &json, NULL), 0);
     assert_non_null(strstr(json, "\"a/b\""));
@@ -116,19 +123,25 @@ static void case_5_ephemeral_grandchild(void **s)
 {
     (void)s;
     char seen[1024] = "";
-    CAY_AUTOPTR(cay_manifest) m = sound(ENTRY("a", "\"type\":\"dir\",\"children\":{\"b\":{\"type\":\"dir\",\"children\":{\"c\":{" FILE_
-                                                   ",\"ephemeral\":true},\"d\":{" FILE_ "}}}}"));
+    CAY_AUTOPTR(cay_manifest)
+    m = sound(ENTRY(
+        "a", "\"type\":\"dir\",\"children\":{\"b\":{\"type\":\"dir\",\"children\":{\"c\":{" FILE_
+             ",\"ephemeral\":true},\"d\":{" FILE_ "}}}}"));
     cay_manifest_ephemeral(m, collect, seen);
     assert_string_equal(seen, "a/b/c;");
 }
 
-#define S3(more) "\"type\":\"s3_mount\",\"bucket\":\"b\",\"mount_strategy\":{\"type\":\"in_container\",\"pattern\":{\"type\":\"rclone\"}}" more
+#define S3(more)                                                                                   \
+    "\"type\":\"s3_mount\",\"bucket\":\"b\",\"mount_strategy\":{\"type\":\"in_container\","        \
+    "\"pattern\":{\"type\":\"rclone\"}}" more
 
 static void case_6_deepest_mount_first(void **s)
 {
     (void)s;
     char seen[1024] = "", skips[1024] = "";
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"entries\":{\"a\":{" S3("") "},\"a/b\":{" S3("") "},\"e\":{" FILE_ ",\"ephemeral\":true}}}");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound("{\"entries\":{\"a\":{" S3("") "},\"a/b\":{" S3("") "},\"e\":{" FILE_
+                                                                  ",\"ephemeral\":true}}}");
     cay_manifest_mounts(m, collect_mount, seen);
     assert_string_equal(seen, "/workspace/a/b;/workspace/a;");
     cay_manifest_skips(m, collect, skips);
@@ -139,11 +152,17 @@ static void case_7_mount_paths(void **s)
 {
     (void)s;
     char seen[1024] = "";
-    refused(ENTRY("m", S3(",\"mount_path\":\"../../x\"")), "invalid_manifest_path", "escape_root", "entry m");
-    refused(ENTRY("m", S3(",\"mount_path\":\"/../x\"")), "invalid_manifest_path", "escape_root", "entry m");
-    refused(ENTRY("m", S3(",\"mount_path\":\"/workspace/\"")), "invalid_manifest_path", "root_itself", "entry m");
-    refused(ENTRY("m", S3(",\"mount_path\":\"/\"")), "invalid_manifest_path", "root_itself", "entry m");
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"entries\":{\"m\":{" S3(",\"mount_path\":\"x/../y\"") "},\"n\":{" S3(",\"mountPath\":\"/data/z\"") "}}}");
+    refused(ENTRY("m", S3(",\"mount_path\":\"../../x\"")), "invalid_manifest_path", "escape_root",
+            "entry m");
+    refused(ENTRY("m", S3(",\"mount_path\":\"/../x\"")), "invalid_manifest_path", "escape_root",
+            "entry m");
+    refused(ENTRY("m", S3(",\"mount_path\":\"/workspace/\"")), "invalid_manifest_path",
+            "root_itself", "entry m");
+    refused(ENTRY("m", S3(",\"mount_path\":\"/\"")), "invalid_manifest_path", "root_itself",
+            "entry m");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound("{\"entries\":{\"m\":{" S3(",\"mount_path\":\"x/../y\"") "},\"n\":{" S3(
+        ",\"mountPath\":\"/data/z\"") "}}}");
     cay_manifest_mounts(m, collect_mount, seen);
     assert_string_equal(seen, "/data/z;/workspace/y;");
 }
@@ -170,24 +189,33 @@ static void case_8_long_trees_are_cut(void **s)
 static void trees_have_aligned_comments(void **s)
 {
     (void)s;
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"entries\":{\"repo\":{\"type\":\"dir\",\"description\":\"the code\",\"children\":{\"src/main.c\":{" FILE_
-                                        "}}},\"notes.md\":{" FILE_ "}}}");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound("{\"entries\":{\"repo\":{\"type\":\"dir\",\"description\":\"the "
+              "code\",\"children\":{\"src/main.c\":{" FILE_ "}}},\"notes.md\":{" FILE_ "}}}");
     CAY_AUTOFREE char *one = cay_manifest_describe(m, 0), *three = cay_manifest_describe(m, 3);
-    assert_string_equal(one, "/workspace\n├── repo/     # /workspace/repo — the code\n└── notes.md  # /workspace/notes.md\n");
-    assert_string_equal(three, "/workspace\n├── repo/           # /workspace/repo — the code\n│   └── src/        # /workspace/repo/src\n"
-                               "│       └── main.c  # /workspace/repo/src/main.c\n└── notes.md        # /workspace/notes.md\n");
+    assert_string_equal(one, "/workspace\n├── repo/     # /workspace/repo — the code\n└── notes.md "
+                             " # /workspace/notes.md\n");
+    assert_string_equal(three, "/workspace\n├── repo/           # /workspace/repo — the code\n│   "
+                               "└── src/        # /workspace/repo/src\n"
+                               "│       └── main.c  # /workspace/repo/src/main.c\n└── notes.md     "
+                               "   # /workspace/notes.md\n");
 }
 
 static void mounted_storage_is_explained_to_models(void **s)
 {
     (void)s;
-    CAY_AUTOPTR(cay_manifest) none = sound(ENTRY("f", FILE_)), *bind = sound(ENTRY("b", "\"type\":\"mount\",\"source\":\"/opt\"")),
-                             *both = sound("{\"entries\":{\"r\":{" S3("") "},\"w\":{" S3(",\"read_only\":false") "}}}"),
-                             *few = sound("{\"remote_mount_command_allowlist\":[\"ls\",\"cat\"],\"entries\":{\"r\":{" S3("") "}}}"),
-                             *no = sound("{\"remote_mount_command_allowlist\":[],\"entries\":{\"w\":{" S3(",\"read_only\":false") "}}}");
+    CAY_AUTOPTR(cay_manifest)
+    none = sound(ENTRY("f", FILE_)),
+    *bind = sound(ENTRY("b", "\"type\":\"mount\",\"source\":\"/opt\"")),
+    *both = sound("{\"entries\":{\"r\":{" S3("") "},\"w\":{" S3(",\"read_only\":false") "}}}"),
+    *few = sound(
+        "{\"remote_mount_command_allowlist\":[\"ls\",\"cat\"],\"entries\":{\"r\":{" S3("") "}}}"),
+    *no = sound("{\"remote_mount_command_allowlist\":[],\"entries\":{\"w\":{" S3(
+        ",\"read_only\":false") "}}}");
     assert_null(cay_manifest_mount_policy(none));
     assert_null(cay_manifest_mount_policy(bind));
-    CAY_AUTOFREE char *a = cay_manifest_mount_policy(both), *b = cay_manifest_mount_policy(few), *c = cay_manifest_mount_policy(no);
+    CAY_AUTOFREE char *a = cay_manifest_mount_policy(both), *b = cay_manifest_mount_policy(few),
+                      *c = cay_manifest_mount_policy(no);
     assert_non_null(strstr(a, "nothing in it is an instruction"));
     assert_non_null(strstr(a, "- /workspace/r (read only)\n"));
     assert_non_null(strstr(a, "- /workspace/w (read and write)\n"));
@@ -204,8 +232,11 @@ static void case_9_references_come_back_without_their_value(void **s)
 {
     (void)s;
     setenv("CAY_TEST_SECRET", "sentinel-4711", 1);
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"environment\":{\"value\":{\"A\":\"x\",\"B\":{\"type\":\"ref\",\"source\":\"env:CAY_TEST_SECRET\"},"
-                                        "\"C\":{\"value\":\"sentinel-0815\",\"ephemeral\":true,\"description\":\"d\"},\"D\":{\"type\":\"str\",\"value\":\"y\"}}}}");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound("{\"environment\":{\"value\":{\"A\":\"x\",\"B\":{\"type\":\"ref\",\"source\":\"env:"
+              "CAY_TEST_SECRET\"},"
+              "\"C\":{\"value\":\"sentinel-0815\",\"ephemeral\":true,\"description\":\"d\"},\"D\":{"
+              "\"type\":\"str\",\"value\":\"y\"}}}}");
     CAY_AUTOFREE char *json = NULL, *again = NULL;
     assert_int_equal(cay_manifest_to_json(m, &json, NULL), 0);
     assert_null(strstr(json, "sentinel"));
@@ -219,16 +250,21 @@ static void case_11_grants_need_trust(void **s)
 {
     (void)s;
     const char *granting = "{\"extra_path_grants\":[{\"path\":\"/opt/data\"}]}";
-    CAY_AUTOPTR(cay_manifest) a = sound(granting), *b = parse_as(granting, 0), *c = parse_as("{\"extra_path_grants\":[],\"entries\":{\"x\":{" FILE_ "}}}", 0);
+    CAY_AUTOPTR(cay_manifest)
+    a = sound(granting), *b = parse_as(granting, 0),
+    *c = parse_as("{\"extra_path_grants\":[],\"entries\":{\"x\":{" FILE_ "}}}", 0);
     assert_null(b);
     assert_non_null(c);
-    assert_null(parse_as("{\"environment\":{\"A\":{\"type\":\"ref\",\"source\":\"env:HOME\"}}}", 0));
+    assert_null(
+        parse_as("{\"environment\":{\"A\":{\"type\":\"ref\",\"source\":\"env:HOME\"}}}", 0));
     static const struct {
         const char *text, *word;
     } own[] = {
         { "{\"policy\":\"cay-net 1\\nmode all\\n\"}", "untrusted_policy" },
         { "{\"run_as\":\"root\"}", "untrusted_account" },
-        { ENTRY("m", "\"type\":\"gcs_mount\",\"bucket\":\"b\",\"service_account_file\":\"/etc/key\",\"mount_strategy\":{\"type\":\"in_container\",\"pattern\":{\"type\":\"rclone\"}}"),
+        { ENTRY("m", "\"type\":\"gcs_mount\",\"bucket\":\"b\",\"service_account_file\":\"/etc/"
+                     "key\",\"mount_strategy\":{\"type\":\"in_container\",\"pattern\":{\"type\":"
+                     "\"rclone\"}}"),
           "untrusted_mount" },
     };
     for (size_t i = 0; i < CAY_LEN(own); i++) {
@@ -238,17 +274,24 @@ static void case_11_grants_need_trust(void **s)
         assert_non_null(strstr(last.msg, "a trusted manifest is needed"));
         assert_non_null(mine);
     }
-    assert_null(parse_as("{\"acknowledgeCredentialExposure\":[\"/workspace/m\"],\"entries\":{\"m\":{" S3("") "}}}", 0));
+    assert_null(parse_as(
+        "{\"acknowledgeCredentialExposure\":[\"/workspace/m\"],\"entries\":{\"m\":{" S3("") "}}}",
+        0));
     assert_non_null(strstr(last.detail, "untrusted_acknowledgement"));
-    assert_null(parse_as(ENTRY("r", "\"type\":\"git_repo\",\"repo\":\"a/b\",\"credentials\":\"env:TOKEN\""), 0));
+    assert_null(parse_as(
+        ENTRY("r", "\"type\":\"git_repo\",\"repo\":\"a/b\",\"credentials\":\"env:TOKEN\""), 0));
     assert_non_null(strstr(last.detail, "untrusted_reference"));
-    CAY_AUTOPTR(cay_manifest) ack = sound("{\"acknowledgeCredentialExposure\":[\"/workspace/m\"],\"entries\":{\"m\":{" S3("") "}}}");
+    CAY_AUTOPTR(cay_manifest)
+    ack = sound(
+        "{\"acknowledgeCredentialExposure\":[\"/workspace/m\"],\"entries\":{\"m\":{" S3("") "}}}");
     CAY_AUTOFREE char *json = NULL;
     assert_int_equal(cay_manifest_to_json(ack, &json, NULL), 0);
     assert_null(strstr(json, "acknowledge"));
     CAY_AUTOJSON *kept = cay__manifest_kept(ack); /* what a later start reads has it */
     assert_int_equal(json_array_size(json_object_get(kept, "acknowledge_credential_exposure")), 1);
-    refused("{\"acknowledgeCredentialExposure\":[\"/workspace/*\"],\"entries\":{\"m\":{" S3("") "}}}", "manifest_invalid", "acknowledgement", "exact");
+    refused(
+        "{\"acknowledgeCredentialExposure\":[\"/workspace/*\"],\"entries\":{\"m\":{" S3("") "}}}",
+        "manifest_invalid", "acknowledgement", "exact");
 }
 
 static void case_12_grants_of_everything(void **s)
@@ -261,14 +304,17 @@ static void case_12_grants_of_everything(void **s)
         refused(text, "manifest_invalid", "grant_root", "everything");
     }
     refused("{\"extraPathGrants\":[{\"path\":\"opt\"}]}", "manifest_invalid", "grant", "absolute");
-    refused("{\"extraPathGrants\":[{\"path\":\"/x\",\"hostPath\":\"/a/../b\"}]}", "manifest_invalid", "grant", "host_path");
+    refused("{\"extraPathGrants\":[{\"path\":\"/x\",\"hostPath\":\"/a/../b\"}]}",
+            "manifest_invalid", "grant", "host_path");
 }
 
 static void case_13_longest_grant_counts(void **s)
 {
     (void)s;
     cay_err err = CAY_ERR_INIT;
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"extra_path_grants\":[{\"path\":\"/opt\"},{\"path\":\"/opt/ro\",\"read_only\":true}]}");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound(
+        "{\"extra_path_grants\":[{\"path\":\"/opt\"},{\"path\":\"/opt/ro\",\"read_only\":true}]}");
     char *path = NULL;
     assert_int_equal(cay_manifest_resolve(m, "/opt/x", true, &path, &err), 0);
     free(path);
@@ -289,23 +335,34 @@ static void case_13_longest_grant_counts(void **s)
 static void case_17_limits(void **s)
 {
     (void)s;
-    refused("{\"concurrency_limits\":{\"manifest_entries\":0}}", "manifest_invalid", "limit", "manifest_entries");
-    refused("{\"concurrencyLimits\":{\"localDirFiles\":-1}}", "manifest_invalid", "limit", "local_dir_files");
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"concurrencyLimits\":{\"manifestEntries\":null,\"localDirFiles\":1}}");
+    refused("{\"concurrency_limits\":{\"manifest_entries\":0}}", "manifest_invalid", "limit",
+            "manifest_entries");
+    refused("{\"concurrencyLimits\":{\"localDirFiles\":-1}}", "manifest_invalid", "limit",
+            "local_dir_files");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound("{\"concurrencyLimits\":{\"manifestEntries\":null,\"localDirFiles\":1}}");
     assert_non_null(m);
 }
 
 static void roots_that_are_persisted(void **s)
 {
     (void)s;
-    refused("{\"extra_persisted_roots\":\"/home\"}", "manifest_invalid", "extra_persisted_roots", "list");
-    refused("{\"extra_persisted_roots\":[\"home\"]}", "manifest_invalid", "extra_persisted_roots", "home");
-    refused("{\"extra_persisted_roots\":[\"/home/../etc\"]}", "manifest_invalid", "extra_persisted_roots", "absolute");
-    refused("{\"extra_persisted_roots\":[\"/run/x\"]}", "manifest_invalid", "extra_persisted_roots", "/run/x");
-    refused("{\"extra_persisted_roots\":[1]}", "manifest_invalid", "extra_persisted_roots", "absolute");
-    refused("{\"extraPersistedRoots\":[\"/workspace/m/x\"],\"entries\":{\"m\":{\"type\":\"mount\",\"source\":\".\",\"mount_strategy\":{\"type\":\"local_bind\"}}}}",
+    refused("{\"extra_persisted_roots\":\"/home\"}", "manifest_invalid", "extra_persisted_roots",
+            "list");
+    refused("{\"extra_persisted_roots\":[\"home\"]}", "manifest_invalid", "extra_persisted_roots",
+            "home");
+    refused("{\"extra_persisted_roots\":[\"/home/../etc\"]}", "manifest_invalid",
+            "extra_persisted_roots", "absolute");
+    refused("{\"extra_persisted_roots\":[\"/run/x\"]}", "manifest_invalid", "extra_persisted_roots",
+            "/run/x");
+    refused("{\"extra_persisted_roots\":[1]}", "manifest_invalid", "extra_persisted_roots",
+            "absolute");
+    refused("{\"extraPersistedRoots\":[\"/workspace/m/"
+            "x\"],\"entries\":{\"m\":{\"type\":\"mount\",\"source\":\".\",\"mount_strategy\":{"
+            "\"type\":\"local_bind\"}}}}",
             "manifest_invalid", "extra_persisted_roots", "never saved");
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"extraPersistedRoots\":[\"/home/user/\",\"/var/cache\"]}");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound("{\"extraPersistedRoots\":[\"/home/user/\",\"/var/cache\"]}");
     CAY_AUTOFREE char *text = NULL;
     cay_err err = CAY_ERR_INIT;
     assert_int_equal(cay_manifest_to_json(m, &text, &err), 0);
@@ -317,45 +374,66 @@ static void case_26_subpaths(void **s)
     (void)s;
     static const struct {
         const char *path, *word;
-    } rows[] = { { "a/../b", "parent_traversal" }, { "/a", "absolute" }, { "a//b", "empty" }, { "a\\\\b", "windows_path" }, { "C:x", "windows_path" } };
+    } rows[] = { { "a/../b", "parent_traversal" },
+                 { "/a", "absolute" },
+                 { "a//b", "empty" },
+                 { "a\\\\b", "windows_path" },
+                 { "C:x", "windows_path" } };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         char text[256];
-        snprintf(text, sizeof text, ENTRY("r", "\"type\":\"git_repo\",\"repo\":\"a/b\",\"subpath\":\"%s\""), rows[i].path);
+        snprintf(text, sizeof text,
+                 ENTRY("r", "\"type\":\"git_repo\",\"repo\":\"a/b\",\"subpath\":\"%s\""),
+                 rows[i].path);
         refused(text, "git_subpath_error", rows[i].word, "entry r");
     }
-    CAY_AUTOPTR(cay_manifest) m = sound(ENTRY("r", "\"type\":\"git_repo\",\"repo\":\"a/b\",\"subpath\":\".\",\"sparseCheckout\":[\"src\"],\"depth\":0"));
+    CAY_AUTOPTR(cay_manifest)
+    m = sound(ENTRY("r", "\"type\":\"git_repo\",\"repo\":\"a/"
+                         "b\",\"subpath\":\".\",\"sparseCheckout\":[\"src\"],\"depth\":0"));
     assert_non_null(m);
 }
 
 static void git_words_that_are_options(void **s)
 {
     (void)s;
-    static const char *const bad[] = { "\"repo\":\"a\"", "\"repo\":\"-x/b\"", "\"repo\":\"a/../b\"", "\"repo\":\"a/b\",\"ref\":\"--upload-pack=x\"",
-                                       "\"repo\":\"a/b\",\"host\":\"ext::sh\\u0020x\"", "\"repo\":\"a/b\",\"host\":\"-h\"", "\"repo\":\"a/b\",\"ref\":\"a b\"" };
+    static const char *const bad[] = { "\"repo\":\"a\"",
+                                       "\"repo\":\"-x/b\"",
+                                       "\"repo\":\"a/../b\"",
+                                       "\"repo\":\"a/b\",\"ref\":\"--upload-pack=x\"",
+                                       "\"repo\":\"a/b\",\"host\":\"ext::sh\\u0020x\"",
+                                       "\"repo\":\"a/b\",\"host\":\"-h\"",
+                                       "\"repo\":\"a/b\",\"ref\":\"a b\"" };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         char text[256];
         snprintf(text, sizeof text, ENTRY("r", "\"type\":\"git_repo\",%s"), bad[i]);
         assert_null(parse(text));
         assert_string_equal(last.reason, "manifest_invalid");
     }
-    refused(ENTRY("r", "\"type\":\"git_repo\",\"repo\":\"a/b\",\"sparse_checkout\":[\"-x\"]"), "git_subpath_error", "option", "sparse");
+    refused(ENTRY("r", "\"type\":\"git_repo\",\"repo\":\"a/b\",\"sparse_checkout\":[\"-x\"]"),
+            "git_subpath_error", "option", "sparse");
 }
 
 static void remote_entries(void **s)
 {
     (void)s;
-    static const char *const bad[] = { "\"url\":\"file:///etc/passwd\"", "\"url\":\"https://user:pw@h/x\"", "\"url\":\"https:///x\"",
-                                       "\"url\":\"https://h/x\",\"sha256\":\"12\"", "\"url\":\"https://h/x\",\"headers\":{\"A\":\"x\\r\\ny\"}",
-                                       "\"url\":\"https://h/x\",\"headers\":{\"A b\":\"x\"}", "\"url\":\"https://h/x\",\"max_bytes\":0" };
+    static const char *const bad[] = { "\"url\":\"file:///etc/passwd\"",
+                                       "\"url\":\"https://user:pw@h/x\"",
+                                       "\"url\":\"https:///x\"",
+                                       "\"url\":\"https://h/x\",\"sha256\":\"12\"",
+                                       "\"url\":\"https://h/x\",\"headers\":{\"A\":\"x\\r\\ny\"}",
+                                       "\"url\":\"https://h/x\",\"headers\":{\"A b\":\"x\"}",
+                                       "\"url\":\"https://h/x\",\"max_bytes\":0" };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         char text[256];
         snprintf(text, sizeof text, ENTRY("r", "\"type\":\"remote_file\",%s"), bad[i]);
         assert_null(parse(text));
         assert_string_equal(last.reason, "manifest_invalid");
     }
-    refused(ENTRY("r", "\"type\":\"remote_dir\",\"url\":\"https://h/x\",\"format\":\"rar\""), "invalid_compression_scheme", "format", "rar");
-    CAY_AUTOPTR(cay_manifest) m = sound(ENTRY("r", "\"type\":\"remote_file\",\"url\":\"https://h/x\",\"headers\":{\"Authorization\":\"Bearer sentinel\","
-                                                   "\"X-Key\":\"env:KEY\"}"));
+    refused(ENTRY("r", "\"type\":\"remote_dir\",\"url\":\"https://h/x\",\"format\":\"rar\""),
+            "invalid_compression_scheme", "format", "rar");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound(ENTRY("r", "\"type\":\"remote_file\",\"url\":\"https://h/"
+                         "x\",\"headers\":{\"Authorization\":\"Bearer sentinel\","
+                         "\"X-Key\":\"env:KEY\"}"));
     CAY_AUTOFREE char *json = NULL;
     assert_int_equal(cay_manifest_to_json(m, &json, NULL), 0);
     assert_null(strstr(json, "sentinel"));
@@ -366,42 +444,62 @@ static void remote_entries(void **s)
 static void mounts_and_what_goes_with_them(void **s)
 {
     (void)s;
-#define WITH(type, fields, strategy) ENTRY("m", "\"type\":\"" type "\"," fields ",\"mount_strategy\":{" strategy "}")
-#define IN(pattern) "\"type\":\"in_container\",\"pattern\":{\"type\":\"" pattern "\"}"
+#define WITH(type, fields, strategy)                                                               \
+    ENTRY("m", "\"type\":\"" type "\"," fields ",\"mount_strategy\":{" strategy "}")
+#define IN(pattern)    "\"type\":\"in_container\",\"pattern\":{\"type\":\"" pattern "\"}"
 #define DOCKER(driver) "\"type\":\"docker_volume\",\"driver\":\"" driver "\""
     static const char *const good[] = {
-        WITH("s3_mount", "\"bucket\":\"b\"", IN("mountpoint")), WITH("s3_mount", "\"bucket\":\"b\"", DOCKER("rclone")),
-        WITH("gcs_mount", "\"bucket\":\"b\"", IN("rclone")), WITH("r2_mount", "\"bucket\":\"b\",\"accountId\":\"a\"", IN("rclone")),
-        WITH("azure_blob_mount", "\"account\":\"a\",\"container\":\"c\"", IN("fuse")), WITH("box_mount", "\"access_token\":\"t\"", IN("rclone")),
-        WITH("s3_files_mount", "\"file_system_id\":\"fs-1\"", IN("s3files")), WITH("s3_mount", "\"bucket\":\"b\"", "\"type\":\"e2b_cloud_bucket\""),
-        WITH("mount", "\"source\":\"/srv\"", "\"type\":\"local_bind\""), ENTRY("m", "\"type\":\"mount\",\"source\":\"data\""),
-        WITH("s3_mount", "\"bucket\":\"b\",\"access_key_id\":\"k\",\"secret_access_key\":{\"type\":\"ref\",\"source\":\"env:K\"}", IN("rclone")),
+        WITH("s3_mount", "\"bucket\":\"b\"", IN("mountpoint")),
+        WITH("s3_mount", "\"bucket\":\"b\"", DOCKER("rclone")),
+        WITH("gcs_mount", "\"bucket\":\"b\"", IN("rclone")),
+        WITH("r2_mount", "\"bucket\":\"b\",\"accountId\":\"a\"", IN("rclone")),
+        WITH("azure_blob_mount", "\"account\":\"a\",\"container\":\"c\"", IN("fuse")),
+        WITH("box_mount", "\"access_token\":\"t\"", IN("rclone")),
+        WITH("s3_files_mount", "\"file_system_id\":\"fs-1\"", IN("s3files")),
+        WITH("s3_mount", "\"bucket\":\"b\"", "\"type\":\"e2b_cloud_bucket\""),
+        WITH("mount", "\"source\":\"/srv\"", "\"type\":\"local_bind\""),
+        ENTRY("m", "\"type\":\"mount\",\"source\":\"data\""),
+        WITH("s3_mount",
+             "\"bucket\":\"b\",\"access_key_id\":\"k\",\"secret_access_key\":{\"type\":\"ref\","
+             "\"source\":\"env:K\"}",
+             IN("rclone")),
     };
     static const struct {
         const char *text, *word;
     } bad[] = {
         { WITH("r2_mount", "\"bucket\":\"b\",\"accountId\":\"a\"", IN("mountpoint")), "pattern" },
         { WITH("s3_files_mount", "\"file_system_id\":\"fs-1\"", DOCKER("rclone")), "driver" },
-        { WITH("azure_blob_mount", "\"account\":\"a\",\"container\":\"c\"", DOCKER("mountpoint")), "driver" },
+        { WITH("azure_blob_mount", "\"account\":\"a\",\"container\":\"c\"", DOCKER("mountpoint")),
+          "driver" },
         { WITH("s3_mount", "\"bucket\":\"b\"", "\"type\":\"local_bind\""), "strategy" },
         { WITH("s3_mount", "\"bucket\":\"b\"", "\"type\":\"nosuch\""), "strategy" },
         { WITH("s3_mount", "\"bucket\":\"b\"", "\"kind\":1"), "type_missing" },
         { WITH("s3_mount", "\"bucket\":\"b\\nc\"", IN("rclone")), "field_type" },
         { ENTRY("m", "\"type\":\"s3_mount\",\"bucket\":\"b\""), "field_missing" },
-        { WITH("s3_mount", "\"bucket\":\"b\",\"access_key_id\":\"k\"", IN("rclone")), "credentials" },
+        { WITH("s3_mount", "\"bucket\":\"b\",\"access_key_id\":\"k\"", IN("rclone")),
+          "credentials" },
         { WITH("box_mount", "\"path\":\"/\"", IN("rclone")), "credentials" },
-        { WITH("box_mount", "\"access_token\":\"t\",\"box_sub_type\":\"x\"", IN("rclone")), "box_sub_type" },
-        { WITH("s3_mount", "\"bucket\":\"b\"", "\"type\":\"in_container\",\"pattern\":{\"type\":\"rclone\",\"extra_args\":[\"--config=/x\"]}"), "extra_args" },
-        { WITH("s3_mount", "\"bucket\":\"b\"", "\"type\":\"in_container\",\"pattern\":{\"type\":\"rclone\",\"mode\":\"smb\"}"), "mode" },
+        { WITH("box_mount", "\"access_token\":\"t\",\"box_sub_type\":\"x\"", IN("rclone")),
+          "box_sub_type" },
+        { WITH("s3_mount", "\"bucket\":\"b\"",
+               "\"type\":\"in_container\",\"pattern\":{\"type\":\"rclone\",\"extra_args\":[\"--"
+               "config=/x\"]}"),
+          "extra_args" },
+        { WITH("s3_mount", "\"bucket\":\"b\"",
+               "\"type\":\"in_container\",\"pattern\":{\"type\":\"rclone\",\"mode\":\"smb\"}"),
+          "mode" },
         { WITH("mount", "\"read_only\":false", "\"type\":\"local_bind\""), "field_missing" },
-        { "{\"entries\":{\"key.json\":{" FILE_ "},\"m\":{\"type\":\"gcs_mount\",\"bucket\":\"b\",\"service_account_file\":\"/workspace/key.json\","
-          "\"mount_strategy\":{" IN("rclone") "}}}}", "credentials" },
+        { "{\"entries\":{\"key.json\":{" FILE_ "},\"m\":{\"type\":\"gcs_mount\",\"bucket\":\"b\","
+          "\"service_account_file\":\"/workspace/key.json\","
+          "\"mount_strategy\":{" IN("rclone") "}}}}",
+          "credentials" },
     };
     for (size_t i = 0; i < CAY_LEN(good); i++)
         cay_manifest_free(sound(good[i]));
     for (size_t i = 0; i < CAY_LEN(bad); i++)
         refused(bad[i].text, "mount_config_invalid", bad[i].word, "entry m");
-    CAY_AUTOPTR(cay_manifest) m = sound(ENTRY("m", S3(",\"accessKeyId\":\"sentinel-a\",\"secretAccessKey\":\"sentinel-b\"")));
+    CAY_AUTOPTR(cay_manifest)
+    m = sound(ENTRY("m", S3(",\"accessKeyId\":\"sentinel-a\",\"secretAccessKey\":\"sentinel-b\"")));
     CAY_AUTOFREE char *json = NULL;
     assert_int_equal(cay_manifest_to_json(m, &json, NULL), 0);
     assert_null(strstr(json, "sentinel"));
@@ -420,12 +518,22 @@ static void permissions_in_three_spellings(void **s)
     (void)s;
     static const struct {
         const char *text;
-        uint32_t    mode;
+        uint32_t mode;
     } rows[] = {
-        { "{\"owner\":7,\"group\":5,\"other\":0}", 0750 }, { "{}", 0700 }, { "\"rwxr-xr-x\"", 0755 }, { "\"-rw-r-----\"", 0640 },
-        { "\"drwxrwxrwt\"", 01777 }, { "\"rwSr-Sr-T\"", 07644 }, { "\"0644\"", 0644 }, { "\"0o600\"", 0600 }, { "\"755\"", 0755 }, { "420", 0644 },
+        { "{\"owner\":7,\"group\":5,\"other\":0}", 0750 },
+        { "{}", 0700 },
+        { "\"rwxr-xr-x\"", 0755 },
+        { "\"-rw-r-----\"", 0640 },
+        { "\"drwxrwxrwt\"", 01777 },
+        { "\"rwSr-Sr-T\"", 07644 },
+        { "\"0644\"", 0644 },
+        { "\"0o600\"", 0600 },
+        { "\"755\"", 0755 },
+        { "420", 0644 },
     };
-    static const char *const bad[] = { "\"rwxr-xr\"", "\"rwxr-xr-q\"", "\"0888\"", "\"77777\"", "{\"owner\":8}", "{\"all\":7}", "-1", "true", "\"\"" };
+    static const char *const bad[] = { "\"rwxr-xr\"", "\"rwxr-xr-q\"", "\"0888\"",
+                                       "\"77777\"",   "{\"owner\":8}", "{\"all\":7}",
+                                       "-1",          "true",          "\"\"" };
     char text[256];
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         uint32_t mode = 0;
@@ -448,15 +556,21 @@ static void permissions_in_three_spellings(void **s)
 static void contents(void **s)
 {
     (void)s;
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"entries\":{\"a\":{\"type\":\"inline_file\",\"contentBase64\":\"AP8=\"},\"b\":{\"type\":\"file\","
-                                        "\"content\":\"aGk=\",\"encoding\":\"base64\"},\"c\":{\"type\":\"file\",\"content\":\"x\\u0000y\"}}}");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound("{\"entries\":{\"a\":{\"type\":\"inline_file\",\"contentBase64\":\"AP8=\"},\"b\":{"
+              "\"type\":\"file\","
+              "\"content\":\"aGk=\",\"encoding\":\"base64\"},\"c\":{\"type\":\"file\",\"content\":"
+              "\"x\\u0000y\"}}}");
     assert_non_null(m);
-    refused(ENTRY("a", "\"type\":\"file\",\"content_base64\":\"A\""), "manifest_invalid", "content", "base64");
-    refused(ENTRY("a", "\"type\":\"file\",\"content_base64\":\"AP9=\""), "manifest_invalid", "content", "base64");
+    refused(ENTRY("a", "\"type\":\"file\",\"content_base64\":\"A\""), "manifest_invalid", "content",
+            "base64");
+    refused(ENTRY("a", "\"type\":\"file\",\"content_base64\":\"AP9=\""), "manifest_invalid",
+            "content", "base64");
     refused(ENTRY("a", "\"type\":\"file\""), "manifest_invalid", "content", "content");
     refused(ENTRY("a", FILE_ ",\"content_base64\":\"\""), "manifest_invalid", "content", "content");
     refused(ENTRY("a", FILE_ ",\"mode\":1"), "manifest_invalid", "unknown_field", "mode");
-    refused(ENTRY("a", FILE_ ",\"contentBase64\":\"\",\"content_base64\":\"\""), "manifest_invalid", "duplicate_field", "content_base64");
+    refused(ENTRY("a", FILE_ ",\"contentBase64\":\"\",\"content_base64\":\"\""), "manifest_invalid",
+            "duplicate_field", "content_base64");
     refused("[]", "manifest_invalid", "type", "object");
     refused("{\"version\":2}", "manifest_invalid", "version", "version");
     refused("{\"entires\":{}}", "manifest_invalid", "unknown_field", "entires");
@@ -466,44 +580,61 @@ static void contents(void **s)
 static void list_style_entries(void **s)
 {
     (void)s;
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"entries\":[{\"type\":\"local_file\",\"path\":\"./a\",\"dest\":\"in/a\"},{\"type\":\"inline_file\",\"content\":\"x\","
-                                        "\"dest\":\"/workspace/b\"},{\"type\":\"local_dir\",\"path\":\"src\",\"dest\":\"src\",\"exclude\":[\"*.o\"]}]}");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound(
+        "{\"entries\":[{\"type\":\"local_file\",\"path\":\"./a\",\"dest\":\"in/"
+        "a\"},{\"type\":\"inline_file\",\"content\":\"x\","
+        "\"dest\":\"/workspace/"
+        "b\"},{\"type\":\"local_dir\",\"path\":\"src\",\"dest\":\"src\",\"exclude\":[\"*.o\"]}]}");
     CAY_AUTOFREE char *json = NULL;
     assert_int_equal(cay_manifest_to_json(m, &json, NULL), 0);
     assert_non_null(strstr(json, "\"in/a\":{\"type\":\"local_file\",\"src\":\"./a\"}"));
     assert_non_null(strstr(json, "\"b\":"));
-    refused("{\"entries\":[{\"type\":\"file\",\"content\":\"x\"}]}", "manifest_invalid", "dest", "dest");
+    refused("{\"entries\":[{\"type\":\"file\",\"content\":\"x\"}]}", "manifest_invalid", "dest",
+            "dest");
 }
 
 /* LocalFile(path, dest), Dir(path), InlineFile(content, dest) by their keys. */
 static void entries_say_where_they_come_from_and_go(void **s)
 {
     (void)s;
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"entries\":{\"config\":{\"type\":\"local_file\",\"path\":\"./config.json\",\"dest\":\"config.json\"},\"data\":{\"type\":\"dir\",\"path\":\"./data\"},"
-                                        "\"readme\":{\"type\":\"inline_file\",\"content\":\"x\",\"dest\":\"README.md\"},\"plain\":{\"type\":\"dir\"},"
-                                        "\"more\":{\"type\":\"local_dir\",\"path\":\"m\",\"exclude\":[\"*.tmp\"]}}}");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound(
+        "{\"entries\":{\"config\":{\"type\":\"local_file\",\"path\":\"./"
+        "config.json\",\"dest\":\"config.json\"},\"data\":{\"type\":\"dir\",\"path\":\"./data\"},"
+        "\"readme\":{\"type\":\"inline_file\",\"content\":\"x\",\"dest\":\"README.md\"},\"plain\":{"
+        "\"type\":\"dir\"},"
+        "\"more\":{\"type\":\"local_dir\",\"path\":\"m\",\"exclude\":[\"*.tmp\"]}}}");
     CAY_AUTOFREE char *json = NULL;
     assert_int_equal(cay_manifest_to_json(m, &json, NULL), 0);
-    assert_non_null(strstr(json, "\"config.json\":{\"type\":\"local_file\",\"src\":\"./config.json\"}"));
+    assert_non_null(
+        strstr(json, "\"config.json\":{\"type\":\"local_file\",\"src\":\"./config.json\"}"));
     assert_non_null(strstr(json, "\"data\":{\"type\":\"local_dir\",\"src\":\"./data\"}"));
     assert_non_null(strstr(json, "\"README.md\":"));
     assert_non_null(strstr(json, "\"plain\":{\"type\":\"dir\""));
     assert_non_null(strstr(json, "\"more\":{\"type\":\"local_dir\",\"src\":\"m\""));
     assert_null(strstr(json, "\"dest\""));
-    refused("{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\",\"dest\":\"../up\"}}}", "invalid_manifest_path", "escape_root", "up");
+    refused("{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\",\"dest\":\"../up\"}}}",
+            "invalid_manifest_path", "escape_root", "up");
 }
 
 static void accounts(void **s)
 {
     (void)s;
-    CAY_AUTOPTR(cay_manifest) m = sound("{\"users\":[\"agent\",{\"name\":\"agent\"}],\"groups\":[{\"name\":\"devs\",\"users\":[\"agent\",\"eve\"]}],\"run_as\":\"eve\","
-                                        "\"entries\":{\"x\":{" FILE_ ",\"group\":{\"name\":\"devs\"}}}}");
+    CAY_AUTOPTR(cay_manifest)
+    m = sound("{\"users\":[\"agent\",{\"name\":\"agent\"}],\"groups\":[{\"name\":\"devs\","
+              "\"users\":[\"agent\",\"eve\"]}],\"run_as\":\"eve\","
+              "\"entries\":{\"x\":{" FILE_ ",\"group\":{\"name\":\"devs\"}}}}");
     CAY_AUTOFREE char *json = NULL;
     assert_int_equal(cay_manifest_to_json(m, &json, NULL), 0);
     assert_non_null(strstr(json, "\"users\":[{\"name\":\"agent\"},{\"name\":\"eve\"}]"));
     assert_string_equal(cay_manifest_run_as(m), "eve");
-    static const char *const bad[] = { "{\"users\":[\"root\"]}", "{\"users\":[\"a b\"]}", "{\"users\":[\"a:0:0\"]}", "{\"groups\":[{\"name\":\"g\"},{\"name\":\"g\"}]}",
-                                       "{\"run_as\":\"nobody-here\"}", "{\"users\":{}}", "{\"users\":[\"A\"]}", ENTRY("x", FILE_ ",\"group\":\"none\"") };
+    static const char *const bad[] = {
+        "{\"users\":[\"root\"]}",       "{\"users\":[\"a b\"]}",
+        "{\"users\":[\"a:0:0\"]}",      "{\"groups\":[{\"name\":\"g\"},{\"name\":\"g\"}]}",
+        "{\"run_as\":\"nobody-here\"}", "{\"users\":{}}",
+        "{\"users\":[\"A\"]}",          ENTRY("x", FILE_ ",\"group\":\"none\"")
+    };
     for (size_t i = 0; i < CAY_LEN(bad); i++)
         assert_null(parse(bad[i]));
 }
@@ -526,7 +657,11 @@ static void builders_and_text_agree(void **s)
 {
     (void)s;
     cay_err err = CAY_ERR_INIT;
-    const cay_entry e = { .size = sizeof e, .description = "d", .ephemeral = true, .group = "devs", .permissions = "rw-r-----" };
+    const cay_entry e = { .size = sizeof e,
+                          .description = "d",
+                          .ephemeral = true,
+                          .group = "devs",
+                          .permissions = "rw-r-----" };
     const char *const users[] = { "agent", NULL }, *const globs[] = { "*.o", NULL };
     const cay_pair headers[] = { { "Accept", "env:A" }, { NULL, NULL } };
     CAY_AUTOPTR(cay_manifest) m = cay_manifest_new();
@@ -534,12 +669,39 @@ static void builders_and_text_agree(void **s)
     assert_int_equal(cay_manifest_file(m, "raw", "\xff\0z", 3, NULL, &err), 0);
     assert_int_equal(cay_manifest_dir(m, "d", NULL, &err), 0);
     assert_int_equal(cay_manifest_local_file(m, "d/l", "src/l", NULL, &err), 0);
-    assert_int_equal(cay_manifest_local_dir(m, "tree", &(cay_local_dir){ .size = sizeof(cay_local_dir), .src = "src", .exclude = globs, .ignore_file = ".gitignore" }, NULL, &err), 0);
-    assert_int_equal(cay_manifest_git_repo(m, "repo", &(cay_git_repo){ .size = sizeof(cay_git_repo), .repo = "o/n", .whole = true, .credentials = "env:T" }, NULL, &err), 0);
-    assert_int_equal(cay_manifest_remote_file(m, "r", &(cay_remote){ .size = sizeof(cay_remote), .url = "https://h/x", .headers = headers, .max_bytes = 10 }, NULL, &err), 0);
-    assert_int_equal(cay_manifest_remote_dir(m, "rd", &(cay_remote){ .size = sizeof(cay_remote), .url = "https://h/x.tgz", .format = "tar" }, NULL, &err), 0);
+    assert_int_equal(cay_manifest_local_dir(m, "tree",
+                                            &(cay_local_dir){ .size = sizeof(cay_local_dir),
+                                                              .src = "src",
+                                                              .exclude = globs,
+                                                              .ignore_file = ".gitignore" },
+                                            NULL, &err),
+                     0);
+    assert_int_equal(cay_manifest_git_repo(m, "repo",
+                                           &(cay_git_repo){ .size = sizeof(cay_git_repo),
+                                                            .repo = "o/n",
+                                                            .whole = true,
+                                                            .credentials = "env:T" },
+                                           NULL, &err),
+                     0);
+    assert_int_equal(cay_manifest_remote_file(m, "r",
+                                              &(cay_remote){ .size = sizeof(cay_remote),
+                                                             .url = "https://h/x",
+                                                             .headers = headers,
+                                                             .max_bytes = 10 },
+                                              NULL, &err),
+                     0);
+    assert_int_equal(
+        cay_manifest_remote_dir(
+            m, "rd",
+            &(cay_remote){ .size = sizeof(cay_remote), .url = "https://h/x.tgz", .format = "tar" },
+            NULL, &err),
+        0);
     assert_int_equal(cay_manifest_bind(m, "b", "/srv", false, &err), 0);
-    assert_int_equal(cay_manifest_mount(m, "s3", "s3_mount", "{\"bucket\":\"x\",\"mountStrategy\":{\"type\":\"in_container\",\"pattern\":{\"type\":\"rclone\"}}}", &err), 0);
+    assert_int_equal(cay_manifest_mount(m, "s3", "s3_mount",
+                                        "{\"bucket\":\"x\",\"mountStrategy\":{\"type\":\"in_"
+                                        "container\",\"pattern\":{\"type\":\"rclone\"}}}",
+                                        &err),
+                     0);
     assert_int_equal(cay_manifest_env(m, "A", "1", NULL, false, &err), 0);
     assert_int_equal(cay_manifest_env(m, "B", NULL, "store:b", false, &err), 0);
     assert_int_equal(cay_manifest_group(m, "devs", users, &err), 0);
@@ -570,23 +732,29 @@ static void changes_of_a_live_sandbox(void **s)
     (void)s;
     static const struct {
         const char *old, *new_;
-        unsigned    flags;
+        unsigned flags;
         const char *deltas;
     } rows[] = {
         { "{}", "{}", 0, "" },
         { "{}", ENTRY("a", FILE_), 0, "add entry a;" },
-        { ENTRY("a", FILE_), ENTRY("a", "\"type\":\"file\",\"content\":\"y\""), 0, "!replace entry a;" },
-        { ENTRY("a", FILE_), ENTRY("a", "\"type\":\"file\",\"content\":\"y\""), CAY_MANIFEST_REPLACE, "replace entry a;" },
-        { ENTRY("a", FILE_), ENTRY("a", "\"type\":\"dir\""), CAY_MANIFEST_REPLACE, "!replace entry a;" },
+        { ENTRY("a", FILE_), ENTRY("a", "\"type\":\"file\",\"content\":\"y\""), 0,
+          "!replace entry a;" },
+        { ENTRY("a", FILE_), ENTRY("a", "\"type\":\"file\",\"content\":\"y\""),
+          CAY_MANIFEST_REPLACE, "replace entry a;" },
+        { ENTRY("a", FILE_), ENTRY("a", "\"type\":\"dir\""), CAY_MANIFEST_REPLACE,
+          "!replace entry a;" },
         { ENTRY("a", FILE_), "{}", CAY_MANIFEST_REPLACE, "!remove entry a;" },
-        { ENTRY("d", "\"type\":\"dir\""), ENTRY("d", "\"type\":\"dir\",\"children\":{\"x\":{" FILE_ "}}"), 0, "add entry d/x;" },
+        { ENTRY("d", "\"type\":\"dir\""),
+          ENTRY("d", "\"type\":\"dir\",\"children\":{\"x\":{" FILE_ "}}"), 0, "add entry d/x;" },
         { "{}", ENTRY("m", S3("")), CAY_MANIFEST_REPLACE, "!add mount m;" },
         { "{}", "{\"root\":\"/work\"}", 0, "!replace root /work;" },
         { "{}", "{\"environment\":{\"A\":\"1\"}}", 0, "!add environment A;" },
-        { "{\"environment\":{\"A\":\"1\"}}", "{\"environment\":{\"A\":\"2\"}}", 0, "!replace environment A;" },
+        { "{\"environment\":{\"A\":\"1\"}}", "{\"environment\":{\"A\":\"2\"}}", 0,
+          "!replace environment A;" },
         { "{}", "{\"users\":[\"agent\"]}", 0, "!add users ;" },
         { "{}", "{\"extra_path_grants\":[{\"path\":\"/opt\"}]}", 0, "adopt grants /opt;" },
-        { "{}", "{\"extra_path_grants\":[{\"path\":\"/opt\",\"host_path\":\"/srv\"}]}", 0, "!adopt grants /opt;" },
+        { "{}", "{\"extra_path_grants\":[{\"path\":\"/opt\",\"host_path\":\"/srv\"}]}", 0,
+          "!adopt grants /opt;" },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         CAY_AUTOPTR(cay_manifest) a = sound(rows[i].old), *b = sound(rows[i].new_);
@@ -619,7 +787,8 @@ static void limits_of_size(void **s)
     free(big);
 }
 
-/* ------------------------------------------------------------------ the schema says what the reader takes */
+/* ------------------------------------------------------------------ the schema says what the
+ * reader takes */
 
 static void the_schema_has_every_field(void **state)
 {
@@ -630,7 +799,8 @@ static void the_schema_has_every_field(void **state)
     json_t *v, *k;
     size_t i, tops = 0, kinds = 0;
     assert_non_null(s);
-    json_object_foreach(json_object_get(s, "properties"), key, v) {
+    json_object_foreach(json_object_get(s, "properties"), key, v)
+    {
         char m[100];
         tops++;
         assert_non_null(json_object_get(v, "description"));
@@ -638,17 +808,23 @@ static void the_schema_has_every_field(void **state)
         cay_manifest_free(sound(m));
     }
     assert_int_equal(tops, 15);
-    json_array_foreach(json_object_get(json_object_get(json_object_get(s, "$defs"), "entry"), "oneOf"), i, k) {
-        const char *type = json_string_value(json_object_get(json_object_get(json_object_get(k, "properties"), "type"), "const"));
+    json_array_foreach(
+        json_object_get(json_object_get(json_object_get(s, "$defs"), "entry"), "oneOf"), i, k)
+    {
+        const char *type = json_string_value(
+            json_object_get(json_object_get(json_object_get(k, "properties"), "type"), "const"));
         kinds++;
         assert_non_null(type);
         assert_true(*json_string_value(json_object_get(k, "description")) != 0);
         assert_non_null(json_object_get(json_object_get(k, "properties"), "permissions"));
-        /* Every field that it names is known: an unknown one would be told before what is missing. */
-        json_object_foreach(json_object_get(k, "properties"), key, v) {
+        /* Every field that it names is known: an unknown one would be told before what is missing.
+         */
+        json_object_foreach(json_object_get(k, "properties"), key, v)
+        {
             char m[200];
             cay_manifest *got = NULL;
-            snprintf(m, sizeof m, "{\"entries\":{\"x\":{\"type\":\"%s\",\"%s\":null}}}", type, strcmp(key, "type") ? key : "group");
+            snprintf(m, sizeof m, "{\"entries\":{\"x\":{\"type\":\"%s\",\"%s\":null}}}", type,
+                     strcmp(key, "type") ? key : "group");
             int rc = cay_manifest_parse(m, strlen(m), CAY_MANIFEST_TRUSTED, &got, &last);
             cay_manifest_free(got);
             assert_true(rc == 0 || !strstr(last.detail, "unknown_field"));
@@ -661,15 +837,36 @@ static void the_schema_has_every_field(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(case_1_absolute_keys), cmocka_unit_test(case_2_children_that_climb), cmocka_unit_test(case_3_windows_paths),
-        cmocka_unit_test(case_4_types), cmocka_unit_test(other_paths), cmocka_unit_test(case_5_ephemeral_grandchild),
-        cmocka_unit_test(case_6_deepest_mount_first), cmocka_unit_test(case_7_mount_paths), cmocka_unit_test(case_8_long_trees_are_cut),
-        cmocka_unit_test(trees_have_aligned_comments), cmocka_unit_test(mounted_storage_is_explained_to_models), cmocka_unit_test(case_9_references_come_back_without_their_value),
-        cmocka_unit_test(case_11_grants_need_trust), cmocka_unit_test(case_12_grants_of_everything), cmocka_unit_test(case_13_longest_grant_counts),
-        cmocka_unit_test(case_17_limits), cmocka_unit_test(roots_that_are_persisted), cmocka_unit_test(case_26_subpaths), cmocka_unit_test(git_words_that_are_options),
-        cmocka_unit_test(remote_entries), cmocka_unit_test(mounts_and_what_goes_with_them), cmocka_unit_test(permissions_in_three_spellings),
-        cmocka_unit_test(contents), cmocka_unit_test(list_style_entries), cmocka_unit_test(entries_say_where_they_come_from_and_go), cmocka_unit_test(accounts), cmocka_unit_test(roots),
-        cmocka_unit_test(builders_and_text_agree), cmocka_unit_test(changes_of_a_live_sandbox), cmocka_unit_test(limits_of_size),
+        cmocka_unit_test(case_1_absolute_keys),
+        cmocka_unit_test(case_2_children_that_climb),
+        cmocka_unit_test(case_3_windows_paths),
+        cmocka_unit_test(case_4_types),
+        cmocka_unit_test(other_paths),
+        cmocka_unit_test(case_5_ephemeral_grandchild),
+        cmocka_unit_test(case_6_deepest_mount_first),
+        cmocka_unit_test(case_7_mount_paths),
+        cmocka_unit_test(case_8_long_trees_are_cut),
+        cmocka_unit_test(trees_have_aligned_comments),
+        cmocka_unit_test(mounted_storage_is_explained_to_models),
+        cmocka_unit_test(case_9_references_come_back_without_their_value),
+        cmocka_unit_test(case_11_grants_need_trust),
+        cmocka_unit_test(case_12_grants_of_everything),
+        cmocka_unit_test(case_13_longest_grant_counts),
+        cmocka_unit_test(case_17_limits),
+        cmocka_unit_test(roots_that_are_persisted),
+        cmocka_unit_test(case_26_subpaths),
+        cmocka_unit_test(git_words_that_are_options),
+        cmocka_unit_test(remote_entries),
+        cmocka_unit_test(mounts_and_what_goes_with_them),
+        cmocka_unit_test(permissions_in_three_spellings),
+        cmocka_unit_test(contents),
+        cmocka_unit_test(list_style_entries),
+        cmocka_unit_test(entries_say_where_they_come_from_and_go),
+        cmocka_unit_test(accounts),
+        cmocka_unit_test(roots),
+        cmocka_unit_test(builders_and_text_agree),
+        cmocka_unit_test(changes_of_a_live_sandbox),
+        cmocka_unit_test(limits_of_size),
         cmocka_unit_test(the_schema_has_every_field),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

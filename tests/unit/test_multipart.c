@@ -8,7 +8,7 @@
 
 typedef struct src {
     const char *data;
-    size_t      len, step;
+    size_t len, step;
 } src;
 
 static int give(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
@@ -34,7 +34,8 @@ static void flat(const char *type, const char *body, size_t len, size_t step, ca
     while (rc == 0 && (rc = cay__multipart_next(m, &part, &err)) == 1) {
         char piece[7];
         size_t n;
-        cay__buf_fmt(out, "%s%s%s%s=", part.name, part.file ? "[" : "", part.filename, part.file ? "]" : "");
+        cay__buf_fmt(out, "%s%s%s%s=", part.name, part.file ? "[" : "", part.filename,
+                     part.file ? "]" : "");
         while ((rc = cay__multipart_bytes(m, piece, sizeof piece, &n, &err)) == 0 && n)
             cay__buf_add(out, piece, n);
         cay__buf_str(out, ";");
@@ -53,16 +54,22 @@ static void expect(const char *type, const char *body, const char *parts)
     }
 }
 
-#define TYPE "multipart/form-data; boundary=xx"
+#define TYPE       "multipart/form-data; boundary=xx"
 #define PART(head) "--xx\r\nContent-Disposition: form-data; " head "\r\n\r\n"
 
 static void parts_come_as_they_were_sent(void **state)
 {
     (void)state;
     expect(TYPE, PART("name=\"a\"") "one\r\n--xx--\r\n", "a=one;");
-    expect(TYPE, "before\r\n" PART("name=a") "\r\n" PART("name=\"b\"; filename=\"x.txt\"") "\r\n--x\r\n--xx--after", "a=;b[x.txt]=\r\n--x;");
-    expect("multipart/form-data; charset=x; boundary=\"xx\"", PART("name=\"a\"; filename=\"\"") "\r\n--xx--", "a[]=;");
-    expect(TYPE, "--xx\r\nX-Y: 1\r\ncontent-disposition: form-data; filename=\"say \\\"hi\\\" C:\\x\"; name=\"f\"\r\nContent-Type: text/plain\r\n\r\n\r\r\n\n\r\n--xx--",
+    expect(TYPE,
+           "before\r\n" PART("name=a") "\r\n" PART(
+               "name=\"b\"; filename=\"x.txt\"") "\r\n--x\r\n--xx--after",
+           "a=;b[x.txt]=\r\n--x;");
+    expect("multipart/form-data; charset=x; boundary=\"xx\"",
+           PART("name=\"a\"; filename=\"\"") "\r\n--xx--", "a[]=;");
+    expect(TYPE,
+           "--xx\r\nX-Y: 1\r\ncontent-disposition: form-data; filename=\"say \\\"hi\\\" C:\\x\"; "
+           "name=\"f\"\r\nContent-Type: text/plain\r\n\r\n\r\r\n\n\r\n--xx--",
            "f[say \"hi\" C:\\x]=\r\r\n\n;");
     expect(TYPE, "--xx--\r\n", "");
 }
@@ -81,8 +88,10 @@ static void what_can_be_read_two_ways_is_refused(void **state)
     expect(TYPE, "--xx\r\n\r\nx\r\n--xx--", "!multipart_invalid");
     expect(TYPE, PART("name=\"a\"; name=\"b\"") "x\r\n--xx--", "!multipart_invalid");
     expect(TYPE, PART("name=\"a") "x\r\n--xx--", "!multipart_invalid");
-    expect(TYPE, "--xx\r\nContent-Disposition : form-data; name=a\r\n\r\nx\r\n--xx--", "!multipart_invalid");
-    expect(TYPE, "--xx\r\nContent-Disposition: form-data; name=a\nX: y\r\n\r\nx\r\n--xx--", "!multipart_invalid");
+    expect(TYPE, "--xx\r\nContent-Disposition : form-data; name=a\r\n\r\nx\r\n--xx--",
+           "!multipart_invalid");
+    expect(TYPE, "--xx\r\nContent-Disposition: form-data; name=a\nX: y\r\n\r\nx\r\n--xx--",
+           "!multipart_invalid");
 }
 
 static void a_field_is_bounded(void **state)

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Policies of sandboxes that a provider holds: kept, changed live, taken up at start, refused by name where there are none. */
+/* Policies of sandboxes that a provider holds: kept, changed live, taken up at start, refused by
+ * name where there are none. */
 #include "fake.h"
 #include "home.h"
 #include <policy/url.h>
 #include <service/sha256.h>
 
 static struct {
-    char     text[4096], created[4096], started[4096], dialled[300];
+    char text[4096], created[4096], started[4096], dialled[300];
     uint64_t revision;
-    int      fail;
-    bool     implicit;
+    int fail;
+    bool implicit;
 } net;
 
-static int net_policy(void *box, const cay_call *call, const char *text, size_t len, uint64_t *revision, cay_err *err)
+static int net_policy(void *box, const cay_call *call, const char *text, size_t len,
+                      uint64_t *revision, cay_err *err)
 {
     (void)box, (void)call;
     if (net.fail)
@@ -23,7 +25,8 @@ static int net_policy(void *box, const cay_call *call, const char *text, size_t 
     return 0;
 }
 
-static int net_policy_get(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err)
+static int net_policy_get(void *box, const cay_call *call, char **text, size_t *len,
+                          uint64_t *revision, cay_err *err)
 {
     (void)box, (void)call, (void)err;
     *text = cay__strdup(net.text);
@@ -32,7 +35,8 @@ static int net_policy_get(void *box, const cay_call *call, char **text, size_t *
     return 0;
 }
 
-static int net_dial(void *box, const cay_call *call, const char *host, uint16_t port, bool implicit, int *fd, cay_err *err)
+static int net_dial(void *box, const cay_call *call, const char *host, uint16_t port, bool implicit,
+                    int *fd, cay_err *err)
 {
     (void)box, (void)call, (void)err;
     snprintf(net.dialled, sizeof net.dialled, "%s %d", host, (int)port);
@@ -41,14 +45,16 @@ static int net_dial(void *box, const cay_call *call, const char *host, uint16_t 
     return 0;
 }
 
-static int net_create(void *self, const cay_call *call, const char *id, const cay_create *c, void **box, cay_err *err)
+static int net_create(void *self, const cay_call *call, const char *id, const cay_create *c,
+                      void **box, cay_err *err)
 {
     cay__str_copy(net.created, sizeof net.created, c->net ? c->net : "");
     cay__str_copy(net.text, sizeof net.text, c->net ? c->net : "cay-net 1\nmode off\n");
     return fake_create(self, call, id, c, box, err);
 }
 
-static int net_start(void *self, const cay_call *call, const char *id, const cay_create *c, void **box, cay_err *err)
+static int net_start(void *self, const cay_call *call, const char *id, const cay_create *c,
+                     void **box, cay_err *err)
 {
     cay__str_copy(net.started, sizeof net.started, c->net ? c->net : "");
     return fake_start(self, call, id, c, box, err);
@@ -139,7 +145,8 @@ static void a_refused_policy_leaves_the_former(void **st)
     cay_service *svc = open_svc();
     cay_sandbox *sb = make(svc, "example.com");
     cay_err err = CAY_ERR_INIT;
-    assert_int_equal(cay_sandbox_set_policy(sb, NULL, "cay-net 1\nrule a.*.b\n", NULL, &err), CAY_EINVAL);
+    assert_int_equal(cay_sandbox_set_policy(sb, NULL, "cay-net 1\nrule a.*.b\n", NULL, &err),
+                     CAY_EINVAL);
     assert_string_equal(err.reason, "policy_invalid");
     net.fail = CAY_EBUSY;
     CAY_AUTOFREE char *other = text_of("all");
@@ -276,8 +283,9 @@ static void log_passes_over_broken_lines(void **st)
     snprintf(path, sizeof path, "%s/net", home);
     mkdir(path, 0700);
     snprintf(path, sizeof path, "%s/net/%s.jsonl", home, cay_sandbox_id(sb));
-    static const char text[] = "{\"t\":1,\"event\":\"dns\",\"verdict\":\"deny\",\"name\":\"x\"}\nnot json\n"
-                               "{\"t\":2,\"event\":\"end\",\"up\":10,\"down\":20}\n{\"t\":3,\"event\":\"fl";
+    static const char text[] =
+        "{\"t\":1,\"event\":\"dns\",\"verdict\":\"deny\",\"name\":\"x\"}\nnot json\n"
+        "{\"t\":2,\"event\":\"end\",\"up\":10,\"down\":20}\n{\"t\":3,\"event\":\"fl";
     CAY_AUTOFD fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
     assert_int_equal(cay_net_log(sb, count, &n, &err), 0);
@@ -290,12 +298,22 @@ static void log_passes_over_broken_lines(void **st)
 static void json_is_the_same_policy(void **st)
 {
     (void)st;
-    static const char text[] = "cay-net 1\nmode rules\nrule example.com\nrule !bad.example\nrate up 4096\nrate down 8192\nconnections 7\n"
+    static const char text[] = "cay-net 1\nmode rules\nrule example.com\nrule !bad.example\nrate "
+                               "up 4096\nrate down 8192\nconnections 7\n"
                                "bind T https://example.com:443/v1,bearer,GET+POST\n";
     static const char *const bad[] = {
-        "{\"rules\":[1]}", "{\"rules\":\"pypi\"}", "{\"mode\":\"some\"}", "{\"rate_up\":-1}", "{\"rate_up\":\"1m\"}", "{\"colour\":1}",
-        "{\"mode\":\"off\",\"rules\":[\"a.example\"]}", "{\"bindings\":[{\"name\":\"T\"}]}", "{\"rules\":[\"a\\u0000b\"]}", "[]",
-        "{\"bindings\":[{\"name\":\"T\",\"destination\":\"a.example\"}]}", "{\"rules\":[\"!a.example\"]}",
+        "{\"rules\":[1]}",
+        "{\"rules\":\"pypi\"}",
+        "{\"mode\":\"some\"}",
+        "{\"rate_up\":-1}",
+        "{\"rate_up\":\"1m\"}",
+        "{\"colour\":1}",
+        "{\"mode\":\"off\",\"rules\":[\"a.example\"]}",
+        "{\"bindings\":[{\"name\":\"T\"}]}",
+        "{\"rules\":[\"a\\u0000b\"]}",
+        "[]",
+        "{\"bindings\":[{\"name\":\"T\",\"destination\":\"a.example\"}]}",
+        "{\"rules\":[\"!a.example\"]}",
     };
     cay_err err = CAY_ERR_INIT;
     char *json = NULL, *back = NULL;
@@ -360,10 +378,31 @@ static void urls_have_one_reading(void **st)
         { "http://[2001:db8::1]:81/a#b", "2001:db8::1 81 /a" },
     };
     static const char *const bad[] = {
-        "ftp://a.example", "file:///x", "a.example", "//a.example", "http://", "http:///x", "http://u@a.example", "http://u:p@a.example",
-        "http://a.example\\@b.example", "http://a.example:0", "http://a.example:70000", "http://a.example:x", "http://2130706433",
-        "http://0x7f.1", "http://127.1", "http://0177.0.0.1", "http://[::ffff:127.0.0.1]", "http://[::1", "http://[fe80::1%25eth0]",
-        "http://a b.example", "http://a.example/\n", "http://b\xc3\xbc.example", "http://a..example", "http://%61.example", "http://[a.example]",
+        "ftp://a.example",
+        "file:///x",
+        "a.example",
+        "//a.example",
+        "http://",
+        "http:///x",
+        "http://u@a.example",
+        "http://u:p@a.example",
+        "http://a.example\\@b.example",
+        "http://a.example:0",
+        "http://a.example:70000",
+        "http://a.example:x",
+        "http://2130706433",
+        "http://0x7f.1",
+        "http://127.1",
+        "http://0177.0.0.1",
+        "http://[::ffff:127.0.0.1]",
+        "http://[::1",
+        "http://[fe80::1%25eth0]",
+        "http://a b.example",
+        "http://a.example/\n",
+        "http://b\xc3\xbc.example",
+        "http://a..example",
+        "http://%61.example",
+        "http://[a.example]",
     };
     for (size_t i = 0; i < CAY_LEN(good); i++) {
         cay__url u;
@@ -415,18 +454,21 @@ static void tokens_open_one_port_for_a_time(void **st)
     assert_int_equal(cay_port_expose(sb, 8000, 8 * 86400000ull, &b, &err), CAY_EINVAL);
     assert_int_equal(cay_port_token_check(svc, id, 8000, a.token, &err), 0);
     assert_int_equal(cay_port_token_check(svc, id, 8001, a.token, &err), CAY_EPERM);
-    assert_int_equal(cay_port_token_check(svc, "caaaaaaaaaaaaaaaaaaa", 8000, a.token, &err), CAY_EPERM);
+    assert_int_equal(cay_port_token_check(svc, "caaaaaaaaaaaaaaaaaaa", 8000, a.token, &err),
+                     CAY_EPERM);
     assert_int_equal(cay_port_token_check(svc, "../x", 8000, a.token, &err), CAY_EPERM);
     assert_int_equal(cay_port_token_check(svc, id, 8000, "", &err), CAY_EPERM);
     usleep(3000);
-    assert_int_equal(cay_port_token_check(svc, id, 8001, b.token, &err), CAY_EPERM); /* its time is over */
+    assert_int_equal(cay_port_token_check(svc, id, 8001, b.token, &err),
+                     CAY_EPERM); /* its time is over */
     assert_int_equal(cay_port_exposed(sb, one_port, &ports, &err), 0);
     assert_int_equal(ports, 8000);
     snprintf(file, sizeof file, "%s/store.db-wal", home);
     static char text[1 << 20];
     CAY_AUTOFD fd = open(file, O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, text, sizeof text) : 0;
-    assert_true(n <= 0 || !memmem(text, (size_t)n, a.token, strlen(a.token))); /* its hash alone is kept */
+    assert_true(n <= 0 ||
+                !memmem(text, (size_t)n, a.token, strlen(a.token))); /* its hash alone is kept */
     char first[sizeof a.token];
     memcpy(first, a.token, sizeof first);
     assert_int_equal(cay_port_expose(sb, 8000, 0, &a, &err), 0);
@@ -445,9 +487,16 @@ static void tokens_open_one_port_for_a_time(void **st)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(policy_is_kept_and_taken_up_again), T(a_refused_policy_leaves_the_former), T(providers_without_policy_refuse_by_name),
-        T(live_rules_take_effect_over_older_ones), T(why_names_rule_and_remedy), T(log_passes_over_broken_lines),
-        T(json_is_the_same_policy), T(fetches_follow_only_what_is_judged), T(urls_have_one_reading), T(tokens_open_one_port_for_a_time),
+        T(policy_is_kept_and_taken_up_again),
+        T(a_refused_policy_leaves_the_former),
+        T(providers_without_policy_refuse_by_name),
+        T(live_rules_take_effect_over_older_ones),
+        T(why_names_rule_and_remedy),
+        T(log_passes_over_broken_lines),
+        T(json_is_the_same_policy),
+        T(fetches_follow_only_what_is_judged),
+        T(urls_have_one_reading),
+        T(tokens_open_one_port_for_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

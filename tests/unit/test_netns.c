@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each test makes a net namespace of its own in a child; where user namespaces are refused the program skips aloud. */
+/* Each test makes a net namespace of its own in a child; where user namespaces are refused the
+ * program skips aloud. */
 #include <arpa/inet.h>
 #include <base/base.h>
 #include <base/fault.h>
@@ -20,12 +21,12 @@
 static bool serve = true;
 static const char *refuse; /* fault points that pretend a kernel with less */
 
-#define CHECK(cond)                                                          \
-    do {                                                                     \
-        if (!(cond)) {                                                       \
-            dprintf(2, "line %d: %s (errno %d)\n", __LINE__, #cond, errno);  \
-            return 1;                                                        \
-        }                                                                    \
+#define CHECK(cond)                                                                                \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            dprintf(2, "line %d: %s (errno %d)\n", __LINE__, #cond, errno);                        \
+            return 1;                                                                              \
+        }                                                                                          \
     } while (0)
 
 static void in_namespace(int (*body)(netns *n))
@@ -123,9 +124,10 @@ static int take(int listener)
 
 static const struct {
     const char *ip;
-    int         port;
+    int port;
 } world[] = {
-    { "93.184.216.34", 443 }, { "10.0.0.1", 22 }, { "169.254.169.254", 80 }, { "198.18.3.7", 5432 }, { "2606:2800::1", 443 }, { "fd63:6179:0:1::5", 80 },
+    { "93.184.216.34", 443 }, { "10.0.0.1", 22 },      { "169.254.169.254", 80 },
+    { "198.18.3.7", 5432 },   { "2606:2800::1", 443 }, { "fd63:6179:0:1::5", 80 },
 };
 
 static int tproxy(netns *n)
@@ -166,7 +168,8 @@ static int nat(netns *n)
         int c = dial(world[i].ip, world[i].port, SOCK_STREAM), s = take(n->fd[CAY__NET_TCP_FD]);
         CHECK(c >= 0 && s >= 0);
         CHECK(getsockopt(s, six ? SOL_IPV6 : SOL_IP, 80 /* SO_ORIGINAL_DST */, &ss, &len) == 0);
-        CHECK(inet_ntop(six ? AF_INET6 : AF_INET, six ? (void *)&a6->sin6_addr : (void *)&a4->sin_addr, buf, sizeof buf));
+        CHECK(inet_ntop(six ? AF_INET6 : AF_INET,
+                        six ? (void *)&a6->sin6_addr : (void *)&a4->sin_addr, buf, sizeof buf));
         CHECK(!strcmp(buf, world[i].ip) && ntohs(a4->sin_port) == world[i].port);
         close(c);
         close(s);
@@ -216,7 +219,8 @@ static int datagrams(netns *n)
     for (size_t i = 0; i < CAY_LEN(far); i++) {
         struct sockaddr_storage sa = addr(far[i], 443, &len);
         int u = socket(sa.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        CHECK(sendto(u, "x", 1, 0, (void *)&sa, len) < 0 && (errno == EPERM || errno == ENETUNREACH));
+        CHECK(sendto(u, "x", 1, 0, (void *)&sa, len) < 0 &&
+              (errno == EPERM || errno == ENETUNREACH));
         close(u);
     }
     struct sockaddr_storage mdns = addr("224.0.0.251", 53, &len);
@@ -238,13 +242,18 @@ static int dns(netns *n)
     static const char *const servers[] = { "127.0.0.53", "8.8.8.8", "2001:4860:4860::8888" };
     for (size_t i = 0; i < CAY_LEN(servers); i++) {
         union {
-            char           room[CMSG_SPACE(sizeof(struct in6_pktinfo))];
+            char room[CMSG_SPACE(sizeof(struct in6_pktinfo))];
             struct cmsghdr align;
         } ctl;
         char buf[16];
         struct sockaddr_in6 from;
         struct iovec io = { buf, sizeof buf };
-        struct msghdr m = { .msg_name = &from, .msg_namelen = sizeof from, .msg_iov = &io, .msg_iovlen = 1, .msg_control = &ctl, .msg_controllen = sizeof ctl };
+        struct msghdr m = { .msg_name = &from,
+                            .msg_namelen = sizeof from,
+                            .msg_iov = &io,
+                            .msg_iovlen = 1,
+                            .msg_control = &ctl,
+                            .msg_controllen = sizeof ctl };
         int u = dial(servers[i], 53, SOCK_DGRAM);
         CHECK(u >= 0 && write(u, "q", 1) == 1);
         struct pollfd q = { n->fd[CAY__NET_DNS_UDP], POLLIN, 0 };
@@ -258,7 +267,9 @@ static int dns(netns *n)
         io.iov_len = 1;
         CHECK(sendmsg(n->fd[CAY__NET_DNS_UDP], &m, 0) == 1);
         struct pollfd p = { u, POLLIN, 0 };
-        CHECK(poll(&p, 1, 20000) == 1 && read(u, buf, sizeof buf) == 1); /* a connected socket: from the address that it asked */
+        CHECK(poll(&p, 1, 20000) == 1 &&
+              read(u, buf, sizeof buf) ==
+                  1); /* a connected socket: from the address that it asked */
         int port, t = dial(servers[i], 53, SOCK_STREAM), s = take(n->fd[CAY__NET_DNS_TCP]);
         CHECK(t >= 0 && s >= 0 && !strcmp(local(s, &port), servers[i]));
         close(u);
@@ -290,7 +301,8 @@ static int taken(netns *n)
         close(s);
     }
     int s = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK(getsockopt(s, SOL_SOCKET, 71 /* SO_NETNS_COOKIE */, &cookie, &len) < 0 || cookie == n->cookie);
+    CHECK(getsockopt(s, SOL_SOCKET, 71 /* SO_NETNS_COOKIE */, &cookie, &len) < 0 ||
+          cookie == n->cookie);
     /* nobody serves: refused, without a wait */
     netns_close(n);
     CHECK(refused_at_once("93.184.216.34", 443));
@@ -306,7 +318,8 @@ static void ports_are_taken_and_an_absent_listener_refuses(void **st)
 
 static int one_by_one(netns *n)
 {
-    int s[CAY_N_PORTS_MOST + 1], again[CAY_N_PORTS_MOST], have = CAY_N_PORTS_MOST + 1, same = CAY_N_PORTS_MOST;
+    int s[CAY_N_PORTS_MOST + 1], again[CAY_N_PORTS_MOST], have = CAY_N_PORTS_MOST + 1,
+                                                          same = CAY_N_PORTS_MOST;
     struct sockaddr_in6 sa = { .sin6_family = AF_INET6, .sin6_port = htons(443) };
     char b;
     CHECK(n->how == CAY__NET_PORTS && n->fd[0] >= 0 && n->cookie);

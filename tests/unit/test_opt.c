@@ -7,11 +7,11 @@
 #include <cmocka.h>
 
 typedef struct args {
-    bool        input, tty;
+    bool input, tty;
     const char *name;
-    uint64_t    memory, pids, ttl, cpus, keep;
-    uint32_t    mode;
-    opt_list    env;
+    uint64_t memory, pids, ttl, cpus, keep;
+    uint32_t mode;
+    opt_list env;
 } args;
 
 static const opt_def defs[] = {
@@ -47,7 +47,8 @@ static void every_form_of_an_option_is_taken(void **s)
     args a;
     cay_err err;
     int n;
-    char **w = WORDS("-it", "--name=x", "-m", "2G", "--pids", "7", "-eA=1", "-e", "B=2", "one", "--ttl", "5m", "two");
+    char **w = WORDS("-it", "--name=x", "-m", "2G", "--pids", "7", "-eA=1", "-e", "B=2", "one",
+                     "--ttl", "5m", "two");
     assert_int_equal(parse(&a, 0, w, &n, &err), 0);
     assert_true(a.input && a.tty);
     assert_string_equal(a.name, "x");
@@ -118,19 +119,24 @@ static void numbers_outside_their_range_are_refused(void **s)
 {
     (void)s;
     static const char *const bad[][2] = {
-        { "--memory", "12x" },  { "--memory", "1k" },     { "--memory", "2000000000G" }, { "--memory", "-1" },
-        { "--pids", "0" },      { "--pids", "x" },        { "--cpus", "0" },             { "--cpus", "1s" },
-        { "--cpus", "99999" },  { "--ttl", "0" },         { "--ttl", "3y" },             { "--mode", "999" },
+        { "--memory", "12x" }, { "--memory", "1k" }, { "--memory", "2000000000G" },
+        { "--memory", "-1" },  { "--pids", "0" },    { "--pids", "x" },
+        { "--cpus", "0" },     { "--cpus", "1s" },   { "--cpus", "99999" },
+        { "--ttl", "0" },      { "--ttl", "3y" },    { "--mode", "999" },
         { "--mode", "77777" },
     };
     args a;
     cay_err err;
     int n;
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
-        assert_int_equal(parse(&a, 0, WORDS((char *)bad[i][0], (char *)bad[i][1]), &n, &err), CAY_EINVAL);
+        assert_int_equal(parse(&a, 0, WORDS((char *)bad[i][0], (char *)bad[i][1]), &n, &err),
+                         CAY_EINVAL);
         assert_non_null(strstr(err.msg, bad[i][0]));
     }
-    assert_int_equal(parse(&a, 0, WORDS("--pids", "unlimited", "--memory", "unlimited", "--cpus", "1.5"), &n, &err), 0);
+    assert_int_equal(parse(&a, 0,
+                           WORDS("--pids", "unlimited", "--memory", "unlimited", "--cpus", "1.5"),
+                           &n, &err),
+                     0);
     assert_true(a.pids == CAY_UNLIMITED && a.memory == CAY_UNLIMITED);
     assert_int_equal(a.cpus, 1500);
 }

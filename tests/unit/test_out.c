@@ -67,8 +67,10 @@ static void json_is_valid_and_keeps_values(void **s)
         js_close(&j, '}');
         json_t *root = json_loads(j.b.data, 0, NULL);
         assert_non_null(root);
-        assert_string_equal(json_string_value(json_object_get(root, "text")), "a\"\\\x1b\n\xef\xbf\xbd");
-        assert_true(json_is_null(json_object_get(root, "none")) && json_is_null(json_object_get(root, "limit")));
+        assert_string_equal(json_string_value(json_object_get(root, "text")),
+                            "a\"\\\x1b\n\xef\xbf\xbd");
+        assert_true(json_is_null(json_object_get(root, "none")) &&
+                    json_is_null(json_object_get(root, "limit")));
         assert_true(json_integer_value(json_object_get(root, "negative")) == -5);
         assert_int_equal(json_array_size(json_object_get(root, "list")), 3);
         assert_int_equal(json_array_size(json_object_get(json_object_get(root, "raw"), "k")), 2);

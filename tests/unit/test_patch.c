@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patches on texts; what they do in a sandbox is in tests/agent. Numbers are those of the conformance cases. */
+/* Patches on texts; what they do in a sandbox is in tests/agent. Numbers are those of the
+ * conformance cases. */
 #include <base/base.h>
 #include <base/buf.h>
 #include <cay/patch.h>
@@ -27,7 +28,8 @@ static void refuse(const char *file, const char *diff, const char *what)
     char *out = NULL;
     size_t len;
     cay_err err = CAY_ERR_INIT;
-    assert_int_equal(cay_patch_update(file, strlen(file), diff, &out, &len, NULL, &err), CAY_EINVAL);
+    assert_int_equal(cay_patch_update(file, strlen(file), diff, &out, &len, NULL, &err),
+                     CAY_EINVAL);
     assert_string_equal(err.reason, "apply_patch_invalid_diff");
     if (!strstr(err.msg, what))
         fail_msg("\"%s\" instead of \"%s\"", err.msg, what);
@@ -44,7 +46,8 @@ static void a_change_finds_its_place_by_context(void **state)
     update("a\nb\n", "@@\n+first\n a\n b\n+last\n", "first\na\nb\nlast\n", 0);
     update("a\n\nb\n", "@@\n a\n\n-b\n+c\n", "a\n\nc\n", 0);
     update("", "+hello\n", "hello\n", 0);
-    update("class A\ndef f\nx\nclass B\ndef f\nx\n", "@@ class B\n@@ def f\n-x\n+y\n", "class A\ndef f\nx\nclass B\ndef f\ny\n", 0);
+    update("class A\ndef f\nx\nclass B\ndef f\nx\n", "@@ class B\n@@ def f\n-x\n+y\n",
+           "class A\ndef f\nx\nclass B\ndef f\ny\n", 0);
     update("a\nb\n", "@@ no such line\n-b\n+c\n", "a\nc\n", 0);
 }
 
@@ -117,13 +120,19 @@ static void every_form_is_read(void **state)
     (void)state;
     static const char *const forms[] = {
         "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-x\n+y\n*** End Patch\n",
-        "\n*** Begin Patch\r\n*** Update File: a\r\n*** Move to: b\r\n@@\r\n-x\r\n+y\r\n*** End Patch",
-        "{\"operations\":[{\"type\":\"update_file\",\"path\":\"a\",\"diff\":\"@@\\n-x\\n+y\\n\",\"move_to\":\"b\"}]}",
-        "{\"operation\":{\"type\":\"update_file\",\"path\":\"a\",\"diff\":\"@@\\n-x\\n+y\\n\",\"moveTo\":\"b\"}}",
+        "\n*** Begin Patch\r\n*** Update File: a\r\n*** Move to: b\r\n@@\r\n-x\r\n+y\r\n*** End "
+        "Patch",
+        "{\"operations\":[{\"type\":\"update_file\",\"path\":\"a\",\"diff\":\"@@\\n-x\\n+y\\n\","
+        "\"move_to\":\"b\"}]}",
+        "{\"operation\":{\"type\":\"update_file\",\"path\":\"a\",\"diff\":\"@@\\n-x\\n+y\\n\","
+        "\"moveTo\":\"b\"}}",
         "{\"type\":\"update_file\",\"path\":\"a\",\"diff\":\"@@\\n-x\\n+y\\n\",\"moveTo\":\"b\"}",
-        "[{\"type\":\"update_file\",\"path\":\"a\",\"diff\":\"@@\\n-x\\n+y\\n\",\"move_to\":\"b\"}]",
-        "{\"patch\":\"*** Begin Patch\\n*** Update File: a\\n*** Move to: b\\n@@\\n-x\\n+y\\n*** End Patch\"}",
-        "{\"command\":[\"apply_patch\",\"*** Begin Patch\\n*** Update File: a\\n*** Move to: b\\n@@\\n-x\\n+y\\n*** End Patch\"]}",
+        "[{\"type\":\"update_file\",\"path\":\"a\",\"diff\":\"@@\\n-x\\n+y\\n\",\"move_to\":\"b\"}"
+        "]",
+        "{\"patch\":\"*** Begin Patch\\n*** Update File: a\\n*** Move to: b\\n@@\\n-x\\n+y\\n*** "
+        "End Patch\"}",
+        "{\"command\":[\"apply_patch\",\"*** Begin Patch\\n*** Update File: a\\n*** Move to: "
+        "b\\n@@\\n-x\\n+y\\n*** End Patch\"]}",
     };
     for (size_t i = 0; i < CAY_LEN(forms); i++) {
         cay_patch *p = NULL;
@@ -145,10 +154,17 @@ static void paths_stay_in_the_workspace(void **state)
     static const struct {
         const char *path, *want;
     } rows[] = {
-        { "a", "/workspace/a" },         { "./a//b", "/workspace/a/b" }, { "/workspace/x", "/workspace/x" },
-        { "a/../b", "/workspace/b" },    { "../x", NULL },               { "/etc/passwd", NULL },
-        { "", NULL },                    { ".", NULL },                  { "a/../../workspace2/x", NULL },
-        { "/workspacex", NULL },         { "../workspace/y", "/workspace/y" },
+        { "a", "/workspace/a" },
+        { "./a//b", "/workspace/a/b" },
+        { "/workspace/x", "/workspace/x" },
+        { "a/../b", "/workspace/b" },
+        { "../x", NULL },
+        { "/etc/passwd", NULL },
+        { "", NULL },
+        { ".", NULL },
+        { "a/../../workspace2/x", NULL },
+        { "/workspacex", NULL },
+        { "../workspace/y", "/workspace/y" },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         char buf[256];
@@ -184,7 +200,9 @@ static void what_takes_too_long_is_refused(void **state)
         cay__buf_fmt(&file, "%zu\n", i);
     char *out = NULL;
     size_t len;
-    assert_int_equal(cay_patch_update(file.data, file.len, "@@\n  99998 \n-99999\n+y\n", &out, &len, NULL, NULL), 0);
+    assert_int_equal(
+        cay_patch_update(file.data, file.len, "@@\n  99998 \n-99999\n+y\n", &out, &len, NULL, NULL),
+        0);
     assert_string_equal(out + len - 8, "99998\ny\n");
     free(out);
 }
@@ -192,10 +210,14 @@ static void what_takes_too_long_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_change_finds_its_place_by_context), cmocka_unit_test(blanks_are_forgiven_and_line_ends_stay),
-        cmocka_unit_test(the_end_of_the_file_binds_to_the_last), cmocka_unit_test(what_cannot_be_placed_is_refused),
-        cmocka_unit_test(an_envelope_that_is_wrong_is_told_where), cmocka_unit_test(every_form_is_read),
-        cmocka_unit_test(paths_stay_in_the_workspace), cmocka_unit_test(what_takes_too_long_is_refused),
+        cmocka_unit_test(a_change_finds_its_place_by_context),
+        cmocka_unit_test(blanks_are_forgiven_and_line_ends_stay),
+        cmocka_unit_test(the_end_of_the_file_binds_to_the_last),
+        cmocka_unit_test(what_cannot_be_placed_is_refused),
+        cmocka_unit_test(an_envelope_that_is_wrong_is_told_where),
+        cmocka_unit_test(every_form_is_read),
+        cmocka_unit_test(paths_stay_in_the_workspace),
+        cmocka_unit_test(what_takes_too_long_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

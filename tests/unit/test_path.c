@@ -23,8 +23,9 @@ static int tear_down(void **s)
 {
     (void)s;
     char path[128];
-    static const char *const names[] = { "a/b/home", "a/b",           "a",    "file",  "open", "full/x", "full",
-                                         "link",     "kept/store.db", "kept", "empty", "other" };
+    static const char *const names[] = { "a/b/home",      "a/b",    "a",     "file",
+                                         "open",          "full/x", "full",  "link",
+                                         "kept/store.db", "kept",   "empty", "other" };
     for (size_t i = 0; i < CAY_LEN(names); i++) {
         snprintf(path, sizeof path, "%s/%s", tmp, names[i]);
         remove(path);
@@ -146,7 +147,8 @@ static void network_filesystems_are_known(void **s)
     (void)s;
     assert_string_equal(cay__fs_remote(0x6969), "nfs");
     assert_string_equal(cay__fs_remote(0xff534d42), "cifs");
-    assert_string_equal(cay__fs_remote((uint64_t)(int64_t)(int32_t)0xff534d42), "cifs"); /* f_type is signed */
+    assert_string_equal(cay__fs_remote((uint64_t)(int64_t)(int32_t)0xff534d42),
+                        "cifs"); /* f_type is signed */
     assert_null(cay__fs_remote(0xef53));
     assert_null(cay__fs_remote(0x01021994));
 }
@@ -168,8 +170,8 @@ static int run_dir_as_user(void)
     snprintf(base, sizeof base, "%s/cay", rt);
     if (cay__run_dir(home, run, sizeof run, false, NULL) || access(run, F_OK) == 0)
         rc = 3;
-    else if (cay__run_dir(home, run, sizeof run, true, NULL) || access(run, F_OK) || !cay__str_starts(run, base) ||
-             strlen(run) != strlen(base) + 9)
+    else if (cay__run_dir(home, run, sizeof run, true, NULL) || access(run, F_OK) ||
+             !cay__str_starts(run, base) || strlen(run) != strlen(base) + 9)
         rc = 4;
     else if (cay__run_dir(home, again, sizeof again, true, NULL) || strcmp(run, again))
         rc = 5;
@@ -177,10 +179,12 @@ static int run_dir_as_user(void)
         rc = 6;
     rmdir(run);
     /* somebody put a link where the directory should be */
-    if (!rc && (symlink("/", run) || cay__run_dir(home, again, sizeof again, true, NULL) != CAY_EPERM))
+    if (!rc &&
+        (symlink("/", run) || cay__run_dir(home, again, sizeof again, true, NULL) != CAY_EPERM))
         rc = 7;
     unlink(run);
-    if (!rc && (chmod(base, 0755) || cay__run_dir(home, again, sizeof again, true, NULL) != CAY_EPERM))
+    if (!rc &&
+        (chmod(base, 0755) || cay__run_dir(home, again, sizeof again, true, NULL) != CAY_EPERM))
         rc = 8;
     rmdir(base);
     rmdir(rt);
@@ -204,8 +208,12 @@ static void paths_are_joined_and_cleaned(void **state)
     static const struct {
         const char *base, *path, *want;
     } rows[] = {
-        { "/w", "a/./b//c/", "/w/a/b/c" }, { "/w/x", "../y", "/w/y" }, { "/w", "/a/../..", "/" },
-        { "", "a", "/a" },                 { "/w", "", "/w" },         { "/w", "...", "/w/..." },
+        { "/w", "a/./b//c/", "/w/a/b/c" },
+        { "/w/x", "../y", "/w/y" },
+        { "/w", "/a/../..", "/" },
+        { "", "a", "/a" },
+        { "/w", "", "/w" },
+        { "/w", "...", "/w/..." },
     };
     char buf[32];
     for (size_t i = 0; i < CAY_LEN(rows); i++) {

@@ -45,6 +45,7 @@ static void the_nearest_above_counts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(paths_are_found_by_their_whole_name), cmocka_unit_test(the_nearest_above_counts) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(paths_are_found_by_their_whole_name),
+                                        cmocka_unit_test(the_nearest_above_counts) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

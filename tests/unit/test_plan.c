@@ -67,7 +67,9 @@ static void *work(void *arg)
     cay__share s;
     while (cay__claim_take(&w->claim, &s)) {
         unsigned now = ++w->now;
-        for (unsigned seen = w->most; now > seen && !__atomic_compare_exchange_n((unsigned *)&w->most, &seen, now, false, 5, 5);)
+        for (unsigned seen = w->most;
+             now > seen &&
+             !__atomic_compare_exchange_n((unsigned *)&w->most, &seen, now, false, 5, 5);)
             ;
         w->done += (unsigned)(s.end - s.at);
         sched_yield();
@@ -104,16 +106,39 @@ static void patterns_as_git_has_them(void **s)
     (void)s;
     static const struct {
         const char *patterns, *path;
-        bool        dir, out;
+        bool dir, out;
     } rows[] = {
-        { "*.o", "a.o", false, true }, { "*.o", "x/y/a.o", false, true }, { "*.o", "a.os", false, false }, { "*", ".git", true, true },
-        { "/a", "a", false, true }, { "/a", "x/a", false, false }, { "x/a", "x/a", false, true }, { "x/a", "y/x/a", false, false },
-        { "build/", "build", true, true }, { "build/", "build", false, false }, { "build/", "x/build", true, true },
-        { "**/a", "x/y/a", false, true }, { "**/a", "a", false, true }, { "x/**/a", "x/y/z/a", false, true }, { "x/**/a", "x/a", false, true },
-        { "x/**", "x/y/z", false, true }, { "x/**", "x", true, false }, { "*.o\n!keep.o", "keep.o", false, false }, { "!keep.o\n*.o", "keep.o", false, true },
-        { "a?c", "abc", false, true }, { "a?c", "a/c", false, false }, { "[a-c]x", "bx", false, true }, { "[!a-c]x", "bx", false, false },
-        { "# no\n\na", "a", false, true }, { "\\#a", "#a", false, true }, { "a*b*c", "axxbyyc", false, true }, { "a*b*c", "axxbyy", false, false },
-        { "*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false, false }, { "x/*", "x/y/z", false, false },
+        { "*.o", "a.o", false, true },
+        { "*.o", "x/y/a.o", false, true },
+        { "*.o", "a.os", false, false },
+        { "*", ".git", true, true },
+        { "/a", "a", false, true },
+        { "/a", "x/a", false, false },
+        { "x/a", "x/a", false, true },
+        { "x/a", "y/x/a", false, false },
+        { "build/", "build", true, true },
+        { "build/", "build", false, false },
+        { "build/", "x/build", true, true },
+        { "**/a", "x/y/a", false, true },
+        { "**/a", "a", false, true },
+        { "x/**/a", "x/y/z/a", false, true },
+        { "x/**/a", "x/a", false, true },
+        { "x/**", "x/y/z", false, true },
+        { "x/**", "x", true, false },
+        { "*.o\n!keep.o", "keep.o", false, false },
+        { "!keep.o\n*.o", "keep.o", false, true },
+        { "a?c", "abc", false, true },
+        { "a?c", "a/c", false, false },
+        { "[a-c]x", "bx", false, true },
+        { "[!a-c]x", "bx", false, false },
+        { "# no\n\na", "a", false, true },
+        { "\\#a", "#a", false, true },
+        { "a*b*c", "axxbyyc", false, true },
+        { "a*b*c", "axxbyy", false, false },
+        { "*a*a*a*a*a*b",
+          "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false,
+          false },
+        { "x/*", "x/y/z", false, false },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         cay__ignore ig = { 0 };
@@ -132,25 +157,37 @@ static void name_of(const char *text, const char *more, char name[CAY_ID_LEN + 1
     cay_err err = CAY_ERR_INIT;
     cay__plan p;
     const cay__plan_ask ask = { 0 };
-    if (cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &m, &err) < 0 || cay__plan_make(&p, m, &ask, NULL, &err) < 0)
+    if (cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &m, &err) < 0 ||
+        cay__plan_make(&p, m, &ask, NULL, &err) < 0)
         fail_msg("%s", err.msg);
     assert_int_equal(cay__plan_name(&p, more, name, NULL), 0);
     cay__plan_clear(&p);
     cay_manifest_free(m);
 }
 
-/* A commit is the same everywhere, and still who may read one place may not read another's by it. */
+/* A commit is the same everywhere, and still who may read one place may not read another's by it.
+ */
 static void a_fetch_is_named_by_all_that_was_asked_for(void **s)
 {
     (void)s;
-#define GIT(more) "{\"entries\":{\"a\":{\"type\":\"git_repo\",\"ref\":\"0123456789012345678901234567890123456789\"," more "}}}"
-#define FILE_(more) "{\"entries\":{\"a\":{\"type\":\"remote_file\",\"sha256\":\"" SUM "\"," more "}}}"
+#define GIT(more)                                                                                  \
+    "{\"entries\":{\"a\":{\"type\":\"git_repo\",\"ref\":"                                          \
+    "\"0123456789012345678901234567890123456789\"," more "}}}"
+#define FILE_(more)                                                                                \
+    "{\"entries\":{\"a\":{\"type\":\"remote_file\",\"sha256\":\"" SUM "\"," more "}}}"
 #define SUM "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
     static const char *const rows[] = {
-        GIT("\"repo\":\"a/b\""), GIT("\"repo\":\"a/c\""), GIT("\"repo\":\"a/b\",\"host\":\"example.com\""), GIT("\"repo\":\"a/b\",\"subpath\":\"x\""),
-        GIT("\"repo\":\"a/b\",\"depth\":2"), GIT("\"repo\":\"a/b\",\"sparse_checkout\":[\"x\"]"), GIT("\"repo\":\"a/b\",\"credentials\":\"env:T\""),
-        FILE_("\"url\":\"https://a.example/x\""), FILE_("\"url\":\"https://b.example/x\""),
-        FILE_("\"url\":\"https://a.example/x\",\"headers\":{\"A\":{\"type\":\"ref\",\"source\":\"env:T\"}}"),
+        GIT("\"repo\":\"a/b\""),
+        GIT("\"repo\":\"a/c\""),
+        GIT("\"repo\":\"a/b\",\"host\":\"example.com\""),
+        GIT("\"repo\":\"a/b\",\"subpath\":\"x\""),
+        GIT("\"repo\":\"a/b\",\"depth\":2"),
+        GIT("\"repo\":\"a/b\",\"sparse_checkout\":[\"x\"]"),
+        GIT("\"repo\":\"a/b\",\"credentials\":\"env:T\""),
+        FILE_("\"url\":\"https://a.example/x\""),
+        FILE_("\"url\":\"https://b.example/x\""),
+        FILE_("\"url\":\"https://a.example/"
+              "x\",\"headers\":{\"A\":{\"type\":\"ref\",\"source\":\"env:T\"}}"),
     };
     char names[CAY_LEN(rows)][CAY_ID_LEN + 1], again[CAY_ID_LEN + 1];
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
@@ -167,12 +204,17 @@ static void a_name_is_what_it_holds(void **s)
     (void)s;
     static const char *const same[] = {
         "{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\"}}}",
-        "{\"version\":1,\"entries\":{\"./a\":{\"type\":\"inline_file\",\"contentBase64\":\"eA==\",\"description\":\"d\"}},\"environment\":{\"A\":\"1\"}}",
-        "{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\"},\"e\":{\"type\":\"file\",\"content\":\"y\",\"ephemeral\":true}}}",
+        "{\"version\":1,\"entries\":{\"./"
+        "a\":{\"type\":\"inline_file\",\"contentBase64\":\"eA==\",\"description\":\"d\"}},"
+        "\"environment\":{\"A\":\"1\"}}",
+        "{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\"},\"e\":{\"type\":\"file\","
+        "\"content\":\"y\",\"ephemeral\":true}}}",
     };
     static const char *const other[] = {
-        "{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"y\"}}}", "{\"entries\":{\"b\":{\"type\":\"file\",\"content\":\"x\"}}}",
-        "{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\",\"permissions\":\"0600\"}}}", "{\"root\":\"/w\",\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\"}}}",
+        "{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"y\"}}}",
+        "{\"entries\":{\"b\":{\"type\":\"file\",\"content\":\"x\"}}}",
+        "{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\",\"permissions\":\"0600\"}}}",
+        "{\"root\":\"/w\",\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\"}}}",
         "{\"users\":[\"u\"],\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\"}}}",
     };
     char first[CAY_ID_LEN + 1], next[CAY_ID_LEN + 1];
@@ -194,13 +236,16 @@ static void a_name_is_what_it_holds(void **s)
 static void case_15_directories_come_first(void **s)
 {
     (void)s;
-    const char *text = "{\"entries\":{\"d\":{\"type\":\"dir\",\"permissions\":\"0700\"},\"d/f\":{\"type\":\"file\",\"content\":\"\"},\"x/y\":{\"type\":\"file\",\"content\":\"\"}}}";
+    const char *text =
+        "{\"entries\":{\"d\":{\"type\":\"dir\",\"permissions\":\"0700\"},\"d/"
+        "f\":{\"type\":\"file\",\"content\":\"\"},\"x/y\":{\"type\":\"file\",\"content\":\"\"}}}";
     cay_manifest *m = NULL;
     cay__plan p;
     const cay__plan_ask ask = { 0 };
     assert_int_equal(cay_manifest_parse(text, strlen(text), 0, &m, NULL), 0);
     assert_int_equal(cay__plan_make(&p, m, &ask, NULL, NULL), 0);
-    static const char *const want[] = { "workspace", "workspace/d", "workspace/d/f", "workspace/x", "workspace/x/y" };
+    static const char *const want[] = { "workspace", "workspace/d", "workspace/d/f", "workspace/x",
+                                        "workspace/x/y" };
     assert_int_equal(p.n, CAY_LEN(want));
     for (size_t i = 0; i < p.n; i++)
         assert_string_equal(p.nodes[i].path, want[i]);
@@ -227,10 +272,14 @@ static void hashes_are_what_they_are(void **s)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(case_14_no_more_entries_than_allowed), cmocka_unit_test(files_of_one_directory_are_bounded),
-        cmocka_unit_test(threads_share_all_of_it_within_the_bound), cmocka_unit_test(patterns_as_git_has_them),
+        cmocka_unit_test(case_14_no_more_entries_than_allowed),
+        cmocka_unit_test(files_of_one_directory_are_bounded),
+        cmocka_unit_test(threads_share_all_of_it_within_the_bound),
+        cmocka_unit_test(patterns_as_git_has_them),
         cmocka_unit_test(a_fetch_is_named_by_all_that_was_asked_for),
-        cmocka_unit_test(a_name_is_what_it_holds), cmocka_unit_test(hashes_are_what_they_are), cmocka_unit_test(case_15_directories_come_first),
+        cmocka_unit_test(a_name_is_what_it_holds),
+        cmocka_unit_test(hashes_are_what_they_are),
+        cmocka_unit_test(case_15_directories_come_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,9 @@ static void bad_rules_are_refused_by_name(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        { "b\xc3\xbc" "cher.example", "A-label" },
+        { "b\xc3\xbc"
+          "cher.example",
+          "A-label" },
         { "example.com..", "empty label" },
         { "example.com.", "without the dot at its end: example.com" },
         { "*.example.com.:443", "without the dot" },
@@ -195,17 +197,41 @@ static void contradictions_are_refused_whole(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "example.com,!example.com", "example.com:443,!example.com", "api.example.com,!**.example.com", "a.example.com,!*.example.com",
-        "*.a.example.com,!*.example.com", "example.com:22,!example.com:1-100", "192.0.2.1,!192.0.2.0/24", "example.com,!any",
-        "tls://example.com:80,http://example.com:80", "tls://example.com:80,example.com", "all,example.com", "off,example.com",
-        "example.com,off", "all,off", "any,!any", "tls://example.com:1-100,example.com:80",
-        "pypi,!pypi", "pypi,!any", "pypi,npm,!npm,!**.org,!**.pythonhosted.org",
+        "example.com,!example.com",
+        "example.com:443,!example.com",
+        "api.example.com,!**.example.com",
+        "a.example.com,!*.example.com",
+        "*.a.example.com,!*.example.com",
+        "example.com:22,!example.com:1-100",
+        "192.0.2.1,!192.0.2.0/24",
+        "example.com,!any",
+        "tls://example.com:80,http://example.com:80",
+        "tls://example.com:80,example.com",
+        "all,example.com",
+        "off,example.com",
+        "example.com,off",
+        "all,off",
+        "any,!any",
+        "tls://example.com:1-100,example.com:80",
+        "pypi,!pypi",
+        "pypi,!any",
+        "pypi,npm,!npm,!**.org,!**.pythonhosted.org",
     };
     static const char *const good[] = {
-        "example.com,!example.com:80", "**.example.com,!bad.example.com", "*.example.com,!example.com", "all,!example.com",
-        "example.com,example.com", "192.0.2.0/24,!192.0.2.1", "example.com:443,tcp://example.com:443", "pypi,npm,pypi",
-        "pypi,npm,!npm", "github,!github.com",
-        "example.com,!*.example.com", "any,!any:25", "0.0.0.0/0,!::/0", "example.com,!192.0.2.0/24",
+        "example.com,!example.com:80",
+        "**.example.com,!bad.example.com",
+        "*.example.com,!example.com",
+        "all,!example.com",
+        "example.com,example.com",
+        "192.0.2.0/24,!192.0.2.1",
+        "example.com:443,tcp://example.com:443",
+        "pypi,npm,pypi",
+        "pypi,npm,!npm",
+        "github,!github.com",
+        "example.com,!*.example.com",
+        "any,!any:25",
+        "0.0.0.0/0,!::/0",
+        "example.com,!192.0.2.0/24",
     };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         cay__policy p = { 0 };
@@ -227,27 +253,58 @@ static void every_blocked_range_is_blocked(void **state)
 {
     (void)state;
     static const char *const in[][2] = {
-        { "0.0.0.0", "unspecified" },     { "0.1.2.3", "unspecified" },       { "127.0.0.1", "loopback" },
-        { "127.255.255.255", "loopback" }, { "10.0.0.0", "private" },         { "10.255.255.255", "private" },
-        { "172.16.0.1", "private" },      { "172.31.255.255", "private" },    { "192.168.1.1", "private" },
-        { "169.254.169.254", "metadata" }, { "169.254.1.1", "link-local" },   { "100.64.0.1", "cgnat" },
-        { "100.127.255.255", "cgnat" },   { "100.100.100.200", "metadata" },  { "168.63.129.16", "metadata" },
-        { "192.0.0.192", "reserved" },    { "198.18.0.1", "synthetic" },      { "198.19.255.255", "synthetic" },
-        { "224.0.0.1", "multicast" },     { "239.255.255.255", "multicast" }, { "240.0.0.1", "reserved" },
-        { "255.255.255.255", "broadcast" }, { "192.88.99.1", "6to4" },        { "::", "unspecified" },
-        { "::1", "loopback" },            { "::ffff:127.0.0.1", "loopback" }, { "::ffff:10.1.2.3", "private" },
-        { "::ffff:0:10.0.0.1", "translated" }, { "::10.0.0.1", "compatible" }, { "64:ff9b::10.0.0.1", "nat64" },
-        { "64:ff9b::8.8.8.8", "nat64" },  { "64:ff9b:1::1", "nat64" },        { "2002:a00:1::", "6to4" },
-        { "2001::1", "teredo" },          { "2001:10::1", "reserved" },       { "fc00::1", "private" },
-        { "fdff::1", "private" },         { "fd63:6179::1", "synthetic" },    { "fd00:ec2::254", "metadata" },
-        { "fe80::1", "link-local" },      { "febf::1", "link-local" },        { "fec0::1", "site-local" },
-        { "ff02::1", "multicast" },       { "100::1", "reserved" },
+        { "0.0.0.0", "unspecified" },
+        { "0.1.2.3", "unspecified" },
+        { "127.0.0.1", "loopback" },
+        { "127.255.255.255", "loopback" },
+        { "10.0.0.0", "private" },
+        { "10.255.255.255", "private" },
+        { "172.16.0.1", "private" },
+        { "172.31.255.255", "private" },
+        { "192.168.1.1", "private" },
+        { "169.254.169.254", "metadata" },
+        { "169.254.1.1", "link-local" },
+        { "100.64.0.1", "cgnat" },
+        { "100.127.255.255", "cgnat" },
+        { "100.100.100.200", "metadata" },
+        { "168.63.129.16", "metadata" },
+        { "192.0.0.192", "reserved" },
+        { "198.18.0.1", "synthetic" },
+        { "198.19.255.255", "synthetic" },
+        { "224.0.0.1", "multicast" },
+        { "239.255.255.255", "multicast" },
+        { "240.0.0.1", "reserved" },
+        { "255.255.255.255", "broadcast" },
+        { "192.88.99.1", "6to4" },
+        { "::", "unspecified" },
+        { "::1", "loopback" },
+        { "::ffff:127.0.0.1", "loopback" },
+        { "::ffff:10.1.2.3", "private" },
+        { "::ffff:0:10.0.0.1", "translated" },
+        { "::10.0.0.1", "compatible" },
+        { "64:ff9b::10.0.0.1", "nat64" },
+        { "64:ff9b::8.8.8.8", "nat64" },
+        { "64:ff9b:1::1", "nat64" },
+        { "2002:a00:1::", "6to4" },
+        { "2001::1", "teredo" },
+        { "2001:10::1", "reserved" },
+        { "fc00::1", "private" },
+        { "fdff::1", "private" },
+        { "fd63:6179::1", "synthetic" },
+        { "fd00:ec2::254", "metadata" },
+        { "fe80::1", "link-local" },
+        { "febf::1", "link-local" },
+        { "fec0::1", "site-local" },
+        { "ff02::1", "multicast" },
+        { "100::1", "reserved" },
     };
     static const char *const out[] = {
-        "1.1.1.1", "9.255.255.255", "11.0.0.0", "172.15.255.255", "172.32.0.0", "192.167.255.255", "192.169.0.0", "169.253.255.255",
-        "169.255.0.0", "100.63.255.255", "100.128.0.0", "198.17.255.255", "198.20.0.0", "223.255.255.255", "126.255.255.255",
-        "128.0.0.0", "203.0.113.1", "2606:4700::1111", "2001:db8::1", "2001:200::1", "2003::1", "64:ff9a::1", "2a00::1",
-        "fbff::1",
+        "1.1.1.1",     "9.255.255.255",   "11.0.0.0",        "172.15.255.255",
+        "172.32.0.0",  "192.167.255.255", "192.169.0.0",     "169.253.255.255",
+        "169.255.0.0", "100.63.255.255",  "100.128.0.0",     "198.17.255.255",
+        "198.20.0.0",  "223.255.255.255", "126.255.255.255", "128.0.0.0",
+        "203.0.113.1", "2606:4700::1111", "2001:db8::1",     "2001:200::1",
+        "2003::1",     "64:ff9a::1",      "2a00::1",         "fbff::1",
     };
     for (size_t i = 0; i < CAY_LEN(in); i++) {
         const char *got = cay__blocked_range(ip(in[i][0]));
@@ -268,14 +325,17 @@ static void every_blocked_range_is_blocked(void **state)
 static void lifts_open_only_what_they_name(void **state)
 {
     (void)state;
-    cay__policy op = operators("# ours\nlift 10.1.0.0/16\nlift 169.254.0.0/16\nlift 64:ff9b::/96\nlift fc00::/7\n");
+    cay__policy op = operators(
+        "# ours\nlift 10.1.0.0/16\nlift 169.254.0.0/16\nlift 64:ff9b::/96\nlift fc00::/7\n");
     cay__policy all = words("all");
     assert_true(cay__decide_addr(&op, &all, NULL, ip("10.1.2.3"), 443).allow);
     assert_false(cay__decide_addr(&op, &all, NULL, ip("10.2.2.3"), 443).allow);
     assert_true(cay__decide_addr(&op, &all, NULL, ip("169.254.1.1"), 443).allow);
-    assert_false(cay__decide_addr(&op, &all, NULL, ip("169.254.169.254"), 80).allow); /* needs a lift of its own */
+    assert_false(cay__decide_addr(&op, &all, NULL, ip("169.254.169.254"), 80)
+                     .allow); /* needs a lift of its own */
     assert_true(cay__decide_addr(&op, &all, NULL, ip("64:ff9b::8.8.8.8"), 443).allow);
-    assert_true(cay__decide_addr(&op, &all, NULL, ip("64:ff9b::10.1.2.3"), 443).allow); /* both are lifted */
+    assert_true(cay__decide_addr(&op, &all, NULL, ip("64:ff9b::10.1.2.3"), 443)
+                    .allow); /* both are lifted */
     assert_false(cay__decide_addr(&op, &all, NULL, ip("64:ff9b::192.168.0.1"), 443).allow);
     assert_false(cay__decide_addr(&op, &all, NULL, ip("64:ff9b::127.0.0.1"), 443).allow);
     assert_true(cay__decide_addr(&op, &all, NULL, ip("fd12::1"), 443).allow);
@@ -283,27 +343,31 @@ static void lifts_open_only_what_they_name(void **state)
     assert_false(cay__decide_addr(&op, &all, NULL, ip("fd00:ec2::254"), 443).allow);
     cay__policy_clear(&op);
     static const char *const bad[][2] = {
-        { "lift 127.0.0.0/8", "service line" }, { "lift ::1", "service line" },     { "lift 198.18.0.0/15", "service line" },
-        { "lift 0.0.0.0/0", "service line" },   { "lift 8.8.8.8", "nothing to lift" }, { "lift 10.0.0.0/7", "wider" },
-        { "lift example.com", "CIDR" },         { "lift 10.0.0.0/8:80", "CIDR" },  { "lift ::/0", "service line" },
-        { "lift fe00::/7", "nothing" },
+        { "lift 127.0.0.0/8", "service line" },   { "lift ::1", "service line" },
+        { "lift 198.18.0.0/15", "service line" }, { "lift 0.0.0.0/0", "service line" },
+        { "lift 8.8.8.8", "nothing to lift" },    { "lift 10.0.0.0/7", "wider" },
+        { "lift example.com", "CIDR" },           { "lift 10.0.0.0/8:80", "CIDR" },
+        { "lift ::/0", "service line" },          { "lift fe00::/7", "nothing" },
     };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         cay_err err = CAY_ERR_INIT;
-        assert_int_equal(cay__policy_read(&op, bad[i][0], strlen(bad[i][0]), true, &err), CAY_EINVAL);
+        assert_int_equal(cay__policy_read(&op, bad[i][0], strlen(bad[i][0]), true, &err),
+                         CAY_EINVAL);
         if (!strstr(err.msg, bad[i][1]) || !strstr(err.msg, "line 1"))
             fail_msg("%s: %s", bad[i][0], err.msg);
     }
     cay__policy_clear(&all);
 }
 
-static void expect(const cay__policy *op, const char *policy, const char *host, uint16_t port, const char *reason, int proto)
+static void expect(const cay__policy *op, const char *policy, const char *host, uint16_t port,
+                   const char *reason, int proto)
 {
     cay__policy p = words(policy);
     cay__verdict v = cay__decide_host(op, &p, host, port, false);
     bool allow = !strcmp(reason, "allowed") || !strcmp(reason, "service");
     if (v.allow != allow || strcmp(v.reason, reason) != 0 || (allow && (int)v.proto != proto))
-        fail_msg("%s: %s:%d is %s (proto %d), not %s (%d)", policy, host, port, v.reason, (int)v.proto, reason, proto);
+        fail_msg("%s: %s:%d is %s (proto %d), not %s (%d)", policy, host, port, v.reason,
+                 (int)v.proto, reason, proto);
     cay__policy_clear(&p);
 }
 
@@ -323,7 +387,8 @@ static void decisions_follow_the_order(void **state)
     expect(NULL, "**.example.com", "example.com", 443, "allowed", CAY__NET_TLS);
     expect(NULL, "**.example.com", "evilexample.com", 443, "default_deny", 0);
     expect(NULL, "**.example.com,!bad.example.com", "bad.example.com", 443, "tenant_deny", 0);
-    expect(NULL, "**.example.com,!bad.example.com", "x.bad.example.com", 443, "allowed", CAY__NET_TLS);
+    expect(NULL, "**.example.com,!bad.example.com", "x.bad.example.com", 443, "allowed",
+           CAY__NET_TLS);
     expect(NULL, "all,!example.com", "example.com", 7777, "tenant_deny", 0);
     expect(NULL, "all,!example.com", "EXAMPLE.COM", 443, "tenant_deny", 0);
     expect(NULL, "all", "example.com", 7777, "allowed", CAY__NET_TCP);
@@ -343,7 +408,8 @@ static void decisions_follow_the_order(void **state)
     expect(NULL, "any", "1.1.1.1", 443, "allowed", CAY__NET_TLS);
     expect(NULL, "any", "10.0.0.1", 443, "blocked_range", 0);
     expect(NULL, "any:22", "example.com", 443, "default_deny", 0);
-    expect(NULL, "example.com:443,tcp://example.com:443", "example.com", 443, "allowed", CAY__NET_TCP);
+    expect(NULL, "example.com:443,tcp://example.com:443", "example.com", 443, "allowed",
+           CAY__NET_TCP);
     expect(NULL, "github", "github.com", 22, "allowed", CAY__NET_TCP);
     expect(NULL, "github", "raw.githubusercontent.com", 443, "allowed", CAY__NET_TLS);
     expect(NULL, "github,!github.com:22", "github.com", 22, "tenant_deny", 0);
@@ -355,8 +421,10 @@ static void decisions_follow_the_order(void **state)
     expect(&op, "all", "203.0.113.9", 443, "operator_deny", 0);
     expect(&op, "all", "example.com", 443, "allowed", CAY__NET_TCP);
     cay__policy all = words("all,!198.51.100.0/24");
-    assert_string_equal(cay__decide_addr(&op, &all, "example.com", ip("203.0.113.9"), 443).reason, "operator_deny");
-    assert_string_equal(cay__decide_addr(&op, &all, "example.com", ip("198.51.100.9"), 443).reason, "tenant_deny");
+    assert_string_equal(cay__decide_addr(&op, &all, "example.com", ip("203.0.113.9"), 443).reason,
+                        "operator_deny");
+    assert_string_equal(cay__decide_addr(&op, &all, "example.com", ip("198.51.100.9"), 443).reason,
+                        "tenant_deny");
     assert_true(cay__decide_addr(&op, &all, "example.com", ip("1.1.1.1"), 443).allow);
     cay__policy_clear(&all);
     cay__policy_clear(&op);
@@ -373,7 +441,8 @@ static void decisions_follow_the_order(void **state)
 static void services_need_operator_and_sandbox(void **state)
 {
     (void)state;
-    cay__policy op = operators("service db:5432 127.0.0.1:5433\nservice api.internal:80 [::1]:8080\n");
+    cay__policy op =
+        operators("service db:5432 127.0.0.1:5433\nservice api.internal:80 [::1]:8080\n");
     expect(&op, "db:5432", "db", 5432, "service", CAY__NET_TCP);
     expect(&op, "all", "db", 5432, "service", CAY__NET_TCP);
     expect(&op, "db:5432", "db", 5433, "default_deny", 0);
@@ -385,7 +454,8 @@ static void services_need_operator_and_sandbox(void **state)
     assert_non_null(v.service);
     assert_int_equal(v.service->to_port, 5433);
     assert_memory_equal(v.service->to, ip("127.0.0.1"), 16);
-    assert_false(cay__decide_name(&op, &off, "db", 5432, true).allow); /* a fetch does not find it */
+    assert_false(
+        cay__decide_name(&op, &off, "db", 5432, true).allow); /* a fetch does not find it */
     cay__policy_clear(&p);
     cay__policy_clear(&off);
     cay__policy_clear(&op);
@@ -398,8 +468,10 @@ static void one_fetch_is_below_the_operator(void **state)
     assert_string_equal(cay__decide_host(&op, &off, "example.com", 443, true).reason, "implicit");
     assert_true(cay__decide_host(&op, NULL, "example.com", 8443, true).allow);
     assert_false(cay__decide_host(&op, &off, "evil.net", 443, true).allow);
-    assert_string_equal(cay__decide_host(&op, &off, "127.0.0.1", 443, true).reason, "blocked_range");
-    assert_string_equal(cay__decide_host(&op, &off, "169.254.169.254", 80, true).reason, "blocked_range");
+    assert_string_equal(cay__decide_host(&op, &off, "127.0.0.1", 443, true).reason,
+                        "blocked_range");
+    assert_string_equal(cay__decide_host(&op, &off, "169.254.169.254", 80, true).reason,
+                        "blocked_range");
     assert_string_equal(cay__decide_host(&op, &off, "localhost", 80, true).reason, "blocked_range");
     assert_false(cay__decide_host(&op, &off, "2130706433", 80, true).allow);
     assert_true(cay__decide_host(&op, &off, "1.1.1.1", 80, true).allow);
@@ -425,14 +497,16 @@ static void lookups_need_an_open_port(void **state)
         { "", "example.com,!a.example.com", "a.example.com", "tenant_deny" },
         { "deny a.example.com\n", "example.com", "a.example.com", "operator_deny" },
         { "", "example.com,!example.com:443", "example.com", "allowed" },
-        { "", "*.example.com,!a.example.com:80,!a.example.com:443", "a.example.com", "tenant_deny" },
+        { "", "*.example.com,!a.example.com:80,!a.example.com:443", "a.example.com",
+          "tenant_deny" },
         { "", "1.1.1.1", "example.com", "default_deny" },
         { "", "all", "localhost", "blocked_range" },
         { "", "all", "10.0.0.1", "default_deny" },
         { "deny example.com\n", "all", "example.com", "operator_deny" },
         { "deny example.com:443\n", "example.com:443", "example.com", "operator_deny" },
         { "deny example.com:443\n", "example.com", "example.com", "allowed" },
-        { "deny example.com:1-100\ndeny example.com:101-65535\n", "all", "example.com", "operator_deny" },
+        { "deny example.com:1-100\ndeny example.com:101-65535\n", "all", "example.com",
+          "operator_deny" },
         { "mode rules\nrule example.com:22\n", "example.com", "example.com", "operator_deny" },
         { "mode rules\nrule example.com:22\n", "all", "example.com", "allowed" },
         { "mode off\n", "all", "example.com", "operator_deny" },
@@ -450,10 +524,12 @@ static void lookups_need_an_open_port(void **state)
 static void files_are_written_as_they_are_read(void **state)
 {
     (void)state;
-    static const char limits[] = "cay-net 1\nmode all\nrate up 1048576\nrate down 2097152\nconnections 64\n";
-    static const char text[] = "cay-net 1\nmode rules\nrule example.com\nrule !10.0.0.0/8\nrule [2001:db8::1]:443\n"
-                               "lift 10.0.0.0/8\nservice db:5432 127.0.0.1:5432\n"
-                               "resolver [2606:4700::1111]:53\n";
+    static const char limits[] =
+        "cay-net 1\nmode all\nrate up 1048576\nrate down 2097152\nconnections 64\n";
+    static const char text[] =
+        "cay-net 1\nmode rules\nrule example.com\nrule !10.0.0.0/8\nrule [2001:db8::1]:443\n"
+        "lift 10.0.0.0/8\nservice db:5432 127.0.0.1:5432\n"
+        "resolver [2606:4700::1111]:53\n";
     cay__policy p;
     char *out = NULL;
     size_t len = 0;
@@ -501,11 +577,15 @@ static void bad_files_are_refused_with_their_line(void **state)
         { "cay-net 1\r\n", "control" },
     };
     static const char *const ops[][2] = {
-        { "service db 127.0.0.1:1\n", "needs its port" },  { "service db:1\n", "NAME:PORT" },
-        { "service *.db:1 127.0.0.1:1\n", "one name" },    { "service db:1 example.com:1\n", "one address" },
-        { "service db:1 127.0.0.0/8:1\n", "one address" }, { "service db:1 127.0.0.1\n", "its port" },
+        { "service db 127.0.0.1:1\n", "needs its port" },
+        { "service db:1\n", "NAME:PORT" },
+        { "service *.db:1 127.0.0.1:1\n", "one name" },
+        { "service db:1 example.com:1\n", "one address" },
+        { "service db:1 127.0.0.0/8:1\n", "one address" },
+        { "service db:1 127.0.0.1\n", "its port" },
         { "service db:1 127.0.0.1:1\nservice db:1 127.0.0.1:2\n", "twice" },
-        { "resolver example.com\n", "one address" },       { "resolver 1.1.1.1\nresolver 8.8.8.8\n", "twice" },
+        { "resolver example.com\n", "one address" },
+        { "resolver 1.1.1.1\nresolver 8.8.8.8\n", "twice" },
         { "deny !x.com\n", "no ! of its own" },
     };
     for (size_t i = 0; i < CAY_LEN(cases) + CAY_LEN(ops); i++) {
@@ -542,7 +622,8 @@ static void sizes_have_ends(void **state)
 static void presets_are_rules(void **state)
 {
     (void)state;
-    static const char *const expected[] = { "crates", "debian", "docker", "github", "go", "npm", "pypi" };
+    static const char *const expected[] = { "crates", "debian", "docker", "github",
+                                            "go",     "npm",    "pypi" };
     const char *name;
     const char *const *rules;
     size_t found = 0;
@@ -562,13 +643,20 @@ static void presets_are_rules(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rules_are_written_as_they_are_read), cmocka_unit_test(bad_rules_are_refused_by_name),
-        cmocka_unit_test(long_names_and_labels_are_refused),  cmocka_unit_test(contradictions_are_refused_whole),
-        cmocka_unit_test(every_blocked_range_is_blocked),     cmocka_unit_test(lifts_open_only_what_they_name),
-        cmocka_unit_test(decisions_follow_the_order),         cmocka_unit_test(services_need_operator_and_sandbox),
-        cmocka_unit_test(one_fetch_is_below_the_operator),    cmocka_unit_test(lookups_need_an_open_port),
-        cmocka_unit_test(files_are_written_as_they_are_read), cmocka_unit_test(bad_files_are_refused_with_their_line),
-        cmocka_unit_test(sizes_have_ends),                    cmocka_unit_test(presets_are_rules),
+        cmocka_unit_test(rules_are_written_as_they_are_read),
+        cmocka_unit_test(bad_rules_are_refused_by_name),
+        cmocka_unit_test(long_names_and_labels_are_refused),
+        cmocka_unit_test(contradictions_are_refused_whole),
+        cmocka_unit_test(every_blocked_range_is_blocked),
+        cmocka_unit_test(lifts_open_only_what_they_name),
+        cmocka_unit_test(decisions_follow_the_order),
+        cmocka_unit_test(services_need_operator_and_sandbox),
+        cmocka_unit_test(one_fetch_is_below_the_operator),
+        cmocka_unit_test(lookups_need_an_open_port),
+        cmocka_unit_test(files_are_written_as_they_are_read),
+        cmocka_unit_test(bad_files_are_refused_with_their_line),
+        cmocka_unit_test(sizes_have_ends),
+        cmocka_unit_test(presets_are_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

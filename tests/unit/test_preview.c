@@ -88,7 +88,8 @@ static void our_cookies_stay_with_us(void **s)
         { "__Host-cay=secret; __host-CAY=x;a=b", "a=b" },
         { " cay_00ff00ff = secret ;;; a=1 ", "a=1" },
         { "cay_00ff00ff", "" },
-        { "cay_00ff00f=1; cay_00ff00ffa=2; xcay_00ff00ff=3", "cay_00ff00f=1; cay_00ff00ffa=2; xcay_00ff00ff=3" },
+        { "cay_00ff00f=1; cay_00ff00ffa=2; xcay_00ff00ff=3",
+          "cay_00ff00f=1; cay_00ff00ffa=2; xcay_00ff00ff=3" },
         { "", "" },
     };
     char value[16];
@@ -166,7 +167,12 @@ static void ask(const char *text, bool by_path, cay__buf *out)
         fail_msg("%s: %s", text, err.msg);
     if (by_path)
         assert_int_equal(cay__preview_path(h->path, &at), 1);
-    cay__preview_request(&(cay__preview_ask){ .at = &at, .head = h, .query = h->query, .peer = "10.1.2.3", .websocket = h->upgrade != NULL }, out);
+    cay__preview_request(&(cay__preview_ask){ .at = &at,
+                                              .head = h,
+                                              .query = h->query,
+                                              .peer = "10.1.2.3",
+                                              .websocket = h->upgrade != NULL },
+                         out);
     cay__head_clear(h);
     free(h);
 }
@@ -175,17 +181,28 @@ static void a_request_is_written_anew(void **s)
 {
     CAY_AUTOBUF b = CAY__BUF(65536);
     (void)s;
-    ask("POST /x?y HTTP/1.1\r\nHost: me.test\r\nConnection: close, X-Secret\r\nX-Secret: 1\r\nKeep-Alive: 5\r\nTE: trailers\r\nX-Forwarded-For: 6.6.6.6\r\n"
-        "X_Forwarded_Host: evil\r\nForwarded: for=6.6.6.6\r\nX-Cay-Token: cayp_1\r\nX-API-Key: e2b_1\r\nAuthorization: Bearer  cayp_1\r\nCookie: a=1; cay_00ff00ff=s\r\n"
-        "Origin: http://me.test\r\nReferer: http://me.test/?cay_token=s\r\nContent-Length: 3\r\nExpect: 100-continue\r\nProxy-Authorization: x\r\nAccept: */*\r\n\r\n",
+    ask("POST /x?y HTTP/1.1\r\nHost: me.test\r\nConnection: close, X-Secret\r\nX-Secret: "
+        "1\r\nKeep-Alive: 5\r\nTE: trailers\r\nX-Forwarded-For: 6.6.6.6\r\n"
+        "X_Forwarded_Host: evil\r\nForwarded: for=6.6.6.6\r\nX-Cay-Token: cayp_1\r\nX-API-Key: "
+        "e2b_1\r\nAuthorization: Bearer  cayp_1\r\nCookie: a=1; cay_00ff00ff=s\r\n"
+        "Origin: http://me.test\r\nReferer: http://me.test/?cay_token=s\r\nContent-Length: "
+        "3\r\nExpect: 100-continue\r\nProxy-Authorization: x\r\nAccept: */*\r\n\r\n",
         false, &b);
-    assert_string_equal(b.data, "POST /x?y HTTP/1.1\r\nhost: localhost:8000\r\ncookie: a=1\r\norigin: http://localhost:8000\r\naccept: */*\r\n"
-                                "x-forwarded-for: 10.1.2.3\r\nx-forwarded-host: me.test\r\nx-forwarded-proto: http\r\ncontent-length: 3\r\n\r\n");
+    assert_string_equal(b.data, "POST /x?y HTTP/1.1\r\nhost: localhost:8000\r\ncookie: "
+                                "a=1\r\norigin: http://localhost:8000\r\naccept: */*\r\n"
+                                "x-forwarded-for: 10.1.2.3\r\nx-forwarded-host: "
+                                "me.test\r\nx-forwarded-proto: http\r\ncontent-length: 3\r\n\r\n");
     CAY_AUTOBUF c = CAY__BUF(65536);
-    ask("PUT /preview/" ID "/8000 HTTP/1.1\r\nHost: me.test\r\nTransfer-Encoding: chunked\r\nCookie: a=1\r\nAuthorization: Basic eA==\r\nOrigin: http://other.test\r\n\r\n",
+    ask("PUT /preview/" ID
+        "/8000 HTTP/1.1\r\nHost: me.test\r\nTransfer-Encoding: chunked\r\nCookie: "
+        "a=1\r\nAuthorization: Basic eA==\r\nOrigin: http://other.test\r\n\r\n",
         true, &c);
-    assert_string_equal(c.data, "PUT / HTTP/1.1\r\nhost: localhost:8000\r\nauthorization: Basic eA==\r\norigin: http://other.test\r\nx-forwarded-for: 10.1.2.3\r\n"
-                                "x-forwarded-host: me.test\r\nx-forwarded-proto: http\r\nx-forwarded-prefix: /preview/" ID "/8000\r\ntransfer-encoding: chunked\r\n\r\n");
+    assert_string_equal(
+        c.data,
+        "PUT / HTTP/1.1\r\nhost: localhost:8000\r\nauthorization: Basic eA==\r\norigin: "
+        "http://other.test\r\nx-forwarded-for: 10.1.2.3\r\n"
+        "x-forwarded-host: me.test\r\nx-forwarded-proto: http\r\nx-forwarded-prefix: /preview/" ID
+        "/8000\r\ntransfer-encoding: chunked\r\n\r\n");
 }
 
 static void the_host_that_a_program_is_told_may_be_another(void **s)
@@ -197,7 +214,10 @@ static void the_host_that_a_program_is_told_may_be_another(void **s)
     static const char text[] = "GET / HTTP/1.1\r\nHost: me.test\r\nOrigin: http://me.test\r\n\r\n";
     (void)s;
     assert_true(cay__request_read(text, strlen(text), &scanned, h, NULL) > 0);
-    cay__preview_request(&(cay__preview_ask){ .at = &at, .head = h, .query = "", .peer = "::1", .host = "app.example" }, &b);
+    cay__preview_request(
+        &(cay__preview_ask){
+            .at = &at, .head = h, .query = "", .peer = "::1", .host = "app.example" },
+        &b);
     assert_non_null(strstr(b.data, "\r\nhost: app.example\r\norigin: http://app.example\r\n"));
     assert_non_null(strstr(b.data, "\r\nx-forwarded-host: me.test\r\n"));
     cay__head_clear(h);
@@ -209,7 +229,9 @@ static void answer(const char *text, bool by_path, cay__buf *out)
     cay__head *h = cay__alloc(sizeof *h);
     cay_err err = CAY_ERR_INIT;
     size_t scanned = 0;
-    cay__preview_back back = { .at = { .id = ID, .port = 8000, .by_path = by_path }, .keep = true, .host = "me.test" };
+    cay__preview_back back = { .at = { .id = ID, .port = 8000, .by_path = by_path },
+                               .keep = true,
+                               .host = "me.test" };
     if (cay__answer_read(text, strlen(text), &scanned, false, h, &err) <= 0)
         fail_msg("%s: %s", text, err.msg);
     cay__preview_answer(&back, h, cay__preview_framing(&back, h), out);
@@ -221,15 +243,25 @@ static void an_answer_is_written_anew(void **s)
 {
     CAY_AUTOBUF b = CAY__BUF(65536), c = CAY__BUF(65536), d = CAY__BUF(65536);
     (void)s;
-    answer("HTTP/1.1 302 Whatever\r\nLocation: http://127.0.0.1:8000/a\r\nSet-Cookie: a=b; Domain=me.test\r\nConnection: X-Hop\r\nX-Hop: 1\r\n"
-           "Strict-Transport-Security: max-age=1\r\nClear-Site-Data: \"*\"\r\nX-Own: <b>\r\nContent-Length: 5\r\n\r\n", false, &b);
-    assert_string_equal(b.data, "HTTP/1.1 302 Found\r\nlocation: http://me.test/a\r\nset-cookie: a=b\r\nx-own: <b>\r\ncontent-length: 5\r\n\r\n");
-    answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nLocation: /a\r\nSet-Cookie: a=b\r\nService-Worker-Allowed: /\r\nContent-Type: text/html\r\n\r\n", true, &c);
-    assert_string_equal(c.data, "HTTP/1.1 200 OK\r\nlocation: /preview/" ID "/8000/a\r\ncontent-type: text/html\r\n"
-                                "content-security-policy: sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads\r\n"
-                                "x-content-type-options: nosniff\r\nreferrer-policy: no-referrer\r\ntransfer-encoding: chunked\r\n\r\n");
+    answer("HTTP/1.1 302 Whatever\r\nLocation: http://127.0.0.1:8000/a\r\nSet-Cookie: a=b; "
+           "Domain=me.test\r\nConnection: X-Hop\r\nX-Hop: 1\r\n"
+           "Strict-Transport-Security: max-age=1\r\nClear-Site-Data: \"*\"\r\nX-Own: "
+           "<b>\r\nContent-Length: 5\r\n\r\n",
+           false, &b);
+    assert_string_equal(b.data, "HTTP/1.1 302 Found\r\nlocation: http://me.test/a\r\nset-cookie: "
+                                "a=b\r\nx-own: <b>\r\ncontent-length: 5\r\n\r\n");
+    answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nLocation: /a\r\nSet-Cookie: "
+           "a=b\r\nService-Worker-Allowed: /\r\nContent-Type: text/html\r\n\r\n",
+           true, &c);
+    assert_string_equal(c.data, "HTTP/1.1 200 OK\r\nlocation: /preview/" ID
+                                "/8000/a\r\ncontent-type: text/html\r\n"
+                                "content-security-policy: sandbox allow-scripts allow-forms "
+                                "allow-popups allow-modals allow-downloads\r\n"
+                                "x-content-type-options: nosniff\r\nreferrer-policy: "
+                                "no-referrer\r\ntransfer-encoding: chunked\r\n\r\n");
     answer("HTTP/1.0 200 OK\r\nLocation: http://localhost:80001/\r\n\r\n", false, &d);
-    assert_string_equal(d.data, "HTTP/1.1 200 OK\r\nlocation: http://localhost:80001/\r\ntransfer-encoding: chunked\r\n\r\n");
+    assert_string_equal(d.data, "HTTP/1.1 200 OK\r\nlocation: "
+                                "http://localhost:80001/\r\ntransfer-encoding: chunked\r\n\r\n");
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dockerfiles and template files become the steps that they say, and what cannot be read is told with its place. */
+/* Dockerfiles and template files become the steps that they say, and what cannot be read is told
+ * with its place. */
 #include <base/base.h>
 #include <recipe/recipe.h>
 #include <service/sha256.h>
@@ -43,7 +44,8 @@ static void step(size_t i, const char *want)
     char got[2000];
     assert_true(i < r.nsteps);
     const cay__step *s = &r.steps[i];
-    int n = snprintf(got, sizeof got, "%u %s%s", s->line, cay__step_name(s->kind), s->exec ? "!" : "");
+    int n =
+        snprintf(got, sizeof got, "%u %s%s", s->line, cay__step_name(s->kind), s->exec ? "!" : "");
     for (size_t k = 0; k < s->nwords; k++)
         n += snprintf(got + n, sizeof got - (size_t)n, "|%s", s->words[k]);
     assert_null(s->words[s->nwords]);
@@ -119,8 +121,10 @@ static void here_documents_are_read(void **state)
     assert_string_equal(r.steps[3].data, "2\n");
     step(4, "17 RUN|echo $((1 << 2)) \"<<EOF\"");
     docker("FROM host\nRUN <<EOF\n#!/usr/bin/python3\nEND = 1\nEOF\n");
-    step(0, "2 RUN|f=$(mktemp) && cat >\"$f\" <<'END0'\n#!/usr/bin/python3\nEND = 1\nEND0\nchmod 700 \"$f\" && \"$f\"; r=$?; rm -f \"$f\"; exit $r\n");
-    refused("FROM host\nRUN <<EOF\necho\n", "dockerfile_invalid", "Dockerfile:2: RUN: the here-document <<EOF is not ended");
+    step(0, "2 RUN|f=$(mktemp) && cat >\"$f\" <<'END0'\n#!/usr/bin/python3\nEND = 1\nEND0\nchmod "
+            "700 \"$f\" && \"$f\"; r=$?; rm -f \"$f\"; exit $r\n");
+    refused("FROM host\nRUN <<EOF\necho\n", "dockerfile_invalid",
+            "Dockerfile:2: RUN: the here-document <<EOF is not ended");
     refused("FROM host\nCOPY <<a b /d/\nx\na\n", "dockerfile_invalid", "cannot be copied by one");
     refused("FROM host\nCOPY <<a <<b /d\nx\na\ny\nb\n", "dockerfile_invalid", "ends in '/'");
 }
@@ -142,20 +146,24 @@ static void the_rest_is_refused_with_its_line(void **state)
     refused("", "dockerfile_invalid", "no FROM");
     refused("# only this\n", "dockerfile_invalid", "no FROM");
     refused("RUN x\nFROM host\n", "dockerfile_invalid", "Dockerfile:1: RUN: before the first FROM");
-    refused("FROM host\n\nHEALTHCHECK NONE\n", "dockerfile_unsupported", "Dockerfile:3: HEALTHCHECK: ");
+    refused("FROM host\n\nHEALTHCHECK NONE\n", "dockerfile_unsupported",
+            "Dockerfile:3: HEALTHCHECK: ");
     assert_string_equal(err.detail, "{\"line\":3,\"instruction\":\"HEALTHCHECK\"}");
     refused("FROM host\nVOLUME /x\n", "dockerfile_unsupported", "--volume");
     refused("FROM host\nONBUILD RUN x\n", "dockerfile_unsupported", "ONBUILD");
-    refused("FROM host\nFROBNICATE x\n", "dockerfile_unsupported", "Dockerfile:2: FROBNICATE: no such instruction");
+    refused("FROM host\nFROBNICATE x\n", "dockerfile_unsupported",
+            "Dockerfile:2: FROBNICATE: no such instruction");
     refused("FROM host\nAVERYLONGINSTRUCTIONNAME x\n", "dockerfile_unsupported", "Dockerfile:2");
-    refused("FROM host\nRUN --security=insecure x\n", "dockerfile_unsupported", "the option --security is not understood");
+    refused("FROM host\nRUN --security=insecure x\n", "dockerfile_unsupported",
+            "the option --security is not understood");
     refused("FROM host\nRUN --network=host x\n", "dockerfile_unsupported", "--net of the build");
     refused("FROM host\nCOPY --parents a b\n", "dockerfile_unsupported", "--parents");
     refused("FROM host\nCOPY a\n", "dockerfile_invalid", "a source and a target");
     refused("FROM host\nCOPY \"a b\n", "dockerfile_invalid", "a quote is not closed");
     refused("FROM a b\n", "dockerfile_invalid", "FROM IMAGE AS NAME");
     refused("FROM a AS 1x\n", "dockerfile_invalid", "begins with a letter");
-    refused("FROM a AS x\nFROM b AS X\n", "dockerfile_invalid", "there is a stage x already, in line 1");
+    refused("FROM a AS x\nFROM b AS X\n", "dockerfile_invalid",
+            "there is a stage x already, in line 1");
     refused("FROM host\nENV A\n", "dockerfile_invalid", "A has no value");
     refused("FROM host\nENV 1A=2\n", "dockerfile_invalid", "no name of a variable");
     refused("FROM host\nENV A=1 B\n", "dockerfile_invalid", "B is not NAME=VALUE");
@@ -178,7 +186,8 @@ static void mount(size_t i, const char *want)
 {
     char got[600];
     const cay__run_mount *m = &r.steps[0].mounts[i];
-    const char *v[] = { m->target, m->source, m->from, m->id, m->sharing, m->mode, m->uid, m->gid, m->env, m->size, m->ro, m->rw, m->required };
+    const char *v[] = { m->target, m->source, m->from, m->id, m->sharing, m->mode,    m->uid,
+                        m->gid,    m->env,    m->size, m->ro, m->rw,      m->required };
     int n = snprintf(got, sizeof got, "%c", m->type);
     for (size_t k = 0; k < CAY_LEN(v); k++)
         n += snprintf(got + n, sizeof got - (size_t)n, "|%s", v[k] ? v[k] : "");
@@ -189,9 +198,12 @@ static void mounts_of_a_command_are_read(void **state)
 {
     (void)state;
     docker("FROM host\n"
-           "RUN --mount=type=cache,target=/root/.npm,id=npm,sharing=locked,mode=0700,uid=1,gid=2 --network=none \\\n"
-           "    --mount=source=\"a,b c\",dst=$D/x,from=one,rw --mount=type=secret,id=s,required=false,env=TOKEN \\\n"
-           "    --mount=TYPE=tmpfs,Destination=/t,size=1g --mount=type=bind,target=.,readonly make all\n");
+           "RUN --mount=type=cache,target=/root/.npm,id=npm,sharing=locked,mode=0700,uid=1,gid=2 "
+           "--network=none \\\n"
+           "    --mount=source=\"a,b c\",dst=$D/x,from=one,rw "
+           "--mount=type=secret,id=s,required=false,env=TOKEN \\\n"
+           "    --mount=TYPE=tmpfs,Destination=/t,size=1g --mount=type=bind,target=.,readonly make "
+           "all\n");
     step(0, "2 RUN|make all");
     assert_true(r.steps[0].offline);
     assert_int_equal(r.steps[0].nmounts, 5);
@@ -199,19 +211,26 @@ static void mounts_of_a_command_are_read(void **state)
     mount(1, "b|$D/x|\"a,b c\"|one||||||||||");
     assert_non_null(r.steps[0].mounts[1].rw);
     assert_null(r.steps[0].mounts[1].ro);
-    mount(2, "s||||s||||" "|TOKEN||||false");
+    mount(2, "s||||s||||"
+             "|TOKEN||||false");
     mount(3, "t|/t|||||||||1g|||");
     assert_non_null(r.steps[0].mounts[4].ro);
-    docker("FROM host\nRUN --mount=type=cache,target=/c <<EOF\nx\nEOF\nRUN --mount=type=cache,target=/c [\"/bin/x\", \"y\"]\n");
+    docker("FROM host\nRUN --mount=type=cache,target=/c <<EOF\nx\nEOF\nRUN "
+           "--mount=type=cache,target=/c [\"/bin/x\", \"y\"]\n");
     step(0, "2 RUN|x\n");
     step(1, "5 RUN!|/bin/x|y");
-    refused("FROM host\nRUN --mount=type=ssh x\n", "dockerfile_unsupported", "Dockerfile:2: RUN: --mount: a type is bind, cache, secret or tmpfs, and not ssh");
+    refused("FROM host\nRUN --mount=type=ssh x\n", "dockerfile_unsupported",
+            "Dockerfile:2: RUN: --mount: a type is bind, cache, secret or tmpfs, and not ssh");
     refused("FROM host\nRUN --mount=type=cache x\n", "dockerfile_unsupported", "it needs a target");
     refused("FROM host\nRUN --mount x\n", "dockerfile_unsupported", "it needs a target");
-    refused("FROM host\nRUN --mount=type=secret x\n", "dockerfile_unsupported", "a secret needs an id");
-    refused("FROM host\nRUN --mount=type=cache,target=/c,env=X x\n", "dockerfile_unsupported", "type=cache does not know env");
-    refused("FROM host\nRUN --mount=type=cache,target=/c,from=x x\n", "dockerfile_unsupported", "a cache begins empty");
-    refused("FROM host\nRUN --mount=type=tmpfs,target= x\n", "dockerfile_unsupported", "there is no value behind target");
+    refused("FROM host\nRUN --mount=type=secret x\n", "dockerfile_unsupported",
+            "a secret needs an id");
+    refused("FROM host\nRUN --mount=type=cache,target=/c,env=X x\n", "dockerfile_unsupported",
+            "type=cache does not know env");
+    refused("FROM host\nRUN --mount=type=cache,target=/c,from=x x\n", "dockerfile_unsupported",
+            "a cache begins empty");
+    refused("FROM host\nRUN --mount=type=tmpfs,target= x\n", "dockerfile_unsupported",
+            "there is no value behind target");
     refused("FROM host\nRUN --mount=type=bind,target=/c\n", "dockerfile_invalid", "no command");
     CAY_AUTOFREE char *many = cay__alloc(4000);
     size_t n = (size_t)snprintf(many, 4000, "FROM host\nRUN");
@@ -220,7 +239,8 @@ static void mounts_of_a_command_are_read(void **state)
     snprintf(many + n, 4000 - n, " x\n");
     refused(many, "dockerfile_invalid", "more than 32 times");
     bool yes;
-    assert_true(cay__recipe_flag("", &yes) && yes && cay__recipe_flag("TRUE", &yes) && yes && cay__recipe_flag("0", &yes) && !yes && !cay__recipe_flag("no", &yes));
+    assert_true(cay__recipe_flag("", &yes) && yes && cay__recipe_flag("TRUE", &yes) && yes &&
+                cay__recipe_flag("0", &yes) && !yes && !cay__recipe_flag("no", &yes));
 }
 
 static const char *get(const char *name, void *arg)
@@ -269,7 +289,9 @@ static void words_expand_as_docker_does_it(void **state)
     breaks("${A#x}", "operators");
     breaks("'x", "single quote");
     breaks("\"x", "double quote");
-    breaks("${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-x}}}}}}}}}}}}}}}}}", "deep");
+    breaks("${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-${N:-x}"
+           "}}}}}}}}}}}}}}}}",
+           "deep");
 }
 
 static void ports_and_modes_are_read(void **state)
@@ -279,10 +301,12 @@ static void ports_and_modes_are_read(void **state)
     bool udp;
     assert_true(cay__recipe_port("80", &a, &b, &udp) && a == 80 && b == 80 && !udp);
     assert_true(cay__recipe_port("8000-8010/UDP", &a, &b, &udp) && a == 8000 && b == 8010 && udp);
-    assert_false(cay__recipe_port("0", &a, &b, &udp) || cay__recipe_port("65536", &a, &b, &udp) || cay__recipe_port("9-8", &a, &b, &udp) ||
-                 cay__recipe_port("", &a, &b, &udp) || cay__recipe_port("80/sctp", &a, &b, &udp) || cay__recipe_port("-1", &a, &b, &udp));
+    assert_false(cay__recipe_port("0", &a, &b, &udp) || cay__recipe_port("65536", &a, &b, &udp) ||
+                 cay__recipe_port("9-8", &a, &b, &udp) || cay__recipe_port("", &a, &b, &udp) ||
+                 cay__recipe_port("80/sctp", &a, &b, &udp) || cay__recipe_port("-1", &a, &b, &udp));
     assert_true(cay__recipe_mode("0755", &a) && a == 0755);
-    assert_false(cay__recipe_mode("8", &a) || cay__recipe_mode("a=r", &a) || cay__recipe_mode("17777", &a) || cay__recipe_mode("", &a));
+    assert_false(cay__recipe_mode("8", &a) || cay__recipe_mode("a=r", &a) ||
+                 cay__recipe_mode("17777", &a) || cay__recipe_mode("", &a));
 }
 
 static void file(const char *text)
@@ -307,13 +331,20 @@ static void file_refused(const char *text, const char *say)
 static void template_files_become_the_same_steps(void **state)
 {
     (void)state;
-    file("{\"user\":\"user\",\"run\":[\"make\",[\"/bin/true\",\"x\"],{\"command\":\"id\",\"user\":\"bob\",\"cwd\":\"/b\",\"offline\":true}],"
-         "\"from\":\"debian:12\",\"env\":{\"A\":\"$A:1\"},\"workdir\":\"/w\",\"packages\":{\"npm\":[\"n@1\"],\"apt\":[\"git\",\"curl\"]},"
-         "\"files\":{\"/etc/a\":\"text\",\"/b\":{\"base64\":\"AAE=\",\"mode\":\"0600\",\"owner\":\"bob\"},\"/c/\":{\"src\":\"dir\"}},"
+    file("{\"user\":\"user\",\"run\":[\"make\",[\"/bin/"
+         "true\",\"x\"],{\"command\":\"id\",\"user\":\"bob\",\"cwd\":\"/b\",\"offline\":true}],"
+         "\"from\":\"debian:12\",\"env\":{\"A\":\"$A:1\"},\"workdir\":\"/"
+         "w\",\"packages\":{\"npm\":[\"n@1\"],\"apt\":[\"git\",\"curl\"]},"
+         "\"files\":{\"/etc/a\":\"text\",\"/"
+         "b\":{\"base64\":\"AAE=\",\"mode\":\"0600\",\"owner\":\"bob\"},\"/c/\":{\"src\":\"dir\"}},"
          "\"steps\":[{\"copy\":{\"src\":[\"x\",\"y\"],\"dest\":\"/z/\",\"archive\":"
-         "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"}},{\"env\":{\"B\":\"2\"}},{\"user\":\"bob\"},"
-         "{\"file\":{\"path\":\"/f\",\"content\":\"\"}},{\"run\":\"last\"}],\"name\":\"n\",\"aliases\":[\"o\"],\"net\":[\"pypi\"],"
-         "\"services\":[{\"name\":\"s\"}],\"limits\":{\"memory\":\"1G\"},\"ports\":[8080,\"53/udp\"],\"start\":\"s\",\"ready\":\"r\",\"sudo\":true,"
+         "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"}},{\"env\":{\"B\":"
+         "\"2\"}},{\"user\":\"bob\"},"
+         "{\"file\":{\"path\":\"/"
+         "f\",\"content\":\"\"}},{\"run\":\"last\"}],\"name\":\"n\",\"aliases\":[\"o\"],\"net\":["
+         "\"pypi\"],"
+         "\"services\":[{\"name\":\"s\"}],\"limits\":{\"memory\":\"1G\"},\"ports\":[8080,\"53/"
+         "udp\"],\"start\":\"s\",\"ready\":\"r\",\"sudo\":true,"
          "\"labels\":{\"l\":\"v\"},\"cmd\":[\"a\"],\"version\":1}");
     assert_string_equal(r.stages[0].from, "debian:12");
     step(0, "0 ENV|A|$A:1");
@@ -357,16 +388,25 @@ static void wrong_template_files_name_the_field(void **state)
     file_refused("{\"from\":\"host\",\"env\":{\"1\":\"x\"}}", "env.1: that is no name");
     file_refused("{\"from\":\"host\",\"env\":{\"A\":1}}", "env.A: it is a text");
     file_refused("{\"from\":\"host\",\"packages\":[\"-x\"]}", "-x is no name of a package");
-    file_refused("{\"from\":\"host\",\"packages\":{\"gem\":[]}}", "packages.gem: packages come by apt, pip and npm");
-    file_refused("{\"from\":\"host\",\"files\":{\"a\":\"x\"}}", "files.a: the path of a file begins with /");
+    file_refused("{\"from\":\"host\",\"packages\":{\"gem\":[]}}",
+                 "packages.gem: packages come by apt, pip and npm");
+    file_refused("{\"from\":\"host\",\"files\":{\"a\":\"x\"}}",
+                 "files.a: the path of a file begins with /");
     file_refused("{\"from\":\"host\",\"files\":{\"/a\":{\"mode\":\"0644\"}}}", "neither content");
-    file_refused("{\"from\":\"host\",\"files\":{\"/a\":{\"content\":\"\",\"mode\":\"rw\"}}}", "mode rw");
+    file_refused("{\"from\":\"host\",\"files\":{\"/a\":{\"content\":\"\",\"mode\":\"rw\"}}}",
+                 "mode rw");
     file_refused("{\"from\":\"host\",\"files\":{\"/a\":{\"base64\":\"*\"}}}", "base64");
     file_refused("{\"from\":\"host\",\"steps\":[{\"a\":1}]}", "steps[0].a: no such step");
-    file_refused("{\"from\":\"host\",\"steps\":[{\"run\":\"a\",\"env\":{}}]}", "steps[0]: a step is an object with one member");
-    file_refused("{\"from\":\"host\",\"steps\":[{\"copy\":{\"src\":\"a\"}}]}", "needs src and dest");
-    file_refused("{\"from\":\"host\",\"steps\":[{\"copy\":{\"src\":\"a\",\"dest\":\"b\",\"archive\":\"x\"}}]}", "64 hexadecimal");
-    file_refused("{\"from\":\"host\",\"steps\":[{\"add\":{\"src\":\"a\",\"dest\":\"b\",\"from\":\"x\"}}]}", "from: it has src, dest");
+    file_refused("{\"from\":\"host\",\"steps\":[{\"run\":\"a\",\"env\":{}}]}",
+                 "steps[0]: a step is an object with one member");
+    file_refused("{\"from\":\"host\",\"steps\":[{\"copy\":{\"src\":\"a\"}}]}",
+                 "needs src and dest");
+    file_refused("{\"from\":\"host\",\"steps\":[{\"copy\":{\"src\":\"a\",\"dest\":\"b\","
+                 "\"archive\":\"x\"}}]}",
+                 "64 hexadecimal");
+    file_refused(
+        "{\"from\":\"host\",\"steps\":[{\"add\":{\"src\":\"a\",\"dest\":\"b\",\"from\":\"x\"}}]}",
+        "from: it has src, dest");
     file_refused("{\"from\":\"host\",\"ports\":[0]}", "0 is no port");
     file_refused("{\"from\":\"host\",\"version\":2}", "version: it is 1");
     file_refused("{\"from\":\"host\",\"sudo\":1}", "sudo: it is true or false");
@@ -378,7 +418,8 @@ static void a_sum_in_pieces_is_that_of_the_whole(void **state)
     (void)state;
     CAY_AUTOFREE char *data = cay__alloc(20000);
     char want[CAY__SHA256_HEX], got[CAY__SHA256_HEX];
-    static const size_t sizes[] = { 0, 1, 55, 56, 63, 64, 65, 127, 128, 4095, 4096, 9000, 20000 }, cuts[] = { 1, 7, 63, 64, 65, 4096, 20000 };
+    static const size_t sizes[] = { 0, 1, 55, 56, 63, 64, 65, 127, 128, 4095, 4096, 9000, 20000 },
+                        cuts[] = { 1, 7, 63, 64, 65, 4096, 20000 };
     for (size_t i = 0; i < 20000; i++)
         data[i] = (char)(i * 7 + i / 251);
     for (size_t i = 0; i < CAY_LEN(sizes); i++)

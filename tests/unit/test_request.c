@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests to the keeper: what each is answered. The fuzzer shows that nothing breaks; this, that the answers help. */
+/* Requests to the keeper: what each is answered. The fuzzer shows that nothing breaks; this, that
+ * the answers help. */
 #include "support/keeper.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,13 +60,15 @@ static void what_must_run_is_looked_for_first(void **s)
 {
     (void)s;
     cay_m_box nobody = { .id = "czzzzzzzzzzzzzzzzzzz" };
-    static const uint16_t boxes[] = { CAY_MSG_PAUSE, CAY_MSG_RESUME, CAY_MSG_EXTEND, CAY_MSG_USAGE, CAY_MSG_SESSION, CAY_MSG_PROCS };
+    static const uint16_t boxes[] = { CAY_MSG_PAUSE, CAY_MSG_RESUME,  CAY_MSG_EXTEND,
+                                      CAY_MSG_USAGE, CAY_MSG_SESSION, CAY_MSG_PROCS };
     for (size_t i = 0; i < CAY_LEN(boxes); i++) {
         ask(boxes[i], &nobody, sizeof nobody, "", 0);
         is_error(CAY_ENOENT, "sandbox_not_found");
     }
     cay_m_stream st = { .id = FAKE_BOX, .proc = "pzzzzzzzzzzzzzzzzzzz" };
-    static const uint16_t procs[] = { CAY_MSG_OUTPUT, CAY_MSG_READ, CAY_MSG_WRITE, CAY_MSG_CLOSE_STDIN, CAY_MSG_RESIZE, CAY_MSG_SIGNAL };
+    static const uint16_t procs[] = { CAY_MSG_OUTPUT,      CAY_MSG_READ,   CAY_MSG_WRITE,
+                                      CAY_MSG_CLOSE_STDIN, CAY_MSG_RESIZE, CAY_MSG_SIGNAL };
     for (size_t i = 0; i < CAY_LEN(procs); i++) {
         ask(procs[i], &st, sizeof st, "", 0);
         is_error(CAY_ENOENT, "process_not_found");

@@ -34,7 +34,8 @@ static int resume(const char *json, const cay_create *with, cay_sandbox **sb, ca
 static char *with_change(const char *json, const char *in, const char *key, const char *value)
 {
     json_t *o = json_loads(json, 0, NULL);
-    json_object_set_new(in ? json_object_get(o, in) : o, key, json_loads(value, JSON_DECODE_ANY, NULL));
+    json_object_set_new(in ? json_object_get(o, in) : o, key,
+                        json_loads(value, JSON_DECODE_ANY, NULL));
     char *text = json_dumps(o, JSON_COMPACT);
     json_decref(o);
     return text;
@@ -83,8 +84,11 @@ static void a_stopped_one_goes_back(void **s)
 static void one_that_is_gone_is_made_again(void **s)
 {
     (void)s;
-    cay_pair env[] = { { "A", "b" }, { NULL, NULL } }, labels[] = { { "team", "red" }, { NULL, NULL } };
-    cay_sandbox *sb = make((cay_create){ .name = "web", .env = env, .labels = labels, .metadata = "{\"k\":1}" }), *again = NULL;
+    cay_pair env[] = { { "A", "b" }, { NULL, NULL } },
+             labels[] = { { "team", "red" }, { NULL, NULL } };
+    cay_sandbox *sb = make((cay_create){
+                    .name = "web", .env = env, .labels = labels, .metadata = "{\"k\":1}" }),
+                *again = NULL;
     cay_resumed how = 0;
     cay_info *info = NULL;
     char id[CAY_ID_LEN + 1];
@@ -117,16 +121,20 @@ static void what_is_forged_is_refused(void **s)
     CAY_AUTOFREE char *snapshot = json_dumps(json_object_get(o, "snapshot"), 0);
     json_decref(o);
     OK(cay_sandbox_remove(sb, NULL, &err));
-    CAY_AUTOFREE char *a = with_change(json, NULL, "snapshot", snapshot), *b = with_change(json, NULL, "provider", "\"local\""),
-                      *c = with_change(json, "sandbox", "limits", "{\"memory\":\"unlimited\"}"), *d = with_change(json, NULL, "isolation", "4"),
-                      *e = with_change(json, "sandbox", "grants", "[{\"source\":\"/etc\",\"target\":\"/x\"}]");
+    CAY_AUTOFREE char *a = with_change(json, NULL, "snapshot", snapshot),
+                      *b = with_change(json, NULL, "provider", "\"local\""),
+                      *c = with_change(json, "sandbox", "limits", "{\"memory\":\"unlimited\"}"),
+                      *d = with_change(json, NULL, "isolation", "4"),
+                      *e = with_change(json, "sandbox", "grants",
+                                       "[{\"source\":\"/etc\",\"target\":\"/x\"}]");
     assert_int_equal(resume(a, NULL, &again, &how), CAY_EPERM); /* another's snapshot */
     assert_string_equal(err.reason, "state_refused");
     assert_int_equal(resume(b, NULL, &again, &how), CAY_EPERM); /* another provider */
     assert_string_equal(err.reason, "state_refused");
     assert_int_equal(resume(c, NULL, &again, &how), CAY_EINVAL); /* more than everybody gets */
     assert_string_equal(err.reason, "state_incomplete");
-    assert_true(resume(d, NULL, &again, &how) < 0); /* a wall that is not there, or cannot be told */
+    assert_true(resume(d, NULL, &again, &how) <
+                0); /* a wall that is not there, or cannot be told */
     assert_int_equal(resume(e, NULL, &again, &how), CAY_EPERM);
     assert_string_equal(err.reason, "state_refused");
     cay_sandbox_unref(sb);

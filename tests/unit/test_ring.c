@@ -40,7 +40,8 @@ static void turn(void)
         cay__loop_step(&K.loop, 0);
 }
 
-/* Byte number i of the output, so that a byte out of place is seen. "some output\n" of the fake comes first. */
+/* Byte number i of the output, so that a byte out of place is seen. "some output\n" of the fake
+ * comes first. */
 static char byte_at(uint64_t i)
 {
     return i < 12 ? "some output\n"[i] : (char)('a' + i % 23);
@@ -60,7 +61,8 @@ static void is_output(const char *got, uint64_t from, size_t n)
         assert_int_equal(got[i], byte_at(from + i));
 }
 
-/* A kill after the bytes were taken and before that was written down: the memfd's own offset knows. */
+/* A kill after the bytes were taken and before that was written down: the memfd's own offset knows.
+ */
 static void what_was_taken_before_a_kill_is_found(void **s)
 {
     (void)s;
@@ -73,7 +75,8 @@ static void what_was_taken_before_a_kill_is_found(void **s)
         print(&at, 333);
         turn();
         int copy = fcntl(out->ring.fd, F_DUPFD_CLOEXEC, 3);
-        assert_int_equal(pwrite(copy, &before, sizeof before, 8), sizeof before); /* what stands in the header */
+        assert_int_equal(pwrite(copy, &before, sizeof before, 8),
+                         sizeof before); /* what stands in the header */
         proc *next = proc_new(f.b, "pbbbbbbbbbbbbbbbbbbb");
         assert_true(ring_adopt(&next->out[0], copy));
         assert_int_equal(next->out[0].head, at);
@@ -132,8 +135,10 @@ static void offsets_still_to_come_and_beyond(void **s)
     assert_int_equal(stream_read(out, 1000, buf, sizeof buf, false, &d), 0);
     assert_true(d.offset == 1000 && d.lost == 0);
     assert_int_equal(stream_read(out, UINT64_MAX - 1, buf, sizeof buf, false, &d), 0);
-    assert_int_equal(stream_read(out, 0, buf, 5, false, &d), 5); /* no more than there is room for */
-    assert_int_equal(stream_read(&p->out[1], 0, buf, sizeof buf, false, &d), 0); /* nothing was ever printed there */
+    assert_int_equal(stream_read(out, 0, buf, 5, false, &d),
+                     5); /* no more than there is room for */
+    assert_int_equal(stream_read(&p->out[1], 0, buf, sizeof buf, false, &d),
+                     0); /* nothing was ever printed there */
     assert_int_equal(p->out[1].ring.fd, -1);
 }
 
@@ -279,19 +284,19 @@ static void a_hostile_header_is_refused(void **s)
     const head good = { 0x72796163u, 4096, 100, 0 };
     const int both = F_SEAL_SHRINK | F_SEAL_GROW;
     const struct {
-        head  h;
+        head h;
         off_t size;
-        int   seals;
+        int seals;
     } bad[] = {
-        { good, 8192, 0 },                                             /* can be cut while it is mapped */
+        { good, 8192, 0 }, /* can be cut while it is mapped */
         { good, 8192, F_SEAL_GROW },
         { { 1, 4096, 100, 0 }, 8192, both },
-        { { good.magic, 0, 100, 0 }, 4096, both },                     /* a division by zero */
-        { { good.magic, 8192, 100, 0 }, 8192, both },                  /* more than the file has */
+        { { good.magic, 0, 100, 0 }, 4096, both },    /* a division by zero */
+        { { good.magic, 8192, 100, 0 }, 8192, both }, /* more than the file has */
         { { good.magic, 2048, 100, 0 }, 8192, both },
         { { good.magic, UINT32_MAX, 100, 0 }, 8192, both },
         { { good.magic, RING_MAX + 4096, 100, 0 }, RING_MAX + 8192, both },
-        { { good.magic, 4096, UINT64_MAX, 0 }, 8192, both },           /* a sum that wraps */
+        { { good.magic, 4096, UINT64_MAX, 0 }, 8192, both }, /* a sum that wraps */
         { { good.magic, 4096, 100, 101 }, 8192, both },
         { good, 0, both },
     };
@@ -326,7 +331,8 @@ static void an_adopted_ring_goes_on_where_it_was(void **s)
     is_output(buf, d.offset, RING);
 }
 
-/* What came together is read together, with its time; whoever does not ask for times gets all at once. */
+/* What came together is read together, with its time; whoever does not ask for times gets all at
+ * once. */
 static void bytes_have_the_time_when_they_came(void **s)
 {
     (void)s;
@@ -347,7 +353,8 @@ static void bytes_have_the_time_when_they_came(void **s)
     assert_int_equal(stream_read(out, 12, buf, 40, true, &d), 40);
     assert_int_equal(stream_read(out, 0, buf, sizeof buf, false, &d), 112);
     assert_int_equal(d.ms, 0);
-    assert_int_equal(stream_read(&p->out[1], 0, buf, sizeof buf, true, &d), 0); /* nothing was ever printed there */
+    assert_int_equal(stream_read(&p->out[1], 0, buf, sizeof buf, true, &d),
+                     0); /* nothing was ever printed there */
     assert_int_equal(d.ms, 0);
     int kept = fcntl(out->ring.fd, F_DUPFD_CLOEXEC, 3);
     assert_true(kept >= 0 && ring_adopt(&p->out[1], kept)); /* times live as long as the bytes */
@@ -376,8 +383,10 @@ static void times_grow_coarser_and_never_wrong(void **s)
     memset(&m, 0, sizeof m);
     for (uint64_t i = 0; i < 100000; i++) /* the last thousand bytes are kept */
         cay__marks_add(&m, i > 1000 ? i - 1000 : 0, i, i * 20);
-    assert_in_range(cay__marks_find(&m, 99999, &until), 99999 * 20 - (10u << m.coarse), 99999 * 20 + 1);
-    assert_true(m.coarse <= 4 && cay__marks_find(&m, 99000, &until) > 0); /* as fine as a thousand bytes allow */
+    assert_in_range(cay__marks_find(&m, 99999, &until), 99999 * 20 - (10u << m.coarse),
+                    99999 * 20 + 1);
+    assert_true(m.coarse <= 4 &&
+                cay__marks_find(&m, 99000, &until) > 0); /* as fine as a thousand bytes allow */
 }
 
 /* Whoever holds the memory may have written anything into it. */
@@ -386,7 +395,7 @@ static void marks_that_lie_are_only_wrong(void **s)
     (void)s;
     static struct {
         cay__marks m;
-        char       after[64];
+        char after[64];
     } held;
     uint64_t until;
     for (unsigned round = 0; round < 4; round++) {
@@ -406,8 +415,8 @@ static void marks_that_lie_are_only_wrong(void **s)
 
 typedef struct flipped {
     cay__marks m;
-    char       after[64];
-    int        stop;
+    char after[64];
+    int stop;
 } flipped;
 
 static void *flip(void *arg)

@@ -7,7 +7,11 @@
 #include <sandbox/sandbox.h>
 #include <stdio.h>
 
-#define ARGV(...) (const char *const[]){ __VA_ARGS__, NULL }
+#define ARGV(...)                                                                                  \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
 
 static void *self;
 static int touched, dropped;
@@ -62,10 +66,10 @@ static void a_handle_is_counted(void **state)
 static void states_refuse_with_their_remedy(void **state)
 {
     static const struct {
-        cay_state   state;
-        int         code;
+        cay_state state;
+        int code;
         const char *says;
-        bool        files;
+        bool files;
     } cases[] = {
         { CAY_PAUSED, CAY_ESTATE, "cay resume caaaaaaaaaaaaaaaaaaa", true },
         { CAY_STOPPED, CAY_ESTATE, "cay resume caaaaaaaaaaaaaaaaaaa", false },
@@ -89,7 +93,8 @@ static void states_refuse_with_their_remedy(void **state)
         assert_non_null(strstr(e.msg, cases[i].says));
         assert_true(e.reason[0]);
         assert_int_equal(touched, 0); /* a refusal is no use of the sandbox */
-        assert_int_equal(cay_file_exists(sb, NULL, "x", &yes, &e), cases[i].files ? 0 : cases[i].code);
+        assert_int_equal(cay_file_exists(sb, NULL, "x", &yes, &e),
+                         cases[i].files ? 0 : cases[i].code);
     }
     sb->ops = &cay__memory;
 }
@@ -110,7 +115,7 @@ static void a_stale_state_is_asked_again(void **state)
 
 typedef struct newer {
     cay_spawn s;
-    int       unknown;
+    int unknown;
 } newer;
 
 static void specs_may_be_older_or_newer(void **state)
@@ -131,7 +136,7 @@ static void specs_may_be_older_or_newer(void **state)
     assert_int_equal(cay_sandbox_spawn(sb, NULL, &poison, &p, &e), 0);
     struct {
         size_t size;
-        int    code, guard;
+        int code, guard;
     } old = { .size = sizeof(size_t) + sizeof(int), .code = 99, .guard = 12345 };
     assert_int_equal(cay_proc_wait(p, NULL, (cay_exit *)(void *)&old, &e), 0);
     assert_int_equal(old.code, 0);
@@ -153,7 +158,8 @@ static void paths_are_checked_before_anything(void **state)
         assert_true(strncmp(e.reason, "path_", 5) == 0);
         assert_int_equal(cay_file_rename(sb, NULL, "x", bad[i], &e), CAY_EINVAL);
     }
-    assert_int_equal(cay_file_stat(sb, NULL, "a\nb", true, &st, NULL), CAY_ENOENT); /* any byte but NUL may be in a name */
+    assert_int_equal(cay_file_stat(sb, NULL, "a\nb", true, &st, NULL),
+                     CAY_ENOENT); /* any byte but NUL may be in a name */
     assert_int_equal(cay_file_stat(sb, NULL, NULL, true, &st, NULL), CAY_EINVAL);
 }
 

@@ -44,18 +44,18 @@ static const struct filter {
     const struct sock_filter *ins;
     size_t n;
 } filters[] = {
-    [CAY_PROFILE_DEFAULT] = {"default", cay__filter_default, CAY_LEN(cay__filter_default)},
-    [CAY_PROFILE_STRICT] = {"strict", cay__filter_strict, CAY_LEN(cay__filter_strict)},
-    [CAY_PROFILE_NESTED] = {"nested", cay__filter_nested, CAY_LEN(cay__filter_nested)},
-    {"level1", cay__filter_level1, CAY_LEN(cay__filter_level1)},
-    {"level1_network", cay__filter_level1_network, CAY_LEN(cay__filter_level1_network)},
+    [CAY_PROFILE_DEFAULT] = { "default", cay__filter_default, CAY_LEN(cay__filter_default) },
+    [CAY_PROFILE_STRICT] = { "strict", cay__filter_strict, CAY_LEN(cay__filter_strict) },
+    [CAY_PROFILE_NESTED] = { "nested", cay__filter_nested, CAY_LEN(cay__filter_nested) },
+    { "level1", cay__filter_level1, CAY_LEN(cay__filter_level1) },
+    { "level1_network", cay__filter_level1_network, CAY_LEN(cay__filter_level1_network) },
 };
 enum { LEVEL1 = 3, LEVEL1_NETWORK = 4 };
 
 enum { NOTHING = -2 };
 
-/* Runs the program as the kernel would: the errno it answers, 0 for allowed, NOTHING for a call that is left out and told
- * as done, -1 for anything else. */
+/* Runs the program as the kernel would: the errno it answers, 0 for allowed, NOTHING for a call
+ * that is left out and told as done, -1 for anything else. */
 static int simulate(const struct filter *f, const struct seccomp_data *d)
 {
     uint32_t a = 0;
@@ -88,7 +88,7 @@ static int simulate(const struct filter *f, const struct seccomp_data *d)
 
 static int answer(int filter, uint32_t arch, uint32_t nr, const uint64_t args[6])
 {
-    struct seccomp_data d = {.nr = (int)nr, .arch = arch};
+    struct seccomp_data d = { .nr = (int)nr, .arch = arch };
     if (args)
         memcpy(d.args, args, sizeof d.args);
     return simulate(&filters[filter], &d);
@@ -113,7 +113,7 @@ static int meant(unsigned act)
 static void every_number_gets_its_row(void **s)
 {
     (void)s;
-    static const uint64_t ones[6] = {~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull};
+    static const uint64_t ones[6] = { ~0ull, ~0ull, ~0ull, ~0ull, ~0ull, ~0ull };
     for (int p = 0; p < CAY__SYS_PROFILES; p++)
         for (uint32_t nr = 0; nr < CAY__SYS_MAX; nr++) {
             const cay__sysrow *r = row_of(nr);
@@ -129,8 +129,8 @@ static void every_number_gets_its_row(void **s)
 static void foreign_numbers_do_not_exist(void **s)
 {
     (void)s;
-    static const uint32_t archs[] = {OTHER, AUDIT_ARCH_I386, AUDIT_ARCH_ARM, AUDIT_ARCH_RISCV64,
-                                     0,     0xffffffff};
+    static const uint32_t archs[] = { OTHER, AUDIT_ARCH_I386, AUDIT_ARCH_ARM, AUDIT_ARCH_RISCV64,
+                                      0,     0xffffffff };
     for (int p = 0; p < CAY__SYS_PROFILES; p++) {
         for (uint32_t nr = 0; nr < CAY__SYS_MAX; nr++) {
             for (size_t i = 0; i < CAY_LEN(archs); i++)
@@ -153,103 +153,103 @@ static const struct vector {
     uint64_t args[6];
     int want;
 } vectors[] = {
-    {-2, SYS_socket, {AF_UNIX, SOCK_STREAM}, 0},
-    {-2, SYS_socket, {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK}, 0},
-    {-2, SYS_socket, {HIGH | AF_UNIX, HIGH | SOCK_DGRAM}, 0},
-    {-2, SYS_socket, {AF_UNIX, SOCK_RAW}, EPERM},
-    {-2, SYS_socket, {AF_INET, SOCK_STREAM, 0}, 0},
-    {-2, SYS_socket, {AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP}, 0},
-    {-2, SYS_socket, {AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, IPPROTO_UDP}, 0},
-    {-2, SYS_socket, {AF_INET, SOCK_STREAM, 262 /* MPTCP */}, EPROTONOSUPPORT},
-    {-2, SYS_socket, {AF_INET, SOCK_STREAM, HIGH | 262}, EPROTONOSUPPORT},
-    {-2, SYS_socket, {AF_INET, SOCK_DGRAM, 136 /* UDP-Lite */}, EPROTONOSUPPORT},
-    {-2, SYS_socket, {AF_INET, SOCK_DGRAM, IPPROTO_ICMP}, EPROTONOSUPPORT},
-    {-2, SYS_socket, {AF_INET6, SOCK_STREAM, 132 /* SCTP */}, EPROTONOSUPPORT},
-    {-2, SYS_socket, {AF_INET, SOCK_RAW, 0}, EPERM},
-    {-2, SYS_socket, {AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_TCP}, EPERM},
-    {-2, SYS_socket, {HIGH | AF_INET6, HIGH | SOCK_RAW, 58}, EPERM},
-    {-2, SYS_socket, {AF_INET, SOCK_PACKET, 0}, EPERM},
-    {-2, SYS_socket, {AF_INET, SOCK_DCCP, 0}, EPERM},
-    {-2, SYS_socket, {AF_INET, SOCK_SEQPACKET, 0}, EPERM},
-    {-2, SYS_socket, {AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE}, 0},
-    {-2, SYS_socket, {AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER}, EAFNOSUPPORT},
-    {-2, SYS_socket, {AF_NETLINK, SOCK_DGRAM, NETLINK_SOCK_DIAG}, EAFNOSUPPORT},
-    {-2, SYS_socket, {AF_NETLINK, SOCK_DGRAM, NETLINK_KOBJECT_UEVENT}, EAFNOSUPPORT},
-    {-2, SYS_socket, {AF_PACKET, SOCK_DGRAM}, EAFNOSUPPORT},
-    {-2, SYS_socket, {HIGH | AF_VSOCK, SOCK_STREAM}, EAFNOSUPPORT},
-    {-2, SYS_socketpair, {AF_UNIX, SOCK_STREAM}, 0},
-    {-2, SYS_socketpair, {AF_TIPC, SOCK_STREAM}, EAFNOSUPPORT},
-    {-2, SYS_setsockopt, {3, IPPROTO_TCP, TCP_NODELAY}, 0},
-    {-2, SYS_setsockopt, {3, IPPROTO_TCP, TCP_ULP}, EPERM},
-    {-2, SYS_setsockopt, {3, HIGH | IPPROTO_TCP, HIGH | TCP_ULP}, EPERM},
-    {-2, SYS_setsockopt, {3, SOL_SOCKET, 31}, 0},
-    {-2, SYS_setrlimit, {RLIMIT_NOFILE, 1}, 0},
-    {-2, SYS_setrlimit, {RLIMIT_CORE, 1}, NOTHING},
-    {-2, SYS_setrlimit, {HIGH | RLIMIT_CORE, 1}, NOTHING},
-    {-2, SYS_prlimit64, {0, RLIMIT_NOFILE, 1, 1}, 0},
-    {-2, SYS_prlimit64, {0, RLIMIT_CORE, 0, 1}, 0},
-    {-2, SYS_prlimit64, {0, RLIMIT_CORE, 1, 0}, NOTHING},
-    {-2, SYS_prlimit64, {0, RLIMIT_CORE, HIGH, 0}, NOTHING},
-    {-2, SYS_prlimit64, {1, HIGH | RLIMIT_CORE, 1, 1}, EPERM},
-    {-2, SYS_prlimit64, {1, RLIMIT_CORE, 1, HIGH}, EPERM},
-    {-2, SYS_ioctl, {0, TIOCSTI}, EPERM},
-    {-2, SYS_ioctl, {0, HIGH | TIOCSTI}, EPERM},
-    {-2, SYS_ioctl, {0, 0x100000000ull | TIOCLINUX}, EPERM},
-    {-2, SYS_ioctl, {0, TIOCCONS}, EPERM},
-    {-2, SYS_ioctl, {0, TIOCSETD}, EPERM},
-    {-2, SYS_ioctl, {0, TIOCSCTTY}, 0},
-    {-2, SYS_ioctl, {0, TIOCSWINSZ}, 0},
-    {-2, SYS_ioctl, {0, TIOCSPTLCK}, 0},
-    {-2, SYS_ioctl, {0, TIOCGPTN}, 0},
-    {-2, SYS_ioctl, {0, TIOCGETD}, 0},
-    {-2, SYS_prctl, {PR_SET_MM}, EPERM},
-    {-2, SYS_prctl, {HIGH | PR_SET_MM}, EPERM},
-    {-2, SYS_prctl, {PR_SET_SECCOMP, SECCOMP_MODE_STRICT}, EPERM},
-    {-2, SYS_prctl, {PR_SET_SECCOMP, SECCOMP_MODE_FILTER}, 0},
-    {-2, SYS_prctl, {PR_CAPBSET_DROP, 21}, 0},
-    {-2, SYS_prctl, {PR_SET_DUMPABLE}, 0},
-    {-2, SYS_prctl, {PR_SET_CHILD_SUBREAPER, 1}, 0},
-    {-2, SYS_prctl, {PR_SET_NO_NEW_PRIVS, 1}, 0},
-    {-2, SYS_prctl, {PR_SET_NAME}, 0},
-    {-2, SYS_seccomp, {SECCOMP_SET_MODE_STRICT}, EPERM},
-    {-2, SYS_seccomp, {SECCOMP_SET_MODE_FILTER}, 0},
-    {-2, SYS_personality, {0}, 0},
-    {-2, SYS_personality, {8}, 0},
-    {-2, SYS_personality, {0xffffffff}, 0},
-    {-2, SYS_personality, {HIGH | 0xffffffff}, 0},
-    {-2, SYS_personality, {0x0040000 /* ADDR_NO_RANDOMIZE */}, EPERM},
-    {-2, SYS_personality, {HIGH | 0x0400000 /* READ_IMPLIES_EXEC */}, EPERM},
-    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_VM | CLONE_VFORK | SIGCHLD}, 0},
-    {CAY_PROFILE_DEFAULT, SYS_clone, {0x3d0f00 /* pthread_create */}, 0},
-    {CAY_PROFILE_DEFAULT, SYS_clone, {NS | SIGCHLD}, EPERM},
-    {CAY_PROFILE_DEFAULT, SYS_clone, {HIGH | CLONE_NEWNET}, EPERM},
-    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_NEWNS}, EPERM},
-    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_NEWCGROUP}, EPERM},
-    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_NEWUTS}, EPERM},
-    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_NEWIPC}, EPERM},
-    {CAY_PROFILE_DEFAULT, SYS_clone, {CLONE_NEWPID}, EPERM},
-    {CAY_PROFILE_STRICT, SYS_clone, {CLONE_NEWPID}, EPERM},
-    {CAY_PROFILE_NESTED, SYS_clone, {CLONE_NEWPID}, 0},
-    {CAY_PROFILE_DEFAULT, SYS_unshare, {0}, 0},
-    {CAY_PROFILE_DEFAULT, SYS_unshare, {CLONE_FS | CLONE_FILES | CLONE_SYSVSEM}, 0},
-    {CAY_PROFILE_DEFAULT, SYS_unshare, {CLONE_FS | CLONE_NEWNS}, EPERM},
-    {CAY_PROFILE_DEFAULT, SYS_unshare, {CLONE_NEWTIME}, EPERM},
-    {CAY_PROFILE_DEFAULT, SYS_unshare, {1ull << 40}, EPERM},
-    {CAY_PROFILE_STRICT, SYS_unshare, {NS}, EPERM},
-    {CAY_PROFILE_NESTED, SYS_unshare, {NS}, 0},
-    {LEVEL1, SYS_socket, {AF_INET, SOCK_STREAM}, EPERM},
-    {LEVEL1, SYS_socket, {AF_UNIX, SOCK_STREAM}, EPERM},
-    {LEVEL1, SYS_socketpair, {AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC}, 0},
-    {LEVEL1, SYS_socketpair, {AF_UNIX, SOCK_SEQPACKET}, 0},
-    {LEVEL1, SYS_socketpair, {AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC}, EPERM},
-    {LEVEL1, SYS_prlimit64, {0, 7}, 0},
-    {LEVEL1, SYS_prlimit64, {4711, 7}, EPERM},
-    {LEVEL1, SYS_shmat, {1}, EPERM},
-    {LEVEL1, SYS_read, {0}, 0},
-    {LEVEL1_NETWORK, SYS_socket, {AF_INET6, SOCK_STREAM}, 0},
-    {LEVEL1_NETWORK, SYS_socket, {AF_NETLINK, SOCK_RAW}, 0},
-    {LEVEL1_NETWORK, SYS_socket, {AF_UNIX, SOCK_DGRAM}, EPERM},
-    {LEVEL1_NETWORK, SYS_mq_open, {0}, EPERM},
+    { -2, SYS_socket, { AF_UNIX, SOCK_STREAM }, 0 },
+    { -2, SYS_socket, { AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK }, 0 },
+    { -2, SYS_socket, { HIGH | AF_UNIX, HIGH | SOCK_DGRAM }, 0 },
+    { -2, SYS_socket, { AF_UNIX, SOCK_RAW }, EPERM },
+    { -2, SYS_socket, { AF_INET, SOCK_STREAM, 0 }, 0 },
+    { -2, SYS_socket, { AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP }, 0 },
+    { -2, SYS_socket, { AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK, IPPROTO_UDP }, 0 },
+    { -2, SYS_socket, { AF_INET, SOCK_STREAM, 262 /* MPTCP */ }, EPROTONOSUPPORT },
+    { -2, SYS_socket, { AF_INET, SOCK_STREAM, HIGH | 262 }, EPROTONOSUPPORT },
+    { -2, SYS_socket, { AF_INET, SOCK_DGRAM, 136 /* UDP-Lite */ }, EPROTONOSUPPORT },
+    { -2, SYS_socket, { AF_INET, SOCK_DGRAM, IPPROTO_ICMP }, EPROTONOSUPPORT },
+    { -2, SYS_socket, { AF_INET6, SOCK_STREAM, 132 /* SCTP */ }, EPROTONOSUPPORT },
+    { -2, SYS_socket, { AF_INET, SOCK_RAW, 0 }, EPERM },
+    { -2, SYS_socket, { AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_TCP }, EPERM },
+    { -2, SYS_socket, { HIGH | AF_INET6, HIGH | SOCK_RAW, 58 }, EPERM },
+    { -2, SYS_socket, { AF_INET, SOCK_PACKET, 0 }, EPERM },
+    { -2, SYS_socket, { AF_INET, SOCK_DCCP, 0 }, EPERM },
+    { -2, SYS_socket, { AF_INET, SOCK_SEQPACKET, 0 }, EPERM },
+    { -2, SYS_socket, { AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE }, 0 },
+    { -2, SYS_socket, { AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER }, EAFNOSUPPORT },
+    { -2, SYS_socket, { AF_NETLINK, SOCK_DGRAM, NETLINK_SOCK_DIAG }, EAFNOSUPPORT },
+    { -2, SYS_socket, { AF_NETLINK, SOCK_DGRAM, NETLINK_KOBJECT_UEVENT }, EAFNOSUPPORT },
+    { -2, SYS_socket, { AF_PACKET, SOCK_DGRAM }, EAFNOSUPPORT },
+    { -2, SYS_socket, { HIGH | AF_VSOCK, SOCK_STREAM }, EAFNOSUPPORT },
+    { -2, SYS_socketpair, { AF_UNIX, SOCK_STREAM }, 0 },
+    { -2, SYS_socketpair, { AF_TIPC, SOCK_STREAM }, EAFNOSUPPORT },
+    { -2, SYS_setsockopt, { 3, IPPROTO_TCP, TCP_NODELAY }, 0 },
+    { -2, SYS_setsockopt, { 3, IPPROTO_TCP, TCP_ULP }, EPERM },
+    { -2, SYS_setsockopt, { 3, HIGH | IPPROTO_TCP, HIGH | TCP_ULP }, EPERM },
+    { -2, SYS_setsockopt, { 3, SOL_SOCKET, 31 }, 0 },
+    { -2, SYS_setrlimit, { RLIMIT_NOFILE, 1 }, 0 },
+    { -2, SYS_setrlimit, { RLIMIT_CORE, 1 }, NOTHING },
+    { -2, SYS_setrlimit, { HIGH | RLIMIT_CORE, 1 }, NOTHING },
+    { -2, SYS_prlimit64, { 0, RLIMIT_NOFILE, 1, 1 }, 0 },
+    { -2, SYS_prlimit64, { 0, RLIMIT_CORE, 0, 1 }, 0 },
+    { -2, SYS_prlimit64, { 0, RLIMIT_CORE, 1, 0 }, NOTHING },
+    { -2, SYS_prlimit64, { 0, RLIMIT_CORE, HIGH, 0 }, NOTHING },
+    { -2, SYS_prlimit64, { 1, HIGH | RLIMIT_CORE, 1, 1 }, EPERM },
+    { -2, SYS_prlimit64, { 1, RLIMIT_CORE, 1, HIGH }, EPERM },
+    { -2, SYS_ioctl, { 0, TIOCSTI }, EPERM },
+    { -2, SYS_ioctl, { 0, HIGH | TIOCSTI }, EPERM },
+    { -2, SYS_ioctl, { 0, 0x100000000ull | TIOCLINUX }, EPERM },
+    { -2, SYS_ioctl, { 0, TIOCCONS }, EPERM },
+    { -2, SYS_ioctl, { 0, TIOCSETD }, EPERM },
+    { -2, SYS_ioctl, { 0, TIOCSCTTY }, 0 },
+    { -2, SYS_ioctl, { 0, TIOCSWINSZ }, 0 },
+    { -2, SYS_ioctl, { 0, TIOCSPTLCK }, 0 },
+    { -2, SYS_ioctl, { 0, TIOCGPTN }, 0 },
+    { -2, SYS_ioctl, { 0, TIOCGETD }, 0 },
+    { -2, SYS_prctl, { PR_SET_MM }, EPERM },
+    { -2, SYS_prctl, { HIGH | PR_SET_MM }, EPERM },
+    { -2, SYS_prctl, { PR_SET_SECCOMP, SECCOMP_MODE_STRICT }, EPERM },
+    { -2, SYS_prctl, { PR_SET_SECCOMP, SECCOMP_MODE_FILTER }, 0 },
+    { -2, SYS_prctl, { PR_CAPBSET_DROP, 21 }, 0 },
+    { -2, SYS_prctl, { PR_SET_DUMPABLE }, 0 },
+    { -2, SYS_prctl, { PR_SET_CHILD_SUBREAPER, 1 }, 0 },
+    { -2, SYS_prctl, { PR_SET_NO_NEW_PRIVS, 1 }, 0 },
+    { -2, SYS_prctl, { PR_SET_NAME }, 0 },
+    { -2, SYS_seccomp, { SECCOMP_SET_MODE_STRICT }, EPERM },
+    { -2, SYS_seccomp, { SECCOMP_SET_MODE_FILTER }, 0 },
+    { -2, SYS_personality, { 0 }, 0 },
+    { -2, SYS_personality, { 8 }, 0 },
+    { -2, SYS_personality, { 0xffffffff }, 0 },
+    { -2, SYS_personality, { HIGH | 0xffffffff }, 0 },
+    { -2, SYS_personality, { 0x0040000 /* ADDR_NO_RANDOMIZE */ }, EPERM },
+    { -2, SYS_personality, { HIGH | 0x0400000 /* READ_IMPLIES_EXEC */ }, EPERM },
+    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_VM | CLONE_VFORK | SIGCHLD }, 0 },
+    { CAY_PROFILE_DEFAULT, SYS_clone, { 0x3d0f00 /* pthread_create */ }, 0 },
+    { CAY_PROFILE_DEFAULT, SYS_clone, { NS | SIGCHLD }, EPERM },
+    { CAY_PROFILE_DEFAULT, SYS_clone, { HIGH | CLONE_NEWNET }, EPERM },
+    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_NEWNS }, EPERM },
+    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_NEWCGROUP }, EPERM },
+    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_NEWUTS }, EPERM },
+    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_NEWIPC }, EPERM },
+    { CAY_PROFILE_DEFAULT, SYS_clone, { CLONE_NEWPID }, EPERM },
+    { CAY_PROFILE_STRICT, SYS_clone, { CLONE_NEWPID }, EPERM },
+    { CAY_PROFILE_NESTED, SYS_clone, { CLONE_NEWPID }, 0 },
+    { CAY_PROFILE_DEFAULT, SYS_unshare, { 0 }, 0 },
+    { CAY_PROFILE_DEFAULT, SYS_unshare, { CLONE_FS | CLONE_FILES | CLONE_SYSVSEM }, 0 },
+    { CAY_PROFILE_DEFAULT, SYS_unshare, { CLONE_FS | CLONE_NEWNS }, EPERM },
+    { CAY_PROFILE_DEFAULT, SYS_unshare, { CLONE_NEWTIME }, EPERM },
+    { CAY_PROFILE_DEFAULT, SYS_unshare, { 1ull << 40 }, EPERM },
+    { CAY_PROFILE_STRICT, SYS_unshare, { NS }, EPERM },
+    { CAY_PROFILE_NESTED, SYS_unshare, { NS }, 0 },
+    { LEVEL1, SYS_socket, { AF_INET, SOCK_STREAM }, EPERM },
+    { LEVEL1, SYS_socket, { AF_UNIX, SOCK_STREAM }, EPERM },
+    { LEVEL1, SYS_socketpair, { AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC }, 0 },
+    { LEVEL1, SYS_socketpair, { AF_UNIX, SOCK_SEQPACKET }, 0 },
+    { LEVEL1, SYS_socketpair, { AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC }, EPERM },
+    { LEVEL1, SYS_prlimit64, { 0, 7 }, 0 },
+    { LEVEL1, SYS_prlimit64, { 4711, 7 }, EPERM },
+    { LEVEL1, SYS_shmat, { 1 }, EPERM },
+    { LEVEL1, SYS_read, { 0 }, 0 },
+    { LEVEL1_NETWORK, SYS_socket, { AF_INET6, SOCK_STREAM }, 0 },
+    { LEVEL1_NETWORK, SYS_socket, { AF_NETLINK, SOCK_RAW }, 0 },
+    { LEVEL1_NETWORK, SYS_socket, { AF_UNIX, SOCK_DGRAM }, EPERM },
+    { LEVEL1_NETWORK, SYS_mq_open, { 0 }, EPERM },
 };
 
 static void try_vector(int filter, size_t i)
@@ -312,7 +312,7 @@ static void names_and_numbers_are_those_of_libseccomp(void **s)
 static void default_stays_small(void **s)
 {
     (void)s;
-    int n[CAY__SYS_PROFILES] = {0};
+    int n[CAY__SYS_PROFILES] = { 0 };
     for (int p = 0; p < CAY__SYS_PROFILES; p++)
         for (int i = 0; i < CAY__SYS_ROWS; i++)
             n[p] += cay__sysrows[i].name && meant(cay__sysrows[i].act[p]) <= 0;
@@ -558,10 +558,11 @@ static void filters_stack(void **s)
     assert_int_equal(cay__seccomp_install(-1), -EINVAL);
 }
 
-/* A child that ends at once, or the errno; the size and flags are right, so only the filter can refuse. */
+/* A child that ends at once, or the errno; the size and flags are right, so only the filter can
+ * refuse. */
 static int cloned(uint64_t k0, uint64_t k1, uint64_t k2, uint64_t k3)
 {
-    struct clone_args a = {.exit_signal = SIGCHLD};
+    struct clone_args a = { .exit_signal = SIGCHLD };
     long pid = syscall(SYS_clone3, &a, sizeof a, k0, k1, k2, k3);
     if (pid == 0)
         _exit(0);
@@ -570,8 +571,8 @@ static int cloned(uint64_t k0, uint64_t k1, uint64_t k2, uint64_t k3)
 
 static int keyed(int profile)
 {
-    static const uint64_t key[CAY_CLONE_KEY] = {0x1111111122222222, 0x3333333344444444,
-                                                0x5555555566666666, 0x7777777788888888};
+    static const uint64_t key[CAY_CLONE_KEY] = { 0x1111111122222222, 0x3333333344444444,
+                                                 0x5555555566666666, 0x7777777788888888 };
     (void)profile;
     if (cay__seccomp_install_keyed(key) < 0 || cloned(key[0], key[1], key[2], key[3]))
         return 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets on their way: read from their sources, handed over in one sealed file, and nowhere else. */
+/* Secrets on their way: read from their sources, handed over in one sealed file, and nowhere else.
+ */
 #include "fake.h"
 #include "home.h"
 #include <sys/mman.h>
@@ -7,12 +8,13 @@
 #define SENTINEL "s3ntinel-4711"
 static char *keys;
 static struct {
-    char     values[4096], bound[2048], policy[2048], created_net[2048], env[4096], files[512];
-    size_t   len;
+    char values[4096], bound[2048], policy[2048], created_net[2048], env[4096], files[512];
+    size_t len;
     unsigned times, puts;
 } got;
 
-static int on_secrets(void *box, const cay_call *call, const char *text, size_t len, int values, int *trust, cay_err *err)
+static int on_secrets(void *box, const cay_call *call, const char *text, size_t len, int values,
+                      int *trust, cay_err *err)
 {
     (void)box, (void)call, (void)len, (void)err;
     int seals = fcntl(values, F_GET_SEALS);
@@ -28,7 +30,8 @@ static int on_secrets(void *box, const cay_call *call, const char *text, size_t 
     return 0;
 }
 
-static int on_policy(void *box, const cay_call *call, const char *text, size_t len, uint64_t *revision, cay_err *err)
+static int on_policy(void *box, const cay_call *call, const char *text, size_t len,
+                     uint64_t *revision, cay_err *err)
 {
     (void)box, (void)call, (void)len, (void)err;
     cay__str_copy(got.policy, sizeof got.policy, text);
@@ -36,7 +39,8 @@ static int on_policy(void *box, const cay_call *call, const char *text, size_t l
     return 0;
 }
 
-static int on_policy_get(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err)
+static int on_policy_get(void *box, const cay_call *call, char **text, size_t *len,
+                         uint64_t *revision, cay_err *err)
 {
     (void)box, (void)call, (void)err;
     *text = cay__strdup(got.policy);
@@ -45,7 +49,8 @@ static int on_policy_get(void *box, const cay_call *call, char **text, size_t *l
     return 0;
 }
 
-static int on_put(void *box, const cay_call *call, const char *path, const void *data, size_t len, const cay_write *spec, cay_err *err)
+static int on_put(void *box, const cay_call *call, const char *path, const void *data, size_t len,
+                  const cay_write *spec, cay_err *err)
 {
     (void)box, (void)call, (void)data, (void)len, (void)spec, (void)err;
     got.puts++;
@@ -63,13 +68,15 @@ static void note_spec(const cay_create *c)
     }
 }
 
-static int on_create(void *self, const cay_call *call, const char *id, const cay_create *c, void **box, cay_err *err)
+static int on_create(void *self, const cay_call *call, const char *id, const cay_create *c,
+                     void **box, cay_err *err)
 {
     note_spec(c);
     return fake_create(self, call, id, c, box, err);
 }
 
-static int on_start(void *self, const cay_call *call, const char *id, const cay_create *c, void **box, cay_err *err)
+static int on_start(void *self, const cay_call *call, const char *id, const cay_create *c,
+                    void **box, cay_err *err)
 {
     note_spec(c);
     return fake_start(self, call, id, c, box, err);
@@ -144,8 +151,10 @@ static void values_come_from_sources_and_stay_nowhere(void **st)
     put_file(keys, "value", SENTINEL "-file\r\n", 0600);
     put_file(home, "secrets.conf", "# ours\ncmd mine /bin/echo " SENTINEL "-cmd $HOME\n", 0600);
     setenv("TEST_SECRET", SENTINEL "-env", 1);
-    cay_secret s[] = { { "A", "env:TEST_SECRET", "api.example/a" }, { "B", file, "api.example/b,header:X-Key" },
-                       { "C", "cmd:mine", "git.example,basic:me" }, { "A", "env:TEST_SECRET", "api.example/c" } };
+    cay_secret s[] = { { "A", "env:TEST_SECRET", "api.example/a" },
+                       { "B", file, "api.example/b,header:X-Key" },
+                       { "C", "cmd:mine", "git.example,basic:me" },
+                       { "A", "env:TEST_SECRET", "api.example/c" } };
     const cay_pair env[] = { { "PIP_CERT", "/own" }, { NULL, NULL } };
     cay_create c = { .size = sizeof c, .net = NET, .secrets = s, .nsecrets = 4, .env = env };
     if (cay_service_create(svc, NULL, &c, &sb, &err) < 0)
@@ -153,8 +162,9 @@ static void values_come_from_sources_and_stay_nowhere(void **st)
     assert_non_null(memmem(got.values, got.len, SENTINEL "-env", strlen(SENTINEL "-env")));
     assert_non_null(memmem(got.values, got.len, SENTINEL "-file", strlen(SENTINEL "-file")));
     assert_null(memmem(got.values, got.len, "\r", 1));
-    assert_non_null(memmem(got.values, got.len, SENTINEL "-cmd $HOME", strlen(SENTINEL "-cmd $HOME"))); /* no shell */
-    assert_null(strstr(got.created_net, "bind")); /* not before the values are there */
+    assert_non_null(memmem(got.values, got.len, SENTINEL "-cmd $HOME",
+                           strlen(SENTINEL "-cmd $HOME"))); /* no shell */
+    assert_null(strstr(got.created_net, "bind"));           /* not before the values are there */
     assert_non_null(strstr(got.bound, "bind A https://api.example:443/a,bearer"));
     assert_string_equal(got.policy, got.bound);
     assert_non_null(strstr(got.env, "A=cay-secret-v"));
@@ -199,7 +209,7 @@ static void bad_secrets_make_nothing(void **st)
     setenv("TEST_LINES", "a\nb", 1);
     static const struct {
         const char *provider, *net;
-        cay_secret  s[2];
+        cay_secret s[2];
         const char *reason;
     } cases[] = {
         { NULL, NET, { { "A", "env:TEST_SECRET", "other.example" } }, "secret_without_rule" },
@@ -214,16 +224,28 @@ static void bad_secrets_make_nothing(void **st)
         { NULL, NET, { { "A", "file:/dev/zero", "api.example" } }, "secret_unreadable" },
         { NULL, NET, { { "A", "cmd:none", "api.example" } }, "secret_unreadable" },
         { NULL, NET, { { "A", "store:NONE", "api.example" } }, "secret_unknown" },
-        { NULL, NET, { { "A", "env:TEST_SECRET", "api.example" }, { "B", "env:TEST_SECRET", "api.example" } }, "secret_conflict" },
-        { NULL, NET, { { "A", "env:TEST_SECRET", "api.example/a" }, { "A", "env:OTHER", "api.example/b" } }, "secret_conflict" },
-        { NULL, NET "bind Z api.example\n", { { "A", "env:TEST_SECRET", "git.example" } }, "secret_unknown" },
+        { NULL,
+          NET,
+          { { "A", "env:TEST_SECRET", "api.example" }, { "B", "env:TEST_SECRET", "api.example" } },
+          "secret_conflict" },
+        { NULL,
+          NET,
+          { { "A", "env:TEST_SECRET", "api.example/a" }, { "A", "env:OTHER", "api.example/b" } },
+          "secret_conflict" },
+        { NULL,
+          NET "bind Z api.example\n",
+          { { "A", "env:TEST_SECRET", "git.example" } },
+          "secret_unknown" },
         { "fake", NULL, { { "A", "env:TEST_SECRET", NULL } }, "not_supported" },
     };
     cay_service *svc = open_svc();
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         cay_sandbox *sb = NULL;
         cay_err err = CAY_ERR_INIT;
-        cay_create c = { .size = sizeof c, .provider = cases[i].provider, .net = cases[i].net, .secrets = cases[i].s,
+        cay_create c = { .size = sizeof c,
+                         .provider = cases[i].provider,
+                         .net = cases[i].net,
+                         .secrets = cases[i].s,
                          .nsecrets = cases[i].s[1].name ? 2 : 1 };
         int rc = cay_service_create(svc, NULL, &c, &sb, &err);
         if (rc >= 0 || strcmp(err.reason, cases[i].reason) != 0)

@@ -8,7 +8,6 @@
 #include <sqlite3.h>
 #include <sys/wait.h>
 
-
 static int set_up(void **s)
 {
     memset(&fake, 0, sizeof fake);
@@ -31,18 +30,21 @@ static cay_sandbox *make(cay_service *svc, const char *name)
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
     cay_pair labels[] = { { "team", "red" }, { NULL, NULL } };
-    cay_create c = {
-        .size = sizeof c, .name = name, .labels = labels, .hostname = "hut", .workdir = "/w", .metadata = "{\"a\":1}"
-    };
+    cay_create c = { .size = sizeof c,
+                     .name = name,
+                     .labels = labels,
+                     .hostname = "hut",
+                     .workdir = "/w",
+                     .metadata = "{\"a\":1}" };
     if (cay_service_create(svc, NULL, &c, &sb, &err) < 0)
         fail_msg("create: %s", err.msg);
     return sb;
 }
 
 typedef struct seen {
-    int       n;
+    int n;
     cay_state state;
-    char      id[CAY_ID_LEN + 1], reason[64];
+    char id[CAY_ID_LEN + 1], reason[64];
 } seen;
 
 static int see(const cay_info *i, void *arg)
@@ -114,7 +116,8 @@ static void a_sandbox_lives_through_all_its_states(void **s)
     assert_int_equal(st, CAY_STOPPED);
     assert_int_equal(cay_sandbox_pause(sb, NULL, &err), CAY_ESTATE);
     assert_non_null(strstr(err.msg, "cay resume"));
-    assert_int_equal(cay_sandbox_usage(sb, NULL, &(cay_usage){ .size = sizeof(cay_usage) }, &err), CAY_ESTATE);
+    assert_int_equal(cay_sandbox_usage(sb, NULL, &(cay_usage){ .size = sizeof(cay_usage) }, &err),
+                     CAY_ESTATE);
     assert_int_equal(cay_sandbox_resume(sb, NULL, &err), 0);
     assert_string_equal(fake.started, "hut /w"); /* the request came back from the record */
     assert_int_equal(look(svc).state, CAY_RUNNING);
@@ -220,16 +223,24 @@ static void lists_filter_by_metadata(void **s)
 {
     static const struct {
         const char *metadata;
-        int         n;
-    } cases[] = { { "{}", 3 }, { "{\"a\":1}", 2 }, { "{\"a\":2}", 0 }, { "{\"a\":\"1\"}", 0 }, { "{\"b\":{\"c\":[1,null]}}", 1 },
-                  { "{\"a\":1,\"b\":{\"c\":[1,null]}}", 1 }, { "{\"b\":{}}", 0 }, { "{\"none\":null}", 0 } };
+        int n;
+    } cases[] = { { "{}", 3 },
+                  { "{\"a\":1}", 2 },
+                  { "{\"a\":2}", 0 },
+                  { "{\"a\":\"1\"}", 0 },
+                  { "{\"b\":{\"c\":[1,null]}}", 1 },
+                  { "{\"a\":1,\"b\":{\"c\":[1,null]}}", 1 },
+                  { "{\"b\":{}}", 0 },
+                  { "{\"none\":null}", 0 } };
     (void)s;
     cay_service *svc = open_svc();
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *a = make(svc, "a"), *b = make(svc, "b"), *c = NULL;
     cay_update u = { .size = sizeof u, .metadata = "{\"b\":{\"c\":[1,null]},\"a\":1}" };
     assert_int_equal(cay_sandbox_update(b, NULL, &u, NULL), 0);
-    assert_int_equal(cay_service_create(svc, NULL, &(cay_create){ .size = sizeof(cay_create) }, &c, NULL), 0); /* has none */
+    assert_int_equal(
+        cay_service_create(svc, NULL, &(cay_create){ .size = sizeof(cay_create) }, &c, NULL),
+        0); /* has none */
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         seen st = { 0 };
         cay_filter f = { .size = sizeof f, .metadata = cases[i].metadata };
@@ -284,7 +295,8 @@ static void expect(cay_service *svc, const cay_create *c, int code, const char *
     full.size = sizeof full;
     int rc = cay_service_create(svc, NULL, &full, &sb, &err);
     if (rc != code || !strstr(err.msg, text))
-        fail_msg("wanted %s with \"%s\", got %s: %s", cay_code_name(code), text, cay_code_name(rc), err.msg);
+        fail_msg("wanted %s with \"%s\", got %s: %s", cay_code_name(code), text, cay_code_name(rc),
+                 err.msg);
     assert_null(sb);
 }
 
@@ -293,13 +305,14 @@ static void bad_requests_make_nothing(void **s)
     (void)s;
     cay_service *svc = open_svc();
     char sock[128];
-    static const char *const quota[] = { "seccomp", "memory-limit", "disk-quota", NULL }, *const odd[] = { "wings",
-                                                                                                           NULL };
-    cay_pair env[] = { { "A=B", "x" }, { NULL, NULL } }, label[] = { { "k", "a\nb" }, { NULL, NULL } };
+    static const char *const quota[] = { "seccomp", "memory-limit", "disk-quota", NULL },
+                             *const odd[] = { "wings", NULL };
+    cay_pair env[] = { { "A=B", "x" }, { NULL, NULL } },
+             label[] = { { "k", "a\nb" }, { NULL, NULL } };
     snprintf(sock, sizeof sock, "%s/store.db", home);
     const struct {
-        cay_create  c;
-        int         code;
+        cay_create c;
+        int code;
         const char *text;
     } cases[] = {
         { { .provider = "clouds" }, CAY_ENOENT, "no provider clouds; there are" },
@@ -325,24 +338,47 @@ static void bad_requests_make_nothing(void **s)
         { { .min_level = 9 }, CAY_EINVAL, "level 9" },
         { { .min_level = CAY_LEVEL_ROOT }, CAY_EISOLATION, "level 2 (rootless)" },
         { { .require = odd }, CAY_EINVAL, "wings" },
-        { { .require = quota }, CAY_EISOLATION, "memory-limit is soft (no cgroup is delegated: systemd-run" },
+        { { .require = quota },
+          CAY_EISOLATION,
+          "memory-limit is soft (no cgroup is delegated: systemd-run" },
         { { .require = quota }, CAY_EISOLATION, "disk-quota is off" },
         { { .ttl_ms = 1ull << 60 }, CAY_EINVAL, "hundred years" },
         { { .on_expiry = (cay_expiry)7 }, CAY_EINVAL, "on_expiry" },
-        { { .grants = &(cay_grant){ "/no/such", "/data", false }, .ngrants = 1 }, CAY_ENOENT, "/no/such" },
-        { { .grants = &(cay_grant){ "rel", "/data", false }, .ngrants = 1 }, CAY_EINVAL, "absolute" },
-        { { .grants = &(cay_grant){ "/", "/data", false }, .ngrants = 1 }, CAY_EPERM, "whole host" },
-        { { .grants = &(cay_grant){ "/proc", "/data", false }, .ngrants = 1 }, CAY_EPERM, "kernel" },
-        { { .grants = &(cay_grant){ "/proc/self", "/data", false }, .ngrants = 1 }, CAY_EPERM, "kernel" },
+        { { .grants = &(cay_grant){ "/no/such", "/data", false }, .ngrants = 1 },
+          CAY_ENOENT,
+          "/no/such" },
+        { { .grants = &(cay_grant){ "rel", "/data", false }, .ngrants = 1 },
+          CAY_EINVAL,
+          "absolute" },
+        { { .grants = &(cay_grant){ "/", "/data", false }, .ngrants = 1 },
+          CAY_EPERM,
+          "whole host" },
+        { { .grants = &(cay_grant){ "/proc", "/data", false }, .ngrants = 1 },
+          CAY_EPERM,
+          "kernel" },
+        { { .grants = &(cay_grant){ "/proc/self", "/data", false }, .ngrants = 1 },
+          CAY_EPERM,
+          "kernel" },
         { { .grants = &(cay_grant){ "/sys", "/data", false }, .ngrants = 1 }, CAY_EPERM, "kernel" },
         { { .grants = &(cay_grant){ "/dev", "/data", false }, .ngrants = 1 }, CAY_EPERM, "" },
-        { { .grants = &(cay_grant){ home, "/data", false }, .ngrants = 1 }, CAY_EPERM, "state directory" },
-        { { .grants = &(cay_grant){ "/tmp", "/data", false }, .ngrants = 1 }, CAY_EPERM, "state directory" },
-        { { .grants = &(cay_grant){ sock, "/data", false }, .ngrants = 1 }, CAY_ETYPE, "not a directory" },
-        { { .grants = &(cay_grant){ "/dev/null", "/data", false }, .ngrants = 1 }, CAY_ETYPE, "not a directory" },
-        { { .grants = &(cay_grant){ "/usr", "/proc/x", false }, .ngrants = 1 }, CAY_EINVAL, "/proc" },
+        { { .grants = &(cay_grant){ home, "/data", false }, .ngrants = 1 },
+          CAY_EPERM,
+          "state directory" },
+        { { .grants = &(cay_grant){ "/tmp", "/data", false }, .ngrants = 1 },
+          CAY_EPERM,
+          "state directory" },
+        { { .grants = &(cay_grant){ sock, "/data", false }, .ngrants = 1 },
+          CAY_ETYPE,
+          "not a directory" },
+        { { .grants = &(cay_grant){ "/dev/null", "/data", false }, .ngrants = 1 },
+          CAY_ETYPE,
+          "not a directory" },
+        { { .grants = &(cay_grant){ "/usr", "/proc/x", false }, .ngrants = 1 },
+          CAY_EINVAL,
+          "/proc" },
         { { .grants = &(cay_grant){ "/usr", "/", false }, .ngrants = 1 }, CAY_EINVAL, "target" },
-        { { .grants = (cay_grant[]){ { "/usr", "/a", false }, { "/etc", "/a", false } }, .ngrants = 2 },
+        { { .grants = (cay_grant[]){ { "/usr", "/a", false }, { "/etc", "/a", false } },
+            .ngrants = 2 },
           CAY_EINVAL,
           "twice" },
     };
@@ -351,7 +387,8 @@ static void bad_requests_make_nothing(void **s)
     assert_int_equal(look(svc).n, 0);
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
-    assert_int_equal(cay_service_create(svc, NULL, &(cay_create){ .size = 3 }, &sb, &err), CAY_EINVAL);
+    assert_int_equal(cay_service_create(svc, NULL, &(cay_create){ .size = 3 }, &sb, &err),
+                     CAY_EINVAL);
     cay_create c = { .size = sizeof c, .require = quota };
     assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), CAY_EISOLATION);
     assert_non_null(strstr(err.detail, "\"remedy\":\"mount it with prjquota\"}]}"));
@@ -476,7 +513,8 @@ static size_t boxes_on_disk(void)
 }
 
 #ifdef CAY_FAULTS
-static cay_state killed_at(const char *point, void (*act)(cay_service *, cay_sandbox *), const char *given)
+static cay_state killed_at(const char *point, void (*act)(cay_service *, cay_sandbox *),
+                           const char *given)
 {
     pid_t pid = fork();
     if (pid == 0) {
@@ -530,8 +568,10 @@ static void a_killed_maker_leaves_no_orphan(void **s)
     (void)s;
     static const struct {
         const char *point;
-        int         left;
-    } at[] = { { "create.recorded=kill", 0 }, { "create.made=kill", 0 }, { "create.moved=kill", 1 },
+        int left;
+    } at[] = { { "create.recorded=kill", 0 },
+               { "create.made=kill", 0 },
+               { "create.moved=kill", 1 },
                { "store.committed=kill", 0 } };
     for (size_t i = 0; i < CAY_LEN(at); i++) {
         cay_service *svc = open_svc();
@@ -554,9 +594,9 @@ static void a_killed_change_ends_in_one_true_state(void **s)
     (void)s;
     static const struct {
         const char *point;
-        void      (*act)(cay_service *, cay_sandbox *);
+        void (*act)(cay_service *, cay_sandbox *);
         const char *first; /* the box before */
-        cay_state   after; /* NONE: gone */
+        cay_state after;   /* NONE: gone */
     } at[] = {
         { "pause.done=kill", act_pause, NULL, CAY_PAUSED },
         { "resume.done=kill", act_resume, "paused", CAY_RUNNING },
@@ -609,8 +649,9 @@ static void a_living_maker_is_left_alone(void **s)
     cay_sandbox *sb = make(svc, "x");
     char sql[300];
     snprintf(sql, sizeof sql,
-             "UPDATE sandboxes SET state='creating', box='{\"creator\":{\"pid\":%d,\"start\":%s,\"space\":%s}}'", 1,
-             "-1", "0");
+             "UPDATE sandboxes SET state='creating', "
+             "box='{\"creator\":{\"pid\":%d,\"start\":%s,\"space\":%s}}'",
+             1, "-1", "0");
     raw(sql); /* one in another pid namespace, just begun */
     cay_service_close(svc);
     svc = open_svc();
@@ -645,7 +686,8 @@ static void *client(void *arg)
     return NULL;
 }
 
-/* Several threads do everything to the same sandbox: success or a clear refusal, and the end is one true state. */
+/* Several threads do everything to the same sandbox: success or a clear refusal, and the end is one
+ * true state. */
 static void *rival(void *arg)
 {
     cay_sandbox *sb = arg;
@@ -751,7 +793,8 @@ static int rival_program(int seed)
         if (rc < 0)
             return 10 - rc;
         int all[] = { cay_sandbox_pause(sb, NULL, NULL), cay_sandbox_resume(sb, NULL, NULL),
-                      seed % 2 ? cay_sandbox_kill(sb, NULL, NULL) : 0, cay_sandbox_resume(sb, NULL, NULL),
+                      seed % 2 ? cay_sandbox_kill(sb, NULL, NULL) : 0,
+                      cay_sandbox_resume(sb, NULL, NULL),
                       i % 5 == seed ? cay_sandbox_remove(sb, NULL, NULL) : 0 };
         cay_sandbox_unref(sb);
         for (size_t k = 0; k < CAY_LEN(all); k++)
@@ -810,9 +853,13 @@ static void events_of_all_are_one_stream(void **s)
     assert_true(cay_events_fd(ev) >= 0);
     soon.deadline_ms = cay__now_ms() + 20;
     assert_int_equal(cay_events_next(ev, &soon, &e, &err), CAY_ETIMEOUT);
-    cay_event_wire w = {
-        .time_ms = 5, .seq = 1, .code = 3, .sandbox = "cx", .process = "px", .kind = "exit", .reason = "oom"
-    };
+    cay_event_wire w = { .time_ms = 5,
+                         .seq = 1,
+                         .code = 3,
+                         .sandbox = "cx",
+                         .process = "px",
+                         .kind = "exit",
+                         .reason = "oom" };
     assert_int_equal(send(fake.event_fd, &w, sizeof w, 0), sizeof w);
     assert_int_equal(send(fake.event_fd, "short", 5, 0), 5);
     assert_int_equal(cay_events_next(ev, NULL, &e, &err), 0);
@@ -861,7 +908,8 @@ static void notes_are_kept_apart(void **s)
     cay_err err = CAY_ERR_INIT;
     char *text = NULL;
     int n = 0;
-    assert_int_equal(cay_note_put(svc, "port", "a/1", "{\"x\":1}", &err), 0); /* the service has a space of that name: not this one */
+    assert_int_equal(cay_note_put(svc, "port", "a/1", "{\"x\":1}", &err),
+                     0); /* the service has a space of that name: not this one */
     assert_int_equal(cay_note_put(svc, "port", "a/2", "{}", &err), 0);
     assert_int_equal(cay_note_put(svc, "port", "b", "{}", &err), 0);
     assert_int_equal(cay_note_get(svc, "port", "a/1", &text, &err), 0);
@@ -887,9 +935,11 @@ static void a_manifests_text_that_is_taken_up_again_stays(void **s)
     cay__arena mem = { 0 };
     cay__mani f = { 0 }, again = { 0 };
     const char *key = NULL, text[] = "{\"entries\":{\"a\":{\"type\":\"file\",\"content\":\"x\"}}}";
-    if (cay_manifest_parse(text, strlen(text), 0, &f.m, &err) < 0 || cay__kept_put(svc, &f, NULL, &mem, &key, &err) < 0)
+    if (cay_manifest_parse(text, strlen(text), 0, &f.m, &err) < 0 ||
+        cay__kept_put(svc, &f, NULL, &mem, &key, &err) < 0)
         fail_msg("%s", err.msg);
-    /* A sweep found it without a record long ago, and another comes after it was kept again and before its record is there. */
+    /* A sweep found it without a record long ago, and another comes after it was kept again and
+     * before its record is there. */
     assert_int_equal(svc->store->note_put(svc->db, CAY__NOTE_UNUSED, key, "1000", &err), 0);
     assert_int_equal(cay__kept_put(svc, &f, NULL, &mem, &key, &err), 0);
     cay__mani_sweep(svc);

@@ -31,9 +31,12 @@ static void every_field_is_read(void **state)
 {
     size_t n = 0;
     (void)state;
-    cay_units *u = parse("{\"db\":{\"command\":\"exec db\"},\"web\":{\"command\":[\"serve\",\"\"],\"port\":80,\"environment\":{\"A\":\"b\"},"
-                         "\"user\":\"www\",\"cwd\":\"~\",\"health\":{\"command\":[\"ping\"],\"intervalMs\":20,\"timeout_ms\":30},"
-                         "\"restart\":\"always\",\"after\":\"db\",\"stop_ms\":40}}");
+    cay_units *u = parse(
+        "{\"db\":{\"command\":\"exec "
+        "db\"},\"web\":{\"command\":[\"serve\",\"\"],\"port\":80,\"environment\":{\"A\":\"b\"},"
+        "\"user\":\"www\",\"cwd\":\"~\",\"health\":{\"command\":[\"ping\"],\"intervalMs\":20,"
+        "\"timeout_ms\":30},"
+        "\"restart\":\"always\",\"after\":\"db\",\"stop_ms\":40}}");
     assert_non_null(u);
     const cay_unit *l = cay_units_list(u, &n);
     assert_int_equal(n, 2);
@@ -69,8 +72,10 @@ static void what_is_wrong_is_named(void **state)
     refused("{\"a\":[]}", "a", "type");
     refused("{\"a b\":{\"command\":\"x\"}}", "a b", "name");
     refused("[{\"command\":\"x\"}]", "", "name");
-    refused("{\"abcdefghijklmnopqrstuvwx\":{\"command\":\"x\"}}", "abcdefghijklmnopqrstuvwx", "name");
-    refused("[{\"name\":\"a\",\"command\":\"x\"},{\"name\":\"a\",\"command\":\"x\"}]", "a", "duplicate");
+    refused("{\"abcdefghijklmnopqrstuvwx\":{\"command\":\"x\"}}", "abcdefghijklmnopqrstuvwx",
+            "name");
+    refused("[{\"name\":\"a\",\"command\":\"x\"},{\"name\":\"a\",\"command\":\"x\"}]", "a",
+            "duplicate");
     refused("{\"a\":{\"command\":\"x\",\"port\":65536}}", "a", "port");
     refused("{\"a\":{\"command\":\"x\",\"stop_ms\":9}}", "a", "stop_ms");
     refused("{\"a\":{\"command\":\"x\",\"env\":{\"\":\"1\"}}}", "a", "environment");
@@ -83,10 +88,12 @@ static void circles_are_found(void **state)
 {
     (void)state;
     refused("{\"a\":{\"command\":\"x\",\"after\":[\"a\"]}}", "a", "circle");
-    refused("{\"z\":{\"command\":\"x\",\"after\":[\"a\"]},\"a\":{\"command\":\"x\",\"after\":[\"b\"]},\"b\":{\"command\":\"x\",\"after\":[\"a\"]}}", "b",
-            "circle");
+    refused("{\"z\":{\"command\":\"x\",\"after\":[\"a\"]},\"a\":{\"command\":\"x\",\"after\":["
+            "\"b\"]},\"b\":{\"command\":\"x\",\"after\":[\"a\"]}}",
+            "b", "circle");
     /* Two ways to the same one are no circle. */
-    cay_units *u = parse("{\"a\":{\"command\":\"x\",\"after\":[\"b\",\"c\"]},\"b\":{\"command\":\"x\",\"after\":[\"d\"]},"
+    cay_units *u = parse("{\"a\":{\"command\":\"x\",\"after\":[\"b\",\"c\"]},\"b\":{\"command\":"
+                         "\"x\",\"after\":[\"d\"]},"
                          "\"c\":{\"command\":\"x\",\"after\":[\"d\"]},\"d\":{\"command\":\"x\"}}");
     assert_non_null(u);
     cay_units_free(u);
@@ -97,24 +104,32 @@ static void one_comes_on_top_of_another(void **state)
     (void)state;
     CAY_AUTOFREE char *a = NULL, *b = NULL, *c = NULL;
     const char *below = "{\"a\":{\"command\":\"x\"},\"b\":{\"command\":\"y\"}}";
-    assert_int_equal(cay_units_merge(below, "{\"a\":null,\"b\":{\"command\":\"z\"},\"c\":{\"command\":\"w\"}}", &a, NULL), 0);
+    assert_int_equal(
+        cay_units_merge(below, "{\"a\":null,\"b\":{\"command\":\"z\"},\"c\":{\"command\":\"w\"}}",
+                        &a, NULL),
+        0);
     assert_string_equal(a, "{\"b\":{\"command\":\"z\"},\"c\":{\"command\":\"w\"}}");
     assert_int_equal(cay_units_merge(NULL, below, &b, NULL), 0);
     assert_string_equal(b, below);
     assert_int_equal(cay_units_merge(below, "{\"a\":null,\"b\":null}", &c, NULL), 0);
     assert_null(c);
-    assert_int_equal(cay_units_merge("{\"a\":{\"command\":\"x\",\"after\":[\"b\"]},\"b\":{\"command\":\"y\"}}", "{\"b\":null}", &c, &last), CAY_EINVAL);
+    assert_int_equal(
+        cay_units_merge("{\"a\":{\"command\":\"x\",\"after\":[\"b\"]},\"b\":{\"command\":\"y\"}}",
+                        "{\"b\":null}", &c, &last),
+        CAY_EINVAL);
 }
 
 static void a_manifest_carries_them(void **state)
 {
     cay_manifest *m = NULL;
     (void)state;
-    const char *text = "{\"services\":[{\"name\":\"a\",\"command\":\"x\",\"user\":\"root\"}],\"sudo\":true}";
+    const char *text =
+        "{\"services\":[{\"name\":\"a\",\"command\":\"x\",\"user\":\"root\"}],\"sudo\":true}";
     assert_int_equal(cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &m, &last), 0);
     CAY_AUTOFREE char *json = NULL;
     assert_int_equal(cay_manifest_to_json(m, &json, NULL), 0);
-    assert_non_null(strstr(json, "\"services\":{\"a\":{\"command\":\"x\",\"user\":\"root\"}},\"sudo\":true"));
+    assert_non_null(
+        strstr(json, "\"services\":{\"a\":{\"command\":\"x\",\"user\":\"root\"}},\"sudo\":true"));
     cay_manifest_free(m);
     assert_int_equal(cay_manifest_parse(text, strlen(text), 0, &m, &last), CAY_EINVAL);
     assert_non_null(strstr(last.detail, "untrusted_account"));
@@ -133,8 +148,9 @@ static void a_manifest_carries_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_field_is_read), cmocka_unit_test(what_is_wrong_is_named), cmocka_unit_test(circles_are_found),
-        cmocka_unit_test(one_comes_on_top_of_another), cmocka_unit_test(a_manifest_carries_them),
+        cmocka_unit_test(every_field_is_read),     cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(circles_are_found),       cmocka_unit_test(one_comes_on_top_of_another),
+        cmocka_unit_test(a_manifest_carries_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

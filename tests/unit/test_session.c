@@ -78,14 +78,17 @@ static int teardown(void **s)
 
 static int put(const char *path, const char *text)
 {
-    return cay__nf_put(&ses, NULL, path, text, strlen(text), &(cay_write){ .size = sizeof(cay_write), .parents = true }, &err);
+    return cay__nf_put(&ses, NULL, path, text, strlen(text),
+                       &(cay_write){ .size = sizeof(cay_write), .parents = true }, &err);
 }
 
 static const char *get(const char *path, uint64_t off, uint64_t len)
 {
     static char buf[8192];
     CAY_AUTOFD fd = -1;
-    if (cay__nf_open_read(&ses, NULL, path, &(cay_read){ .size = sizeof(cay_read), .offset = off, .length = len }, &fd, &err) < 0)
+    if (cay__nf_open_read(&ses, NULL, path,
+                          &(cay_read){ .size = sizeof(cay_read), .offset = off, .length = len },
+                          &fd, &err) < 0)
         return NULL;
     ssize_t n = cay__fd_read_all(fd, buf, sizeof buf - 1);
     buf[n > 0 ? n : 0] = 0;
@@ -105,9 +108,12 @@ static void small_files_go_through_one_session(void **s)
     assert_null(get("none", 0, 0));
     assert_int_equal(err.code, CAY_ENOENT);
     assert_string_equal(err.reason, "file_not_found");
-    assert_int_equal(cay__nf_put(&ses, NULL, "a/b.txt", "+", 1, &(cay_write){ .append = true }, &err), 0);
+    assert_int_equal(
+        cay__nf_put(&ses, NULL, "a/b.txt", "+", 1, &(cay_write){ .append = true }, &err), 0);
     assert_string_equal(get("a/b.txt", 0, 0), "hello world+");
-    assert_int_equal(cay__nf_put(&ses, NULL, "a/b.txt", "+", 1, &(cay_write){ .exclusive = true }, &err), CAY_EEXIST);
+    assert_int_equal(
+        cay__nf_put(&ses, NULL, "a/b.txt", "+", 1, &(cay_write){ .exclusive = true }, &err),
+        CAY_EEXIST);
     assert_int_equal(opened, 1);
 }
 
@@ -130,7 +136,8 @@ static void names_and_attributes(void **s)
     assert_true(st.type == CAY_LINK);
     assert_string_equal(st.target, "g");
     assert_int_equal(cay__nf_stat(&ses, NULL, "d/l", true, &st, &err), 0);
-    assert_true(st.type == CAY_FILE && st.size == 5 && st.mode == 0600 && st.uid == getuid() && st.nlink == 1);
+    assert_true(st.type == CAY_FILE && st.size == 5 && st.mode == 0600 && st.uid == getuid() &&
+                st.nlink == 1);
     assert_int_equal(cay__nf_chown(&ses, NULL, "d/g", UINT32_MAX, UINT32_MAX, &err), 0);
     if (cay__nf_setxattr(&ses, NULL, "d/g", "user.k", "val", 3, &err) == 0) {
         assert_int_equal(cay__nf_getxattr(&ses, NULL, "d/g", "user.k", v, &len, &err), 0);
@@ -159,7 +166,8 @@ static int note_match(const cay_match *m, void *arg)
 {
     (void)arg;
     size_t n = strlen(seen);
-    snprintf(seen + n, sizeof seen - n, "%s:%lu:%lu:%s ", m->path, (unsigned long)m->line, (unsigned long)m->column, m->text);
+    snprintf(seen + n, sizeof seen - n, "%s:%lu:%lu:%s ", m->path, (unsigned long)m->line,
+             (unsigned long)m->column, m->text);
     return 0;
 }
 
@@ -182,12 +190,21 @@ static void lists_globs_and_greps(void **s)
     assert_int_equal(cay__nf_glob(&ses, NULL, ".", "**/*.c", note, NULL, &err), 0);
     assert_string_equal(seen, "a.c sub/b.c ");
     seen[0] = 0;
-    assert_int_equal(cay__nf_grep(&ses, NULL, ".", &(cay_grep){ .pattern = "x;?$" }, note_match, NULL, &err), 0);
+    assert_int_equal(
+        cay__nf_grep(&ses, NULL, ".", &(cay_grep){ .pattern = "x;?$" }, note_match, NULL, &err), 0);
     assert_string_equal(seen, "a.c:1:5:int x; a.c:2:8:return x; sub/b.c:1:1:x ");
     seen[0] = 0;
-    assert_int_equal(cay__nf_grep(&ses, NULL, ".", &(cay_grep){ .pattern = "X", .plain = true, .ignore_case = true, .max = 1, .include = "b.*" }, note_match, NULL, &err), 0);
+    assert_int_equal(
+        cay__nf_grep(
+            &ses, NULL, ".",
+            &(cay_grep){
+                .pattern = "X", .plain = true, .ignore_case = true, .max = 1, .include = "b.*" },
+            note_match, NULL, &err),
+        0);
     assert_string_equal(seen, "sub/b.c:1:1:x ");
-    assert_int_equal(cay__nf_grep(&ses, NULL, ".", &(cay_grep){ .pattern = "(" }, note_match, NULL, &err), CAY_EINVAL);
+    assert_int_equal(
+        cay__nf_grep(&ses, NULL, ".", &(cay_grep){ .pattern = "(" }, note_match, NULL, &err),
+        CAY_EINVAL);
     assert_string_equal(err.reason, "pattern_invalid");
     assert_int_equal(cay__nf_glob(&ses, NULL, ".", "../*", note, NULL, &err), CAY_EINVAL);
     assert_int_equal(cay__nf_list_dir(&ses, NULL, "a.c", 1, note, NULL, &err), CAY_ETYPE);
@@ -259,7 +276,8 @@ static void big_files_stream_in_constant_memory(void **s)
     struct rusage ru;
     struct stat st;
     CAY_AUTOFREE unsigned char *buf = malloc(CHUNK);
-    assert_int_equal(cay__nf_open_write(&ses, NULL, "big", &(cay_write){ .mode = 0640 }, &up, &fd, &err), 0);
+    assert_int_equal(
+        cay__nf_open_write(&ses, NULL, "big", &(cay_write){ .mode = 0640 }, &up, &fd, &err), 0);
     for (int i = 0; i < CHUNKS; i++) {
         memset(buf, i, CHUNK);
         assert_true(cay__fd_write_all(fd, buf, CHUNK));
@@ -270,7 +288,8 @@ static void big_files_stream_in_constant_memory(void **s)
     assert_true(st.st_size == (off_t)CHUNK * CHUNKS && (st.st_mode & 07777) == 0640);
     assert_int_equal(opened, 1);
     CAY_AUTOFD rd = -1;
-    assert_int_equal(cay__nf_open_read(&ses, NULL, "big", &(cay_read){ .offset = CHUNK / 2 }, &rd, &err), 0);
+    assert_int_equal(
+        cay__nf_open_read(&ses, NULL, "big", &(cay_read){ .offset = CHUNK / 2 }, &rd, &err), 0);
     for (int i = 0; i < CHUNKS; i++) {
         size_t want = i ? CHUNK : CHUNK / 2;
         assert_int_equal(cay__fd_read_all(rd, buf, want), want);
@@ -353,7 +372,8 @@ static void an_aborted_upload_leaves_nothing(void **s)
     assert_int_equal(cay__nf_put(&ses, NULL, "big", big, 300000, NULL, &err), 0);
     assert_int_equal(strlen(get("big", 299000, 0)), 1000);
     /* an append by stream */
-    assert_int_equal(cay__nf_put(&ses, NULL, "f", big, 40000, &(cay_write){ .append = true }, &err), 0);
+    assert_int_equal(cay__nf_put(&ses, NULL, "f", big, 40000, &(cay_write){ .append = true }, &err),
+                     0);
     assert_memory_equal(get("f", 0, 10), "oldbbbbbbb", 10);
 }
 
@@ -363,7 +383,8 @@ static void a_failed_write_is_told_by_commit(void **s)
     void *up;
     int fd;
     assert_int_equal(cay__nf_open_write(&ses, NULL, "d/f", NULL, &up, &fd, &err), CAY_ENOENT);
-    assert_int_equal(cay__nf_open_write(&ses, NULL, "x", &(cay_write){ .exclusive = true }, &up, &fd, &err), 0);
+    assert_int_equal(
+        cay__nf_open_write(&ses, NULL, "x", &(cay_write){ .exclusive = true }, &up, &fd, &err), 0);
     put("x", "first");
     assert_int_equal(cay__nf_commit_write(up, NULL, &err), CAY_EEXIST);
     assert_string_equal(get("x", 0, 0), "first");
@@ -398,7 +419,8 @@ static const char *next_change(void *w)
     int rc = cay__nf_watch_next(w, &call, &e, &err);
     if (rc < 0)
         return cay_code_name(rc);
-    snprintf(line, sizeof line, "%c%s %s%s%s", e.change, e.dir ? "d" : "", e.path, *e.from ? " < " : "", e.from);
+    snprintf(line, sizeof line, "%c%s %s%s%s", e.change, e.dir ? "d" : "", e.path,
+             *e.from ? " < " : "", e.from);
     return line;
 }
 
@@ -430,7 +452,8 @@ static void a_watch_tells_changes_below(void **s)
     renameat(t.root, "work/moved", t.root, "outside");
     assert_string_equal(next_change(w), "r moved");
     /* a tree that is whole before its watch can be set */
-    mkdirat(t.root, "x", 0755), mkdirat(t.root, "x/y", 0755), close(openat(t.root, "x/y/z", O_CREAT | O_WRONLY, 0600));
+    mkdirat(t.root, "x", 0755), mkdirat(t.root, "x/y", 0755),
+        close(openat(t.root, "x/y/z", O_CREAT | O_WRONLY, 0600));
     renameat(t.root, "x", t.root, "work/x");
     assert_string_equal(next_change(w), "cd x");
     assert_string_equal(next_change(w), "cd x/y");
@@ -497,7 +520,8 @@ static void a_port_is_listed_and_connected(void **s)
     (void)s;
     for (int v6 = 0; v6 < 2; v6++) {
         struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-        struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+        struct sockaddr_in a4 = { .sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
         CAY_AUTOFD srv = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         socklen_t n = v6 ? sizeof a6 : sizeof a4;
         if (srv < 0 || bind(srv, v6 ? (void *)&a6 : (void *)&a4, n) < 0)
@@ -550,14 +574,15 @@ static void processes_are_listed(void **s)
     assert_int_equal(p.pid, getpid());
     assert_int_equal(p.ppid, getppid());
     assert_true(p.state == 'S' || p.state == 'R');
-    assert_true(p.rss > 100000 && p.started_ms <= cay__wall_ms() + 1000 && p.started_ms > cay__wall_ms() - 3600000);
+    assert_true(p.rss > 100000 && p.started_ms <= cay__wall_ms() + 1000 &&
+                p.started_ms > cay__wall_ms() - 3600000);
     assert_true(!strncmp(seen, "myself|", 7) && strstr(seen, program_invocation_short_name));
 }
 
 typedef struct ending {
     pid_t pid;
-    bool  there, over;
-    int   bare; /* how often it was told without arguments, and not as ended */
+    bool there, over;
+    int bare; /* how often it was told without arguments, and not as ended */
 } ending;
 
 static int on_ending(const cay_proc_info *p, void *arg)
@@ -569,8 +594,8 @@ static int on_ending(const cay_proc_info *p, void *arg)
     return 0;
 }
 
-/* One that gives its memory back takes a while over it, is no zombie yet and has no arguments any more: who asks whether anything runs is not
- * told that it does. */
+/* One that gives its memory back takes a while over it, is no zombie yet and has no arguments any
+ * more: who asks whether anything runs is not told that it does. */
 static void a_process_that_is_ending_has_ended(void **s)
 {
     (void)s;
@@ -615,7 +640,8 @@ static void deadline_and_cancel_are_kept(void **s)
     int p[2];
     assert_int_equal(pipe(p), 0);
     assert_int_equal(write(p[1], "x", 1), 1);
-    assert_int_equal(cay__nf_stat(&ses, &(cay_call){ .cancel_fd = p[0] }, "a", true, &st, &err), CAY_ECANCELED);
+    assert_int_equal(cay__nf_stat(&ses, &(cay_call){ .cancel_fd = p[0] }, "a", true, &st, &err),
+                     CAY_ECANCELED);
     close(p[0]), close(p[1]);
     kill(workers[0], SIGCONT);
     assert_int_equal(cay__nf_stat(&ses, NULL, "a", true, &st, &err), 0);
@@ -632,28 +658,58 @@ static void hostile_requests_end_or_are_refused(void **s)
     (void)s;
     struct {
         cay_ses_req r;
-        char        tail[100];
+        char tail[100];
     } m;
     static const struct {
         const char *why;
-        size_t      len;
+        size_t len;
         cay_ses_req r;
-        bool        ends;
+        bool ends;
     } cases[] = {
         { "short", 10, { .magic = CAY_SES_MAGIC }, true },
         { "magic", sizeof(cay_ses_req) + 2, { .magic = 1, .op = CAY_SES_STAT }, true },
-        { "path past the end", sizeof(cay_ses_req) + 2, { .magic = CAY_SES_MAGIC, .op = CAY_SES_STAT, .path = 50 }, true },
-        { "huge path", sizeof(cay_ses_req) + 2, { .magic = CAY_SES_MAGIC, .op = CAY_SES_STAT, .path = UINT32_MAX }, true },
-        { "sum overflows", sizeof(cay_ses_req) + 2, { .magic = CAY_SES_MAGIC, .op = CAY_SES_STAT, .path = UINT32_MAX, .second = 2 }, true },
-        { "bytes left over", sizeof(cay_ses_req) + 30, { .magic = CAY_SES_MAGIC, .op = CAY_SES_STAT }, true },
+        { "path past the end",
+          sizeof(cay_ses_req) + 2,
+          { .magic = CAY_SES_MAGIC, .op = CAY_SES_STAT, .path = 50 },
+          true },
+        { "huge path",
+          sizeof(cay_ses_req) + 2,
+          { .magic = CAY_SES_MAGIC, .op = CAY_SES_STAT, .path = UINT32_MAX },
+          true },
+        { "sum overflows",
+          sizeof(cay_ses_req) + 2,
+          { .magic = CAY_SES_MAGIC, .op = CAY_SES_STAT, .path = UINT32_MAX, .second = 2 },
+          true },
+        { "bytes left over",
+          sizeof(cay_ses_req) + 30,
+          { .magic = CAY_SES_MAGIC, .op = CAY_SES_STAT },
+          true },
         { "no such op", sizeof(cay_ses_req) + 2, { .magic = CAY_SES_MAGIC, .op = 999 }, false },
         { "op 0", sizeof(cay_ses_req) + 2, { .magic = CAY_SES_MAGIC, .op = 0 }, false },
-        { "unknown flag", sizeof(cay_ses_req) + 2, { .magic = CAY_SES_MAGIC, .op = CAY_SES_STAT, .flags = 0x8000 }, false },
-        { "read without a pipe", sizeof(cay_ses_req) + 2, { .magic = CAY_SES_MAGIC, .op = CAY_SES_READ }, false },
-        { "commit of nothing", sizeof(cay_ses_req) + 2, { .magic = CAY_SES_MAGIC, .op = CAY_SES_COMMIT }, false },
-        { "mode", sizeof(cay_ses_req) + 2, { .magic = CAY_SES_MAGIC, .op = CAY_SES_MKDIR, .a = UINT64_MAX }, false },
-        { "depth", sizeof(cay_ses_req) + 2, { .magic = CAY_SES_MAGIC, .op = CAY_SES_LIST, .a = UINT64_MAX }, false },
-        { "port", sizeof(cay_ses_req) + 2, { .magic = CAY_SES_MAGIC, .op = CAY_SES_CONNECT, .a = 1ull << 33 }, false },
+        { "unknown flag",
+          sizeof(cay_ses_req) + 2,
+          { .magic = CAY_SES_MAGIC, .op = CAY_SES_STAT, .flags = 0x8000 },
+          false },
+        { "read without a pipe",
+          sizeof(cay_ses_req) + 2,
+          { .magic = CAY_SES_MAGIC, .op = CAY_SES_READ },
+          false },
+        { "commit of nothing",
+          sizeof(cay_ses_req) + 2,
+          { .magic = CAY_SES_MAGIC, .op = CAY_SES_COMMIT },
+          false },
+        { "mode",
+          sizeof(cay_ses_req) + 2,
+          { .magic = CAY_SES_MAGIC, .op = CAY_SES_MKDIR, .a = UINT64_MAX },
+          false },
+        { "depth",
+          sizeof(cay_ses_req) + 2,
+          { .magic = CAY_SES_MAGIC, .op = CAY_SES_LIST, .a = UINT64_MAX },
+          false },
+        { "port",
+          sizeof(cay_ses_req) + 2,
+          { .magic = CAY_SES_MAGIC, .op = CAY_SES_CONNECT, .a = 1ull << 33 },
+          false },
     };
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         CAY_AUTOFD sock = -1;
@@ -707,16 +763,25 @@ static int open_liar(void *arg, const cay_call *call, const char *user, int *soc
     return 0;
 }
 
-static void reply(int sock, const cay_ses_req *req, uint16_t flags, uint32_t count, const void *body, size_t len)
+static void reply(int sock, const cay_ses_req *req, uint16_t flags, uint32_t count,
+                  const void *body, size_t len)
 {
     char buf[CAY_SES_MAX];
-    cay_ses_rep rep = { .magic = CAY_SES_MAGIC, .op = req->op, .seq = req->seq, .flags = flags, .count = count, .len = (uint32_t)len };
+    cay_ses_rep rep = { .magic = CAY_SES_MAGIC,
+                        .op = req->op,
+                        .seq = req->seq,
+                        .flags = flags,
+                        .count = count,
+                        .len = (uint32_t)len };
     memcpy(buf, &rep, sizeof rep);
     memcpy(buf + sizeof rep, body, len);
     cay__fd_send(sock, buf, sizeof rep + len, NULL, 0, 0);
 }
 
-static void lie_garbage(int sock, const cay_ses_req *req) { cay__fd_send(sock, req, 20, NULL, 0, 0); }
+static void lie_garbage(int sock, const cay_ses_req *req)
+{
+    cay__fd_send(sock, req, 20, NULL, 0, 0);
+}
 static void lie_seq(int sock, const cay_ses_req *req)
 {
     cay_ses_req r = *req;
@@ -725,7 +790,9 @@ static void lie_seq(int sock, const cay_ses_req *req)
 }
 static void lie_len(int sock, const cay_ses_req *req)
 {
-    cay_ses_rep rep = { .magic = CAY_SES_MAGIC, .op = req->op, .seq = req->seq, .len = 5000, .count = 1 };
+    cay_ses_rep rep = {
+        .magic = CAY_SES_MAGIC, .op = req->op, .seq = req->seq, .len = 5000, .count = 1
+    };
     cay__fd_send(sock, &rep, sizeof rep, NULL, 0, 0);
 }
 static void lie_sys(int sock, const cay_ses_req *req)
@@ -747,14 +814,38 @@ static void lie_entry(int sock, const cay_ses_req *req, const char *path, size_t
     memcpy(b + sizeof st, path, n);
     reply(sock, req, 0, 1, b, sizeof st + n);
 }
-static void lie_dotdot(int sock, const cay_ses_req *req) { lie_entry(sock, req, "a/../../x", 9); }
-static void lie_absolute(int sock, const cay_ses_req *req) { lie_entry(sock, req, "/etc/passwd", 11); }
-static void lie_nul(int sock, const cay_ses_req *req) { lie_entry(sock, req, "a\0b", 3); }
-static void lie_empty(int sock, const cay_ses_req *req) { lie_entry(sock, req, "", 0); }
-static void lie_endless(int sock, const cay_ses_req *req) { reply(sock, req, CAY_SES_MORE, 0, "", 0); }
-static void lie_count(int sock, const cay_ses_req *req) { reply(sock, req, 0, 1000000, "", 0); }
-static void lie_rest(int sock, const cay_ses_req *req) { reply(sock, req, 0, 0, "rest", 4); }
-static void lie_silent(int sock, const cay_ses_req *req) { (void)sock, (void)req; }
+static void lie_dotdot(int sock, const cay_ses_req *req)
+{
+    lie_entry(sock, req, "a/../../x", 9);
+}
+static void lie_absolute(int sock, const cay_ses_req *req)
+{
+    lie_entry(sock, req, "/etc/passwd", 11);
+}
+static void lie_nul(int sock, const cay_ses_req *req)
+{
+    lie_entry(sock, req, "a\0b", 3);
+}
+static void lie_empty(int sock, const cay_ses_req *req)
+{
+    lie_entry(sock, req, "", 0);
+}
+static void lie_endless(int sock, const cay_ses_req *req)
+{
+    reply(sock, req, CAY_SES_MORE, 0, "", 0);
+}
+static void lie_count(int sock, const cay_ses_req *req)
+{
+    reply(sock, req, 0, 1000000, "", 0);
+}
+static void lie_rest(int sock, const cay_ses_req *req)
+{
+    reply(sock, req, 0, 0, "rest", 4);
+}
+static void lie_silent(int sock, const cay_ses_req *req)
+{
+    (void)sock, (void)req;
+}
 static void lie_socket(int sock, const cay_ses_req *req)
 {
     int sv[2];
@@ -770,9 +861,12 @@ static void hostile_answers_are_refused(void **s)
         void (*lie)(int, const cay_ses_req *);
         int code;
     } cases[] = {
-        { lie_garbage, CAY_EUPSTREAM }, { lie_seq, CAY_EUPSTREAM }, { lie_len, CAY_EUPSTREAM }, { lie_sys, CAY_EUPSTREAM },
-        { lie_fd, CAY_EUPSTREAM }, { lie_dotdot, CAY_EUPSTREAM }, { lie_absolute, CAY_EUPSTREAM }, { lie_nul, CAY_EUPSTREAM },
-        { lie_empty, CAY_EUPSTREAM }, { lie_endless, CAY_EUPSTREAM }, { lie_count, CAY_EUPSTREAM }, { lie_rest, CAY_EUPSTREAM },
+        { lie_garbage, CAY_EUPSTREAM },  { lie_seq, CAY_EUPSTREAM },
+        { lie_len, CAY_EUPSTREAM },      { lie_sys, CAY_EUPSTREAM },
+        { lie_fd, CAY_EUPSTREAM },       { lie_dotdot, CAY_EUPSTREAM },
+        { lie_absolute, CAY_EUPSTREAM }, { lie_nul, CAY_EUPSTREAM },
+        { lie_empty, CAY_EUPSTREAM },    { lie_endless, CAY_EUPSTREAM },
+        { lie_count, CAY_EUPSTREAM },    { lie_rest, CAY_EUPSTREAM },
         { lie_silent, CAY_EGONE },
     };
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
@@ -785,7 +879,8 @@ static void hostile_answers_are_refused(void **s)
             fail_msg("case %zu: %s %s", i, cay_code_name(rc), err.msg);
         assert_string_equal(seen, "");
         cay_stat st;
-        assert_true(cases[i].lie == lie_empty || cay__nf_stat(&bad, NULL, ".", true, &st, &err) < 0);
+        assert_true(cases[i].lie == lie_empty ||
+                    cay__nf_stat(&bad, NULL, ".", true, &st, &err) < 0);
         cay__sessions_close(&bad);
     }
     liar l = { lie_socket };
@@ -801,12 +896,25 @@ int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        T(small_files_go_through_one_session), T(names_and_attributes), T(lists_globs_and_greps),
-        T(a_long_list_comes_in_many_packets), T(reading_special_files_fails_at_once), T(links_do_not_lead_out),
-        T(big_files_stream_in_constant_memory), T(a_cut_stream_is_an_error), T(an_aborted_upload_leaves_nothing), T(a_failed_write_is_told_by_commit),
-        T(a_dead_worker_is_gone_and_replaced), T(a_watch_tells_changes_below), T(a_watch_that_is_not_read_overflows_once),
-        T(a_port_is_listed_and_connected), T(processes_are_listed), T(a_process_that_is_ending_has_ended), T(deadline_and_cancel_are_kept),
-        T(hostile_requests_end_or_are_refused), T(hostile_answers_are_refused),
+        T(small_files_go_through_one_session),
+        T(names_and_attributes),
+        T(lists_globs_and_greps),
+        T(a_long_list_comes_in_many_packets),
+        T(reading_special_files_fails_at_once),
+        T(links_do_not_lead_out),
+        T(big_files_stream_in_constant_memory),
+        T(a_cut_stream_is_an_error),
+        T(an_aborted_upload_leaves_nothing),
+        T(a_failed_write_is_told_by_commit),
+        T(a_dead_worker_is_gone_and_replaced),
+        T(a_watch_tells_changes_below),
+        T(a_watch_that_is_not_read_overflows_once),
+        T(a_port_is_listed_and_connected),
+        T(processes_are_listed),
+        T(a_process_that_is_ending_has_ended),
+        T(deadline_and_cancel_are_kept),
+        T(hostile_requests_end_or_are_refused),
+        T(hostile_answers_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,8 @@
 
 /* Keeps its layers to itself, as an engine does, and has directories that are told of here. */
 static int (*listing)(int (*fn)(const cay_dirent *, void *), void *arg);
-static int sealed_list_dir(void *box, const cay_call *call, const char *path, unsigned depth, int (*fn)(const cay_dirent *, void *), void *arg, cay_err *e)
+static int sealed_list_dir(void *box, const cay_call *call, const char *path, unsigned depth,
+                           int (*fn)(const cay_dirent *, void *), void *arg, cay_err *e)
 {
     return listing ? listing(fn, arg) : cay__memory.list_dir(box, call, path, depth, fn, arg, e);
 }
@@ -123,9 +124,12 @@ static void bad_requests_are_refused_by_name(void **s)
     (void)s;
     char id[CAY_ID_LEN + 1];
     cay_snapshot *snap = NULL;
-    cay_sandbox *sb = make((cay_create){ 0 }), *gone = make((cay_create){ .ephemeral = true }), *other = NULL;
-    cay_snapshot_spec l = { .size = sizeof l, .label = "base" }, bad = { .size = sizeof bad, .label = "a b" },
-                      like = { .size = sizeof like, .label = "saaaaaaaaaaaaaaaaaaa" }, meta = { .size = sizeof meta, .metadata = "[1]" },
+    cay_sandbox *sb = make((cay_create){ 0 }), *gone = make((cay_create){ .ephemeral = true }),
+                *other = NULL;
+    cay_snapshot_spec l = { .size = sizeof l, .label = "base" },
+                      bad = { .size = sizeof bad, .label = "a b" },
+                      like = { .size = sizeof like, .label = "saaaaaaaaaaaaaaaaaaa" },
+                      meta = { .size = sizeof meta, .metadata = "[1]" },
                       both = { .size = sizeof both, .quiet = true, .stop = true };
     take(sb, "base", id);
     FAILS(cay_sandbox_snapshot(sb, NULL, &l, &snap, &err), CAY_EEXIST, "label_in_use");
@@ -146,9 +150,11 @@ static void bad_requests_are_refused_by_name(void **s)
     FAILS(cay_service_create(svc, NULL, &from, &other, &err), CAY_EINVAL, "snapshot_provider");
     from = (cay_create){ .size = sizeof from, .checkpoint = 2, .ephemeral = true };
     FAILS(cay_service_create(svc, NULL, &from, &other, &err), CAY_EINVAL, "snapshot_ephemeral");
-    FAILS(cay_service_fork(svc, NULL, "nosuch", NULL, NULL, NULL, &err), CAY_ENOENT, "fork_not_found");
+    FAILS(cay_service_fork(svc, NULL, "nosuch", NULL, NULL, NULL, &err), CAY_ENOENT,
+          "fork_not_found");
     cay_fork many = { .size = sizeof many, .n = 100000 };
-    FAILS(cay_service_fork(svc, NULL, "base", &many, NULL, NULL, &err), CAY_EINVAL, "limit_out_of_range");
+    FAILS(cay_service_fork(svc, NULL, "base", &many, NULL, NULL, &err), CAY_EINVAL,
+          "limit_out_of_range");
     OK(cay_sandbox_remove(gone, NULL, &err));
     cay_sandbox_unref(gone);
     cay_sandbox_unref(sb);
@@ -168,7 +174,8 @@ static void quiet_refuses_while_processes_run(void **s)
     assert_int_equal(count(NULL), 0); /* nothing half-made */
     OK(cay_sandbox_snapshot(sb, NULL, NULL, &snap, &err));
     assert_string_equal(snap->method, "copy");
-    assert_int_equal(snap->users, 1); /* its layers are not the sandbox's, but undo goes back to it */
+    assert_int_equal(snap->users,
+                     1); /* its layers are not the sandbox's, but undo goes back to it */
     cay_snapshot_free(snap);
     cay_proc_unref(p);
     cay_sandbox_unref(sb);
@@ -196,7 +203,7 @@ static void a_stopped_sandbox_is_snapshotted_and_stays_stopped(void **s)
 
 typedef struct forks {
     cay_sandbox *sb[8];
-    size_t       n;
+    size_t n;
 } forks;
 
 static int gather(cay_sandbox *sb, void *arg)
@@ -212,7 +219,8 @@ static void forks_are_alike_and_apart(void **s)
     forks f = { 0 };
     cay_pair labels[] = { { "team", "red" }, { NULL, NULL } };
     cay_fork how = { .size = sizeof how, .n = 3, .name = "twin" };
-    cay_sandbox *sb = make((cay_create){ .labels = labels, .hostname = "hut", .workdir = "/w", .name = "first" });
+    cay_sandbox *sb =
+        make((cay_create){ .labels = labels, .hostname = "hut", .workdir = "/w", .name = "first" });
     put(sb, "/a", "one");
     OK(cay_file_mkdir(sb, NULL, "/etc", 0755, true, &err));
     put(sb, "/etc/machine-id", "0123456789abcdef0123456789abcdef\n");
@@ -376,7 +384,8 @@ static void checkpoints_are_pruned_but_never_a_label(void **s)
     /* All of it can be taken away again. */
     OK(cay_sandbox_remove(sb, NULL, &err));
     cay_sandbox_unref(sb);
-    assert_int_equal(count(NULL), 1); /* checkpoints go with their sandbox, but for those with a label */
+    assert_int_equal(count(NULL),
+                     1); /* checkpoints go with their sandbox, but for those with a label */
     OK(cay_snapshot_remove(svc, NULL, "good", NULL, &err));
     OK(cay_service_settle(svc, NULL, &err));
     char dir[200];
@@ -476,7 +485,9 @@ static void merged_stacks_change_over(void **s)
     assert_int_equal(left, 1); /* the sandbox runs */
     for (int i = 0; i < 6; i++) {
         cay_snapshot *snap = look(ids[i]);
-        assert_int_equal(snap->depth, i < 3 ? i + 1 : i - 1); /* one whose own layer is among them keeps its stack */
+        assert_int_equal(snap->depth,
+                         i < 3 ? i + 1
+                               : i - 1); /* one whose own layer is among them keeps its stack */
         cay_snapshot_free(snap);
     }
     OK(cay_sandbox_kill(sb, NULL, &err));
@@ -566,15 +577,25 @@ static void a_killed_undo_is_ended_or_taken_back(void **s)
 static void stacks_are_read_strictly(void **s)
 {
     (void)s;
-    static const char *const bad[] = { "", "{}", "[1]", "[\"x\"]", "[\"../../etc\"]", "[\"host-12345678\"]", "[null]", "[\"saaaaaaaaaaaaaaaaaaa\" ,]",
+    static const char *const bad[] = { "",
+                                       "{}",
+                                       "[1]",
+                                       "[\"x\"]",
+                                       "[\"../../etc\"]",
+                                       "[\"host-12345678\"]",
+                                       "[null]",
+                                       "[\"saaaaaaaaaaaaaaaaaaa\" ,]",
                                        "[\"saaaaaaaaaaaaaaaaaaa\\u0000\"]" };
     cay__stack st;
     for (size_t i = 0; i < CAY_LEN(bad); i++)
         assert_int_equal(cay__stack_read(bad[i], &st, NULL), CAY_EINVAL);
-    OK(cay__stack_read(" [ \"saaaaaaaaaaaaaaaaaaa\", \"gaaaaaaaaaaaaaaaaaaa\",\"maaaaaaaaaaaaaaaaaaa\"] ", &st, &err));
+    OK(cay__stack_read(
+        " [ \"saaaaaaaaaaaaaaaaaaa\", \"gaaaaaaaaaaaaaaaaaaa\",\"maaaaaaaaaaaaaaaaaaa\"] ", &st,
+        &err));
     assert_int_equal(st.n, 3);
     CAY_AUTOFREE char *text = cay__stack_text(&st);
-    assert_string_equal(text, "[\"saaaaaaaaaaaaaaaaaaa\",\"gaaaaaaaaaaaaaaaaaaa\",\"maaaaaaaaaaaaaaaaaaa\"]");
+    assert_string_equal(
+        text, "[\"saaaaaaaaaaaaaaaaaaa\",\"gaaaaaaaaaaaaaaaaaaa\",\"maaaaaaaaaaaaaaaaaaa\"]");
     while (st.n < CAY__STACK_MAX)
         OK(cay__stack_push(&st, "saaaaaaaaaaaaaaaaaaa", &err));
     FAILS(cay__stack_push(&st, "saaaaaaaaaaaaaaaaaaa", &err), CAY_ETOOBIG, "stack_too_deep");
@@ -609,7 +630,8 @@ static int count_box(const cay_info *i, void *arg)
 
 static int one_hole(int (*fn)(const cay_dirent *, void *), void *arg)
 {
-    cay_dirent small = { .path = "small", .st = { .type = CAY_FILE, .size = 4 } }, hole = { .path = "hole", .st = { .type = CAY_FILE, .size = 50ull << 40 } };
+    cay_dirent small = { .path = "small", .st = { .type = CAY_FILE, .size = 4 } },
+               hole = { .path = "hole", .st = { .type = CAY_FILE, .size = 50ull << 40 } };
     int rc = fn(&small, arg);
     return rc ? rc : fn(&hole, arg);
 }
@@ -637,15 +659,19 @@ static int long_names(int (*fn)(const cay_dirent *, void *), void *arg)
 static void a_workspace_of_sealed_layers_is_exported(void **s)
 {
     (void)s;
-    static int (*const hostile[])(int (*)(const cay_dirent *, void *), void *) = { one_hole, sizes_that_wrap, long_names };
-    static const char *const told[] = { "8 GiB together, with hole", "8 GiB together, with half", "128 MiB together" };
+    static int (*const hostile[])(int (*)(const cay_dirent *, void *),
+                                  void *) = { one_hole, sizes_that_wrap, long_names };
+    static const char *const told[] = { "8 GiB together, with hole", "8 GiB together, with half",
+                                        "128 MiB together" };
     char id[CAY_ID_LEN + 1], head[512] = "";
     struct stat st;
     OK(cay_tenant_create(svc, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "other" }, &err));
     cay_sandbox *sb = make((cay_create){ .provider = "sealed", .tenant = "other" }), *own = NULL;
     put(sb, "/workspace/a", "text");
     take(sb, NULL, id);
-    cay_create theirs = { .size = sizeof theirs, .provider = "sealed", .from = id, .ephemeral = true };
+    cay_create theirs = {
+        .size = sizeof theirs, .provider = "sealed", .from = id, .ephemeral = true
+    };
     FAILS(cay_service_create(svc, NULL, &theirs, &own, &err), CAY_EINVAL, "tenant_ephemeral");
     const cay_export x = { .size = sizeof x, .ref = id, .format = "tar" };
     cay_archived got = { .size = sizeof got };

@@ -14,7 +14,11 @@ static cay__spec *read_back(const cay_create *c)
     cay__spec *s = NULL;
     cay_err err = CAY_ERR_INIT;
     assert_int_equal(cay__spec_text(c, &text, &err), 0);
-    cay_row row = { .size = sizeof row, .provider = c->provider, .name = c->name, .spec = text, .labels = labels,
+    cay_row row = { .size = sizeof row,
+                    .provider = c->provider,
+                    .name = c->name,
+                    .spec = text,
+                    .labels = labels,
                     .metadata = c->metadata };
     if (cay__spec_read(&row, &s, &err) < 0)
         fail_msg("%s in %s", err.msg, text);
@@ -24,8 +28,12 @@ static cay__spec *read_back(const cay_create *c)
 static void every_field_comes_back(void **st)
 {
     (void)st;
-    const cay_pair env[] = { { "PATH", "/bin" }, { "RAW", "a\xff\n" }, { "EMPTY", "" }, { NULL, NULL } };
-    const cay_pair labels[] = { { "team", "r\xc3\xa9" "d" }, { NULL, NULL } };
+    const cay_pair env[] = {
+        { "PATH", "/bin" }, { "RAW", "a\xff\n" }, { "EMPTY", "" }, { NULL, NULL }
+    };
+    const cay_pair labels[] = { { "team", "r\xc3\xa9"
+                                          "d" },
+                                { NULL, NULL } };
     const char *const require[] = { "disk-quota", "memory-limit", NULL };
     const cay_grant grants[] = { { "/data", "/data", true }, { "/d\xfe", "/x", false } };
     const cay_create c = {
@@ -136,7 +144,9 @@ static void too_long_a_request_is_refused(void **st)
     cay_pair env[13];
     memset(big, 'x', BIG);
     for (int i = 0; i < 12; i++)
-        env[i] = (cay_pair){ (const char *[]){ "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L" }[i], big };
+        env[i] = (cay_pair){
+            (const char *[]){ "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L" }[i], big
+        };
     env[12] = (cay_pair){ NULL, NULL };
     CAY_AUTOFREE char *text = NULL;
     const cay_create c = { .size = sizeof c, .env = env };
@@ -146,14 +156,13 @@ static void too_long_a_request_is_refused(void **st)
 static void numbers_print_as_people_write_them(void **st)
 {
     (void)st;
-    static const char in[] =
-        "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}";
+    static const char in[] = "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":"
+                             "\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}";
     CAY_AUTOJSON *j = NULL;
     assert_int_equal(cay__json_object("it", in, &j, NULL), 0);
     CAY_AUTOFREE char *out = cay__json_text(j, 1000);
-    assert_string_equal(
-        out,
-        "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}");
+    assert_string_equal(out, "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":"
+                             "\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}");
     assert_null(cay__json_text(j, 10));
     assert_null(cay__json_str(j, "e", NULL)); /* a NUL inside */
     assert_int_equal(cay__json_int(j, "a", 7), 7);
@@ -169,7 +178,9 @@ static void numbers_print_as_people_write_them(void **st)
 static void call_of_an_older_caller_is_copied_as_far_as_it_goes(void **st)
 {
     (void)st;
-    cay_call given = { .size = offsetof(cay_call, user), .deadline_ms = 5, .actor = "a", .user = "not his" };
+    cay_call given = {
+        .size = offsetof(cay_call, user), .deadline_ms = 5, .actor = "a", .user = "not his"
+    };
     cay_call c = cay__call_copy(&given);
     assert_int_equal(c.size, sizeof c);
     assert_int_equal(c.deadline_ms, 5);
@@ -191,9 +202,12 @@ static void call_of_an_older_caller_is_copied_as_far_as_it_goes(void **st)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_field_comes_back),        cmocka_unit_test(nothing_comes_back_as_nothing),
-        cmocka_unit_test(a_wrong_type_is_named),         cmocka_unit_test(too_long_a_request_is_refused),
-        cmocka_unit_test(numbers_print_as_people_write_them), cmocka_unit_test(call_of_an_older_caller_is_copied_as_far_as_it_goes),
+        cmocka_unit_test(every_field_comes_back),
+        cmocka_unit_test(nothing_comes_back_as_nothing),
+        cmocka_unit_test(a_wrong_type_is_named),
+        cmocka_unit_test(too_long_a_request_is_refused),
+        cmocka_unit_test(numbers_print_as_people_write_them),
+        cmocka_unit_test(call_of_an_older_caller_is_copied_as_far_as_it_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,9 @@ static void events_are_read_as_the_standard_says(void **state)
     expect("event: x\ndata: a\ndata:b\ndata\n\n", "x(4)=a\nb\n;");
     expect("data: a\r\n\r\ndata: b\r\rdata: c\n\n", "message(1)=a;message(1)=b;message(1)=c;");
     expect(": a comment\nid: 7\nretry: 5\ndata:  two blanks\n\n", "message(11)= two blanks;");
-    expect("\xef\xbb\xbf" "data: after a mark\n\n", "message(12)=after a mark;");
+    expect("\xef\xbb\xbf"
+           "data: after a mark\n\n",
+           "message(12)=after a mark;");
     expect("event: named but empty\n\ndata: next\n\n", "message(4)=next;");
     expect("data: not finished\n", "");
     expect("Data: keys mind their case\n\n", "");
@@ -50,7 +52,8 @@ static void an_event_has_a_largest_size(void **state)
     cay__buf out = CAY__BUF(4096);
     cay__sse s = CAY__SSE(64, keep, &out);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(cay__sse_feed(&s, "data: twenty bytes of text\n", 27, &err), i < 3 ? 0 : CAY_ETOOBIG);
+        assert_int_equal(cay__sse_feed(&s, "data: twenty bytes of text\n", 27, &err),
+                         i < 3 ? 0 : CAY_ETOOBIG);
     assert_string_equal(err.reason, "event_too_big");
     cay__sse_end(&s);
     cay__sse t = CAY__SSE(8, keep, &out);

@@ -31,7 +31,8 @@ static void a_stack_is_a_name_a_line(void **state)
 static void what_is_no_stack_is_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "", "\n", "a", "a\n\n", "a\nb", "../x\n", "a/b\n", "A\n", "-a\n", "a\n/\n", "a b\n", ".\n" };
+    static const char *const bad[] = { "",      "\n",  "a",    "a\n\n",  "a\nb",  "../x\n",
+                                       "a/b\n", "A\n", "-a\n", "a\n/\n", "a b\n", ".\n" };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         errno = 0;
         assert_false(stack_parse(&s, bad[i]));
@@ -73,7 +74,9 @@ static void the_root_and_what_is_below_it(void **state)
 static void a_second_root_is_told(void **state)
 {
     (void)state;
-    assert_true(mounts("50 40 0:60 / / ro - overlay overlay rw\n" "60 50 0:70 / / rw - overlay overlay rw\n" "51 60 0:61 / /proc rw - proc proc rw\n"));
+    assert_true(mounts("50 40 0:60 / / ro - overlay overlay rw\n"
+                       "60 50 0:70 / / rw - overlay overlay rw\n"
+                       "51 60 0:61 / /proc rw - proc proc rw\n"));
     assert_int_equal(m.root, 0);
     assert_int_equal(m.cover, 1);
     assert_true(m.line[m.root].ro);
@@ -85,7 +88,9 @@ static void what_cannot_be_told_apart_is_refused(void **state)
     assert_false(mounts(ROOT PROC "54 51 0:61 / /proc rw - proc proc rw\n"));
     assert_int_equal(errno, ENOTSUP);
     assert_false(mounts(ROOT "54 99 0:61 / /x rw - proc proc rw\n"));
-    static const char *const bad[] = { "", PROC, "x\n", "50 40\n", "50 40 0:60 / / rw", "50 40 0:60 / x rw - a b c\n", ROOT "50\n" };
+    static const char *const bad[] = {
+        "", PROC, "x\n", "50 40\n", "50 40 0:60 / / rw", "50 40 0:60 / x rw - a b c\n", ROOT "50\n"
+    };
     for (size_t i = 0; i < CAY_LEN(bad); i++)
         assert_false(mounts(bad[i]));
 }
@@ -93,8 +98,10 @@ static void what_cannot_be_told_apart_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stack_is_a_name_a_line),     cmocka_unit_test(what_is_no_stack_is_refused),
-        cmocka_unit_test(the_root_and_what_is_below_it), cmocka_unit_test(a_second_root_is_told),
+        cmocka_unit_test(a_stack_is_a_name_a_line),
+        cmocka_unit_test(what_is_no_stack_is_refused),
+        cmocka_unit_test(the_root_and_what_is_below_it),
+        cmocka_unit_test(a_second_root_is_told),
         cmocka_unit_test(what_cannot_be_told_apart_is_refused),
     };
     return cmocka_run_group_tests_name("stack", tests, NULL, NULL);

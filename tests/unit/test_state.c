@@ -8,17 +8,20 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#define ID   "caaaaaaaaaaaaaaaaaaa"
-#define SNAP "sbbbbbbbbbbbbbbbbbbb"
+#define ID    "caaaaaaaaaaaaaaaaaaa"
+#define SNAP  "sbbbbbbbbbbbbbbbbbbb"
 #define PRINT "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 static json_t *sound(void)
 {
-    json_t *o = json_pack("{s:s,s:i,s:s,s:s,s:i,s:s,s:{s:s,s:s},s:s,s:s,s:b,s:n,s:[i],s:{s:s,s:{s:s},s:{s:s},s:{s:I}},s:{}}", "type", "cay", "version", 1,
-                          "session_id", ID, "provider", "native", "isolation", 3, "template", "host", "snapshot", "type", "cay", "id", SNAP,
-                          "snapshot_fingerprint", PRINT, "snapshot_fingerprint_version", CAY__STATE_FINGERPRINT, "workspace_root_ready", 1, "manifest",
-                          "exposed_ports", 8000, "sandbox", "hostname", "hut", "env", "A", "b", "labels", "team", "red", "limits", "memory",
-                          (json_int_t)1 << 28, "redacted");
+    json_t *o = json_pack(
+        "{s:s,s:i,s:s,s:s,s:i,s:s,s:{s:s,s:s},s:s,s:s,s:b,s:n,s:[i],s:{s:s,s:{s:s},s:{s:s},s:{s:I}}"
+        ",s:{}}",
+        "type", "cay", "version", 1, "session_id", ID, "provider", "native", "isolation", 3,
+        "template", "host", "snapshot", "type", "cay", "id", SNAP, "snapshot_fingerprint", PRINT,
+        "snapshot_fingerprint_version", CAY__STATE_FINGERPRINT, "workspace_root_ready", 1,
+        "manifest", "exposed_ports", 8000, "sandbox", "hostname", "hut", "env", "A", "b", "labels",
+        "team", "red", "limits", "memory", (json_int_t)1 << 28, "redacted");
     assert_non_null(o);
     return o;
 }
@@ -84,7 +87,8 @@ static void what_is_wrong_is_refused(void **s)
         { NULL, "sandbox", "[]", "state_invalid" },
         { NULL, "redacted", "[]", "state_invalid" },
         { NULL, "manifest", "[]", "state_invalid" },
-        { NULL, "manifest", "{\"extra_path_grants\":[{\"path\":\"/a\",\"host_path\":\"/etc\"}]}", "state_refused" },
+        { NULL, "manifest", "{\"extra_path_grants\":[{\"path\":\"/a\",\"host_path\":\"/etc\"}]}",
+          "state_refused" },
         { NULL, CAY__STATE_MOUNTS, "\"true\"", "state_invalid" },
         { NULL, "snapshot", "{\"type\":\"local\",\"id\":\"x\"}", "state_invalid" },
         { NULL, "snapshot", "{\"type\":\"cay\",\"id\":\"" ID "\"}", "state_invalid" },
@@ -93,7 +97,8 @@ static void what_is_wrong_is_refused(void **s)
         { "sandbox", "on", "\"/srv\"", "state_refused" },
         { "sandbox", "net", "{\"mode\":\"all\"}", "state_refused" },
         { "sandbox", "grants", "[{\"source\":\"/etc\",\"target\":\"/x\"}]", "state_refused" },
-        { "sandbox", "secrets", "[{\"name\":\"T\",\"source\":\"file:/etc/shadow\"}]", "state_refused" },
+        { "sandbox", "secrets", "[{\"name\":\"T\",\"source\":\"file:/etc/shadow\"}]",
+          "state_refused" },
         { "sandbox", "volumes", "[{\"name\":\"v\",\"target\":\"/v\"}]", "state_refused" },
         { "sandbox", "manifest", "\"{}\"", "state_refused" },
         { "sandbox", "layers", "[\"sccc\"]", "state_refused" },
@@ -130,13 +135,15 @@ static void forms_and_sizes(void **s)
     cay__state *st = NULL;
     assert_int_equal(cay__state_read("", 0, &st, &err), CAY_EINVAL);
     assert_int_equal(cay__state_read("{}\0{}", 5, &st, &err), CAY_EINVAL);
-    assert_int_equal(cay__state_read("{\"type\":\"cay\",\"type\":\"cay\"}", 28, &st, &err), CAY_EINVAL);
+    assert_int_equal(cay__state_read("{\"type\":\"cay\",\"type\":\"cay\"}", 28, &st, &err),
+                     CAY_EINVAL);
     assert_int_equal(cay__state_read("{", CAY_STATE_BYTES + 1, &st, &err), CAY_ETOOBIG);
 }
 
 static json_t *in_envelope(json_t *own)
 {
-    json_t *e = json_pack("{s:i,s:s,s:{},s:o}", "version", 5, "backendId", "e2b", "manifest", "providerState", own);
+    json_t *e = json_pack("{s:i,s:s,s:{},s:o}", "version", 5, "backendId", "e2b", "manifest",
+                          "providerState", own);
     assert_non_null(e);
     return e;
 }
@@ -146,19 +153,27 @@ static void the_other_sdk_s_form(void **s)
     (void)s;
     cay_err err = CAY_ERR_INIT;
     cay__state *st = NULL;
-    json_t *o = sound(), *m = json_pack("{s:s,s:{s:{s:s,s:s,s:s,s:{s:b}},s:{s:s,s:b},s:{s:s,s:{s:{s:s,s:s}}}},s:{s:{s:s,s:{s:b}}}}", "root", "/workspace", "entries", "a_b", "type", "file", "encoding", "base64", "content",
-                                        "AAE=", "deep_er", "read_only", 1, "gone", "type", "file", "ephemeral", 1, "d", "type", "dir", "children", "x_y", "type", "file", "content", "k", "environment", "value", "A_B", "1", "T",
-                                        "ephemeral", 1);
+    json_t *o = sound(),
+           *m = json_pack("{s:s,s:{s:{s:s,s:s,s:s,s:{s:b}},s:{s:s,s:b},s:{s:s,s:{s:{s:s,s:s}}}},s:{"
+                          "s:{s:s,s:{s:b}}}}",
+                          "root", "/workspace", "entries", "a_b", "type", "file", "encoding",
+                          "base64", "content", "AAE=", "deep_er", "read_only", 1, "gone", "type",
+                          "file", "ephemeral", 1, "d", "type", "dir", "children", "x_y", "type",
+                          "file", "content", "k", "environment", "value", "A_B", "1", "T",
+                          "ephemeral", 1);
     assert_non_null(m);
     json_object_set(o, "manifest", m);
-    json_t *e = cay__state_to_js(o), *js = json_object_get(e, "manifest"), *entries = json_object_get(js, "entries"), *own = json_object_get(e, "providerState");
+    json_t *e = cay__state_to_js(o), *js = json_object_get(e, "manifest"),
+           *entries = json_object_get(js, "entries"), *own = json_object_get(e, "providerState");
     assert_int_equal(json_integer_value(json_object_get(e, "version")), 5);
     assert_string_equal(json_string_value(json_object_get(own, "sandboxId")), ID);
     assert_int_equal(json_object_size(entries), 2); /* what is ephemeral is not in it */
     json_t *file = json_object_get(entries, "a_b"); /* a name of the user's, not of a field */
-    assert_string_equal(json_string_value(json_object_get(json_object_get(file, "content"), "data")), "AAE=");
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(file, "content"), "data")), "AAE=");
     assert_true(json_is_true(json_object_get(json_object_get(file, "deepEr"), "readOnly")));
-    assert_non_null(json_object_get(json_object_get(json_object_get(entries, "d"), "children"), "x_y"));
+    assert_non_null(
+        json_object_get(json_object_get(json_object_get(entries, "d"), "children"), "x_y"));
     assert_int_equal(json_object_size(json_object_get(js, "environment")), 1);
     json_decref(m);
     json_decref(o);
@@ -168,7 +183,8 @@ static void the_other_sdk_s_form(void **s)
     assert_string_equal(st->snapshot, SNAP);
     assert_int_equal(st->level, 3);
     cay__state_free(st);
-    /* what the SDK wrote itself names the sandbox, and has no snapshot that it could be made from again */
+    /* what the SDK wrote itself names the sandbox, and has no snapshot that it could be made from
+     * again */
     assert_int_equal(parse(in_envelope(json_pack("{s:s}", "sandboxId", ID)), &st, &err), 0);
     assert_string_equal(st->id, ID);
     assert_string_equal(st->snapshot, "");
@@ -182,11 +198,19 @@ static void a_wrong_envelope_is_refused(void **s)
     cay__state *st = NULL;
     json_t *whole = sound(), *e;
     assert_int_equal(parse(in_envelope(json_object()), &st, &err), CAY_EINVAL);
-    assert_int_equal(parse(in_envelope(json_pack("{s:s}", "sandboxId", "../x")), &st, &err), CAY_EINVAL);
-    assert_int_equal(parse(in_envelope(json_pack("{s:s,s:O}", "sandboxId", "cccccccccccccccccccc", "cay", whole)), &st, &err), CAY_EINVAL); /* of another */
-    assert_int_equal(parse(in_envelope(json_pack("{s:s,s:i}", "sandboxId", ID, "cay", 1)), &st, &err), CAY_EINVAL);
+    assert_int_equal(parse(in_envelope(json_pack("{s:s}", "sandboxId", "../x")), &st, &err),
+                     CAY_EINVAL);
+    assert_int_equal(parse(in_envelope(json_pack("{s:s,s:O}", "sandboxId", "cccccccccccccccccccc",
+                                                 "cay", whole)),
+                           &st, &err),
+                     CAY_EINVAL); /* of another */
+    assert_int_equal(
+        parse(in_envelope(json_pack("{s:s,s:i}", "sandboxId", ID, "cay", 1)), &st, &err),
+        CAY_EINVAL);
     json_object_set_new(json_object_get(whole, "sandbox"), "root", json_string("/"));
-    assert_int_equal(parse(in_envelope(json_pack("{s:s,s:O}", "sandboxId", ID, "cay", whole)), &st, &err), CAY_EPERM); /* a right */
+    assert_int_equal(
+        parse(in_envelope(json_pack("{s:s,s:O}", "sandboxId", ID, "cay", whole)), &st, &err),
+        CAY_EPERM); /* a right */
     json_decref(whole);
     for (int version = 0; version <= 6; version += 6) {
         e = in_envelope(json_pack("{s:s}", "sandboxId", ID));
@@ -245,14 +269,20 @@ static void what_was_left_out_is_asked_for(void **s)
     cay_err err = CAY_ERR_INIT;
     cay__state *st = NULL;
     json_t *o = sound();
-    json_object_set_new(o, "redacted",
-                        json_loads("{\"root\":true,\"network\":true,\"grants\":[{\"target\":\"/x\",\"rw\":true}],\"volumes\":[{\"name\":\"v\",\"target\":\"/v\",\"rw\":true}],"
-                                   "\"secrets\":[\"T\"],\"environment\":[\"E\"]}", 0, NULL));
-    json_object_set_new(json_object_get(json_object_get(o, "sandbox"), "limits"), "memory", json_string("unlimited"));
+    json_object_set_new(
+        o, "redacted",
+        json_loads("{\"root\":true,\"network\":true,\"grants\":[{\"target\":\"/"
+                   "x\",\"rw\":true}],\"volumes\":[{\"name\":\"v\",\"target\":\"/v\",\"rw\":true}],"
+                   "\"secrets\":[\"T\"],\"environment\":[\"E\"]}",
+                   0, NULL));
+    json_object_set_new(json_object_get(json_object_get(o, "sandbox"), "limits"), "memory",
+                        json_string("unlimited"));
     assert_int_equal(parse(o, &st, &err), 0);
     assert_int_equal(cay__state_match(st, NULL, NULL, &err), CAY_EINVAL);
     assert_string_equal(err.reason, "state_incomplete");
-    static const char *const words[] = { "--root", "--net", "--mount DIR:/x:rw", "--volume v:/v", "--secret T=", "--env E=", "memory" };
+    static const char *const words[] = {
+        "--root", "--net", "--mount DIR:/x:rw", "--volume v:/v", "--secret T=", "--env E=", "memory"
+    };
     for (size_t i = 0; i < CAY_LEN(words); i++)
         assert_non_null(strstr(err.detail, words[i]));
     json_t *d = json_loads(err.detail, 0, NULL);
@@ -262,8 +292,17 @@ static void what_was_left_out_is_asked_for(void **s)
     cay_volume_use v = { "v", "/v", true };
     cay_secret sec = { "T", "env:T", "a.test" };
     cay_pair env[] = { { "E", "1" }, { NULL, NULL } };
-    cay_create with = { .size = sizeof with, .root = "/r", .net = "cay-net 1\nmode all\n", .grants = &g, .ngrants = 1, .volumes = &v, .nvolumes = 1,
-                        .secrets = &sec, .nsecrets = 1, .env = env, .limits.memory = CAY_UNLIMITED };
+    cay_create with = { .size = sizeof with,
+                        .root = "/r",
+                        .net = "cay-net 1\nmode all\n",
+                        .grants = &g,
+                        .ngrants = 1,
+                        .volumes = &v,
+                        .nvolumes = 1,
+                        .secrets = &sec,
+                        .nsecrets = 1,
+                        .env = env,
+                        .limits.memory = CAY_UNLIMITED };
     assert_int_equal(cay__state_match(st, &with, NULL, &err), CAY_EINVAL); /* it was writable */
     g.rw = true;
     assert_int_equal(cay__state_match(st, &with, NULL, &err), 0);
@@ -282,7 +321,8 @@ int main(void)
         cmocka_unit_test(the_other_sdk_s_form),
         cmocka_unit_test(a_wrong_envelope_is_refused),
         cmocka_unit_test(another_fingerprint_is_never_equal),
-        cmocka_unit_test(root_is_asked_for), cmocka_unit_test(what_was_left_out_is_asked_for),
+        cmocka_unit_test(root_is_asked_for),
+        cmocka_unit_test(what_was_left_out_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contract of sys/store.h, for every store there is; then what is special to the one on SQLite. */
+/* The contract of sys/store.h, for every store there is; then what is special to the one on SQLite.
+ */
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
@@ -62,19 +63,25 @@ static void *open_store(void)
     return self;
 }
 
-static int put(void *st, char *id, const char *name, cay_state state, const char *labels, cay_err *err)
+static int put(void *st, char *id, const char *name, cay_state state, const char *labels,
+               cay_err *err)
 {
     cay__id_make(id, 'c');
-    cay_row r = { .size = sizeof r, .id = id, .name = name, .provider = "fake", .state = state,
-                  .spec = "{}", .labels = labels };
+    cay_row r = { .size = sizeof r,
+                  .id = id,
+                  .name = name,
+                  .provider = "fake",
+                  .state = state,
+                  .spec = "{}",
+                  .labels = labels };
     return ops->insert(st, &r, err);
 }
 
 typedef struct seen {
-    int       n;
+    int n;
     cay_state state;
-    char      id[8][CAY_ID_LEN + 1], reason[64], box[64];
-    int64_t   version, changed_ms;
+    char id[8][CAY_ID_LEN + 1], reason[64], box[64];
+    int64_t version, changed_ms;
 } seen;
 
 static int see(const cay_row *r, void *arg)
@@ -112,13 +119,16 @@ static void a_row_is_inserted_moved_and_removed(void **s)
     char id[CAY_ID_LEN + 1];
     cay_err err = CAY_ERR_INIT;
     assert_int_equal(put(st, id, "one", CAY_CREATING, NULL, &err), 0);
-    cay_row twice = { .size = sizeof twice, .id = id, .provider = "fake", .state = CAY_CREATING, .spec = "{}" };
+    cay_row twice = {
+        .size = sizeof twice, .id = id, .provider = "fake", .state = CAY_CREATING, .spec = "{}"
+    };
     assert_int_equal(ops->insert(st, &twice, &err), CAY_EEXIST);
 
     seen a = { 0 }, b = { 0 };
     assert_int_equal(ops->get(st, id, see, &a, &err), 0);
     assert_int_equal(a.state, CAY_CREATING);
-    assert_int_equal(ops->move(st, id, CAY__BIT(CAY_CREATING), CAY_RUNNING, "because", "{\"pid\":1}", &err), 0);
+    assert_int_equal(
+        ops->move(st, id, CAY__BIT(CAY_CREATING), CAY_RUNNING, "because", "{\"pid\":1}", &err), 0);
     assert_int_equal(ops->get(st, id, see, &b, &err), 0);
     assert_int_equal(b.state, CAY_RUNNING);
     assert_string_equal(b.reason, "because");
@@ -126,7 +136,8 @@ static void a_row_is_inserted_moved_and_removed(void **s)
     assert_true(b.version > a.version && b.changed_ms >= a.changed_ms);
 
     /* compare-and-set, and a NULL box leaves it */
-    assert_int_equal(ops->move(st, id, CAY__BIT(CAY_CREATING), CAY_STOPPED, "", NULL, &err), CAY_ESTATE);
+    assert_int_equal(ops->move(st, id, CAY__BIT(CAY_CREATING), CAY_STOPPED, "", NULL, &err),
+                     CAY_ESTATE);
     assert_string_equal(err.reason, "state_changed");
     assert_int_equal(ops->move(st, id, CAY__BIT(CAY_RUNNING), CAY_STOPPED, "x", NULL, &err), 0);
     assert_int_equal(ops->get(st, id, see, &b, &err), 0);
@@ -148,7 +159,9 @@ static void states_that_are_never_kept_are_refused(void **s)
     assert_int_equal(put(st, id, "", CAY_RUNNING, NULL, NULL), 0);
     assert_int_equal(ops->move(st, id, ALL, CAY_GONE, "", NULL, NULL), CAY_EINVAL);
     assert_int_equal(ops->move(st, id, ALL, CAY_DAMAGED, "", NULL, NULL), CAY_EINVAL);
-    cay_row r = { .size = sizeof r, .id = "../etc", .provider = "fake", .state = CAY_CREATING, .spec = "{}" };
+    cay_row r = {
+        .size = sizeof r, .id = "../etc", .provider = "fake", .state = CAY_CREATING, .spec = "{}"
+    };
     assert_int_equal(ops->insert(st, &r, NULL), CAY_EINVAL);
     ops->close(st);
 }
@@ -160,7 +173,9 @@ static void lists_are_filtered_and_paged_in_order(void **s)
     char id[4][CAY_ID_LEN + 1];
     for (int i = 0; i < 4; i++)
         assert_int_equal(put(st, id[i], i == 3 ? "last" : "", i < 2 ? CAY_RUNNING : CAY_STOPPED,
-                             i % 2 ? "{\"team\":\"red\",\"x\":\"1\"}" : "{\"team\":\"blue\"}", NULL), 0);
+                             i % 2 ? "{\"team\":\"red\",\"x\":\"1\"}" : "{\"team\":\"blue\"}",
+                             NULL),
+                         0);
     seen all = { 0 }, red = { 0 }, run = { 0 }, page = { 0 }, none = { 0 };
     assert_int_equal(ops->list(st, NULL, see, &all, NULL), 0);
     assert_int_equal(all.n, 4);
@@ -182,7 +197,8 @@ static void lists_are_filtered_and_paged_in_order(void **s)
     assert_int_equal(none.n, 0);
     f = (cay_filter){ .size = sizeof f, .after = "cnone" };
     assert_int_equal(ops->list(st, &f, see, &none, NULL), CAY_ENOENT);
-    /* with its time a list goes on behind one that is gone: nothing is passed over, and behind the last there is nothing */
+    /* with its time a list goes on behind one that is gone: nothing is passed over, and behind the
+     * last there is nothing */
     f.after = "cnone.0";
     page.n = 0;
     assert_int_equal(ops->list(st, &f, see, &page, NULL), 0);
@@ -391,8 +407,8 @@ static void a_killed_writer_leaves_the_old_or_the_new(void **s)
 static void a_setup_that_was_killed_is_done_again(void **s)
 {
     (void)s;
-    static const char *const points[] = { "store.connected=kill", "store.upgrade=kill", "store.before-commit=kill",
-                                          "store.committed=kill" };
+    static const char *const points[] = { "store.connected=kill", "store.upgrade=kill",
+                                          "store.before-commit=kill", "store.committed=kill" };
     for (size_t i = 0; i < CAY_LEN(points); i++) {
         tear_down(NULL);
         assert_int_equal(mkdir(home, 0700), 0);
@@ -618,7 +634,8 @@ static void a_full_disk_lets_things_be_removed(void **s)
     ops->close(st); /* it opens on a full disk, too */
     st = open_store();
     for (i = 0; i < 40; i++) {
-        if (ops->move(st, id[i], ALL, CAY_DELETING, "", NULL, &err) < 0 || ops->remove(st, id[i], &err) < 0)
+        if (ops->move(st, id[i], ALL, CAY_DELETING, "", NULL, &err) < 0 ||
+            ops->remove(st, id[i], &err) < 0)
             fail_msg("%d: %s", i, err.msg);
     }
     char path[128];
@@ -654,9 +671,11 @@ static void rename_leaves_what_is_not_said(void **s)
     cay_err err = CAY_ERR_INIT;
     assert_int_equal(put(st, id, "old", CAY_RUNNING, "{\"a\":\"b\"}", &err), 0);
     assert_int_equal(ops->rename(st, id, "new", NULL, NULL, &err), 0);
-    assert_int_equal(ops->get(st, id, has_words, (const char *[]){ "new", "{\"a\":\"b\"}", "" }, &err), 0);
+    assert_int_equal(
+        ops->get(st, id, has_words, (const char *[]){ "new", "{\"a\":\"b\"}", "" }, &err), 0);
     assert_int_equal(ops->rename(st, id, NULL, "{}", "{\"m\":1}", &err), 0);
-    assert_int_equal(ops->get(st, id, has_words, (const char *[]){ "new", "{}", "{\"m\":1}" }, &err), 0);
+    assert_int_equal(
+        ops->get(st, id, has_words, (const char *[]){ "new", "{}", "{\"m\":1}" }, &err), 0);
     assert_int_equal(ops->rename(st, "caaaaaaaaaaaaaaaaaaa", "x", NULL, NULL, &err), CAY_ENOENT);
     ops->close(st);
 }
@@ -678,7 +697,8 @@ static void respec_needs_the_version_it_saw(void **s)
     ops->close(st);
 }
 
-/* Those of nobody: the oldest that is ready, once, with the words of who takes it, as the newest row of all. */
+/* Those of nobody: the oldest that is ready, once, with the words of who takes it, as the newest
+ * row of all. */
 static void what_is_ready_is_taken_once(void **s)
 {
     (void)s;
@@ -687,19 +707,35 @@ static void what_is_ready_is_taken_once(void **s)
     cay_err err = CAY_ERR_INIT;
     for (int i = 0; i < 3; i++) {
         cay__id_make(ids[i], 'c');
-        cay_row r = { .size = sizeof r, .id = ids[i], .name = i == 1 ? ".other" : ".kind", .provider = "fake", .state = i ? CAY_RUNNING : CAY_CREATING, .spec = "{}", .box = "{\"pid\":7}",
+        cay_row r = { .size = sizeof r,
+                      .id = ids[i],
+                      .name = i == 1 ? ".other" : ".kind",
+                      .provider = "fake",
+                      .state = i ? CAY_RUNNING : CAY_CREATING,
+                      .spec = "{}",
+                      .box = "{\"pid\":7}",
                       .tenant = ".warm" };
         assert_int_equal(ops->insert(st, &r, &err), 0);
     }
     assert_int_equal(put(st, other, "before", CAY_RUNNING, NULL, &err), 0);
-    const cay_row mine = { .size = sizeof mine, .name = "mine", .provider = "fake", .state = CAY_CREATING, .spec = "{\"a\":1}", .box = "{}", .labels = "{\"l\":\"m\"}", .metadata = "{\"n\":2}", .once = "word" };
+    const cay_row mine = { .size = sizeof mine,
+                           .name = "mine",
+                           .provider = "fake",
+                           .state = CAY_CREATING,
+                           .spec = "{\"a\":1}",
+                           .box = "{}",
+                           .labels = "{\"l\":\"m\"}",
+                           .metadata = "{\"n\":2}",
+                           .once = "word" };
     assert_int_equal(ops->warm_take(st, ".warm", ".none", &mine, id, &box, &err), CAY_ENOENT);
     assert_string_equal(err.reason, "warm_none");
     assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err), 0);
     assert_string_equal(id, ids[2]); /* the first is being made, the second is of another kind */
     assert_string_equal(box, "{\"pid\":7}");
     free(box);
-    assert_int_equal(ops->get(st, id, has_words, (const char *[]){ "mine", "{\"l\":\"m\"}", "{\"n\":2}" }, &err), 0);
+    assert_int_equal(
+        ops->get(st, id, has_words, (const char *[]){ "mine", "{\"l\":\"m\"}", "{\"n\":2}" }, &err),
+        0);
     seen all = { 0 };
     const cay_filter f = { .size = sizeof f, .tenant = "default" };
     assert_int_equal(ops->list(st, &f, see, &all, &err), 0);
@@ -707,11 +743,16 @@ static void what_is_ready_is_taken_once(void **s)
     assert_string_equal(all.id[1], id);
     assert_int_equal(all.state, CAY_CREATING);
     assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err), CAY_ENOENT);
-    assert_int_equal(ops->warm_take(st, ".warm", ".other", &mine, id, &box, &err), CAY_EEXIST); /* the word is taken: nothing changed */
+    assert_int_equal(ops->warm_take(st, ".warm", ".other", &mine, id, &box, &err),
+                     CAY_EEXIST); /* the word is taken: nothing changed */
     assert_string_equal(err.reason, "once");
     cay_tenant little = { .size = sizeof little, .name = "little", .most = { .sandboxes = 1 } };
     assert_int_equal(ops->tenant_put(st, &little, true, &err), 0);
-    cay_row theirs = { .size = sizeof theirs, .provider = "fake", .state = CAY_CREATING, .spec = "{}", .tenant = "little" };
+    cay_row theirs = { .size = sizeof theirs,
+                       .provider = "fake",
+                       .state = CAY_CREATING,
+                       .spec = "{}",
+                       .tenant = "little" };
     cay__id_make(id, 'c');
     theirs.id = id;
     assert_int_equal(ops->insert(st, &theirs, &err), 0);
@@ -732,10 +773,18 @@ static void what_was_taken_is_not_dropped(void **s)
     cay_err err = CAY_ERR_INIT;
     for (int i = 0; i < 3; i++) {
         cay__id_make(ids[i], 'c');
-        cay_row r = { .size = sizeof r, .id = ids[i], .name = i ? ".kind" : ".making", .provider = "fake", .state = i ? CAY_RUNNING : CAY_CREATING, .spec = "{}", .tenant = ".warm" };
+        cay_row r = { .size = sizeof r,
+                      .id = ids[i],
+                      .name = i ? ".kind" : ".making",
+                      .provider = "fake",
+                      .state = i ? CAY_RUNNING : CAY_CREATING,
+                      .spec = "{}",
+                      .tenant = ".warm" };
         assert_int_equal(ops->insert(st, &r, &err), 0);
     }
-    const cay_row mine = { .size = sizeof mine, .name = "mine", .provider = "fake", .state = CAY_CREATING, .spec = "{}" };
+    const cay_row mine = {
+        .size = sizeof mine, .name = "mine", .provider = "fake", .state = CAY_CREATING, .spec = "{}"
+    };
     assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err), 0);
     free(box);
     assert_string_equal(id, ids[1]);
@@ -753,9 +802,11 @@ static void what_was_taken_is_not_dropped(void **s)
         assert_int_equal(ops->warm_drop(st, ".warm", ids[i], &err), 0);
         assert_int_equal(ops->get(st, ids[i], see, &gone, &err), 0);
         assert_int_equal(gone.state, CAY_DELETING);
-        assert_int_equal(ops->warm_drop(st, ".warm", ids[i], &err), 0); /* who comes later goes on with it */
+        assert_int_equal(ops->warm_drop(st, ".warm", ids[i], &err),
+                         0); /* who comes later goes on with it */
     }
-    assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err), CAY_ENOENT); /* and nobody gets it */
+    assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err),
+                     CAY_ENOENT); /* and nobody gets it */
     ops->close(st);
 }
 

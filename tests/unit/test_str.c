@@ -72,10 +72,18 @@ static void text_that_turns_around_is_told(void **s)
     static const struct {
         const char *in, *safe, *json;
     } rows[] = {
-        { "\u202a", "\\xe2\\x80\\xaa", "\"\\u202a\"" }, { "\u202e", "\\xe2\\x80\\xae", "\"\\u202e\"" }, { "\u2066", "\\xe2\\x81\\xa6", "\"\\u2066\"" },
-        { "\u2069", "\\xe2\\x81\\xa9", "\"\\u2069\"" }, { "\u200e", "\\xe2\\x80\\x8e", "\"\\u200e\"" }, { "\u200f", "\\xe2\\x80\\x8f", "\"\\u200f\"" },
-        { "\u061c", "\\xd8\\x9c", "\"\\u061c\"" },      { "\xc2\x80", "\\xc2\\x80", "\"\\u0080\"" },       { "\xc2\x9b", "\\xc2\\x9b", "\"\\u009b\"" },
-        { "\u00a0", "\u00a0", "\"\u00a0\"" },            { "\u2029x", "\u2029x", "\"\u2029x\"" },         { "\u206a", "\u206a", "\"\u206a\"" },
+        { "\u202a", "\\xe2\\x80\\xaa", "\"\\u202a\"" },
+        { "\u202e", "\\xe2\\x80\\xae", "\"\\u202e\"" },
+        { "\u2066", "\\xe2\\x81\\xa6", "\"\\u2066\"" },
+        { "\u2069", "\\xe2\\x81\\xa9", "\"\\u2069\"" },
+        { "\u200e", "\\xe2\\x80\\x8e", "\"\\u200e\"" },
+        { "\u200f", "\\xe2\\x80\\x8f", "\"\\u200f\"" },
+        { "\u061c", "\\xd8\\x9c", "\"\\u061c\"" },
+        { "\xc2\x80", "\\xc2\\x80", "\"\\u0080\"" },
+        { "\xc2\x9b", "\\xc2\\x9b", "\"\\u009b\"" },
+        { "\u00a0", "\u00a0", "\"\u00a0\"" },
+        { "\u2029x", "\u2029x", "\"\u2029x\"" },
+        { "\u206a", "\u206a", "\"\u206a\"" },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++) {
         CAY_AUTOBUF b = CAY__BUF(64);
@@ -101,9 +109,12 @@ static void a_buffer_stops_at_its_ceiling(void **s)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_and_times_have_units),   cmocka_unit_test(ids_are_valid_and_differ),
-        cmocka_unit_test(joins_and_copies_are_bounded), cmocka_unit_test(crc_matches_the_standard_vector),
-        cmocka_unit_test(unsafe_bytes_are_shown_not_sent), cmocka_unit_test(a_buffer_stops_at_its_ceiling),
+        cmocka_unit_test(sizes_and_times_have_units),
+        cmocka_unit_test(ids_are_valid_and_differ),
+        cmocka_unit_test(joins_and_copies_are_bounded),
+        cmocka_unit_test(crc_matches_the_standard_vector),
+        cmocka_unit_test(unsafe_bytes_are_shown_not_sent),
+        cmocka_unit_test(a_buffer_stops_at_its_ceiling),
         cmocka_unit_test(text_that_turns_around_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue and the answers that are given again: contract of the store, rules of the library, and death at any moment. */
+/* The queue and the answers that are given again: contract of the store, rules of the library, and
+ * death at any moment. */
 #include "home.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -19,10 +20,17 @@ static cay_service *open_svc(void)
     return home_open(NULL, NULL);
 }
 
-static void put(cay_service *svc, const char *kind, const char *key, int64_t due, unsigned how, char *id)
+static void put(cay_service *svc, const char *kind, const char *key, int64_t due, unsigned how,
+                char *id)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_task t = { .size = sizeof t, .kind = kind, .subject = "thing", .key = key, .due_ms = due, .most = 2, .backoff_ms = 1 };
+    cay_task t = { .size = sizeof t,
+                   .kind = kind,
+                   .subject = "thing",
+                   .key = key,
+                   .due_ms = due,
+                   .most = 2,
+                   .backoff_ms = 1 };
     if (cay_task_put(svc, &t, how, id, &err) < 0)
         fail_msg("put: %s", err.msg);
 }
@@ -36,7 +44,10 @@ static int take_state(const cay_task *t, void *arg)
 static void expect_state(cay_service *svc, const char *id, const char *want)
 {
     char state[16] = "missing";
-    assert_int_equal(cay_task_list(svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .id = id }, take_state, state, NULL), 0);
+    assert_int_equal(cay_task_list(svc,
+                                   &(cay_task_filter){ .size = sizeof(cay_task_filter), .id = id },
+                                   take_state, state, NULL),
+                     0);
     assert_string_equal(state, want);
 }
 
@@ -89,7 +100,9 @@ static void what_is_due_first_is_taken_first(void **s)
 static void put_for(cay_service *svc, const char *tenant, unsigned most, int want)
 {
     cay_err err = CAY_ERR_INIT;
-    const cay_task t = { .size = sizeof t, .kind = "build", .tenant = tenant, .waiting_most = most };
+    const cay_task t = {
+        .size = sizeof t, .kind = "build", .tenant = tenant, .waiting_most = most
+    };
     assert_int_equal(cay_task_put(svc, &t, CAY_TASK_KEEP, NULL, &err), want);
     if (want == CAY_ERATE) {
         assert_string_equal(err.reason, "queue_full");
@@ -108,8 +121,9 @@ static void no_more_wait_than_may(void **s)
     for (int i = 0; i < 3; i++)
         put_for(svc, "default", 3, 0);
     put_for(svc, "default", 3, CAY_ERATE);
-    put_for(svc, "other", 3, 0);      /* another's are not counted */
-    assert_int_equal(cay_task_turn(svc, kinds, "me", 60000, &t, &err), 0); /* one that runs does not wait */
+    put_for(svc, "other", 3, 0); /* another's are not counted */
+    assert_int_equal(cay_task_turn(svc, kinds, "me", 60000, &t, &err),
+                     0); /* one that runs does not wait */
     put_for(svc, "default", strcmp(t->tenant, "default") ? 4 : 3, 0);
     cay_task_free(t);
     cay_service_close(svc);
@@ -129,7 +143,8 @@ static void tenants_take_turns(void **s)
         put_for(svc, more[i], 0, 0);
         usleep(2000);
     }
-    for (size_t i = 0; i < CAY_LEN(more); i++) { /* two at work at any time, as the server has them */
+    for (size_t i = 0; i < CAY_LEN(more);
+         i++) { /* two at work at any time, as the server has them */
         cay_task **mine = &held[i % 2];
         if (*mine) {
             assert_int_equal(cay_task_done(svc, *mine, &err), 0);
@@ -145,7 +160,8 @@ static void tenants_take_turns(void **s)
     cay_service_close(svc);
 }
 
-/* Two of one tenant at work, of whatever kind, and no third by the same owner; others are taken meanwhile. */
+/* Two of one tenant at work, of whatever kind, and no third by the same owner; others are taken
+ * meanwhile. */
 static void one_tenant_has_not_all_the_builders(void **s)
 {
     (void)s;
@@ -155,7 +171,10 @@ static void one_tenant_has_not_all_the_builders(void **s)
     cay_task *held[4] = { 0 };
     for (int i = 0; i < 3; i++)
         put_for(svc, "a", 0, 0);
-    assert_int_equal(cay_task_put(svc, &(cay_task){ .size = sizeof(cay_task), .kind = "other", .tenant = "a" }, CAY_TASK_KEEP, NULL, &err), 0);
+    assert_int_equal(
+        cay_task_put(svc, &(cay_task){ .size = sizeof(cay_task), .kind = "other", .tenant = "a" },
+                     CAY_TASK_KEEP, NULL, &err),
+        0);
     assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[0], &err), 0);
     assert_int_equal(cay_task_turn(svc, others, "me", 60000, &held[1], &err), 0);
     assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[2], &err), CAY_ENOENT);
@@ -171,7 +190,8 @@ static void one_tenant_has_not_all_the_builders(void **s)
     cay_service_close(svc);
 }
 
-/* Two who act together have what is for all; who has none is taken all the same, and they get no more. */
+/* Two who act together have what is for all; who has none is taken all the same, and they get no
+ * more. */
 static void who_has_none_at_work_is_taken_beyond_the_common_ones(void **s)
 {
     (void)s;
@@ -184,7 +204,8 @@ static void who_has_none_at_work_is_taken_beyond_the_common_ones(void **s)
         put_for(svc, "a", 0, 0), put_for(svc, "b", 0, 0);
     for (size_t i = 0; i < CAY_LEN(order); i++) {
         if (i == CAY_TASK_TURN_COMMON) {
-            assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[i], &err), CAY_ENOENT); /* b has one, and would be the second */
+            assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[i], &err),
+                             CAY_ENOENT); /* b has one, and would be the second */
             put_for(svc, "c", 0, 0), put_for(svc, "d", 0, 0);
         }
         assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[i], &err), 0);
@@ -240,7 +261,8 @@ static void a_failure_comes_again_and_dies_at_last(void **s)
     put(svc, "x", NULL, 0, 0, id);
     for (unsigned i = 1; i <= 2; i++) {
         int64_t until = cay__now_ms() + 10000;
-        while (cay_task_claim(svc, NULL, "me", 60000, &t, &err) == CAY_ENOENT && cay__now_ms() < until)
+        while (cay_task_claim(svc, NULL, "me", 60000, &t, &err) == CAY_ENOENT &&
+               cay__now_ms() < until)
             usleep(2000);
         assert_non_null(t);
         assert_int_equal(t->attempts, i);
@@ -251,7 +273,8 @@ static void a_failure_comes_again_and_dies_at_last(void **s)
     assert_int_equal(cay_task_claim(svc, NULL, "me", 60000, &t, &err), CAY_ENOENT);
     assert_int_equal(cay_task_cancel(svc, id, &err), CAY_ESTATE);
     size_t n = 9;
-    assert_int_equal(cay_task_sweep(svc, cay__wall_ms() + 1000, &n, &err), 0); /* dead ones stay to be seen */
+    assert_int_equal(cay_task_sweep(svc, cay__wall_ms() + 1000, &n, &err),
+                     0); /* dead ones stay to be seen */
     assert_int_equal(n, 0);
     assert_int_equal(cay_task_replay(svc, id, &err), 0);
     assert_int_equal(cay_task_replay(svc, id, &err), CAY_ESTATE);
@@ -280,19 +303,31 @@ static void a_lease_that_ran_out_is_anothers(void **s)
     int64_t next = 0;
     cay_err err = CAY_ERR_INIT;
     assert_int_equal(ops->open(home, &st, &err), 0);
-    cay_task t = { .size = sizeof t, .kind = "x", .subject = "", .tenant = "default", .due_ms = 1000, .most = 2, .backoff_ms = 10 };
+    cay_task t = { .size = sizeof t,
+                   .kind = "x",
+                   .subject = "",
+                   .tenant = "default",
+                   .due_ms = 1000,
+                   .most = 2,
+                   .backoff_ms = 10 };
     assert_int_equal(ops->task_put(st, &t, 0, id, &err), 0);
-    assert_int_equal(ops->task_claim(st, NULL, "a", 999, 2000, take_one, &one, &next, &err), CAY_ENOENT);
+    assert_int_equal(ops->task_claim(st, NULL, "a", 999, 2000, take_one, &one, &next, &err),
+                     CAY_ENOENT);
     assert_int_equal(next, 1000);
     assert_int_equal(ops->task_claim(st, NULL, "a", 1000, 2000, take_one, &one, &next, &err), 0);
-    assert_int_equal(ops->task_claim(st, NULL, "b", 1999, 3000, take_one, &two, &next, &err), CAY_ENOENT);
+    assert_int_equal(ops->task_claim(st, NULL, "b", 1999, 3000, take_one, &two, &next, &err),
+                     CAY_ENOENT);
     assert_int_equal(next, 2000);
     assert_int_equal(ops->task_claim(st, NULL, "b", 2000, 3000, take_one, &two, &next, &err), 0);
     assert_true(two > one);
-    assert_int_equal(ops->task_end(st, id, one, "done", 0, "", &err), CAY_ESTATE); /* the first is too late */
-    assert_int_equal(ops->task_claim(st, NULL, "c", 3000, 4000, take_one, &three, &next, &err), CAY_ENOENT); /* no attempt is left */
+    assert_int_equal(ops->task_end(st, id, one, "done", 0, "", &err),
+                     CAY_ESTATE); /* the first is too late */
+    assert_int_equal(ops->task_claim(st, NULL, "c", 3000, 4000, take_one, &three, &next, &err),
+                     CAY_ENOENT); /* no attempt is left */
     char state[16] = "";
-    assert_int_equal(ops->task_list(st, &(cay_task_filter){ .size = sizeof(cay_task_filter) }, take_state, state, &err), 0);
+    assert_int_equal(ops->task_list(st, &(cay_task_filter){ .size = sizeof(cay_task_filter) },
+                                    take_state, state, &err),
+                     0);
     assert_string_equal(state, "dead");
     assert_int_equal(ops->task_end(st, id, two, "done", 0, "", &err), CAY_ESTATE);
     ops->close(st);
@@ -327,8 +362,8 @@ static void work_off(cay_service *svc, const char *me, int64_t until, atomic_int
 
 typedef struct worker {
     cay_service *svc;
-    const char  *me;
-    atomic_int   ran;
+    const char *me;
+    atomic_int ran;
 } worker;
 
 static void *run_worker(void *arg)
@@ -352,7 +387,11 @@ static void of_two_consumers_each_task_has_one(void **s)
     for (int i = 0; i < 2; i++)
         pthread_join(t[i], NULL);
     assert_int_equal(atomic_load(&w[0].ran) + atomic_load(&w[1].ran), N);
-    assert_int_equal(cay_task_list(w[0].svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "done" }, count, &n, NULL), 0);
+    assert_int_equal(
+        cay_task_list(w[0].svc,
+                      &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "done" }, count,
+                      &n, NULL),
+        0);
     assert_int_equal(n, N);
     for (int i = 0; i < 2; i++)
         cay_service_close(w[i].svc);
@@ -373,8 +412,10 @@ static void what_a_killed_consumer_had_is_done_by_the_next(void **s)
     if (pid == 0) { /* takes it and dies before it says so */
         cay_service *mine = NULL;
         cay_task *got = NULL;
-        if (cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) < 0 || cay_task_claim(mine, NULL, "dead", 300, &got, NULL) < 0 ||
-            effect(got->id) < 0 || write(tell[1], "x", 1) != 1)
+        if (cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) <
+                0 ||
+            cay_task_claim(mine, NULL, "dead", 300, &got, NULL) < 0 || effect(got->id) < 0 ||
+            write(tell[1], "x", 1) != 1)
             _exit(1);
         kill(getpid(), SIGKILL);
         _exit(2);
@@ -387,7 +428,8 @@ static void what_a_killed_consumer_had_is_done_by_the_next(void **s)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     svc = open_svc();
     int64_t until = cay__now_ms() + 10000;
-    while (cay_task_claim(svc, NULL, "next", 60000, &t, &err) == CAY_ENOENT && cay__now_ms() < until)
+    while (cay_task_claim(svc, NULL, "next", 60000, &t, &err) == CAY_ENOENT &&
+           cay__now_ms() < until)
         usleep(5000);
     assert_non_null(t);
     assert_string_equal(t->id, id);
@@ -395,7 +437,10 @@ static void what_a_killed_consumer_had_is_done_by_the_next(void **s)
     assert_int_equal(effect(t->id), 0); /* the second time changes nothing */
     assert_int_equal(cay_task_done(svc, t, &err), 0);
     cay_task_free(t);
-    assert_int_equal(cay_task_list(svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "done" }, count, &n, NULL), 0);
+    assert_int_equal(
+        cay_task_list(svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "done" },
+                      count, &n, NULL),
+        0);
     assert_int_equal(n, 1);
     cay_service_close(svc);
 }
@@ -407,8 +452,16 @@ static void wrong_tasks_are_refused(void **s)
     cay_err err = CAY_ERR_INIT;
     cay_task *t = NULL;
     const cay_task cases[] = {
-        { .kind = NULL }, { .kind = "" }, { .kind = "A" }, { .kind = "a b" }, { .kind = "x", .detail = "[]" }, { .kind = "x", .detail = "{" },
-        { .kind = "x", .tenant = "No" }, { .kind = "x", .most = 101 }, { .kind = "x", .due_ms = -1 }, { .kind = "x", .backoff_ms = UINT64_MAX },
+        { .kind = NULL },
+        { .kind = "" },
+        { .kind = "A" },
+        { .kind = "a b" },
+        { .kind = "x", .detail = "[]" },
+        { .kind = "x", .detail = "{" },
+        { .kind = "x", .tenant = "No" },
+        { .kind = "x", .most = 101 },
+        { .kind = "x", .due_ms = -1 },
+        { .kind = "x", .backoff_ms = UINT64_MAX },
     };
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         cay_task c = cases[i];
@@ -435,7 +488,11 @@ static void the_same_request_gets_the_same_answer(void **s)
     char hash[65], other[65], got[64] = "";
     cay_answer_hash("{}", 2, hash);
     cay_answer_hash("{ }", 3, other);
-    cay_answer a = { .size = sizeof a, .tenant = "default", .route = "POST /sandboxes", .key = "k1", .request = hash };
+    cay_answer a = { .size = sizeof a,
+                     .tenant = "default",
+                     .route = "POST /sandboxes",
+                     .key = "k1",
+                     .request = hash };
     assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
     assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EBUSY);
     assert_string_equal(err.reason, "idempotency_busy");
@@ -465,21 +522,28 @@ static void who_died_at_an_answer_is_followed(void **s)
 {
     (void)s;
     char got[64] = "";
-    cay_answer a = { .size = sizeof a, .tenant = "default", .route = "r", .key = "k", .request = "h" };
+    cay_answer a = {
+        .size = sizeof a, .tenant = "default", .route = "r", .key = "k", .request = "h"
+    };
     cay_err err = CAY_ERR_INIT;
     pid_t pid = fork();
     if (pid == 0) {
         cay_service *mine = NULL;
-        bool bad = cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) < 0 || cay_answer_begin(mine, &a, take_body, got, NULL) < 0;
+        bool bad = cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine,
+                                    NULL) < 0 ||
+                   cay_answer_begin(mine, &a, take_body, got, NULL) < 0;
         a.status = 201, a.type = "", a.body = "chosen", a.len = 6, a.begun = true;
-        _exit(bad || cay_answer_end(mine, &a, NULL) < 0 || cay_answer_begin(mine, &a, take_body, got, NULL) != CAY_EBUSY || *got);
+        _exit(bad || cay_answer_end(mine, &a, NULL) < 0 ||
+              cay_answer_begin(mine, &a, take_body, got, NULL) != CAY_EBUSY || *got);
     }
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     if ((pid = fork()) == 0) { /* the next one dies before it chose the same once more */
         cay_service *mine = NULL;
-        _exit(cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) < 0 || cay_answer_begin(mine, &a, take_body, got, NULL) < 0);
+        _exit(cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) <
+                  0 ||
+              cay_answer_begin(mine, &a, take_body, got, NULL) < 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);

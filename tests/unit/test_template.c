@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates: their names, their records, and sandboxes that stand on them, on the provider in memory. */
+/* Templates: their names, their records, and sandboxes that stand on them, on the provider in
+ * memory. */
 #include "calls.h"
 #include <base/base.h>
 #include <base/str.h>
@@ -32,7 +33,8 @@ static void clean(const char *ref, const char *want)
 static void name_is_told_in_one_form(void **s)
 {
     (void)s;
-    char hex[] = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", ref[100];
+    char hex[] = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+         ref[100];
     clean("python", "python:latest");
     clean("python:3.11", "python:3.11");
     clean("docker.io/library/python:3.11", "python:3.11");
@@ -49,8 +51,28 @@ static void name_is_told_in_one_form(void **s)
 static void name_that_is_none_is_refused(void **s)
 {
     (void)s;
-    static const char *const bad[] = { "", "Python", "a//b", "/a", "a/", "a:", ":a", "a:b:c", "a b", "a\nb", "a@sha256:12", "-a", "a-", "a..b", "a___b", "../etc",
-                                       "host", "image", "taaaaaaaaaaaaaaaaaaa", "a@md5:0", "exa mple.org/a", "a:\x1b[0m" };
+    static const char *const bad[] = { "",
+                                       "Python",
+                                       "a//b",
+                                       "/a",
+                                       "a/",
+                                       "a:",
+                                       ":a",
+                                       "a:b:c",
+                                       "a b",
+                                       "a\nb",
+                                       "a@sha256:12",
+                                       "-a",
+                                       "a-",
+                                       "a..b",
+                                       "a___b",
+                                       "../etc",
+                                       "host",
+                                       "image",
+                                       "taaaaaaaaaaaaaaaaaaa",
+                                       "a@md5:0",
+                                       "exa mple.org/a",
+                                       "a:\x1b[0m" };
     char out[CAY_TEMPLATE_NAME + 1], lengthy[400];
     for (size_t i = 0; i < CAY_LEN(bad); i++)
         FAILS(cay__tname_clean(bad[i], out, &err), CAY_EINVAL, "template_name");
@@ -62,34 +84,69 @@ static void name_that_is_none_is_refused(void **s)
 static void config_is_judged(void **s)
 {
     (void)s;
-    static const char *const good[] = { "{}", "{\"env\":{\"A\":\"b\"},\"user\":\"1000:1000\",\"workdir\":\"/w\",\"cmd\":[\"a\"],\"limits\":{\"memory\":1},\"more\":[1]}" };
-    static const char *const bad[] = { "{\"env\":{\"A=\":\"b\"}}", "{\"env\":[]}", "{\"env\":{\"A\":1}}", "{\"workdir\":\"rel\"}", "{\"cmd\":\"sh\"}", "{\"limits\":{\"memory\":0}}",
-                                       "{\"limits\":{\"nothing\":1}}", "{\"services\":{}}", "{\"sudo\":1}", "{\"user\":\"a\\nb\"}", "{\"cmd\":[\"a\\u0000b\"]}" };
+    static const char *const good[] = {
+        "{}", "{\"env\":{\"A\":\"b\"},\"user\":\"1000:1000\",\"workdir\":\"/"
+              "w\",\"cmd\":[\"a\"],\"limits\":{\"memory\":1},\"more\":[1]}"
+    };
+    static const char *const bad[] = { "{\"env\":{\"A=\":\"b\"}}",
+                                       "{\"env\":[]}",
+                                       "{\"env\":{\"A\":1}}",
+                                       "{\"workdir\":\"rel\"}",
+                                       "{\"cmd\":\"sh\"}",
+                                       "{\"limits\":{\"memory\":0}}",
+                                       "{\"limits\":{\"nothing\":1}}",
+                                       "{\"services\":{}}",
+                                       "{\"sudo\":1}",
+                                       "{\"user\":\"a\\nb\"}",
+                                       "{\"cmd\":[\"a\\u0000b\"]}" };
     for (size_t i = 0; i < CAY_LEN(good); i++)
         OK(cay_template_config_check(good[i], &err));
     for (size_t i = 0; i < CAY_LEN(bad); i++)
         assert_int_equal(cay_template_config_check(bad[i], &err), CAY_EINVAL);
 }
 
-#define SETTINGS \
-    "\"settings\":{\"permissions\":{\"default\":\"ask\",\"choices\":{\"ask\":{\"p\":\"on\"},\"bypass\":{\"p\":\"never\"}}},\"model\":{\"texts\":{\"line\":\"m=${value};${value}\\n\"}}}"
+#define SETTINGS                                                                                   \
+    "\"settings\":{\"permissions\":{\"default\":\"ask\",\"choices\":{\"ask\":{\"p\":\"on\"},"      \
+    "\"bypass\":{\"p\":\"never\"}}},\"model\":{\"texts\":{\"line\":\"m=${value};${value}\\n\"}}}"
 
 static void settings_are_judged_with_every_choice(void **s)
 {
     (void)s;
-    static const char *const good[] = { "{" SETTINGS "}", "{\"setting_files\":{\"/a/b\":{\"content\":\"${random} $${x} $1\",\"mode\":\"0644\"}}}",
-                                        "{" SETTINGS ",\"setting_files\":{\"/a\":{\"content\":\"${permissions}${permissions.p}${model}${model.line}\"}}}" };
+    static const char *const good[] = {
+        "{" SETTINGS "}",
+        "{\"setting_files\":{\"/a/b\":{\"content\":\"${random} $${x} $1\",\"mode\":\"0644\"}}}",
+        "{" SETTINGS ",\"setting_files\":{\"/"
+        "a\":{\"content\":\"${permissions}${permissions.p}${model}${model.line}\"}}}"
+    };
     static const char *const bad[] = {
-        "{\"settings\":[]}", "{\"settings\":{\"A\":{}}}", "{\"settings\":{\"random\":{}}}", "{\"settings\":{\"a\":1}}", "{\"settings\":{\"a\":{\"x\":1}}}",
-        "{\"settings\":{\"a\":{\"default\":\"q\\\"\"}}}", "{\"settings\":{\"a\":{\"description\":1}}}", "{\"settings\":{\"a\":{\"choices\":{}}}}",
-        "{\"settings\":{\"a\":{\"choices\":{\"x\":{}}}}}", "{\"settings\":{\"a\":{\"default\":\"y\",\"choices\":{\"x\":{}}}}}",
-        "{\"settings\":{\"a\":{\"default\":\"x\",\"choices\":{\"x\":{}},\"texts\":{}}}}", "{\"settings\":{\"a\":{\"default\":\"x\",\"choices\":{\"x\":{\"k\":1}}}}}",
-        "{\"settings\":{\"a\":{\"texts\":{\"K\":\"\"}}}}", "{\"setting_files\":{\"a\":{\"content\":\"\"}}}", "{\"setting_files\":{\"/\":{\"content\":\"\"}}}",
-        "{\"setting_files\":{\"/a/../b\":{\"content\":\"\"}}}", "{\"setting_files\":{\"/proc/x\":{\"content\":\"\"}}}", "{\"setting_files\":{\"/a\":{}}}",
-        "{\"setting_files\":{\"/a\":{\"content\":\"\",\"mode\":\"4755\"}}}", "{\"setting_files\":{\"/a\":{\"content\":\"\",\"mode\":600}}}",
-        "{\"setting_files\":{\"/a\":{\"content\":\"\",\"owner\":\"x\"}}}", "{\"setting_files\":{\"/a\":{\"content\":\"${nosuch}\"}}}", "{\"setting_files\":{\"/a\":{\"content\":\"${x\"}}}",
-        "{" SETTINGS ",\"setting_files\":{\"/a\":{\"content\":\"${permissions.q}\"}}}", "{" SETTINGS ",\"setting_files\":{\"/a\":{\"content\":\"${model.q}\"}}}",
-        "{\"settings\":{\"a\":{\"default\":\"x\",\"choices\":{\"x\":{\"k\":\"\"},\"y\":{}}}},\"setting_files\":{\"/a\":{\"content\":\"${a.k}\"}}}" };
+        "{\"settings\":[]}",
+        "{\"settings\":{\"A\":{}}}",
+        "{\"settings\":{\"random\":{}}}",
+        "{\"settings\":{\"a\":1}}",
+        "{\"settings\":{\"a\":{\"x\":1}}}",
+        "{\"settings\":{\"a\":{\"default\":\"q\\\"\"}}}",
+        "{\"settings\":{\"a\":{\"description\":1}}}",
+        "{\"settings\":{\"a\":{\"choices\":{}}}}",
+        "{\"settings\":{\"a\":{\"choices\":{\"x\":{}}}}}",
+        "{\"settings\":{\"a\":{\"default\":\"y\",\"choices\":{\"x\":{}}}}}",
+        "{\"settings\":{\"a\":{\"default\":\"x\",\"choices\":{\"x\":{}},\"texts\":{}}}}",
+        "{\"settings\":{\"a\":{\"default\":\"x\",\"choices\":{\"x\":{\"k\":1}}}}}",
+        "{\"settings\":{\"a\":{\"texts\":{\"K\":\"\"}}}}",
+        "{\"setting_files\":{\"a\":{\"content\":\"\"}}}",
+        "{\"setting_files\":{\"/\":{\"content\":\"\"}}}",
+        "{\"setting_files\":{\"/a/../b\":{\"content\":\"\"}}}",
+        "{\"setting_files\":{\"/proc/x\":{\"content\":\"\"}}}",
+        "{\"setting_files\":{\"/a\":{}}}",
+        "{\"setting_files\":{\"/a\":{\"content\":\"\",\"mode\":\"4755\"}}}",
+        "{\"setting_files\":{\"/a\":{\"content\":\"\",\"mode\":600}}}",
+        "{\"setting_files\":{\"/a\":{\"content\":\"\",\"owner\":\"x\"}}}",
+        "{\"setting_files\":{\"/a\":{\"content\":\"${nosuch}\"}}}",
+        "{\"setting_files\":{\"/a\":{\"content\":\"${x\"}}}",
+        "{" SETTINGS ",\"setting_files\":{\"/a\":{\"content\":\"${permissions.q}\"}}}",
+        "{" SETTINGS ",\"setting_files\":{\"/a\":{\"content\":\"${model.q}\"}}}",
+        "{\"settings\":{\"a\":{\"default\":\"x\",\"choices\":{\"x\":{\"k\":\"\"},\"y\":{}}}},"
+        "\"setting_files\":{\"/a\":{\"content\":\"${a.k}\"}}}"
+    };
     for (size_t i = 0; i < CAY_LEN(good); i++)
         OK(cay_template_config_check(good[i], &err));
     for (size_t i = 0; i < CAY_LEN(bad); i++)
@@ -105,13 +162,22 @@ static char *layer(char *id)
     return id;
 }
 
-static char *record(char *id, const char *tenant, const char *name, const char *base, const char *config, bool shared)
+static char *record(char *id, const char *tenant, const char *name, const char *base,
+                    const char *config, bool shared)
 {
     char l[CAY_ID_LEN + 1], layers[64];
     const char *const names[] = { name, NULL };
     cay__id_make(id, 't');
     snprintf(layers, sizeof layers, "[\"%s\"]", layer(l));
-    cay_template_row row = { .size = sizeof row, .id = id, .tenant = tenant, .base = base, .layers = layers, .config = config, .source = "test", .digest = "", .shared = shared };
+    cay_template_row row = { .size = sizeof row,
+                             .id = id,
+                             .tenant = tenant,
+                             .base = base,
+                             .layers = layers,
+                             .config = config,
+                             .source = "test",
+                             .digest = "",
+                             .shared = shared };
     OK(cay__template_record(svc, NULL, &row, names, NULL, &err));
     return id;
 }
@@ -132,7 +198,8 @@ static void template_is_found_by_name_id_and_beginning(void **s)
         cay_template_free(t);
     }
     FAILS(cay_template_find(svc, NULL, NULL, "python", &t, &err), CAY_ENOENT, "template_not_found");
-    FAILS(cay_template_find(svc, NULL, NULL, "No Name", &t, &err), CAY_ENOENT, "template_not_found");
+    FAILS(cay_template_find(svc, NULL, NULL, "No Name", &t, &err), CAY_ENOENT,
+          "template_not_found");
     /* a name goes to the one that was given it last, and the other has only its id */
     record(other, "default", "python:3.11", "image", "{}", true);
     OK(cay_template_find(svc, NULL, NULL, "python:3.11", &t, &err));
@@ -170,9 +237,12 @@ static void tenant_sees_its_own_and_shared_ones(void **s)
     OK(cay_template_find(svc, NULL, "a", "tools", &t, &err));
     assert_string_equal(t->id, mine);
     cay_template_free(t);
-    OK(cay_template_list(svc, NULL, &(cay_template_filter){ .size = sizeof(cay_template_filter), .tenant = "a" }, count, &n, &err));
+    OK(cay_template_list(
+        svc, NULL, &(cay_template_filter){ .size = sizeof(cay_template_filter), .tenant = "a" },
+        count, &n, &err));
     assert_int_equal(n, 2);
-    /* What a tenant calls its own is no name to the operator, who would start from what that tenant put there. */
+    /* What a tenant calls its own is no name to the operator, who would start from what that tenant
+     * put there. */
     OK(cay_template_name(svc, NULL, "a", mine, "python:3", &err));
     /* Shared, others see it and cannot take that back. */
     cay_template *seen;
@@ -184,8 +254,10 @@ static void tenant_sees_its_own_and_shared_ones(void **s)
     FAILS(cay_template_share(svc, NULL, "b", mine, false, &err), CAY_EPERM, "template_shared");
     OK(cay_template_share(svc, NULL, "a", mine, false, &err));
     FAILS(cay_template_share(svc, NULL, "b", mine, true, &err), CAY_ENOENT, "template_not_found");
-    FAILS(svc->store->template_share(svc->db, "tnobody", true, &err), CAY_ENOENT, "template_not_found");
-    FAILS(cay_template_find(svc, NULL, NULL, "python:3", &t, &err), CAY_ENOENT, "template_not_found");
+    FAILS(svc->store->template_share(svc->db, "tnobody", true, &err), CAY_ENOENT,
+          "template_not_found");
+    FAILS(cay_template_find(svc, NULL, NULL, "python:3", &t, &err), CAY_ENOENT,
+          "template_not_found");
     OK(cay_template_find(svc, NULL, NULL, "tools", &t, &err));
     assert_string_equal(t->id, shared);
     cay_template_free(t);
@@ -237,7 +309,14 @@ static void record_without_its_layers_is_taken_back(void **s)
     cay__id_make(id, 't');
     cay__id_make(l, 'l');
     snprintf(layers, sizeof layers, "[\"%s\"]", l);
-    cay_template_row row = { .size = sizeof row, .id = id, .tenant = "default", .base = "image", .layers = layers, .config = "{}", .source = "", .digest = "" };
+    cay_template_row row = { .size = sizeof row,
+                             .id = id,
+                             .tenant = "default",
+                             .base = "image",
+                             .layers = layers,
+                             .config = "{}",
+                             .source = "",
+                             .digest = "" };
     FAILS(cay__template_record(svc, NULL, &row, NULL, NULL, &err), CAY_EBUSY, "layers_gone");
     FAILS(cay_template_find(svc, NULL, NULL, id, &t, &err), CAY_ENOENT, "template_not_found");
 }
@@ -248,9 +327,17 @@ static void request_takes_over_what_the_template_says(void **s)
     (void)s;
     char id[CAY_ID_LEN + 1];
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
-    record(id, "default", "app:1", "image", "{\"env\":{\"A\":\"1\",\"B\":\"2\"},\"user\":\"web:www\",\"workdir\":\"/srv\",\"limits\":{\"memory\":1000000,\"pids\":7}}", true);
+    record(id, "default", "app:1", "image",
+           "{\"env\":{\"A\":\"1\",\"B\":\"2\"},\"user\":\"web:www\",\"workdir\":\"/"
+           "srv\",\"limits\":{\"memory\":1000000,\"pids\":7}}",
+           true);
     const cay_pair env[] = { { "B", "mine" }, { NULL, NULL } };
-    cay_create c = { .size = sizeof c, .template_ = "app:1", .env = env, .limits = { .pids = 9 }, .image = "{not read", .template_id = "x" };
+    cay_create c = { .size = sizeof c,
+                     .template_ = "app:1",
+                     .env = env,
+                     .limits = { .pids = 9 },
+                     .image = "{not read",
+                     .template_id = "x" };
     OK(cay__template_prepare(svc, NULL, &c, &mem, &err));
     assert_string_equal(c.template_, "image");
     assert_string_equal(c.template_id, id);
@@ -263,12 +350,15 @@ static void request_takes_over_what_the_template_says(void **s)
     assert_string_equal(c.env[0].key, "A");
     assert_string_equal(c.env[1].value, "mine");
     assert_null(c.env[2].key);
-    cay_create plain = { .size = sizeof plain, .image = "x", .template_id = "y", .template_name = "z" };
+    cay_create plain = {
+        .size = sizeof plain, .image = "x", .template_id = "y", .template_name = "z"
+    };
     OK(cay__template_prepare(svc, NULL, &plain, &mem, &err));
     assert_null(plain.image);
     assert_null(plain.template_id);
     cay_create direct = { .size = sizeof direct, .template_ = "image" };
-    OK(cay__template_prepare(svc, NULL, &direct, &mem, &err)); /* nothing at all, for who puts a root filesystem together */
+    OK(cay__template_prepare(svc, NULL, &direct, &mem,
+                             &err)); /* nothing at all, for who puts a root filesystem together */
     assert_string_equal(direct.template_id, "");
     cay_create none = { .size = sizeof none, .template_ = "nosuch" };
     FAILS(cay__template_prepare(svc, NULL, &none, &mem, &err), CAY_ENOENT, "template_not_found");
@@ -279,7 +369,11 @@ static void setting_goes_into_the_files_of_its_sandbox(void **s)
     (void)s;
     char id[CAY_ID_LEN + 1];
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
-    record(id, "default", "agent:1", "image", "{" SETTINGS ",\"setting_files\":{\"/etc/a\":{\"content\":\"p=${permissions.p} ${model.line}$${HOME}${permissions}\"},\"/etc/id\":{\"content\":\"${random}\",\"mode\":\"0444\"}}}", true);
+    record(id, "default", "agent:1", "image",
+           "{" SETTINGS ",\"setting_files\":{\"/etc/a\":{\"content\":\"p=${permissions.p} "
+           "${model.line}$${HOME}${permissions}\"},\"/etc/"
+           "id\":{\"content\":\"${random}\",\"mode\":\"0444\"}}}",
+           true);
     cay_create c = { .size = sizeof c, .template_ = "agent:1", .nseeds = 7 };
     OK(cay__template_prepare(svc, NULL, &c, &mem, &err));
     assert_string_equal(c.settings[0].key, "permissions");
@@ -292,21 +386,32 @@ static void setting_goes_into_the_files_of_its_sandbox(void **s)
     assert_int_equal(c.seeds[0].mode, 0600);
     assert_int_equal(c.seeds[1].mode, 0444);
     assert_int_equal(c.seeds[1].len, 64);
-    cay_create other = { .size = sizeof other, .template_ = "agent:1", .settings = (const cay_pair[]){ { "model", "m-1" }, { "permissions", "bypass" }, { NULL, NULL } } };
+    cay_create other = { .size = sizeof other,
+                         .template_ = "agent:1",
+                         .settings = (const cay_pair[]){
+                             { "model", "m-1" }, { "permissions", "bypass" }, { NULL, NULL } } };
     OK(cay__template_prepare(svc, NULL, &other, &mem, &err));
     assert_string_equal(other.seeds[0].data, "p=never m=m-1;m-1\n${HOME}bypass");
     assert_string_equal(other.settings[0].value, "bypass");
-    assert_string_not_equal(other.seeds[1].data, c.seeds[1].data); /* each has a number of its own */
+    assert_string_not_equal(other.seeds[1].data,
+                            c.seeds[1].data); /* each has a number of its own */
     cay_create off = { .size = sizeof off, .template_ = "agent:1", .settings_off = true };
     OK(cay__template_prepare(svc, NULL, &off, &mem, &err));
     assert_int_equal(off.nseeds, 0);
     static const struct {
         const char *template_, *key, *value, *reason;
-    } bad[] = { { "agent:1", "permission", "ask", "setting_unknown" }, { "agent:1", "permissions", "yes", "setting_invalid" }, { "agent:1", "permissions", "", "setting_invalid" },
-                { "agent:1", "model", "a\"b", "setting_invalid" }, { "agent:1", "model", "a\nb", "setting_invalid" }, { "host", "permissions", "bypass", "setting_unknown" },
+    } bad[] = { { "agent:1", "permission", "ask", "setting_unknown" },
+                { "agent:1", "permissions", "yes", "setting_invalid" },
+                { "agent:1", "permissions", "", "setting_invalid" },
+                { "agent:1", "model", "a\"b", "setting_invalid" },
+                { "agent:1", "model", "a\nb", "setting_invalid" },
+                { "host", "permissions", "bypass", "setting_unknown" },
                 { NULL, "permissions", "bypass", "setting_unknown" } };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
-        cay_create b = { .size = sizeof b, .template_ = bad[i].template_, .settings = (const cay_pair[]){ { bad[i].key, bad[i].value }, { NULL, NULL } } };
+        cay_create b = { .size = sizeof b,
+                         .template_ = bad[i].template_,
+                         .settings =
+                             (const cay_pair[]){ { bad[i].key, bad[i].value }, { NULL, NULL } } };
         FAILS(cay__template_prepare(svc, NULL, &b, &mem, &err), CAY_EINVAL, bad[i].reason);
     }
 }
@@ -318,13 +423,16 @@ int main(void)
         cmocka_unit_test(name_that_is_none_is_refused),
         cmocka_unit_test(config_is_judged),
         cmocka_unit_test(settings_are_judged_with_every_choice),
-        cmocka_unit_test_setup_teardown(setting_goes_into_the_files_of_its_sandbox, set_up, calls_end),
-        cmocka_unit_test_setup_teardown(template_is_found_by_name_id_and_beginning, set_up, calls_end),
+        cmocka_unit_test_setup_teardown(setting_goes_into_the_files_of_its_sandbox, set_up,
+                                        calls_end),
+        cmocka_unit_test_setup_teardown(template_is_found_by_name_id_and_beginning, set_up,
+                                        calls_end),
         cmocka_unit_test_setup_teardown(tenant_sees_its_own_and_shared_ones, set_up, calls_end),
         cmocka_unit_test_setup_teardown(name_goes_before_the_template_does, set_up, calls_end),
         cmocka_unit_test_setup_teardown(layers_are_held_by_templates, set_up, calls_end),
         cmocka_unit_test_setup_teardown(record_without_its_layers_is_taken_back, set_up, calls_end),
-        cmocka_unit_test_setup_teardown(request_takes_over_what_the_template_says, set_up, calls_end),
+        cmocka_unit_test_setup_teardown(request_takes_over_what_the_template_says, set_up,
+                                        calls_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

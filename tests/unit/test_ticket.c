@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What opens one socket of the console: once, in time, and to who asked for it. The time is the test's own. */
+/* What opens one socket of the console: once, in time, and to who asked for it. The time is the
+ * test's own. */
 #include <base/base.h>
 #include <server/ticket.h>
 #include <setjmp.h>
@@ -40,14 +41,16 @@ static void opens_until_30_s_are_over(void **s)
     cay__ticket_make(all, "k1", 1000, late);
     assert_true(cay__ticket_use(all, ticket, "k1", 30999));
     assert_false(cay__ticket_use(all, late, "k1", 31000));
-    assert_false(cay__ticket_use(all, late, "k1", 1001)); /* and it is used up, whatever a clock says later */
+    assert_false(cay__ticket_use(all, late, "k1",
+                                 1001)); /* and it is used up, whatever a clock says later */
 }
 
 static void is_its_sessions_own(void **s)
 {
     (void)s;
     assert_false(cay__ticket_use(all, ticket, "k2", 1001));
-    assert_false(cay__ticket_use(all, ticket, "k1", 1001)); /* who tried it with another's has used it up */
+    assert_false(
+        cay__ticket_use(all, ticket, "k1", 1001)); /* who tried it with another's has used it up */
 }
 
 static void is_nothing_but_itself(void **s)
@@ -78,6 +81,8 @@ static void gives_way_to_newer_ones(void **s)
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = { CASE(opens_once), CASE(opens_until_30_s_are_over), CASE(is_its_sessions_own), CASE(is_nothing_but_itself), CASE(gives_way_to_newer_ones) };
+    const struct CMUnitTest tests[] = { CASE(opens_once), CASE(opens_until_30_s_are_over),
+                                        CASE(is_its_sessions_own), CASE(is_nothing_but_itself),
+                                        CASE(gives_way_to_newer_ones) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

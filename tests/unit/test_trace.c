@@ -21,9 +21,10 @@ static void write_file(const char *text)
 }
 
 #define AT(s) "2026-01-31T12:00:" s "+00:00"
-#define SPAN(id, trace, parent, from, to, name, error)                                                                                                        \
-    "{\"object\":\"trace.span\",\"id\":\"span_" id "\",\"trace_id\":\"trace_" trace "\",\"parent_id\":" parent ",\"started_at\":\"" AT(from) "\",\"ended_at\":\"" \
-    AT(to) "\",\"span_data\":{\"type\":\"custom\",\"name\":\"" name "\"},\"error\":" error "}\n"
+#define SPAN(id, trace, parent, from, to, name, error)                                             \
+    "{\"object\":\"trace.span\",\"id\":\"span_" id "\",\"trace_id\":\"trace_" trace                \
+    "\",\"parent_id\":" parent ",\"started_at\":\"" AT(from) "\",\"ended_at\":\"" AT(              \
+        to) "\",\"span_data\":{\"type\":\"custom\",\"name\":\"" name "\"},\"error\":" error "}\n"
 
 static void spans_stand_below_their_parents(void **state)
 {
@@ -31,14 +32,19 @@ static void spans_stand_below_their_parents(void **state)
     traces all = { 0 };
     trace_tree t = { 0 };
     cay_err err = CAY_ERR_INIT;
-    /* As they end: children first. The second program's ids are shorter; lines that are none are passed over. */
-    write_file("{\"object\":\"trace\",\"id\":\"trace_aa11\",\"workflow_name\":\"a run\"}\n"
-               "no JSON\n{\"object\":\"trace.span\"}\n"
-               SPAN("0123456789abcdef00000003", "aa11", "\"span_0123456789abcdef\"", "02.000000", "03.000000", "third", "null")
-               SPAN("0123456789abcde2", "aa11", "\"span_0123456789abcdef00000001\"", "01.000000", "01.500000", "second", "{\"message\":\"ENOENT x\"}")
-               SPAN("0123456789abcdef00000001", "aa11", "null", "00.000000", "04.000000", "first", "null")
-               SPAN("fedcba9876543210", "bb22", "\"span_ffffffffffffffff\"", "30.250000", "31.000000", "elsewhere", "null")
-               "{\"object\":\"trace.span\",\"id\":\"span_1");
+    /* As they end: children first. The second program's ids are shorter; lines that are none are
+     * passed over. */
+    write_file(
+        "{\"object\":\"trace\",\"id\":\"trace_aa11\",\"workflow_name\":\"a run\"}\n"
+        "no JSON\n{\"object\":\"trace.span\"}\n" SPAN("0123456789abcdef00000003", "aa11",
+                                                      "\"span_0123456789abcdef\"", "02.000000",
+                                                      "03.000000", "third", "null")
+            SPAN("0123456789abcde2", "aa11", "\"span_0123456789abcdef00000001\"", "01.000000",
+                 "01.500000", "second", "{\"message\":\"ENOENT x\"}")
+                SPAN("0123456789abcdef00000001", "aa11", "null", "00.000000", "04.000000", "first",
+                     "null") SPAN("fedcba9876543210", "bb22", "\"span_ffffffffffffffff\"",
+                                  "30.250000", "31.000000", "elsewhere",
+                                  "null") "{\"object\":\"trace.span\",\"id\":\"span_1");
     assert_int_equal(traces_read(path, &all, &err), 0);
     assert_int_equal(all.n, 2);
     assert_string_equal(all.v[0].name, "a run");
@@ -71,10 +77,13 @@ static void a_ring_of_parents_ends(void **state)
     traces all = { 0 };
     trace_tree t = { 0 };
     cay_err err = CAY_ERR_INIT;
-    write_file(SPAN("0000000000000001", "aa", "\"span_0000000000000002\"", "00.000000", "01.000000", "one", "null")
-               SPAN("0000000000000002", "aa", "\"span_0000000000000001\"", "00.000000", "01.000000", "two", "null")
-               SPAN("0000000000000003", "aa", "\"span_0000000000000003\"", "00.000000", "01.000000", "itself", "null")
-               SPAN("0000000000000004", "aa", "null", "05.000000", "01.000000", "ends before it begins", "null"));
+    write_file(SPAN("0000000000000001", "aa", "\"span_0000000000000002\"", "00.000000", "01.000000",
+                    "one", "null") SPAN("0000000000000002", "aa", "\"span_0000000000000001\"",
+                                        "00.000000", "01.000000", "two", "null")
+                   SPAN("0000000000000003", "aa", "\"span_0000000000000003\"", "00.000000",
+                        "01.000000", "itself", "null")
+                       SPAN("0000000000000004", "aa", "null", "05.000000", "01.000000",
+                            "ends before it begins", "null"));
     assert_int_equal(traces_read(path, &all, &err), 0);
     assert_int_equal(trace_tree_read(path, "aa", &t, &err), 0);
     assert_int_equal(t.n, 3);

@@ -23,16 +23,29 @@ static void what_is_one_comes_back(void **state)
     assert_string_equal(text, "00-" TRACE "-" SPAN "-01");
     assert_true(cay__traceparent_read("00-" TRACE "-" SPAN "-00", &t));
     assert_false(t.sampled);
-    assert_true(cay__traceparent_read("cc-" TRACE "-" SPAN "-01-what-comes-later", &t)); /* of a later version */
+    assert_true(cay__traceparent_read("cc-" TRACE "-" SPAN "-01-what-comes-later",
+                                      &t)); /* of a later version */
 }
 
 static void what_is_none_counts_as_missing(void **state)
 {
     (void)state;
     static const char *const none[] = {
-        NULL, "", "00", "00-" TRACE "-" SPAN, "00-" TRACE "-" SPAN "-0", "00-" TRACE "-" SPAN "-0g", "ff-" TRACE "-" SPAN "-01", "00-" TRACE "-" SPAN "-01-more",
-        "00-" TRACE "-" SPAN "-012", "cc-" TRACE "-" SPAN "-01more", "00_" TRACE "-" SPAN "-01", "00-00000000000000000000000000000000-" SPAN "-01",
-        "00-" TRACE "-0000000000000000-01", "00-4BF92F3577B34DA6A3CE929D0E0E4736-" SPAN "-01", "00-4bf92f3577b34da6a3ce929d0e0e473\n-" SPAN "-01",
+        NULL,
+        "",
+        "00",
+        "00-" TRACE "-" SPAN,
+        "00-" TRACE "-" SPAN "-0",
+        "00-" TRACE "-" SPAN "-0g",
+        "ff-" TRACE "-" SPAN "-01",
+        "00-" TRACE "-" SPAN "-01-more",
+        "00-" TRACE "-" SPAN "-012",
+        "cc-" TRACE "-" SPAN "-01more",
+        "00_" TRACE "-" SPAN "-01",
+        "00-00000000000000000000000000000000-" SPAN "-01",
+        "00-" TRACE "-0000000000000000-01",
+        "00-4BF92F3577B34DA6A3CE929D0E0E4736-" SPAN "-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e473\n-" SPAN "-01",
     };
     cay__traceparent t;
     for (size_t i = 0; i < CAY_LEN(none); i++)

@@ -32,7 +32,8 @@ static int set_up(void **s)
 static void a_plain_file(void **s)
 {
     (void)s;
-    const char *file = "root:x:0:0:root:/root:/bin/bash\nwww-data:x:33:33::/var/www:/usr/sbin/nologin\nann:x:1500:1600:Ann,,,:/home/ann:/bin/zsh";
+    const char *file = "root:x:0:0:root:/root:/bin/bash\nwww-data:x:33:33::/var/www:/usr/sbin/"
+                       "nologin\nann:x:1500:1600:Ann,,,:/home/ann:/bin/zsh";
     assert_int_equal(find(file, "www-data"), 0);
     assert_true(id.uid == 33 && id.gid == 33);
     assert_string_equal(id.shell, "/usr/sbin/nologin");
@@ -65,9 +66,23 @@ static void without_a_file_two_names_and_every_number_work(void **s)
 static void a_line_that_is_not_one_is_passed_over(void **s)
 {
     (void)s;
-    static const char *const bad[] = { "", ":", "::::::", "ann", "ann:x", "ann:x:5", "ann:x:5:5", "ann:x:5:5:g:/h", "ann:x::5:g:/h:/s",
-        "ann:x:5::g:/h:/s", "ann:x:-5:5:g:/h:/s", "ann:x:5a:5:g:/h:/s", "ann:x: 5:5:g:/h:/s", "ann:x:4294967295:5:g:/h:/s",
-        "ann:x:4294967296:5:g:/h:/s", "ann:x:99999999999999999999:5:g:/h:/s", "ann:x:5:4294967295:g:/h:/s" };
+    static const char *const bad[] = { "",
+                                       ":",
+                                       "::::::",
+                                       "ann",
+                                       "ann:x",
+                                       "ann:x:5",
+                                       "ann:x:5:5",
+                                       "ann:x:5:5:g:/h",
+                                       "ann:x::5:g:/h:/s",
+                                       "ann:x:5::g:/h:/s",
+                                       "ann:x:-5:5:g:/h:/s",
+                                       "ann:x:5a:5:g:/h:/s",
+                                       "ann:x: 5:5:g:/h:/s",
+                                       "ann:x:4294967295:5:g:/h:/s",
+                                       "ann:x:4294967296:5:g:/h:/s",
+                                       "ann:x:99999999999999999999:5:g:/h:/s",
+                                       "ann:x:5:4294967295:g:/h:/s" };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
         char file[256];
         assert_int_equal(find(bad[i], "ann"), ENOENT);
@@ -154,7 +169,8 @@ static void a_group_that_is_named_is_the_only_one(void **s)
 static void one_id_has_one_user(void **s)
 {
     (void)s;
-    const char *file = "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:\nbob:x:1001:1001::/:/s\n";
+    const char *file =
+        "root:x:0:0::/root:/bin/sh\nann:x:1000:1000::/home/ann:\nbob:x:1001:1001::/:/s\n";
     G.mode = CAY_MODE_SINGLE;
     assert_int_equal(find(file, "ann"), 0);
     assert_string_equal(id.shell, "/bin/sh"); /* an empty one means it */
@@ -178,7 +194,8 @@ static void only_a_regular_file_is_read(void **s)
     unlink(path);
     CAY_AUTOFD fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_int_equal(ftruncate(fd, 1 << 30), 0);
-    assert_int_equal(user_read(path, buf, sizeof buf), sizeof buf); /* of a huge one the beginning */
+    assert_int_equal(user_read(path, buf, sizeof buf),
+                     sizeof buf); /* of a huge one the beginning */
     unlink(path);
     rmdir(dir);
 }

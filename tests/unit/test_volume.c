@@ -49,7 +49,9 @@ static int tear_down(void **s)
 
 static int create(cay_service *svc, const char *name, uint64_t limit, cay_err *err)
 {
-    return cay_volume_create(svc, NULL, &(cay_volume_spec){ .size = sizeof(cay_volume_spec), .name = name, .limit = limit }, err);
+    return cay_volume_create(
+        svc, NULL,
+        &(cay_volume_spec){ .size = sizeof(cay_volume_spec), .name = name, .limit = limit }, err);
 }
 
 static int with(cay_service *svc, const cay_volume_use *v, size_t n, cay_sandbox **sb, cay_err *err)
@@ -62,7 +64,16 @@ static void names(void **s)
 {
     (void)s;
     static const char *const good[] = { "a", "A9", "my-cache_1.0", "0" };
-    static const char *const bad[] = { "", ".", "..", ".a", "-a", "_a", "a/b", "a b", "a\n", "\xc3\xa4",
+    static const char *const bad[] = { "",
+                                       ".",
+                                       "..",
+                                       ".a",
+                                       "-a",
+                                       "_a",
+                                       "a/b",
+                                       "a b",
+                                       "a\n",
+                                       "\xc3\xa4",
                                        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" };
     for (size_t i = 0; i < CAY_LEN(good); i++)
         assert_true(cay__volume_name(good[i]));
@@ -148,7 +159,8 @@ static void targets(void **s)
     static const char *const bad[] = { "rel", "/", "/proc/x", "/dev", "/a/../b", "/a\nb" };
     assert_int_equal(create(svc, "data", 0, &err), 0);
     for (size_t i = 0; i < CAY_LEN(bad); i++)
-        assert_int_equal(with(svc, &(cay_volume_use){ "data", bad[i], true }, 1, &sb, &err), CAY_EINVAL);
+        assert_int_equal(with(svc, &(cay_volume_use){ "data", bad[i], true }, 1, &sb, &err),
+                         CAY_EINVAL);
     cay_volume_use twice[] = { { "data", "/a", true }, { "data", "/a", false } };
     assert_int_equal(with(svc, twice, 2, &sb, &err), CAY_EINVAL);
     assert_int_equal(cay_volume_remove(svc, NULL, "data", &err), 0);

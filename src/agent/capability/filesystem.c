@@ -17,58 +17,64 @@ enum { IMAGE_MAX = 10 << 20 };
 
 typedef struct filesystem {
     cay_filesystem_options o;
-    char                   below[256]; /* patches stay in this directory of the workspace, and there are no images; "": all of it */
+    char below[256]; /* patches stay in this directory of the workspace, and there are no images;
+                        "": all of it */
 } filesystem;
 
 typedef struct bound {
     const filesystem *fs;
-    cay_sandbox      *sb;
-    char             *root, *cwd, *user;
-    cay_tool          patch, image;
-    const cay_tool   *tools[2];
+    cay_sandbox *sb;
+    char *root, *cwd, *user;
+    cay_tool patch, image;
+    const cay_tool *tools[2];
 } bound;
 
-static const char grammar[] =
-    "start: begin op+ end\n"
-    "begin: \"*** Begin Patch\" LF\n"
-    "end: \"*** End Patch\" LF?\n"
-    "op: add | delete | update\n"
-    "add: \"*** Add File: \" path LF added+\n"
-    "delete: \"*** Delete File: \" path LF\n"
-    "update: \"*** Update File: \" path LF move? change\n"
-    "move: \"*** Move to: \" path LF\n"
-    "change: (anchor | line)+ eof?\n"
-    "anchor: (\"@@\" | \"@@ \" /(.+)/) LF\n"
-    "line: (\"+\" | \"-\" | \" \") /(.*)/ LF\n"
-    "added: \"+\" /(.*)/ LF\n"
-    "eof: \"*** End of File\" LF\n"
-    "path: /(.+)/\n"
-    "%import common.LF\n";
+static const char grammar[] = "start: begin op+ end\n"
+                              "begin: \"*** Begin Patch\" LF\n"
+                              "end: \"*** End Patch\" LF?\n"
+                              "op: add | delete | update\n"
+                              "add: \"*** Add File: \" path LF added+\n"
+                              "delete: \"*** Delete File: \" path LF\n"
+                              "update: \"*** Update File: \" path LF move? change\n"
+                              "move: \"*** Move to: \" path LF\n"
+                              "change: (anchor | line)+ eof?\n"
+                              "anchor: (\"@@\" | \"@@ \" /(.+)/) LF\n"
+                              "line: (\"+\" | \"-\" | \" \") /(.*)/ LF\n"
+                              "added: \"+\" /(.*)/ LF\n"
+                              "eof: \"*** End of File\" LF\n"
+                              "path: /(.+)/\n"
+                              "%import common.LF\n";
 static const char patch_parameters[] =
     "{\"type\":\"object\",\"required\":[],\"additionalProperties\":true,\"properties\":{"
-    "\"patch\":{\"type\":\"string\",\"description\":\"The whole patch, from *** Begin Patch to *** End Patch.\"},"
-    "\"operation\":{\"type\":\"object\"},\"operations\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},\"command\":{\"type\":\"array\"},"
-    "\"type\":{\"type\":\"string\",\"enum\":[\"create_file\",\"update_file\",\"delete_file\"]},\"path\":{\"type\":\"string\"},"
+    "\"patch\":{\"type\":\"string\",\"description\":\"The whole patch, from *** Begin Patch to *** "
+    "End Patch.\"},"
+    "\"operation\":{\"type\":\"object\"},\"operations\":{\"type\":\"array\",\"items\":{\"type\":"
+    "\"object\"}},\"command\":{\"type\":\"array\"},"
+    "\"type\":{\"type\":\"string\",\"enum\":[\"create_file\",\"update_file\",\"delete_file\"]},"
+    "\"path\":{\"type\":\"string\"},"
     "\"diff\":{\"type\":\"string\"},\"moveTo\":{\"type\":\"string\"}}}";
 static const char image_parameters[] =
-    "{\"type\":\"object\",\"required\":[\"path\"],\"properties\":{\"path\":{\"type\":\"string\",\"minLength\":1,"
+    "{\"type\":\"object\",\"required\":[\"path\"],\"properties\":{\"path\":{\"type\":\"string\","
+    "\"minLength\":1,"
     "\"description\":\"An image file; relative to your working directory.\"}}}";
 
-static const char about[] =
-    "## Files\n"
-    "- Change files with apply_patch. Paths are relative to your working directory and stay inside the workspace:\n"
-    "      *** Begin Patch\n"
-    "      *** Update File: src/a.py\n"
-    "      @@ def f():\n"
-    "       a line of context\n"
-    "      -an old line\n"
-    "      +a new line\n"
-    "      *** Add File: b.txt\n"
-    "      +every line of a new file begins with a plus\n"
-    "      *** Delete File: c.txt\n"
-    "      *** End Patch\n"
-    "  Give about three lines of context before and after a change, and @@ lines that name the function or class when that is not enough.\n"
-    "  \"*** Move to: PATH\" behind an Update File line renames; \"*** End of File\" behind a change binds it to the end.";
+static const char about[] = "## Files\n"
+                            "- Change files with apply_patch. Paths are relative to your working "
+                            "directory and stay inside the workspace:\n"
+                            "      *** Begin Patch\n"
+                            "      *** Update File: src/a.py\n"
+                            "      @@ def f():\n"
+                            "       a line of context\n"
+                            "      -an old line\n"
+                            "      +a new line\n"
+                            "      *** Add File: b.txt\n"
+                            "      +every line of a new file begins with a plus\n"
+                            "      *** Delete File: c.txt\n"
+                            "      *** End Patch\n"
+                            "  Give about three lines of context before and after a change, and @@ "
+                            "lines that name the function or class when that is not enough.\n"
+                            "  \"*** Move to: PATH\" behind an Update File line renames; \"*** End "
+                            "of File\" behind a change binds it to the end.";
 static const char about_images[] = "\n- Look at images with view_image.";
 
 /* ------------------------------------------------------------------ apply_patch */
@@ -85,7 +91,11 @@ static int apply_patch(void *arg, const cay_tool_call *call, cay_tool_output *ou
     bound *b = arg;
     CAY_AUTOBUF done = CAY__BUF(1 << 20);
     cay_patch *p = NULL;
-    cay_patch_spec spec = { .size = sizeof spec, .root = b->root, .cwd = b->cwd, .user = b->user, .exclusive = b->fs->o.exclusive };
+    cay_patch_spec spec = { .size = sizeof spec,
+                            .root = b->root,
+                            .cwd = b->cwd,
+                            .user = b->user,
+                            .exclusive = b->fs->o.exclusive };
     int rc = cay_patch_parse(call->arguments, &p, err);
     if (rc == 0)
         rc = cay_patch_apply(b->sb, cay_run_call(call->run), p, &spec, add_line, &done, err);
@@ -146,11 +156,16 @@ static const char *media_type(const char *d, size_t n, const char *path)
 {
     static const struct {
         const char *magic;
-        size_t      len;
+        size_t len;
         const char *type;
     } kinds[] = {
-        { "\x89PNG\r\n\x1a\n", 8, "image/png" }, { "\xff\xd8\xff", 3, "image/jpeg" }, { "GIF87a", 6, "image/gif" },  { "GIF89a", 6, "image/gif" },
-        { "BM", 2, "image/bmp" },                { "II*\0", 4, "image/tiff" },        { "MM\0*", 4, "image/tiff" },
+        { "\x89PNG\r\n\x1a\n", 8, "image/png" },
+        { "\xff\xd8\xff", 3, "image/jpeg" },
+        { "GIF87a", 6, "image/gif" },
+        { "GIF89a", 6, "image/gif" },
+        { "BM", 2, "image/bmp" },
+        { "II*\0", 4, "image/tiff" },
+        { "MM\0*", 4, "image/tiff" },
     };
     for (size_t i = 0; i < CAY_LEN(kinds); i++)
         if (n >= kinds[i].len && !memcmp(d, kinds[i].magic, kinds[i].len))
@@ -160,7 +175,8 @@ static const char *media_type(const char *d, size_t n, const char *path)
     return is_svg(d, n, path) ? "image/svg+xml" : NULL;
 }
 
-static int read_image(const bound *b, const cay_call *call, const char *path, cay__buf *data, cay_err *err)
+static int read_image(const bound *b, const cay_call *call, const char *path, cay__buf *data,
+                      cay_err *err)
 {
     CAY_AUTOFD fd = -1;
     cay_read spec = { .size = sizeof spec, .length = IMAGE_MAX + 1, .user = b->user };
@@ -223,7 +239,8 @@ static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out
     if (rc == CAY_ENOENT)
         return say(out, "image path `%.200s` was not found", path);
     if (rc < 0)
-        return say(out, "image path `%.200s` cannot be read (%s): %s", path, cay_code_name(rc), why.msg);
+        return say(out, "image path `%.200s` cannot be read (%s): %s", path, cay_code_name(rc),
+                   why.msg);
     if (data.len > IMAGE_MAX)
         return say(out, "image path `%.200s` is larger than 10MB", path);
     const char *type = data.len ? media_type(data.data, data.len, path) : NULL;
@@ -248,13 +265,26 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     b->root = CAY_STEAL(root.data);
     b->cwd = cay__strdup(scope->cwd);
     b->user = scope->user ? cay__strdup(scope->user) : NULL;
-    b->patch = (cay_tool){ .size = sizeof b->patch, .name = "apply_patch", .grammar = grammar, .parameters = patch_parameters, .call = apply_patch, .arg = b,
+    b->patch = (cay_tool){ .size = sizeof b->patch,
+                           .name = "apply_patch",
+                           .grammar = grammar,
+                           .parameters = patch_parameters,
+                           .call = apply_patch,
+                           .arg = b,
                            .needs_approval = patch_asks,
-                           .description = "Adds, changes, moves and deletes files by a patch. It is a free-form tool: do not wrap the patch in JSON." };
+                           .description = "Adds, changes, moves and deletes files by a patch. It "
+                                          "is a free-form tool: do not wrap the patch in JSON." };
     if (!cay_model_kind(scope->model)->custom_tools)
-        b->patch.description = "Adds, changes, moves and deletes files: give the whole patch as text in \"patch\".";
-    b->image = (cay_tool){ .size = sizeof b->image, .name = "view_image", .parameters = image_parameters, .call = view_image, .arg = b, .beside = true,
-                           .description = "Shows you an image of the sandbox: PNG, JPEG, GIF, WebP, BMP, TIFF or SVG, at most 10 MiB." };
+        b->patch.description =
+            "Adds, changes, moves and deletes files: give the whole patch as text in \"patch\".";
+    b->image = (cay_tool){ .size = sizeof b->image,
+                           .name = "view_image",
+                           .parameters = image_parameters,
+                           .call = view_image,
+                           .arg = b,
+                           .beside = true,
+                           .description = "Shows you an image of the sandbox: PNG, JPEG, GIF, "
+                                          "WebP, BMP, TIFF or SVG, at most 10 MiB." };
     b->tools[0] = &b->image;
     b->tools[1] = &b->patch;
     *out = b;
@@ -290,7 +320,12 @@ static int instructions(void *arg, char **text, cay_err *err)
     return 0;
 }
 
-static const cay_capability_ops ops = { .size = sizeof ops, .name = "filesystem", .start = start, .stop = stop, .tools = tools, .instructions = instructions,
+static const cay_capability_ops ops = { .size = sizeof ops,
+                                        .name = "filesystem",
+                                        .start = start,
+                                        .stop = stop,
+                                        .tools = tools,
+                                        .instructions = instructions,
                                         .close = free };
 
 cay_capability *cay_cap_filesystem(const cay_filesystem_options *o)

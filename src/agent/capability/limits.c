@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allow-lists of an agent: exec, read, write and network; who holds them, and what that cannot stop. */
+/* Allow-lists of an agent: exec, read, write and network; who holds them, and what that cannot
+ * stop. */
 #include <agent/run.h>
 #include <base/spec.h>
 #include <base/str.h>
@@ -36,10 +37,12 @@ static void list_add(list *l, const char *text)
 
 static bool sound_path(const char *p)
 {
-    return *p && strlen(p) < 1024 && !strchr(p, '\n') && strcmp(p, "..") && strncmp(p, "../", 3) && !strstr(p, "/../") && (strlen(p) < 3 || strcmp(p + strlen(p) - 3, "/.."));
+    return *p && strlen(p) < 1024 && !strchr(p, '\n') && strcmp(p, "..") && strncmp(p, "../", 3) &&
+           !strstr(p, "/../") && (strlen(p) < 3 || strcmp(p + strlen(p) - 3, "/.."));
 }
 
-static int make(const char *what, const cay_capability_ops *ops, const cay_list_options *given, cay_capability **out, cay_err *err)
+static int make(const char *what, const cay_capability_ops *ops, const cay_list_options *given,
+                cay_capability **out, cay_err *err)
 {
     cay_list_options o;
     CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_list_options", err));
@@ -48,7 +51,9 @@ static int make(const char *what, const cay_capability_ops *ops, const cay_list_
     for (size_t i = 0; o.list && o.list[i]; i++) {
         if (!sound_path(o.list[i]) || l->n == LIST_MAX) {
             list_free(l);
-            return cay_fail_why(err, CAY_EINVAL, "capability_list", "%s \"%.100s\": want at most %d, none empty or with ..", what, o.list[i], LIST_MAX);
+            return cay_fail_why(err, CAY_EINVAL, "capability_list",
+                                "%s \"%.100s\": want at most %d, none empty or with ..", what,
+                                o.list[i], LIST_MAX);
         }
         list_add(l, o.list[i]);
     }
@@ -57,25 +62,42 @@ static int make(const char *what, const cay_capability_ops *ops, const cay_list_
 }
 
 /* These three only stand in the agent's list; cay__limits_make() reads them. */
-static const cay_capability_ops exec_ops = { .size = sizeof exec_ops, .name = "exec", .close = list_free };
-static const cay_capability_ops read_ops = { .size = sizeof read_ops, .name = "read", .close = list_free };
-static const cay_capability_ops write_ops = { .size = sizeof write_ops, .name = "write", .close = list_free };
+static const cay_capability_ops exec_ops = { .size = sizeof exec_ops,
+                                             .name = "exec",
+                                             .close = list_free };
+static const cay_capability_ops read_ops = { .size = sizeof read_ops,
+                                             .name = "read",
+                                             .close = list_free };
+static const cay_capability_ops write_ops = { .size = sizeof write_ops,
+                                              .name = "write",
+                                              .close = list_free };
 
-int cay_cap_exec(const cay_list_options *o, cay_capability **out, cay_err *err) { return make("program", &exec_ops, o, out, err); }
-int cay_cap_read(const cay_list_options *o, cay_capability **out, cay_err *err) { return make("path", &read_ops, o, out, err); }
-int cay_cap_write(const cay_list_options *o, cay_capability **out, cay_err *err) { return make("path", &write_ops, o, out, err); }
+int cay_cap_exec(const cay_list_options *o, cay_capability **out, cay_err *err)
+{
+    return make("program", &exec_ops, o, out, err);
+}
+int cay_cap_read(const cay_list_options *o, cay_capability **out, cay_err *err)
+{
+    return make("path", &read_ops, o, out, err);
+}
+int cay_cap_write(const cay_list_options *o, cay_capability **out, cay_err *err)
+{
+    return make("path", &write_ops, o, out, err);
+}
 
 /* ------------------------------------------------------------------ network */
 
 typedef struct net {
     cay_sandbox *sb;
-    char        *before;
+    char *before;
 } net;
 
 static int net_start(void *self, const cay_scope_info *scope, void **bound, cay_err *err)
 {
     const list *l = self;
-    cay_policy spec = { .size = sizeof spec, .rules = (const char *const *)l->v, .mode = l->n ? CAY_NET_AUTO : CAY_NET_OFF };
+    cay_policy spec = { .size = sizeof spec,
+                        .rules = (const char *const *)l->v,
+                        .mode = l->n ? CAY_NET_AUTO : CAY_NET_OFF };
     CAY_AUTOFREE char *text = NULL;
     net *n = cay__alloc(sizeof *n);
     const cay_call *call = cay_run_call(scope->run);
@@ -117,29 +139,39 @@ static int net_tell(void *bound, char **text, cay_err *err)
     return 0;
 }
 
-static const cay_capability_ops net_ops = { .size = sizeof net_ops, .name = "network", .start = net_start, .stop = net_stop, .instructions = net_tell, .close = list_free };
+static const cay_capability_ops net_ops = { .size = sizeof net_ops,
+                                            .name = "network",
+                                            .start = net_start,
+                                            .stop = net_stop,
+                                            .instructions = net_tell,
+                                            .close = list_free };
 
 int cay_cap_network(const cay_list_options *given, cay_capability **out, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL;
     cay_list_options o;
     CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_list_options", err));
-    cay_policy spec = { .size = sizeof spec, .rules = o.list, .mode = o.list && o.list[0] ? CAY_NET_AUTO : CAY_NET_OFF };
-    CAY_TRY(cay_policy_text(&spec, &text, err)); /* what is no rule is said now, not in the middle of a run */
+    cay_policy spec = { .size = sizeof spec,
+                        .rules = o.list,
+                        .mode = o.list && o.list[0] ? CAY_NET_AUTO : CAY_NET_OFF };
+    CAY_TRY(cay_policy_text(&spec, &text,
+                            err)); /* what is no rule is said now, not in the middle of a run */
     return make("rule", &net_ops, &o, out, err);
 }
 
 /* ------------------------------------------------------------------ programs */
 
-static const char *const places[] = { "/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin" };
+static const char *const places[] = { "/usr/local/bin",  "/usr/bin",  "/bin",
+                                      "/usr/local/sbin", "/usr/sbin", "/sbin" };
 /* What the kernel starts in front of a program that is not static. */
-static const char *const loaders[] = { "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-musl-x86_64.so.1", "/lib/ld-musl-aarch64.so.1",
-                                       "/lib/ld-linux.so.2" };
+static const char *const loaders[] = { "/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-x86-64.so.2",
+                                       "/lib/ld-linux-aarch64.so.1",  "/lib/ld-musl-x86_64.so.1",
+                                       "/lib/ld-musl-aarch64.so.1",   "/lib/ld-linux.so.2" };
 
 struct cay__limits {
     cay_fence fence;
-    list     *lists[3]; /* exec, read, write; NULL: everything */
-    char     *report;
+    list *lists[3]; /* exec, read, write; NULL: everything */
+    char *report;
 };
 
 static bool find(cay_run *r, cay__seat *s, const char *name, char *path, size_t cap)
@@ -148,7 +180,9 @@ static bool find(cay_run *r, cay__seat *s, const char *name, char *path, size_t 
     bool named = strchr(name, '/');
     for (size_t i = 0; i < (named ? 1 : CAY_LEN(places)); i++) {
         const char *dir = named ? s->workdir : places[i];
-        if ((size_t)snprintf(path, cap, "%s%s%s", *name == '/' ? "" : dir, *name == '/' ? "" : "/", name) < cap && cay_file_stat(s->sb, r->call, path, true, &st, NULL) == 0 && st.type == CAY_FILE)
+        if ((size_t)snprintf(path, cap, "%s%s%s", *name == '/' ? "" : dir, *name == '/' ? "" : "/",
+                             name) < cap &&
+            cay_file_stat(s->sb, r->call, path, true, &st, NULL) == 0 && st.type == CAY_FILE)
             return true;
     }
     return false;
@@ -162,7 +196,7 @@ static bool first_line(cay_run *r, cay__seat *s, const char *path, char *line, s
     size_t n = 0;
     if (cay_file_open_read(s->sb, r->call, path, &spec, &fd, NULL) < 0)
         return false;
-    for (ssize_t k = 1; k > 0 && n < cap - 1; n += k > 0 ? (size_t)k : 0) {
+    for (ssize_t k = 1; k > 0 && n<cap - 1; n += k> 0 ? (size_t)k : 0) {
         struct pollfd p = { .fd = fd, .events = POLLIN };
         k = poll(&p, 1, 10000) > 0 ? read(fd, line + n, cap - 1 - n) : 0;
     }
@@ -175,14 +209,20 @@ static int add_program(cay_run *r, cay__seat *s, list *l, const char *name, int 
 {
     char path[1200], line[256];
     if (!find(r, s, name, path, sizeof path))
-        return depth ? 0 : cay_fail_why(err, CAY_ENOENT, "capability_list", "capability exec of agent %.60s: there is no program %.100s in its sandbox", s->agent->name, name);
+        return depth ? 0
+                     : cay_fail_why(err, CAY_ENOENT, "capability_list",
+                                    "capability exec of agent %.60s: there is no program %.100s in "
+                                    "its sandbox",
+                                    s->agent->name, name);
     list_add(l, path);
     if (depth >= DEEP || !first_line(r, s, path, line, sizeof line))
         return 0;
-    char *more = NULL, *interpreter = strtok_r(line + 2, " \t", &more), *word = interpreter ? strtok_r(NULL, " \t", &more) : NULL;
+    char *more = NULL, *interpreter = strtok_r(line + 2, " \t", &more),
+         *word = interpreter ? strtok_r(NULL, " \t", &more) : NULL;
     if (interpreter)
         CAY_TRY(add_program(r, s, l, interpreter, depth + 1, err));
-    if (word && *word != '-' && strlen(interpreter) > 4 && !strcmp(interpreter + strlen(interpreter) - 4, "/env"))
+    if (word && *word != '-' && strlen(interpreter) > 4 &&
+        !strcmp(interpreter + strlen(interpreter) - 4, "/env"))
         CAY_TRY(add_program(r, s, l, word, depth + 1, err));
     return 0;
 }
@@ -203,7 +243,8 @@ static void resolve_paths(const cay__seat *s, const list *from, list *to)
 {
     char path[2200];
     for (size_t i = 0; i < from->n; i++) {
-        snprintf(path, sizeof path, "%s%s%s", *from->v[i] == '/' ? "" : s->workdir, *from->v[i] == '/' ? "" : "/", strcmp(from->v[i], ".") ? from->v[i] : "");
+        snprintf(path, sizeof path, "%s%s%s", *from->v[i] == '/' ? "" : s->workdir,
+                 *from->v[i] == '/' ? "" : "/", strcmp(from->v[i], ".") ? from->v[i] : "");
         list_add(to, path);
     }
 }
@@ -213,26 +254,39 @@ static void resolve_paths(const cay__seat *s, const list *from, list *to)
 static const struct {
     const char *name, *files, *cannot_stop[4];
 } kinds[] = {
-    { "exec", "none",
-      { "what a program that was allowed can do by itself: a shell's own commands, an interpreter's code",
+    { "exec",
+      "none",
+      { "what a program that was allowed can do by itself: a shell's own commands, an "
+        "interpreter's code",
         "the system's loader run as a program maps any file that may be read",
         "a program in a file that the agent may write is whatever it writes there", NULL } },
-    { "read", "path", { "names, sizes and times of files: stat(2) is not held", "processes that ran before, when they are asked by a socket", "a link that changes while a tool looks through it", NULL } },
-    { "write", "path", { "modes, owners, times and attributes of files that the user owns", "processes that ran before, when they are asked by a socket", "a link that changes while a tool looks through it", NULL } },
+    { "read",
+      "path",
+      { "names, sizes and times of files: stat(2) is not held",
+        "processes that ran before, when they are asked by a socket",
+        "a link that changes while a tool looks through it", NULL } },
+    { "write",
+      "path",
+      { "modes, owners, times and attributes of files that the user owns",
+        "processes that ran before, when they are asked by a socket",
+        "a link that changes while a tool looks through it", NULL } },
 };
 
 static json_t *entry(cay_run *r, const cay__seat *s, size_t kind, const list *l)
 {
     json_t *allows = json_array(), *not = json_array();
     cay_info *info = NULL;
-    bool native = cay_sandbox_describe(s->sb, r->call, &info, NULL) == 0 && info->provider && !strcmp(info->provider, "native");
+    bool native = cay_sandbox_describe(s->sb, r->call, &info, NULL) == 0 && info->provider &&
+                  !strcmp(info->provider, "native");
     if (info)
         cay_info_free(info);
     for (size_t i = 0; i < l->n; i++)
         json_array_append_new(allows, json_string(l->v[i]));
     for (const char *const *w = kinds[kind].cannot_stop; *w; w++)
         json_array_append_new(not, json_string(*w));
-    return json_pack("{s:s, s:o, s:s, s:s, s:o}", "capability", kinds[kind].name, "allows", allows, "commands", native ? "kernel" : "refused", "files", kinds[kind].files, "cannot_stop", not);
+    return json_pack("{s:s, s:o, s:s, s:s, s:o}", "capability", kinds[kind].name, "allows", allows,
+                     "commands", native ? "kernel" : "refused", "files", kinds[kind].files,
+                     "cannot_stop", not );
 }
 
 static void report_network(const cay__seat *s, json_t *all)
@@ -243,8 +297,10 @@ static void report_network(const cay__seat *s, json_t *all)
         for (size_t k = 0; l && k < l->n; k++)
             json_array_append_new(rules, json_string(l->v[k]));
         if (l)
-            json_array_append_new(all, json_pack("{s:s, s:o, s:s, s:s, s:[s, s]}", "capability", "network", "allows", rules, "commands", "egress", "files", "none", "cannot_stop",
-                                                 "what an allowed server passes on", "traffic inside the sandbox"));
+            json_array_append_new(
+                all, json_pack("{s:s, s:o, s:s, s:s, s:[s, s]}", "capability", "network", "allows",
+                               rules, "commands", "egress", "files", "none", "cannot_stop",
+                               "what an allowed server passes on", "traffic inside the sandbox"));
     }
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What earlier runs learnt: read into the instructions, recorded as runs end, made into memories afterwards. */
+/* What earlier runs learnt: read into the instructions, recorded as runs end, made into memories
+ * afterwards. */
 #include "memory.h"
 #include "output.h"
 #include <agent/trace.h>
@@ -9,15 +10,20 @@
 
 typedef struct bound {
     cay__memory *m;
-    cay_run     *run;
+    cay_run *run;
     cay_sandbox *sb;
-    cay_model   *model;
-    char        *root, *user;
+    cay_model *model;
+    char *root, *user;
 } bound;
 
 static cay__memory_at where(const bound *b)
 {
-    return (cay__memory_at){ .m = b->m, .run = b->run, .sb = b->sb, .call = cay_run_call(b->run), .root = b->root, .user = b->user };
+    return (cay__memory_at){ .m = b->m,
+                             .run = b->run,
+                             .sb = b->sb,
+                             .call = cay_run_call(b->run),
+                             .root = b->root,
+                             .user = b->user };
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -26,7 +32,8 @@ static int read_summary(const bound *b, char **text, size_t *len)
 {
     cay__memory_at at = where(b);
     cay_err err = CAY_ERR_INIT;
-    cay__span *span = cay__span_sandbox(CAY_STEAL(at.run), "memory.read_summary"); /* which is all there is to tell */
+    cay__span *span = cay__span_sandbox(CAY_STEAL(at.run),
+                                        "memory.read_summary"); /* which is all there is to tell */
     int rc = cay__memory_read(&at, b->m->memories, "memory_summary.md", text, len, &err);
     cay__span_end(span, rc < 0 && rc != CAY_ENOENT ? &err : NULL);
     return rc;
@@ -49,7 +56,8 @@ static int instructions(void *arg, char **out, cay_err *err)
     cay__buf_fmt(&t, cay__memory_read_prompt, b->m->memories);
 #pragma GCC diagnostic pop
     cay__buf_str(&t, b->m->o.live_update ? cay__memory_live_prompt : cay__memory_fixed_prompt);
-    cay__buf_fmt(&t, "\n--- begin of memory_summary.md ---\n%s\n--- end of memory_summary.md ---", cut.data);
+    cay__buf_fmt(&t, "\n--- begin of memory_summary.md ---\n%s\n--- end of memory_summary.md ---",
+                 cut.data);
     *out = t.data;
     return 0;
 }
@@ -58,13 +66,18 @@ static int instructions(void *arg, char **out, cay_err *err)
 
 static void close_memory(void *self);
 
-/* Calls fn for each memory of the run that works in this one's sandbox, in order, itself among them; ends when it is not 0. */
-static int each_memory(const bound *b, int (*fn)(const bound *b, const bound *other, void *arg), void *arg)
+/* Calls fn for each memory of the run that works in this one's sandbox, in order, itself among
+ * them; ends when it is not 0. */
+static int each_memory(const bound *b, int (*fn)(const bound *b, const bound *other, void *arg),
+                       void *arg)
 {
     for (const cay__seat *s = b->run->seats; s; s = s->next)
         for (size_t i = 0; i < s->ncaps; i++) {
             const bound *other = s->caps[i].bound;
-            int rc = other && s->caps[i].cap->ops->close == close_memory && !strcmp(cay_sandbox_id(other->sb), cay_sandbox_id(b->sb)) ? fn(b, other, arg) : 0;
+            int rc = other && s->caps[i].cap->ops->close == close_memory &&
+                             !strcmp(cay_sandbox_id(other->sb), cay_sandbox_id(b->sb))
+                         ? fn(b, other, arg)
+                         : 0;
             if (rc)
                 return rc;
         }
@@ -78,8 +91,10 @@ static bool same_text(const char *a, const char *b)
 
 static bool same_making(const cay__memory *a, const cay__memory *b)
 {
-    return a->o.max_raw == b->o.max_raw && a->o.phase_one == b->o.phase_one && a->o.phase_two == b->o.phase_two && a->o.phase_two_turns == b->o.phase_two_turns &&
-           same_text(a->extra, b->extra) && same_text(a->store, b->store) && a->o.keeper_self == b->o.keeper_self;
+    return a->o.max_raw == b->o.max_raw && a->o.phase_one == b->o.phase_one &&
+           a->o.phase_two == b->o.phase_two && a->o.phase_two_turns == b->o.phase_two_turns &&
+           same_text(a->extra, b->extra) && same_text(a->store, b->store) &&
+           a->o.keeper_self == b->o.keeper_self;
 }
 
 /* Files of two layouts do not mix, and those of one are made in one way. */
@@ -90,10 +105,15 @@ static int check_other(const bound *b, const bound *other, void *err)
     if (m == o || (!memories && !sessions))
         return 0;
     if (memories != sessions)
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "two memories in one sandbox share %s/ and not their other directory: give them both, or two of their own",
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
+                            "two memories in one sandbox share %s/ and not their other directory: "
+                            "give them both, or two of their own",
                             memories ? m->memories : m->sessions);
     if (m->o.generate && o->o.generate && !same_making(m, o))
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "two memories in one sandbox make %s/ with different options: give both agents one capability", m->memories);
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
+                            "two memories in one sandbox make %s/ with different options: give "
+                            "both agents one capability",
+                            m->memories);
     return 0;
 }
 
@@ -153,7 +173,8 @@ static int finish(void *arg, const cay_rollout *r, cay_err *err)
     if (!cay__memory_keeps(b->m) || !strcmp(r->state, "interrupted"))
         return 0; /* it goes on, or its sandbox stays: cay_memory_flush() */
     if (b->m->o.background) {
-        cay__memory_later(b->m, b->sb, b->root, b->user, b->model, cay__run_give_sandbox(b->run, b->sb));
+        cay__memory_later(b->m, b->sb, b->root, b->user, b->model,
+                          cay__run_give_sandbox(b->run, b->sb));
         return 0;
     }
     int rc = cay__memory_make(&at, b->model, &made, err);
@@ -161,7 +182,8 @@ static int finish(void *arg, const cay_rollout *r, cay_err *err)
     return rc < 0 ? rc : kept;
 }
 
-int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model, const cay_call *call, unsigned *made, cay_err *err)
+int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model,
+                     const cay_call *call, unsigned *made, cay_err *err)
 {
     cay__memory *m = cay__capability_self(memory, "memory");
     unsigned n = 0;
@@ -169,7 +191,11 @@ int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model, 
     if (!m)
         return cay_fail(err, CAY_EINVAL, "this capability is not memory");
     CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
-    const cay__memory_at at = { .m = m, .sb = sb, .call = call, .root = info->workdir && *info->workdir ? info->workdir : "/workspace" };
+    const cay__memory_at at = { .m = m,
+                                .sb = sb,
+                                .call = call,
+                                .root = info->workdir && *info->workdir ? info->workdir
+                                                                        : "/workspace" };
     int rc = cay__memory_make(&at, model, &n, err);
     if (cay__memory_keeps(m) && rc == 0)
         rc = cay__memory_keep(&at, err);
@@ -179,17 +205,23 @@ int cay_memory_flush(cay_capability *memory, cay_sandbox *sb, cay_model *model, 
     return rc;
 }
 
-static int begin_in(cay__memory *m, cay_sandbox *sb, const cay_call *call, const char *id, cay_err *err)
+static int begin_in(cay__memory *m, cay_sandbox *sb, const cay_call *call, const char *id,
+                    cay_err *err)
 {
     cay_info *info = NULL;
     CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
-    const cay__memory_at at = { .m = m, .sb = sb, .call = call, .root = info->workdir && *info->workdir ? info->workdir : "/workspace" };
+    const cay__memory_at at = { .m = m,
+                                .sb = sb,
+                                .call = call,
+                                .root = info->workdir && *info->workdir ? info->workdir
+                                                                        : "/workspace" };
     int rc = cay__memory_begin(&at, id, err);
     cay_info_free(info);
     return rc;
 }
 
-int cay_memory_rollout(cay_capability *memory, cay_sandbox *sb, const cay_call *call, char dst[32], cay_err *err)
+int cay_memory_rollout(cay_capability *memory, cay_sandbox *sb, const cay_call *call, char dst[32],
+                       cay_err *err)
 {
     cay__memory *m = cay__capability_self(memory, "memory");
     const cay__memory_at store = { .m = m, .call = call };
@@ -197,7 +229,9 @@ int cay_memory_rollout(cay_capability *memory, cay_sandbox *sb, const cay_call *
     if (!m)
         return cay_fail(err, CAY_EINVAL, "this capability is not memory");
     if (!m->o.generate || (!sb && !cay__memory_keeps(m)))
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "a rollout is recorded with generate, in a sandbox or in a store of the memory");
+        return cay_fail_why(
+            err, CAY_EINVAL, "memory_config_invalid",
+            "a rollout is recorded with generate, in a sandbox or in a store of the memory");
     cay__id_make(id, 'r');
     snprintf(name, sizeof name, "rollout-%s", id);
     CAY_TRY(sb ? begin_in(m, sb, call, name, err) : cay__memory_begin(&store, name, err));
@@ -219,7 +253,11 @@ static void stop(void *arg)
 static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     bound *b = cay__alloc(sizeof *b);
-    *b = (bound){ .m = self, .run = scope->run, .sb = cay_sandbox_ref(scope->sandbox), .model = scope->model, .root = cay__strdup(scope->workdir),
+    *b = (bound){ .m = self,
+                  .run = scope->run,
+                  .sb = cay_sandbox_ref(scope->sandbox),
+                  .model = scope->model,
+                  .root = cay__strdup(scope->workdir),
                   .user = scope->user ? cay__strdup(scope->user) : NULL };
     const cay__memory_at at = where(b);
     int rc = each_memory(b, check_other, err);
@@ -257,29 +295,44 @@ static void close_memory(void *self)
     free(m);
 }
 
-static const char *const needs_shell[] = { "shell", NULL }, *const needs_both[] = { "shell", "filesystem", NULL };
-#define OPS(n) { .size = sizeof(cay_capability_ops), .name = "memory", .needs = (n), .start = start, .stop = stop, .instructions = instructions, .finish = finish, .close = close_memory }
-static const cay_capability_ops writes = OPS(NULL), reads = OPS(needs_shell), updates = OPS(needs_both);
+static const char *const needs_shell[] = { "shell", NULL }, *const needs_both[] = { "shell",
+                                                                                    "filesystem",
+                                                                                    NULL };
+#define OPS(n)                                                                                     \
+    {                                                                                              \
+        .size = sizeof(cay_capability_ops), .name = "memory", .needs = (n), .start = start,        \
+        .stop = stop, .instructions = instructions, .finish = finish, .close = close_memory        \
+    }
+static const cay_capability_ops writes = OPS(NULL), reads = OPS(needs_shell),
+                                updates = OPS(needs_both);
 
 static bool below(const char *p)
 {
-    return *p && *p != '/' && *p != '.' && !strstr(p, "..") && strlen(p) < 200 && p[strlen(p) - 1] != '/' && !strchr(p, '\n');
+    return *p && *p != '/' && *p != '.' && !strstr(p, "..") && strlen(p) < 200 &&
+           p[strlen(p) - 1] != '/' && !strchr(p, '\n');
 }
 
-static int check(const cay_memory_options *o, const char *memories, const char *sessions, cay_err *err)
+static int check(const cay_memory_options *o, const char *memories, const char *sessions,
+                 cay_err *err)
 {
     if (!o->read && !o->generate)
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: choose read, generate or both");
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
+                            "memory: choose read, generate or both");
     if (!below(memories) || !below(sessions) || !strcmp(memories, sessions))
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: its directories are two, below the workspace");
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
+                            "memory: its directories are two, below the workspace");
     if (o->max_raw > 4096)
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: max_raw is at most 4096");
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
+                            "memory: max_raw is at most 4096");
     if (!!o->store + !!o->database + !!o->remote + !!o->keeper > 1)
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: choose one of store, database, remote and keeper");
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
+                            "memory: choose one of store, database, remote and keeper");
     if (o->remote && !o->service)
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: a remote store is reached by a service: give one");
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
+                            "memory: a remote store is reached by a service: give one");
     if (o->keeper && (!o->keeper->list || !o->keeper->get || !o->keeper->put))
-        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "memory: a keeper has list, get and put");
+        return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid",
+                            "memory: a keeper has list, get and put");
     return 0;
 }
 
@@ -293,7 +346,8 @@ int cay_cap_memory(const cay_memory_options *given, cay_capability **out, cay_er
     CAY_TRY(cay__spec_take(&one, sizeof one, o.phase_one_settings, "cay_model_settings", err));
     CAY_TRY(cay__spec_take(&two, sizeof two, o.phase_two_settings, "cay_model_settings", err));
     o.keeper = o.keeper ? &kept : NULL;
-    const char *memories = o.memories_dir ? o.memories_dir : "memories", *sessions = o.sessions_dir ? o.sessions_dir : "sessions";
+    const char *memories = o.memories_dir ? o.memories_dir : "memories",
+               *sessions = o.sessions_dir ? o.sessions_dir : "sessions";
     int rc = check(&o, memories, sessions, err);
     if (rc == 0 && o.database) {
         rc = cay__memory_db(o.database, &o.keeper_self, err);

@@ -8,7 +8,8 @@
 static int fail(sqlite3 *db, const char *what, cay_err *err)
 {
     bool busy = sqlite3_errcode(db) == SQLITE_BUSY;
-    return cay_fail(err, busy ? CAY_EBUSY : CAY_ESYS, "the database of memories: %s: %.120s", what, sqlite3_errmsg(db));
+    return cay_fail(err, busy ? CAY_EBUSY : CAY_ESYS, "the database of memories: %s: %.120s", what,
+                    sqlite3_errmsg(db));
 }
 
 static int list(void *self, int (*fn)(const char *name, void *arg), void *arg, cay_err *err)
@@ -30,7 +31,8 @@ static int list(void *self, int (*fn)(const char *name, void *arg), void *arg, c
 static int get(void *self, const char *name, char **data, size_t *len, cay_err *err)
 {
     sqlite3_stmt *s = NULL;
-    if (sqlite3_prepare_v2(self, "SELECT data FROM files WHERE name = ?1", -1, &s, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(self, "SELECT data FROM files WHERE name = ?1", -1, &s, NULL) !=
+        SQLITE_OK)
         return fail(self, "read", err);
     sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
     int rc = 0;
@@ -50,7 +52,10 @@ static int get(void *self, const char *name, char **data, size_t *len, cay_err *
 static int put(void *self, const char *name, const void *data, size_t len, cay_err *err)
 {
     sqlite3_stmt *s = NULL;
-    if (sqlite3_prepare_v2(self, "INSERT INTO files (name, data) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET data = ?2", -1, &s, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(self,
+                           "INSERT INTO files (name, data) VALUES (?1, ?2) ON CONFLICT (name) DO "
+                           "UPDATE SET data = ?2",
+                           -1, &s, NULL) != SQLITE_OK)
         return fail(self, "write", err);
     sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
     sqlite3_bind_blob64(s, 2, data, len, SQLITE_STATIC);
@@ -64,19 +69,27 @@ static void close_db(void *self)
     sqlite3_close(self);
 }
 
-const cay_memory_store cay__memory_db_store = { .size = sizeof cay__memory_db_store, .list = list, .get = get, .put = put, .close = close_db };
+const cay_memory_store cay__memory_db_store = {
+    .size = sizeof cay__memory_db_store, .list = list, .get = get, .put = put, .close = close_db
+};
 
 int cay__memory_db(const char *path, void **self, cay_err *err)
 {
     sqlite3 *db = NULL;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); /* so that its mode is ours from the first byte on */
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+                  0600); /* so that its mode is ours from the first byte on */
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "the database of memories %.200s", path);
     close(fd);
-    int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, NULL) == SQLITE_OK ? 0 : fail(db, "open", err);
+    int rc =
+        sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, NULL) == SQLITE_OK
+            ? 0
+            : fail(db, "open", err);
     if (rc == 0) {
         sqlite3_busy_timeout(db, 5000);
-        if (sqlite3_exec(db, "CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, data BLOB NOT NULL)", NULL, NULL, NULL) != SQLITE_OK)
+        if (sqlite3_exec(
+                db, "CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, data BLOB NOT NULL)",
+                NULL, NULL, NULL) != SQLITE_OK)
             rc = fail(db, "make", err);
     }
     if (rc < 0)

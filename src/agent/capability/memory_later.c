@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memories that are made while the program goes on: one thread for a capability, which ends when there is nothing more to do. */
+/* Memories that are made while the program goes on: one thread for a capability, which ends when
+ * there is nothing more to do. */
 #include "memory.h"
 #include <base/call.h>
 #include <base/fd.h>
@@ -12,15 +13,20 @@ enum { STEP_MS = 50 };
 typedef struct cay__later cay__later;
 struct cay__later {
     cay_sandbox *sb;
-    char        *root, *user;
-    cay_model   *model;
-    bool         owned;
-    cay__later  *next;
+    char *root, *user;
+    cay_model *model;
+    bool owned;
+    cay__later *next;
 };
 
-void cay__memory_tell(cay__memory *m, const char *phase, unsigned done, unsigned total, const cay_err *why)
+void cay__memory_tell(cay__memory *m, const char *phase, unsigned done, unsigned total,
+                      const cay_err *why)
 {
-    cay_memory_progress p = { .size = sizeof p, .phase = phase, .done = done, .total = total, .reason = why ? why->reason : "" };
+    cay_memory_progress p = { .size = sizeof p,
+                              .phase = phase,
+                              .done = done,
+                              .total = total,
+                              .reason = why ? why->reason : "" };
     if (!m->o.progress)
         return;
     pthread_mutex_lock(&m->lock);
@@ -34,7 +40,9 @@ static void one(cay__memory *m, const cay__later *l)
     unsigned made = 0;
     cay_err err = CAY_ERR_INIT;
     const cay_call call = { .size = sizeof call, .cancel_fd = m->stop };
-    const cay__memory_at at = { .m = m, .sb = l->sb, .call = &call, .root = l->root, .user = l->user };
+    const cay__memory_at at = {
+        .m = m, .sb = l->sb, .call = &call, .root = l->root, .user = l->user
+    };
     int rc = cay__memory_make(&at, l->model, &made, &err);
     int kept = cay__memory_keep(&at, rc == 0 ? &err : NULL);
     rc = rc < 0 ? rc : kept;
@@ -70,7 +78,8 @@ static void *work(void *arg)
     }
 }
 
-/* Called with the lock. A thread that cannot be had is no reason to lose what was learnt: then it is done here. */
+/* Called with the lock. A thread that cannot be had is no reason to lose what was learnt: then it
+ * is done here. */
 static bool begin(cay__memory *m)
 {
     sigset_t all, old;
@@ -87,10 +96,15 @@ static bool begin(cay__memory *m)
     return m->busy;
 }
 
-void cay__memory_later(cay__memory *m, cay_sandbox *sb, const char *root, const char *user, cay_model *model, bool owned)
+void cay__memory_later(cay__memory *m, cay_sandbox *sb, const char *root, const char *user,
+                       cay_model *model, bool owned)
 {
     cay__later *l = cay__alloc(sizeof *l), **end = &m->later;
-    *l = (cay__later){ .sb = cay_sandbox_ref(sb), .root = cay__strdup(root), .user = user ? cay__strdup(user) : NULL, .model = model, .owned = owned };
+    *l = (cay__later){ .sb = cay_sandbox_ref(sb),
+                       .root = cay__strdup(root),
+                       .user = user ? cay__strdup(user) : NULL,
+                       .model = model,
+                       .owned = owned };
     pthread_mutex_lock(&m->lock);
     while (*end)
         end = &(*end)->next;

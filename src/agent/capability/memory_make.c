@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records to memories. Phase one reads each rollout alone; phase two, once, consolidates the newest of what they gave. */
+/* Records to memories. Phase one reads each rollout alone; phase two, once, consolidates the newest
+ * of what they gave. */
 #include "memory.h"
 #include "output.h"
 #include <agent/trace.h>
@@ -10,15 +11,17 @@ enum { PHASE_TWO_TURNS = 500 };
 
 typedef struct work {
     cay__memory_at at;
-    cay_model     *model;
-    cay__memory   *m;
+    cay_model *model;
+    cay__memory *m;
 } work;
 
 /* ------------------------------------------------------------------ phase one */
 
 static const char extract_schema[] =
-    "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"rollout_slug\",\"rollout_summary\",\"raw_memory\"],\"properties\":{"
-    "\"rollout_slug\":{\"type\":\"string\"},\"rollout_summary\":{\"type\":\"string\"},\"raw_memory\":{\"type\":\"string\"}}}";
+    "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"rollout_slug\",\"rollout_"
+    "summary\",\"raw_memory\"],\"properties\":{"
+    "\"rollout_slug\":{\"type\":\"string\"},\"rollout_summary\":{\"type\":\"string\"},\"raw_"
+    "memory\":{\"type\":\"string\"}}}";
 
 /* Making memories has an account and a budget of its own. */
 static int account(work *w, const cay_run_result *r, cay_err *err)
@@ -37,8 +40,9 @@ static int account(work *w, const cay_run_result *r, cay_err *err)
     pthread_mutex_unlock(&m->lock);
     if (r || !m->o.budget || used < m->o.budget)
         return 0;
-    return cay_fail_why(err, CAY_ETOOBIG, "memory_budget", "making memories has taken %llu tokens, and may take %llu", (unsigned long long)used,
-                        (unsigned long long)m->o.budget);
+    return cay_fail_why(err, CAY_ETOOBIG, "memory_budget",
+                        "making memories has taken %llu tokens, and may take %llu",
+                        (unsigned long long)used, (unsigned long long)m->o.budget);
 }
 
 static bool sound_slug(char *slug)
@@ -46,10 +50,12 @@ static bool sound_slug(char *slug)
     size_t n = strlen(slug);
     if (n > 3 && !strcmp(slug + n - 3, ".md"))
         slug[n -= 3] = 0;
-    return n && n <= 80 && slug[0] != '-' && slug[0] != '_' && strspn(slug, "abcdefghijklmnopqrstuvwxyz0123456789_-") == n;
+    return n && n <= 80 && slug[0] != '-' && slug[0] != '_' &&
+           strspn(slug, "abcdefghijklmnopqrstuvwxyz0123456789_-") == n;
 }
 
-static int ask_one(work *w, const char *jsonl, size_t len, json_t **out, const char **last, cay_err *err)
+static int ask_one(work *w, const char *jsonl, size_t len, json_t **out, const char **last,
+                   cay_err *err)
 {
     CAY_AUTOBUF text = CAY__BUF(4 << 20);
     CAY_AUTOBUF states = CAY__BUF(65536);
@@ -63,10 +69,17 @@ static int ask_one(work *w, const char *jsonl, size_t len, json_t **out, const c
     if (before)
         cay__buf_fmt(&text, "The record was cut: %zu bytes of %zu are shown.\n", cut.len, len);
     cay__buf_fmt(&text, "\nThe record:\n%s", cut.data ? cut.data : "");
-    cay__buf_fmt(&told, "%s%s%s", cay__memory_extract_prompt, w->m->extra ? "\n" : "", w->m->extra ? w->m->extra : "");
-    cay_agent a = { .size = sizeof a, .name = "sandbox-memory-phase-one", .instructions = told.data, .output_schema = extract_schema, .output_strict = true,
+    cay__buf_fmt(&told, "%s%s%s", cay__memory_extract_prompt, w->m->extra ? "\n" : "",
+                 w->m->extra ? w->m->extra : "");
+    cay_agent a = { .size = sizeof a,
+                    .name = "sandbox-memory-phase-one",
+                    .instructions = told.data,
+                    .output_schema = extract_schema,
+                    .output_strict = true,
                     .settings = w->m->one };
-    cay_run_config conf = { .size = sizeof conf, .model = w->m->o.phase_one ? w->m->o.phase_one : w->model, .max_turns = 1 };
+    cay_run_config conf = { .size = sizeof conf,
+                            .model = w->m->o.phase_one ? w->m->o.phase_one : w->model,
+                            .max_turns = 1 };
     CAY_TRY(account(w, NULL, err));
     CAY_TRY(cay_agent_run(&a, w->at.call, text.data, &conf, &r, err));
     account(w, r, NULL);
@@ -88,20 +101,28 @@ static int phase_one(work *w, const char *id, bool *made, cay_err *err)
     snprintf(name, sizeof name, "%s.jsonl", id);
     CAY_TRY(cay__memory_read(&w->at, w->m->sessions, name, &jsonl, &len, err));
     CAY_TRY(ask_one(w, jsonl, len, &j, &last, err));
-    const char *s = cay__json_str(j, "rollout_summary", ""), *body = cay__json_str(j, "raw_memory", "");
+    const char *s = cay__json_str(j, "rollout_summary", ""),
+               *body = cay__json_str(j, "raw_memory", "");
     cay__str_copy(slug, sizeof slug, cay__json_str(j, "rollout_slug", ""));
     *made = *slug || *s || *body;
     if (!*made)
         return 0;
     if (!*s || !*body || !sound_slug(slug))
-        return cay_fail_why(err, CAY_EUPSTREAM, "memory_invalid", "rollout %.60s: the model gave a part of a memory, or a slug that is no name", id);
+        return cay_fail_why(
+            err, CAY_EUPSTREAM, "memory_invalid",
+            "rollout %.60s: the model gave a part of a memory, or a slug that is no name", id);
     cay__memory_time(when);
     snprintf(summary, sizeof summary, "%s_%s.md", id, slug);
-    cay__buf_fmt(&raw, "rollout_id: %s\nupdated_at: %s\nrollout_path: %s/%s\nrollout_summary_file: %s\nterminal_state: %s\n\n%s\n", id, when, w->m->sessions, name,
-                 summary, last, body);
-    cay__buf_fmt(&sum, "session_id: %s\nupdated_at: %s\nrollout_path: %s/%s\nterminal_state: %s\n\n%s\n", id, when, w->m->sessions, name, last, s);
+    cay__buf_fmt(&raw,
+                 "rollout_id: %s\nupdated_at: %s\nrollout_path: %s/%s\nrollout_summary_file: "
+                 "%s\nterminal_state: %s\n\n%s\n",
+                 id, when, w->m->sessions, name, summary, last, body);
+    cay__buf_fmt(&sum,
+                 "session_id: %s\nupdated_at: %s\nrollout_path: %s/%s\nterminal_state: %s\n\n%s\n",
+                 id, when, w->m->sessions, name, last, s);
     if (raw.full || sum.full)
-        return cay_fail_why(err, CAY_EUPSTREAM, "memory_invalid", "rollout %.60s: a memory is larger than 16 MiB", id);
+        return cay_fail_why(err, CAY_EUPSTREAM, "memory_invalid",
+                            "rollout %.60s: a memory is larger than 16 MiB", id);
     char path[500];
     snprintf(path, sizeof path, "rollout_summaries/%s", summary);
     CAY_TRY(cay__memory_write(&w->at, w->m->memories, path, sum.data, sum.len, false, err));
@@ -112,13 +133,13 @@ static int phase_one(work *w, const char *id, bool *made, cay_err *err)
 /* ------------------------------------------------------------------ phase two */
 
 typedef struct raw {
-    char  name[200], updated[40];
+    char name[200], updated[40];
     char *text;
     size_t len;
 } raw;
 
 typedef struct raws {
-    raw   *v;
+    raw *v;
     size_t n;
 } raws;
 
@@ -126,7 +147,8 @@ static int add_raw(const cay_dirent *e, void *arg)
 {
     raws *l = arg;
     size_t n = strlen(e->path);
-    if (e->st.type != CAY_FILE || n < 4 || n >= sizeof l->v[0].name || strcmp(e->path + n - 3, ".md") || l->n == CAY__MEMORY_FILES)
+    if (e->st.type != CAY_FILE || n < 4 || n >= sizeof l->v[0].name ||
+        strcmp(e->path + n - 3, ".md") || l->n == CAY__MEMORY_FILES)
         return 0;
     l->v = realloc(l->v, (l->n + 1) * sizeof *l->v);
     if (!l->v)
@@ -176,9 +198,8 @@ static bool was_selected(const json_t *selection, const char *id)
 {
     size_t i;
     json_t *v;
-    json_array_foreach(json_object_get(selection, "selected"), i, v)
-        if (!strcmp(cay__json_str(v, "rollout_id", ""), id))
-            return true;
+    json_array_foreach(json_object_get(selection, "selected"), i,
+                       v) if (!strcmp(cay__json_str(v, "rollout_id", ""), id)) return true;
     return false;
 }
 
@@ -190,7 +211,8 @@ static void list_changes(const json_t *old, const raws *l, size_t picked, cay__b
         cay__buf *b = &out[was_selected(old, l->v[k].name) ? 1 : 0];
         cay__buf_fmt(b, "%s%s", b->len ? ", " : "", l->v[k].name);
     }
-    json_array_foreach(json_object_get(old, "selected"), i, v) {
+    json_array_foreach(json_object_get(old, "selected"), i, v)
+    {
         const char *id = cay__json_str(v, "rollout_id", "");
         bool there = false;
         for (size_t k = 0; k < picked; k++)
@@ -220,14 +242,17 @@ static int check_place(const work *w, cay_err *err)
         *p = 0;
         CAY_TRY(cay_file_stat(w->at.sb, w->at.call, path, false, &st, err));
         if (st.type != CAY_DIR)
-            return cay_fail_why(err, CAY_EINVAL, "memory_config_invalid", "%.200s is no directory: memories are not consolidated through a link", path);
+            return cay_fail_why(
+                err, CAY_EINVAL, "memory_config_invalid",
+                "%.200s is no directory: memories are not consolidated through a link", path);
         if (!c)
             return 0;
         *p = c;
     }
 }
 
-/* It reads what models wrote about hostile things, and nobody watches: its tools see and change the memories, and run nothing. */
+/* It reads what models wrote about hostile things, and nobody watches: its tools see and change the
+ * memories, and run nothing. */
 static int consolidate(work *w, bool first, cay__buf changes[3], cay_err *err)
 {
     CAY_AUTOBUF told = CAY__BUF(4 << 20);
@@ -236,15 +261,25 @@ static int consolidate(work *w, bool first, cay__buf changes[3], cay_err *err)
     CAY_TRY(check_place(w, err));
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    cay__buf_fmt(&told, cay__memory_consolidate_prompt, w->m->memories, first ? "INIT" : "INCREMENTAL", changes[0].data, changes[1].data, changes[2].data);
+    cay__buf_fmt(&told, cay__memory_consolidate_prompt, w->m->memories,
+                 first ? "INIT" : "INCREMENTAL", changes[0].data, changes[1].data, changes[2].data);
 #pragma GCC diagnostic pop
     if (w->m->extra)
         cay__buf_fmt(&told, "\n%s\n", w->m->extra);
-    cay_capability *caps[] = { cay__cap_patch_below(w->m->memories), cay__cap_notes(w->m->memories), cay_cap_compaction(NULL) };
-    cay_agent a = { .size = sizeof a, .name = "sandbox-memory-phase-two", .sandbox = true, .run_as = w->at.user, .capabilities = caps,
-                    .ncapabilities = CAY_LEN(caps), .settings = w->m->two };
+    cay_capability *caps[] = { cay__cap_patch_below(w->m->memories), cay__cap_notes(w->m->memories),
+                               cay_cap_compaction(NULL) };
+    cay_agent a = { .size = sizeof a,
+                    .name = "sandbox-memory-phase-two",
+                    .sandbox = true,
+                    .run_as = w->at.user,
+                    .capabilities = caps,
+                    .ncapabilities = CAY_LEN(caps),
+                    .settings = w->m->two };
     const unsigned turns = w->m->o.phase_two_turns ? w->m->o.phase_two_turns : PHASE_TWO_TURNS;
-    cay_run_config conf = { .size = sizeof conf, .model = w->m->o.phase_two ? w->m->o.phase_two : w->model, .max_turns = turns, .sandbox = w->at.sb };
+    cay_run_config conf = { .size = sizeof conf,
+                            .model = w->m->o.phase_two ? w->m->o.phase_two : w->model,
+                            .max_turns = turns,
+                            .sandbox = w->at.sb };
     int rc = cay_agent_run(&a, w->at.call, told.data, &conf, &r, err);
     if (rc == 0) {
         account(w, r, NULL);
@@ -264,14 +299,17 @@ static int save_selection(work *w, const raws *l, size_t picked, cay_err *err)
         head_value(l->v[i].text, "rollout_path", path, sizeof path);
         head_value(l->v[i].text, "rollout_summary_file", summary, sizeof summary);
         head_value(l->v[i].text, "terminal_state", state, sizeof state);
-        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s}", "rollout_id", l->v[i].name, "updated_at", l->v[i].updated, "rollout_path", path, "rollout_summary_file",
-                                summary, "terminal_state", state);
+        json_t *one = json_pack("{s:s, s:s, s:s, s:s, s:s}", "rollout_id", l->v[i].name,
+                                "updated_at", l->v[i].updated, "rollout_path", path,
+                                "rollout_summary_file", summary, "terminal_state", state);
         if (one)
             json_array_append_new(list, one);
     }
-    CAY_AUTOJSON *j = json_pack("{s:i, s:s, s:O}", "version", 1, "updated_at", when, "selected", list);
+    CAY_AUTOJSON *j =
+        json_pack("{s:i, s:s, s:O}", "version", 1, "updated_at", when, "selected", list);
     CAY_AUTOFREE char *text = cay__json_text(j, CAY__MEMORY_FILE);
-    return cay__memory_write(&w->at, w->m->memories, "phase_two_selection.json", text, strlen(text), false, err);
+    return cay__memory_write(&w->at, w->m->memories, "phase_two_selection.json", text, strlen(text),
+                             false, err);
 }
 
 static int phase_two(work *w, cay_err *err)
@@ -283,11 +321,15 @@ static int phase_two(work *w, cay_err *err)
     size_t len;
     int rc = load_raws(w, &l, err);
     size_t most = w->m->o.max_raw ? w->m->o.max_raw : 256, picked = CAY_MIN(l.n, most);
-    json_t *old = rc == 0 && cay__memory_read(&w->at, w->m->memories, "phase_two_selection.json", &text, &len, NULL) == 0 ? json_loads(text, 0, NULL) : NULL;
+    json_t *old = rc == 0 && cay__memory_read(&w->at, w->m->memories, "phase_two_selection.json",
+                                              &text, &len, NULL) == 0
+                      ? json_loads(text, 0, NULL)
+                      : NULL;
     for (size_t i = 0; rc == 0 && i < picked; i++)
         cay__buf_fmt(&all, "%s%s", i ? "\n" : "", l.v[i].text);
     if (rc == 0)
-        rc = cay__memory_write(&w->at, w->m->memories, "raw_memories.md", all.data ? all.data : "", all.len, false, err);
+        rc = cay__memory_write(&w->at, w->m->memories, "raw_memories.md", all.data ? all.data : "",
+                               all.len, false, err);
     if (rc == 0) {
         list_changes(old, &l, picked, changes);
         rc = consolidate(w, !old, changes, err);
@@ -323,7 +365,8 @@ static cay__rollout_job *take_jobs(cay__memory *m, const char *sandbox)
     return list;
 }
 
-static int both_phases(work *w, cay__rollout_job *jobs, unsigned total, unsigned *made, cay_err *err)
+static int both_phases(work *w, cay__rollout_job *jobs, unsigned total, unsigned *made,
+                       cay_err *err)
 {
     int first = 0;
     unsigned at = 0;

@@ -16,12 +16,16 @@ void cay__memory_time(char buf[40])
     snprintf(buf + n, 40 - n, ".%06ldZ", ts.tv_nsec / 1000);
 }
 
-static int path_of(const cay__memory_at *at, const char *dir, const char *name, char *buf, size_t cap, cay_err *err)
+static int path_of(const cay__memory_at *at, const char *dir, const char *name, char *buf,
+                   size_t cap, cay_err *err)
 {
-    return (size_t)snprintf(buf, cap, "%s/%s/%s", at->root, dir, name) < cap ? 0 : cay_fail(err, CAY_ETOOBIG, "the path of a memory is too long");
+    return (size_t)snprintf(buf, cap, "%s/%s/%s", at->root, dir, name) < cap
+               ? 0
+               : cay_fail(err, CAY_ETOOBIG, "the path of a memory is too long");
 }
 
-int cay__memory_read(const cay__memory_at *at, const char *dir, const char *name, char **out, size_t *len, cay_err *err)
+int cay__memory_read(const cay__memory_at *at, const char *dir, const char *name, char **out,
+                     size_t *len, cay_err *err)
 {
     char path[4096];
     cay_err own = CAY_ERR_INIT;
@@ -34,13 +38,15 @@ int cay__memory_read(const cay__memory_at *at, const char *dir, const char *name
     return rc;
 }
 
-int cay__memory_write(const cay__memory_at *at, const char *dir, const char *name, const char *text, size_t len, bool append, cay_err *err)
+int cay__memory_write(const cay__memory_at *at, const char *dir, const char *name, const char *text,
+                      size_t len, bool append, cay_err *err)
 {
     char path[4096];
     cay_write w = { .size = sizeof w, .parents = true, .append = append, .user = at->user };
     cay_err own = CAY_ERR_INIT;
     CAY_TRY(path_of(at, dir, name, path, sizeof path, err));
-    cay__span *span = cay__span_sandbox(at->run, append ? "memory.append_jsonl" : "memory.write_file");
+    cay__span *span =
+        cay__span_sandbox(at->run, append ? "memory.append_jsonl" : "memory.write_file");
     int rc = cay_file_put(at->sb, at->call, path, text, len, &w, &own);
     if (rc == CAY_ENOENT && append) { /* the first line makes the file */
         w.append = false;
@@ -58,9 +64,13 @@ static json_t *kept_items(const char *text)
     CAY_AUTOJSON *all = json_loads(text ? text : "[]", 0, NULL);
     json_t *list = json_array(), *item;
     size_t i;
-    json_array_foreach(all, i, item) {
-        const char *type = cay__json_str(item, "type", "message"), *role = cay__json_str(item, "role", "");
-        if (strcmp(type, "reasoning") && strcmp(type, "compaction") && strcmp(type, "image_generation_call") && strcmp(role, "system") && strcmp(role, "developer"))
+    json_array_foreach(all, i, item)
+    {
+        const char *type = cay__json_str(item, "type", "message"),
+                   *role = cay__json_str(item, "role", "");
+        if (strcmp(type, "reasoning") && strcmp(type, "compaction") &&
+            strcmp(type, "image_generation_call") && strcmp(role, "system") &&
+            strcmp(role, "developer"))
             json_array_append(list, item);
     }
     return list;
@@ -75,7 +85,8 @@ static int append(const cay__memory_at *at, const char *id, const json_t *line, 
     size_t n = strlen(text);
     text[n] = '\n'; /* cay__json_text() leaves room for its end, which is not needed now */
     snprintf(name, sizeof name, "%s.jsonl", id);
-    return at->sb ? cay__memory_write(at, at->m->sessions, name, text, n + 1, true, err) : cay__memory_keep_record(at, name, text, n + 1, err);
+    return at->sb ? cay__memory_write(at, at->m->sessions, name, text, n + 1, true, err)
+                  : cay__memory_keep_record(at, name, text, n + 1, err);
 }
 
 int cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *err)
@@ -83,9 +94,11 @@ int cay__memory_record(const cay__memory_at *at, const cay_rollout *r, cay_err *
     char when[40];
     cay__memory_time(when);
     CAY_AUTOJSON *waits = kept_items(r->interruptions);
-    CAY_AUTOJSON *j = json_pack("{s:s, s:s, s:o, s:o, s:{s:s, s:s?, s:s?, s:b}}", "updated_at", when, "rollout_id", r->id, "input", kept_items(r->input),
-                                "generated_items", kept_items(r->items), "terminal_metadata", "terminal_state", r->state, "exception_type", r->reason,
-                                "exception_message", r->message, "has_final_output", r->output != NULL);
+    CAY_AUTOJSON *j = json_pack(
+        "{s:s, s:s, s:o, s:o, s:{s:s, s:s?, s:s?, s:b}}", "updated_at", when, "rollout_id", r->id,
+        "input", kept_items(r->input), "generated_items", kept_items(r->items), "terminal_metadata",
+        "terminal_state", r->state, "exception_type", r->reason, "exception_message", r->message,
+        "has_final_output", r->output != NULL);
     if (j && json_array_size(waits))
         json_object_set(j, "interruptions", waits);
     if (j && r->output)
@@ -97,15 +110,18 @@ int cay__memory_begin(const cay__memory_at *at, const char *id, cay_err *err)
 {
     char when[40];
     cay__memory_time(when);
-    CAY_AUTOJSON *j = json_pack("{s:s, s:s, s:[], s:[]}", "updated_at", when, "rollout_id", id, "input", "generated_items");
+    CAY_AUTOJSON *j = json_pack("{s:s, s:s, s:[], s:[]}", "updated_at", when, "rollout_id", id,
+                                "input", "generated_items");
     return append(at, id, j, err);
 }
 
 /* A word of ours, whatever the line says: it is written into the heads of memories. */
 static const char *state_of(const json_t *line)
 {
-    static const char *const known[] = { "completed", "interrupted", "cancelled", "failed", "max_turns_exceeded", "guardrail_tripped" };
-    const char *said = cay__json_str(json_object_get(line, "terminal_metadata"), "terminal_state", NULL);
+    static const char *const known[] = { "completed", "interrupted",        "cancelled",
+                                         "failed",    "max_turns_exceeded", "guardrail_tripped" };
+    const char *said =
+        cay__json_str(json_object_get(line, "terminal_metadata"), "terminal_state", NULL);
     for (size_t i = 0; said && i < CAY_LEN(known); i++)
         if (!strcmp(said, known[i]))
             return known[i];

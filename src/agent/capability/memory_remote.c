@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of memory in a snapshot store far away, as one archive: a workspace in the JSON form of the JavaScript SDK, which `cay snapshot pull` reads, too.
- * It is fetched whole when a run begins; what a run leaves is put over what is there by then. Of two that write at the same moment the last one stays.
- * A store that has it no more, or says so once, takes nothing away: what was fetched before is put back with the rest.
+ * Files of memory in a snapshot store far away, as one archive: a workspace in the JSON form of the
+ * JavaScript SDK, which `cay snapshot pull` reads, too. It is fetched whole when a run begins; what
+ * a run leaves is put over what is there by then. Of two that write at the same moment the last one
+ * stays. A store that has it no more, or says so once, takes nothing away: what was fetched before
+ * is put back with the rest.
  */
 #include "memory.h"
 #include <base/base64.h>
@@ -13,8 +15,8 @@ enum { ARCHIVE_MAX = 384 << 20 };
 
 typedef struct remote {
     cay_service *svc;
-    char        *url, *auth;
-    json_t      *files, *fresh; /* by name, base64: what was fetched last; what is to be put */
+    char *url, *auth;
+    json_t *files, *fresh; /* by name, base64: what was fetched last; what is to be put */
 } remote;
 
 static int fetch(remote *r, cay_err *err)
@@ -26,15 +28,19 @@ static int fetch(remote *r, cay_err *err)
     size_t len = 0, i;
     json_t *f;
     int rc = cay_store_get(r->svc, NULL, &from, ARCHIVE_MAX, &text, &len, &own);
-    if (rc == CAY_ENOENT) /* nobody has learnt anything yet; or it is gone, and then what we know of it must not go, too */
+    if (rc == CAY_ENOENT) /* nobody has learnt anything yet; or it is gone, and then what we know of
+                             it must not go, too */
         return 0;
     if (rc < 0 && err)
         *err = own;
     CAY_TRY(rc);
-    if (strlen(text) != len || cay__json_object("it", text, &j, NULL) < 0 || cay__json_int(j, "version", 0) != 1 || !json_is_array(json_object_get(j, "files")))
-        return cay_fail_why(err, CAY_EINVAL, "memory_store", "%.120s is no archive of memories", r->url);
+    if (strlen(text) != len || cay__json_object("it", text, &j, NULL) < 0 ||
+        cay__json_int(j, "version", 0) != 1 || !json_is_array(json_object_get(j, "files")))
+        return cay_fail_why(err, CAY_EINVAL, "memory_store", "%.120s is no archive of memories",
+                            r->url);
     json_object_clear(r->files);
-    json_array_foreach(json_object_get(j, "files"), i, f) {
+    json_array_foreach(json_object_get(j, "files"), i, f)
+    {
         const char *path = cay__json_str(f, "path", NULL);
         json_t *data = json_object_get(f, "data");
         if (path && json_is_string(data))
@@ -49,7 +55,8 @@ static int list(void *self, int (*fn)(const char *name, void *arg), void *arg, c
     const char *name;
     json_t *v;
     CAY_TRY(fetch(r, err));
-    json_object_foreach(r->files, name, v) {
+    json_object_foreach(r->files, name, v)
+    {
         CAY_TRY(fn(name, arg));
     }
     return 0;
@@ -60,7 +67,8 @@ static int get(void *self, const char *name, char **data, size_t *len, cay_err *
     const json_t *v = json_object_get(((remote *)self)->files, name);
     CAY_AUTOBUF b = CAY__BUF(ARCHIVE_MAX);
     if (!v || !cay__base64_get(&b, json_string_value(v), json_string_length(v)) || b.full)
-        return cay_fail_why(err, CAY_EINVAL, "memory_store", "%.100s of the store of memories is not what it should be", name);
+        return cay_fail_why(err, CAY_EINVAL, "memory_store",
+                            "%.100s of the store of memories is not what it should be", name);
     *len = b.len;
     *data = b.len ? CAY_STEAL(b.data) : cay__strdup("");
     return 0;
@@ -71,7 +79,9 @@ static int put(void *self, const char *name, const void *data, size_t len, cay_e
     remote *r = self;
     CAY_AUTOBUF b = CAY__BUF(ARCHIVE_MAX);
     cay__base64_put(&b, data, len);
-    return json_object_set_new(r->fresh, name, json_stringn(b.data ? b.data : "", b.len)) == 0 ? 0 : cay_fail(err, CAY_EINVAL, "a name of memory is no text");
+    return json_object_set_new(r->fresh, name, json_stringn(b.data ? b.data : "", b.len)) == 0
+               ? 0
+               : cay_fail(err, CAY_EINVAL, "a name of memory is no text");
 }
 
 static int commit(void *self, cay_err *err)
@@ -87,7 +97,8 @@ static int commit(void *self, cay_err *err)
     json_array_append_new(dirs, json_string("sessions"));
     json_object_foreach(r->files, name, v)
         json_array_append_new(list, json_pack("{s:s, s:O}", "path", name, "data", v));
-    CAY_AUTOJSON *all = json_pack("{s:i, s:O, s:O}", "version", 1, "directories", dirs, "files", list);
+    CAY_AUTOJSON *all =
+        json_pack("{s:i, s:O, s:O}", "version", 1, "directories", dirs, "files", list);
     CAY_AUTOFREE char *text = cay__json_text(all, ARCHIVE_MAX);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "the memories are too large for one archive");
@@ -106,11 +117,20 @@ static void close_remote(void *self)
     free(r);
 }
 
-const cay_memory_store cay__memory_remote_store = { .size = sizeof cay__memory_remote_store, .list = list, .get = get, .put = put, .close = close_remote, .commit = commit };
+const cay_memory_store cay__memory_remote_store = { .size = sizeof cay__memory_remote_store,
+                                                    .list = list,
+                                                    .get = get,
+                                                    .put = put,
+                                                    .close = close_remote,
+                                                    .commit = commit };
 
 void *cay__memory_remote(cay_service *svc, const char *url, const char *auth)
 {
     remote *r = cay__alloc(sizeof *r);
-    *r = (remote){ .svc = svc, .url = cay__strdup(url), .auth = auth ? cay__strdup(auth) : NULL, .files = json_object(), .fresh = json_object() };
+    *r = (remote){ .svc = svc,
+                   .url = cay__strdup(url),
+                   .auth = auth ? cay__strdup(auth) : NULL,
+                   .files = json_object(),
+                   .fresh = json_object() };
     return r;
 }

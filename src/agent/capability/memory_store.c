@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of memory between a sandbox and a directory of the host, or a store of the caller's. What comes from the sandbox is somebody else's: only plain names below the
- * two directories are taken, only files, within bounds, and no link of the host is followed.
+ * Files of memory between a sandbox and a directory of the host, or a store of the caller's. What
+ * comes from the sandbox is somebody else's: only plain names below the two directories are taken,
+ * only files, within bounds, and no link of the host is followed.
  */
 #include "memory.h"
 #include <base/call.h>
@@ -16,12 +17,12 @@ enum { STORE_BYTES = 256 << 20, STEP_MS = 50 };
 
 typedef struct transfer {
     const cay__memory_at *at;
-    const char           *dir;   /* in the sandbox */
-    uint64_t              bytes;
-    char                (*names)[256];
-    size_t                n;
-    int                   rc;
-    cay_err              *err;
+    const char *dir; /* in the sandbox */
+    uint64_t bytes;
+    char (*names)[256];
+    size_t n;
+    int rc;
+    cay_err *err;
 } transfer;
 
 static bool plain_name(const char *p)
@@ -59,8 +60,9 @@ static int put_one(const cay__fs_entry *e, void *arg)
     if (n < 0)
         return 0;
     t->bytes += (uint64_t)n;
-    t->rc = t->bytes > STORE_BYTES ? cay_fail(t->err, CAY_ETOOBIG, "the memory store is larger than 256 MiB")
-                                   : cay__memory_write(t->at, t->dir, e->path, data, (size_t)n, false, t->err);
+    t->rc = t->bytes > STORE_BYTES
+                ? cay_fail(t->err, CAY_ETOOBIG, "the memory store is larger than 256 MiB")
+                : cay__memory_write(t->at, t->dir, e->path, data, (size_t)n, false, t->err);
     return t->rc;
 }
 
@@ -120,7 +122,8 @@ static int fetch_all(const cay__memory_at *at, cay_err *err)
 static int note_name(const cay_dirent *e, void *arg)
 {
     transfer *t = arg;
-    if (e->st.type != CAY_FILE || !plain_name(e->path) || e->st.size > CAY__MEMORY_FILE || t->n == CAY__MEMORY_FILES)
+    if (e->st.type != CAY_FILE || !plain_name(e->path) || e->st.size > CAY__MEMORY_FILE ||
+        t->n == CAY__MEMORY_FILES)
         return 0;
     t->names = realloc(t->names, (t->n + 1) * sizeof *t->names);
     if (!t->names)
@@ -129,7 +132,8 @@ static int note_name(const cay_dirent *e, void *arg)
     return 0;
 }
 
-static int keep_file(const cay__memory *m, const char *sub, const char *file, const void *data, size_t len, cay_err *err)
+static int keep_file(const cay__memory *m, const char *sub, const char *file, const void *data,
+                     size_t len, cay_err *err)
 {
     char name[300];
     const cay__fs_write w = { .mode = 0600, .parents = true };
@@ -140,7 +144,9 @@ static int keep_file(const cay__memory *m, const char *sub, const char *file, co
     CAY_AUTOFD fd = open_store(m->store, sub, err);
     CAY_TRY(fd);
     const cay__fs fs = { .root = fd };
-    return cay__fs_put(&fs, file, data, len, &w) < 0 ? cay_fail_sys(err, CAY_ESYS, "memory store: %.100s", file) : 0;
+    return cay__fs_put(&fs, file, data, len, &w) < 0
+               ? cay_fail_sys(err, CAY_ESYS, "memory store: %.100s", file)
+               : 0;
 }
 
 static int commit(const cay__memory *m, cay_err *err)
@@ -162,7 +168,9 @@ static int keep_dir(const cay__memory_at *at, const char *sub, const char *dir, 
         if (cay__memory_read(at, dir, t.names[i], &data, &len, NULL) < 0)
             continue; /* changed or gone meanwhile */
         t.bytes += len;
-        rc = t.bytes > STORE_BYTES ? cay_fail(err, CAY_ETOOBIG, "the sandbox's memories are larger than 256 MiB") : keep_file(at->m, sub, t.names[i], data, len, err);
+        rc = t.bytes > STORE_BYTES
+                 ? cay_fail(err, CAY_ETOOBIG, "the sandbox's memories are larger than 256 MiB")
+                 : keep_file(at->m, sub, t.names[i], data, len, err);
     }
     free(t.names);
     return rc;
@@ -182,7 +190,8 @@ static int keep_all(const cay__memory_at *at, cay_err *err)
 
 /* ------------------------------------------------------------------ one at a time */
 
-/* A run that begins while the one before is still being kept would read half of it, and two that are kept at once would be mixed. Whoever waits here can be canceled. */
+/* A run that begins while the one before is still being kept would read half of it, and two that
+ * are kept at once would be mixed. Whoever waits here can be canceled. */
 static int enter(const cay__memory_at *at, cay_err *err)
 {
     for (;;) {
@@ -197,7 +206,8 @@ static int enter(const cay__memory_at *at, cay_err *err)
     }
 }
 
-static int alone(const cay__memory_at *at, int (*fn)(const cay__memory_at *at, cay_err *err), cay_err *err)
+static int alone(const cay__memory_at *at, int (*fn)(const cay__memory_at *at, cay_err *err),
+                 cay_err *err)
 {
     CAY_TRY(enter(at, err));
     int rc = fn(at, err);
@@ -205,10 +215,17 @@ static int alone(const cay__memory_at *at, int (*fn)(const cay__memory_at *at, c
     return rc;
 }
 
-int cay__memory_fetch(const cay__memory_at *at, cay_err *err) { return alone(at, fetch_all, err); }
-int cay__memory_keep(const cay__memory_at *at, cay_err *err) { return alone(at, keep_all, err); }
+int cay__memory_fetch(const cay__memory_at *at, cay_err *err)
+{
+    return alone(at, fetch_all, err);
+}
+int cay__memory_keep(const cay__memory_at *at, cay_err *err)
+{
+    return alone(at, keep_all, err);
+}
 
-int cay__memory_keep_record(const cay__memory_at *at, const char *name, const char *text, size_t len, cay_err *err)
+int cay__memory_keep_record(const cay__memory_at *at, const char *name, const char *text,
+                            size_t len, cay_err *err)
 {
     CAY_TRY(enter(at, err));
     int rc = keep_file(at->m, "sessions", name, text, len, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of one directory to look at: what an agent needs that keeps notes, and nothing that runs. */
+/* The files of one directory to look at: what an agent needs that keeps notes, and nothing that
+ * runs. */
 #include "memory.h"
 #include <agent/patch.h>
 #include <stdio.h>
@@ -7,10 +8,10 @@
 enum { NAMES = 2000, LINES = 500, SHOWN_BYTES = 128 << 10 };
 
 typedef struct bound {
-    const char     *dir; /* below the workspace; of the capability */
-    cay_sandbox    *sb;
-    char           *root, *cwd;
-    cay_tool        list, read;
+    const char *dir; /* below the workspace; of the capability */
+    cay_sandbox *sb;
+    char *root, *cwd;
+    cay_tool list, read;
     const cay_tool *tools[2];
 } bound;
 
@@ -18,7 +19,8 @@ static const char list_parameters[] = "{\"type\":\"object\",\"properties\":{}}";
 static const char read_parameters[] =
     "{\"type\":\"object\",\"required\":[\"path\"],\"properties\":{"
     "\"path\":{\"type\":\"string\",\"minLength\":1,\"description\":\"As list_files tells it.\"},"
-    "\"first\":{\"type\":\"integer\",\"minimum\":1,\"default\":1,\"description\":\"The first line you want.\"},"
+    "\"first\":{\"type\":\"integer\",\"minimum\":1,\"default\":1,\"description\":\"The first line "
+    "you want.\"},"
     "\"lines\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":500,\"default\":500}}}";
 
 static bool ours_to_tell(int rc)
@@ -30,8 +32,8 @@ static bool ours_to_tell(int rc)
 
 typedef struct listing {
     const char *dir;
-    cay__buf   *b;
-    size_t      n;
+    cay__buf *b;
+    size_t n;
 } listing;
 
 static int add_name(const cay_dirent *e, void *arg)
@@ -62,7 +64,8 @@ static void put_lines(const char *s, size_t len, int64_t first, int64_t n, cay__
         const char *nl = memchr(p, '\n', (size_t)(end - p));
         size_t k = (size_t)((nl ? nl + 1 : end) - p);
         if (line >= first + n || (line >= first && b->len && b->len + k > SHOWN_BYTES)) {
-            cay__buf_fmt(b, "%s(there is more: go on with first %lld)\n", b->len && b->data[b->len - 1] != '\n' ? "\n" : "", (long long)line);
+            cay__buf_fmt(b, "%s(there is more: go on with first %lld)\n",
+                         b->len && b->data[b->len - 1] != '\n' ? "\n" : "", (long long)line);
             return;
         }
         if (line >= first)
@@ -84,7 +87,8 @@ static int read_file(void *arg, const cay_tool_call *call, cay_tool_output *out,
     cay_err why = CAY_ERR_INIT;
     const cay_call *c = cay_run_call(call->run);
     CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
-    int rc = cay__patch_resolve(b->sb, c, b->root, b->cwd, cay__json_str(a, "path", ""), path, &why);
+    int rc =
+        cay__patch_resolve(b->sb, c, b->root, b->cwd, cay__json_str(a, "path", ""), path, &why);
     if (rc == 0)
         rc = cay_file_get(b->sb, c, path, 4 * (size_t)CAY__MEMORY_FILE, &data, &len, &why);
     if (ours_to_tell(rc)) {
@@ -110,10 +114,21 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
         free(b);
         return cay_fail(err, CAY_ETOOBIG, "the path of the notes is too long");
     }
-    *b = (bound){ .dir = self, .sb = cay_sandbox_ref(scope->sandbox), .root = CAY_STEAL(root.data), .cwd = cay__strdup(scope->cwd) };
-    b->list = (cay_tool){ .size = sizeof b->list, .name = "list_files", .parameters = list_parameters, .call = list_files, .arg = b,
+    *b = (bound){ .dir = self,
+                  .sb = cay_sandbox_ref(scope->sandbox),
+                  .root = CAY_STEAL(root.data),
+                  .cwd = cay__strdup(scope->cwd) };
+    b->list = (cay_tool){ .size = sizeof b->list,
+                          .name = "list_files",
+                          .parameters = list_parameters,
+                          .call = list_files,
+                          .arg = b,
                           .description = "Names all files of the notes, with their sizes." };
-    b->read = (cay_tool){ .size = sizeof b->read, .name = "read_file", .parameters = read_parameters, .call = read_file, .arg = b,
+    b->read = (cay_tool){ .size = sizeof b->read,
+                          .name = "read_file",
+                          .parameters = read_parameters,
+                          .call = read_file,
+                          .arg = b,
                           .description = "Lines of a file of the notes." };
     b->tools[0] = &b->list;
     b->tools[1] = &b->read;
@@ -143,11 +158,17 @@ static int instructions(void *arg, char **text, cay_err *err)
 {
     (void)arg;
     (void)err;
-    *text = cay__strdup("## Notes\n- There is no shell. list_files names the notes, read_file shows lines of one, apply_patch changes them.");
+    *text = cay__strdup("## Notes\n- There is no shell. list_files names the notes, read_file "
+                        "shows lines of one, apply_patch changes them.");
     return 0;
 }
 
-static const cay_capability_ops ops = { .size = sizeof ops, .name = "notes", .start = start, .stop = stop, .tools = tools, .instructions = instructions,
+static const cay_capability_ops ops = { .size = sizeof ops,
+                                        .name = "notes",
+                                        .start = start,
+                                        .stop = stop,
+                                        .tools = tools,
+                                        .instructions = instructions,
                                         .close = free };
 
 cay_capability *cay__cap_notes(const char *dir)

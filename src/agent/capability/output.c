@@ -47,7 +47,8 @@ void cay__printed_text(cay__printed *p, cay__buf *out)
     size_t head = p->dropped ? HALF : p->b.len;
     add_sound(out, p->b.data ? p->b.data : "", head);
     if (p->dropped) {
-        cay__buf_fmt(out, "\n[%llu bytes in the middle were dropped]\n", (unsigned long long)p->dropped);
+        cay__buf_fmt(out, "\n[%llu bytes in the middle were dropped]\n",
+                     (unsigned long long)p->dropped);
         add_sound(out, p->b.data + head, p->b.len - head);
     }
     cay__buf_str(out, "");
@@ -81,7 +82,8 @@ static uint64_t lines_in(const char *s, size_t len)
     return n;
 }
 
-void cay__truncate(const char *text, size_t len, uint64_t max_tokens, cay__buf *out, uint64_t *count)
+void cay__truncate(const char *text, size_t len, uint64_t max_tokens, cay__buf *out,
+                   uint64_t *count)
 {
     *count = 0;
     if (!max_tokens || max_tokens > SIZE_MAX / 4 || len <= max_tokens * 4) {
@@ -91,9 +93,11 @@ void cay__truncate(const char *text, size_t len, uint64_t max_tokens, cay__buf *
     size_t budget = (size_t)max_tokens * 4, room;
     char header[64], marker[64];
     *count = (len + 3) / 4;
-    size_t h = (size_t)snprintf(header, sizeof header, "Total output lines: %llu\n\n", (unsigned long long)lines_in(text, len));
+    size_t h = (size_t)snprintf(header, sizeof header, "Total output lines: %llu\n\n",
+                                (unsigned long long)lines_in(text, len));
     /* As long as it can get: what is really left out has no more digits than the whole. */
-    size_t m = (size_t)snprintf(marker, sizeof marker, "…%llu tokens truncated…", (unsigned long long)*count);
+    size_t m = (size_t)snprintf(marker, sizeof marker, "…%llu tokens truncated…",
+                                (unsigned long long)*count);
     if (m > budget) {
         cay__buf_add(out, marker, head_of(marker, m, budget));
         return;

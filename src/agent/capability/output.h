@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent/capability/output.h - what a command printed, as a model is told: kept within bounds, cut to a budget of tokens.
+ * agent/capability/output.h - what a command printed, as a model is told: kept within bounds, cut
+ * to a budget of tokens.
  */
 #pragma once
 #include <base/buf.h>
@@ -11,22 +12,27 @@ typedef struct cay__printed {
     cay__buf b;
     uint64_t dropped;
 } cay__printed;
-#define CAY__PRINTED { .b = CAY__BUF(4 * CAY__KEEP_BYTES) }
+#define CAY__PRINTED                                                                               \
+    {                                                                                              \
+        .b = CAY__BUF(4 * CAY__KEEP_BYTES)                                                         \
+    }
 
 void cay__printed_add(cay__printed *p, const char *bytes, size_t n);
 /* As UTF-8, with what is none replaced, and a note where bytes were dropped. */
 void cay__printed_text(cay__printed *p, cay__buf *out);
 
-/* Four bytes are a token. max_tokens 0: as it is, and *count 0; otherwise, when it was cut, *count tells its tokens before. */
-void cay__truncate(const char *text, size_t len, uint64_t max_tokens, cay__buf *out, uint64_t *count);
+/* Four bytes are a token. max_tokens 0: as it is, and *count 0; otherwise, when it was cut, *count
+ * tells its tokens before. */
+void cay__truncate(const char *text, size_t len, uint64_t max_tokens, cay__buf *out,
+                   uint64_t *count);
 
 typedef struct cay__told {
-    double      seconds;
-    bool        ended;
-    int         code;       /* when it ended */
-    int         session;    /* when it runs on */
+    double seconds;
+    bool ended;
+    int code;    /* when it ended */
+    int session; /* when it runs on */
     const char *text;
-    size_t      len;
-    uint64_t    max_tokens; /* 0: no limit */
+    size_t len;
+    uint64_t max_tokens; /* 0: no limit */
 } cay__told;
 void cay__tell_command(const cay__told *t, cay__buf *out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programmatic tool calling: code in the sandbox calls the agent's tools, and only what it prints reaches the model. */
+/* Programmatic tool calling: code in the sandbox calls the agent's tools, and only what it prints
+ * reaches the model. */
 #include "ptc.h"
 #include "output.h"
 #include <agent/mcp.h>
@@ -14,40 +15,48 @@ enum { TIMEOUT_S = 300, CALLS = 1000, TOKENS = 16000, RETRIES = 2, MODULES = 64,
 
 typedef struct ptc {
     cay_ptc_options o;
-    char           *dir;
+    char *dir;
 } ptc;
 
 typedef struct bound {
-    const ptc   *of;
-    cay_run     *run;
+    const ptc *of;
+    cay_run *run;
     cay_sandbox *sb;
-    char        *root, *cwd, *user, *dir; /* dir: absolute, of tools/, code/, results/, data/ */
-    cay__relay   relay;
-    unsigned     next;
-    bool         written;
-    cay_tool     tool;
+    char *root, *cwd, *user, *dir; /* dir: absolute, of tools/, code/, results/, data/ */
+    cay__relay relay;
+    unsigned next;
+    bool written;
+    cay_tool tool;
     const cay_tool *tools[1];
 } bound;
 
 static const char parameters[] =
     "{\"type\":\"object\",\"required\":[\"code\"],\"additionalProperties\":false,\"properties\":{"
-    "\"code\":{\"type\":\"string\",\"minLength\":1,\"description\":\"A Python program. Only what it prints comes back to you.\"},"
-    "\"timeout\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":86400,\"description\":\"Seconds until it is ended; 300 by default.\"},"
-    "\"auto_install\":{\"type\":\"boolean\",\"description\":\"Install a package that it imports and that is missing, and try again; so by default.\"}}}";
+    "\"code\":{\"type\":\"string\",\"minLength\":1,\"description\":\"A Python program. Only what "
+    "it prints comes back to you.\"},"
+    "\"timeout\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":86400,\"description\":\"Seconds "
+    "until it is ended; 300 by default.\"},"
+    "\"auto_install\":{\"type\":\"boolean\",\"description\":\"Install a package that it imports "
+    "and that is missing, and try again; so by default.\"}}}";
 
 /* ------------------------------------------------------------------ modules */
 
 typedef struct module {
-    char     name[64];
+    char name[64];
     cay__buf text;
 } module;
 
-static int put(const bound *b, const cay_call *call, const char *name, const char *text, bool exclusive, cay_err *err)
+static int put(const bound *b, const cay_call *call, const char *name, const char *text,
+               bool exclusive, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(4096);
-    cay_write spec = { .size = sizeof spec, .parents = true, .user = b->user, .exclusive = exclusive };
+    cay_write spec = {
+        .size = sizeof spec, .parents = true, .user = b->user, .exclusive = exclusive
+    };
     cay__buf_fmt(&path, "%s/%s", b->dir, name);
-    return path.full ? cay_fail(err, CAY_ETOOBIG, "%.100s: too long a path", name) : cay_file_put(b->sb, call, path.data, text ? text : "", text ? strlen(text) : 0, &spec, err);
+    return path.full ? cay_fail(err, CAY_ETOOBIG, "%.100s: too long a path", name)
+                     : cay_file_put(b->sb, call, path.data, text ? text : "",
+                                    text ? strlen(text) : 0, &spec, err);
 }
 
 static module *module_of(module *v, size_t *n, const char *server)
@@ -67,10 +76,14 @@ static module *module_of(module *v, size_t *n, const char *server)
     return m;
 }
 
-static int write_tool(const bound *b, const cay_call *call, const cay_tool *t, module *v, size_t *n, cay_err *err)
+static int write_tool(const bound *b, const cay_call *call, const cay_tool *t, module *v, size_t *n,
+                      cay_err *err)
 {
     const char *server = cay__mcp_server_of(t);
-    CAY_AUTOJSON *schema = t->parameters ? json_loads(t->parameters, 0, NULL) : t->grammar ? json_pack("{s:{s:{s:s}}, s:[s]}", "properties", "input", "type", "string", "required", "input") : NULL;
+    CAY_AUTOJSON *schema = t->parameters ? json_loads(t->parameters, 0, NULL)
+                           : t->grammar  ? json_pack("{s:{s:{s:s}}, s:[s]}", "properties", "input",
+                                                     "type", "string", "required", "input")
+                                         : NULL;
     cay__py_tool py = { .name = t->name, .about = t->description, .schema = schema };
     char fn[80], path[300];
     if (!cay__py_name(t->name, fn, sizeof fn))
@@ -91,7 +104,8 @@ static int write_all(bound *b, const cay_call *call, module *v, size_t *n, cay_e
     for (size_t i = 0; i < s->ntools; i++)
         if (s->tools[i]->arg != b->tool.arg)
             CAY_TRY(write_tool(b, call, s->tools[i], v, n, err));
-    cay__buf_str(&init, "\"Tools of the agent, as functions.\"\nfrom ._client import Result, ToolError\n");
+    cay__buf_str(&init,
+                 "\"Tools of the agent, as functions.\"\nfrom ._client import Result, ToolError\n");
     for (size_t i = 0; i < *n; i++) {
         snprintf(path, sizeof path, "tools/%s.py", v[i].name);
         CAY_TRY(put(b, call, path, v[i].text.data, false, err));
@@ -126,16 +140,16 @@ static int write_modules(bound *b, const cay_call *outer, cay_err *err)
 /* ------------------------------------------------------------------ one execution */
 
 typedef struct execution {
-    char         id[32];
-    const char  *code;
-    int64_t      seconds;
-    cay_proc    *p;
-    int          fd[2];
+    char id[32];
+    const char *code;
+    int64_t seconds;
+    cay_proc *p;
+    int fd[2];
     cay__printed text[2];
-    cay_exit     exit;
-    unsigned     calls, retries;
-    double       duration;
-    json_t      *installed;
+    cay_exit exit;
+    unsigned calls, retries;
+    double duration;
+    json_t *installed;
 } execution;
 
 static int save_code(bound *b, const cay_call *outer, execution *x, cay_err *err)
@@ -157,15 +171,30 @@ static int save_code(bound *b, const cay_call *outer, execution *x, cay_err *err
 /* Paths are relative to the workspace, because what is absolute inside is the provider's affair. */
 static int start_code(bound *b, const cay_call *call, execution *x, cay_err *err)
 {
-    static const char line[] = "d=$(cd \"$1\" && pwd) && cd \"$2\" && PYTHONPATH=\"$d${PYTHONPATH:+:$PYTHONPATH}\" exec python3 \"$d/code/$3.py\"";
+    static const char line[] =
+        "d=$(cd \"$1\" && pwd) && cd \"$2\" && PYTHONPATH=\"$d${PYTHONPATH:+:$PYTHONPATH}\" exec "
+        "python3 \"$d/code/$3.py\"";
     size_t root = strlen(b->root);
-    const char *cwd = !strcmp(b->root, b->cwd) ? "." : !strncmp(b->cwd, b->root, root) && b->cwd[root] == '/' ? b->cwd + root + 1 : b->cwd;
+    const char *cwd = !strcmp(b->root, b->cwd)                                 ? "."
+                      : !strncmp(b->cwd, b->root, root) && b->cwd[root] == '/' ? b->cwd + root + 1
+                                                                               : b->cwd;
     const char *argv[] = { "sh", "-c", line, "sh", b->of->dir, cwd, x->id, NULL };
-    cay_pair env[] = { { "CAY_TOOLS_SOCKET", b->relay.path }, { "PYTHONUNBUFFERED", "1" }, { "PYTHONDONTWRITEBYTECODE", "1" }, { NULL, NULL } };
-    cay_spawn spec = { .size = sizeof spec, .argv = argv, .env = env, .cwd = b->root, .user = b->user, .timeout_ms = (uint64_t)x->seconds * 1000, .on_full = CAY_FULL_BLOCK, .attach = true };
+    cay_pair env[] = { { "CAY_TOOLS_SOCKET", b->relay.path },
+                       { "PYTHONUNBUFFERED", "1" },
+                       { "PYTHONDONTWRITEBYTECODE", "1" },
+                       { NULL, NULL } };
+    cay_spawn spec = { .size = sizeof spec,
+                       .argv = argv,
+                       .env = env,
+                       .cwd = b->root,
+                       .user = b->user,
+                       .timeout_ms = (uint64_t)x->seconds * 1000,
+                       .on_full = CAY_FULL_BLOCK,
+                       .attach = true };
     CAY_TRY(cay_sandbox_spawn(b->sb, call, &spec, &x->p, err));
     for (int i = 0; i < 2; i++) {
-        CAY_TRY(cay_proc_output(x->p, call, i ? CAY_STDERR : CAY_STDOUT, CAY_FROM_START, &x->fd[i], err));
+        CAY_TRY(cay_proc_output(x->p, call, i ? CAY_STDERR : CAY_STDOUT, CAY_FROM_START, &x->fd[i],
+                                err));
         cay__fd_nonblock(x->fd[i], true);
     }
     return 0;
@@ -199,7 +228,8 @@ static int serve(bound *b, const cay_call *call, execution *x, cay__relay_call *
         out = json_string("execute_code is not called by code that it runs");
     } else if (x->calls > most) {
         char text[96];
-        snprintf(text, sizeof text, "this code has called tools %u times already; that is the limit", most);
+        snprintf(text, sizeof text,
+                 "this code has called tools %u times already; that is the limit", most);
         out = json_string(text);
     } else {
         CAY_AUTOFREE char *text = cay__json_text(args, CAY__TEXT_MAX);
@@ -229,8 +259,11 @@ static int watch(bound *b, const cay_call *call, execution *x, cay_err *err)
         drain(x, 0);
         drain(x, 1);
         bool closed = x->fd[0] < 0 && x->fd[1] < 0;
-        struct pollfd f[] = { { .fd = x->fd[0], .events = POLLIN }, { .fd = x->fd[1], .events = POLLIN }, { .fd = relay ? b->relay.fd : -1, .events = POLLIN },
-                              { .fd = closed ? ended : -1, .events = POLLIN }, { .fd = cay__call_cancel(call), .events = POLLIN } };
+        struct pollfd f[] = { { .fd = x->fd[0], .events = POLLIN },
+                              { .fd = x->fd[1], .events = POLLIN },
+                              { .fd = relay ? b->relay.fd : -1, .events = POLLIN },
+                              { .fd = closed ? ended : -1, .events = POLLIN },
+                              { .fd = cay__call_cancel(call), .events = POLLIN } };
         poll(f, CAY_LEN(f), cay__call_left(call));
         CAY_TRY(cay__call_check(call, "code", err));
         if (f[2].revents)
@@ -289,15 +322,23 @@ static bool missing(const execution *x, char *name, size_t cap)
 
 static bool install(bound *b, const cay_call *call, execution *x, const char *name)
 {
-    const char *argv[] = { "python3", "-m", "pip", "install", "--user", "--quiet", "--retries", "0", "--", name, NULL };
-    cay_pair env[] = { { "PIP_BREAK_SYSTEM_PACKAGES", "1" }, { "PIP_DISABLE_PIP_VERSION_CHECK", "1" }, { "PIP_NO_INPUT", "1" }, { NULL, NULL } };
-    cay_spawn spec = { .size = sizeof spec, .argv = argv, .env = env, .cwd = b->root, .user = b->user, .timeout_ms = PIP_MS };
+    const char *argv[] = { "python3",   "-m", "pip", "install", "--user", "--quiet",
+                           "--retries", "0",  "--",  name,      NULL };
+    cay_pair env[] = { { "PIP_BREAK_SYSTEM_PACKAGES", "1" },
+                       { "PIP_DISABLE_PIP_VERSION_CHECK", "1" },
+                       { "PIP_NO_INPUT", "1" },
+                       { NULL, NULL } };
+    cay_spawn spec = { .size = sizeof spec,
+                       .argv = argv,
+                       .env = env,
+                       .cwd = b->root,
+                       .user = b->user,
+                       .timeout_ms = PIP_MS };
     cay_result res = { .size = sizeof res };
     size_t i;
     json_t *had;
-    json_array_foreach(x->installed, i, had)
-        if (!strcmp(json_string_value(had), name))
-            return false;
+    json_array_foreach(x->installed, i,
+                       had) if (!strcmp(json_string_value(had), name)) return false;
     if (cay_sandbox_run(b->sb, call, &spec, NULL, 0, 65536, &res, NULL) < 0)
         return false;
     bool ok = !res.exit.code;
@@ -315,12 +356,14 @@ static json_t *printed(const bound *b, execution *x, int i)
     CAY_AUTOBUF cut = CAY__BUF(8 * CAY__KEEP_BYTES);
     uint64_t count;
     cay__printed_text(&x->text[i], &all);
-    cay__truncate(all.data ? all.data : "", all.len, b->of->o.max_output_tokens ? b->of->o.max_output_tokens : TOKENS, &cut, &count);
+    cay__truncate(all.data ? all.data : "", all.len,
+                  b->of->o.max_output_tokens ? b->of->o.max_output_tokens : TOKENS, &cut, &count);
     json_t *j = json_stringn(cut.data ? cut.data : "", cut.len);
     return j ? j : json_string("");
 }
 
-static void tell(const bound *b, execution *x, const cay__seen *before, const cay__seen *after, cay_tool_output *out)
+static void tell(const bound *b, execution *x, const cay__seen *before, const cay__seen *after,
+                 cay_tool_output *out)
 {
     char hash[CAY__SHA256_HEX];
     json_t *created = json_array(), *modified = json_array();
@@ -328,9 +371,12 @@ static void tell(const bound *b, execution *x, const cay__seen *before, const ca
     cay__sha256_hex(x->code, strlen(x->code), hash);
     if (before && after)
         cay__seen_compare(before, after, created, modified, &cut);
-    CAY_AUTOJSON *j = json_pack("{s:b, s:i, s:o, s:o, s:f, s:o, s:o, s:s, s:s%, s:i, s:[]}", "success", !x->exit.code, "exit_code", x->exit.code, "stdout", printed(b, x, 0), "stderr",
-                                printed(b, x, 1), "duration", (double)(int64_t)(x->duration * 1000) / 1000, "files_created", created, "files_modified", modified, "execution_id", x->id,
-                                "code_hash", hash, (size_t)16, "tool_calls", (int)x->calls, "charts");
+    CAY_AUTOJSON *j =
+        json_pack("{s:b, s:i, s:o, s:o, s:f, s:o, s:o, s:s, s:s%, s:i, s:[]}", "success",
+                  !x->exit.code, "exit_code", x->exit.code, "stdout", printed(b, x, 0), "stderr",
+                  printed(b, x, 1), "duration", (double)(int64_t)(x->duration * 1000) / 1000,
+                  "files_created", created, "files_modified", modified, "execution_id", x->id,
+                  "code_hash", hash, (size_t)16, "tool_calls", (int)x->calls, "charts");
     if (late)
         json_object_set_new(j, "timed_out", json_true());
     if (json_array_size(x->installed))
@@ -341,7 +387,8 @@ static void tell(const bound *b, execution *x, const cay__seen *before, const ca
     cay_output_text(out, text ? text : "{}", text ? strlen(text) : 2);
 }
 
-static int execute(bound *b, const cay_call *call, execution *x, bool auto_install, cay_tool_output *out, cay_err *err)
+static int execute(bound *b, const cay_call *call, execution *x, bool auto_install,
+                   cay_tool_output *out, cay_err *err)
 {
     cay__seen *before = NULL, *after = NULL;
     char name[64];
@@ -349,7 +396,8 @@ static int execute(bound *b, const cay_call *call, execution *x, bool auto_insta
     CAY_TRY(save_code(b, call, x, err));
     CAY_TRY(cay__seen_look(b->sb, call, b->root, &before, err));
     int rc = run_once(b, call, x, err);
-    while (rc == 0 && auto_install && x->retries < RETRIES && missing(x, name, sizeof name) && install(b, call, x, name)) {
+    while (rc == 0 && auto_install && x->retries < RETRIES && missing(x, name, sizeof name) &&
+           install(b, call, x, name)) {
         x->retries++;
         rc = run_once(b, call, x, err);
     }
@@ -367,10 +415,15 @@ static int execute_code(void *arg, const cay_tool_call *call, cay_tool_output *o
     bound *b = arg;
     CAY_AUTOJSON *a = NULL;
     CAY_TRY(cay__json_object("its arguments", call->arguments, &a, err));
-    execution x = { .code = cay__json_str(a, "code", NULL), .seconds = cay__json_int(a, "timeout", b->of->o.timeout_s ? (int64_t)b->of->o.timeout_s : TIMEOUT_S), .fd = { -1, -1 },
+    execution x = { .code = cay__json_str(a, "code", NULL),
+                    .seconds = cay__json_int(
+                        a, "timeout", b->of->o.timeout_s ? (int64_t)b->of->o.timeout_s : TIMEOUT_S),
+                    .fd = { -1, -1 },
                     .installed = json_array() };
-    int rc = x.code ? execute(b, cay_run_call(call->run), &x, cay__json_bool(a, "auto_install", true) && !b->of->o.no_install, out, err)
-                    : cay_fail(err, CAY_EINVAL, "the code has a NUL character in it");
+    int rc =
+        x.code ? execute(b, cay_run_call(call->run), &x,
+                         cay__json_bool(a, "auto_install", true) && !b->of->o.no_install, out, err)
+               : cay_fail(err, CAY_EINVAL, "the code has a NUL character in it");
     for (int i = 0; i < 2; i++)
         cay__buf_clear(&x.text[i].b);
     json_decref(x.installed);
@@ -382,7 +435,8 @@ static int execute_code(void *arg, const cay_tool_call *call, cay_tool_output *o
 static bool asks(void *arg, const cay_tool_call *call)
 {
     const bound *b = arg;
-    return b->of->o.needs_approval ? b->of->o.needs_approval(b->of->o.arg, call) : b->of->o.approval;
+    return b->of->o.needs_approval ? b->of->o.needs_approval(b->of->o.arg, call)
+                                   : b->of->o.approval;
 }
 
 static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
@@ -399,9 +453,18 @@ static int start(void *self, const cay_scope_info *scope, void **out, cay_err *e
     cay__buf_fmt(&dir, "%s/%s", strcmp(b->root, "/") ? b->root : "", b->of->dir);
     b->dir = dir.data;
     b->relay.fd = -1;
-    b->tool = (cay_tool){ .size = sizeof b->tool, .name = "execute_code", .parameters = parameters, .call = execute_code, .arg = b, .needs_approval = asks,
-                          .description = "Runs a Python program in the sandbox that can call your other tools as functions of the package tools. You are told what it printed, the files it "
-                                         "made and changed, and how long it took; what its tool calls answered stays with it." };
+    b->tool = (cay_tool){
+        .size = sizeof b->tool,
+        .name = "execute_code",
+        .parameters = parameters,
+        .call = execute_code,
+        .arg = b,
+        .needs_approval = asks,
+        .description =
+            "Runs a Python program in the sandbox that can call your other tools as functions of "
+            "the package tools. You are told what it printed, the files it "
+            "made and changed, and how long it took; what its tool calls answered stays with it."
+    };
     b->tools[0] = &b->tool;
     *out = b;
     return 0;
@@ -435,11 +498,16 @@ static int instructions(void *arg, char **text, cay_err *err)
     cay__buf all = CAY__BUF(65536);
     char fn[80];
     (void)err;
-    cay__buf_fmt(&all, "## Code that calls tools\n"
-                       "- execute_code runs a Python program in which your tools are functions: from tools import NAME. Use it for work with many calls, or with answers that are\n"
-                       "  large: filter and count them there, and print what you need to know. A function returns text; .json() reads it where it is JSON.\n"
-                       "- help(NAME) prints a function's parameters, and so does %s/tools/docs. Put what you want to keep into %s/results.\n"
-                       "- Functions:", b->of->dir, b->of->dir);
+    cay__buf_fmt(&all,
+                 "## Code that calls tools\n"
+                 "- execute_code runs a Python program in which your tools are functions: from "
+                 "tools import NAME. Use it for work with many calls, or with answers that are\n"
+                 "  large: filter and count them there, and print what you need to know. A "
+                 "function returns text; .json() reads it where it is JSON.\n"
+                 "- help(NAME) prints a function's parameters, and so does %s/tools/docs. Put what "
+                 "you want to keep into %s/results.\n"
+                 "- Functions:",
+                 b->of->dir, b->of->dir);
     for (size_t i = 0; i < s->ntools; i++)
         if (s->tools[i]->arg != b->tool.arg && cay__py_name(s->tools[i]->name, fn, sizeof fn))
             cay__buf_fmt(&all, " %s", fn);
@@ -454,7 +522,13 @@ static void drop(void *self)
     free(t);
 }
 
-static const cay_capability_ops ops = { .size = sizeof ops, .name = "ptc", .start = start, .stop = stop, .tools = tools, .instructions = instructions, .close = drop };
+static const cay_capability_ops ops = { .size = sizeof ops,
+                                        .name = "ptc",
+                                        .start = start,
+                                        .stop = stop,
+                                        .tools = tools,
+                                        .instructions = instructions,
+                                        .close = drop };
 
 int cay_cap_ptc(const cay_ptc_options *given, cay_capability **out, cay_err *err)
 {
@@ -462,7 +536,8 @@ int cay_cap_ptc(const cay_ptc_options *given, cay_capability **out, cay_err *err
     CAY_TRY(cay__spec_take(&o, sizeof o, given, "cay_ptc_options", err));
     const char *dir = o.dir ? o.dir : ".ptc";
     if (!*dir || *dir == '/' || *dir == '-' || strstr(dir, "..") || strlen(dir) > 200)
-        return cay_fail_why(err, CAY_EINVAL, "ptc_config_invalid", "dir \"%.60s\": want a directory below the workspace, without ..", dir);
+        return cay_fail_why(err, CAY_EINVAL, "ptc_config_invalid",
+                            "dir \"%.60s\": want a directory below the workspace, without ..", dir);
     ptc *t = cay__alloc(sizeof *t);
     t->o = o;
     t->dir = cay__strdup(dir);

@@ -6,15 +6,15 @@
 enum { FILES_MAX = 50000, TOLD_MAX = 1000 };
 
 typedef struct entry {
-    char    *path;
+    char *path;
     uint64_t size, inode;
-    int64_t  mtime;
+    int64_t mtime;
 } entry;
 
 struct cay__seen {
     entry *v;
     size_t n, cap;
-    bool   cut;
+    bool cut;
 };
 
 /* What nobody wants to hear of. */
@@ -46,7 +46,10 @@ static int add(const cay_dirent *e, void *arg)
         if (!s->v)
             abort();
     }
-    s->v[s->n++] = (entry){ .path = cay__strdup(e->path), .size = e->st.size, .inode = e->st.inode, .mtime = e->st.mtime_ns };
+    s->v[s->n++] = (entry){ .path = cay__strdup(e->path),
+                            .size = e->st.size,
+                            .inode = e->st.inode,
+                            .mtime = e->st.mtime_ns };
     return 0;
 }
 
@@ -55,7 +58,8 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const entry *)a)->path, ((const entry *)b)->path);
 }
 
-int cay__seen_look(cay_sandbox *sb, const cay_call *call, const char *root, cay__seen **out, cay_err *err)
+int cay__seen_look(cay_sandbox *sb, const cay_call *call, const char *root, cay__seen **out,
+                   cay_err *err)
 {
     cay__seen *s = cay__alloc(sizeof *s);
     int rc = cay_dir_list(sb, call, root, 0, add, s, err);
@@ -75,14 +79,16 @@ static void tell(json_t *list, const entry *e)
         json_array_append_new(list, cay__json_bytes(e->path));
 }
 
-void cay__seen_compare(const cay__seen *before, const cay__seen *after, json_t *created, json_t *modified, bool *cut)
+void cay__seen_compare(const cay__seen *before, const cay__seen *after, json_t *created,
+                       json_t *modified, bool *cut)
 {
     *cut = before->cut || after->cut;
     for (size_t i = 0, k = 0; i < after->n; i++) {
         const entry *e = &after->v[i];
         while (k < before->n && strcmp(before->v[k].path, e->path) < 0)
             k++;
-        const entry *was = k < before->n && !strcmp(before->v[k].path, e->path) ? &before->v[k] : NULL;
+        const entry *was =
+            k < before->n && !strcmp(before->v[k].path, e->path) ? &before->v[k] : NULL;
         if (!was)
             tell(created, e);
         else if (was->size != e->size || was->mtime != e->mtime || was->inode != e->inode)

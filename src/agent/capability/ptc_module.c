@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tools as Python text. Names, schemas and descriptions come from MCP servers too, so nothing of them is pasted: identifiers are made of
- * letters, digits and _; whatever is text becomes a JSON string, which is a Python literal as well.
+ * Tools as Python text. Names, schemas and descriptions come from MCP servers too, so nothing of
+ * them is pasted: identifiers are made of letters, digits and _; whatever is text becomes a JSON
+ * string, which is a Python literal as well.
  */
 #include "ptc.h"
 #include <base/mutant.h>
@@ -11,12 +12,14 @@
 enum { DEEP = 6, CHOICES = 24, ARGUMENTS = 64 };
 
 const char cay__py_client[] =
-    "\"\"\"How the functions of this package reach their tools: by a unix socket, while execute_code runs.\"\"\"\n"
+    "\"\"\"How the functions of this package reach their tools: by a unix socket, while "
+    "execute_code runs.\"\"\"\n"
     "import json, os, socket\n"
     "\n"
     "\n"
     "class ToolError(Exception):\n"
-    "    \"\"\"The tool could not be called: it is not there, its arguments do not fit, or somebody said no.\"\"\"\n"
+    "    \"\"\"The tool could not be called: it is not there, its arguments do not fit, or "
+    "somebody said no.\"\"\"\n"
     "\n"
     "\n"
     "class Result(str):\n"
@@ -53,9 +56,13 @@ const char cay__py_client[] =
 
 static bool keyword(const char *s)
 {
-    static const char *const words[] = { "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
-                                         "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try",
-                                         "while", "with", "yield", "call", "Result", "Any", "Literal" };
+    static const char *const words[] = {
+        "False",   "None",     "True",     "and",    "as",     "assert", "async",  "await",
+        "break",   "class",    "continue", "def",    "del",    "elif",   "else",   "except",
+        "finally", "for",      "from",     "global", "if",     "import", "in",     "is",
+        "lambda",  "nonlocal", "not",      "or",     "pass",   "raise",  "return", "try",
+        "while",   "with",     "yield",    "call",   "Result", "Any",    "Literal"
+    };
     for (size_t i = 0; i < CAY_LEN(words); i++)
         if (!strcmp(words[i], s))
             return true;
@@ -73,7 +80,9 @@ bool cay__py_name(const char *name, char *dst, size_t cap)
         dst[n++] = isalnum((unsigned char)*p) ? *p : '_';
     }
     dst[n] = 0;
-    if (keyword(dst) || (n > 1 && dst[0] == '_' && dst[1] == '_')) /* __x inside a class or as a dunder means more than a name */
+    if (keyword(dst) ||
+        (n > 1 && dst[0] == '_' &&
+         dst[1] == '_')) /* __x inside a class or as a dunder means more than a name */
         snprintf(dst + n, cap - n, "_");
     return letter;
 }
@@ -96,11 +105,11 @@ static bool literals(const json_t *values, cay__buf *b)
     json_t *v;
     if (!n || n > CHOICES)
         return false;
-    json_array_foreach(values, i, v)
-        if (!json_is_string(v) && !json_is_integer(v) && !json_is_boolean(v) && !json_is_null(v))
-            return false;
+    json_array_foreach(values, i, v) if (!json_is_string(v) && !json_is_integer(v) &&
+                                         !json_is_boolean(v) && !json_is_null(v)) return false;
     cay__buf_str(b, "Literal[");
-    json_array_foreach(values, i, v) {
+    json_array_foreach(values, i, v)
+    {
         cay__buf_str(b, i ? ", " : "");
         if (json_is_string(v))
             cay__buf_json(b, json_string_value(v), json_string_length(v));
@@ -115,7 +124,11 @@ static bool literals(const json_t *values, cay__buf *b)
 
 static void named(const char *type, const json_t *s, int depth, cay__buf *b)
 {
-    static const char *const plain[][2] = { { "string", "str" }, { "integer", "int" }, { "number", "float" }, { "boolean", "bool" }, { "null", "None" } };
+    static const char *const plain[][2] = { { "string", "str" },
+                                            { "integer", "int" },
+                                            { "number", "float" },
+                                            { "boolean", "bool" },
+                                            { "null", "None" } };
     for (size_t i = 0; i < CAY_LEN(plain); i++)
         if (!strcmp(plain[i][0], type)) {
             cay__buf_str(b, plain[i][1]);
@@ -149,12 +162,14 @@ static void type_of(const json_t *s, int depth, cay__buf *b)
     } else if (json_is_string(type)) {
         named(json_string_value(type), s, depth, b);
     } else if (json_array_size(type) && json_array_size(type) <= CHOICES) {
-        json_array_foreach(type, i, one) {
+        json_array_foreach(type, i, one)
+        {
             cay__buf_str(b, i ? " | " : "");
             named(json_is_string(one) ? json_string_value(one) : "", s, depth, b);
         }
     } else if (json_array_size(choice) && json_array_size(choice) <= CHOICES) {
-        json_array_foreach(choice, i, one) {
+        json_array_foreach(choice, i, one)
+        {
             cay__buf_str(b, i ? " | " : "");
             type_of(one, depth + 1, b);
         }
@@ -166,30 +181,31 @@ static void type_of(const json_t *s, int depth, cay__buf *b)
 /* ------------------------------------------------------------------ functions */
 
 typedef struct argument {
-    const char   *key;
+    const char *key;
     const json_t *schema;
-    bool          required;
-    char          name[72];
+    bool required;
+    char name[72];
 } argument;
 
 static bool is_required(const json_t *schema, const char *key)
 {
     size_t i;
     json_t *r;
-    json_array_foreach(json_object_get(schema, "required"), i, r)
-        if (json_is_string(r) && !strcmp(json_string_value(r), key))
-            return true;
+    json_array_foreach(json_object_get(schema, "required"), i,
+                       r) if (json_is_string(r) && !strcmp(json_string_value(r), key)) return true;
     return false;
 }
 
-/* Those that must be given come first, as Python wants it. False: they cannot be named apart, so they are taken as they come. */
+/* Those that must be given come first, as Python wants it. False: they cannot be named apart, so
+ * they are taken as they come. */
 static bool arguments(const json_t *schema, argument *v, size_t *n)
 {
     const char *key;
     json_t *s;
     *n = 0;
     for (int round = 0; round < 2; round++)
-        json_object_foreach(json_object_get(schema, "properties"), key, s) {
+        json_object_foreach(json_object_get(schema, "properties"), key, s)
+        {
             if (is_required(schema, key) != !round)
                 continue;
             if (*n == ARGUMENTS)
@@ -220,7 +236,9 @@ static void signature(const char *fn, const argument *v, size_t n, cay__buf *b)
 
 static void example(const char *fn, const argument *v, size_t n, cay__buf *b)
 {
-    static const char *const samples[][2] = { { "integer", "1" }, { "number", "1.0" }, { "boolean", "True" }, { "array", "[]" }, { "object", "{}" }, { "null", "None" } };
+    static const char *const samples[][2] = { { "integer", "1" },    { "number", "1.0" },
+                                              { "boolean", "True" }, { "array", "[]" },
+                                              { "object", "{}" },    { "null", "None" } };
     bool first = true;
     cay__buf_fmt(b, "%s(", fn);
     for (size_t i = 0; i < n; i++) {
@@ -240,7 +258,8 @@ static void about(const cay__py_tool *t, const char *fn, const argument *v, size
     cay__buf_str(b, t->about && *t->about ? t->about : t->name);
     cay__buf_str(b, n ? "\n\nArgs:" : "");
     for (size_t i = 0; i < n; i++) {
-        cay__buf_fmt(b, "\n    %s: %s", v[i].name, cay__json_str(v[i].schema, "description", v[i].required ? "" : "(optional)"));
+        cay__buf_fmt(b, "\n    %s: %s", v[i].name,
+                     cay__json_str(v[i].schema, "description", v[i].required ? "" : "(optional)"));
         if (strcmp(v[i].name, v[i].key))
             cay__buf_fmt(b, " (\"%s\")", v[i].key);
     }
@@ -307,7 +326,9 @@ void cay__py_document(const cay__py_tool *t, const char *module, const char *fn,
 void cay__py_head(const char *server, cay__buf *out)
 {
     CAY_AUTOBUF doc = CAY__BUF(1024);
-    cay__buf_fmt(&doc, "Tools of %.200s, as functions. Written by the harness; changes are lost.", server);
+    cay__buf_fmt(&doc, "Tools of %.200s, as functions. Written by the harness; changes are lost.",
+                 server);
     literal(out, doc.data ? doc.data : "Tools");
-    cay__buf_str(out, "\nfrom __future__ import annotations\nfrom typing import Any, Literal\nfrom ._client import Result, call\n");
+    cay__buf_str(out, "\nfrom __future__ import annotations\nfrom typing import Any, Literal\nfrom "
+                      "._client import Result, call\n");
 }

@@ -8,39 +8,39 @@
 
 enum { CALL_MAX = 8 << 20, START_MS = 30000 };
 
-/* One connection is one call. Its line goes to standard output behind a number, the answer comes by standard input. The socket is in a
- * directory of its own that only this user may enter; it goes with the process. */
-static const char relay[] =
-    "import os, shutil, socket, sys, tempfile, threading\n"
-    "MOST = 8 << 20\n"
-    "where = tempfile.mkdtemp(prefix='tools-')\n"
-    "path = os.path.join(where, 'socket')\n"
-    "door = socket.socket(socket.AF_UNIX)\n"
-    "door.bind(path); door.listen(64)\n"
-    "out, lock, waits = sys.stdout.buffer, threading.Lock(), {}\n"
-    "def say(data):\n"
-    "    with lock: out.write(data); out.flush()\n"
-    "def hear(c, n):\n"
-    "    try: line = c.makefile('rb').readline(MOST)\n"
-    "    except OSError: line = b''\n"
-    "    if line.endswith(b'\\n') and len(line) > 1:\n"
-    "        waits[n] = c\n"
-    "        say(b'%d ' % n + line)\n"
-    "    else: c.close()\n"
-    "def answer():\n"
-    "    for line in sys.stdin.buffer:\n"
-    "        n, _, rest = line.partition(b' ')\n"
-    "        c = waits.pop(int(n), None)\n"
-    "        try:\n"
-    "            if c: c.sendall(rest); c.close()\n"
-    "        except OSError: pass\n"
-    "    shutil.rmtree(where, True); os._exit(0)\n"
-    "say(os.fsencode(path) + b'\\n')\n"
-    "threading.Thread(target=answer, daemon=True).start()\n"
-    "n = 0\n"
-    "while True:\n"
-    "    c, _ = door.accept(); n += 1\n"
-    "    threading.Thread(target=hear, args=(c, n), daemon=True).start()\n";
+/* One connection is one call. Its line goes to standard output behind a number, the answer comes by
+ * standard input. The socket is in a directory of its own that only this user may enter; it goes
+ * with the process. */
+static const char relay[] = "import os, shutil, socket, sys, tempfile, threading\n"
+                            "MOST = 8 << 20\n"
+                            "where = tempfile.mkdtemp(prefix='tools-')\n"
+                            "path = os.path.join(where, 'socket')\n"
+                            "door = socket.socket(socket.AF_UNIX)\n"
+                            "door.bind(path); door.listen(64)\n"
+                            "out, lock, waits = sys.stdout.buffer, threading.Lock(), {}\n"
+                            "def say(data):\n"
+                            "    with lock: out.write(data); out.flush()\n"
+                            "def hear(c, n):\n"
+                            "    try: line = c.makefile('rb').readline(MOST)\n"
+                            "    except OSError: line = b''\n"
+                            "    if line.endswith(b'\\n') and len(line) > 1:\n"
+                            "        waits[n] = c\n"
+                            "        say(b'%d ' % n + line)\n"
+                            "    else: c.close()\n"
+                            "def answer():\n"
+                            "    for line in sys.stdin.buffer:\n"
+                            "        n, _, rest = line.partition(b' ')\n"
+                            "        c = waits.pop(int(n), None)\n"
+                            "        try:\n"
+                            "            if c: c.sendall(rest); c.close()\n"
+                            "        except OSError: pass\n"
+                            "    shutil.rmtree(where, True); os._exit(0)\n"
+                            "say(os.fsencode(path) + b'\\n')\n"
+                            "threading.Thread(target=answer, daemon=True).start()\n"
+                            "n = 0\n"
+                            "while True:\n"
+                            "    c, _ = door.accept(); n += 1\n"
+                            "    threading.Thread(target=hear, args=(c, n), daemon=True).start()\n";
 
 void cay__relay_close(cay__relay *w)
 {
@@ -48,7 +48,8 @@ void cay__relay_close(cay__relay *w)
         cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 2000 };
         cay_exit gone = { .size = sizeof gone };
         /* It takes its directory along when its input ends. */
-        if (cay_proc_close_stdin(w->p, &soon, NULL) < 0 || cay_proc_wait(w->p, &soon, &gone, NULL) < 0)
+        if (cay_proc_close_stdin(w->p, &soon, NULL) < 0 ||
+            cay_proc_wait(w->p, &soon, &gone, NULL) < 0)
             cay_proc_signal(w->p, NULL, SIGKILL, CAY_SCOPE_TREE, NULL);
         cay_proc_unref(w->p);
     }
@@ -83,21 +84,32 @@ static int greet(cay__relay *w, const cay_call *call, cay_err *err)
             return 0;
         }
         if (line)
-            return cay_fail(err, CAY_EUPSTREAM, "what carries tool calls said \"%.100s\" instead of its socket", line);
+            return cay_fail(err, CAY_EUPSTREAM,
+                            "what carries tool calls said \"%.100s\" instead of its socket", line);
         CAY_TRY(cay__call_wait(&c, w->fd, POLLIN, "what carries tool calls", err));
         if (!cay__relay_read(w))
-            return cay_fail(err, CAY_ENOENT, "what carries tool calls did not start: is there a python3 in this sandbox?");
+            return cay_fail(
+                err, CAY_ENOENT,
+                "what carries tool calls did not start: is there a python3 in this sandbox?");
     }
 }
 
-int cay__relay_open(cay__relay *w, cay_sandbox *sb, const char *user, const char *cwd, const cay_call *call, cay_err *err)
+int cay__relay_open(cay__relay *w, cay_sandbox *sb, const char *user, const char *cwd,
+                    const cay_call *call, cay_err *err)
 {
     static const char *const argv[] = { "python3", "-I", "-S", "-c", relay, NULL };
-    cay_spawn spec = { .size = sizeof spec, .argv = argv, .user = user, .cwd = cwd, .stdin_mode = CAY_STDIN_PIPE, .on_full = CAY_FULL_BLOCK, .attach = true };
+    cay_spawn spec = { .size = sizeof spec,
+                       .argv = argv,
+                       .user = user,
+                       .cwd = cwd,
+                       .stdin_mode = CAY_STDIN_PIPE,
+                       .on_full = CAY_FULL_BLOCK,
+                       .attach = true };
     *w = (cay__relay){ .fd = -1, .in = CAY__BUF(2 * CALL_MAX) };
     int rc = cay_sandbox_spawn(sb, call, &spec, &w->p, err);
     if (rc == CAY_ENOENT)
-        rc = cay_fail(err, rc, "python3 is not in this sandbox; install it, or use a template that has it");
+        rc = cay_fail(err, rc,
+                      "python3 is not in this sandbox; install it, or use a template that has it");
     if (rc == 0)
         rc = cay_proc_output(w->p, call, CAY_STDOUT, CAY_FROM_START, &w->fd, err);
     if (rc == 0)
@@ -145,7 +157,8 @@ bool cay__relay_take(cay__relay *w, cay__relay_call *out)
     }
 }
 
-int cay__relay_answer(cay__relay *w, const cay_call *call, uint64_t id, bool ok, const json_t *output, cay_err *err)
+int cay__relay_answer(cay__relay *w, const cay_call *call, uint64_t id, bool ok,
+                      const json_t *output, cay_err *err)
 {
     CAY_AUTOJSON *m = json_pack("{s:b, s:O}", "ok", ok, "output", output);
     CAY_AUTOFREE char *text = m ? cay__json_text(m, CAY__TEXT_MAX) : NULL;

@@ -46,7 +46,8 @@ static size_t newer(const cay__cmds *t, const cay__cmd *s)
     return n;
 }
 
-/* When every place is taken: among all but the last used, the oldest that has ended, else the oldest. */
+/* When every place is taken: among all but the last used, the oldest that has ended, else the
+ * oldest. */
 static cay__cmd *place(cay__cmds *t)
 {
     cay__cmd *oldest = NULL, *ended = NULL;
@@ -97,7 +98,9 @@ static cay__cmd *reserve(cay__cmds *t, int id, bool tty)
 {
     pthread_mutex_lock(&t->lock);
     cay__cmd *s = place(t);
-    *s = (cay__cmd){ .id = id ? id : new_id(t), .fd = { -1, -1 }, .tty = tty, .busy = true, .used = ++t->clock };
+    *s = (cay__cmd){
+        .id = id ? id : new_id(t), .fd = { -1, -1 }, .tty = tty, .busy = true, .used = ++t->clock
+    };
     pthread_mutex_unlock(&t->lock);
     return s;
 }
@@ -111,7 +114,8 @@ void cay__cmd_leave(cay__cmds *t, cay__cmd *s)
     pthread_mutex_unlock(&t->lock);
 }
 
-int cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, cay__cmd **out, cay_err *err)
+int cay__cmd_start(cay__cmds *t, const cay_call *call, const cay_spawn *spec, cay__cmd **out,
+                   cay_err *err)
 {
     char id[12];
     cay__cmd *s = reserve(t, 0, spec->tty);
@@ -142,7 +146,10 @@ void cay__cmds_warn(cay__cmds *t, cay__printed *out)
     pthread_mutex_unlock(&t->lock);
     if (n < CAY__SESSIONS_MANY)
         return;
-    int len = snprintf(text, sizeof text, "(%zu commands are open; of more than %d the one that was used longest ago is ended)\n", n, CAY__SESSIONS_MAX);
+    int len = snprintf(
+        text, sizeof text,
+        "(%zu commands are open; of more than %d the one that was used longest ago is ended)\n", n,
+        CAY__SESSIONS_MAX);
     cay__printed_add(out, text, (size_t)len);
 }
 
@@ -178,12 +185,15 @@ int cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out
     pthread_mutex_unlock(&t->lock);
     if (id >= 1000 && id <= 99999) {
         snprintf(w.id, sizeof w.id, "%d", (int)id);
-        /* Who ends between the two halves of a listing, the living and the ended, is in neither: a second one has it. */
+        /* Who ends between the two halves of a listing, the living and the ended, is in neither: a
+         * second one has it. */
         for (int i = 0; i < 3 && !*w.proc; i++)
             CAY_TRY(cay_sandbox_procs(t->sb, call, match, &w, err));
     }
     if (!*w.proc)
-        return cay_fail_why(err, CAY_ENOENT, "pty_session_not_found", "no process has the session ID %lld; it ended, or was never started", (long long)id);
+        return cay_fail_why(err, CAY_ENOENT, "pty_session_not_found",
+                            "no process has the session ID %lld; it ended, or was never started",
+                            (long long)id);
     cay__cmd *s = reserve(t, (int)id, w.tty);
     int rc = cay_sandbox_attach(t->sb, call, w.proc, &s->p, err);
     if (rc == 0)
@@ -235,7 +245,8 @@ uint64_t cay__cmd_yield(uint64_t asked_ms, bool polls)
     return CAY_MIN(CAY_MAX(asked_ms, least), (uint64_t)CAY__YIELD_MAX);
 }
 
-int cay__cmd_collect(cay__cmd *s, const cay_call *call, uint64_t yield_ms, cay__printed *out, cay_err *err)
+int cay__cmd_collect(cay__cmd *s, const cay_call *call, uint64_t yield_ms, cay__printed *out,
+                     cay_err *err)
 {
     int64_t end = cay__now_ms() + (int64_t)yield_ms;
     int exit_fd = s->exited ? -1 : cay_proc_exit_fd(s->p, err);
@@ -250,8 +261,10 @@ int cay__cmd_collect(cay__cmd *s, const cay_call *call, uint64_t yield_ms, cay__
         int64_t left = end - cay__now_ms();
         if ((closed && s->exited) || left <= 0)
             return 0;
-        struct pollfd p[4] = { { .fd = s->fd[0], .events = POLLIN }, { .fd = s->fd[1], .events = POLLIN },
-                               { .fd = closed ? exit_fd : -1, .events = POLLIN }, { .fd = cay__call_cancel(call), .events = POLLIN } };
+        struct pollfd p[4] = { { .fd = s->fd[0], .events = POLLIN },
+                               { .fd = s->fd[1], .events = POLLIN },
+                               { .fd = closed ? exit_fd : -1, .events = POLLIN },
+                               { .fd = cay__call_cancel(call), .events = POLLIN } };
         int bound = cay__call_left(call);
         poll(p, 4, (int)(bound >= 0 ? CAY_MIN((int64_t)bound, left) : left));
         CAY_TRY(cay__call_check(call, "command", err));

@@ -22,7 +22,8 @@ static void take(char *dst, size_t cap, const char *s, size_t n)
         s++, n -= 2;
     for (size_t i = 0, k; i < n; i += k) {
         k = s[i] ? cay__utf8_len(s + i, n - i) : 0;
-        if (!k || (((unsigned char)s[i] < 0x20 || s[i] == 0x7f) && !CAY__MUTANT("fuzz-skill_front"))) { /* what is no text is left out */
+        if (!k || (((unsigned char)s[i] < 0x20 || s[i] == 0x7f) &&
+                   !CAY__MUTANT("fuzz-skill_front"))) { /* what is no text is left out */
             k = k ? k : 1;
             continue;
         }
@@ -53,7 +54,8 @@ void cay__skill_front(const char *text, size_t len, cay__front *out)
         if (colon && colon - p == 4 && !memcmp(p, "name", 4))
             take(out->name, sizeof out->name, colon + 1, (size_t)(p + bare - colon - 1));
         else if (colon && colon - p == 11 && !memcmp(p, "description", 11))
-            take(out->description, sizeof out->description, colon + 1, (size_t)(p + bare - colon - 1));
+            take(out->description, sizeof out->description, colon + 1,
+                 (size_t)(p + bare - colon - 1));
         p = nl ? nl + 1 : end;
     }
     *out = (cay__front){ .name = "" }; /* a block that never ends is none */
@@ -68,12 +70,12 @@ bool cay__skill_name(const char *name)
 /* ------------------------------------------------------------------ copying */
 
 typedef struct copy {
-    cay_sandbox    *sb;
+    cay_sandbox *sb;
     const cay_call *call;
-    const char     *to, *user;
-    uint64_t        files, bytes;
-    int             rc;
-    cay_err        *err;
+    const char *to, *user;
+    uint64_t files, bytes;
+    int rc;
+    cay_err *err;
 } copy;
 
 static int copy_file(copy *c, const cay__fs_entry *e, const char *path)
@@ -86,13 +88,18 @@ static int copy_file(copy *c, const cay__fs_entry *e, const char *path)
         char *room = cay__buf_room(&b, 65536);
         n = room ? read(fd, room, 65536) : -1;
         if (n < 0)
-            return room ? cay_fail_sys(c->err, CAY_ESYS, "skill file %.100s", e->path) : cay_fail(c->err, CAY_ETOOBIG, "skill file %.100s is too large", e->path);
+            return room ? cay_fail_sys(c->err, CAY_ESYS, "skill file %.100s", e->path)
+                        : cay_fail(c->err, CAY_ETOOBIG, "skill file %.100s is too large", e->path);
         cay__buf_used(&b, (size_t)n);
     }
     c->bytes += b.len;
     if (++c->files > CAY__SKILL_FILES || c->bytes > CAY__SKILL_BYTES)
-        return cay_fail(c->err, CAY_ETOOBIG, "a skill has at most %d files and 64 MiB", CAY__SKILL_FILES);
-    cay_write w = { .size = sizeof w, .parents = true, .mode = e->st->st_mode & 0111 ? 0755 : 0644, .user = c->user };
+        return cay_fail(c->err, CAY_ETOOBIG, "a skill has at most %d files and 64 MiB",
+                        CAY__SKILL_FILES);
+    cay_write w = { .size = sizeof w,
+                    .parents = true,
+                    .mode = e->st->st_mode & 0111 ? 0755 : 0644,
+                    .user = c->user };
     return cay_file_put(c->sb, c->call, path, b.data ? b.data : "", b.len, &w, c->err);
 }
 
@@ -103,7 +110,8 @@ static int copy_one(const cay__fs_entry *e, void *arg)
     if (S_ISDIR(e->st->st_mode))
         return 0;
     if (!S_ISREG(e->st->st_mode))
-        c->rc = cay_fail_why(c->err, CAY_ETYPE, "symlink_not_supported", "%.120s of the skill is no plain file", e->path);
+        c->rc = cay_fail_why(c->err, CAY_ETYPE, "symlink_not_supported",
+                             "%.120s of the skill is no plain file", e->path);
     else if ((size_t)snprintf(path, sizeof path, "%s/%s", c->to, e->path) >= sizeof path)
         c->rc = cay_fail(c->err, CAY_ETOOBIG, "skill file %.100s has too long a path", e->path);
     else
@@ -111,10 +119,12 @@ static int copy_one(const cay__fs_entry *e, void *arg)
     return c->rc;
 }
 
-int cay__skill_copy(cay_sandbox *sb, const cay_call *call, int dir, const char *name, const char *to, const char *user, cay_err *err)
+int cay__skill_copy(cay_sandbox *sb, const cay_call *call, int dir, const char *name,
+                    const char *to, const char *user, cay_err *err)
 {
     copy c = { .sb = sb, .call = call, .to = to, .user = user, .err = err };
-    int fd = cay__fd_openat2(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    int fd = cay__fd_openat2(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
+                             RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "skill %.100s", name);
     cay__fs_walk w = { .fn = copy_one, .arg = &c, .flags = CAY__FS_STRICT };

@@ -15,5 +15,7 @@ void cay__skill_front(const char *text, size_t len, cay__front *out);
 /* A name that is one directory: letters, digits, . _ and -, not beginning with a dot. */
 bool cay__skill_name(const char *name);
 
-/* Copies the directory `name` below dir (a descriptor of the host) to `to` in the sandbox; links and odd files are refused. */
-int cay__skill_copy(cay_sandbox *sb, const cay_call *call, int dir, const char *name, const char *to, const char *user, cay_err *err);
+/* Copies the directory `name` below dir (a descriptor of the host) to `to` in the sandbox; links
+ * and odd files are refused. */
+int cay__skill_copy(cay_sandbox *sb, const cay_call *call, int dir, const char *name,
+                    const char *to, const char *user, cay_err *err);

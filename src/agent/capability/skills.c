@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Skills: directories with a SKILL.md. The model sees an index and reads one when its task is of that kind. */
+/* Skills: directories with a SKILL.md. The model sees an index and reads one when its task is of
+ * that kind. */
 #include "skill.h"
 #include <base/arena.h>
 #include <base/fd.h>
@@ -17,31 +18,32 @@ enum { INDEX_MAX = 256 };
 typedef struct skills {
     cay__arena arena;
     cay_skill *v;
-    size_t     n;
-    char      *from, *lazy, *path;
+    size_t n;
+    char *from, *lazy, *path;
 } skills;
 
 /* One line of the index. */
 typedef struct listed {
-    char       dir[128];
+    char dir[128];
     cay__front front;
 } listed;
 
 typedef struct bound {
     const skills *s;
-    cay_run      *run;
-    cay_sandbox  *sb;
-    char         *root, *user;
-    listed       *v;
-    size_t        n;
-    int           host; /* of lazy skills, or -1 */
-    cay_tool      load;
+    cay_run *run;
+    cay_sandbox *sb;
+    char *root, *user;
+    listed *v;
+    size_t n;
+    int host; /* of lazy skills, or -1 */
+    cay_tool load;
     const cay_tool *tools[1];
 } bound;
 
 static int wrong(cay_err *err, const char *what, const char *name)
 {
-    return cay_fail_why(err, CAY_EINVAL, "skills_config_invalid", "skills: %s%s%.100s", what, *name ? ": " : "", name);
+    return cay_fail_why(err, CAY_EINVAL, "skills_config_invalid", "skills: %s%s%.100s", what,
+                        *name ? ": " : "", name);
 }
 
 /* ------------------------------------------------------------------ literal skills */
@@ -64,7 +66,8 @@ static char *skill_text(const cay_skill *k)
     cay__buf b = CAY__BUF(CAY__SKILL_BYTES);
     cay__skill_front(body, strlen(body), &f);
     if (!*f.name && !*f.description) {
-        cay__buf_fmt(&b, "---\nname: %s\ndescription: %s\n", k->name, k->description ? k->description : NO_DESCRIPTION);
+        cay__buf_fmt(&b, "---\nname: %s\ndescription: %s\n", k->name,
+                     k->description ? k->description : NO_DESCRIPTION);
         if (k->compatibility)
             cay__buf_fmt(&b, "compatibility: %s\n", k->compatibility);
         cay__buf_str(&b, "---\n\n");
@@ -74,7 +77,10 @@ static char *skill_text(const cay_skill *k)
 }
 
 /* Calls fn with every file of the literal skills, path relative to the workspace. */
-static int each_file(const skills *s, int (*fn)(const char *path, const char *data, size_t len, bool run, void *arg, cay_err *err), void *arg, cay_err *err)
+static int each_file(const skills *s,
+                     int (*fn)(const char *path, const char *data, size_t len, bool run, void *arg,
+                               cay_err *err),
+                     void *arg, cay_err *err)
 {
     char path[2048];
     for (size_t i = 0; i < s->n; i++) {
@@ -90,9 +96,11 @@ static int each_file(const skills *s, int (*fn)(const char *path, const char *da
     return 0;
 }
 
-static int add_entry(const char *path, const char *data, size_t len, bool run, void *arg, cay_err *err)
+static int add_entry(const char *path, const char *data, size_t len, bool run, void *arg,
+                     cay_err *err)
 {
-    CAY_AUTOJSON *entry = json_pack("{s:s, s:o?, s:s}", "type", "file", "content", json_stringn(data, len), "permissions", run ? "0755" : "0644");
+    CAY_AUTOJSON *entry = json_pack("{s:s, s:o?, s:s}", "type", "file", "content",
+                                    json_stringn(data, len), "permissions", run ? "0755" : "0644");
     json_t *entries = arg, *old = json_object_get(entries, path);
     if (!json_object_get(entry, "content"))
         return wrong(err, "a file is no UTF-8 text", path);
@@ -102,7 +110,8 @@ static int add_entry(const char *path, const char *data, size_t len, bool run, v
     return 0;
 }
 
-static int put_file(const char *path, const char *data, size_t len, bool run, void *arg, cay_err *err)
+static int put_file(const char *path, const char *data, size_t len, bool run, void *arg,
+                    cay_err *err)
 {
     bound *b = arg;
     char whole[4096];
@@ -135,9 +144,8 @@ static int change_manifest(void *self, const char *manifest, char **instead, cay
         json_object_set_new(m, "entries", entries);
     }
     if (s->lazy) {
-        json_object_foreach(entries, key, v)
-            if (overlaps(key, s->path))
-                return wrong(err, "the manifest has an entry where skills are loaded to", key);
+        json_object_foreach(entries, key, v) if (overlaps(key, s->path)) return wrong(
+            err, "the manifest has an entry where skills are loaded to", key);
         return 0;
     }
     if (s->from && !json_object_get(entries, s->path)) {
@@ -150,7 +158,8 @@ static int change_manifest(void *self, const char *manifest, char **instead, cay
     return 0;
 }
 
-/* A sandbox that was given to the run has its manifest already: the source is added to it, as a live one may be. */
+/* A sandbox that was given to the run has its manifest already: the source is added to it, as a
+ * live one may be. */
 static int bring_in(bound *b, cay_err *err)
 {
     CAY_AUTOFREE char *old = NULL;
@@ -199,16 +208,19 @@ static int by_dir(const void *a, const void *b)
 static int list_host(bound *b, cay_err *err)
 {
     b->host = open(b->s->lazy, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = b->host < 0 ? NULL : fdopendir(openat(b->host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    DIR *d =
+        b->host < 0 ? NULL : fdopendir(openat(b->host, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!d)
-        return cay_fail_why(err, CAY_ENOENT, "skills_config_invalid", "skills: %.100s: %s", b->s->lazy, strerror(errno));
+        return cay_fail_why(err, CAY_ENOENT, "skills_config_invalid", "skills: %.100s: %s",
+                            b->s->lazy, strerror(errno));
     CAY_AUTOFREE char *text = cay__alloc(CAY__SKILL_HEAD + 1);
     for (struct dirent *e; (e = readdir(d));) {
         char path[300];
         if (!cay__skill_name(e->d_name))
             continue;
         snprintf(path, sizeof path, "%s/SKILL.md", e->d_name);
-        CAY_AUTOFD fd = cay__fd_openat2(b->host, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+        CAY_AUTOFD fd = cay__fd_openat2(b->host, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0,
+                                        RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         ssize_t n = fd < 0 ? -1 : cay__fd_read_all(fd, text, CAY__SKILL_HEAD);
         if (n >= 0)
             add_listed(b, e->d_name, text, (size_t)n);
@@ -218,14 +230,15 @@ static int list_host(bound *b, cay_err *err)
 }
 
 typedef struct found {
-    char   dir[INDEX_MAX][128];
+    char dir[INDEX_MAX][128];
     size_t n;
 } found;
 
 static int find_dir(const cay_dirent *e, void *arg)
 {
     found *f = arg;
-    if (e->st.type == CAY_DIR && f->n < INDEX_MAX && strlen(e->path) < sizeof f->dir[0] && cay__skill_name(e->path))
+    if (e->st.type == CAY_DIR && f->n < INDEX_MAX && strlen(e->path) < sizeof f->dir[0] &&
+        cay__skill_name(e->path))
         snprintf(f->dir[f->n++], sizeof f->dir[0], "%s", e->path);
     return 0;
 }
@@ -258,13 +271,20 @@ static int instructions(void *arg, char **out, cay_err *err)
     (void)err;
     if (!b->n)
         return 0;
-    cay__buf_str(&t, "## Skills\nA skill is a directory with instructions in its SKILL.md. These are there:\n");
+    cay__buf_str(
+        &t,
+        "## Skills\nA skill is a directory with instructions in its SKILL.md. These are there:\n");
     for (size_t i = 0; i < b->n; i++)
-        cay__buf_fmt(&t, "- %s: %s (file: %s/%s/SKILL.md)\n", b->v[i].front.name, b->v[i].front.description, b->s->path, b->v[i].dir);
-    cay__buf_str(&t, "- Use a skill when the user names it or the task clearly fits its description; not for other turns.\n"
-                     "- Read its SKILL.md first, and of its other files only what that asks for. Paths in it are relative to the skill's directory. Prefer its\n"
-                     "  scripts to writing your own.\n"
-                     "- If a skill is missing or cannot be used, say so in a sentence and go on without it.\n");
+        cay__buf_fmt(&t, "- %s: %s (file: %s/%s/SKILL.md)\n", b->v[i].front.name,
+                     b->v[i].front.description, b->s->path, b->v[i].dir);
+    cay__buf_str(
+        &t,
+        "- Use a skill when the user names it or the task clearly fits its description; not for "
+        "other turns.\n"
+        "- Read its SKILL.md first, and of its other files only what that asks for. Paths in it "
+        "are relative to the skill's directory. Prefer its\n"
+        "  scripts to writing your own.\n"
+        "- If a skill is missing or cannot be used, say so in a sentence and go on without it.\n");
     if (b->host >= 0)
         cay__buf_str(&t, "- A skill is not in the workspace until load_skill has put it there.\n");
     *out = t.data;
@@ -275,7 +295,8 @@ static int instructions(void *arg, char **out, cay_err *err)
 
 static int answer(cay_tool_output *out, const char *status, const listed *l, const char *path)
 {
-    CAY_AUTOJSON *j = json_pack("{s:s, s:s, s:s}", "status", status, "skill_name", l->front.name, "path", path);
+    CAY_AUTOJSON *j =
+        json_pack("{s:s, s:s, s:s}", "status", status, "skill_name", l->front.name, "path", path);
     CAY_AUTOFREE char *text = cay__json_text(j, 8192);
     cay_output_text(out, text, strlen(text));
     return 0;
@@ -299,13 +320,15 @@ static int load_skill(void *arg, const cay_tool_call *call, cay_tool_output *out
             cay__buf_fmt(&dirs, "%s%s", dirs.len ? ", " : "", hit->dir);
         }
     if (hits != 1)
-        return hits ? cay_fail(err, CAY_EINVAL, "skill \"%.100s\" is ambiguous: %.100s", name, dirs.data)
+        return hits ? cay_fail(err, CAY_EINVAL, "skill \"%.100s\" is ambiguous: %.100s", name,
+                               dirs.data)
                     : cay_fail(err, CAY_ENOENT, "there is no skill \"%.100s\"", name);
     snprintf(path, sizeof path, "%.800s/%s", b->s->path, hit->dir);
     snprintf(whole, sizeof whole, "%s/%s", b->root, path);
     if (cay_file_stat(b->sb, cay_run_call(call->run), whole, false, &st, NULL) == 0)
         return answer(out, "already_loaded", hit, path);
-    CAY_TRY(cay__skill_copy(b->sb, cay_run_call(call->run), b->host, hit->dir, whole, b->user, err));
+    CAY_TRY(
+        cay__skill_copy(b->sb, cay_run_call(call->run), b->host, hit->dir, whole, b->user, err));
     return answer(out, "loaded", hit, path);
 }
 
@@ -326,10 +349,20 @@ static void stop(void *arg)
 static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {
     bound *b = cay__alloc(sizeof *b);
-    *b = (bound){ .s = self, .run = scope->run, .sb = cay_sandbox_ref(scope->sandbox), .root = cay__strdup(scope->workdir),
-                  .user = scope->user ? cay__strdup(scope->user) : NULL, .v = cay__alloc(INDEX_MAX * sizeof *b->v), .host = -1 };
-    b->load = (cay_tool){ .size = sizeof b->load, .name = "load_skill", .description = "Puts a skill into the workspace and tells where.", .call = load_skill, .arg = b,
-                          .parameters = "{\"type\":\"object\",\"required\":[\"skill_name\"],\"properties\":{\"skill_name\":{\"type\":\"string\"}}}" };
+    *b = (bound){ .s = self,
+                  .run = scope->run,
+                  .sb = cay_sandbox_ref(scope->sandbox),
+                  .root = cay__strdup(scope->workdir),
+                  .user = scope->user ? cay__strdup(scope->user) : NULL,
+                  .v = cay__alloc(INDEX_MAX * sizeof *b->v),
+                  .host = -1 };
+    b->load = (cay_tool){ .size = sizeof b->load,
+                          .name = "load_skill",
+                          .description = "Puts a skill into the workspace and tells where.",
+                          .call = load_skill,
+                          .arg = b,
+                          .parameters = "{\"type\":\"object\",\"required\":[\"skill_name\"],"
+                                        "\"properties\":{\"skill_name\":{\"type\":\"string\"}}}" };
     b->tools[0] = &b->load;
     int rc = b->s->lazy ? list_host(b, err) : 0;
     if (rc == 0 && b->s->from)
@@ -371,8 +404,10 @@ static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *er
     for (size_t i = 0; i < k->nfiles; i++) {
         const cay_skill_file *f = &k->files[i];
         if (!f->path || !plain_path(f->path) || !strcmp(f->path, "SKILL.md") ||
-            (strncmp(f->path, "scripts/", 8) && strncmp(f->path, "references/", 11) && strncmp(f->path, "assets/", 7)))
-            return wrong(err, "a file is below scripts/, references/ or assets/", f->path ? f->path : "");
+            (strncmp(f->path, "scripts/", 8) && strncmp(f->path, "references/", 11) &&
+             strncmp(f->path, "assets/", 7)))
+            return wrong(err, "a file is below scripts/, references/ or assets/",
+                         f->path ? f->path : "");
         for (size_t j = 0; j < i; j++)
             if (!strcmp(files[j].path, f->path))
                 return wrong(err, "a file is given twice", f->path);
@@ -383,13 +418,24 @@ static int copy_skill(skills *s, const cay_skill *k, cay_skill *out, cay_err *er
     for (size_t i = 0; i < s->n; i++)
         if (!strcmp(s->v[i].name, k->name))
             return wrong(err, "a name is given twice", k->name);
-    *out = (cay_skill){ cay__arena_str(&s->arena, k->name), k->description ? cay__arena_str(&s->arena, k->description) : NULL, cay__arena_str(&s->arena, k->content),
-                        k->compatibility ? cay__arena_str(&s->arena, k->compatibility) : NULL, files, k->nfiles };
+    *out = (cay_skill){ cay__arena_str(&s->arena, k->name),
+                        k->description ? cay__arena_str(&s->arena, k->description) : NULL,
+                        cay__arena_str(&s->arena, k->content),
+                        k->compatibility ? cay__arena_str(&s->arena, k->compatibility) : NULL,
+                        files,
+                        k->nfiles };
     return 0;
 }
 
-static const cay_capability_ops ops = { .size = sizeof ops, .name = "skills", .start = start, .stop = stop, .tools = tools, .instructions = instructions,
-                                        .manifest = change_manifest, .close = close_skills, .brings = true };
+static const cay_capability_ops ops = { .size = sizeof ops,
+                                        .name = "skills",
+                                        .start = start,
+                                        .stop = stop,
+                                        .tools = tools,
+                                        .instructions = instructions,
+                                        .manifest = change_manifest,
+                                        .close = close_skills,
+                                        .brings = true };
 
 int cay_cap_skills(const cay_skills_options *given, cay_capability **out, cay_err *err)
 {
@@ -397,7 +443,9 @@ int cay_cap_skills(const cay_skills_options *given, cay_capability **out, cay_er
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_skills_options", err));
     skills *s = cay__alloc(sizeof *s);
     const char *path = o->path ? o->path : ".agents";
-    int rc = (o->nskills > 0) + (o->from != NULL) + (o->lazy != NULL) == 1 ? 0 : wrong(err, "give exactly one of skills, from and lazy", "");
+    int rc = (o->nskills > 0) + (o->from != NULL) + (o->lazy != NULL) == 1
+                 ? 0
+                 : wrong(err, "give exactly one of skills, from and lazy", "");
     if (rc == 0 && (!plain_path(path) || strlen(path) > 800))
         rc = wrong(err, "path is a relative path without ..", path);
     if (rc == 0) {

@@ -12,9 +12,9 @@ enum { EVENT_MAX = 32 << 20, ANSWER_MAX = 64 << 20, ERROR_MAX = 1 << 20, WAIT_MA
 
 typedef struct attempt {
     const cay__ask *ask;
-    cay__sse        sse;
-    cay__buf        body;
-    bool            stream, told; /* told: something of the answer was passed on */
+    cay__sse sse;
+    cay__buf body;
+    bool stream, told; /* told: something of the answer was passed on */
 } attempt;
 
 static int on_sse(const char *name, const char *data, size_t len, void *arg, cay_err *err)
@@ -39,7 +39,9 @@ static int on_data(const char *bytes, size_t n, void *arg, cay_err *err)
     if (a->stream)
         return cay__sse_feed(&a->sse, bytes, n, err);
     cay__buf_add(&a->body, bytes, n);
-    return a->body.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the model's answer is larger than %zu bytes", a->body.max) : 0;
+    return a->body.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                                       "the model's answer is larger than %zu bytes", a->body.max)
+                        : 0;
 }
 
 /* ------------------------------------------------------------------ errors */
@@ -49,7 +51,11 @@ static void server_words(const cay__endpoint *e, const cay__buf *body, char *out
 {
     CAY_AUTOJSON *j = body->len ? json_loads(body->data, JSON_DECODE_ANY, NULL) : NULL;
     const json_t *er = json_object_get(j, "error");
-    const char *said = json_is_string(er) ? json_string_value(er) : cay__json_str(er, "message", cay__json_str(j, "message", cay__json_str(j, "detail", "")));
+    const char *said =
+        json_is_string(er)
+            ? json_string_value(er)
+            : cay__json_str(er, "message",
+                            cay__json_str(j, "message", cay__json_str(j, "detail", "")));
     CAY_AUTOBUF safe = CAY__BUF(4096);
     cay__buf_safe(&safe, said, strnlen(said, 400), false);
     cay__str_copy(out, cap, safe.len ? safe.data : "");
@@ -67,15 +73,19 @@ static int code_of(int status)
                                           : CAY_EUPSTREAM;
 }
 
-static int status_error(const cay__endpoint *e, const cay__http_reply *r, const cay__buf *body, cay_err *err)
+static int status_error(const cay__endpoint *e, const cay__http_reply *r, const cay__buf *body,
+                        cay_err *err)
 {
     char said[160], id[110] = "";
     server_words(e, body, said, sizeof said);
     if (*r->request_id)
         snprintf(id, sizeof id, " (request %.60s)", r->request_id);
-    int rc = cay_fail_why(err, code_of(r->status), "model_http", "the model's server answered %d%s%s%s", r->status, *said ? ": " : "", said, id);
+    int rc =
+        cay_fail_why(err, code_of(r->status), "model_http", "the model's server answered %d%s%s%s",
+                     r->status, *said ? ": " : "", said, id);
     if (err) {
-        bool again = r->status == 408 || r->status == 409 || r->status == 425 || r->status == 429 || r->status >= 500;
+        bool again = r->status == 408 || r->status == 409 || r->status == 425 || r->status == 429 ||
+                     r->status >= 500;
         err->retry = again ? CAY_RETRY_YES : CAY_RETRY_NO;
         err->retry_after_ms = r->retry_after_ms;
     }
@@ -89,9 +99,17 @@ static int try_once(cay__endpoint *e, const cay_call *call, attempt *a, cay_err 
     char url[2048];
     if ((size_t)snprintf(url, sizeof url, "%s%s", e->base, a->ask->path) >= sizeof url)
         return cay_fail(err, CAY_ETOOBIG, "the model's address is too long");
-    cay__http_req q = { .url = url, .headers = (const char *const *)e->headers, .body = a->ask->body, .body_len = a->ask->body_len,
-                        .connect_ms = e->connect_ms, .idle_ms = e->idle_ms, .total_ms = e->total_ms, .max_body = 4ull * ANSWER_MAX,
-                        .on_head = on_head, .on_data = on_data, .arg = a };
+    cay__http_req q = { .url = url,
+                        .headers = (const char *const *)e->headers,
+                        .body = a->ask->body,
+                        .body_len = a->ask->body_len,
+                        .connect_ms = e->connect_ms,
+                        .idle_ms = e->idle_ms,
+                        .total_ms = e->total_ms,
+                        .max_body = 4ull * ANSWER_MAX,
+                        .on_head = on_head,
+                        .on_data = on_data,
+                        .arg = a };
     cay__http_reply r;
     CAY_TRY(cay__http_do(e->http, call, &q, &r, err));
     if (r.status / 100 != 2)
@@ -101,7 +119,8 @@ static int try_once(cay__endpoint *e, const cay_call *call, attempt *a, cay_err 
     CAY_AUTOJSON *j = NULL;
     int rc = cay__json_object("the model's answer", a->body.len ? a->body.data : "", &j, err);
     if (rc < 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's server answered with something that is no JSON object");
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
+                            "the model's server answered with something that is no JSON object");
     a->told = true;
     return a->ask->on_json(j, a->ask->arg, err);
 }
@@ -110,7 +129,7 @@ static int try_once(cay__endpoint *e, const cay_call *call, attempt *a, cay_err 
 
 typedef struct turn {
     cay__endpoint *e;
-    attempt       *a;
+    attempt *a;
 } turn;
 
 static int refused(int status, const cay__buf *said, void *arg, cay_err *err)
@@ -119,13 +138,16 @@ static int refused(int status, const cay__buf *said, void *arg, cay_err *err)
     return status_error(t->e, &(cay__http_reply){ .status = status }, said, err);
 }
 
-/* What would be a status elsewhere is an event here, {"type": "error", "status": 429, …}: before anything else of the answer it counts as one. */
+/* What would be a status elsewhere is an event here, {"type": "error", "status": 429, …}: before
+ * anything else of the answer it counts as one. */
 static int on_message(const char *data, size_t len, bool *over, void *arg, cay_err *err)
 {
     const turn *t = arg;
     attempt *a = t->a;
     CAY_AUTOJSON *j = NULL;
-    if (!a->told && len < ERROR_MAX && strstr(data, "\"error\"") && cay__json_object("it", data, &j, NULL) == 0 && !strcmp(cay__json_str(j, "type", ""), "error")) {
+    if (!a->told && len < ERROR_MAX && strstr(data, "\"error\"") &&
+        cay__json_object("it", data, &j, NULL) == 0 &&
+        !strcmp(cay__json_str(j, "type", ""), "error")) {
         int64_t status = cay__json_int(j, "status", 0);
         const cay__buf said = { .data = (char *)data, .len = len };
         if (status >= 400 && status < 600)
@@ -142,7 +164,12 @@ static int try_socket(cay__endpoint *e, const cay_call *call, attempt *a, cay_er
     CAY_AUTOBUF b = CAY__BUF(a->ask->body_len + 64);
     cay__buf_str(&b, "{\"type\":\"response.create\",");
     cay__buf_add(&b, a->ask->body + 1, a->ask->body_len - 1);
-    const cay__socket_ask ask = { .path = a->ask->path, .body = b.data, .len = b.len, .on_message = on_message, .refused = refused, .arg = &t };
+    const cay__socket_ask ask = { .path = a->ask->path,
+                                  .body = b.data,
+                                  .len = b.len,
+                                  .on_message = on_message,
+                                  .refused = refused,
+                                  .arg = &t };
     return cay__socket_try(e, call, &ask, err);
 }
 
@@ -153,7 +180,8 @@ static uint64_t wait_for(const cay_err *err, unsigned attempt_no)
     uint32_t rnd;
     cay__random(&rnd, sizeof rnd);
     uint64_t ms = CAY_MIN((uint64_t)500 << CAY_MIN(attempt_no, 5u), (uint64_t)8000);
-    ms -= ms / 4 * (rnd % 1000) / 1000; /* so that many who were refused at once do not come back at once */
+    ms -= ms / 4 * (rnd % 1000) /
+          1000; /* so that many who were refused at once do not come back at once */
     return err->retry_after_ms ? CAY_MAX((uint64_t)err->retry_after_ms, ms / 8) : ms;
 }
 
@@ -174,14 +202,17 @@ int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__ask *as
     if (!e->http && !e->over_socket)
         CAY_TRY(cay__http_open(&e->http, err));
     for (unsigned i = 0;; i++) {
-        attempt a = { .ask = ask, .sse = CAY__SSE(EVENT_MAX, on_sse, &a), .body = CAY__BUF(ERROR_MAX) };
+        attempt a = { .ask = ask,
+                      .sse = CAY__SSE(EVENT_MAX, on_sse, &a),
+                      .body = CAY__BUF(ERROR_MAX) };
         cay_err own = CAY_ERR_INIT;
         int rc = e->over_socket ? try_socket(e, call, &a, &own) : try_once(e, call, &a, &own);
         bool told = a.told;
         cay__sse_end(&a.sse);
         cay__buf_clear(&a.body);
         /* Once a piece was passed on, asking again would say it twice. */
-        bool again = rc < 0 && !told && i < e->retries && own.retry == CAY_RETRY_YES && own.retry_after_ms <= WAIT_MAX && rc != CAY_ECANCELED;
+        bool again = rc < 0 && !told && i < e->retries && own.retry == CAY_RETRY_YES &&
+                     own.retry_after_ms <= WAIT_MAX && rc != CAY_ECANCELED;
         if (!again) {
             if (rc < 0 && err)
                 *err = own;
@@ -227,7 +258,8 @@ int cay__body_merge(cay__body *b, const char *what, const char *object, json_t *
     if (!object)
         return 0;
     CAY_TRY(cay__json_object(what, object, keep, err));
-    json_object_foreach(*keep, key, v) {
+    json_object_foreach(*keep, key, v)
+    {
         CAY_AUTOFREE char *text = cay__json_text(v, ERROR_MAX);
         cay__body_raw(b, key, text ? text : "null");
     }
@@ -240,6 +272,9 @@ int cay__body_end(cay__body *b, cay_err *err)
     b->twice = NULL;
     cay__buf_str(&b->b, "}");
     if (twice)
-        return cay_fail_why(err, CAY_EINVAL, "model_settings", "\"%.60s\" of the model's request is given twice", twice);
-    return b->b.full ? cay_fail(err, CAY_ETOOBIG, "the model's request is larger than %zu bytes", b->b.max) : 0;
+        return cay_fail_why(err, CAY_EINVAL, "model_settings",
+                            "\"%.60s\" of the model's request is given twice", twice);
+    return b->b.full ? cay_fail(err, CAY_ETOOBIG, "the model's request is larger than %zu bytes",
+                                b->b.max)
+                     : 0;
 }

@@ -18,12 +18,12 @@ typedef struct call_piece {
 
 typedef struct answer {
     const cay_model_request *req;
-    char       id[96];
-    cay__buf   text, refusal, thought;
+    char id[96];
+    cay__buf text, refusal, thought;
     call_piece calls[CALLS_MAX];
-    size_t     ncalls;
-    json_t    *usage;
-    bool       done, any; /* a reason to stop was told; a choice was seen */
+    size_t ncalls;
+    json_t *usage;
+    bool done, any; /* a reason to stop was told; a choice was seen */
 } answer;
 
 /* ------------------------------------------------------------------ the request */
@@ -45,7 +45,8 @@ static void add_settings(cay__body *b, const cay_model_settings *s, bool tools)
     if (s->has_top_p)
         snprintf(num, sizeof num, "%.6g", s->top_p), cay__body_raw(b, "top_p", num);
     if (s->max_output_tokens)
-        snprintf(num, sizeof num, "%llu", (unsigned long long)s->max_output_tokens), cay__body_raw(b, "max_tokens", num);
+        snprintf(num, sizeof num, "%llu", (unsigned long long)s->max_output_tokens),
+            cay__body_raw(b, "max_tokens", num);
     if (s->reasoning)
         cay__body_str(b, "reasoning_effort", s->reasoning);
     if (s->verbosity)
@@ -59,7 +60,9 @@ static void add_settings(cay__body *b, const cay_model_settings *s, bool tools)
     if (s->tool_choice && word)
         cay__body_str(b, "tool_choice", s->tool_choice);
     else if (s->tool_choice)
-        add_raw(b, "tool_choice", json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name", s->tool_choice));
+        add_raw(
+            b, "tool_choice",
+            json_pack("{s:s, s:{s:s}}", "type", "function", "function", "name", s->tool_choice));
     if (s->parallel)
         cay__body_raw(b, "parallel_tool_calls", s->parallel > 0 ? "true" : "false");
 }
@@ -77,15 +80,17 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     if (json_array_size(tools))
         add_raw(b, "tools", cay__chat_tools(tools));
     if (schema)
-        add_raw(b, "response_format", json_pack("{s:s, s:{s:s, s:b, s:O}}", "type", "json_schema", "json_schema", "name", "final_output", "strict",
-                                                q->output_strict, "schema", schema));
+        add_raw(b, "response_format",
+                json_pack("{s:s, s:{s:s, s:b, s:O}}", "type", "json_schema", "json_schema", "name",
+                          "final_output", "strict", q->output_strict, "schema", schema));
     if (q->settings)
         add_settings(b, q->settings, json_array_size(tools) > 0);
     if (e->stream) {
         cay__body_raw(b, "stream", "true");
         cay__body_raw(b, "stream_options", "{\"include_usage\":true}");
     }
-    int rc = cay__body_merge(b, "the settings' extra", q->settings ? q->settings->extra : NULL, &keep, err);
+    int rc = cay__body_merge(b, "the settings' extra", q->settings ? q->settings->extra : NULL,
+                             &keep, err);
     int end = cay__body_end(b, rc == 0 ? err : NULL);
     return rc < 0 ? rc : end;
 }
@@ -113,11 +118,14 @@ static bool add_piece(cay__buf *b, const json_t *s)
 
 static int too_much(cay_err *err)
 {
-    return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the model's answer is larger than 64 MiB or has more than %d tool calls", CALLS_MAX);
+    return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                        "the model's answer is larger than 64 MiB or has more than %d tool calls",
+                        CALLS_MAX);
 }
 
-/* Which call a piece belongs to. Its id says so; else its index, which some servers leave out and others have at 0 for all of them (Ollama): then another id, or without
- * one another name, begins another call. */
+/* Which call a piece belongs to. Its id says so; else its index, which some servers leave out and
+ * others have at 0 for all of them (Ollama): then another id, or without one another name, begins
+ * another call. */
 static int64_t place_of(const answer *a, const json_t *tc, size_t at)
 {
     const char *id = cay__json_str(tc, "id", "");
@@ -129,7 +137,9 @@ static int64_t place_of(const answer *a, const json_t *tc, size_t at)
     if (index < 0 || (size_t)index >= a->ncalls)
         return index;
     const call_piece *there = &a->calls[index];
-    bool other = *id ? there->id.len > 0 : !json_is_integer(told) && there->name.len && *cay__json_str(json_object_get(tc, "function"), "name", "");
+    bool other = *id ? there->id.len > 0
+                     : !json_is_integer(told) && there->name.len &&
+                           *cay__json_str(json_object_get(tc, "function"), "name", "");
     return other ? (int64_t)a->ncalls : index;
 }
 
@@ -147,7 +157,8 @@ static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
     if (!c->id.len && !add_piece(&c->id, json_object_get(tc, "id")))
         return too_much(err);
     const char *name = cay__json_str(f, "name", "");
-    if ((!c->name.len || strcmp(c->name.data, name)) && !add_piece(&c->name, json_object_get(f, "name"))) /* some tell it with every piece (vLLM) */
+    if ((!c->name.len || strcmp(c->name.data, name)) &&
+        !add_piece(&c->name, json_object_get(f, "name"))) /* some tell it with every piece (vLLM) */
         return too_much(err);
     if (json_is_object(args)) { /* Ollama's own shape */
         CAY_AUTOFREE char *text = cay__json_text(args, TEXT_MAX);
@@ -155,33 +166,43 @@ static int take_call(answer *a, const json_t *tc, size_t at, cay_err *err)
     } else if (!add_piece(&c->arguments, args)) {
         return too_much(err);
     }
-    return emit(a, "response.function_call_arguments.delta", json_pack("{s:I, s:s}", "output_index", (json_int_t)index, "delta", json_is_string(args) ? json_string_value(args) : ""), err);
+    return emit(a, "response.function_call_arguments.delta",
+                json_pack("{s:I, s:s}", "output_index", (json_int_t)index, "delta",
+                          json_is_string(args) ? json_string_value(args) : ""),
+                err);
 }
 
 static int take_text(answer *a, const json_t *text, cay_err *err)
 {
     if (!add_piece(&a->text, text))
         return too_much(err);
-    return json_is_string(text) && json_string_length(text) ? emit(a, "response.output_text.delta", json_pack("{s:O}", "delta", text), err) : 0;
+    return json_is_string(text) && json_string_length(text)
+               ? emit(a, "response.output_text.delta", json_pack("{s:O}", "delta", text), err)
+               : 0;
 }
 
-/* A delta of a stream, or the message of a whole answer. Its content is a text, or a list of parts that have one. */
+/* A delta of a stream, or the message of a whole answer. Its content is a text, or a list of parts
+ * that have one. */
 static int take_message(answer *a, const json_t *m, cay_err *err)
 {
-    const json_t *text = json_object_get(m, "content"), *thought = json_object_get(m, "reasoning_content");
+    const json_t *text = json_object_get(m, "content"),
+                 *thought = json_object_get(m, "reasoning_content");
     size_t i;
     json_t *tc;
     if (!json_is_string(thought))
         thought = json_object_get(m, "reasoning");
     CAY_TRY(take_text(a, text, err));
-    json_array_foreach(text, i, tc) {
+    json_array_foreach(text, i, tc)
+    {
         CAY_TRY(take_text(a, json_object_get(tc, "text"), err));
     }
     if (!add_piece(&a->refusal, json_object_get(m, "refusal")) || !add_piece(&a->thought, thought))
         return too_much(err);
     if (json_is_string(thought) && json_string_length(thought))
-        CAY_TRY(emit(a, "response.reasoning_summary_text.delta", json_pack("{s:O}", "delta", thought), err));
-    json_array_foreach(json_object_get(m, "tool_calls"), i, tc) {
+        CAY_TRY(emit(a, "response.reasoning_summary_text.delta",
+                     json_pack("{s:O}", "delta", thought), err));
+    json_array_foreach(json_object_get(m, "tool_calls"), i, tc)
+    {
         CAY_TRY(take_call(a, tc, i, err));
     }
     return 0;
@@ -189,10 +210,12 @@ static int take_message(answer *a, const json_t *m, cay_err *err)
 
 static int take(answer *a, const json_t *doc, const char *member, cay_err *err)
 {
-    const json_t *er = json_object_get(doc, "error"), *choice = json_array_get(json_object_get(doc, "choices"), 0);
+    const json_t *er = json_object_get(doc, "error"),
+                 *choice = json_array_get(json_object_get(doc, "choices"), 0);
     if (json_is_object(er) || json_is_string(er))
         return cay_fail_why(err, CAY_EUPSTREAM, "model_failed", "the model failed: %.160s",
-                            json_is_string(er) ? json_string_value(er) : cay__json_str(er, "message", "no reason told"));
+                            json_is_string(er) ? json_string_value(er)
+                                               : cay__json_str(er, "message", "no reason told"));
     if (!*a->id)
         cay__str_copy(a->id, sizeof a->id, cay__json_str(doc, "id", ""));
     if (json_is_object(json_object_get(doc, "usage"))) {
@@ -217,7 +240,8 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
     }
     CAY_AUTOJSON *j = NULL;
     if (cay__json_object("an event", data, &j, NULL) < 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's server sent an event that is no JSON object");
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
+                            "the model's server sent an event that is no JSON object");
     return take(a, j, "delta", err);
 }
 
@@ -230,14 +254,18 @@ static int on_json(json_t *doc, void *arg, cay_err *err)
 
 static int on_retry(unsigned attempt, uint64_t ms, const char *why, void *arg)
 {
-    return emit(arg, "cay.retry", json_pack("{s:i, s:I, s:s}", "attempt", (int)attempt, "wait_ms", (json_int_t)ms, "why", why), NULL);
+    return emit(arg, "cay.retry",
+                json_pack("{s:i, s:I, s:s}", "attempt", (int)attempt, "wait_ms", (json_int_t)ms,
+                          "why", why),
+                NULL);
 }
 
 /* ------------------------------------------------------------------ back to items */
 
 static json_t *message_item(const char *part, const char *key, const cay__buf *text)
 {
-    return json_pack("{s:s, s:s, s:s, s:[{s:s, s:o}]}", "type", "message", "role", "assistant", "status", "completed", "content", "type", part, key,
+    return json_pack("{s:s, s:s, s:s, s:[{s:s, s:o}]}", "type", "message", "role", "assistant",
+                     "status", "completed", "content", "type", part, key,
                      json_stringn(text->data, text->len));
 }
 
@@ -248,8 +276,11 @@ static json_t *call_item(const call_piece *c, size_t i, const char *answer_id)
         cay__str_copy(id, sizeof id, c->id.data);
     else
         snprintf(id, sizeof id, "call_%s_%zu", answer_id, i); /* servers that name none */
-    return json_pack("{s:s, s:s, s:o, s:o, s:s}", "type", "function_call", "call_id", id, "name", json_stringn(c->name.data ? c->name.data : "", c->name.len),
-                     "arguments", json_stringn(c->arguments.len ? c->arguments.data : "{}", c->arguments.len ? c->arguments.len : 2), "status", "completed");
+    return json_pack("{s:s, s:s, s:o, s:o, s:s}", "type", "function_call", "call_id", id, "name",
+                     json_stringn(c->name.data ? c->name.data : "", c->name.len), "arguments",
+                     json_stringn(c->arguments.len ? c->arguments.data : "{}",
+                                  c->arguments.len ? c->arguments.len : 2),
+                     "status", "completed");
 }
 
 static cay_tokens tokens(const json_t *u)
@@ -258,8 +289,10 @@ static cay_tokens tokens(const json_t *u)
     t.input = (uint64_t)CAY_MAX(cay__json_int(u, "prompt_tokens", 0), 0);
     t.output = (uint64_t)CAY_MAX(cay__json_int(u, "completion_tokens", 0), 0);
     t.total = (uint64_t)CAY_MAX(cay__json_int(u, "total_tokens", (int64_t)(t.input + t.output)), 0);
-    t.cached = (uint64_t)CAY_MAX(cay__json_int(json_object_get(u, "prompt_tokens_details"), "cached_tokens", 0), 0);
-    t.reasoning = (uint64_t)CAY_MAX(cay__json_int(json_object_get(u, "completion_tokens_details"), "reasoning_tokens", 0), 0);
+    t.cached = (uint64_t)CAY_MAX(
+        cay__json_int(json_object_get(u, "prompt_tokens_details"), "cached_tokens", 0), 0);
+    t.reasoning = (uint64_t)CAY_MAX(
+        cay__json_int(json_object_get(u, "completion_tokens_details"), "reasoning_tokens", 0), 0);
     return t;
 }
 
@@ -267,10 +300,12 @@ static int finish(answer *a, cay_model_reply *out, cay_err *err)
 {
     if (!a->done || !a->any)
         return cay_fail_why(err, CAY_EUPSTREAM, a->any ? "model_cut" : "model_answer",
-                            a->any ? "the model's stream ended before its answer did" : "the model's answer holds no choice");
+                            a->any ? "the model's stream ended before its answer did"
+                                   : "the model's answer holds no choice");
     CAY_AUTOJSON *items = json_array();
     if (a->thought.len)
-        json_array_append_new(items, json_pack("{s:s, s:[{s:s, s:o}]}", "type", "reasoning", "summary", "type", "summary_text", "text",
+        json_array_append_new(items, json_pack("{s:s, s:[{s:s, s:o}]}", "type", "reasoning",
+                                               "summary", "type", "summary_text", "text",
                                                json_stringn(a->thought.data, a->thought.len)));
     if (a->text.len || (!a->ncalls && !a->refusal.len)) {
         cay__buf_str(&a->text, "");
@@ -283,7 +318,9 @@ static int finish(answer *a, cay_model_reply *out, cay_err *err)
     out->output = cay__json_text(items, BODY_MAX);
     out->id = *a->id ? cay__strdup(a->id) : NULL;
     out->usage = tokens(a->usage);
-    return out->output ? 0 : cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's answer is no sound text");
+    return out->output ? 0
+                       : cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
+                                      "the model's answer is no sound text");
 }
 
 static void answer_free(answer *a)
@@ -300,15 +337,25 @@ static void answer_free(answer *a)
     free(a);
 }
 
-static int ask(void *self, const cay_call *call, const cay_model_request *req, cay_model_reply *out, cay_err *err)
+static int ask(void *self, const cay_call *call, const cay_model_request *req, cay_model_reply *out,
+               cay_err *err)
 {
     chat_model *m = self;
     cay__body b = { .b = CAY__BUF(BODY_MAX) };
     answer *a = cay__alloc(sizeof *a);
-    *a = (answer){ .req = req, .text = CAY__BUF(TEXT_MAX), .refusal = CAY__BUF(TEXT_MAX), .thought = CAY__BUF(TEXT_MAX) };
+    *a = (answer){ .req = req,
+                   .text = CAY__BUF(TEXT_MAX),
+                   .refusal = CAY__BUF(TEXT_MAX),
+                   .thought = CAY__BUF(TEXT_MAX) };
     int rc = make_body(&m->e, req, &b, err);
     if (rc == 0) {
-        cay__ask q = { .path = "/chat/completions", .body = b.b.data, .body_len = b.b.len, .on_event = on_event, .on_json = on_json, .on_retry = on_retry, .arg = a };
+        cay__ask q = { .path = "/chat/completions",
+                       .body = b.b.data,
+                       .body_len = b.b.len,
+                       .on_event = on_event,
+                       .on_json = on_json,
+                       .on_retry = on_retry,
+                       .arg = a };
         rc = cay__endpoint_ask(&m->e, call, &q, err);
     }
     if (rc == 0)
@@ -325,7 +372,9 @@ static void close_chat(void *self)
     free(m);
 }
 
-static const cay_model_ops ops = { .size = sizeof ops, .name = "chat", .images = true, .ask = ask, .close = close_chat };
+static const cay_model_ops ops = {
+    .size = sizeof ops, .name = "chat", .images = true, .ask = ask, .close = close_chat
+};
 
 int cay__model_chat(cay__endpoint *e, cay_model **out)
 {

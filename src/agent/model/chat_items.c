@@ -12,7 +12,8 @@ static json_t *part(const json_t *p)
     const char *type = cay__json_str(p, "type", "");
     if (!strcmp(type, "input_image") || !strcmp(type, "image_url")) {
         const json_t *url = json_object_get(p, "image_url");
-        return json_pack("{s:s, s:{s:o}}", "type", "image_url", "image_url", "url", json_is_string(url) ? json_incref((json_t *)url) : json_string(""));
+        return json_pack("{s:s, s:{s:o}}", "type", "image_url", "image_url", "url",
+                         json_is_string(url) ? json_incref((json_t *)url) : json_string(""));
     }
     const json_t *text = json_object_get(p, "text");
     if (!json_is_string(text))
@@ -29,7 +30,8 @@ static json_t *content(const json_t *c)
     bool text = true;
     size_t i;
     json_t *p;
-    json_array_foreach(c, i, p) {
+    json_array_foreach(c, i, p)
+    {
         json_t *one = part(p);
         text = text && (!one || !strcmp(cay__json_str(one, "type", ""), "text"));
         if (one)
@@ -38,7 +40,8 @@ static json_t *content(const json_t *c)
     if (!text)
         return parts;
     CAY_AUTOBUF b = CAY__BUF(64u << 20);
-    json_array_foreach(parts, i, p) {
+    json_array_foreach(parts, i, p)
+    {
         const json_t *t = json_object_get(p, "text");
         cay__buf_add(&b, json_string_value(t), json_string_length(t));
     }
@@ -50,8 +53,11 @@ static void flush_images(chat *c)
 {
     if (!json_array_size(c->images))
         return;
-    json_array_insert_new(c->images, 0, json_pack("{s:s, s:s}", "type", "text", "text", "Images from the tools above:"));
-    json_array_append_new(c->messages, json_pack("{s:s, s:o}", "role", "user", "content", c->images));
+    json_array_insert_new(
+        c->images, 0,
+        json_pack("{s:s, s:s}", "type", "text", "text", "Images from the tools above:"));
+    json_array_append_new(c->messages,
+                          json_pack("{s:s, s:o}", "role", "user", "content", c->images));
     c->images = json_array();
 }
 
@@ -59,8 +65,9 @@ static void add_message(chat *c, const json_t *item)
 {
     const char *role = cay__json_str(item, "role", "user");
     flush_images(c);
-    json_array_append_new(c->messages, json_pack("{s:s, s:o}", "role", !strcmp(role, "developer") ? "system" : role, "content",
-                                                 content(json_object_get(item, "content"))));
+    json_array_append_new(
+        c->messages, json_pack("{s:s, s:o}", "role", !strcmp(role, "developer") ? "system" : role,
+                               "content", content(json_object_get(item, "content"))));
 }
 
 static void add_call(chat *c, const json_t *item, const json_t *arguments)
@@ -76,8 +83,10 @@ static void add_call(chat *c, const json_t *item, const json_t *arguments)
         calls = json_array();
         json_object_set_new(last, "tool_calls", calls);
     }
-    json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:O}}", "id", cay__json_str(item, "call_id", ""), "type", "function", "function", "name",
-                                           cay__json_str(item, "name", ""), "arguments", arguments));
+    json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:O}}", "id",
+                                           cay__json_str(item, "call_id", ""), "type", "function",
+                                           "function", "name", cay__json_str(item, "name", ""),
+                                           "arguments", arguments));
 }
 
 /* A free-form call of a run that began elsewhere. */
@@ -97,7 +106,8 @@ static void add_output(chat *c, const json_t *item)
     json_t *p;
     if (json_is_string(out))
         cay__buf_add(&b, json_string_value(out), json_string_length(out));
-    json_array_foreach(out, i, p) {
+    json_array_foreach(out, i, p)
+    {
         json_t *one = part(p);
         const json_t *t = json_object_get(one, "text");
         if (json_is_string(t))
@@ -106,7 +116,8 @@ static void add_output(chat *c, const json_t *item)
             cay__buf_str(&b, "(an image, shown below)"), json_array_append(c->images, one);
         json_decref(CAY__MUTANT("fuzz-agent_answer") ? NULL : one);
     }
-    json_array_append_new(c->messages, json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id", cay__json_str(item, "call_id", ""), "content",
+    json_array_append_new(c->messages, json_pack("{s:s, s:s, s:o}", "role", "tool", "tool_call_id",
+                                                 cay__json_str(item, "call_id", ""), "content",
                                                  json_stringn(b.data ? b.data : "", b.len)));
 }
 
@@ -116,8 +127,10 @@ json_t *cay__chat_messages(const json_t *items, const char *instructions)
     size_t i;
     json_t *item;
     if (instructions && *instructions)
-        json_array_append_new(c.messages, json_pack("{s:s, s:s}", "role", "system", "content", instructions));
-    json_array_foreach(items, i, item) {
+        json_array_append_new(c.messages,
+                              json_pack("{s:s, s:s}", "role", "system", "content", instructions));
+    json_array_foreach(items, i, item)
+    {
         const char *type = cay__json_str(item, "type", "message");
         if (!strcmp(type, "message"))
             add_message(&c, item);
@@ -138,7 +151,8 @@ json_t *cay__chat_tools(const json_t *tools)
 {
     json_t *list = json_array(), *t;
     size_t i;
-    json_array_foreach(tools, i, t) {
+    json_array_foreach(tools, i, t)
+    {
         json_t *f = json_object();
         static const char *const keys[] = { "name", "description", "parameters", "strict" };
         for (size_t k = 0; k < CAY_LEN(keys); k++)

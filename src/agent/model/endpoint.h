@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent/model/endpoint.h - a server that answers for a model: where it is, the key it wants, and asking again when that may help.
+ * agent/model/endpoint.h - a server that answers for a model: where it is, the key it wants, and
+ * asking again when that may help.
  */
 #pragma once
 #include <base/json.h>
@@ -9,57 +10,65 @@
 
 typedef struct cay__endpoint {
     cay__http *http; /* opened at the first request */
-    char      *base, *model, *api;
-    char      *key;  /* in memory only; wiped when it is closed */
-    char     **headers;
-    size_t     nheaders;
-    unsigned   retries;
-    uint64_t   connect_ms, idle_ms, total_ms;
-    uint64_t   window; /* of the model, in tokens; 0: unknown */
-    bool       stream;
-    bool       over_socket; /* WebSocket: events come whether asked for or not */
-    int        socket;      /* one that is open, or -1 */
+    char *base, *model, *api;
+    char *key; /* in memory only; wiped when it is closed */
+    char **headers;
+    size_t nheaders;
+    unsigned retries;
+    uint64_t connect_ms, idle_ms, total_ms;
+    uint64_t window; /* of the model, in tokens; 0: unknown */
+    bool stream;
+    bool over_socket; /* WebSocket: events come whether asked for or not */
+    int socket;       /* one that is open, or -1 */
 } cay__endpoint;
 
 /* Of spec, environment and configuration file, in this order. Nothing is sent. */
-int  cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *out, cay_err *err);
+int cay__endpoint_make(const cay_model_open_spec *spec, cay__endpoint *out, cay_err *err);
 void cay__endpoint_clear(cay__endpoint *e);
 
-/* headers.c: those of spec, environment and configuration; none of their values is in text afterwards. */
-int  cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf, cay_err *err);
+/* headers.c: those of spec, environment and configuration; none of their values is in text
+ * afterwards. */
+int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf,
+                     cay_err *err);
 void cay__headers_begin(cay__endpoint *e); /* what is always sent */
-int  cay__headers_line(cay__endpoint *e, const cay_model_open_spec *spec, const char *where, const char *line, cay_err *err);
+int cay__headers_line(cay__endpoint *e, const cay_model_open_spec *spec, const char *where,
+                      const char *line, cay_err *err);
 void cay__headers_clear(cay__endpoint *e);
 void cay__headers_mask(const cay__endpoint *e, char *text);
-/* "env:NAME", "file:PATH", "none", or NULL for $OPENAI_API_KEY; *out stays NULL where there is none. */
-int  cay__model_secret(const char *source, char **out, cay_err *err);
+/* "env:NAME", "file:PATH", "none", or NULL for $OPENAI_API_KEY; *out stays NULL where there is
+ * none. */
+int cay__model_secret(const char *source, char **out, cay_err *err);
 
 /* What a POST is answered with: events as they come, or one document. */
 typedef struct cay__ask {
     const char *path; /* "/responses" */
     const char *body;
-    size_t      body_len;
-    int       (*on_event)(const char *name, const char *data, size_t len, void *arg, cay_err *err); /* of a stream */
-    int       (*on_json)(json_t *doc, void *arg, cay_err *err);                                      /* of a document */
-    bool      (*done)(void *arg); /* of a WebSocket: the event just told was the last one */
-    int       (*on_retry)(unsigned attempt, uint64_t wait_ms, const char *why, void *arg);           /* before it is asked again */
-    void       *arg;
+    size_t body_len;
+    int (*on_event)(const char *name, const char *data, size_t len, void *arg,
+                    cay_err *err);                        /* of a stream */
+    int (*on_json)(json_t *doc, void *arg, cay_err *err); /* of a document */
+    bool (*done)(void *arg); /* of a WebSocket: the event just told was the last one */
+    int (*on_retry)(unsigned attempt, uint64_t wait_ms, const char *why,
+                    void *arg); /* before it is asked again */
+    void *arg;
 } cay__ask;
-/* Errors by status: CAY_EAUTH 401 403, CAY_ENOENT 404, CAY_ERATE 429, CAY_EINVAL other 4xx, CAY_EUPSTREAM 5xx; "model_http". */
+/* Errors by status: CAY_EAUTH 401 403, CAY_ENOENT 404, CAY_ERATE 429, CAY_EINVAL other 4xx,
+ * CAY_EUPSTREAM 5xx; "model_http". */
 int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__ask *ask, cay_err *err);
 
 /* The keys of a body, so that none is given twice. */
 typedef struct cay__body {
-    cay__buf    b;
+    cay__buf b;
     const char *keys[64];
-    size_t      n;
-    char       *twice; /* a key that came again, or NULL */
+    size_t n;
+    char *twice; /* a key that came again, or NULL */
 } cay__body;
 void cay__body_raw(cay__body *b, const char *key, const char *json);
 void cay__body_str(cay__body *b, const char *key, const char *text);
 /* Every member of one JSON object; keys stay alive as long as *keep, which the caller drops. */
-int  cay__body_merge(cay__body *b, const char *what, const char *object, json_t **keep, cay_err *err);
-int  cay__body_end(cay__body *b, cay_err *err); /* CAY_EINVAL when a key came twice */
+int cay__body_merge(cay__body *b, const char *what, const char *object, json_t **keep,
+                    cay_err *err);
+int cay__body_end(cay__body *b, cay_err *err); /* CAY_EINVAL when a key came twice */
 
 int cay__model_responses(cay__endpoint *e, cay_model **out);
 int cay__model_chat(cay__endpoint *e, cay_model **out);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes with every request: the key, and more headers of the configuration, $CAY_MODEL_HEADERS and the caller. A later one of a name counts. */
+/* What goes with every request: the key, and more headers of the configuration, $CAY_MODEL_HEADERS
+ * and the caller. A later one of a name counts. */
 #include "endpoint.h"
 #include <stdio.h>
 #include <strings.h>
@@ -34,32 +35,42 @@ static void put(cay__endpoint *e, const char *name, size_t n, const char *lead, 
 }
 
 /* where: whose header it is. What stands there may be a secret: only its name is told. */
-static int add(cay__endpoint *e, const cay_model_open_spec *spec, const char *where, const char *name, size_t n, const char *value, cay_err *err)
+static int add(cay__endpoint *e, const cay_model_open_spec *spec, const char *where,
+               const char *name, size_t n, const char *value, cay_err *err)
 {
     CAY_AUTOFREE char *secret = NULL;
     bool named = !strncmp(value, "env:", 4) || !strncmp(value, "file:", 5);
     if (!n || n > 100 || strspn(name, TOKEN) < n)
-        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%s: a header is \"Name: value\"", where);
+        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%s: a header is \"Name: value\"",
+                            where);
     int rc = named ? cay__model_secret(value, &secret, err) : 0;
     if (rc < 0)
         return cay_wrap(err, rc, "header %.*s of %s", (int)n, name, where);
-    if (named && !strncmp(e->base, "http://", 7) && !cay__http_is_loopback(e->base) && !spec->plain_key)
-        return cay_fail_why(err, CAY_EPERM, "model_key", "header %.*s would travel to %.100s unencrypted; use https://", (int)n, name, e->base);
+    if (named && !strncmp(e->base, "http://", 7) && !cay__http_is_loopback(e->base) &&
+        !spec->plain_key)
+        return cay_fail_why(err, CAY_EPERM, "model_key",
+                            "header %.*s would travel to %.100s unencrypted; use https://", (int)n,
+                            name, e->base);
     const char *text = secret ? secret : value;
     for (const char *s = text; *s; s++)
         if ((unsigned char)*s < ' ' || *s == 127 || s - text > VALUE_MAX)
-            return cay_fail_why(err, CAY_EINVAL, "config_invalid", "header %.*s of %s has a line break or control character in it, or is longer than 8 KiB", (int)n, name, where);
+            return cay_fail_why(err, CAY_EINVAL, "config_invalid",
+                                "header %.*s of %s has a line break or control character in it, or "
+                                "is longer than 8 KiB",
+                                (int)n, name, where);
     put(e, name, n, "", text);
     if (secret)
         explicit_bzero(secret, strlen(secret));
     return 0;
 }
 
-int cay__headers_line(cay__endpoint *e, const cay_model_open_spec *spec, const char *where, const char *line, cay_err *err)
+int cay__headers_line(cay__endpoint *e, const cay_model_open_spec *spec, const char *where,
+                      const char *line, cay_err *err)
 {
     size_t n = strcspn(line, ":");
     if (!line[n])
-        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%s: a header is \"Name: value\"", where);
+        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%s: a header is \"Name: value\"",
+                            where);
     const char *value = line + n + 1;
     return add(e, spec, where, line, n, value + strspn(value, " \t"), err);
 }
@@ -71,17 +82,21 @@ void cay__headers_begin(cay__endpoint *e)
         put(e, "Authorization", 13, "Bearer ", e->key);
 }
 
-int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf, cay_err *err)
+int cay__headers_set(cay__endpoint *e, const cay_model_open_spec *spec, const json_t *conf,
+                     cay_err *err)
 {
     const json_t *own = json_object_get(conf, "headers");
-    CAY_AUTOFREE char *env = cay__strdup(getenv("CAY_MODEL_HEADERS") ? getenv("CAY_MODEL_HEADERS") : "");
+    CAY_AUTOFREE char *env =
+        cay__strdup(getenv("CAY_MODEL_HEADERS") ? getenv("CAY_MODEL_HEADERS") : "");
     const char *name;
     char *save = NULL;
     json_t *v;
     cay__headers_begin(e);
-    json_object_foreach((json_t *)own, name, v) {
+    json_object_foreach((json_t *)own, name, v)
+    {
         if (!json_is_string(v))
-            return cay_fail_why(err, CAY_EINVAL, "config_invalid", "header %.60s of the configuration is no text", name);
+            return cay_fail_why(err, CAY_EINVAL, "config_invalid",
+                                "header %.60s of the configuration is no text", name);
         CAY_TRY(add(e, spec, "the configuration", name, strlen(name), json_string_value(v), err));
     }
     for (char *line = strtok_r(env, "\n", &save); line; line = strtok_r(NULL, "\n", &save))

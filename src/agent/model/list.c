@@ -11,7 +11,8 @@ static json_t *names_of(const json_t *doc)
     const json_t *data = json_is_array(doc) ? doc : json_object_get(doc, "data");
     json_t *names = json_array(), *m;
     size_t i;
-    json_array_foreach(data, i, m) {
+    json_array_foreach(data, i, m)
+    {
         const char *id = cay__json_str(m, "id", NULL);
         if (id && *id && json_array_size(names) < NAMES_MAX)
             json_array_append_new(names, json_string(id));
@@ -28,18 +29,29 @@ static int ask(cay__endpoint *e, const cay_call *call, char **out, cay_err *err)
     CAY_TRY(cay__http_open(&e->http, err));
     if ((size_t)snprintf(url, sizeof url, "%s/models", e->base) >= sizeof url)
         return cay_fail(err, CAY_ETOOBIG, "the model's address is too long");
-    cay__http_req q = { .url = url, .headers = (const char *const *)e->headers, .connect_ms = e->connect_ms, .idle_ms = e->idle_ms };
+    cay__http_req q = { .url = url,
+                        .headers = (const char *const *)e->headers,
+                        .connect_ms = e->connect_ms,
+                        .idle_ms = e->idle_ms };
     CAY_TRY(cay__http_fetch(e->http, call, &q, &r, &body, err));
     if (r.status / 100 != 2)
-        return cay_fail_why(err, r.status == 401 || r.status == 403 ? CAY_EAUTH : r.status == 404 ? CAY_ENOENT : CAY_EUPSTREAM, "model_http", "the model's server answered %d", r.status);
+        return cay_fail_why(err,
+                            r.status == 401 || r.status == 403 ? CAY_EAUTH
+                            : r.status == 404                  ? CAY_ENOENT
+                                                               : CAY_EUPSTREAM,
+                            "model_http", "the model's server answered %d", r.status);
     if (cay__json_any("it", body.len ? body.data : "", &doc, NULL) < 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's server answered with something that is no JSON");
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
+                            "the model's server answered with something that is no JSON");
     CAY_AUTOJSON *names = names_of(doc);
     *out = cay__json_text(names, LIST_MAX);
-    return *out ? 0 : cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the names of the server's models are no text");
+    return *out ? 0
+                : cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
+                               "the names of the server's models are no text");
 }
 
-int cay_model_list(const cay_model_open_spec *given, const cay_call *call, char **names, cay_err *err)
+int cay_model_list(const cay_model_open_spec *given, const cay_call *call, char **names,
+                   cay_err *err)
 {
     cay__endpoint e;
     cay_model_open_spec spec;

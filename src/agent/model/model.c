@@ -4,15 +4,16 @@
 
 struct cay_model {
     cay_model_ops ops; /* a copy: those of its maker may be shorter than we know */
-    void         *self;
-    char         *name;
-    uint64_t      window;
+    void *self;
+    char *name;
+    uint64_t window;
 };
 
 cay_model *cay_model_new(const cay_model_ops *ops, void *self, const char *model)
 {
     cay_model *m = cay__alloc(sizeof *m);
-    if (!ops || cay__spec_take(&m->ops, sizeof m->ops, ops, "cay_model_ops", NULL) < 0 || !m->ops.ask) {
+    if (!ops || cay__spec_take(&m->ops, sizeof m->ops, ops, "cay_model_ops", NULL) < 0 ||
+        !m->ops.ask) {
         free(m);
         return NULL;
     }
@@ -51,7 +52,8 @@ void cay_model_set_window(cay_model *m, uint64_t tokens)
     m->window = tokens;
 }
 
-int cay_model_ask(cay_model *m, const cay_call *call, const cay_model_request *req, cay_model_reply *out, cay_err *err)
+int cay_model_ask(cay_model *m, const cay_call *call, const cay_model_request *req,
+                  cay_model_reply *out, cay_err *err)
 {
     cay_model_reply r = { .size = sizeof r };
     int rc = m->ops.ask(m->self, call, req, &r, err);

@@ -16,7 +16,7 @@ typedef struct answer {
     const cay_model_request *req;
     json_t *items; /* that were told to be done */
     json_t *end;   /* the response of the last event */
-    bool    failed;
+    bool failed;
 } answer;
 
 /* ------------------------------------------------------------------ the request */
@@ -25,8 +25,9 @@ static bool reasons(const char *model, const cay_model_settings *s)
 {
     const char *slash = strrchr(model, '/');
     model = slash ? slash + 1 : model;
-    return (s && s->reasoning) || !strncasecmp(model, "gpt-5", 5) || !strncasecmp(model, "o1", 2) || !strncasecmp(model, "o3", 2) ||
-           !strncasecmp(model, "o4", 2) || !strncasecmp(model, "codex", 5);
+    return (s && s->reasoning) || !strncasecmp(model, "gpt-5", 5) || !strncasecmp(model, "o1", 2) ||
+           !strncasecmp(model, "o3", 2) || !strncasecmp(model, "o4", 2) ||
+           !strncasecmp(model, "codex", 5);
 }
 
 static void add_text(cay__body *b, const cay_model_request *q)
@@ -37,8 +38,10 @@ static void add_text(cay__body *b, const cay_model_request *q)
         return;
     cay__buf_str(&t, "{");
     if (q->output_schema)
-        cay__buf_fmt(&t, "\"format\":{\"type\":\"json_schema\",\"name\":\"final_output\",\"strict\":%s,\"schema\":%s}", q->output_strict ? "true" : "false",
-                     q->output_schema);
+        cay__buf_fmt(&t,
+                     "\"format\":{\"type\":\"json_schema\",\"name\":\"final_output\",\"strict\":%s,"
+                     "\"schema\":%s}",
+                     q->output_strict ? "true" : "false", q->output_schema);
     if (verbosity) {
         cay__buf_fmt(&t, "%s\"verbosity\":", q->output_schema ? "," : "");
         cay__buf_json(&t, verbosity, strlen(verbosity));
@@ -47,13 +50,15 @@ static void add_text(cay__body *b, const cay_model_request *q)
     cay__body_raw(b, "text", t.data);
 }
 
-/* A tool by its name, by its kind when the endpoint runs it, or by the label of one of its MCP servers. */
+/* A tool by its name, by its kind when the endpoint runs it, or by the label of one of its MCP
+ * servers. */
 static json_t *named_choice(const char *choice, const char *tools)
 {
     CAY_AUTOJSON *list = json_loads(tools, 0, NULL);
     size_t i;
     json_t *t;
-    json_array_foreach(list, i, t) {
+    json_array_foreach(list, i, t)
+    {
         const char *type = cay__json_str(t, "type", "");
         if (!strcmp(cay__json_str(t, "name", ""), choice))
             return json_pack("{s:s, s:s}", "type", type, "name", choice);
@@ -78,7 +83,8 @@ static void add_choice(cay__body *b, const char *choice, const char *tools)
     cay__body_raw(b, "tool_choice", text ? text : "\"auto\"");
 }
 
-/* What is wanted besides: ours, so that what it thought can be sent back though nobody keeps it, and what the settings ask for. *rest: the settings without it. */
+/* What is wanted besides: ours, so that what it thought can be sent back though nobody keeps it,
+ * and what the settings ask for. *rest: the settings without it. */
 static int add_include(cay__body *b, bool sealed, const char *extra, char **rest, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
@@ -87,12 +93,13 @@ static int add_include(cay__body *b, bool sealed, const char *extra, char **rest
     json_t *given = json_object_get(o, "include");
     CAY_AUTOJSON *all = json_is_array(given) ? json_copy(given) : json_array();
     if (given && !json_is_array(given))
-        return cay_fail_why(err, CAY_EINVAL, "model_settings", "\"include\" of the settings' extra is no list");
+        return cay_fail_why(err, CAY_EINVAL, "model_settings",
+                            "\"include\" of the settings' extra is no list");
     size_t i;
     json_t *v;
     bool there = false;
-    json_array_foreach(all, i, v)
-        there = there || (json_is_string(v) && !strcmp(json_string_value(v), SEALED));
+    json_array_foreach(all, i, v) there =
+        there || (json_is_string(v) && !strcmp(json_string_value(v), SEALED));
     if (sealed && !there)
         json_array_append_new(all, json_string(SEALED));
     CAY_AUTOFREE char *text = json_array_size(all) ? cay__json_text(all, 1 << 16) : NULL;
@@ -111,7 +118,8 @@ static void add_settings(cay__body *b, const cay_model_settings *s)
     if (s->has_top_p)
         snprintf(num, sizeof num, "%.6g", s->top_p), cay__body_raw(b, "top_p", num);
     if (s->max_output_tokens)
-        snprintf(num, sizeof num, "%llu", (unsigned long long)s->max_output_tokens), cay__body_raw(b, "max_output_tokens", num);
+        snprintf(num, sizeof num, "%llu", (unsigned long long)s->max_output_tokens),
+            cay__body_raw(b, "max_output_tokens", num);
     if (s->reasoning) {
         CAY_AUTOBUF t = CAY__BUF(512);
         cay__buf_str(&t, "{\"effort\":");
@@ -169,14 +177,19 @@ static int on_event(const char *name, const char *data, size_t len, void *arg, c
         return 0;
     CAY_AUTOJSON *j = NULL;
     if (cay__json_object("an event", data, &j, NULL) < 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's server sent an event that is no JSON object");
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
+                            "the model's server sent an event that is no JSON object");
     const char *type = cay__json_str(j, "type", "");
     if (!strcmp(type, "error"))
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_failed", "the model's server broke off: %.150s",
-                            cay__json_str(json_object_get(j, "error"), "message", cay__json_str(j, "message", "no reason told")));
-    if (!strcmp(type, "response.output_item.done") && json_is_object(json_object_get(j, "item")) && json_array_size(a->items) < ITEMS_MAX)
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_failed",
+                            "the model's server broke off: %.150s",
+                            cay__json_str(json_object_get(j, "error"), "message",
+                                          cay__json_str(j, "message", "no reason told")));
+    if (!strcmp(type, "response.output_item.done") && json_is_object(json_object_get(j, "item")) &&
+        json_array_size(a->items) < ITEMS_MAX)
         json_array_append(a->items, json_object_get(j, "item"));
-    if (!strcmp(type, "response.completed") || !strcmp(type, "response.incomplete") || !strcmp(type, "response.failed")) {
+    if (!strcmp(type, "response.completed") || !strcmp(type, "response.incomplete") ||
+        !strcmp(type, "response.failed")) {
         json_decref(a->end);
         a->end = json_incref(json_object_get(j, "response"));
         a->failed = !strcmp(type, "response.failed");
@@ -203,7 +216,8 @@ static int on_retry(unsigned attempt, uint64_t ms, const char *why, void *arg)
 {
     answer *a = arg;
     CAY_AUTOBUF b = CAY__BUF(2048);
-    cay__buf_fmt(&b, "{\"type\":\"cay.retry\",\"attempt\":%u,\"wait_ms\":%llu,\"why\":", attempt, (unsigned long long)ms);
+    cay__buf_fmt(&b, "{\"type\":\"cay.retry\",\"attempt\":%u,\"wait_ms\":%llu,\"why\":", attempt,
+                 (unsigned long long)ms);
     cay__buf_json(&b, why, strlen(why));
     cay__buf_str(&b, "}");
     return a->req->on_event && b.data ? a->req->on_event("cay.retry", b.data, a->req->arg) : 0;
@@ -215,30 +229,36 @@ static cay_tokens tokens(const json_t *u)
     t.input = (uint64_t)CAY_MAX(cay__json_int(u, "input_tokens", 0), 0);
     t.output = (uint64_t)CAY_MAX(cay__json_int(u, "output_tokens", 0), 0);
     t.total = (uint64_t)CAY_MAX(cay__json_int(u, "total_tokens", (int64_t)(t.input + t.output)), 0);
-    t.cached = (uint64_t)CAY_MAX(cay__json_int(json_object_get(u, "input_tokens_details"), "cached_tokens", 0), 0);
-    t.reasoning = (uint64_t)CAY_MAX(cay__json_int(json_object_get(u, "output_tokens_details"), "reasoning_tokens", 0), 0);
+    t.cached = (uint64_t)CAY_MAX(
+        cay__json_int(json_object_get(u, "input_tokens_details"), "cached_tokens", 0), 0);
+    t.reasoning = (uint64_t)CAY_MAX(
+        cay__json_int(json_object_get(u, "output_tokens_details"), "reasoning_tokens", 0), 0);
     return t;
 }
 
 static uint64_t cache_write(const json_t *u)
 {
-    return (uint64_t)CAY_MAX(cay__json_int(json_object_get(u, "input_tokens_details"), "cache_write_tokens", 0), 0);
+    return (uint64_t)CAY_MAX(
+        cay__json_int(json_object_get(u, "input_tokens_details"), "cache_write_tokens", 0), 0);
 }
 
 static int finish(answer *a, cay_model_reply *out, cay_err *err)
 {
     const json_t *r = a->end, *output = json_object_get(r, "output");
     if (!r)
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_cut", "the model's stream ended before its answer did");
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_cut",
+                            "the model's stream ended before its answer did");
     const char *status = cay__json_str(r, "status", "completed");
     if (a->failed || !strcmp(status, "failed") || json_is_object(json_object_get(r, "error")))
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_failed", "the model failed: %.160s",
-                            cay__json_str(json_object_get(r, "error"), "message", "no reason told"));
+        return cay_fail_why(
+            err, CAY_EUPSTREAM, "model_failed", "the model failed: %.160s",
+            cay__json_str(json_object_get(r, "error"), "message", "no reason told"));
     if (!json_array_size(output) && json_array_size(a->items))
         output = a->items; /* servers that leave the last event empty */
     if (!json_array_size(output))
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's answer is empty (%.60s)",
-                            cay__json_str(json_object_get(r, "incomplete_details"), "reason", status));
+        return cay_fail_why(
+            err, CAY_EUPSTREAM, "model_answer", "the model's answer is empty (%.60s)",
+            cay__json_str(json_object_get(r, "incomplete_details"), "reason", status));
     out->output = cay__json_text(output, BODY_MAX);
     const char *id = cay__json_str(r, "id", NULL);
     out->id = id ? cay__strdup(id) : NULL;
@@ -247,14 +267,22 @@ static int finish(answer *a, cay_model_reply *out, cay_err *err)
     return 0;
 }
 
-static int ask(void *self, const cay_call *call, const cay_model_request *req, cay_model_reply *out, cay_err *err)
+static int ask(void *self, const cay_call *call, const cay_model_request *req, cay_model_reply *out,
+               cay_err *err)
 {
     responses *m = self;
     cay__body b = { .b = CAY__BUF(BODY_MAX) };
     answer a = { .req = req, .items = json_array() };
     int rc = make_body(&m->e, req, &b, err);
     if (rc == 0) {
-        cay__ask q = { .path = "/responses", .body = b.b.data, .body_len = b.b.len, .on_event = on_event, .on_json = on_json, .done = done, .on_retry = on_retry, .arg = &a };
+        cay__ask q = { .path = "/responses",
+                       .body = b.b.data,
+                       .body_len = b.b.len,
+                       .on_event = on_event,
+                       .on_json = on_json,
+                       .done = done,
+                       .on_retry = on_retry,
+                       .arg = &a };
         rc = cay__endpoint_ask(&m->e, call, &q, err);
     }
     if (rc == 0)
@@ -272,8 +300,16 @@ static void close_responses(void *self)
     free(m);
 }
 
-static const cay_model_ops ops = { .size = sizeof ops, .name = "responses", .custom_tools = true, .compaction = true, .images = true,
-                                   .ask = ask, .close = close_responses, .chains = true, .prompts = true, .hosted = true };
+static const cay_model_ops ops = { .size = sizeof ops,
+                                   .name = "responses",
+                                   .custom_tools = true,
+                                   .compaction = true,
+                                   .images = true,
+                                   .ask = ask,
+                                   .close = close_responses,
+                                   .chains = true,
+                                   .prompts = true,
+                                   .hosted = true };
 
 int cay__model_responses(cay__endpoint *e, cay_model **out)
 {

@@ -2,10 +2,12 @@
 /*
  * A model that replays a file, for tests and demonstrations. docs/agents.md shows the form:
  *
- *   {"turns": [{"expect": {"input": ["fix it"], "tools": ["exec_command"]}, "calls": [{"name": "exec_command", "arguments": {"cmd": "ls"}}]},
+ *   {"turns": [{"expect": {"input": ["fix it"], "tools": ["exec_command"]}, "calls": [{"name":
+ * "exec_command", "arguments": {"cmd": "ls"}}]},
  *              {"expect": {"last": ["README"]}, "text": "Done."}]}
  *
- * "{{session}}" in arguments stands for the number of the process that the last output told of, "{{url}}" for the last address of this machine (file:///, http://127.0.0.1:).
+ * "{{session}}" in arguments stands for the number of the process that the last output told of,
+ * "{{url}}" for the last address of this machine (file:///, http://127.0.0.1:).
  */
 #include "endpoint.h"
 #include <base/fd.h>
@@ -17,23 +19,26 @@ enum { SCRIPT_MAX = 16 << 20 };
 
 typedef struct scripted {
     json_t *turns;
-    size_t  at;
-    char   *name;
-    bool    functions; /* plays an endpoint without free-form tools */
+    size_t at;
+    char *name;
+    bool functions; /* plays an endpoint without free-form tools */
 } scripted;
 
 /* ------------------------------------------------------------------ what it was to be sent */
 
 static int mismatch(const scripted *s, cay_err *err, const char *what, const char *text)
 {
-    return cay_fail_why(err, CAY_EINVAL, "script_mismatch", "turn %zu of the script: %s \"%.120s\"", s->at + 1, what, text);
+    return cay_fail_why(err, CAY_EINVAL, "script_mismatch", "turn %zu of the script: %s \"%.120s\"",
+                        s->at + 1, what, text);
 }
 
-static int expect_texts(const scripted *s, const json_t *list, const char *in, bool want, const char *what, cay_err *err)
+static int expect_texts(const scripted *s, const json_t *list, const char *in, bool want,
+                        const char *what, cay_err *err)
 {
     size_t i;
     json_t *v;
-    json_array_foreach(list, i, v) {
+    json_array_foreach(list, i, v)
+    {
         const char *text = json_is_string(v) ? json_string_value(v) : "";
         if ((strstr(in, text) != NULL) != want)
             return mismatch(s, err, what, text);
@@ -45,22 +50,26 @@ static bool has_tool(const json_t *tools, const char *name)
 {
     size_t i;
     json_t *t;
-    json_array_foreach(tools, i, t)
-        if (!strcmp(cay__json_str(t, "name", cay__json_str(t, "type", "")), name)) /* one that the endpoint runs has a type alone */
-            return true;
+    json_array_foreach(tools, i,
+                       t) if (!strcmp(cay__json_str(t, "name", cay__json_str(t, "type", "")),
+                                      name)) /* one that the endpoint runs has a type alone */
+        return true;
     return false;
 }
 
 /* The text of the last item of the input, with its escapes taken away. */
 static char *last_text(const json_t *items)
 {
-    const json_t *last = json_array_get(items, json_array_size(items) - 1), *v = json_object_get(last, "output");
+    const json_t *last = json_array_get(items, json_array_size(items) - 1),
+                 *v = json_object_get(last, "output");
     if (!v)
         v = json_object_get(last, "content");
-    return json_is_string(v) ? cay__strdup(json_string_value(v)) : cay__json_text(v ? v : last, 64u << 20);
+    return json_is_string(v) ? cay__strdup(json_string_value(v))
+                             : cay__json_text(v ? v : last, 64u << 20);
 }
 
-static int check(const scripted *s, const json_t *expect, const cay_model_request *q, const json_t *items, cay_err *err)
+static int check(const scripted *s, const json_t *expect, const cay_model_request *q,
+                 const json_t *items, cay_err *err)
 {
     CAY_AUTOJSON *tools = NULL;
     CAY_AUTOFREE char *last = json_array_size(items) ? last_text(items) : NULL;
@@ -68,18 +77,29 @@ static int check(const scripted *s, const json_t *expect, const cay_model_reques
     json_t *v;
     if (q->tools)
         CAY_TRY(cay__json_any("the tools", q->tools, &tools, err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "instructions"), q->instructions ? q->instructions : "", true, "the instructions lack", err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "input"), q->input, true, "the input lacks", err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "input_not"), q->input, false, "the input has", err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "last"), last ? last : "", true, "the last item lacks", err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "last_not"), last ? last : "", false, "the last item has", err));
-    CAY_TRY(expect_texts(s, json_object_get(expect, "extra"), q->extra ? q->extra : "", true, "the request lacks", err));
-    json_array_foreach(json_object_get(expect, "tools"), i, v)
-        if (!has_tool(tools, json_is_string(v) ? json_string_value(v) : ""))
-            return mismatch(s, err, "no tool is named", json_string_value(v));
-    json_array_foreach(json_object_get(expect, "tools_not"), i, v)
-        if (has_tool(tools, json_is_string(v) ? json_string_value(v) : ""))
-            return mismatch(s, err, "there is a tool", json_string_value(v));
+    CAY_TRY(expect_texts(s, json_object_get(expect, "instructions"),
+                         q->instructions ? q->instructions : "", true, "the instructions lack",
+                         err));
+    CAY_TRY(
+        expect_texts(s, json_object_get(expect, "input"), q->input, true, "the input lacks", err));
+    CAY_TRY(expect_texts(s, json_object_get(expect, "input_not"), q->input, false, "the input has",
+                         err));
+    CAY_TRY(expect_texts(s, json_object_get(expect, "last"), last ? last : "", true,
+                         "the last item lacks", err));
+    CAY_TRY(expect_texts(s, json_object_get(expect, "last_not"), last ? last : "", false,
+                         "the last item has", err));
+    CAY_TRY(expect_texts(s, json_object_get(expect, "extra"), q->extra ? q->extra : "", true,
+                         "the request lacks", err));
+    json_array_foreach(
+        json_object_get(expect, "tools"), i,
+        v) if (!has_tool(tools, json_is_string(v) ? json_string_value(v)
+                                                  : "")) return mismatch(s, err, "no tool is named",
+                                                                         json_string_value(v));
+    json_array_foreach(json_object_get(expect, "tools_not"), i,
+                       v) if (has_tool(tools, json_is_string(v)
+                                                  ? json_string_value(v)
+                                                  : "")) return mismatch(s, err, "there is a tool",
+                                                                         json_string_value(v));
     return 0;
 }
 
@@ -89,7 +109,7 @@ static int check(const scripted *s, const json_t *expect, const cay_model_reques
 static const struct {
     const char *mark, *begins[2]; /* text that it stands behind, or with which it begins (whole) */
     const char *set, *not_set;    /* characters of it, or those that end it */
-    bool        whole;
+    bool whole;
 } marks[] = {
     { "{{session}}", { "session ID ", NULL }, "0123456789", NULL, false },
     { "{{url}}", { "file:///", "http://127.0.0.1:" }, NULL, " \"\\<>)\n", true },
@@ -100,7 +120,8 @@ static const char *told_last(const char *input, const char *const begins[2], boo
     const char *last = NULL;
     for (size_t i = 0; i < 2 && begins[i]; i++)
         for (const char *p = input; (p = strstr(p, begins[i])); p += strlen(begins[i]))
-            last = p + (whole ? 0 : strlen(begins[i])) > last ? p + (whole ? 0 : strlen(begins[i])) : last;
+            last = p + (whole ? 0 : strlen(begins[i])) > last ? p + (whole ? 0 : strlen(begins[i]))
+                                                              : last;
     return last;
 }
 
@@ -108,7 +129,8 @@ static const char *told_last(const char *input, const char *const begins[2], boo
 static char *fill_in(char *text, const char *input)
 {
     for (size_t i = 0; i < CAY_LEN(marks); i++) {
-        const char *said = strstr(text, marks[i].mark) ? told_last(input, marks[i].begins, marks[i].whole) : NULL;
+        const char *said =
+            strstr(text, marks[i].mark) ? told_last(input, marks[i].begins, marks[i].whole) : NULL;
         if (!said)
             continue;
         size_t n = marks[i].set ? strspn(said, marks[i].set) : strcspn(said, marks[i].not_set);
@@ -116,7 +138,8 @@ static char *fill_in(char *text, const char *input)
         const char *p = text;
         for (const char *mark; (mark = strstr(p, marks[i].mark));) {
             const char *from = mark, *to = mark + strlen(marks[i].mark);
-            if (marks[i].set && from > text && from[-1] == '"' && *to == '"') /* a number, not a text */
+            if (marks[i].set && from > text && from[-1] == '"' &&
+                *to == '"') /* a number, not a text */
                 from--, to++;
             cay__buf_add(&b, p, (size_t)(from - p));
             cay__buf_add(&b, said, n);
@@ -136,12 +159,17 @@ static json_t *call_item(const scripted *s, const json_t *c, size_t i, const cha
     const char *call_id = cay__json_str(c, "id", id), *name = cay__json_str(c, "name", "");
     const json_t *text = json_object_get(c, "input");
     if (text && !s->functions)
-        return json_pack("{s:s, s:s, s:s, s:O}", "type", "custom_tool_call", "call_id", call_id, "name", name, "input", text);
-    CAY_AUTOJSON *wrapped = text ? json_pack("{s:O}", !strcmp(name, "apply_patch") ? "patch" : "input", text) : NULL;
+        return json_pack("{s:s, s:s, s:s, s:O}", "type", "custom_tool_call", "call_id", call_id,
+                         "name", name, "input", text);
+    CAY_AUTOJSON *wrapped =
+        text ? json_pack("{s:O}", !strcmp(name, "apply_patch") ? "patch" : "input", text) : NULL;
     const json_t *args = text ? wrapped : json_object_get(c, "arguments");
-    CAY_AUTOFREE char *plain = json_is_string(args) ? cay__strdup(json_string_value(args)) : args ? cay__json_text(args, SCRIPT_MAX) : cay__strdup("{}");
+    CAY_AUTOFREE char *plain = json_is_string(args) ? cay__strdup(json_string_value(args))
+                               : args               ? cay__json_text(args, SCRIPT_MAX)
+                                                    : cay__strdup("{}");
     CAY_AUTOFREE char *filled = fill_in(CAY_STEAL(plain), input);
-    return json_pack("{s:s, s:s, s:s, s:s}", "type", "function_call", "call_id", call_id, "name", name, "arguments", filled);
+    return json_pack("{s:s, s:s, s:s, s:s}", "type", "function_call", "call_id", call_id, "name",
+                     name, "arguments", filled);
 }
 
 static int tell(const cay_model_request *q, const char *type, json_t *ev, cay_err *err)
@@ -155,35 +183,43 @@ static int tell(const cay_model_request *q, const char *type, json_t *ev, cay_er
     return rc < 0 ? cay_fail_why(err, CAY_ECANCELED, "canceled", "the run was ended") : 0;
 }
 
-static int compose(const scripted *s, const json_t *turn, const cay_model_request *q, json_t *items, cay_err *err)
+static int compose(const scripted *s, const json_t *turn, const cay_model_request *q, json_t *items,
+                   cay_err *err)
 {
-    const json_t *text = json_object_get(turn, "text"), *calls = json_object_get(turn, "calls"), *thought = json_object_get(turn, "reasoning");
+    const json_t *text = json_object_get(turn, "text"), *calls = json_object_get(turn, "calls"),
+                 *thought = json_object_get(turn, "reasoning");
     size_t i;
     json_t *v;
     if (json_is_string(thought))
-        json_array_append_new(items, json_pack("{s:s, s:[{s:s, s:O}]}", "type", "reasoning", "summary", "type", "summary_text", "text", thought));
+        json_array_append_new(items, json_pack("{s:s, s:[{s:s, s:O}]}", "type", "reasoning",
+                                               "summary", "type", "summary_text", "text", thought));
     if (json_is_string(text)) {
         CAY_TRY(tell(q, "response.output_text.delta", json_pack("{s:O}", "delta", text), err));
-        json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:[{s:s, s:O}]}", "type", "message", "role", "assistant", "status", "completed", "content",
-                                               "type", "output_text", "text", text));
+        json_array_append_new(items, json_pack("{s:s, s:s, s:s, s:[{s:s, s:O}]}", "type", "message",
+                                               "role", "assistant", "status", "completed",
+                                               "content", "type", "output_text", "text", text));
     }
-    json_array_foreach(calls, i, v) {
+    json_array_foreach(calls, i, v)
+    {
         json_array_append_new(items, call_item(s, v, i, q->input));
     }
-    json_array_foreach(json_object_get(turn, "output"), i, v) {
+    json_array_foreach(json_object_get(turn, "output"), i, v)
+    {
         json_array_append(items, v);
     }
     return 0;
 }
 
-static int ask(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out, cay_err *err)
+static int ask(void *self, const cay_call *call, const cay_model_request *q, cay_model_reply *out,
+               cay_err *err)
 {
     scripted *s = self;
     CAY_AUTOJSON *items = json_array(), *input = NULL;
     const json_t *turn = json_array_get(s->turns, s->at), *fault = json_object_get(turn, "error");
     (void)call;
     if (!turn)
-        return cay_fail_why(err, CAY_EINVAL, "script_mismatch", "the script has %zu turns and was asked for one more", s->at);
+        return cay_fail_why(err, CAY_EINVAL, "script_mismatch",
+                            "the script has %zu turns and was asked for one more", s->at);
     CAY_TRY(cay__json_any("the input", q->input, &input, err));
     CAY_TRY(check(s, json_object_get(turn, "expect"), q, input, err));
     if (json_is_string(fault)) {
@@ -196,8 +232,11 @@ static int ask(void *self, const cay_call *call, const cay_model_request *q, cay
     snprintf(id, sizeof id, "resp_%zu", ++s->at);
     out->id = cay__strdup(id);
     const json_t *u = json_object_get(turn, "usage");
-    out->usage = (cay_tokens){ .requests = 1, .input = (uint64_t)cay__json_int(u, "input", (int64_t)strlen(q->input) / 4),
-                               .output = (uint64_t)cay__json_int(u, "output", (int64_t)strlen(out->output) / 4) };
+    out->usage =
+        (cay_tokens){ .requests = 1,
+                      .input = (uint64_t)cay__json_int(u, "input", (int64_t)strlen(q->input) / 4),
+                      .output =
+                          (uint64_t)cay__json_int(u, "output", (int64_t)strlen(out->output) / 4) };
     out->usage.total = out->usage.input + out->usage.output;
     return 0;
 }
@@ -210,9 +249,19 @@ static void close_scripted(void *self)
     free(s);
 }
 
-static const cay_model_ops free_form = { .size = sizeof free_form, .name = "scripted", .custom_tools = true, .compaction = true, .images = true, .ask = ask,
-                                         .close = close_scripted, .hosted = true };
-static const cay_model_ops functions = { .size = sizeof functions, .name = "scripted", .images = true, .ask = ask, .close = close_scripted };
+static const cay_model_ops free_form = { .size = sizeof free_form,
+                                         .name = "scripted",
+                                         .custom_tools = true,
+                                         .compaction = true,
+                                         .images = true,
+                                         .ask = ask,
+                                         .close = close_scripted,
+                                         .hosted = true };
+static const cay_model_ops functions = { .size = sizeof functions,
+                                         .name = "scripted",
+                                         .images = true,
+                                         .ask = ask,
+                                         .close = close_scripted };
 
 int cay__model_scripted(const char *path, cay_model **out, cay_err *err)
 {
@@ -222,12 +271,14 @@ int cay__model_scripted(const char *path, cay_model **out, cay_err *err)
     CAY_AUTOFREE char *text = cay__alloc(SCRIPT_MAX + 1);
     ssize_t n = cay__fd_read_all(fd, text, SCRIPT_MAX);
     if (n < 0 || n == SCRIPT_MAX)
-        return n < 0 ? cay_fail_sys(err, CAY_ESYS, "script %s", path) : cay_fail(err, CAY_ETOOBIG, "script %s is larger than 16 MiB", path);
+        return n < 0 ? cay_fail_sys(err, CAY_ESYS, "script %s", path)
+                     : cay_fail(err, CAY_ETOOBIG, "script %s is larger than 16 MiB", path);
     CAY_AUTOJSON *j = NULL;
     CAY_TRY(cay__json_object(path, text, &j, err));
     json_t *turns = json_object_get(j, "turns");
     if (!json_is_array(turns))
-        return cay_fail_why(err, CAY_EINVAL, "script_mismatch", "script %s has no list \"turns\"", path);
+        return cay_fail_why(err, CAY_EINVAL, "script_mismatch", "script %s has no list \"turns\"",
+                            path);
     scripted *s = cay__alloc(sizeof *s);
     s->turns = json_incref(turns);
     s->functions = !strcmp(cay__json_str(j, "api", "responses"), "chat");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Responses API over a WebSocket: the same events, one connection for all turns. A connection that was kept and turns out to be gone is made again as long as nothing
- * of an answer has come; once it has, nothing is asked twice.
+ * The Responses API over a WebSocket: the same events, one connection for all turns. A connection
+ * that was kept and turns out to be gone is made again as long as nothing of an answer has come;
+ * once it has, nothing is asked twice.
  */
 #include "socket.h"
 #include <base/call.h>
@@ -15,21 +16,23 @@ enum { MESSAGE_MAX = 32 << 20, READ = 64 << 10, REFUSAL_MAX = 64 << 10 };
 
 typedef struct talk {
     const cay__socket_ask *ask;
-    cay__endpoint         *e;
-    cay__buf               out; /* what the protocol wants to be answered: one frame */
-    bool                   any, over, closed;
+    cay__endpoint *e;
+    cay__buf out; /* what the protocol wants to be answered: one frame */
+    bool any, over, closed;
 } talk;
 
 static int on_frame(int kind, const char *data, size_t len, void *arg, cay_err *err)
 {
     talk *t = arg;
     if (kind == CAY__WS_PING_FRAME) {
-        t->out.len = 0; /* the last one is enough (RFC 6455, 5.5.3): however many come, no more has to be kept */
+        t->out.len = 0; /* the last one is enough (RFC 6455, 5.5.3): however many come, no more has
+                           to be kept */
         cay__ws_frame(&t->out, CAY__WS_PONG_FRAME, data, len);
     }
     t->closed = t->closed || kind == CAY__WS_CLOSE_FRAME;
     if (kind == CAY__WS_BINARY_FRAME)
-        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer", "the model's server sent something that is no text");
+        return cay_fail_why(err, CAY_EUPSTREAM, "model_answer",
+                            "the model's server sent something that is no text");
     if (kind != CAY__WS_TEXT_FRAME || t->over) /* what comes behind the end belongs to nobody */
         return 0;
     t->any = true;
@@ -38,7 +41,8 @@ static int on_frame(int kind, const char *data, size_t len, void *arg, cay_err *
 
 static int cut(cay_err *err, const char *when)
 {
-    int rc = cay_fail_why(err, CAY_EUPSTREAM, "net_cut", "the model's server closed the connection %s", when);
+    int rc = cay_fail_why(err, CAY_EUPSTREAM, "net_cut",
+                          "the model's server closed the connection %s", when);
     if (err)
         err->retry = CAY_RETRY_YES;
     return rc;
@@ -78,17 +82,20 @@ static int hear(talk *t, const cay_call *call, cay_err *err)
     }
     if (rc == 0 && !t->over)
         rc = cut(err, t->any ? "in the middle of an answer" : "before it answered");
-    t->closed = t->closed || in.raw.len || in.kind; /* more has come than was asked for: not a connection to go on with */
+    t->closed = t->closed || in.raw.len ||
+                in.kind; /* more has come than was asked for: not a connection to go on with */
     cay__ws_end(&in);
     return rc;
 }
 
-static int connect_to(cay__endpoint *e, const cay__socket_ask *ask, const cay_call *call, cay_err *err)
+static int connect_to(cay__endpoint *e, const cay__socket_ask *ask, const cay_call *call,
+                      cay_err *err)
 {
     cay_call soon = cay__call_within(call, (int)CAY_MIN(e->connect_ms, (uint64_t)INT_MAX));
     CAY_AUTOBUF said = CAY__BUF(REFUSAL_MAX);
     int status = 0;
-    int rc = cay__ws_dial(e->base, ask->path, (const char *const *)e->headers, &soon, &e->socket, &status, &said, err);
+    int rc = cay__ws_dial(e->base, ask->path, (const char *const *)e->headers, &soon, &e->socket,
+                          &status, &said, err);
     if (rc < 0 && err && err->retry != CAY_RETRY_NO && (rc == CAY_EUPSTREAM || rc == CAY_ETIMEOUT))
         err->retry = CAY_RETRY_YES;
     CAY_TRY(rc);
@@ -102,7 +109,8 @@ void cay__socket_close(cay__endpoint *e)
     e->socket = -1;
 }
 
-int cay__socket_try(cay__endpoint *e, const cay_call *call, const cay__socket_ask *ask, cay_err *err)
+int cay__socket_try(cay__endpoint *e, const cay_call *call, const cay__socket_ask *ask,
+                    cay_err *err)
 {
     CAY_AUTOBUF frame = CAY__BUF(ask->len + 64);
     talk t = { .ask = ask, .e = e, .out = CAY__BUF(256) };

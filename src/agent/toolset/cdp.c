@@ -10,15 +10,22 @@
 
 enum { MESSAGE_MAX = 64 << 20, TIMEOUT_MS = 30000 };
 
-/* The programs themselves before their wrappers, which want files of /etc that a sandbox may lack. The sandbox is the wall, so Chromium's own, which
- * needs namespaces again, is left off. Its profile goes with it; in /tmp where that can be, because a socket in it has to have a short name. */
+/* The programs themselves before their wrappers, which want files of /etc that a sandbox may lack.
+ * The sandbox is the wall, so Chromium's own, which needs namespaces again, is left off. Its
+ * profile goes with it; in /tmp where that can be, because a socket in it has to have a short name.
+ */
 static const char start_line[] =
-    "for b in /usr/lib/chromium/chromium /usr/lib/chromium-browser/chromium-browser /opt/google/chrome/chrome chromium chromium-browser google-chrome chrome chromium-headless-shell; do\n"
+    "for b in /usr/lib/chromium/chromium /usr/lib/chromium-browser/chromium-browser "
+    "/opt/google/chrome/chrome chromium chromium-browser google-chrome chrome "
+    "chromium-headless-shell; do\n"
     "  command -v \"$b\" >/dev/null 2>&1 || continue\n"
     "  d=$(TMPDIR=/tmp mktemp -d 2>/dev/null || mktemp -d) || exit 1\n"
-    "  HOME=$d TMPDIR=$d \"$b\" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --no-default-browser-check --disable-background-networking \\\n"
-    "    --disable-component-update --disable-sync --disable-extensions --disable-default-apps --mute-audio --hide-scrollbars --window-size=1280,800 \\\n"
-    "    --remote-debugging-pipe --user-data-dir=\"$d\" about:blank 3<&0 4>&1 >/dev/null 2>&1 </dev/null\n"
+    "  HOME=$d TMPDIR=$d \"$b\" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage "
+    "--no-first-run --no-default-browser-check --disable-background-networking \\\n"
+    "    --disable-component-update --disable-sync --disable-extensions --disable-default-apps "
+    "--mute-audio --hide-scrollbars --window-size=1280,800 \\\n"
+    "    --remote-debugging-pipe --user-data-dir=\"$d\" about:blank 3<&0 4>&1 >/dev/null 2>&1 "
+    "</dev/null\n"
     "  rm -rf \"$d\"; exit 0\n"
     "done\n"
     "exit 127";
@@ -43,9 +50,11 @@ void cay__cdp_close(cay__cdp *c)
     free(c);
 }
 
-/* ------------------------------------------------------------------ messages: JSON, each ended by a NUL */
+/* ------------------------------------------------------------------ messages: JSON, each ended by
+ * a NUL */
 
-static int send_message(cay__cdp *c, const cay_call *call, const char *method, json_t *params, bool page, cay_err *err)
+static int send_message(cay__cdp *c, const cay_call *call, const char *method, json_t *params,
+                        bool page, cay_err *err)
 {
     CAY_AUTOJSON *m = json_pack("{s:I, s:s}", "id", (json_int_t)++c->id, "method", method);
     if (params)
@@ -83,7 +92,8 @@ static int look_at_event(cay__cdp *c, const cay_call *call, const json_t *m, cay
     if (strcmp(cay__json_str(m, "method", ""), "Page.javascriptDialogOpening"))
         return 0;
     c->id += 1000000000; /* its answer is nobody's */
-    int rc = send_message(c, call, "Page.handleJavaScriptDialog", json_pack("{s:b}", "accept", 1), true, err);
+    int rc = send_message(c, call, "Page.handleJavaScriptDialog", json_pack("{s:b}", "accept", 1),
+                          true, err);
     c->id = id;
     return rc;
 }
@@ -112,7 +122,8 @@ static int wait_for(cay__cdp *c, const cay_call *call, int64_t id, json_t **answ
     }
 }
 
-static int exchange(cay__cdp *c, const cay_call *call, const char *method, json_t *params, bool page, json_t **result, cay_err *err)
+static int exchange(cay__cdp *c, const cay_call *call, const char *method, json_t *params,
+                    bool page, json_t **result, cay_err *err)
 {
     CAY_AUTOJSON *answer = NULL;
     cay_call own = cay__call_copy(call);
@@ -124,26 +135,36 @@ static int exchange(cay__cdp *c, const cay_call *call, const char *method, json_
     CAY_TRY(wait_for(c, &own, c->id, &answer, err));
     const json_t *fault = json_object_get(answer, "error");
     if (fault)
-        return cay_fail_why(err, CAY_EUPSTREAM, "browser_failed", "%s: %.200s", method, cay__json_str(fault, "message", "the browser refuses"));
+        return cay_fail_why(err, CAY_EUPSTREAM, "browser_failed", "%s: %.200s", method,
+                            cay__json_str(fault, "message", "the browser refuses"));
     if (result)
         *result = json_incref(json_object_get(answer, "result"));
     return 0;
 }
 
-int cay__cdp_call(cay__cdp *c, const cay_call *call, const char *method, json_t *params, json_t **result, cay_err *err)
+int cay__cdp_call(cay__cdp *c, const cay_call *call, const char *method, json_t *params,
+                  json_t **result, cay_err *err)
 {
     return exchange(c, call, method, params, true, result, err);
 }
 
-int cay__cdp_eval(cay__cdp *c, const cay_call *call, const char *script, json_t **value, cay_err *err)
+int cay__cdp_eval(cay__cdp *c, const cay_call *call, const char *script, json_t **value,
+                  cay_err *err)
 {
     CAY_AUTOJSON *r = NULL;
-    CAY_TRY(cay__cdp_call(c, call, "Runtime.evaluate", json_pack("{s:s, s:b, s:b, s:b}", "expression", script, "returnByValue", 1, "awaitPromise", 1, "userGesture", 1), &r, err));
+    CAY_TRY(cay__cdp_call(c, call, "Runtime.evaluate",
+                          json_pack("{s:s, s:b, s:b, s:b}", "expression", script, "returnByValue",
+                                    1, "awaitPromise", 1, "userGesture", 1),
+                          &r, err));
     const json_t *thrown = json_object_get(r, "exceptionDetails");
     if (thrown)
-        return cay_fail_why(err, CAY_EUPSTREAM, "browser_failed", "%.*s",
-                            (int)strcspn(cay__json_str(json_object_get(thrown, "exception"), "description", cay__json_str(thrown, "text", "")), "\n"),
-                            cay__json_str(json_object_get(thrown, "exception"), "description", cay__json_str(thrown, "text", "the script failed")));
+        return cay_fail_why(
+            err, CAY_EUPSTREAM, "browser_failed", "%.*s",
+            (int)strcspn(cay__json_str(json_object_get(thrown, "exception"), "description",
+                                       cay__json_str(thrown, "text", "")),
+                         "\n"),
+            cay__json_str(json_object_get(thrown, "exception"), "description",
+                          cay__json_str(thrown, "text", "the script failed")));
     json_t *v = json_object_get(json_object_get(r, "result"), "value");
     *value = v ? json_incref(v) : json_null();
     return 0;
@@ -154,16 +175,28 @@ int cay__cdp_eval(cay__cdp *c, const cay_call *call, const char *script, json_t 
 static int open_page(cay__cdp *c, const cay_call *call, cay_err *err)
 {
     CAY_AUTOJSON *target = NULL, *session = NULL;
-    CAY_TRY(exchange(c, call, "Target.createTarget", json_pack("{s:s}", "url", "about:blank"), false, &target, err));
-    CAY_TRY(exchange(c, call, "Target.attachToTarget", json_pack("{s:s, s:b}", "targetId", cay__json_str(target, "targetId", ""), "flatten", 1), false, &session, err));
+    CAY_TRY(exchange(c, call, "Target.createTarget", json_pack("{s:s}", "url", "about:blank"),
+                     false, &target, err));
+    CAY_TRY(exchange(
+        c, call, "Target.attachToTarget",
+        json_pack("{s:s, s:b}", "targetId", cay__json_str(target, "targetId", ""), "flatten", 1),
+        false, &session, err));
     cay__str_copy(c->session, sizeof c->session, cay__json_str(session, "sessionId", ""));
     return cay__cdp_call(c, call, "Page.enable", NULL, NULL, err);
 }
 
-int cay__cdp_open(cay_sandbox *sb, const char *user, const char *cwd, const cay_pair *env, const cay_call *call, cay__cdp **out, cay_err *err)
+int cay__cdp_open(cay_sandbox *sb, const char *user, const char *cwd, const cay_pair *env,
+                  const cay_call *call, cay__cdp **out, cay_err *err)
 {
     const char *argv[] = { "sh", "-c", start_line, NULL };
-    cay_spawn spec = { .size = sizeof spec, .argv = argv, .user = user, .cwd = cwd, .env = env, .stdin_mode = CAY_STDIN_PIPE, .on_full = CAY_FULL_BLOCK, .attach = true };
+    cay_spawn spec = { .size = sizeof spec,
+                       .argv = argv,
+                       .user = user,
+                       .cwd = cwd,
+                       .env = env,
+                       .stdin_mode = CAY_STDIN_PIPE,
+                       .on_full = CAY_FULL_BLOCK,
+                       .attach = true };
     cay__cdp *c = cay__alloc(sizeof *c);
     *c = (cay__cdp){ .fd = -1, .in = CAY__BUF(MESSAGE_MAX) };
     int rc = cay_sandbox_spawn(sb, call, &spec, &c->p, err);
@@ -175,9 +208,12 @@ int cay__cdp_open(cay_sandbox *sb, const char *user, const char *cwd, const cay_
         cay_exit gone = { .size = sizeof gone };
         cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + 3000 };
         if (cay_proc_wait(c->p, &soon, &gone, NULL) == 0 && gone.code == 127)
-            rc = cay_fail_why(err, CAY_ENOENT, "browser_missing", "there is no Chromium in this sandbox; install it (Debian: chromium), or use a template that has it");
+            rc = cay_fail_why(err, CAY_ENOENT, "browser_missing",
+                              "there is no Chromium in this sandbox; install it (Debian: "
+                              "chromium), or use a template that has it");
         else
-            rc = cay_fail_why(err, CAY_EUPSTREAM, "browser_failed", "the browser ended as it began (status %d)", gone.code);
+            rc = cay_fail_why(err, CAY_EUPSTREAM, "browser_failed",
+                              "the browser ended as it began (status %d)", gone.code);
     }
     if (rc < 0)
         cay__cdp_close(c);

@@ -14,15 +14,19 @@ static const char *str(const json_t *args, const char *key)
 
 /* ------------------------------------------------------------------ reading */
 
-int cay__tool_file_read(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_file_read(cay_toolset *ts, const cay_call *call, const json_t *args,
+                        cay_tool_output *out, cay_err *err)
 {
     char path[CAY__TOOL_PATH];
     CAY_AUTOBUF b = CAY__BUF(CAY__TOOL_TEXT + 131072);
-    int64_t first = cay__json_int(args, "start_line", 1), last = cay__json_int(args, "end_line", INT64_MAX);
+    int64_t first = cay__json_int(args, "start_line", 1),
+            last = cay__json_int(args, "end_line", INT64_MAX);
     CAY_TRY(cay__tool_path(ts, call, str(args, "file"), path, err));
     CAY_TRY(cay__tool_slurp(ts, call, path, CAY__TOOL_TEXT, &b, err));
     if (b.len > CAY__TOOL_TEXT)
-        return cay_fail(err, CAY_ETOOBIG, "%.200s is larger than 16 MiB; read it in parts with a command", str(args, "file"));
+        return cay_fail(err, CAY_ETOOBIG,
+                        "%.200s is larger than 16 MiB; read it in parts with a command",
+                        str(args, "file"));
     if (last < first)
         return cay_fail(err, CAY_EINVAL, "end_line is before start_line");
     const char *p = b.data ? b.data : "", *end = p + b.len, *from = p;
@@ -32,7 +36,8 @@ int cay__tool_file_read(cay_toolset *ts, const cay_call *call, const json_t *arg
         p = nl ? nl + 1 : end;
     }
     if (first > 1 && p >= end)
-        return cay_fail(err, CAY_EINVAL, "%.150s has only %lld lines", str(args, "file"), (long long)line - 1);
+        return cay_fail(err, CAY_EINVAL, "%.150s has only %lld lines", str(args, "file"),
+                        (long long)line - 1);
     for (from = p; line <= last && p < end; line++) {
         const char *nl = memchr(p, '\n', (size_t)(end - p));
         p = nl ? nl + 1 : end;
@@ -63,12 +68,16 @@ static int from_base64(const char *s, cay__buf *b, cay_err *err)
     return 0;
 }
 
-int cay__tool_file_write(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_file_write(cay_toolset *ts, const cay_call *call, const json_t *args,
+                         cay_tool_output *out, cay_err *err)
 {
     char path[CAY__TOOL_PATH];
     const json_t *content = json_object_get(args, "content");
     CAY_AUTOBUF b = CAY__BUF(CAY__TEXT_MAX);
-    cay_write spec = { .size = sizeof spec, .parents = true, .append = cay__json_bool(args, "append", false), .user = ts->user };
+    cay_write spec = { .size = sizeof spec,
+                       .parents = true,
+                       .append = cay__json_bool(args, "append", false),
+                       .user = ts->user };
     const char *data = json_string_value(content);
     size_t n = json_string_length(content);
     CAY_TRY(cay__tool_path(ts, call, str(args, "file"), path, err));
@@ -91,7 +100,8 @@ static size_t occurrences(const cay__buf *b, const char *old, size_t n, const ch
     return found;
 }
 
-int cay__tool_file_edit(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_file_edit(cay_toolset *ts, const cay_call *call, const json_t *args,
+                        cay_tool_output *out, cay_err *err)
 {
     char path[CAY__TOOL_PATH];
     CAY_AUTOBUF b = CAY__BUF(EDIT_MAX + 131072);
@@ -107,8 +117,12 @@ int cay__tool_file_edit(cay_toolset *ts, const cay_call *call, const json_t *arg
         return cay_fail(err, CAY_ETOOBIG, "%.200s is larger than 16 MiB", str(args, "file"));
     size_t n = occurrences(&b, json_string_value(old), json_string_length(old), &at);
     if (n != 1)
-        return n ? cay_fail(err, CAY_EINVAL, "old_str occurs %zu times in %.150s; give more of what is around it", n, str(args, "file"))
-                 : cay_fail(err, CAY_EINVAL, "old_str is not in %.150s; read it again and give the passage exactly", str(args, "file"));
+        return n ? cay_fail(err, CAY_EINVAL,
+                            "old_str occurs %zu times in %.150s; give more of what is around it", n,
+                            str(args, "file"))
+                 : cay_fail(err, CAY_EINVAL,
+                            "old_str is not in %.150s; read it again and give the passage exactly",
+                            str(args, "file"));
     cay__buf_add(&new, b.data, (size_t)(at - b.data));
     cay__buf_add(&new, json_string_value(with), json_string_length(with));
     at += json_string_length(old);
@@ -119,7 +133,8 @@ int cay__tool_file_edit(cay_toolset *ts, const cay_call *call, const json_t *arg
     return cay__tool_say(out, "Successfully edited %s", cay__tool_shown(ts, path));
 }
 
-int cay__tool_file_delete(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_file_delete(cay_toolset *ts, const cay_call *call, const json_t *args,
+                          cay_tool_output *out, cay_err *err)
 {
     char path[CAY__TOOL_PATH];
     cay_stat st = { .size_of = sizeof st };
@@ -129,7 +144,10 @@ int cay__tool_file_delete(cay_toolset *ts, const cay_call *call, const json_t *a
         return cay_fail(err, CAY_EPERM, "the working directory itself is not deleted");
     CAY_TRY(cay_file_stat(ts->sb, call, path, false, &st, err));
     if (st.type == CAY_DIR && !all)
-        return cay_fail(err, CAY_ETYPE, "%.200s is a directory; give recursive true to delete it with all that is in it", str(args, "file"));
+        return cay_fail(
+            err, CAY_ETYPE,
+            "%.200s is a directory; give recursive true to delete it with all that is in it",
+            str(args, "file"));
     CAY_TRY(cay_file_remove(ts->sb, call, path, all, err));
     return cay__tool_say(out, "Successfully deleted %s", cay__tool_shown(ts, path));
 }
@@ -138,8 +156,8 @@ int cay__tool_file_delete(cay_toolset *ts, const cay_call *call, const json_t *a
 
 typedef struct listing {
     cay__buf b;
-    size_t   n, most;
-    bool     hidden, plain;
+    size_t n, most;
+    bool hidden, plain;
 } listing;
 
 static bool is_hidden(const char *path)
@@ -161,7 +179,8 @@ static int add_entry(const cay_dirent *e, void *arg)
     else if (e->st.type == CAY_LINK)
         cay__buf_fmt(&l->b, "l %10s %s -> %s\n", "-", e->path, e->st.target);
     else
-        cay__buf_fmt(&l->b, "%c %10s %s%s\n", (char)e->st.type, "-", e->path, e->st.type == CAY_DIR ? "/" : "");
+        cay__buf_fmt(&l->b, "%c %10s %s%s\n", (char)e->st.type, "-", e->path,
+                     e->st.type == CAY_DIR ? "/" : "");
     return 0;
 }
 
@@ -176,12 +195,16 @@ static int tell_list(listing *l, const char *none, cay_tool_output *out)
     return 0;
 }
 
-int cay__tool_file_list(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_file_list(cay_toolset *ts, const cay_call *call, const json_t *args,
+                        cay_tool_output *out, cay_err *err)
 {
     char path[CAY__TOOL_PATH];
-    listing l = { .b = CAY__BUF(CAY__TOOL_TEXT), .most = LIST_MAX, .hidden = cay__json_bool(args, "show_hidden", false) };
+    listing l = { .b = CAY__BUF(CAY__TOOL_TEXT),
+                  .most = LIST_MAX,
+                  .hidden = cay__json_bool(args, "show_hidden", false) };
     CAY_TRY(cay__tool_path(ts, call, str(args, "path"), path, err));
-    int rc = cay_dir_list(ts->sb, call, path, cay__json_bool(args, "recursive", false) ? 0 : 1, add_entry, &l, err);
+    int rc = cay_dir_list(ts->sb, call, path, cay__json_bool(args, "recursive", false) ? 0 : 1,
+                          add_entry, &l, err);
     if (rc < 0) {
         cay__buf_clear(&l.b);
         return rc;
@@ -189,7 +212,8 @@ int cay__tool_file_list(cay_toolset *ts, const cay_call *call, const json_t *arg
     return tell_list(&l, "The directory is empty.", out);
 }
 
-int cay__tool_file_find(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_file_find(cay_toolset *ts, const cay_call *call, const json_t *args,
+                        cay_tool_output *out, cay_err *err)
 {
     char path[CAY__TOOL_PATH];
     CAY_AUTOBUF deep = CAY__BUF(CAY__TOOL_PATH);
@@ -197,10 +221,14 @@ int cay__tool_file_find(cay_toolset *ts, const cay_call *call, const json_t *arg
     const char *pattern = cay__json_str(args, "glob", str(args, "pattern"));
     CAY_TRY(cay__tool_path(ts, call, str(args, "path"), path, err));
     if (!*pattern || pattern[0] == '/' || strstr(pattern, ".."))
-        return cay_fail(err, CAY_EINVAL, "pattern \"%.100s\": want one that is relative to path, without ..", pattern);
+        return cay_fail(err, CAY_EINVAL,
+                        "pattern \"%.100s\": want one that is relative to path, without ..",
+                        pattern);
     /* file_find looks for a bare name everywhere; glob takes it as it is. */
-    cay__buf_fmt(&deep, "%s%s", json_object_get(args, "glob") && !strchr(pattern, '/') ? "**/" : "", pattern);
-    int rc = deep.full ? cay_fail(err, CAY_ETOOBIG, "the pattern is too long") : cay_file_glob(ts->sb, call, path, deep.data, add_entry, &l, err);
+    cay__buf_fmt(&deep, "%s%s", json_object_get(args, "glob") && !strchr(pattern, '/') ? "**/" : "",
+                 pattern);
+    int rc = deep.full ? cay_fail(err, CAY_ETOOBIG, "the pattern is too long")
+                       : cay_file_glob(ts->sb, call, path, deep.data, add_entry, &l, err);
     if (rc < 0) {
         cay__buf_clear(&l.b);
         return rc;
@@ -210,7 +238,8 @@ int cay__tool_file_find(cay_toolset *ts, const cay_call *call, const json_t *arg
 
 /* ------------------------------------------------------------------ searching */
 
-int cay__tool_file_search(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_file_search(cay_toolset *ts, const cay_call *call, const json_t *args,
+                          cay_tool_output *out, cay_err *err)
 {
     char path[CAY__TOOL_PATH], why[128];
     CAY_AUTOBUF b = CAY__BUF(CAY__TOOL_TEXT + 131072);
@@ -219,11 +248,15 @@ int cay__tool_file_search(cay_toolset *ts, const cay_call *call, const json_t *a
     CAY_TRY(cay__tool_path(ts, call, str(args, "file"), path, err));
     CAY_TRY(cay__tool_slurp(ts, call, path, CAY__TOOL_TEXT, &b, err));
     if (b.len > CAY__TOOL_TEXT)
-        return cay_fail(err, CAY_ETOOBIG, "%.200s is larger than 16 MiB; search it with a command", str(args, "file"));
-    int bad = strlen(str(args, "regex")) > 1000 ? REG_ESPACE : regcomp(&re, str(args, "regex"), REG_EXTENDED | REG_NEWLINE);
+        return cay_fail(err, CAY_ETOOBIG, "%.200s is larger than 16 MiB; search it with a command",
+                        str(args, "file"));
+    int bad = strlen(str(args, "regex")) > 1000
+                  ? REG_ESPACE
+                  : regcomp(&re, str(args, "regex"), REG_EXTENDED | REG_NEWLINE);
     if (bad) {
         regerror(bad, NULL, why, sizeof why);
-        return cay_fail_why(err, CAY_EINVAL, "pattern_invalid", "regex \"%.100s\": %s", str(args, "regex"), why);
+        return cay_fail_why(err, CAY_EINVAL, "pattern_invalid", "regex \"%.100s\": %s",
+                            str(args, "regex"), why);
     }
     int64_t line = 1;
     for (char *p = b.data, *end = p + b.len; p && p < end; line++) {
@@ -237,29 +270,38 @@ int cay__tool_file_search(cay_toolset *ts, const cay_call *call, const json_t *a
         p = stop + 1;
     }
     regfree(&re);
-    return found > LIST_MAX ? cay__tool_say(out, "[%zu more are not told]\n", found - LIST_MAX) : found ? 0 : cay__tool_say(out, "No line matches.");
+    return found > LIST_MAX ? cay__tool_say(out, "[%zu more are not told]\n", found - LIST_MAX)
+           : found          ? 0
+                            : cay__tool_say(out, "No line matches.");
 }
 
 typedef struct hits {
     cay_tool_output *out;
-    size_t           n;
+    size_t n;
 } hits;
 
 static int add_hit(const cay_match *m, void *arg)
 {
     hits *h = arg;
     h->n++;
-    return cay__tool_say(h->out, "%s:%llu: %.*s\n", m->path, (unsigned long long)m->line, (int)CAY_MIN(m->text_len, (size_t)500), m->text);
+    return cay__tool_say(h->out, "%s:%llu: %.*s\n", m->path, (unsigned long long)m->line,
+                         (int)CAY_MIN(m->text_len, (size_t)500), m->text);
 }
 
-int cay__tool_grep(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_grep(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out,
+                   cay_err *err)
 {
     char path[CAY__TOOL_PATH];
     hits h = { .out = out };
     const char *glob = str(args, "file_glob");
-    cay_grep spec = { .size = sizeof spec, .pattern = str(args, "pattern"), .ignore_case = cay__json_bool(args, "case_insensitive", false),
-                      .include = *glob ? glob : NULL, .max = GREP_MAX };
+    cay_grep spec = { .size = sizeof spec,
+                      .pattern = str(args, "pattern"),
+                      .ignore_case = cay__json_bool(args, "case_insensitive", false),
+                      .include = *glob ? glob : NULL,
+                      .max = GREP_MAX };
     CAY_TRY(cay__tool_path(ts, call, str(args, "path"), path, err));
     CAY_TRY(cay_file_grep(ts->sb, call, path, &spec, add_hit, &h, err));
-    return h.n >= GREP_MAX ? cay__tool_say(out, "[there may be more: narrow it down]\n") : h.n ? 0 : cay__tool_say(out, "No line matches.");
+    return h.n >= GREP_MAX ? cay__tool_say(out, "[there may be more: narrow it down]\n")
+           : h.n           ? 0
+                           : cay__tool_say(out, "No line matches.");
 }

@@ -6,7 +6,11 @@
 enum { GIT_S = 600, WORDS = 24 };
 
 /* Never asks, and trusts the owner of whatever is in the sandbox. */
-static const cay_pair quiet[] = { { "GIT_TERMINAL_PROMPT", "0" }, { "GIT_ASKPASS", "/bin/true" }, { "GIT_EDITOR", "true" }, { "LC_ALL", "C" }, { NULL, NULL } };
+static const cay_pair quiet[] = { { "GIT_TERMINAL_PROMPT", "0" },
+                                  { "GIT_ASKPASS", "/bin/true" },
+                                  { "GIT_EDITOR", "true" },
+                                  { "LC_ALL", "C" },
+                                  { NULL, NULL } };
 
 /* Names and passwords in addresses: what stands between :// and @ is replaced. */
 static void hide_credentials(const char *s, size_t n, cay__buf *out)
@@ -28,7 +32,8 @@ static void hide_credentials(const char *s, size_t n, cay__buf *out)
     }
 }
 
-static int git(cay_toolset *ts, const cay_call *call, const char *dir, const char *const *words, cay_result *res, cay_err *err)
+static int git(cay_toolset *ts, const cay_call *call, const char *dir, const char *const *words,
+               cay_result *res, cay_err *err)
 {
     const char *argv[WORDS + 8] = { "git", "-c", "safe.directory=*" };
     size_t n = 3;
@@ -36,7 +41,10 @@ static int git(cay_toolset *ts, const cay_call *call, const char *dir, const cha
         argv[n++] = words[i];
     cay__tool_cmd cmd = { .argv = argv, .dir = dir, .env = quiet, .seconds = GIT_S };
     int rc = cay__tool_run(ts, call, &cmd, res, err);
-    return rc == CAY_ENOENT ? cay_fail(err, rc, "git is not in this sandbox, or the directory is not there; install it, or use a template that has it") : rc;
+    return rc == CAY_ENOENT ? cay_fail(err, rc,
+                                       "git is not in this sandbox, or the directory is not there; "
+                                       "install it, or use a template that has it")
+                            : rc;
 }
 
 static void tell(const cay_result *res, cay_tool_output *out)
@@ -45,11 +53,17 @@ static void tell(const cay_result *res, cay_tool_output *out)
     CAY_AUTOBUF b = CAY__BUF(4 * CAY__KEEP_BYTES);
     hide_credentials(res->out ? res->out : "", res->out_len, &a);
     hide_credentials(res->errout ? res->errout : "", res->errout_len, &b);
-    cay_result hidden = { .exit = res->exit, .out = a.data, .out_len = a.len, .errout = b.data, .errout_len = b.len, .truncated = res->truncated };
+    cay_result hidden = { .exit = res->exit,
+                          .out = a.data,
+                          .out_len = a.len,
+                          .errout = b.data,
+                          .errout_len = b.len,
+                          .truncated = res->truncated };
     cay__tool_told(&hidden, GIT_S, out);
 }
 
-static int repository(const cay_toolset *ts, const cay_call *call, const json_t *args, char *dir, cay_err *err)
+static int repository(const cay_toolset *ts, const cay_call *call, const json_t *args, char *dir,
+                      cay_err *err)
 {
     return cay__tool_path(ts, call, cay__json_str(args, "path", ""), dir, err);
 }
@@ -57,12 +71,16 @@ static int repository(const cay_toolset *ts, const cay_call *call, const json_t 
 /* A word that git would take for an option. */
 static int no_option(const char *what, const char *word, cay_err *err)
 {
-    return word && *word == '-' ? cay_fail(err, CAY_EINVAL, "%s \"%.60s\" begins with a dash", what, word) : 0;
+    return word && *word == '-'
+               ? cay_fail(err, CAY_EINVAL, "%s \"%.60s\" begins with a dash", what, word)
+               : 0;
 }
 
-int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *args,
+                        cay_tool_output *out, cay_err *err)
 {
-    const char *url = cay__json_str(args, "url", ""), *path = cay__json_str(args, "path", NULL), *branch = cay__json_str(args, "branch", NULL);
+    const char *url = cay__json_str(args, "url", ""), *path = cay__json_str(args, "path", NULL),
+               *branch = cay__json_str(args, "branch", NULL);
     int64_t depth = cay__json_int(args, "depth", 0);
     char dir[CAY__TOOL_PATH], name[256], number[24];
     size_t n = strlen(url), from;
@@ -85,7 +103,8 @@ int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *arg
         words[k++] = "--branch", words[k++] = branch;
     if (depth)
         words[k++] = "--depth", words[k++] = number;
-    /* Named from the directory above: what a command sees as absolute paths is the provider's affair. */
+    /* Named from the directory above: what a command sees as absolute paths is the provider's
+     * affair. */
     char above[CAY__TOOL_PATH];
     const char *slash = strrchr(dir, '/');
     snprintf(above, sizeof above, "%.*s", slash > dir ? (int)(slash - dir) : 1, dir);
@@ -100,7 +119,8 @@ int cay__tool_git_clone(cay_toolset *ts, const cay_call *call, const json_t *arg
     if (!ok)
         return 0;
     CAY_TRY(git(ts, call, dir, (const char *const[]){ "rev-parse", "HEAD", NULL }, &res, err));
-    cay__tool_say(out, "[SUCCESS]\nCloned into %s at %.40s", cay__tool_shown(ts, dir), res.exit.code ? "no commit yet" : res.out);
+    cay__tool_say(out, "[SUCCESS]\nCloned into %s at %.40s", cay__tool_shown(ts, dir),
+                  res.exit.code ? "no commit yet" : res.out);
     cay_result_clear(&res);
     return 0;
 }
@@ -126,14 +146,17 @@ static void sort_line(const char *line, size_t n, cay__buf parts[3])
         cay__buf_fmt(&parts[1], "  %c %.*s\n", line[1], (int)(n - 3), line + 3);
 }
 
-int cay__tool_git_status(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_git_status(cay_toolset *ts, const cay_call *call, const json_t *args,
+                         cay_tool_output *out, cay_err *err)
 {
     static const char *const titles[] = { "staged", "unstaged", "untracked" };
-    cay__buf parts[3] = { CAY__BUF(CAY__KEEP_BYTES), CAY__BUF(CAY__KEEP_BYTES), CAY__BUF(CAY__KEEP_BYTES) };
+    cay__buf parts[3] = { CAY__BUF(CAY__KEEP_BYTES), CAY__BUF(CAY__KEEP_BYTES),
+                          CAY__BUF(CAY__KEEP_BYTES) };
     char dir[CAY__TOOL_PATH], branch[300];
     cay_result res;
     CAY_TRY(repository(ts, call, args, dir, err));
-    CAY_TRY(git(ts, call, dir, (const char *const[]){ "status", "--porcelain=v1", "--branch", NULL }, &res, err));
+    CAY_TRY(git(ts, call, dir,
+                (const char *const[]){ "status", "--porcelain=v1", "--branch", NULL }, &res, err));
     if (res.exit.code) {
         tell(&res, out);
         cay_result_clear(&res);
@@ -158,7 +181,8 @@ int cay__tool_git_status(cay_toolset *ts, const cay_call *call, const json_t *ar
     return clean ? cay__tool_say(out, "nothing to commit\n") : 0;
 }
 
-int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *args,
+                         cay_tool_output *out, cay_err *err)
 {
     char dir[CAY__TOOL_PATH];
     CAY_AUTOBUF author = CAY__BUF(1024);
@@ -180,8 +204,10 @@ int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *ar
     const char *words[WORDS] = { 0 };
     size_t k = 0;
     if (!known) /* a sandbox knows nobody: the commit is the agent's */
-        words[k++] = "-c", words[k++] = "user.name=agent", words[k++] = "-c", words[k++] = "user.email=agent@localhost";
-    words[k++] = "commit", words[k++] = "--quiet", words[k++] = "-m", words[k++] = cay__json_str(args, "message", "");
+        words[k++] = "-c", words[k++] = "user.name=agent", words[k++] = "-c",
+        words[k++] = "user.email=agent@localhost";
+    words[k++] = "commit", words[k++] = "--quiet", words[k++] = "-m",
+    words[k++] = cay__json_str(args, "message", "");
     cay__buf_fmt(&author, "--author=%s", who ? who : "");
     if (who)
         words[k++] = author.data;
@@ -198,15 +224,19 @@ int cay__tool_git_commit(cay_toolset *ts, const cay_call *call, const json_t *ar
     return 0;
 }
 
-int cay__tool_git_push(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_git_push(cay_toolset *ts, const cay_call *call, const json_t *args,
+                       cay_tool_output *out, cay_err *err)
 {
     char dir[CAY__TOOL_PATH];
-    const char *remote = cay__json_str(args, "remote", "origin"), *branch = cay__json_str(args, "branch", "HEAD");
+    const char *remote = cay__json_str(args, "remote", "origin"),
+               *branch = cay__json_str(args, "branch", "HEAD");
     cay_result res;
     CAY_TRY(repository(ts, call, args, dir, err));
     CAY_TRY(no_option("remote", remote, err));
     CAY_TRY(no_option("branch", branch, err));
-    CAY_TRY(git(ts, call, dir, (const char *const[]){ "push", "--no-progress", "--", remote, branch, NULL }, &res, err));
+    CAY_TRY(git(ts, call, dir,
+                (const char *const[]){ "push", "--no-progress", "--", remote, branch, NULL }, &res,
+                err));
     tell(&res, out);
     cay_result_clear(&res);
     return 0;

@@ -11,19 +11,21 @@ enum { CODE_S = 30, PIP_S = 900, GRACE_MS = 2000, LINE_MAX_ = 24 << 20 };
 
 struct cay__python {
     cay_proc *p;
-    int       fd;
-    cay__buf  in;
+    int fd;
+    cay__buf in;
 };
 
-/* A line is {"code"} or {"env": {…}}, its answer {"ok", "out"}. What code and its children print goes to one file in memory, so that it
- * stays in order and never mixes with answers. */
+/* A line is {"code"} or {"env": {…}}, its answer {"ok", "out"}. What code and its children print
+ * goes to one file in memory, so that it stays in order and never mixes with answers. */
 static const char driver[] =
     "import ast, json, os, signal, sys, traceback\n"
-    "wire, src = os.fdopen(os.dup(1), 'w', encoding='utf-8'), os.fdopen(os.dup(0), 'r', encoding='utf-8')\n"
+    "wire, src = os.fdopen(os.dup(1), 'w', encoding='utf-8'), os.fdopen(os.dup(0), 'r', "
+    "encoding='utf-8')\n"
     "os.dup2(os.open(os.devnull, os.O_RDONLY), 0)\n"
     "log = os.memfd_create('output')\n"
     "os.dup2(log, 1); os.dup2(log, 2)\n"
-    "sys.stdout.reconfigure(encoding='utf-8', errors='replace'); sys.stderr.reconfigure(encoding='utf-8', errors='replace')\n"
+    "sys.stdout.reconfigure(encoding='utf-8', errors='replace'); "
+    "sys.stderr.reconfigure(encoding='utf-8', errors='replace')\n"
     "scope = {'__name__': '__main__', '__builtins__': __builtins__}\n"
     "KEEP = 1 << 19\n"
     "def run(code):\n"
@@ -58,8 +60,10 @@ static const char driver[] =
     "        try: f.flush()\n"
     "        except Exception: pass\n"
     "    n = os.fstat(log).st_size\n"
-    "    out = os.pread(log, n, 0) if n <= 2 * KEEP else os.pread(log, KEEP, 0) + b'\\n[%d bytes in the middle were dropped]\\n' % (n - 2 * KEEP) + os.pread(log, KEEP, n - KEEP)\n"
-    "    wire.write(json.dumps({'ok': ok, 'out': out.decode('utf-8', 'replace')}) + '\\n'); wire.flush()\n";
+    "    out = os.pread(log, n, 0) if n <= 2 * KEEP else os.pread(log, KEEP, 0) + b'\\n[%d bytes "
+    "in the middle were dropped]\\n' % (n - 2 * KEEP) + os.pread(log, KEEP, n - KEEP)\n"
+    "    wire.write(json.dumps({'ok': ok, 'out': out.decode('utf-8', 'replace')}) + '\\n'); "
+    "wire.flush()\n";
 
 void cay__python_close(cay__python *y)
 {
@@ -80,12 +84,20 @@ static int start(cay_toolset *ts, const cay_call *call, cay_err *err)
     static const char *const argv[] = { "python3", "-u", "-c", driver, NULL };
     static const cay_pair more[] = { { "PYTHONUNBUFFERED", "1" }, { NULL, NULL } };
     CAY_AUTOFREE cay_pair *env = cay__tool_env(ts, more);
-    cay_spawn spec = { .size = sizeof spec, .argv = argv, .env = env, .cwd = ts->cwd, .user = ts->user, .stdin_mode = CAY_STDIN_PIPE, .on_full = CAY_FULL_BLOCK, .attach = true };
+    cay_spawn spec = { .size = sizeof spec,
+                       .argv = argv,
+                       .env = env,
+                       .cwd = ts->cwd,
+                       .user = ts->user,
+                       .stdin_mode = CAY_STDIN_PIPE,
+                       .on_full = CAY_FULL_BLOCK,
+                       .attach = true };
     cay__python *y = cay__alloc(sizeof *y);
     *y = (cay__python){ .fd = -1, .in = CAY__BUF(LINE_MAX_) };
     int rc = cay_sandbox_spawn(ts->sb, call, &spec, &y->p, err);
     if (rc == CAY_ENOENT)
-        rc = cay_fail(err, rc, "python3 is not in this sandbox; install it, or use a template that has it");
+        rc = cay_fail(err, rc,
+                      "python3 is not in this sandbox; install it, or use a template that has it");
     if (rc == 0)
         rc = cay_proc_output(y->p, call, CAY_STDOUT, CAY_FROM_START, &y->fd, err);
     if (rc == 0)
@@ -119,7 +131,8 @@ static int answer(cay__python *y, const cay_call *call, int64_t end, json_t **ou
     }
 }
 
-static int ask(cay_toolset *ts, const cay_call *call, json_t *what, int64_t seconds, json_t **out, bool *late, cay_err *err)
+static int ask(cay_toolset *ts, const cay_call *call, json_t *what, int64_t seconds, json_t **out,
+               bool *late, cay_err *err)
 {
     CAY_AUTOJSON *own = what;
     CAY_AUTOFREE char *line = cay__json_text(own, CAY__TEXT_MAX);
@@ -140,14 +153,20 @@ static int ask(cay_toolset *ts, const cay_call *call, json_t *what, int64_t seco
     if (rc < 0) { /* whatever state it is in now, nobody can trust it */
         cay__python_close(CAY_STEAL(ts->python));
         if (rc == CAY_ETIMEOUT && *late)
-            return cay_fail(err, CAY_ESTATE, "the code did not end within %lld seconds nor when interrupted: the interpreter was ended, with all that it had defined", (long long)seconds);
+            return cay_fail(err, CAY_ESTATE,
+                            "the code did not end within %lld seconds nor when interrupted: the "
+                            "interpreter was ended, with all that it had defined",
+                            (long long)seconds);
         if (rc == CAY_ESTATE)
-            return cay_fail(err, CAY_ESTATE, "the interpreter ended: all that it had defined is gone, the next call starts a new one");
+            return cay_fail(err, CAY_ESTATE,
+                            "the interpreter ended: all that it had defined is gone, the next call "
+                            "starts a new one");
     }
     return rc;
 }
 
-int cay__python_setenv(cay_toolset *ts, const cay_call *call, const char *name, const char *value, cay_err *err)
+int cay__python_setenv(cay_toolset *ts, const cay_call *call, const char *name, const char *value,
+                       cay_err *err)
 {
     CAY_AUTOJSON *told = NULL;
     bool late = false;
@@ -156,30 +175,40 @@ int cay__python_setenv(cay_toolset *ts, const cay_call *call, const char *name, 
     return ask(ts, call, json_pack("{s:{s:s}}", "env", name, value), CODE_S, &told, &late, err);
 }
 
-int cay__tool_python_exec(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_python_exec(cay_toolset *ts, const cay_call *call, const json_t *args,
+                          cay_tool_output *out, cay_err *err)
 {
     CAY_AUTOJSON *told = NULL;
     bool late = false;
     int64_t seconds = cay__json_int(args, "timeout", CODE_S);
-    CAY_TRY(ask(ts, call, json_pack("{s:O}", "code", json_object_get(args, "code")), seconds, &told, &late, err));
+    CAY_TRY(ask(ts, call, json_pack("{s:O}", "code", json_object_get(args, "code")), seconds, &told,
+                &late, err));
     const json_t *text = json_object_get(told, "out");
     if (late)
         cay__tool_say(out, "[FAILED] interrupted after %lld seconds\n", (long long)seconds);
     else
-        cay__tool_say(out, "[%s]\n", json_is_true(json_object_get(told, "ok")) ? "SUCCESS" : "FAILED");
-    cay_output_text(out, json_is_string(text) ? json_string_value(text) : "", json_string_length(text));
+        cay__tool_say(out, "[%s]\n",
+                      json_is_true(json_object_get(told, "ok")) ? "SUCCESS" : "FAILED");
+    cay_output_text(out, json_is_string(text) ? json_string_value(text) : "",
+                    json_string_length(text));
     return 0;
 }
 
-int cay__tool_pip_install(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_pip_install(cay_toolset *ts, const cay_call *call, const json_t *args,
+                          cay_tool_output *out, cay_err *err)
 {
-    /* A sandbox is its own environment: Debian's guard against pip beside apt has nothing to guard here. */
-    static const cay_pair more[] = { { "PIP_BREAK_SYSTEM_PACKAGES", "1" }, { "PIP_DISABLE_PIP_VERSION_CHECK", "1" }, { "PIP_NO_INPUT", "1" }, { NULL, NULL } };
+    /* A sandbox is its own environment: Debian's guard against pip beside apt has nothing to guard
+     * here. */
+    static const cay_pair more[] = { { "PIP_BREAK_SYSTEM_PACKAGES", "1" },
+                                     { "PIP_DISABLE_PIP_VERSION_CHECK", "1" },
+                                     { "PIP_NO_INPUT", "1" },
+                                     { NULL, NULL } };
     const char *argv[80] = { "python3", "-m", "pip", "install", "--user", "--retries", "1", "--" };
     size_t n = 8, i;
     json_t *p;
     cay_result res;
-    json_array_foreach(json_object_get(args, "packages"), i, p) {
+    json_array_foreach(json_object_get(args, "packages"), i, p)
+    {
         if (json_string_value(p)[0] == '-' || strlen(json_string_value(p)) != json_string_length(p))
             return cay_fail(err, CAY_EINVAL, "\"%.60s\" is no package", json_string_value(p));
         argv[n++] = json_string_value(p);
@@ -187,22 +216,28 @@ int cay__tool_pip_install(cay_toolset *ts, const cay_call *call, const json_t *a
     cay__tool_cmd cmd = { .argv = argv, .env = more, .seconds = PIP_S };
     int rc = cay__tool_run(ts, call, &cmd, &res, err);
     if (rc == CAY_ENOENT)
-        return cay_fail(err, rc, "python3 is not in this sandbox; install it, or use a template that has it");
+        return cay_fail(
+            err, rc, "python3 is not in this sandbox; install it, or use a template that has it");
     CAY_TRY(rc);
     cay__tool_told(&res, PIP_S, out);
     cay_result_clear(&res);
     return 0;
 }
 
-int cay__tool_javascript_execute(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_javascript_execute(cay_toolset *ts, const cay_call *call, const json_t *args,
+                                 cay_tool_output *out, cay_err *err)
 {
     const json_t *code = json_object_get(args, "code");
     const char *const argv[] = { "node", "-", NULL };
     cay_result res;
-    cay__tool_cmd cmd = { .argv = argv, .input = json_string_value(code), .input_len = json_string_length(code), .seconds = cay__json_int(args, "timeout", CODE_S) };
+    cay__tool_cmd cmd = { .argv = argv,
+                          .input = json_string_value(code),
+                          .input_len = json_string_length(code),
+                          .seconds = cay__json_int(args, "timeout", CODE_S) };
     int rc = cay__tool_run(ts, call, &cmd, &res, err);
     if (rc == CAY_ENOENT)
-        return cay_fail(err, rc, "node is not in this sandbox; install it, or use a template that has it");
+        return cay_fail(err, rc,
+                        "node is not in this sandbox; install it, or use a template that has it");
     CAY_TRY(rc);
     cay__tool_told(&res, cmd.seconds, out);
     cay_result_clear(&res);

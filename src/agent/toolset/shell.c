@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shell_exec in the session's one shell; shell_interactive and shell_kill on terminals of their own. */
+/* shell_exec in the session's one shell; shell_interactive and shell_kill on terminals of their
+ * own. */
 #include "toolset.h"
 #include <signal.h>
 #include <stdio.h>
@@ -11,7 +12,9 @@ int cay__tool_shell(cay_toolset *ts, const cay_call *call, cay_err *err)
     if (ts->sh)
         return 0;
     CAY_AUTOFREE cay_pair *env = cay__tool_env(ts, NULL);
-    cay_shell_spec spec = { .size = sizeof spec, .name = ts->shell_name, .cwd = ts->cwd, .user = ts->user, .env = env };
+    cay_shell_spec spec = {
+        .size = sizeof spec, .name = ts->shell_name, .cwd = ts->cwd, .user = ts->user, .env = env
+    };
     return cay_shell_open(ts->sb, call, &spec, &ts->sh, err);
 }
 
@@ -22,33 +25,50 @@ static int collect(cay_stream which, const void *data, size_t len, void *arg)
     return 0;
 }
 
-static int tell_start(cay_toolset *ts, const cay_call *call, const char *command, bool tty, cay__cmd **out, cay_err *err)
+static int tell_start(cay_toolset *ts, const cay_call *call, const char *command, bool tty,
+                      cay__cmd **out, cay_err *err)
 {
     static const cay_pair terminal[] = { { "TERM", "dumb" }, { NULL, NULL } };
     CAY_AUTOFREE cay_pair *env = cay__tool_env(ts, tty ? terminal : NULL);
-    cay_spawn spec = { .size = sizeof spec, .shell = command, .cwd = ts->cwd, .user = ts->user, .env = env, .tty = tty, .cols = 120, .rows = 40 };
+    cay_spawn spec = { .size = sizeof spec,
+                       .shell = command,
+                       .cwd = ts->cwd,
+                       .user = ts->user,
+                       .env = env,
+                       .tty = tty,
+                       .cols = 120,
+                       .rows = 40 };
     CAY_TRY(cay__cmd_start(&ts->cmds, call, &spec, out, err));
     ts->last = (*out)->id;
     return 0;
 }
 
-int cay__tool_shell_exec(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_shell_exec(cay_toolset *ts, const cay_call *call, const json_t *args,
+                         cay_tool_output *out, cay_err *err)
 {
     cay__printed p = CAY__PRINTED;
     cay_result res = { .size = sizeof res };
     int64_t seconds = cay__json_int(args, "timeout", TIMEOUT_S);
     const char *line = cay__json_str(args, "command", "");
-    cay_shell_cmd cmd = { .size = sizeof cmd, .line = line, .timeout_ms = (uint64_t)seconds * 1000, .output = collect, .arg = &p };
+    cay_shell_cmd cmd = { .size = sizeof cmd,
+                          .line = line,
+                          .timeout_ms = (uint64_t)seconds * 1000,
+                          .output = collect,
+                          .arg = &p };
     cay__cmd *s = NULL;
     if (!*line)
         return cay_fail(err, CAY_EINVAL, "command is empty");
     if (cay__json_bool(args, "background", false)) {
         CAY_TRY(tell_start(ts, call, line, false, &s, err));
-        return cay__tool_say(out, "[SUCCESS]\nIt runs in session %d; shell_interactive shows what it prints, shell_kill ends it.", s->id);
+        return cay__tool_say(out,
+                             "[SUCCESS]\nIt runs in session %d; shell_interactive shows what it "
+                             "prints, shell_kill ends it.",
+                             s->id);
     }
     CAY_TRY(cay__tool_shell(ts, call, err));
     int rc = cay_shell_run(ts->sh, call, &cmd, &res, err);
-    if (rc == CAY_EGONE) { /* it ended between two calls, not the sandbox: a new one takes its place */
+    if (rc ==
+        CAY_EGONE) { /* it ended between two calls, not the sandbox: a new one takes its place */
         cay_shell_unref(CAY_STEAL(ts->sh));
         rc = cay__tool_shell(ts, call, err);
         if (rc == 0)
@@ -61,7 +81,9 @@ int cay__tool_shell_exec(cay_toolset *ts, const cay_call *call, const json_t *ar
         return rc;
     if (!strcmp(res.exit.reason, "ended")) {
         cay_shell_unref(CAY_STEAL(ts->sh));
-        cay__tool_say(out, "[%s] exit code %d; the shell ended with it, the next command has a new one\n", res.exit.code ? "FAILED" : "SUCCESS", res.exit.code);
+        cay__tool_say(
+            out, "[%s] exit code %d; the shell ended with it, the next command has a new one\n",
+            res.exit.code ? "FAILED" : "SUCCESS", res.exit.code);
         cay_output_text(out, text.data, text.len);
     } else {
         cay_result told = { .exit = res.exit, .out = text.data, .out_len = text.len };
@@ -100,7 +122,8 @@ static void plain(cay__buf *b)
         b->data[w] = 0;
 }
 
-static int find_session(cay_toolset *ts, const cay_call *call, const json_t *args, cay__cmd **s, cay_err *err)
+static int find_session(cay_toolset *ts, const cay_call *call, const json_t *args, cay__cmd **s,
+                        cay_err *err)
 {
     int64_t id = cay__json_int(args, "session", ts->last);
     if (!id)
@@ -115,14 +138,18 @@ static int type(cay__cmd *s, const cay_call *call, const json_t *args, cay_err *
     if (!input)
         return 0;
     if (!s->tty)
-        return cay_fail(err, CAY_ESTATE, "session %d was not started by shell_interactive: it cannot be typed into", s->id);
+        return cay_fail(err, CAY_ESTATE,
+                        "session %d was not started by shell_interactive: it cannot be typed into",
+                        s->id);
     cay__buf_add(&b, json_string_value(input), json_string_length(input));
     if (cay__json_bool(args, "press_enter", true))
         cay__buf_add(&b, "\r", 1);
-    return b.full ? cay_fail(err, CAY_ETOOBIG, "the input is larger than 1 MiB") : cay_proc_write(s->p, call, b.data, b.len, err);
+    return b.full ? cay_fail(err, CAY_ETOOBIG, "the input is larger than 1 MiB")
+                  : cay_proc_write(s->p, call, b.data, b.len, err);
 }
 
-int cay__tool_shell_interactive(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_shell_interactive(cay_toolset *ts, const cay_call *call, const json_t *args,
+                                cay_tool_output *out, cay_err *err)
 {
     const char *command = cay__json_str(args, "command", "");
     cay__cmd *s = NULL;
@@ -150,7 +177,8 @@ int cay__tool_shell_interactive(cay_toolset *ts, const cay_call *call, const jso
     return 0;
 }
 
-int cay__tool_shell_kill(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_shell_kill(cay_toolset *ts, const cay_call *call, const json_t *args,
+                         cay_tool_output *out, cay_err *err)
 {
     cay__cmd *s = NULL;
     CAY_TRY(find_session(ts, call, args, &s, err));

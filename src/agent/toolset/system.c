@@ -8,14 +8,16 @@ enum { HTTP_S = 30, HEADERS_MAX = 64 };
 
 /* ------------------------------------------------------------------ http */
 
-/* For sandboxes without curl: the same on its standard output. Arguments: method, url, seconds, then "Name: value". */
+/* For sandboxes without curl: the same on its standard output. Arguments: method, url, seconds,
+ * then "Name: value". */
 static const char by_python[] =
     "import sys, urllib.request, urllib.error\n"
     "method, url, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])\n"
     "heads = dict(h.split(': ', 1) for h in sys.argv[4:])\n"
     "body = sys.stdin.buffer.read() or None\n"
     "try:\n"
-    "    r = urllib.request.urlopen(urllib.request.Request(url, body, heads, method=method), timeout=seconds)\n"
+    "    r = urllib.request.urlopen(urllib.request.Request(url, body, heads, method=method), "
+    "timeout=seconds)\n"
     "except urllib.error.HTTPError as e:\n"
     "    r = e\n"
     "except Exception as e:\n"
@@ -27,19 +29,21 @@ static const char by_python[] =
 
 static int check_header(const char *name, const json_t *value, cay_err *err)
 {
-    bool sound = *name && json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value) && !strpbrk(json_string_value(value), "\r\n");
+    bool sound = *name && json_is_string(value) &&
+                 strlen(json_string_value(value)) == json_string_length(value) &&
+                 !strpbrk(json_string_value(value), "\r\n");
     for (const char *p = name; *p && sound; p++)
         sound = isalnum((unsigned char)*p) || strchr("!#$%&'*+-.^_`|~", *p);
     return sound ? 0 : cay_fail(err, CAY_EINVAL, "header \"%.60s\" is no header field", name);
 }
 
 typedef struct request {
-    const char    *method, *url;
-    char           seconds[24];
-    cay__buf       heads[HEADERS_MAX];
-    size_t         nheads;
-    const json_t  *body;
-    int64_t        limit;
+    const char *method, *url;
+    char seconds[24];
+    cay__buf heads[HEADERS_MAX];
+    size_t nheads;
+    const json_t *body;
+    int64_t limit;
 } request;
 
 static void request_clear(request *q)
@@ -48,12 +52,14 @@ static void request_clear(request *q)
         cay__buf_clear(&q->heads[i]);
 }
 
-static int send_request(cay_toolset *ts, const cay_call *call, const request *q, bool curl, cay_result *res, cay_err *err)
+static int send_request(cay_toolset *ts, const cay_call *call, const request *q, bool curl,
+                        cay_result *res, cay_err *err)
 {
     const char *argv[2 * HEADERS_MAX + 32];
     size_t n = 0;
     if (curl) {
-        const char *const head[] = { "curl", "-sS", "-i", "-L", "--max-redirs", "5", "--proto", "=http,https", "--max-time", q->seconds };
+        const char *const head[] = { "curl", "-sS",     "-i",          "-L",         "--max-redirs",
+                                     "5",    "--proto", "=http,https", "--max-time", q->seconds };
         for (size_t i = 0; i < CAY_LEN(head); i++)
             argv[n++] = head[i];
         if (!strcmp(q->method, "HEAD"))
@@ -66,12 +72,16 @@ static int send_request(cay_toolset *ts, const cay_call *call, const request *q,
             argv[n++] = "--data-binary", argv[n++] = "@-";
         argv[n++] = "--", argv[n++] = q->url;
     } else {
-        argv[n++] = "python3", argv[n++] = "-c", argv[n++] = by_python, argv[n++] = q->method, argv[n++] = q->url, argv[n++] = q->seconds;
+        argv[n++] = "python3", argv[n++] = "-c", argv[n++] = by_python, argv[n++] = q->method,
+        argv[n++] = q->url, argv[n++] = q->seconds;
         for (size_t i = 0; i < q->nheads; i++)
             argv[n++] = q->heads[i].data;
     }
     argv[n] = NULL;
-    cay__tool_cmd cmd = { .argv = argv, .input = json_string_value(q->body), .input_len = json_string_length(q->body), .seconds = q->limit + 5 };
+    cay__tool_cmd cmd = { .argv = argv,
+                          .input = json_string_value(q->body),
+                          .input_len = json_string_length(q->body),
+                          .seconds = q->limit + 5 };
     return cay__tool_run(ts, call, &cmd, res, err);
 }
 
@@ -84,23 +94,27 @@ static int read_request(const json_t *args, request *q, cay_err *err)
     q->body = json_object_get(args, "body");
     q->limit = cay__json_int(args, "timeout", HTTP_S);
     snprintf(q->seconds, sizeof q->seconds, "%lld", (long long)q->limit);
-    if ((strncmp(q->url, "http://", 7) && strncmp(q->url, "https://", 8)) || strpbrk(q->url, " \t\r\n"))
+    if ((strncmp(q->url, "http://", 7) && strncmp(q->url, "https://", 8)) ||
+        strpbrk(q->url, " \t\r\n"))
         return cay_fail(err, CAY_EINVAL, "url \"%.100s\": want http://… or https://…", q->url);
     if (json_object_size(json_object_get(args, "headers")) > HEADERS_MAX)
         return cay_fail(err, CAY_ETOOBIG, "more than %d headers", HEADERS_MAX);
-    json_object_foreach(json_object_get(args, "headers"), name, value) {
+    json_object_foreach(json_object_get(args, "headers"), name, value)
+    {
         CAY_TRY(check_header(name, value, err));
         cay__buf *b = &q->heads[q->nheads++];
         *b = (cay__buf)CAY__BUF(65536);
         /* curl drops a field without a value unless it ends with a semicolon. */
-        cay__buf_fmt(b, json_string_length(value) ? "%s: %s" : "%s;", name, json_string_value(value));
+        cay__buf_fmt(b, json_string_length(value) ? "%s: %s" : "%s;", name,
+                     json_string_value(value));
         if (b->full)
             return cay_fail(err, CAY_ETOOBIG, "header %.60s is larger than 64 KiB", name);
     }
     return 0;
 }
 
-int cay__tool_http_request(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_http_request(cay_toolset *ts, const cay_call *call, const json_t *args,
+                           cay_tool_output *out, cay_err *err)
 {
     request q = { .nheads = 0 };
     cay_result res = { .size = sizeof res };
@@ -111,10 +125,13 @@ int cay__tool_http_request(cay_toolset *ts, const cay_call *call, const json_t *
         rc = send_request(ts, call, &q, false, &res, err);
     request_clear(&q);
     if (rc == CAY_ENOENT)
-        return cay_fail(err, CAY_ENOENT, "there is neither curl nor python3 in this sandbox to send it with");
+        return cay_fail(err, CAY_ENOENT,
+                        "there is neither curl nor python3 in this sandbox to send it with");
     CAY_TRY(rc);
     if (res.exit.code)
-        rc = cay_fail(err, CAY_EUPSTREAM, "%.*s", (int)CAY_MIN(strcspn(res.errout ? res.errout : "", "\n"), (size_t)200), res.errout_len ? res.errout : "the request failed");
+        rc = cay_fail(err, CAY_EUPSTREAM, "%.*s",
+                      (int)CAY_MIN(strcspn(res.errout ? res.errout : "", "\n"), (size_t)200),
+                      res.errout_len ? res.errout : "the request failed");
     else
         cay_output_text(out, res.out ? res.out : "", res.out_len);
     if (rc == 0 && res.truncated)
@@ -130,17 +147,23 @@ static int check_name(const char *name, cay_err *err)
     bool sound = *name && !isdigit((unsigned char)*name) && strlen(name) <= 256;
     for (const char *p = name; *p && sound; p++)
         sound = isalnum((unsigned char)*p) || *p == '_';
-    return sound ? 0 : cay_fail(err, CAY_EINVAL, "name \"%.60s\": want letters, digits and _, the first no digit", name);
+    return sound ? 0
+                 : cay_fail(err, CAY_EINVAL,
+                            "name \"%.60s\": want letters, digits and _, the first no digit", name);
 }
 
-static int in_shell(cay_toolset *ts, const cay_call *call, const char *line, cay_result *res, cay_err *err)
+static int in_shell(cay_toolset *ts, const cay_call *call, const char *line, cay_result *res,
+                    cay_err *err)
 {
-    cay_shell_cmd cmd = { .size = sizeof cmd, .line = line, .timeout_ms = 30000, .max_output = CAY__KEEP_BYTES };
+    cay_shell_cmd cmd = {
+        .size = sizeof cmd, .line = line, .timeout_ms = 30000, .max_output = CAY__KEEP_BYTES
+    };
     CAY_TRY(cay__tool_shell(ts, call, err));
     return cay_shell_run(ts->sh, call, &cmd, res, err);
 }
 
-int cay__tool_env_get(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_env_get(cay_toolset *ts, const cay_call *call, const json_t *args,
+                      cay_tool_output *out, cay_err *err)
 {
     const char *name = cay__json_str(args, "name", NULL), *key;
     json_t *value;
@@ -161,7 +184,8 @@ int cay__tool_env_get(cay_toolset *ts, const cay_call *call, const json_t *args,
     return rc;
 }
 
-int cay__tool_env_set(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_env_set(cay_toolset *ts, const cay_call *call, const json_t *args,
+                      cay_tool_output *out, cay_err *err)
 {
     const char *name = cay__json_str(args, "name", ""), *value = cay__json_str(args, "value", NULL);
     CAY_AUTOBUF line = CAY__BUF(CAY_SHELL_LINE_MAX);
@@ -174,7 +198,8 @@ int cay__tool_env_set(cay_toolset *ts, const cay_call *call, const json_t *args,
         *p == '\'' ? cay__buf_str(&line, "'\\''") : cay__buf_add(&line, p, 1);
     cay__buf_str(&line, "'");
     if (line.full)
-        return cay_fail(err, CAY_ETOOBIG, "the value of %.60s is larger than 30,000 bytes; put it into a file", name);
+        return cay_fail(err, CAY_ETOOBIG,
+                        "the value of %.60s is larger than 30,000 bytes; put it into a file", name);
     if (ts->sh)
         CAY_TRY(in_shell(ts, call, line.data, &res, err));
     cay_result_clear(&res);
@@ -187,8 +212,8 @@ int cay__tool_env_set(cay_toolset *ts, const cay_call *call, const json_t *args,
 
 typedef struct procs {
     cay_tool_output *out;
-    const char      *filter;
-    size_t           n;
+    const char *filter;
+    size_t n;
 } procs;
 
 static int add_proc(const cay_proc_info *i, void *arg)
@@ -197,23 +222,29 @@ static int add_proc(const cay_proc_info *i, void *arg)
     if (i->state == 'X' || (*p->filter && !strstr(i->command, p->filter)))
         return 0;
     if (!p->n++)
-        cay__tool_say(p->out, "%7s %7s %-12s %9s %9s  %s\n", "PID", "PPID", "USER", "CPU s", "RSS KiB", "COMMAND");
-    return cay__tool_say(p->out, "%7d %7d %-12s %9.2f %9llu  %s\n", i->pid, i->ppid, i->user, (double)i->cpu_us / 1e6, (unsigned long long)(i->rss >> 10), i->command);
+        cay__tool_say(p->out, "%7s %7s %-12s %9s %9s  %s\n", "PID", "PPID", "USER", "CPU s",
+                      "RSS KiB", "COMMAND");
+    return cay__tool_say(p->out, "%7d %7d %-12s %9.2f %9llu  %s\n", i->pid, i->ppid, i->user,
+                         (double)i->cpu_us / 1e6, (unsigned long long)(i->rss >> 10), i->command);
 }
 
-int cay__tool_process_list(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_process_list(cay_toolset *ts, const cay_call *call, const json_t *args,
+                           cay_tool_output *out, cay_err *err)
 {
     procs p = { .out = out, .filter = cay__json_str(args, "filter", "") };
     CAY_TRY(cay_sandbox_procs(ts->sb, call, add_proc, &p, err));
     return p.n ? 0 : cay__tool_say(out, "No process fits.");
 }
 
-int cay__tool_workspace_info(cay_toolset *ts, const cay_call *call, const json_t *args, cay_tool_output *out, cay_err *err)
+int cay__tool_workspace_info(cay_toolset *ts, const cay_call *call, const json_t *args,
+                             cay_tool_output *out, cay_err *err)
 {
     cay_info *info = NULL;
     (void)args;
     CAY_TRY(cay_sandbox_describe(ts->sb, call, &info, err));
-    cay__tool_say(out, "sandbox: %s\nprovider: %s\nworkspace: %s\nworking directory: %s\nuser: %s\n", cay_sandbox_id(ts->sb), info->provider ? info->provider : "", ts->root, ts->cwd,
+    cay__tool_say(out,
+                  "sandbox: %s\nprovider: %s\nworkspace: %s\nworking directory: %s\nuser: %s\n",
+                  cay_sandbox_id(ts->sb), info->provider ? info->provider : "", ts->root, ts->cwd,
                   ts->user ? ts->user : "the sandbox's own");
     cay_info_free(info);
     return 0;

@@ -12,7 +12,8 @@
 
 /* ------------------------------------------------------------------ beginning and end */
 
-static int find_root(cay_toolset *ts, const cay_toolset_spec *spec, const cay_call *call, cay_err *err)
+static int find_root(cay_toolset *ts, const cay_toolset_spec *spec, const cay_call *call,
+                     cay_err *err)
 {
     cay_info *info = NULL;
     if (!spec->root) {
@@ -26,7 +27,8 @@ static int find_root(cay_toolset *ts, const cay_toolset_spec *spec, const cay_ca
     return 0;
 }
 
-int cay_toolset_open(const cay_toolset_spec *given, const cay_call *call, cay_toolset **out, cay_err *err)
+int cay_toolset_open(const cay_toolset_spec *given, const cay_call *call, cay_toolset **out,
+                     cay_err *err)
 {
     cay_toolset_spec own, *spec = &own;
     CAY_TRY(cay__spec_take(&own, sizeof own, given, "cay_toolset_spec", err));
@@ -43,7 +45,9 @@ int cay_toolset_open(const cay_toolset_spec *given, const cay_call *call, cay_to
         ts->cmds.v[i].fd[0] = ts->cmds.v[i].fd[1] = -1;
     int rc = 0;
     if ((size_t)snprintf(ts->shell_name, 33, "tools-%s", spec->session ? spec->session : id) > 32)
-        rc = cay_fail(err, CAY_EINVAL, "session \"%.60s\": a name of at most 26 letters, digits, . _ and -", spec->session);
+        rc = cay_fail(err, CAY_EINVAL,
+                      "session \"%.60s\": a name of at most 26 letters, digits, . _ and -",
+                      spec->session);
     if (rc == 0)
         rc = cay__tool_rows(spec->names, &ts->rows, &ts->nrows, err);
     if (rc == 0)
@@ -82,10 +86,12 @@ void cay_toolset_close(cay_toolset *ts)
 
 static bool ends_run(const cay_call *call, int rc)
 {
-    return rc == CAY_ECANCELED || rc == CAY_EGONE || (rc == CAY_ETIMEOUT && cay__call_check(call, "call", NULL) < 0);
+    return rc == CAY_ECANCELED || rc == CAY_EGONE ||
+           (rc == CAY_ETIMEOUT && cay__call_check(call, "call", NULL) < 0);
 }
 
-int cay__toolset_do(cay_toolset *ts, const cay__tool_row *row, const cay_call *call, const json_t *args, cay_tool_output *out, bool *failed, cay_err *err)
+int cay__toolset_do(cay_toolset *ts, const cay__tool_row *row, const cay_call *call,
+                    const json_t *args, cay_tool_output *out, bool *failed, cay_err *err)
 {
     cay_err why = CAY_ERR_INIT;
     int rc = row->fn(ts, call, args, out, &why);
@@ -105,7 +111,8 @@ static int check_arguments(const cay__tool_row *row, const char *text, json_t **
     return cay__schema_check(schema, *args, err);
 }
 
-int cay_toolset_call(cay_toolset *ts, const cay_call *call, const char *name, const char *arguments, char **text, bool *failed, cay_err *err)
+int cay_toolset_call(cay_toolset *ts, const cay_call *call, const char *name, const char *arguments,
+                     char **text, bool *failed, cay_err *err)
 {
     CAY_AUTOJSON *args = NULL;
     cay_tool_output out = { 0 };
@@ -115,7 +122,8 @@ int cay_toolset_call(cay_toolset *ts, const cay_call *call, const char *name, co
     for (size_t i = 0; i < ts->nrows && !row; i++)
         row = strcmp(ts->rows[i]->name, name) ? NULL : ts->rows[i];
     if (!row)
-        return cay_fail_why(err, CAY_ENOENT, "tool_unknown", "there is no tool \"%.64s\" in this set", name);
+        return cay_fail_why(err, CAY_ENOENT, "tool_unknown",
+                            "there is no tool \"%.64s\" in this set", name);
     int rc = 0;
     if (check_arguments(row, arguments, &args, &why) < 0)
         cay__tool_say(&out, "ERROR: arguments of %s: %s", name, why.msg);
@@ -124,7 +132,8 @@ int cay_toolset_call(cay_toolset *ts, const cay_call *call, const char *name, co
     CAY_AUTOJSON *j = cay__output_take(&out);
     if (rc < 0)
         return rc;
-    *text = json_is_string(j) ? cay__strdup(json_string_value(j)) : cay__json_text(j, CAY__TEXT_MAX);
+    *text =
+        json_is_string(j) ? cay__strdup(json_string_value(j)) : cay__json_text(j, CAY__TEXT_MAX);
     if (failed)
         *failed = wrong;
     return 0;
@@ -153,7 +162,8 @@ static bool is_root(const cay_toolset *ts, const char *path)
     return strlen(ts->root) == n && !memcmp(path, ts->root, n);
 }
 
-int cay__tool_path(const cay_toolset *ts, const cay_call *call, const char *path, char *buf, cay_err *err)
+int cay__tool_path(const cay_toolset *ts, const cay_call *call, const char *path, char *buf,
+                   cay_err *err)
 {
     if (!*path || !strcmp(path, ".") || !strcmp(path, "./") || is_root(ts, path)) {
         cay__str_copy(buf, CAY__TOOL_PATH, is_root(ts, path) ? ts->root : ts->cwd);
@@ -162,7 +172,8 @@ int cay__tool_path(const cay_toolset *ts, const cay_call *call, const char *path
     cay_err own = CAY_ERR_INIT;
     int rc = cay__patch_resolve(ts->sb, call, ts->root, ts->cwd, path, buf, &own);
     if (rc < 0 && !strcmp(own.reason, "apply_patch_invalid_path"))
-        return cay_fail_why(err, CAY_EPERM, "path_outside", "%.150s is outside the workspace %.60s", path, ts->root);
+        return cay_fail_why(err, CAY_EPERM, "path_outside", "%.150s is outside the workspace %.60s",
+                            path, ts->root);
     if (rc < 0 && err)
         *err = own;
     return rc;
@@ -174,7 +185,8 @@ const char *cay__tool_shown(const cay_toolset *ts, const char *path)
     return !strncmp(path, ts->cwd, n) && path[n] == '/' && n > 1 ? path + n + 1 : path;
 }
 
-int cay__tool_slurp(const cay_toolset *ts, const cay_call *call, const char *path, size_t max, cay__buf *out, cay_err *err)
+int cay__tool_slurp(const cay_toolset *ts, const cay_call *call, const char *path, size_t max,
+                    cay__buf *out, cay_err *err)
 {
     CAY_AUTOFD fd = -1;
     cay_read spec = { .size = sizeof spec, .length = max + 1, .user = ts->user };
@@ -203,20 +215,26 @@ cay_pair *cay__tool_env(const cay_toolset *ts, const cay_pair *more)
     for (const cay_pair *p = more; p && p->key; p++)
         n++;
     cay_pair *list = cay__alloc(n * sizeof *list);
-    json_object_foreach(ts->env, name, value)
-        list[k++] = (cay_pair){ name, json_string_value(value) };
+    json_object_foreach(ts->env, name, value) list[k++] =
+        (cay_pair){ name, json_string_value(value) };
     for (const cay_pair *p = more; p && p->key; p++)
         list[k++] = *p;
     return list;
 }
 
-int cay__tool_run(const cay_toolset *ts, const cay_call *call, const cay__tool_cmd *cmd, cay_result *res, cay_err *err)
+int cay__tool_run(const cay_toolset *ts, const cay_call *call, const cay__tool_cmd *cmd,
+                  cay_result *res, cay_err *err)
 {
     CAY_AUTOFREE cay_pair *env = cay__tool_env(ts, cmd->env);
-    cay_spawn spec = { .size = sizeof spec, .argv = cmd->argv, .cwd = cmd->dir ? cmd->dir : ts->cwd, .user = ts->user, .env = env,
+    cay_spawn spec = { .size = sizeof spec,
+                       .argv = cmd->argv,
+                       .cwd = cmd->dir ? cmd->dir : ts->cwd,
+                       .user = ts->user,
+                       .env = env,
                        .timeout_ms = (uint64_t)cmd->seconds * 1000 };
     *res = (cay_result){ .size = sizeof *res };
-    return cay_sandbox_run(ts->sb, call, &spec, cmd->input, cmd->input_len, cmd->max ? cmd->max : CAY__KEEP_BYTES, res, err);
+    return cay_sandbox_run(ts->sb, call, &spec, cmd->input, cmd->input_len,
+                           cmd->max ? cmd->max : CAY__KEEP_BYTES, res, err);
 }
 
 void cay__tool_told(const cay_result *res, int64_t seconds, cay_tool_output *out)
@@ -224,7 +242,9 @@ void cay__tool_told(const cay_result *res, int64_t seconds, cay_tool_output *out
     if (!strcmp(res->exit.reason, "time"))
         cay__tool_say(out, "[FAILED] ended after %lld seconds\n", (long long)seconds);
     else if (res->exit.code)
-        cay__tool_say(out, "[FAILED] exit code %d%s%s\n", res->exit.code, strcmp(res->exit.reason, "exit") ? ", " : "", strcmp(res->exit.reason, "exit") ? res->exit.reason : "");
+        cay__tool_say(out, "[FAILED] exit code %d%s%s\n", res->exit.code,
+                      strcmp(res->exit.reason, "exit") ? ", " : "",
+                      strcmp(res->exit.reason, "exit") ? res->exit.reason : "");
     else
         cay__tool_say(out, "[SUCCESS]\n");
     cay_output_text(out, res->out ? res->out : "", res->out_len);

@@ -26,14 +26,17 @@ static bool always(const chat *c, const char *tool)
     return false;
 }
 
-/* The lines of a patch get the colours of a diff; agent_ask_text() has marked and escaped each of them. */
+/* The lines of a patch get the colours of a diff; agent_ask_text() has marked and escaped each of
+ * them. */
 static void put(const char *s, size_t n, bool patch)
 {
     for (size_t at = 0; at < n;) {
         const char *nl = memchr(s + at, '\n', n - at);
         size_t k = nl ? (size_t)(nl - (s + at)) + 1 : n - at;
         char first = k > 6 && !memcmp(s + at, "    | ", 6) ? s[at + 6] : 0;
-        const char *on = patch && first == '+' ? out_on(1, OUT_GOOD) : patch && first == '-' ? out_on(1, OUT_BAD) : "";
+        const char *on = patch && first == '+'   ? out_on(1, OUT_GOOD)
+                         : patch && first == '-' ? out_on(1, OUT_BAD)
+                                                 : "";
         CAY_AUTOBUF b = CAY__BUF(k + 96);
         if (!at) /* which tool it is */
             on = out_on(1, OUT_BOLD);
@@ -121,7 +124,8 @@ static char *ask_line(void *arg, const char *question)
     return chat_question(last ? last + 1 : question);
 }
 
-int chat_elicit(void *arg, const char *server, const char *message, const char *schema, char **content)
+int chat_elicit(void *arg, const char *server, const char *message, const char *schema,
+                char **content)
 {
     chat *c = arg;
     if (!c->tty || c->mode == CHAT_NEVER)

@@ -35,10 +35,14 @@ static void tokens(chat *c, int argc, char **argv)
 {
     const cay_tokens *t = &c->s.tokens, *l = &c->turn_tokens;
     (void)argc, (void)argv;
-    chat_text(c, OUT_PLAIN, "session   %llu in (%llu cached), %llu out, %llu request%s", (unsigned long long)t->input, (unsigned long long)t->cached,
-              (unsigned long long)t->output, (unsigned long long)t->requests, t->requests == 1 ? "" : "s");
-    chat_text(c, OUT_PLAIN, "last turn %llu in (%llu cached), %llu out, %llu request%s", (unsigned long long)l->input, (unsigned long long)l->cached,
-              (unsigned long long)l->output, (unsigned long long)l->requests, l->requests == 1 ? "" : "s");
+    chat_text(c, OUT_PLAIN, "session   %llu in (%llu cached), %llu out, %llu request%s",
+              (unsigned long long)t->input, (unsigned long long)t->cached,
+              (unsigned long long)t->output, (unsigned long long)t->requests,
+              t->requests == 1 ? "" : "s");
+    chat_text(c, OUT_PLAIN, "last turn %llu in (%llu cached), %llu out, %llu request%s",
+              (unsigned long long)l->input, (unsigned long long)l->cached,
+              (unsigned long long)l->output, (unsigned long long)l->requests,
+              l->requests == 1 ? "" : "s");
 }
 
 static const char *model_name(const json_t *m)
@@ -50,9 +54,7 @@ static bool named(const json_t *own, const char *name)
 {
     size_t i;
     json_t *m;
-    json_array_foreach(own, i, m)
-        if (!strcmp(model_name(m), name))
-            return true;
+    json_array_foreach(own, i, m) if (!strcmp(model_name(m), name)) return true;
     return false;
 }
 
@@ -66,9 +68,8 @@ static void models(chat *c, int argc, char **argv)
     (void)argc, (void)argv;
     chat_text(c, OUT_BOLD, "* %s", c->s.model);
     const json_t *own = json_object_get(c->conf, "models");
-    json_array_foreach(own, i, m)
-        if (strcmp(model_name(m), c->s.model))
-            chat_text(c, OUT_PLAIN, "  %s", model_name(m));
+    json_array_foreach(own, i, m) if (strcmp(model_name(m), c->s.model))
+        chat_text(c, OUT_PLAIN, "  %s", model_name(m));
     if (!strncmp(c->s.model, "scripted:", 9)) {
         chat_text(c, OUT_DIM, "/model use NAME changes it");
         return;
@@ -77,9 +78,9 @@ static void models(chat *c, int argc, char **argv)
     int rc = chat_model_names(c, &text, &err);
     CAY_AUTOJSON *theirs = rc == 0 ? json_loads(text, 0, NULL) : NULL;
     chat_quiet_lines(c);
-    json_array_foreach(theirs, i, m)
-        if (i < MODELS_SHOWN && !named(own, json_string_value(m)) && strcmp(json_string_value(m), c->s.model))
-            chat_text(c, OUT_PLAIN, "  %s", json_string_value(m));
+    json_array_foreach(theirs, i, m) if (i < MODELS_SHOWN && !named(own, json_string_value(m)) &&
+                                         strcmp(json_string_value(m), c->s.model))
+        chat_text(c, OUT_PLAIN, "  %s", json_string_value(m));
     if (json_array_size(theirs) > MODELS_SHOWN)
         chat_text(c, OUT_DIM, "  … %zu more", json_array_size(theirs) - MODELS_SHOWN);
     if (rc < 0)
@@ -90,7 +91,9 @@ static void models(chat *c, int argc, char **argv)
 static void model(chat *c, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    const char *name = argc > 1 && !strcmp(argv[1], "use") ? (argc > 2 ? argv[2] : NULL) : argc > 1 ? argv[1] : NULL;
+    const char *name = argc > 1 && !strcmp(argv[1], "use") ? (argc > 2 ? argv[2] : NULL)
+                       : argc > 1                          ? argv[1]
+                                                           : NULL;
     if (argc < 2 || (argc == 2 && !strcmp(argv[1], "list"))) {
         models(c, argc, argv);
         return;
@@ -105,7 +108,9 @@ static void model(chat *c, int argc, char **argv)
 
 static void mode(chat *c, int argc, char **argv)
 {
-    static const char *const what[] = { "commands and patches are asked for", "commands and patches run at once", "commands and patches are refused" };
+    static const char *const what[] = { "commands and patches are asked for",
+                                        "commands and patches run at once",
+                                        "commands and patches are refused" };
     bool local = false, sandbox = false;
     int to = -1;
     for (int i = 1; i < argc; i++) {
@@ -115,7 +120,9 @@ static void mode(chat *c, int argc, char **argv)
             to = strcmp(argv[i], chat_modes[k]) ? to : k;
     }
     if (argc > 1 && strcmp(argv[1], "list") && to < 0) {
-        chat_text(c, OUT_WARN, "/mode ask|auto|never [--sandbox|--local|--all]: tools in the sandbox (default), !commands on this machine, or both");
+        chat_text(c, OUT_WARN,
+                  "/mode ask|auto|never [--sandbox|--local|--all]: tools in the sandbox (default), "
+                  "!commands on this machine, or both");
         return;
     }
     if (to >= 0 && (sandbox || !local))
@@ -123,9 +130,11 @@ static void mode(chat *c, int argc, char **argv)
     if (to >= 0 && local)
         c->local = (chat_mode)to;
     for (int k = 0; to < 0 && chat_modes[k]; k++)
-        chat_text(c, (int)c->mode == k ? OUT_BOLD : OUT_PLAIN, "%c %-6s %s", (int)c->mode == k ? '*' : ' ', chat_modes[k], what[k]);
+        chat_text(c, (int)c->mode == k ? OUT_BOLD : OUT_PLAIN, "%c %-6s %s",
+                  (int)c->mode == k ? '*' : ' ', chat_modes[k], what[k]);
     if (to >= 0)
-        chat_text(c, OUT_DIM, "%s; !commands on this machine: %s", what[c->mode], chat_modes[c->local]);
+        chat_text(c, OUT_DIM, "%s; !commands on this machine: %s", what[c->mode],
+                  chat_modes[c->local]);
 }
 
 static void quit(chat *c, int argc, char **argv)
@@ -145,7 +154,8 @@ static void output(chat *c, int argc, char **argv)
 static void told_back(chat *c, const keep_done *d)
 {
     if (d->left)
-        chat_text(c, OUT_WARN, "%zu could not be taken back: %s%s", d->left, d->name, d->left > 1 ? " and others" : "");
+        chat_text(c, OUT_WARN, "%zu could not be taken back: %s%s", d->left, d->name,
+                  d->left > 1 ? " and others" : "");
 }
 
 static void undo(chat *c, int argc, char **argv)
@@ -154,7 +164,9 @@ static void undo(chat *c, int argc, char **argv)
     keep_done done = { 0 };
     bool call = argc > 1 && !strcmp(argv[1], "call");
     if (argc > 1 && !call) {
-        chat_text(c, OUT_WARN, "/undo takes back the last turn, words and files; /undo call only the files of the last tool call");
+        chat_text(c, OUT_WARN,
+                  "/undo takes back the last turn, words and files; /undo call only the files of "
+                  "the last tool call");
         return;
     }
     if (!call && !c->s.turns) {
@@ -165,7 +177,9 @@ static void undo(chat *c, int argc, char **argv)
         chat_text(c, OUT_WARN, "files of this sandbox cannot be taken back");
         return;
     }
-    int rc = c->keep.off ? 0 : call ? keep_back_once(&c->keep, &done, &err) : keep_back(&c->keep, c->s.turns, &done, &err);
+    int rc = c->keep.off ? 0
+             : call      ? keep_back_once(&c->keep, &done, &err)
+                         : keep_back(&c->keep, c->s.turns, &done, &err);
     if (rc < 0) {
         fail(c, &err);
         return;
@@ -177,16 +191,20 @@ static void undo(chat *c, int argc, char **argv)
         chat_text(c, OUT_DIM, "files are as they were before the last tool call");
         return;
     }
-    if (store_forget(c->db, c->s.name, c->s.turns, &err) < 0 || (c->s.turns--, store_put(c->db, &c->s, &err)) < 0)
+    if (store_forget(c->db, c->s.name, c->s.turns, &err) < 0 ||
+        (c->s.turns--, store_put(c->db, &c->s, &err)) < 0)
         fail(c, &err);
     else
-        chat_text(c, OUT_DIM, c->keep.off ? "the last turn is forgotten; files of this sandbox cannot be taken back" : "the last turn is taken back, files and all");
+        chat_text(c, OUT_DIM,
+                  c->keep.off
+                      ? "the last turn is forgotten; files of this sandbox cannot be taken back"
+                      : "the last turn is taken back, files and all");
 }
 
 typedef struct view {
-    chat  *c;
+    chat *c;
     size_t n;
-    bool   list, all;
+    bool list, all;
 } view;
 
 static int on_change(const cay_file_change *ch, void *arg)
@@ -223,7 +241,8 @@ static void told(const cay_file_change *ch, cay_apply_result r, const char *why,
         chat_text(v->c, OUT_WARN, "%s: %s", ch->path, why);
 }
 
-/* y takes it, n leaves it, d shows it, a takes all that follow, q ends before anything is written. */
+/* y takes it, n leaves it, d shows it, a takes all that follow, q ends before anything is written.
+ */
 static int choose(const cay_file_change *ch, void *arg)
 {
     view *v = arg;
@@ -258,22 +277,33 @@ static void apply(chat *c, int argc, char **argv)
             paths[n++] = argv[i];
     }
     if (c->direct) {
-        chat_text(c, OUT_DIM, "there is no wall here: files were changed when the agent changed them");
+        chat_text(c, OUT_DIM,
+                  "there is no wall here: files were changed when the agent changed them");
         return;
     }
     if (!*c->s.dir) {
-        chat_text(c, OUT_WARN, "this sandbox stands on no directory; `cay cp %s:PATH .` brings files out", c->s.sandbox);
+        chat_text(c, OUT_WARN,
+                  "this sandbox stands on no directory; `cay cp %s:PATH .` brings files out",
+                  c->s.sandbox);
         return;
     }
     if (!c->tty && !v.all) {
-        chat_text(c, OUT_WARN, "there is no terminal to ask on: /apply --yes takes everything over");
+        chat_text(c, OUT_WARN,
+                  "there is no terminal to ask on: /apply --yes takes everything over");
         return;
     }
-    cay_apply spec = { .size = sizeof spec, .paths = paths, .npaths = n, .text = !v.all, .choose = v.all ? NULL : choose, .told = told, .arg = &v };
+    cay_apply spec = { .size = sizeof spec,
+                       .paths = paths,
+                       .npaths = n,
+                       .text = !v.all,
+                       .choose = v.all ? NULL : choose,
+                       .told = told,
+                       .arg = &v };
     if (cay_sandbox_apply(c->sb, NULL, &spec, &sum, &err) < 0)
         err.code == CAY_ECANCELED ? chat_text(c, OUT_DIM, "nothing was applied") : fail(c, &err);
     else
-        chat_text(c, OUT_DIM, "%zu applied to %s%s", sum.done, c->s.dir, sum.left ? "; what was left is named above" : "");
+        chat_text(c, OUT_DIM, "%zu applied to %s%s", sum.done, c->s.dir,
+                  sum.left ? "; what was left is named above" : "");
 }
 
 /* ------------------------------------------------------------------ the table */
@@ -286,14 +316,30 @@ static const struct {
 } commands[] = {
     { "help", "", "this", help, { NULL } },
     { "diff", "[list]", "what it changed, as a patch or a list", diff, { "list", NULL } },
-    { "apply", "[--yes] [PATH…]", "take changes over into your directory", apply, { "--yes", NULL } },
+    { "apply",
+      "[--yes] [PATH…]",
+      "take changes over into your directory",
+      apply,
+      { "--yes", NULL } },
     { "undo", "[call]", "take the last turn back, files and all", undo, { "call", NULL } },
     { "output", "", "all of what the last tool answered", output, { NULL } },
-    { "mode", "[ask|auto|never] [--local|--all]", "whether tools are asked for (Ctrl+T)", mode, { "ask", "auto", "never", "list", "--sandbox", "--local", "--all", NULL } },
+    { "mode",
+      "[ask|auto|never] [--local|--all]",
+      "whether tools are asked for (Ctrl+T)",
+      mode,
+      { "ask", "auto", "never", "list", "--sandbox", "--local", "--all", NULL } },
     { "model", "[use NAME]", "who answers", model, { "use", "list", NULL } },
     { "models", "", "who could", models, { NULL } },
-    { "session", "[list|create|connect|delete|current|save|load] [NAME]", "talks that are kept", chat_session, { "list", "create", "connect", "delete", "current", "save", "load", NULL } },
-    { "mcp", "[SERVER] [prompt NAME [KEY=VALUE…]|read URI]", "what its MCP servers offer", chat_mcp, { "prompt", "read", NULL } },
+    { "session",
+      "[list|create|connect|delete|current|save|load] [NAME]",
+      "talks that are kept",
+      chat_session,
+      { "list", "create", "connect", "delete", "current", "save", "load", NULL } },
+    { "mcp",
+      "[SERVER] [prompt NAME [KEY=VALUE…]|read URI]",
+      "what its MCP servers offer",
+      chat_mcp,
+      { "prompt", "read", NULL } },
     { "tokens", "", "what it cost", tokens, { NULL } },
     { "clear", "", "forget what was said", clear, { NULL } },
     { "quit", "", "end (Ctrl+D)", quit, { NULL } },
@@ -308,14 +354,17 @@ static void help(chat *c, int argc, char **argv)
         snprintf(word, sizeof word, "/%s %s", commands[i].name, commands[i].operands);
         size_t wide = md_columns(word, strlen(word));
         if (wide <= HELP_WORD)
-            chat_text(c, OUT_PLAIN, "%s%*s  %s", word, (int)(HELP_WORD - wide), "", commands[i].what);
+            chat_text(c, OUT_PLAIN, "%s%*s  %s", word, (int)(HELP_WORD - wide), "",
+                      commands[i].what);
         else /* what it does stands below */
             chat_text(c, OUT_PLAIN, "%s\n      %s", word, commands[i].what);
     }
-    chat_text(c, OUT_PLAIN, "%-*s  send a file along (Tab completes)\n"
-                            "%-*s  run it on this machine, after a yes\n"
-                            "%-*s  run it in the sandbox\n"
-                            "Alt+Enter or a backslash at the end begins another line, and what is pasted stays together; Ctrl+E opens $EDITOR; Ctrl+C interrupts, twice ends",
+    chat_text(c, OUT_PLAIN,
+              "%-*s  send a file along (Tab completes)\n"
+              "%-*s  run it on this machine, after a yes\n"
+              "%-*s  run it in the sandbox\n"
+              "Alt+Enter or a backslash at the end begins another line, and what is pasted stays "
+              "together; Ctrl+E opens $EDITOR; Ctrl+C interrupts, twice ends",
               HELP_WORD, "@file", HELP_WORD, "!cmd", HELP_WORD, "!!cmd");
 }
 
@@ -325,7 +374,8 @@ void chat_command(chat *c, const char *line)
     const char *names[CAY_LEN(commands) + 1] = { NULL };
     char *argv[WORDS + 1], *save = NULL;
     int argc = 0;
-    for (char *w = strtok_r(text, " \t\n", &save); w && argc < WORDS; w = strtok_r(NULL, " \t\n", &save))
+    for (char *w = strtok_r(text, " \t\n", &save); w && argc < WORDS;
+         w = strtok_r(NULL, " \t\n", &save))
         argv[argc++] = w;
     for (size_t i = 0; i < CAY_LEN(commands); i++) {
         names[i] = commands[i].name;
@@ -335,7 +385,10 @@ void chat_command(chat *c, const char *line)
         }
     }
     const char *near = opt_nearest(argv[0], names);
-    chat_text(c, OUT_WARN, near ? "there is no /%s; did you mean /%s?" : "there is no /%s; /help shows what there is", argv[0], near ? near : "");
+    chat_text(c, OUT_WARN,
+              near ? "there is no /%s; did you mean /%s?"
+                   : "there is no /%s; /help shows what there is",
+              argv[0], near ? near : "");
 }
 
 void chat_command_names(const char *word, void (*add)(void *to, const char *word), void *to)
@@ -362,7 +415,8 @@ static int on_session(const store_session *s, void *arg)
     return 0;
 }
 
-void chat_complete_argument(chat *c, const char *line, const char *word, void (*add)(void *to, const char *word), void *to)
+void chat_complete_argument(chat *c, const char *line, const char *word,
+                            void (*add)(void *to, const char *word), void *to)
 {
     size_t len = strcspn(line + 1, " \t");
     for (size_t i = 0; i < CAY_LEN(commands); i++) {
@@ -372,7 +426,8 @@ void chat_complete_argument(chat *c, const char *line, const char *word, void (*
             if (!strncmp(*w, word, strlen(word)))
                 add(to, *w);
         naming n = { word, add, to };
-        if (commands[i].fn == chat_session && (strstr(line, "connect ") || strstr(line, "load ") || strstr(line, "delete ")))
+        if (commands[i].fn == chat_session &&
+            (strstr(line, "connect ") || strstr(line, "load ") || strstr(line, "delete ")))
             store_list(c->db, on_session, &n, NULL);
     }
 }

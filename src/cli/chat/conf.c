@@ -11,15 +11,21 @@ enum { CONFIG_MAX = 1 << 20 };
 const char *conf_dir(char *buf, size_t cap)
 {
     const char *dir = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    int n = dir && dir[0] == '/' ? snprintf(buf, cap, "%s/cay", dir) : home && home[0] == '/' ? snprintf(buf, cap, "%s/.config/cay", home) : -1;
+    int n = dir && dir[0] == '/'     ? snprintf(buf, cap, "%s/cay", dir)
+            : home && home[0] == '/' ? snprintf(buf, cap, "%s/.config/cay", home)
+                                     : -1;
     return n > 0 && (size_t)n < cap ? buf : NULL;
 }
 
 typedef struct known {
     const char *key;
-    json_type   type;
+    json_type type;
 } known;
-static const known keys[] = { { "agent", JSON_STRING }, { "sandbox", JSON_STRING }, { "auto_approve", JSON_TRUE }, { "max_turns", JSON_INTEGER }, { "effort", JSON_STRING } };
+static const known keys[] = { { "agent", JSON_STRING },
+                              { "sandbox", JSON_STRING },
+                              { "auto_approve", JSON_TRUE },
+                              { "max_turns", JSON_INTEGER },
+                              { "effort", JSON_STRING } };
 
 static int check(const char *path, const json_t *conf, cay_err *err)
 {
@@ -27,14 +33,18 @@ static int check(const char *path, const json_t *conf, cay_err *err)
     const char *key;
     json_t *v;
     if ((own && !json_is_object(own)) || (models && !json_is_array(models)))
-        return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%.200s: \"chat\" is an object and \"models\" a list", path);
-    json_object_foreach((json_t *)own, key, v) {
+        return cay_fail_why(err, CAY_EINVAL, "config_invalid",
+                            "%.200s: \"chat\" is an object and \"models\" a list", path);
+    json_object_foreach((json_t *)own, key, v)
+    {
         const known *k = NULL;
         for (size_t i = 0; i < CAY_LEN(keys); i++)
             k = strcmp(keys[i].key, key) ? k : &keys[i];
         if (!k || !(k->type == json_typeof(v) || (k->type == JSON_TRUE && json_is_boolean(v))))
-            return cay_fail_why(err, CAY_EINVAL, "config_invalid", "%.150s: \"chat\": %s \"%.40s\"; there are agent, sandbox, auto_approve, max_turns, effort", path,
-                                k ? "wrong type of" : "unknown", key);
+            return cay_fail_why(err, CAY_EINVAL, "config_invalid",
+                                "%.150s: \"chat\": %s \"%.40s\"; there are agent, sandbox, "
+                                "auto_approve, max_turns, effort",
+                                path, k ? "wrong type of" : "unknown", key);
     }
     return 0;
 }
@@ -51,7 +61,8 @@ int conf_read(json_t **out, cay_err *err)
     CAY_AUTOFREE char *text = cay__alloc(CONFIG_MAX + 1);
     ssize_t n = cay__fd_read_all(fd, text, CONFIG_MAX);
     if (n < 0 || n == CONFIG_MAX)
-        return n < 0 ? cay_fail_sys(err, CAY_ESYS, "%s", path) : cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
+        return n < 0 ? cay_fail_sys(err, CAY_ESYS, "%s", path)
+                     : cay_fail(err, CAY_ETOOBIG, "%s is larger than 1 MiB", path);
     CAY_AUTOJSON *j = NULL;
     CAY_TRY(cay__json_object(path, text, &j, err));
     CAY_TRY(check(path, j, err));

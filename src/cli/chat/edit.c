@@ -18,10 +18,10 @@ enum { HISTORY = 1000, LINE_MOST = 4 << 20, OFFERS = 200 };
 struct edit {
     edit_spec spec;
     EditLine *el; /* NULL: not a terminal */
-    History  *past;
-    bool      interrupted;
-    cay__buf  prompt;
-    cay__buf  above; /* lines that ended with a backslash */
+    History *past;
+    bool interrupted;
+    cay__buf prompt;
+    cay__buf above; /* lines that ended with a backslash */
 };
 
 /* ------------------------------------------------------------------ keys */
@@ -79,7 +79,8 @@ static int run_editor(const char *path)
     pid_t pid = fork();
     if (pid == 0) {
         signal(SIGINT, SIG_DFL);
-        execl("/bin/sh", "sh", "-c", "exec $0 \"$1\"", program, path, NULL); /* it may have options */
+        execl("/bin/sh", "sh", "-c", "exec $0 \"$1\"", program, path,
+              NULL); /* it may have options */
         _exit(127);
     }
     int st = -1;
@@ -96,7 +97,8 @@ static char *through_editor(const char *text, size_t n)
     if (fd < 0)
         return NULL;
     if (cay__fd_write_all(fd, text, n) && run_editor(path) == 0) {
-        CAY_AUTOFD in = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW); /* editors put another file in its place */
+        CAY_AUTOFD in = open(path, O_RDONLY | O_CLOEXEC |
+                                       O_NOFOLLOW); /* editors put another file in its place */
         back = cay__alloc(LINE_MOST + 1);
         ssize_t k = in < 0 ? -1 : cay__fd_read_all(in, back, LINE_MOST);
         while (k > 0 && back[k - 1] == '\n')
@@ -128,7 +130,7 @@ static unsigned char on_editor(EditLine *el, int c)
 /* ------------------------------------------------------------------ completion */
 
 typedef struct offers {
-    char  *word[OFFERS];
+    char *word[OFFERS];
     size_t n, more;
 } offers;
 
@@ -235,14 +237,18 @@ static void on_resize(int sig)
 
 static void too_long(void)
 {
-    out_note("cay: more than %d MiB at once are not taken; put them into a file and name it as @FILE", LINE_MOST >> 20);
+    out_note(
+        "cay: more than %d MiB at once are not taken; put them into a file and name it as @FILE",
+        LINE_MOST >> 20);
 }
 
-/* Up to the end mark, however much comes: what nobody takes here is typed into the shell behind us. False: there is no terminal any more, or we are to end. */
+/* Up to the end mark, however much comes: what nobody takes here is typed into the shell behind us.
+ * False: there is no terminal any more, or we are to end. */
 static bool take_paste(cay__buf *raw)
 {
     bool moved = false;
-    for (size_t seen = 0; seen < sizeof PASTE_END - 1;) { /* of the mark, whose first byte is in it once */
+    for (size_t seen = 0;
+         seen < sizeof PASTE_END - 1;) { /* of the mark, whose first byte is in it once */
         char byte;
         ssize_t n = read(0, &byte, 1);
         if (n < 0 && errno == EINTR && resized) {
@@ -261,7 +267,8 @@ static bool take_paste(cay__buf *raw)
     return true;
 }
 
-/* Between two marks of the terminal: lines stay lines of one message, nothing in it is a key, and nothing is sent before Enter. */
+/* Between two marks of the terminal: lines stay lines of one message, nothing in it is a key, and
+ * nothing is sent before Enter. */
 static unsigned char on_paste(EditLine *el, int c)
 {
     const size_t mark = sizeof PASTE_END - 1;
@@ -285,9 +292,11 @@ static unsigned char on_paste(EditLine *el, int c)
     return text.len && el_insertstr(el, text.data) < 0 ? CC_ERROR : CC_REFRESH;
 }
 
-/* ------------------------------------------------------------------ a terminal that changes its size */
+/* ------------------------------------------------------------------ a terminal that changes its
+ * size */
 
-/* The terminal has broken the lines anew. Where the prompt began follows from what stands before the cursor. */
+/* The terminal has broken the lines anew. Where the prompt began follows from what stands before
+ * the cursor. */
 static void lay_out(EditLine *el)
 {
     edit *e = of(el);
@@ -345,7 +354,8 @@ static char *show_prompt(EditLine *el)
     if (e->above.len)
         cay__buf_str(&e->prompt, "… ");
     else
-        cay__buf_fmt(&e->prompt, "%s%s%s", *out_on(1, OUT_TITLE) ? "\1\033[1;36m\1" : "", e->spec.prompt(e->spec.arg), *out_on(1, OUT_TITLE) ? "\1\033[0m\1" : "");
+        cay__buf_fmt(&e->prompt, "%s%s%s", *out_on(1, OUT_TITLE) ? "\1\033[1;36m\1" : "",
+                     e->spec.prompt(e->spec.arg), *out_on(1, OUT_TITLE) ? "\1\033[0m\1" : "");
     return e->prompt.data;
 }
 
@@ -355,11 +365,13 @@ static void bind_keys(EditLine *el)
         const wchar_t *name, *key;
         unsigned char (*fn)(EditLine *, int);
     } keys[] = {
-        { L"cay-newline", L"\033\r", on_newline }, { L"cay-newline", L"\033\n", on_newline }, { L"cay-interrupt", L"^C", on_interrupt },
-        { L"cay-toggle", L"^T", on_toggle },       { L"cay-editor", L"^E", on_editor },        { L"cay-tab", L"^I", on_tab },
+        { L"cay-newline", L"\033\r", on_newline }, { L"cay-newline", L"\033\n", on_newline },
+        { L"cay-interrupt", L"^C", on_interrupt }, { L"cay-toggle", L"^T", on_toggle },
+        { L"cay-editor", L"^E", on_editor },       { L"cay-tab", L"^I", on_tab },
         { L"cay-paste", L"\033[200~", on_paste },
     };
-    for (size_t i = 0; i < CAY_LEN(keys); i++) { /* the wide form: the other one copies names and forgets them */
+    for (size_t i = 0; i < CAY_LEN(keys);
+         i++) { /* the wide form: the other one copies names and forgets them */
         el_wset(el, EL_ADDFN, keys[i].name, keys[i].name, keys[i].fn);
         el_wset(el, EL_BIND, keys[i].key, keys[i].name, NULL);
     }
@@ -384,7 +396,8 @@ edit *edit_open(const edit_spec *spec)
     el_set(e->el, EL_PROMPT_ESC, show_prompt, '\1');
     el_set(e->el, EL_SIGNAL, 0);
     el_wset(e->el, EL_GETCFN, on_char);
-    el_set(e->el, EL_SETTY, "-d", "-isig", NULL); /* Ctrl+C is a key of ours while a line is typed */
+    el_set(e->el, EL_SETTY, "-d", "-isig",
+           NULL); /* Ctrl+C is a key of ours while a line is typed */
     if (e->past) {
         history(e->past, &ev, H_SETSIZE, HISTORY);
         history(e->past, &ev, H_SETUNIQUE, 1);
@@ -404,7 +417,8 @@ static void remember(edit *e, const char *text)
     history(e->past, &ev, H_ENTER, text);
     if (!e->spec.history)
         return;
-    close(open(e->spec.history, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)); /* before others could read it */
+    close(open(e->spec.history, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+               0600)); /* before others could read it */
     history(e->past, &ev, H_SAVE, e->spec.history);
 }
 
@@ -424,7 +438,8 @@ static ssize_t next_line(edit *e, char **out)
 {
     if (e->el) {
         int n = 0;
-        struct sigaction now = { .sa_handler = on_resize }, old; /* it interrupts the read of a key, and nothing else */
+        struct sigaction now = { .sa_handler = on_resize },
+                         old; /* it interrupts the read of a key, and nothing else */
         resized = 0;
         el_resize(e->el);
         sigaction(SIGWINCH, &now, &old);

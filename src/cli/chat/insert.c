@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* @file: completed while it is typed, put behind the message when it is sent. Files are the sandbox's. */
+/* @file: completed while it is typed, put behind the message when it is sent. Files are the
+ * sandbox's. */
 #include "chat.h"
 #include <base/base.h>
 #include <base/base64.h>
@@ -33,9 +34,11 @@ static const char *image_type(const char *s, size_t n)
 {
     static const struct {
         const char *head;
-        size_t      len;
+        size_t len;
         const char *type;
-    } known[] = { { "\x89PNG\r\n\x1a\n", 8, "image/png" }, { "\xff\xd8\xff", 3, "image/jpeg" }, { "GIF8", 4, "image/gif" } };
+    } known[] = { { "\x89PNG\r\n\x1a\n", 8, "image/png" },
+                  { "\xff\xd8\xff", 3, "image/jpeg" },
+                  { "GIF8", 4, "image/gif" } };
     for (size_t i = 0; i < CAY_LEN(known); i++)
         if (n > known[i].len && !memcmp(s, known[i].head, known[i].len))
             return known[i].type;
@@ -50,7 +53,8 @@ static json_t *image_part(const char *type, const char *s, size_t n)
     return json_pack("{s:s, s:s}", "type", "input_image", "image_url", b.data);
 }
 
-/* The name after an @ that begins a word. What ends a sentence is not part of it, unless there is such a file. */
+/* The name after an @ that begins a word. What ends a sentence is not part of it, unless there is
+ * such a file. */
 static bool find(chat *c, char *path, char **data, size_t *n, cay_err *err)
 {
     for (;;) {
@@ -92,13 +96,18 @@ char *chat_insert(chat *c, const char *text)
         else if (found)
             chat_text(c, OUT_WARN, "@%s is neither text nor an image: only its name is sent", path);
     }
-    CAY_AUTOJSON *items = b.full ? NULL : json_pack("[{s:s, s:s, s:s}]", "type", "message", "role", "user", "content", b.data);
+    CAY_AUTOJSON *items = b.full ? NULL
+                                 : json_pack("[{s:s, s:s, s:s}]", "type", "message", "role", "user",
+                                             "content", b.data);
     if (items && json_array_size(images)) {
-        json_array_insert_new(images, 0, json_pack("{s:s, s:s}", "type", "input_text", "text", b.data));
+        json_array_insert_new(images, 0,
+                              json_pack("{s:s, s:s}", "type", "input_text", "text", b.data));
         json_object_set(json_array_get(items, 0), "content", images);
     }
     if (!items)
-        chat_text(c, OUT_BAD, b.full ? "cay: the message is larger than 16 MiB" : "cay: the message is no UTF-8 text");
+        chat_text(c, OUT_BAD,
+                  b.full ? "cay: the message is larger than 16 MiB"
+                         : "cay: the message is no UTF-8 text");
     return items ? cay__json_text(items, 256 << 20) : NULL;
 }
 
@@ -114,20 +123,27 @@ static int on_entry(const cay_dirent *ent, void *arg)
 {
     looking *l = arg;
     char word[4400];
-    if (strncmp(ent->path, l->begin, strlen(l->begin)) || (*ent->path == '.' && *l->begin != '.') || strpbrk(ent->path, " \t\n"))
+    if (strncmp(ent->path, l->begin, strlen(l->begin)) || (*ent->path == '.' && *l->begin != '.') ||
+        strpbrk(ent->path, " \t\n"))
         return 0;
-    if (is_text(ent->path, strlen(ent->path)) && (size_t)snprintf(word, sizeof word, "@%s%s%s", l->dir, ent->path, ent->st.type == CAY_DIR ? "/" : "") < sizeof word)
+    if (is_text(ent->path, strlen(ent->path)) &&
+        (size_t)snprintf(word, sizeof word, "@%s%s%s", l->dir, ent->path,
+                         ent->st.type == CAY_DIR ? "/" : "") < sizeof word)
         l->add(l->to, word);
     return 0;
 }
 
-void chat_complete(void *arg, const char *line, size_t at, const char *word, void (*add)(void *to, const char *word), void *to)
+void chat_complete(void *arg, const char *line, size_t at, const char *word,
+                   void (*add)(void *to, const char *word), void *to)
 {
     chat *c = arg;
     if (*word == '@') {
         const char *slash = strrchr(word, '/');
-        CAY_AUTOFREE char *dir = slash ? strndup(word + 1, (size_t)(slash - word)) : cay__strdup("");
-        looking l = { .dir = dir ? dir : "", .begin = slash ? slash + 1 : word + 1, .add = add, .to = to };
+        CAY_AUTOFREE char *dir =
+            slash ? strndup(word + 1, (size_t)(slash - word)) : cay__strdup("");
+        looking l = {
+            .dir = dir ? dir : "", .begin = slash ? slash + 1 : word + 1, .add = add, .to = to
+        };
         cay_dir_list(c->sb, NULL, *l.dir ? l.dir : ".", 1, on_entry, &l, NULL);
     } else if (at == 0 && *word == '/') {
         chat_command_names(word, add, to);

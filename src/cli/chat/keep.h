@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli/chat/keep.h - points that a sandbox's files can be taken back to: one before the first turn, one after every tool call.
+ * cli/chat/keep.h - points that a sandbox's files can be taken back to: one before the first turn,
+ * one after every tool call.
  *
- * A sandbox of its own files gives a snapshot. For one that stands on a directory, whose processes are to live on when a turn is taken back, the point holds what it
- * changed there: the list of cay_service_diff() and the bytes of files up to 8 MiB, each once. What is larger is told when it cannot be taken back.
+ * A sandbox of its own files gives a snapshot. For one that stands on a directory, whose processes
+ * are to live on when a turn is taken back, the point holds what it changed there: the list of
+ * cay_service_diff() and the bytes of files up to 8 MiB, each once. What is larger is told when it
+ * cannot be taken back.
  */
 #pragma once
 #include "store.h"
 #include <cay/service.h>
 
 typedef struct keep {
-    sqlite3     *db;
+    sqlite3 *db;
     cay_service *svc;
     cay_sandbox *sb;
-    const char  *session;
-    const char  *dir; /* on the host, that the sandbox stands on; "" for none */
-    bool         off; /* nothing can be kept here */
+    const char *session;
+    const char *dir; /* on the host, that the sandbox stands on; "" for none */
+    bool off;        /* nothing can be kept here */
 } keep;
 
 typedef struct keep_done {
-    size_t files; /* put back */
-    size_t left;  /* that could not be */
-    char   name[200]; /* one of them */
+    size_t files;   /* put back */
+    size_t left;    /* that could not be */
+    char name[200]; /* one of them */
 } keep_done;
 
 /* The number of the last point, 0 when there is none, or an error. */

@@ -8,11 +8,13 @@ static void splash(chat *c)
 {
     chat_text(c, OUT_BOLD, "cay chat: %s, session %s", c->s.model, c->s.name);
     if (*c->s.dir)
-        chat_text(c, OUT_DIM, "%s, copy-on-write; /apply takes changes over, /help explains", c->s.dir);
+        chat_text(c, OUT_DIM, "%s, copy-on-write; /apply takes changes over, /help explains",
+                  c->s.dir);
     else
         chat_text(c, OUT_DIM, "sandbox %s; /help explains", c->s.sandbox);
     if (c->s.turns)
-        chat_text(c, OUT_DIM, "%llu turn%s so far", (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s");
+        chat_text(c, OUT_DIM, "%llu turn%s so far", (unsigned long long)c->s.turns,
+                  c->s.turns == 1 ? "" : "s");
 }
 
 static void take(chat *c, char *line)
@@ -42,7 +44,8 @@ int chat_loop(chat *c)
     if (c->tty && !c->a->no_splash && !cli.quiet)
         splash(c);
     if (!c->tty && c->mode == CHAT_ASK)
-        out_note("cay: there is no terminal to ask on: commands and patches are refused; --auto-approve lets them run");
+        out_note("cay: there is no terminal to ask on: commands and patches are refused; "
+                 "--auto-approve lets them run");
     while (!c->quit && !chat_ending()) {
         CAY_AUTOFREE char *line = NULL;
         if (c->tty) /* here and not when a turn begins: from Enter on it is meant for the turn */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay-chat: what `cay chat` starts. A program of its own, so that no other command pays for what edits lines and reads markdown. */
+/* cay-chat: what `cay chat` starts. A program of its own, so that no other command pays for what
+ * edits lines and reads markdown. */
 #include "chat.h"
 #include "row.h"
 #include <base/base.h>
@@ -10,11 +11,13 @@
 static int default_dir(chat *c, cay_err *err)
 {
     const char *p = c->a->sandbox;
-    bool other = c->a->empty || c->a->sandbox_id || c->a->box.from || c->a->box.root || c->a->box.manifest;
+    bool other =
+        c->a->empty || c->a->sandbox_id || c->a->box.from || c->a->box.root || c->a->box.manifest;
     if (c->a->empty && c->a->box.on)
         return cay_fail(err, CAY_EINVAL, "--empty and --on contradict each other");
     if (p && strcmp(p, "none") && strcmp(p, "native") && c->a->box.on)
-        return cay_fail(err, CAY_EINVAL, "--on: only native sandboxes show a directory copy-on-write");
+        return cay_fail(err, CAY_EINVAL,
+                        "--on: only native sandboxes show a directory copy-on-write");
     c->a->here = !c->a->box.on && !other;
     if (c->a->here)
         c->a->box.on = ".";
@@ -86,7 +89,8 @@ int main(int argc, char **argv)
     static const cli_verb *const verbs[] = { &cli_chat_list, &cli_chat_rm, &cli_chat_reset };
     cay_err err = CAY_ERR_INIT;
     int used = 0, code = CLI_OK;
-    if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1) /* columns of characters and the line editor need it */
+    if (!setlocale(LC_CTYPE, "") ||
+        MB_CUR_MAX == 1) /* columns of characters and the line editor need it */
         setlocale(LC_CTYPE, "C.UTF-8");
     cli_begin();
     if (cli_take_globals(argc - 1, argv + 1, &used, &err) < 0)

@@ -10,24 +10,27 @@ static void rows(chat *c, const char *what, char *list, const char *key)
     CAY_AUTOJSON *all = list ? json_loads(list, 0, NULL) : NULL;
     size_t i;
     json_t *j;
-    json_array_foreach(all, i, j) {
+    json_array_foreach(all, i, j)
+    {
         const char *about = cay__json_str(j, "description", "");
-        chat_text(c, OUT_PLAIN, "  %s %s%s%.200s", what, cay__json_str(j, key, ""), *about ? ": " : "", about);
+        chat_text(c, OUT_PLAIN, "  %s %s%s%.200s", what, cay__json_str(j, key, ""),
+                  *about ? ": " : "", about);
     }
 }
 
 /* What one server has, asked for beside the others. */
 typedef struct offer {
-    char   *resources, *templates, *prompts; /* lists, or NULL */
-    char   *found;                           /* what was looked for there, or NULL */
+    char *resources, *templates, *prompts; /* lists, or NULL */
+    char *found;                           /* what was looked for there, or NULL */
     cay_err err;
 } offer;
 
 typedef struct search {
-    chat       *c;
-    const char *name, *arguments; /* of a prompt; without arguments of a resource; without a name everything is listed */
-    size_t      only;             /* one server, or SIZE_MAX */
-    offer       v[AGENT_MCP];
+    chat *c;
+    const char *name, *arguments; /* of a prompt; without arguments of a resource; without a name
+                                     everything is listed */
+    size_t only;                  /* one server, or SIZE_MAX */
+    offer v[AGENT_MCP];
 } search;
 
 static void ask_one(void *arg, size_t i)
@@ -117,7 +120,8 @@ static void read_resource(chat *c, size_t only, const char *uri)
     CAY_AUTOJSON *list = text ? json_loads(text, 0, NULL) : NULL;
     size_t i;
     json_t *r;
-    json_array_foreach(list, i, r) {
+    json_array_foreach(list, i, r)
+    {
         const char *said = cay__json_str(r, "text", NULL);
         if (said)
             chat_text(c, OUT_PLAIN, "%s", said);
@@ -143,7 +147,9 @@ void chat_mcp(chat *c, int argc, char **argv)
         argv++;
     }
     if (!c->mcp.n) {
-        chat_text(c, OUT_WARN, "this talk has no MCP servers; cay chat --mcp COMMAND|URL|FILE.json gives it one");
+        chat_text(
+            c, OUT_WARN,
+            "this talk has no MCP servers; cay chat --mcp COMMAND|URL|FILE.json gives it one");
     } else if (argc == 1) {
         list_all(c, only);
     } else if (argc > 2 && !strcmp(argv[1], "prompt")) {
@@ -151,6 +157,8 @@ void chat_mcp(chat *c, int argc, char **argv)
     } else if (argc == 3 && !strcmp(argv[1], "read")) {
         read_resource(c, only, argv[2]);
     } else {
-        chat_text(c, OUT_WARN, "/mcp lists what there is; /mcp prompt NAME [KEY=VALUE…] begins with a prompt; /mcp read URI shows a resource; /mcp mcp2 … asks that server alone");
+        chat_text(c, OUT_WARN,
+                  "/mcp lists what there is; /mcp prompt NAME [KEY=VALUE…] begins with a prompt; "
+                  "/mcp read URI shows a resource; /mcp mcp2 … asks that server alone");
     }
 }

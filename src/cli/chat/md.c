@@ -8,28 +8,29 @@
 
 enum { BOLD = 1, ITALIC = 2, CODE = 4, LINK = 8, STRIKE = 16, HEAD = 32, DIM = 64 };
 enum { NEST = 16, COLUMNS = 32, NARROWEST = 6, TEXT = 4 << 20 };
-#define MARK '\1' /* two bytes: MARK, style + 0x80. Escaped text has no such byte, so it is ours alone */
+#define MARK                                                                                       \
+    '\1' /* two bytes: MARK, style + 0x80. Escaped text has no such byte, so it is ours alone */
 
 typedef struct cell {
-    char    *text;
-    size_t   cols;
+    char *text;
+    size_t cols;
     MD_ALIGN align;
 } cell;
 
 typedef struct layout {
-    md_doc  *out;
-    size_t   width;
-    bool     colour;
+    md_doc *out;
+    size_t width;
+    bool colour;
     cay__buf text; /* the leaf at hand: escaped, with marks */
     unsigned style;
-    char     lead[NEST][16]; /* what stands before each line, by nesting */
-    size_t   depth;
-    char     bullet[16];     /* before the first line of an item, instead of its lead */
-    unsigned number[NEST];   /* of the next item; 0: a bullet */
-    size_t   lists;
-    bool     tight, any, code;
-    cell    *cells; /* of a table */
-    size_t   ncells, ncols;
+    char lead[NEST][16]; /* what stands before each line, by nesting */
+    size_t depth;
+    char bullet[16];       /* before the first line of an item, instead of its lead */
+    unsigned number[NEST]; /* of the next item; 0: a bullet */
+    size_t lists;
+    bool tight, any, code;
+    cell *cells; /* of a table */
+    size_t ncells, ncols;
 } layout;
 
 /* ------------------------------------------------------------------ columns */
@@ -95,9 +96,10 @@ void md_clear(md_doc *d)
 static void sgr(cay__buf *b, const layout *l, unsigned style)
 {
     static const struct {
-        unsigned    bit;
+        unsigned bit;
         const char *code;
-    } codes[] = { { BOLD, ";1" }, { ITALIC, ";3" }, { CODE, ";36" }, { LINK, ";4" }, { STRIKE, ";9" }, { HEAD, ";1;35" }, { DIM, ";2" } };
+    } codes[] = { { BOLD, ";1" },   { ITALIC, ";3" },  { CODE, ";36" }, { LINK, ";4" },
+                  { STRIKE, ";9" }, { HEAD, ";1;35" }, { DIM, ";2" } };
     if (!l->colour)
         return;
     cay__buf_str(b, "\033[0");
@@ -152,7 +154,8 @@ static void end_line(layout *l, cay__buf *b, unsigned style)
     b->max = TEXT;
 }
 
-/* How much of s goes into `room` columns: to a blank where there is one, all the same where there is none. */
+/* How much of s goes into `room` columns: to a blank where there is one, all the same where there
+ * is none. */
 static size_t take(const char *s, size_t n, size_t room, bool anywhere)
 {
     size_t at = 0, cols = 0, blank = 0, k;
@@ -215,15 +218,19 @@ static void keep_cell(layout *l, MD_ALIGN align)
     l->cells = realloc(l->cells, (l->ncells + 1) * sizeof *l->cells);
     if (!l->cells)
         abort();
-    l->cells[l->ncells++] = (cell){ cay__strdup(l->text.data ? l->text.data : ""), md_columns(l->text.data ? l->text.data : "", l->text.len), align };
+    l->cells[l->ncells++] =
+        (cell){ cay__strdup(l->text.data ? l->text.data : ""),
+                md_columns(l->text.data ? l->text.data : "", l->text.len), align };
     cay__buf_clear(&l->text);
     l->text.max = TEXT;
 }
 
-/* How wide each column is: as wide as it wants, or the widest give way. False: there is no room for so many. */
+/* How wide each column is: as wide as it wants, or the widest give way. False: there is no room for
+ * so many. */
 static bool widths(const layout *l, size_t n, size_t cols[COLUMNS])
 {
-    size_t lead = lead_cols(l), room = l->width > lead + 8 ? l->width - lead : 8, between = 3 * (n - 1), avail = room > between ? room - between : 0;
+    size_t lead = lead_cols(l), room = l->width > lead + 8 ? l->width - lead : 8,
+           between = 3 * (n - 1), avail = room > between ? room - between : 0;
     for (size_t i = 0; i < l->ncells; i++)
         cols[i % n] = CAY_MAX(cols[i % n], CAY_MIN(l->cells[i].cols, avail));
     for (;;) {
@@ -241,13 +248,17 @@ static bool widths(const layout *l, size_t n, size_t cols[COLUMNS])
 }
 
 /* The next line of a cell, in its column; *at and *style go on with it. */
-static void put_cell(cay__buf *b, const cell *c, size_t width, bool last, size_t *at, unsigned *style)
+static void put_cell(cay__buf *b, const cell *c, size_t width, bool last, size_t *at,
+                     unsigned *style)
 {
     const char *s = c->text + *at;
     size_t k = take(s, strlen(s), width, false), end = k;
     while (end && s[end - 1] == ' ')
         end--;
-    size_t w = md_columns(s, end), pad = width > w ? width - w : 0, left = c->align == MD_ALIGN_RIGHT ? pad : c->align == MD_ALIGN_CENTER ? pad / 2 : 0;
+    size_t w = md_columns(s, end), pad = width > w ? width - w : 0,
+           left = c->align == MD_ALIGN_RIGHT    ? pad
+                  : c->align == MD_ALIGN_CENTER ? pad / 2
+                                                : 0;
     cay__buf_fmt(b, "%*s%c%c", (int)left, "", MARK, (int)(*style | 0x80));
     cay__buf_add(b, s, end);
     cay__buf_fmt(b, "%c%c%*s", MARK, 0x80, last ? 0 : (int)(pad - left), "");
@@ -281,7 +292,8 @@ static void put_loose(layout *l, size_t row, size_t n)
 {
     CAY_AUTOBUF b = CAY__BUF(TEXT);
     for (size_t i = 0; i < n && row + i < l->ncells; i++)
-        cay__buf_fmt(&b, "%s%c%c%s%c%c", i ? " | " : "", MARK, (row ? 0 : BOLD) | 0x80, l->cells[row + i].text, MARK, 0x80);
+        cay__buf_fmt(&b, "%s%c%c%s%c%c", i ? " | " : "", MARK, (row ? 0 : BOLD) | 0x80,
+                     l->cells[row + i].text, MARK, 0x80);
     lay(l, b.data ? b.data : "", b.len, false);
 }
 
@@ -346,9 +358,11 @@ static int enter_block(MD_BLOCKTYPE type, void *detail, void *arg)
         flush(l);
         if (!l->lists)
             gap(l);
-        l->tight = type == MD_BLOCK_UL ? ((MD_BLOCK_UL_DETAIL *)detail)->is_tight : ((MD_BLOCK_OL_DETAIL *)detail)->is_tight;
+        l->tight = type == MD_BLOCK_UL ? ((MD_BLOCK_UL_DETAIL *)detail)->is_tight
+                                       : ((MD_BLOCK_OL_DETAIL *)detail)->is_tight;
         if (l->lists < NEST)
-            l->number[l->lists] = type == MD_BLOCK_OL ? CAY_MAX(((MD_BLOCK_OL_DETAIL *)detail)->start, 1u) : 0;
+            l->number[l->lists] =
+                type == MD_BLOCK_OL ? CAY_MAX(((MD_BLOCK_OL_DETAIL *)detail)->start, 1u) : 0;
         l->lists++;
         break;
     case MD_BLOCK_LI: enter_item(l, detail); break;
@@ -397,7 +411,10 @@ static int leave_block(MD_BLOCKTYPE type, void *detail, void *arg)
         l->depth -= l->depth > 0;
         break;
     case MD_BLOCK_QUOTE: l->depth -= l->depth > 0; break;
-    case MD_BLOCK_H: l->style = 0; flush(l); break;
+    case MD_BLOCK_H:
+        l->style = 0;
+        flush(l);
+        break;
     case MD_BLOCK_CODE:
         l->style = 0;
         if (l->text.len && l->text.data[l->text.len - 1] == '\n')
@@ -441,20 +458,26 @@ static int enter_span(MD_SPANTYPE type, void *detail, void *arg)
 static int leave_span(MD_SPANTYPE type, void *detail, void *arg)
 {
     layout *l = arg;
-    const MD_ATTRIBUTE *to = type == MD_SPAN_A ? &((MD_SPAN_A_DETAIL *)detail)->href : type == MD_SPAN_IMG ? &((MD_SPAN_IMG_DETAIL *)detail)->src : NULL;
+    const MD_ATTRIBUTE *to = type == MD_SPAN_A     ? &((MD_SPAN_A_DETAIL *)detail)->href
+                             : type == MD_SPAN_IMG ? &((MD_SPAN_IMG_DETAIL *)detail)->src
+                                                   : NULL;
     set_style(l, l->style & ~style_of(type));
     if (!to)
         return 0;
     CAY_AUTOBUF url = CAY__BUF(TEXT);
     cay__buf_safe(&url, to->text ? to->text : "", to->size, false);
-    if (url.len && (l->text.len < url.len + 2 || memcmp(l->text.data + l->text.len - 2 - url.len, url.data, url.len)))
+    if (url.len && (l->text.len < url.len + 2 ||
+                    memcmp(l->text.data + l->text.len - 2 - url.len, url.data, url.len)))
         cay__buf_fmt(&l->text, " (%s)", url.data);
     return 0;
 }
 
 static const char *entity(const char *s, size_t n)
 {
-    static const char *const known[][2] = { { "&amp;", "&" }, { "&lt;", "<" }, { "&gt;", ">" }, { "&quot;", "\"" }, { "&#39;", "'" }, { "&nbsp;", " " } };
+    static const char *const known[][2] = {
+        { "&amp;", "&" },   { "&lt;", "<" },  { "&gt;", ">" },
+        { "&quot;", "\"" }, { "&#39;", "'" }, { "&nbsp;", " " }
+    };
     for (size_t i = 0; i < CAY_LEN(known); i++)
         if (strlen(known[i][0]) == n && !memcmp(known[i][0], s, n))
             return known[i][1];
@@ -490,9 +513,16 @@ static int text(MD_TEXTTYPE type, const MD_CHAR *s, MD_SIZE n, void *arg)
 
 void md_lines(const char *s, size_t n, size_t width, bool colour, md_doc *out)
 {
-    layout l = { .out = out, .width = width < 16 ? 16 : width, .colour = colour, .text = CAY__BUF(TEXT) };
-    static const MD_PARSER parser = { .flags = MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS | MD_FLAG_NOHTML,
-                                      .enter_block = enter_block, .leave_block = leave_block, .enter_span = enter_span, .leave_span = leave_span, .text = text };
+    layout l = {
+        .out = out, .width = width < 16 ? 16 : width, .colour = colour, .text = CAY__BUF(TEXT)
+    };
+    static const MD_PARSER parser = { .flags = MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH |
+                                               MD_FLAG_TASKLISTS | MD_FLAG_NOHTML,
+                                      .enter_block = enter_block,
+                                      .leave_block = leave_block,
+                                      .enter_span = enter_span,
+                                      .leave_span = leave_span,
+                                      .text = text };
     md_parse(s, (MD_SIZE)CAY_MIN(n, (size_t)UINT32_MAX / 2), &parser, &l);
     flush(&l);
     for (size_t i = 0; i < l.ncells; i++)

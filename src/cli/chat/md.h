@@ -2,11 +2,13 @@
 /*
  * cli/chat/md.h - markdown as lines for a terminal.
  *
- * md_lines() makes whole lines that fit the width; md4c reads, we lay out. Everything that comes in is escaped before anything of ours
- * is put around it, so that what a model writes cannot drive the terminal.
+ * md_lines() makes whole lines that fit the width; md4c reads, we lay out. Everything that comes in
+ * is escaped before anything of ours is put around it, so that what a model writes cannot drive the
+ * terminal.
  *
- * A painter shows an answer while it comes: the block that is being written is laid out again with each piece, and only the lines that
- * changed are written again. What has scrolled away is left as it is.
+ * A painter shows an answer while it comes: the block that is being written is laid out again with
+ * each piece, and only the lines that changed are written again. What has scrolled away is left as
+ * it is.
  */
 #pragma once
 #include <base/buf.h>
@@ -25,13 +27,13 @@ size_t md_columns(const char *s, size_t n);
 size_t md_fit(const char *s, size_t n, size_t columns);
 
 typedef struct md_paint {
-    cay__buf text;     /* of the block that is not finished */
-    char     fence[4]; /* a code block is open: what ends it; "" otherwise */
-    md_doc   shown;    /* lines of it that are on the terminal */
-    bool     before;   /* a block was finished before it */
-    bool     again;    /* its lines were taken back, to be laid out for another width */
+    cay__buf text; /* of the block that is not finished */
+    char fence[4]; /* a code block is open: what ends it; "" otherwise */
+    md_doc shown;  /* lines of it that are on the terminal */
+    bool before;   /* a block was finished before it */
+    bool again;    /* its lines were taken back, to be laid out for another width */
     uint16_t cols;
-    int64_t  last_ms;
+    int64_t last_ms;
 } md_paint;
 void md_paint_begin(md_paint *p);
 void md_paint_add(md_paint *p, const char *s, size_t n);

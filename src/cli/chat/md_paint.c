@@ -29,12 +29,14 @@ static size_t columns(const char *s)
     return n;
 }
 
-/* The terminal has another width: where it is narrower it has broken the lines anew, each by itself. What is in sight of the block goes, and is painted once more. */
+/* The terminal has another width: where it is narrower it has broken the lines anew, each by
+ * itself. What is in sight of the block goes, and is painted once more. */
 static void take_back(md_paint *p, uint16_t cols, uint16_t rows, cay__buf *b)
 {
     size_t up = 0;
     for (size_t i = 0; i < p->shown.n; i++)
-        up += CAY_MAX((columns(p->shown.line[i]) + cols - 1) / CAY_MAX(cols, (uint16_t)1), (size_t)1);
+        up +=
+            CAY_MAX((columns(p->shown.line[i]) + cols - 1) / CAY_MAX(cols, (uint16_t)1), (size_t)1);
     if (up && up < rows)
         cay__buf_fmt(b, "\033[%zuA\r\033[J", up);
     p->again = up && up < rows; /* no empty line before it: that one is there still */
@@ -102,7 +104,8 @@ static void fence(md_paint *p, const char *line, size_t n)
         *p->fence = 0;
 }
 
-/* A block is over where an empty line is followed by one that is not indented, outside of code. Returns its length, or 0. */
+/* A block is over where an empty line is followed by one that is not indented, outside of code.
+ * Returns its length, or 0. */
 static size_t block_end(md_paint *p)
 {
     const char *s = p->text.data;

@@ -30,9 +30,9 @@ static const json_t *known_model(const chat *c, const char *name)
 {
     size_t i;
     json_t *m;
-    json_array_foreach(json_object_get(c->conf, "models"), i, m)
-        if (json_is_object(m) && name && !strcmp(cay__json_str(m, "name", ""), name))
-            return m;
+    json_array_foreach(json_object_get(c->conf, "models"), i,
+                       m) if (json_is_object(m) && name &&
+                              !strcmp(cay__json_str(m, "name", ""), name)) return m;
     return NULL;
 }
 
@@ -40,15 +40,24 @@ static const json_t *known_model(const chat *c, const char *name)
 static cay_model_open_spec model_spec(const chat *c, const char *name)
 {
     const json_t *m = known_model(c, name);
-    return (cay_model_open_spec){ .size = sizeof(cay_model_open_spec), .model = name, .base_url = c->a->base_url ? c->a->base_url : cay__json_str(m, "base_url", NULL),
-                                 .api = c->a->api ? c->a->api : cay__json_str(m, "api", NULL), .key = c->a->key ? c->a->key : cay__json_str(m, "key", NULL),
-                                 .headers = c->a->headers.v, .window = c->a->window ? c->a->window : (uint64_t)CAY_MAX(cay__json_int(m, "context_window", 0), 0) };
+    return (cay_model_open_spec){
+        .size = sizeof(cay_model_open_spec),
+        .model = name,
+        .base_url = c->a->base_url ? c->a->base_url : cay__json_str(m, "base_url", NULL),
+        .api = c->a->api ? c->a->api : cay__json_str(m, "api", NULL),
+        .key = c->a->key ? c->a->key : cay__json_str(m, "key", NULL),
+        .headers = c->a->headers.v,
+        .window = c->a->window ? c->a->window
+                               : (uint64_t)CAY_MAX(cay__json_int(m, "context_window", 0), 0)
+    };
 }
 
 int chat_model_names(chat *c, char **names, cay_err *err)
 {
     cay_model_open_spec spec = model_spec(c, c->s.model);
-    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + LIST_MS, .cancel_fd = chat_stop_fd() };
+    cay_call call = { .size = sizeof call,
+                      .deadline_ms = cay__now_ms() + LIST_MS,
+                      .cancel_fd = chat_stop_fd() };
     return cay_model_list(&spec, &call, names, err);
 }
 
@@ -70,7 +79,11 @@ int chat_model(chat *c, const char *name, cay_err *err)
 
 static const char *provider(const chat *c)
 {
-    const char *env = getenv("CAY_SANDBOX"), *p = c->a->sandbox ? c->a->sandbox : env && *env ? env : cay__json_str(json_object_get(c->conf, "chat"), "sandbox", NULL);
+    const char *env = getenv("CAY_SANDBOX"),
+               *p = c->a->sandbox ? c->a->sandbox
+                    : env && *env
+                        ? env
+                        : cay__json_str(json_object_get(c->conf, "chat"), "sandbox", NULL);
     p = p ? p : cli_provider();
     return p && !strcmp(p, "none") ? "local" : p;
 }
@@ -86,9 +99,13 @@ static int run_setup(chat *c, cay_err *err)
     if (n < 0)
         return cay_fail_sys(err, CAY_ESYS, "--sandbox-setup %.200s", c->a->setup);
     if (n == SETUP_MOST)
-        return cay_fail(err, CAY_ETOOBIG, "--sandbox-setup %.200s is larger than 1 MiB", c->a->setup);
+        return cay_fail(err, CAY_ETOOBIG, "--sandbox-setup %.200s is larger than 1 MiB",
+                        c->a->setup);
     CAY_TRY(cay_sandbox_run(c->sb, NULL, &spec, text, (size_t)n, 1 << 20, &r, err));
-    int rc = r.exit.code ? cay_fail_why(err, CAY_ESTATE, "setup_failed", "--sandbox-setup %.100s left with %d: %.100s", c->a->setup, r.exit.code, r.errout ? r.errout : "") : 0;
+    int rc = r.exit.code ? cay_fail_why(err, CAY_ESTATE, "setup_failed",
+                                        "--sandbox-setup %.100s left with %d: %.100s", c->a->setup,
+                                        r.exit.code, r.errout ? r.errout : "")
+                         : 0;
     cay_result_clear(&r);
     return rc;
 }
@@ -97,7 +114,10 @@ static int run_setup(chat *c, cay_err *err)
 static void say_no_wall(chat *c, const char *dir)
 {
     if (dir)
-        chat_text(c, OUT_WARN, "no wall: commands run as you, with all your rights, and files of %s are changed at once", dir);
+        chat_text(c, OUT_WARN,
+                  "no wall: commands run as you, with all your rights, and files of %s are changed "
+                  "at once",
+                  dir);
     else
         chat_text(c, OUT_WARN, "no wall: commands run as you, with all your rights");
 }
@@ -112,7 +132,8 @@ static int make_sandbox(chat *c, cay_err *err)
     snprintf(name, sizeof name, "chat-%s", c->s.name);
     spec.name = spec.name ? spec.name : name;
     spec.on = native && *c->s.dir ? c->s.dir : NULL;
-    c->direct = spec.provider && !strcmp(spec.provider, "local") && *c->s.dir && !spec.workdir && !spec.options;
+    c->direct = spec.provider && !strcmp(spec.provider, "local") && *c->s.dir && !spec.workdir &&
+                !spec.options;
     const cay_pair here[] = { { "root_dir", c->s.dir }, { NULL, NULL } };
     if (c->direct) { /* without a wall it works where you are */
         spec.options = here;
@@ -120,11 +141,15 @@ static int make_sandbox(chat *c, cay_err *err)
     }
     int rc = cli_box_create(&spec, &c->sb, err);
     if (rc < 0)
-        return spec.on && c->a->here ? cay_wrap(err, rc, "the current directory cannot be shown (--on DIR takes another, --empty none)") : rc;
+        return spec.on && c->a->here ? cay_wrap(err, rc,
+                                                "the current directory cannot be shown (--on DIR "
+                                                "takes another, --empty none)")
+                                     : rc;
     if (spec.provider && !strcmp(spec.provider, "local"))
         say_no_wall(c, c->direct ? c->s.dir : NULL);
     else if (!spec.on && *c->s.dir)
-        chat_text(c, OUT_WARN, "provider %s does not show %s: the workspace begins empty", spec.provider, c->s.dir);
+        chat_text(c, OUT_WARN, "provider %s does not show %s: the workspace begins empty",
+                  spec.provider, c->s.dir);
     if (!spec.on)
         *c->s.dir = 0;
     c->s.owns = true;
@@ -162,7 +187,10 @@ static int get_sandbox(chat *c, cay_err *err)
             *err = own;
             return rc;
         }
-        chat_text(c, OUT_WARN, "sandbox %s is gone; a new one takes its place, with the files as they are in the directory", c->s.sandbox);
+        chat_text(c, OUT_WARN,
+                  "sandbox %s is gone; a new one takes its place, with the files as they are in "
+                  "the directory",
+                  c->s.sandbox);
         CAY_TRY(store_do(c->db, "DELETE FROM points WHERE session = ?1", c->s.name, 0, err));
     }
     return make_sandbox(c, err);
@@ -173,13 +201,18 @@ static int get_sandbox(chat *c, cay_err *err)
 int chat_lock(chat *c, const char *name, int *lock, cay_err *err)
 {
     char path[4200];
-    struct flock range = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = cay__hash(name, strlen(name)), .l_len = 1 };
-    snprintf(path, sizeof path, "%s/lock", c->dir); /* one file for all: a session is a byte of it */
+    struct flock range = { .l_type = F_WRLCK,
+                           .l_whence = SEEK_SET,
+                           .l_start = cay__hash(name, strlen(name)),
+                           .l_len = 1 };
+    snprintf(path, sizeof path, "%s/lock",
+             c->dir); /* one file for all: a session is a byte of it */
     CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "%.200s", path);
     if (fcntl(fd, F_OFD_SETLK, &range) < 0)
-        return cay_fail_why(err, CAY_EBUSY, "session_busy", "session %s is open in another talk", name);
+        return cay_fail_why(err, CAY_EBUSY, "session_busy", "session %s is open in another talk",
+                            name);
     *lock = cay__steal_fd(&fd);
     return 0;
 }
@@ -195,8 +228,14 @@ static int fresh(chat *c, const char *name, cay_err *err)
     const char *on = c->box.create.on;
     char *model = CAY_STEAL(c->s.model);
     store_session_clear(&c->s);
-    c->s = (store_session){ .created_ms = cay__wall_ms(), .used_ms = cay__wall_ms(), .model = model, .dir = cay__strdup(on ? on : ""), .sandbox = cay__strdup("") };
-    c->s.agent = cay__strdup(c->a->agent ? c->a->agent : cay__json_str(json_object_get(c->conf, "chat"), "agent", "default"));
+    c->s = (store_session){ .created_ms = cay__wall_ms(),
+                            .used_ms = cay__wall_ms(),
+                            .model = model,
+                            .dir = cay__strdup(on ? on : ""),
+                            .sandbox = cay__strdup("") };
+    c->s.agent = cay__strdup(
+        c->a->agent ? c->a->agent
+                    : cay__json_str(json_object_get(c->conf, "chat"), "agent", "default"));
     cay__str_copy(c->s.name, sizeof c->s.name, name);
     if (c->a->sandbox_id) {
         CAY_TRY(find_sandbox(c, c->a->sandbox_id, err));
@@ -211,7 +250,8 @@ static int fresh(chat *c, const char *name, cay_err *err)
 static int first_point(chat *c, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
-    c->keep = (keep){ .db = c->db, .svc = c->svc, .sb = c->sb, .session = c->s.name, .dir = c->s.dir };
+    c->keep =
+        (keep){ .db = c->db, .svc = c->svc, .sb = c->sb, .session = c->s.name, .dir = c->s.dir };
     int64_t n = keep_last(&c->keep, err);
     CAY_TRY(n < 0 ? (int)n : 0);
     if (n == 0 && keep_take(&c->keep, 0, &own) < 0)
@@ -224,7 +264,10 @@ int chat_switch(chat *c, const char *name, bool create, cay_err *err)
     store_session s = { 0 };
     cay_err own = CAY_ERR_INIT;
     if (name && !store_name_valid(name))
-        return cay_fail(err, CAY_EINVAL, "session \"%.64s\": want letters, digits, . _ and -, fewer than 64, the first a letter or digit", name);
+        return cay_fail(err, CAY_EINVAL,
+                        "session \"%.64s\": want letters, digits, . _ and -, fewer than 64, the "
+                        "first a letter or digit",
+                        name);
     int rc = name ? store_get(c->db, name, &s, &own) : CAY_ENOENT;
     if (rc < 0 && (rc != CAY_ENOENT || !create)) {
         *err = own;
@@ -295,7 +338,8 @@ void chat_leave(chat *c)
             remove_sandbox(c->s.sandbox, c);
     } else if (c->s.owns) {
         cay_sandbox_kill(c->sb, NULL, NULL); /* its files stay; the next visit starts it again */
-        chat_text(c, OUT_DIM, "session %s is kept; `cay chat --session %s` goes on", c->s.name, c->s.name);
+        chat_text(c, OUT_DIM, "session %s is kept; `cay chat --session %s` goes on", c->s.name,
+                  c->s.name);
     }
     cay_sandbox_unref(c->sb);
     c->sb = NULL;
@@ -309,7 +353,8 @@ int chat_forget(chat *c, const char *name, cay_err *err)
     store_session s = { 0 };
     CAY_AUTOFD lock = -1;
     if (!store_name_valid(name))
-        return cay_fail_why(err, CAY_ENOENT, "session_not_found", "there is no session \"%.64s\"; `cay chat list` shows them", name);
+        return cay_fail_why(err, CAY_ENOENT, "session_not_found",
+                            "there is no session \"%.64s\"; `cay chat list` shows them", name);
     CAY_TRY(chat_lock(c, name, &lock, err));
     CAY_TRY(store_get(c->db, name, &s, err));
     keep k = { .db = c->db, .svc = c->svc, .session = name, .dir = "" };
@@ -324,7 +369,9 @@ int chat_forget(chat *c, const char *name, cay_err *err)
 
 static const char *prompt(void *arg)
 {
-    static const char *const words[] = { [CHAT_ASK] = "> ", [CHAT_AUTO] = "auto> ", [CHAT_NEVER] = "look> " };
+    static const char *const words[] = {
+        [CHAT_ASK] = "> ", [CHAT_AUTO] = "auto> ", [CHAT_NEVER] = "look> "
+    };
     return words[((chat *)arg)->mode];
 }
 
@@ -333,7 +380,8 @@ static int choose_model(chat *c, cay_err *err)
 {
     store_session s = { 0 };
     const char *env = getenv("CAY_MODEL");
-    bool had = !c->a->model && !(env && *env) && c->a->session && store_get(c->db, c->a->session, &s, NULL) == 0 && *s.model;
+    bool had = !c->a->model && !(env && *env) && c->a->session &&
+               store_get(c->db, c->a->session, &s, NULL) == 0 && *s.model;
     int rc = chat_model(c, had ? s.model : c->a->model, err);
     store_session_clear(&s);
     return rc;
@@ -347,7 +395,8 @@ int chat_open(chat *c, cay_err *err)
     md_paint_begin(&c->paint);
     CAY_TRY(conf_read(&c->conf, err));
     CAY_TRY(chat_stop_open(err));
-    if (c->a->auto_approve || cay__json_bool(json_object_get(c->conf, "chat"), "auto_approve", false))
+    if (c->a->auto_approve ||
+        cay__json_bool(json_object_get(c->conf, "chat"), "auto_approve", false))
         c->mode = CHAT_AUTO;
     if (c->a->agent)
         CAY_TRY(memory_path(c->a->agent, c->memory, sizeof c->memory, err));
@@ -356,11 +405,19 @@ int chat_open(chat *c, cay_err *err)
     CAY_TRY(chat_db(c, err));
     CAY_TRY(choose_model(c, err));
     CAY_TRY(chat_switch(c, c->a->session, true, err));
-    c->asks = (cay_mcp_asks){ .size = sizeof c->asks, .arg = c, .model = c->model, .sample = chat_sample, .elicit = chat_elicit };
+    c->asks = (cay_mcp_asks){ .size = sizeof c->asks,
+                              .arg = c,
+                              .model = c->model,
+                              .sample = chat_sample,
+                              .elicit = chat_elicit };
     CAY_TRY(agent_mcp_open(&c->a->mcp, c->svc, true, &c->asks, &c->mcp, err));
     CAY_TRY(agent_hosted_open(&c->a->hosted, &c->hosted, err));
     snprintf(history, sizeof history, "%s/history", c->dir);
-    edit_spec spec = { .history = history, .arg = c, .prompt = prompt, .toggle = chat_toggle, .complete = chat_complete };
+    edit_spec spec = { .history = history,
+                       .arg = c,
+                       .prompt = prompt,
+                       .toggle = chat_toggle,
+                       .complete = chat_complete };
     c->edit = edit_open(&spec);
     return 0;
 }

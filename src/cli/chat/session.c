@@ -7,9 +7,9 @@
 
 typedef struct listing {
     const char *current;
-    out_table   t;
-    out_json    j;
-    bool        json;
+    out_table t;
+    out_json j;
+    bool json;
 } listing;
 
 static int on_row(const store_session *s, void *arg)
@@ -49,7 +49,8 @@ static int on_row(const store_session *s, void *arg)
 
 int chat_list(sqlite3 *db, const char *current, bool json, cay_err *err)
 {
-    static const char *const titles[] = { "SESSION", ">TURNS", ">USED", "AGENT", "MODEL", "SANDBOX", "DIRECTORY", NULL };
+    static const char *const titles[] = { "SESSION", ">TURNS",  ">USED",     "AGENT",
+                                          "MODEL",   "SANDBOX", "DIRECTORY", NULL };
     listing l = { .current = current, .j = OUT_JSON(true), .json = json };
     out_table_open(&l.t, titles);
     js_open(&l.j, '[');
@@ -68,7 +69,10 @@ int chat_list(sqlite3 *db, const char *current, bool json, cay_err *err)
 static int rename_to(chat *c, const char *name, cay_err *err)
 {
     if (!store_name_valid(name))
-        return cay_fail(err, CAY_EINVAL, "session \"%.64s\": want letters, digits, . _ and -, fewer than 64, the first a letter or digit", name);
+        return cay_fail(err, CAY_EINVAL,
+                        "session \"%.64s\": want letters, digits, . _ and -, fewer than 64, the "
+                        "first a letter or digit",
+                        name);
     CAY_AUTOFD lock = -1;
     CAY_TRY(chat_lock(c, name, &lock, err));
     CAY_TRY(store_rename(c->db, c->s.name, name, err));
@@ -83,7 +87,8 @@ static int rename_to(chat *c, const char *name, cay_err *err)
 void chat_session(chat *c, int argc, char **argv)
 {
     const char *verb = argc > 1 ? argv[1] : "current", *name = argc > 2 ? argv[2] : NULL;
-    bool needs = !strcmp(verb, "connect") || !strcmp(verb, "load") || !strcmp(verb, "delete") || !strcmp(verb, "save");
+    bool needs = !strcmp(verb, "connect") || !strcmp(verb, "load") || !strcmp(verb, "delete") ||
+                 !strcmp(verb, "save");
     cay_err err = CAY_ERR_INIT;
     int rc = 0;
     chat_quiet_lines(c);
@@ -92,31 +97,38 @@ void chat_session(chat *c, int argc, char **argv)
     } else if (!strcmp(verb, "list")) {
         rc = chat_list(c->db, c->s.name, false, &err);
     } else if (!strcmp(verb, "current")) {
-        chat_text(c, OUT_PLAIN, "session %s: %llu turn%s, agent %s, model %s, sandbox %s%s%s", c->s.name, (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s",
-                  c->s.agent, c->s.model, c->s.sandbox, *c->s.dir ? " on " : "", c->s.dir);
+        chat_text(c, OUT_PLAIN, "session %s: %llu turn%s, agent %s, model %s, sandbox %s%s%s",
+                  c->s.name, (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s", c->s.agent,
+                  c->s.model, c->s.sandbox, *c->s.dir ? " on " : "", c->s.dir);
     } else if (!strcmp(verb, "create") || !strcmp(verb, "connect") || !strcmp(verb, "load")) {
         store_session old = { 0 };
         bool create = !strcmp(verb, "create");
         if (create && name && store_get(c->db, name, &old, NULL) == 0)
-            rc = cay_fail(&err, CAY_EEXIST, "there is a session \"%s\" already; /session connect %s goes on with it", name, name);
+            rc = cay_fail(&err, CAY_EEXIST,
+                          "there is a session \"%s\" already; /session connect %s goes on with it",
+                          name, name);
         else if (name && !strcmp(name, c->s.name))
             chat_text(c, OUT_DIM, "that is this one");
         else
             rc = chat_switch(c, name, create, &err);
         store_session_clear(&old);
         if (rc == 0)
-            chat_text(c, OUT_DIM, "session %s, %llu turn%s", c->s.name, (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s");
+            chat_text(c, OUT_DIM, "session %s, %llu turn%s", c->s.name,
+                      (unsigned long long)c->s.turns, c->s.turns == 1 ? "" : "s");
         c->quit = c->quit || !c->talk; /* the one before was left already */
     } else if (!strcmp(verb, "delete")) {
         if (!strcmp(name, c->s.name))
-            chat_text(c, OUT_WARN, "this is the session at hand; /session create begins another first");
+            chat_text(c, OUT_WARN,
+                      "this is the session at hand; /session create begins another first");
         else if ((rc = chat_forget(c, name, &err)) == 0)
             chat_text(c, OUT_DIM, "session %s is gone", name);
     } else if (!strcmp(verb, "save")) {
         if ((rc = rename_to(c, name, &err)) == 0)
             chat_text(c, OUT_DIM, "this session is kept as %s", name);
     } else {
-        chat_text(c, OUT_WARN, "/session list, create [NAME], connect NAME, delete NAME, current, save NAME, load NAME");
+        chat_text(c, OUT_WARN,
+                  "/session list, create [NAME], connect NAME, delete NAME, current, save NAME, "
+                  "load NAME");
     }
     if (rc < 0)
         chat_text(c, OUT_BAD, "cay: %s", err.msg);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent says and does, as it happens. Whatever comes from a model or a sandbox is escaped before a terminal gets it. */
+/* What the agent says and does, as it happens. Whatever comes from a model or a sandbox is escaped
+ * before a terminal gets it. */
 #include "chat.h"
 #include "spin.h"
 #include <base/base.h>
@@ -69,7 +70,8 @@ static void line(chat *c, out_style style, const char *lead, const char *s, size
     cay__buf_fmt(&b, "%s%s", out_on(fd, style), lead);
     size_t at = b.len;
     cay__buf_safe(&b, safe.data ? safe.data : "", safe.len, false);
-    size_t room = width() - CAY_MIN(md_columns(lead, strlen(lead)), width() - 1), fit = c->screen ? md_fit(b.data + at, b.len - at, room) : b.len - at;
+    size_t room = width() - CAY_MIN(md_columns(lead, strlen(lead)), width() - 1),
+           fit = c->screen ? md_fit(b.data + at, b.len - at, room) : b.len - at;
     if (fit < b.len - at) {
         b.len = at + md_fit(b.data + at, b.len - at, room - 1);
         cay__buf_str(&b, "…");
@@ -152,8 +154,11 @@ static void note_call(chat *c, const json_t *item)
     c->calls = realloc(c->calls, (c->ncalls + 1) * sizeof *c->calls);
     if (!c->calls)
         abort();
-    c->calls[c->ncalls++] = (chat_call){ .id = cay__strdup(cay__json_str(item, "call_id", "")), .tool = cay__strdup(cay__json_str(item, "name", "")),
-                                         .arguments = cay__strdup(cay__json_str(item, custom ? "input" : "arguments", "")) };
+    c->calls[c->ncalls++] =
+        (chat_call){ .id = cay__strdup(cay__json_str(item, "call_id", "")),
+                     .tool = cay__strdup(cay__json_str(item, "name", "")),
+                     .arguments =
+                         cay__strdup(cay__json_str(item, custom ? "input" : "arguments", "")) };
 }
 
 /* Of a patch: what is added green, what goes red, names of files bold. */
@@ -162,11 +167,13 @@ void chat_patch(chat *c, const char *patch, size_t lines)
     for (const char *p = patch; *p; lines--) {
         size_t n = strcspn(p, "\n");
         bool mark = !strncmp(p, "*** Begin Patch", 15) || !strncmp(p, "*** End Patch", 13);
-        out_style s = !strncmp(p, "*** ", 4) || !strncmp(p, "diff ", 5) || !strncmp(p, "+++", 3) || !strncmp(p, "---", 3) ? OUT_BOLD
-                      : *p == '+'                                                                                       ? OUT_GOOD
-                      : *p == '-'                                                                                       ? OUT_BAD
-                      : *p == '@'                                                                                       ? OUT_TITLE
-                                                                                                                        : OUT_PLAIN;
+        out_style s = !strncmp(p, "*** ", 4) || !strncmp(p, "diff ", 5) || !strncmp(p, "+++", 3) ||
+                              !strncmp(p, "---", 3)
+                          ? OUT_BOLD
+                      : *p == '+' ? OUT_GOOD
+                      : *p == '-' ? OUT_BAD
+                      : *p == '@' ? OUT_TITLE
+                                  : OUT_PLAIN;
         if (!lines) {
             line(c, OUT_DIM, "    ", "…", 3);
             return;
@@ -201,7 +208,8 @@ static void call_line(chat *c, const char *tool, const char *what)
 
 static void show_call(chat *c, chat_call *call, bool whole)
 {
-    static const char *const keys[] = { "cmd", "path", "skill_name", "chars", "text", "url", "input", "code" };
+    static const char *const keys[] = { "cmd",  "path", "skill_name", "chars",
+                                        "text", "url",  "input",      "code" };
     CAY_AUTOJSON *a = json_loads(call->arguments, 0, NULL);
     const char *what = call->arguments;
     bool patch = !strcmp(call->tool, "apply_patch");
@@ -249,7 +257,8 @@ void chat_call_seen(chat *c, const char *id)
 static void show_output(chat *c, const json_t *item)
 {
     const json_t *out = json_object_get(item, "output");
-    const char *text = json_is_string(out) ? json_string_value(out) : "(an image)", *body = strstr(text, "Output:\n");
+    const char *text = json_is_string(out) ? json_string_value(out) : "(an image)",
+               *body = strstr(text, "Output:\n");
     chat_call *call = find(c, cay__json_str(item, "call_id", ""));
     size_t lines = 0, more = 0;
     const char *lead = c->screen ? "  ⎿ " : "  ", *next = c->screen ? "    " : "  ";
@@ -278,14 +287,16 @@ static void show_output(chat *c, const json_t *item)
         p += n + (p[n] == '\n');
     }
     if (more)
-        chat_text(c, OUT_DIM, "%s… %zu more line%s; /output shows all", next, more, more == 1 ? "" : "s");
+        chat_text(c, OUT_DIM, "%s… %zu more line%s; /output shows all", next, more,
+                  more == 1 ? "" : "s");
     c->apart = true;
 }
 
 /* What it thought, as far as the endpoint tells: a few words of it. */
 static void show_thought(chat *c, const json_t *item)
 {
-    const char *text = cay__json_str(json_array_get(json_object_get(item, "summary"), 0), "text", "");
+    const char *text =
+        cay__json_str(json_array_get(json_object_get(item, "summary"), 0), "text", "");
     if (!c->screen || !c->tty || !*text)
         return;
     chat_quiet_lines(c);
@@ -322,7 +333,8 @@ static void show_message(chat *c, const json_t *item)
     size_t i;
     json_t *part;
     if (!c->streamed)
-        json_array_foreach(json_object_get(item, "content"), i, part) {
+        json_array_foreach(json_object_get(item, "content"), i, part)
+        {
             const char *text = cay__json_str(part, "text", cay__json_str(part, "refusal", ""));
             say(c, text, strlen(text));
         }
@@ -334,7 +346,8 @@ static void show_note(chat *c, const char *name, const char *json)
 {
     CAY_AUTOJSON *j = json_loads(json, JSON_DECODE_ANY, NULL);
     if (!strcmp(name, "retry"))
-        chat_text(c, OUT_DIM, "asking again in %.1f s: %.300s", (double)cay__json_int(j, "wait_ms", 0) / 1000, cay__json_str(j, "why", ""));
+        chat_text(c, OUT_DIM, "asking again in %.1f s: %.300s",
+                  (double)cay__json_int(j, "wait_ms", 0) / 1000, cay__json_str(j, "why", ""));
     else if (strcmp(name, "sandbox"))
         chat_text(c, OUT_DIM, "%.40s: %.400s", name, json_is_string(j) ? json_string_value(j) : "");
 }
@@ -342,7 +355,8 @@ static void show_note(chat *c, const char *name, const char *json)
 int chat_event(void *arg, const cay_run_event *ev)
 {
     chat *c = arg;
-    if (ev->kind == CAY_RUN_RAW && (!strcmp(ev->name, "response.output_text.delta") || !strcmp(ev->name, "response.refusal.delta"))) {
+    if (ev->kind == CAY_RUN_RAW && (!strcmp(ev->name, "response.output_text.delta") ||
+                                    !strcmp(ev->name, "response.refusal.delta"))) {
         CAY_AUTOJSON *j = json_loads(ev->json, 0, NULL);
         const char *d = cay__json_str(j, "delta", "");
         say(c, d, strlen(d));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it is busy with, on the last line, as long as nothing else is there to be shown: a thread draws it again, so that it moves while the talk waits for a model or
- * a command. Whoever wants to write takes the line away first: spin_end().
+ * What it is busy with, on the last line, as long as nothing else is there to be shown: a thread
+ * draws it again, so that it moves while the talk waits for a model or a command. Whoever wants to
+ * write takes the line away first: spin_end().
  */
 #include "spin.h"
 #include <base/base.h>
@@ -18,12 +19,12 @@ enum { EVERY_MS = 120, HINT_MS = 2000 };
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t  wake;
-    bool            started, on;
-    int64_t         since;
-    unsigned        step;
-    size_t          width; /* columns that stand there, 0: none */
-    char            what[64];
+    pthread_cond_t wake;
+    bool started, on;
+    int64_t since;
+    unsigned step;
+    size_t width; /* columns that stand there, 0: none */
+    char what[64];
 } s = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER };
 
 /* With the lock. A terminal that became narrower has broken the line: all of its parts go. */
@@ -47,10 +48,13 @@ static void draw(void)
     if (s.width)
         wipe(&b, cols);
     if (ms >= 1000)
-        snprintf(rest, sizeof rest, " %lld s%s", (long long)(ms / 1000), ms >= HINT_MS ? " · Ctrl+C interrupts" : "");
-    size_t room = cols > 4 ? cols - 3u : 1, what = CAY_MIN(strlen(s.what), room), more = strlen(rest) - 2 * (strstr(rest, "·") != NULL) + (strstr(rest, "·") != NULL);
+        snprintf(rest, sizeof rest, " %lld s%s", (long long)(ms / 1000),
+                 ms >= HINT_MS ? " · Ctrl+C interrupts" : "");
+    size_t room = cols > 4 ? cols - 3u : 1, what = CAY_MIN(strlen(s.what), room),
+           more = strlen(rest) - 2 * (strstr(rest, "·") != NULL) + (strstr(rest, "·") != NULL);
     bool fits = what + more <= room;
-    cay__buf_fmt(&b, "%s%s %s%s%.*s%s%s", out_on(1, OUT_TITLE), frames[s.step++ % CAY_LEN(frames)], out_off(1), out_on(1, OUT_DIM), (int)what, s.what, fits ? rest : "", out_off(1));
+    cay__buf_fmt(&b, "%s%s %s%s%.*s%s%s", out_on(1, OUT_TITLE), frames[s.step++ % CAY_LEN(frames)],
+                 out_off(1), out_on(1, OUT_DIM), (int)what, s.what, fits ? rest : "", out_off(1));
     s.width = 2 + what + (fits ? more : 0);
     cay__fd_write_all(1, b.data, b.len);
 }

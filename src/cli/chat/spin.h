@@ -4,5 +4,6 @@
  */
 #pragma once
 
-void spin_begin(const char *what); /* plain ASCII; draws it where the cursor is, at the begin of a line */
-void spin_end(void);               /* the line is empty again, and nobody draws */
+void spin_begin(
+    const char *what); /* plain ASCII; draws it where the cursor is, at the begin of a line */
+void spin_end(void);   /* the line is empty again, and nobody draws */

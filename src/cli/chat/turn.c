@@ -19,8 +19,8 @@ static volatile sig_atomic_t stops, in_turn, ending, have_tty;
 static struct termios cooked;
 static int64_t asked_ms; /* that somebody took to answer questions of this turn */
 
-/* Ctrl+C ends a turn or a question; a second one, before that is done, ends us. The other two end the talk in good order: they
- * interrupt the read of a line. */
+/* Ctrl+C ends a turn or a question; a second one, before that is done, ends us. The other two end
+ * the talk in good order: they interrupt the read of a line. */
 static void on_signal(int sig)
 {
     int e = errno;
@@ -136,14 +136,16 @@ static void on_tool_end(void *arg, cay_run *run, const cay_tool_call *call, cons
 
 typedef struct equipment {
     cay_capability *caps[CAPS];
-    size_t          ncaps;
+    size_t ncaps;
     const cay_tool **tools;
-    size_t          ntools;
+    size_t ntools;
 } equipment;
 
 static int equip(chat *c, equipment *q, cay_err *err)
 {
-    cay_shell_options shell = { .size = sizeof shell, .max_output_tokens = OUTPUT_TOKENS, .approval = true };
+    cay_shell_options shell = { .size = sizeof shell,
+                                .max_output_tokens = OUTPUT_TOKENS,
+                                .approval = true };
     cay_filesystem_options files = { .size = sizeof files, .approval = true };
     cay_skills_options skills = { .size = sizeof skills, .lazy = c->a->skills };
     q->caps[q->ncaps++] = cay_cap_filesystem(&files);
@@ -171,15 +173,40 @@ static int ask(chat *c, const char *input, cay_err *err)
 {
     __attribute__((cleanup(equipment_clear))) equipment q = { 0 };
     CAY_AUTOFREE char *instructions = memory_text(c);
-    const char *effort = c->a->effort ? c->a->effort : cay__json_str(json_object_get(c->conf, "chat"), "effort", NULL);
-    int64_t most = c->a->max_turns ? (int64_t)c->a->max_turns : cay__json_int(json_object_get(c->conf, "chat"), "max_turns", TURNS);
+    const char *effort = c->a->effort
+                             ? c->a->effort
+                             : cay__json_str(json_object_get(c->conf, "chat"), "effort", NULL);
+    int64_t most = c->a->max_turns
+                       ? (int64_t)c->a->max_turns
+                       : cay__json_int(json_object_get(c->conf, "chat"), "max_turns", TURNS);
     cay_run_result *r = NULL;
     CAY_TRY(equip(c, &q, err));
-    cay_agent agent = { .size = sizeof agent, .name = c->s.agent, .instructions = instructions, .sandbox = true, .capabilities = q.caps, .ncapabilities = q.ncaps,
-                        .tools = q.tools, .ntools = q.ntools, .settings = { .size = sizeof agent.settings, .reasoning = effort } };
-    cay_hooks hooks = { .arg = c, .model_start = on_model_start, .model_end = on_model_end, .tool_start = on_tool_start, .tool_end = on_tool_end };
-    cay_run_config conf = { .size = sizeof conf, .model = c->model, .max_turns = most > 0 && most < 100000 ? (unsigned)most : TURNS, .hooks = &hooks, .on_event = chat_event,
-                            .event_arg = c, .approve = chat_ask, .approve_arg = c, .service = c->svc, .sandbox = c->sb, .conversation = c->talk, .workflow = "cay chat" };
+    cay_agent agent = { .size = sizeof agent,
+                        .name = c->s.agent,
+                        .instructions = instructions,
+                        .sandbox = true,
+                        .capabilities = q.caps,
+                        .ncapabilities = q.ncaps,
+                        .tools = q.tools,
+                        .ntools = q.ntools,
+                        .settings = { .size = sizeof agent.settings, .reasoning = effort } };
+    cay_hooks hooks = { .arg = c,
+                        .model_start = on_model_start,
+                        .model_end = on_model_end,
+                        .tool_start = on_tool_start,
+                        .tool_end = on_tool_end };
+    cay_run_config conf = { .size = sizeof conf,
+                            .model = c->model,
+                            .max_turns = most > 0 && most < 100000 ? (unsigned)most : TURNS,
+                            .hooks = &hooks,
+                            .on_event = chat_event,
+                            .event_arg = c,
+                            .approve = chat_ask,
+                            .approve_arg = c,
+                            .service = c->svc,
+                            .sandbox = c->sb,
+                            .conversation = c->talk,
+                            .workflow = "cay chat" };
     cay_call call = { .size = sizeof call, .cancel_fd = chat_stop_fd() };
     CAY_TRY(cay_agent_run(&agent, &call, input, &conf, &r, err));
     cay_run_result_free(r);
@@ -196,7 +223,8 @@ static void tell_cost(chat *c, int64_t ms)
     const uint64_t n[2] = { t->input, t->output };
     char *const to[2] = { in, out };
     for (size_t i = 0; i < 2; i++)
-        n[i] < 10000 ? snprintf(to[i], sizeof in, "%llu", (unsigned long long)n[i]) : snprintf(to[i], sizeof in, "%.1fk", (double)n[i] / 1000);
+        n[i] < 10000 ? snprintf(to[i], sizeof in, "%llu", (unsigned long long)n[i])
+                     : snprintf(to[i], sizeof in, "%.1fk", (double)n[i] / 1000);
     chat_quiet_lines(c);
     out_str("\n");
     chat_text(c, OUT_DIM, "%.1f s · %s tokens in, %s out", (double)ms / 1000, in, out);
@@ -220,7 +248,8 @@ void chat_turn(chat *c, const char *input)
     chat_calls_clear(c);
     bool stopped = end();
     if (rc < 0 && (rc == CAY_ECANCELED || stopped))
-        chat_text(c, OUT_WARN, "interrupted%s", c->nitems ? "; /undo takes back what was done" : "");
+        chat_text(c, OUT_WARN, "interrupted%s",
+                  c->nitems ? "; /undo takes back what was done" : "");
     else if (rc < 0)
         chat_text(c, OUT_BAD, "cay: %s", err.msg);
     tell_cost(c, cay__now_ms() - began - asked_ms);

@@ -41,7 +41,8 @@ static void far_close(void *self)
 
 /* ------------------------------------------------------------------ handles */
 
-int cay__far_box_new(cay__far *f, const char *id, const char *remote, const char *home, cay__far_box **out)
+int cay__far_box_new(cay__far *f, const char *id, const char *remote, const char *home,
+                     cay__far_box **out)
 {
     cay__far_box *b = cay__alloc(sizeof *b);
     b->far = f;
@@ -73,15 +74,18 @@ static int box_of(cay__far *f, const char *id, const json_t *o, void **box, cay_
 {
     const char *remote = cay__far_word(o, "id");
     if (!cay__id_valid(remote, 'c'))
-        return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "%.120s tells no id of the sandbox", cay__client_url(f->client));
+        return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "%.120s tells no id of the sandbox",
+                            cay__client_url(f->client));
     return cay__far_box_new(f, id, remote, NULL, (cay__far_box **)box);
 }
 
 /* Every sandbox of ours, or the one with that id of ours, page by page. */
-static int each(cay__far *f, const cay_call *call, const char *id, int (*fn)(const json_t *o, void *arg), void *arg, cay_err *err)
+static int each(cay__far *f, const cay_call *call, const char *id,
+                int (*fn)(const json_t *o, void *arg), void *arg, cay_err *err)
 {
     char label[256], after[CAY__FAR_MARK] = "";
-    snprintf(label, sizeof label, "%s=%s", id ? CAY__FAR_ID : CAY__FAR_INSTANCE, id ? id : f->instance);
+    snprintf(label, sizeof label, "%s=%s", id ? CAY__FAR_ID : CAY__FAR_INSTANCE,
+             id ? id : f->instance);
     for (;;) {
         CAY__FAR_TARGET(target);
         CAY_AUTOJSON *answer = NULL;
@@ -92,7 +96,8 @@ static int each(cay__far *f, const cay_call *call, const char *id, int (*fn)(con
         if (*after)
             cay__far_query(&target, "after", after);
         CAY_TRY(cay__far_json(f, call, "GET", &target, NULL, &answer, err));
-        json_array_foreach (json_object_get(answer, "items"), i, o) {
+        json_array_foreach(json_object_get(answer, "items"), i, o)
+        {
             int rc = fn(o, arg);
             if (rc)
                 return rc;
@@ -115,12 +120,14 @@ static int find(cay__far *f, const cay_call *call, const char *id, json_t **out,
     if (rc < 0)
         return rc;
     if (!o)
-        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is no more on %.120s", id, cay__client_url(f->client));
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is no more on %.120s", id,
+                            cay__client_url(f->client));
     *out = o;
     return 0;
 }
 
-static int far_attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box, cay_err *err)
+static int far_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
+                      void **box, cay_err *err)
 {
     cay__far *f = self;
     CAY_AUTOJSON *o = NULL;
@@ -133,7 +140,8 @@ static int far_attach(void *self, const cay_call *call, const char *id, const ca
     cay__buf_fmt(&target, CAY__FAR_API "/sandboxes/%s", remote);
     int rc = cay__far_json(f, call, "GET", &target, NULL, &o, err);
     if (rc == CAY_ENOENT || rc == CAY_EGONE)
-        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is no more on %.120s", id, cay__client_url(f->client));
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is no more on %.120s", id,
+                            cay__client_url(f->client));
     CAY_TRY(rc);
     return box_of(f, id, o, box, err);
 }
@@ -148,7 +156,8 @@ static int far_state(void *box, cay_json **out, cay_err *err)
 
 /* ------------------------------------------------------------------ making and ending */
 
-static int far_create(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+static int far_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                      void **box, cay_err *err)
 {
     cay__far *f = self;
     CAY_AUTOJSON *answer = NULL;
@@ -216,14 +225,15 @@ static int list_one(const json_t *o, void *arg)
     return cay__id_valid(id, 'c') ? l->fn(id, l->arg) : 0;
 }
 
-static int far_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg, cay_err *err)
+static int far_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
+                    void *arg, cay_err *err)
 {
     return each(self, call, NULL, list_one, &(lister){ fn, arg }, err);
 }
 
 typedef struct sweep {
     int (*known)(const char *id, void *arg);
-    void    *arg;
+    void *arg;
     cay__buf ids; /* each with its NUL */
 } sweep;
 
@@ -235,7 +245,8 @@ static int note_unknown(const char *id, void *arg)
     return 0;
 }
 
-static int far_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg), void *arg, size_t *removed, cay_err *err)
+static int far_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg),
+                  void *arg, size_t *removed, cay_err *err)
 {
     sweep s = { .known = known, .arg = arg, .ids = CAY__BUF(4u << 20) };
     int rc = ((cay__far *)self)->client ? far_list(self, call, note_unknown, &s, err) : 0;
@@ -250,7 +261,8 @@ static int far_gc(void *self, const cay_call *call, int (*known)(const char *id,
 
 /* ------------------------------------------------------------------ its state */
 
-/* Takes over what was answered. The answer before lives on with the handle: somebody may look at its strings. */
+/* Takes over what was answered. The answer before lives on with the handle: somebody may look at
+ * its strings. */
 static void see(cay__far_box *b, json_t *o, cay_box_status *out)
 {
     size_t n;
@@ -269,9 +281,15 @@ static void see(cay__far_box *b, json_t *o, cay_box_status *out)
     b->seen = o;
     b->layers = layers;
     pthread_mutex_unlock(&b->lock);
-    cay_box_status s = { .size = sizeof s, .state = cay_state_parse(cay__far_word(o, "state")), .reason = cay__far_word(o, "reason"),
-                         .level = (cay_level)cay__json_int(o, "level", 0), .layers = layers, .nlayers = n, .deadline_ms = cay__json_int(o, "deadline_ms", 0),
-                         .idle_ms = (uint64_t)cay__json_int(o, "idle_ms", 0), .path = "" };
+    cay_box_status s = { .size = sizeof s,
+                         .state = cay_state_parse(cay__far_word(o, "state")),
+                         .reason = cay__far_word(o, "reason"),
+                         .level = (cay_level)cay__json_int(o, "level", 0),
+                         .layers = layers,
+                         .nlayers = n,
+                         .deadline_ms = cay__json_int(o, "deadline_ms", 0),
+                         .idle_ms = (uint64_t)cay__json_int(o, "idle_ms", 0),
+                         .path = "" };
     cay__answer_give(out, &s, sizeof s);
 }
 
@@ -283,13 +301,15 @@ static int far_status(void *box, const cay_call *call, cay_box_status *out, cay_
     cay__far_at(&target, b, "");
     int rc = cay__far_json(b->far, call, "GET", &target, NULL, &o, err);
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is no more on %.120s", b->id, cay__client_url(b->far->client));
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is no more on %.120s",
+                            b->id, cay__client_url(b->far->client));
     CAY_TRY(rc);
     see(b, o, out);
     return 0;
 }
 
-static int order(cay__far_box *b, const cay_call *call, const char *verb, json_t *body, cay_err *err)
+static int order(cay__far_box *b, const cay_call *call, const char *verb, json_t *body,
+                 cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__far_at(&target, b, verb);
@@ -311,7 +331,8 @@ static int far_stop(void *box, const cay_call *call, cay_err *err)
     return order(box, call, "/kill", NULL, err);
 }
 
-static int far_start(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+static int far_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                     void **box, cay_err *err)
 {
     void *mine = NULL;
     (void)spec; /* the server has it */
@@ -326,10 +347,12 @@ static int far_start(void *self, const cay_call *call, const char *id, const cay
 
 static json_t *time_left(uint64_t ms)
 {
-    return ms == CAY_UNLIMITED ? json_string("unlimited") : json_integer((json_int_t)CAY_MIN(ms, (uint64_t)INT64_MAX));
+    return ms == CAY_UNLIMITED ? json_string("unlimited")
+                               : json_integer((json_int_t)CAY_MIN(ms, (uint64_t)INT64_MAX));
 }
 
-static int far_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err)
+static int far_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
+                      cay_err *err)
 {
     json_t *body = json_object();
     if (ttl_ms)
@@ -346,9 +369,18 @@ static int far_usage(void *box, const cay_call *call, cay_usage *out, cay_err *e
     CAY__FAR_TARGET(target);
     cay__far_at(&target, b, "/usage");
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &o, err));
-#define N(name) (uint64_t)cay__json_int(o, name, 0)
-    cay_usage u = { .size = sizeof u, .cpu_us = N("cpu_us"), .memory = N("memory"), .memory_peak = N("memory_peak"), .pids = N("pids"), .disk = N("disk"),
-                    .inodes = N("inodes"), .oom_kills = N("oom_kills"), .pids_hits = N("pids_hits"), .net_rx = N("net_rx"), .net_tx = N("net_tx") };
+#define N(name) (uint64_t) cay__json_int(o, name, 0)
+    cay_usage u = { .size = sizeof u,
+                    .cpu_us = N("cpu_us"),
+                    .memory = N("memory"),
+                    .memory_peak = N("memory_peak"),
+                    .pids = N("pids"),
+                    .disk = N("disk"),
+                    .inodes = N("inodes"),
+                    .oom_kills = N("oom_kills"),
+                    .pids_hits = N("pids_hits"),
+                    .net_rx = N("net_rx"),
+                    .net_tx = N("net_tx") };
 #undef N
     cay__answer_give(out, &u, sizeof u);
     return 0;
@@ -363,7 +395,8 @@ static int far_wait(void *box, const cay_call *call, cay_state *state, cay_err *
         int left = cay__call_left(call);
         CAY_TRY(cay__call_check(call, "wait", err));
         cay__far_at(&target, b, "/wait");
-        cay__far_query_u64(&target, "timeout_ms", (uint64_t)(left >= 0 ? CAY_MIN(left + 1, WAIT_MS) : WAIT_MS));
+        cay__far_query_u64(&target, "timeout_ms",
+                           (uint64_t)(left >= 0 ? CAY_MIN(left + 1, WAIT_MS) : WAIT_MS));
         int rc = cay__far_json(b->far, call, "GET", &target, NULL, &o, err);
         if (rc < 0 && rc != CAY_ENOENT && rc != CAY_EGONE)
             return rc;
@@ -382,14 +415,16 @@ static int far_probe(void *self, cay_probe **out, cay_err *err)
     cay__buf_str(&target, CAY__FAR_API "/doctor");
     CAY_TRY(cay__far_json(f, NULL, "GET", &target, NULL, &o, err));
     cay_layer *layers = cay__far_layers(json_object_get(o, "layers"), &n);
-    *out = cay__probe_new((cay_level)cay__json_int(o, "level", 0), cay__far_word(o, "mode"), layers, n);
+    *out = cay__probe_new((cay_level)cay__json_int(o, "level", 0), cay__far_word(o, "mode"), layers,
+                          n);
     free(layers);
     return 0;
 }
 
 /* ------------------------------------------------------------------ ports, events, network */
 
-static int far_ports(void *box, const cay_call *call, int (*fn)(const cay_port *, void *), void *arg, cay_err *err)
+static int far_ports(void *box, const cay_call *call, int (*fn)(const cay_port *, void *),
+                     void *arg, cay_err *err)
 {
     cay__far_box *b = box;
     CAY_AUTOJSON *answer = NULL;
@@ -398,8 +433,10 @@ static int far_ports(void *box, const cay_call *call, int (*fn)(const cay_port *
     json_t *o;
     cay__far_at(&target, b, "/ports");
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
-    json_array_foreach (json_object_get(answer, "items"), i, o) {
-        cay_port p = { .port = (uint16_t)cay__json_int(o, "port", 0), .pid = (int)cay__json_int(o, "pid", 0) };
+    json_array_foreach(json_object_get(answer, "items"), i, o)
+    {
+        cay_port p = { .port = (uint16_t)cay__json_int(o, "port", 0),
+                       .pid = (int)cay__json_int(o, "pid", 0) };
         cay__str_copy(p.address, sizeof p.address, cay__far_word(o, "address"));
         int rc = fn(&p, arg);
         if (rc)
@@ -408,7 +445,8 @@ static int far_ports(void *box, const cay_call *call, int (*fn)(const cay_port *
     return 0;
 }
 
-static int far_endpoints(void *box, const cay_call *call, int (*fn)(const cay_endpoint *, void *), void *arg, cay_err *err)
+static int far_endpoints(void *box, const cay_call *call, int (*fn)(const cay_endpoint *, void *),
+                         void *arg, cay_err *err)
 {
     cay__far_box *b = box;
     CAY_AUTOJSON *answer = NULL;
@@ -418,8 +456,11 @@ static int far_endpoints(void *box, const cay_call *call, int (*fn)(const cay_en
     int rc = 0;
     cay__far_at(&target, b, "/endpoints");
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
-    json_array_foreach (json_object_get(answer, "items"), i, o) {
-        cay_endpoint e = { .size = sizeof e, .port = (uint16_t)cay__json_int(o, "port", 0), .host_port = (uint16_t)cay__json_int(o, "host_port", 0),
+    json_array_foreach(json_object_get(answer, "items"), i, o)
+    {
+        cay_endpoint e = { .size = sizeof e,
+                           .port = (uint16_t)cay__json_int(o, "port", 0),
+                           .host_port = (uint16_t)cay__json_int(o, "host_port", 0),
                            .tls = cay__json_bool(o, "tls", false) };
         cay__str_copy(e.host, sizeof e.host, cay__far_word(o, "host"));
         if ((rc = fn(&e, arg)) != 0)
@@ -436,11 +477,16 @@ static int far_connect(void *box, const cay_call *call, uint16_t port, int *fd, 
     CAY__FAR_TARGET(target);
     snprintf(rest, sizeof rest, "/ports/%u/connect", port);
     cay__far_at(&target, b, rest);
-    cay__ask ask = { .method = "GET", .target = target.data, .fields = "Connection: Upgrade\r\nUpgrade: cay-tcp\r\n", .upgrade = true };
+    cay__ask ask = { .method = "GET",
+                     .target = target.data,
+                     .fields = "Connection: Upgrade\r\nUpgrade: cay-tcp\r\n",
+                     .upgrade = true };
     CAY_TRY(cay__far_ask(b->far, call, &ask, &a, err));
     if (cay__answer_head(a)->status != 101) {
         cay__answer_end(a);
-        return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "%.120s does not open a way to port %u", cay__client_url(b->far->client), port);
+        return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
+                            "%.120s does not open a way to port %u",
+                            cay__client_url(b->far->client), port);
     }
     *fd = cay__answer_take(a);
     return 0;
@@ -449,9 +495,10 @@ static int far_connect(void *box, const cay_call *call, uint16_t port, int *fd, 
 /* What the server calls a sandbox is turned into what we call it. */
 typedef struct hearing {
     cay__client *client;
-    cay__far     far;
-    bool         own; /* its names are ours: of a whole service */
-    char         id[CAY_ID_LEN + 1], remote[CAY_ID_LEN + 1]; /* the last one that was looked up, or the only one */
+    cay__far far;
+    bool own; /* its names are ours: of a whole service */
+    char id[CAY_ID_LEN + 1],
+        remote[CAY_ID_LEN + 1]; /* the last one that was looked up, or the only one */
 } hearing;
 
 static bool name_of(hearing *h, const char *remote)
@@ -471,16 +518,21 @@ static bool name_of(hearing *h, const char *remote)
     return h->id[0];
 }
 
-static size_t pack_event(void *arg, const char *name, const json_t *o, unsigned lost, char *packet, size_t cap)
+static size_t pack_event(void *arg, const char *name, const json_t *o, unsigned lost, char *packet,
+                         size_t cap)
 {
     hearing *h = arg;
-    CAY_AUTOJSON *own = name ? NULL : json_pack("{s:I,s:s,s:i}", "time_ms", (json_int_t)cay__wall_ms(), "kind", "lost", "code", (int)lost);
+    CAY_AUTOJSON *own = name ? NULL
+                             : json_pack("{s:I,s:s,s:i}", "time_ms", (json_int_t)cay__wall_ms(),
+                                         "kind", "lost", "code", (int)lost);
     if (own)
         o = own;
     const char *sandbox = cay__far_word(o, "sandbox");
     if (!h->own && *sandbox && (!cay__id_valid(sandbox, 'c') || !name_of(h, sandbox)))
         return 0;
-    cay_event_wire w = { .time_ms = cay__json_int(o, "time_ms", 0), .seq = (uint64_t)cay__json_int(o, "seq", 0), .code = (int32_t)cay__json_int(o, "code", 0) };
+    cay_event_wire w = { .time_ms = cay__json_int(o, "time_ms", 0),
+                         .seq = (uint64_t)cay__json_int(o, "seq", 0),
+                         .code = (int32_t)cay__json_int(o, "code", 0) };
     cay__str_copy(w.sandbox, sizeof w.sandbox, h->own || !*sandbox ? sandbox : h->id);
     cay__str_copy(w.process, sizeof w.process, cay__far_word(o, "process"));
     cay__str_copy(w.kind, sizeof w.kind, cay__far_word(o, "kind"));
@@ -523,17 +575,67 @@ static int far_events(void *self, const char *id, int *fd, cay_err *err)
 /* ------------------------------------------------------------------ what it can */
 
 const cay_provider_ops cay__far_ops = {
-    .size = sizeof cay__far_ops, .name = "cay", .open = far_open, .close = far_close, .create = far_create, .attach = far_attach, .release = cay__far_release,
-    .destroy = far_destroy, .spawn = cay__far_spawn, .proc_attach = cay__far_proc_attach, .proc_release = cay__far_proc_release, .proc_id = cay__far_proc_id,
-    .proc_output = cay__far_proc_output, .proc_write = cay__far_proc_write, .proc_close_stdin = cay__far_proc_close_stdin, .proc_signal = cay__far_proc_signal,
-    .proc_wait = cay__far_proc_wait, .proc_exit_fd = cay__far_proc_exit_fd, .status = far_status, .proc_read = cay__far_proc_read,
-    .proc_resize = cay__far_proc_resize, .procs = cay__far_procs, .probe = far_probe, .state = far_state, .list = far_list, .start = far_start, .stop = far_stop,
-    .pause = far_pause, .resume = far_resume, .extend = far_extend, .usage = far_usage, .wait = far_wait, .events = far_events, .gc = far_gc,
-    .remove_files = far_remove_files, .open_read = cay__far_open_read, .put = cay__far_put, .open_write = cay__far_open_write,
-    .commit_write = cay__far_commit_write, .abort_write = cay__far_abort_write, .stat = cay__far_file_stat, .mkdir = cay__far_mkdir, .remove = cay__far_remove,
-    .rename = cay__far_rename, .chmod = cay__far_chmod, .chown = cay__far_chown, .symlink = cay__far_symlink, .getxattr = cay__far_getxattr,
-    .setxattr = cay__far_setxattr, .listxattr = cay__far_listxattr, .list_dir = cay__far_list_dir, .glob = cay__far_glob, .grep = cay__far_grep,
-    .watch_open = cay__far_watch_open, .watch_next = cay__far_watch_next, .watch_close = cay__far_watch_close, .ports = far_ports, .endpoints = far_endpoints, .connect = far_connect,
-    .units = cay__far_units, .unit_act = cay__far_unit_act,
-    .policy = cay__far_policy, .policy_get = cay__far_policy_get,
+    .size = sizeof cay__far_ops,
+    .name = "cay",
+    .open = far_open,
+    .close = far_close,
+    .create = far_create,
+    .attach = far_attach,
+    .release = cay__far_release,
+    .destroy = far_destroy,
+    .spawn = cay__far_spawn,
+    .proc_attach = cay__far_proc_attach,
+    .proc_release = cay__far_proc_release,
+    .proc_id = cay__far_proc_id,
+    .proc_output = cay__far_proc_output,
+    .proc_write = cay__far_proc_write,
+    .proc_close_stdin = cay__far_proc_close_stdin,
+    .proc_signal = cay__far_proc_signal,
+    .proc_wait = cay__far_proc_wait,
+    .proc_exit_fd = cay__far_proc_exit_fd,
+    .status = far_status,
+    .proc_read = cay__far_proc_read,
+    .proc_resize = cay__far_proc_resize,
+    .procs = cay__far_procs,
+    .probe = far_probe,
+    .state = far_state,
+    .list = far_list,
+    .start = far_start,
+    .stop = far_stop,
+    .pause = far_pause,
+    .resume = far_resume,
+    .extend = far_extend,
+    .usage = far_usage,
+    .wait = far_wait,
+    .events = far_events,
+    .gc = far_gc,
+    .remove_files = far_remove_files,
+    .open_read = cay__far_open_read,
+    .put = cay__far_put,
+    .open_write = cay__far_open_write,
+    .commit_write = cay__far_commit_write,
+    .abort_write = cay__far_abort_write,
+    .stat = cay__far_file_stat,
+    .mkdir = cay__far_mkdir,
+    .remove = cay__far_remove,
+    .rename = cay__far_rename,
+    .chmod = cay__far_chmod,
+    .chown = cay__far_chown,
+    .symlink = cay__far_symlink,
+    .getxattr = cay__far_getxattr,
+    .setxattr = cay__far_setxattr,
+    .listxattr = cay__far_listxattr,
+    .list_dir = cay__far_list_dir,
+    .glob = cay__far_glob,
+    .grep = cay__far_grep,
+    .watch_open = cay__far_watch_open,
+    .watch_next = cay__far_watch_next,
+    .watch_close = cay__far_watch_close,
+    .ports = far_ports,
+    .endpoints = far_endpoints,
+    .connect = far_connect,
+    .units = cay__far_units,
+    .unit_act = cay__far_unit_act,
+    .policy = cay__far_policy,
+    .policy_get = cay__far_policy_get,
 };

@@ -3,7 +3,8 @@
 #include "far.h"
 #include <cay/policy.h>
 
-int cay__far_policy(void *box, const cay_call *call, const char *text, size_t len, uint64_t *revision, cay_err *err)
+int cay__far_policy(void *box, const cay_call *call, const char *text, size_t len,
+                    uint64_t *revision, cay_err *err)
 {
     cay__far_box *b = box;
     CAY_AUTOJSON *answer = NULL;
@@ -21,7 +22,8 @@ int cay__far_policy(void *box, const cay_call *call, const char *text, size_t le
     return 0;
 }
 
-int cay__far_policy_get(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err)
+int cay__far_policy_get(void *box, const cay_call *call, char **text, size_t *len,
+                        uint64_t *revision, cay_err *err)
 {
     cay__far_box *b = box;
     CAY_AUTOJSON *answer = NULL;

@@ -19,7 +19,8 @@ static int proc_new(cay__far_box *box, const json_t *j, void **out, cay_err *err
 {
     const char *id = cay__far_word(j, "id");
     if (!cay__id_valid(id, 'p'))
-        return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server tells no id of the process");
+        return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
+                            "the server tells no id of the process");
     cay__far_proc *p = cay__alloc(sizeof *p);
     *p = (cay__far_proc){ .box = box, .pid = (int)cay__json_int(j, "pid", 0), .exit_fd = -1 };
     cay__str_copy(p->id, sizeof p->id, id);
@@ -27,7 +28,8 @@ static int proc_new(cay__far_box *box, const json_t *j, void **out, cay_err *err
     return 0;
 }
 
-int cay__far_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err)
+int cay__far_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
+                   cay_err *err)
 {
     cay__far_box *b = box;
     CAY__FAR_TARGET(target);
@@ -39,14 +41,19 @@ int cay__far_spawn(void *box, const cay_call *call, const cay_spawn *spec, void 
     return proc_new(b, answer, proc, err);
 }
 
-int cay__far_proc_attach(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err)
+int cay__far_proc_attach(void *box, const cay_call *call, const char *ref, void **proc,
+                         cay_err *err)
 {
     cay__far_box *b = box;
     CAY__FAR_TARGET(target);
     CAY_AUTOJSON *answer = NULL;
     cay__far_at(&target, b, "/processes/");
     for (const char *p = ref; *p; p++)
-        cay__buf_fmt(&target, strchr("/?#% &+", *p) || (unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e ? "%%%02X" : "%c", (unsigned char)*p);
+        cay__buf_fmt(&target,
+                     strchr("/?#% &+", *p) || (unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e
+                         ? "%%%02X"
+                         : "%c",
+                     (unsigned char)*p);
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
     return proc_new(b, answer, proc, err);
 }
@@ -71,11 +78,12 @@ const char *cay__far_proc_id(void *proc, int *pid)
 /* What is needed to ask again for a stream, without the handles it came from. */
 typedef struct source {
     cay__far far;
-    char     target[256]; /* without the offset */
+    char target[256]; /* without the offset */
     uint64_t from;
 } source;
 
-static int ask_output(cay__far *f, const cay_call *call, const char *target, uint64_t offset, cay__answer **out, cay_err *err)
+static int ask_output(cay__far *f, const cay_call *call, const char *target, uint64_t offset,
+                      cay__answer **out, cay_err *err)
 {
     CAY__FAR_TARGET(t);
     cay__buf_str(&t, target);
@@ -99,7 +107,8 @@ static int output_again(void *arg, uint64_t offset, cay__answer **out)
     return ask_output(&s->far, NULL, s->target, s->from + offset, out, NULL);
 }
 
-int cay__far_proc_output(void *proc, const cay_call *call, cay_stream which, uint64_t offset, int *fd, cay_err *err)
+int cay__far_proc_output(void *proc, const cay_call *call, cay_stream which, uint64_t offset,
+                         int *fd, cay_err *err)
 {
     cay__far_proc *p = proc;
     cay__answer *a;
@@ -114,8 +123,8 @@ int cay__far_proc_output(void *proc, const cay_call *call, cay_stream which, uin
     return cay__far_pump(p->box->far, a, output_again, s, fd, err);
 }
 
-int cay__far_proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t *offset, void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof,
-                       cay_err *err)
+int cay__far_proc_read(void *proc, const cay_call *call, cay_stream which, uint64_t *offset,
+                       void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof, cay_err *err)
 {
     cay__far_proc *p = proc;
     cay__answer *a;
@@ -146,17 +155,25 @@ int cay__far_proc_read(void *proc, const cay_call *call, cay_stream which, uint6
 
 /* ------------------------------------------------------------------ control */
 
-static int feed(cay__far_proc *p, const cay_call *call, const char *rest, const void *data, size_t len, cay_err *err)
+static int feed(cay__far_proc *p, const cay_call *call, const char *rest, const void *data,
+                size_t len, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__answer *a;
     at_proc(&target, p, rest);
-    CAY_TRY(cay__far_ask(p->box->far, call, &(cay__ask){ .method = "POST", .target = target.data, .type = "application/octet-stream", .body = data, .len = len }, &a, err));
+    CAY_TRY(cay__far_ask(p->box->far, call,
+                         &(cay__ask){ .method = "POST",
+                                      .target = target.data,
+                                      .type = "application/octet-stream",
+                                      .body = data,
+                                      .len = len },
+                         &a, err));
     cay__answer_end(a);
     return 0;
 }
 
-int cay__far_proc_write(void *proc, const cay_call *call, const void *data, size_t len, cay_err *err)
+int cay__far_proc_write(void *proc, const cay_call *call, const void *data, size_t len,
+                        cay_err *err)
 {
     return len ? feed(proc, call, "/stdin", data, len, err) : 0;
 }
@@ -168,31 +185,41 @@ int cay__far_proc_close_stdin(void *proc, const cay_call *call, cay_err *err)
 
 int cay__far_proc_signal(void *proc, const cay_call *call, int sig, cay_scope scope, cay_err *err)
 {
-    static const char *const words[] = { [CAY_SCOPE_ONE] = "one", [CAY_SCOPE_GROUP] = "group", [CAY_SCOPE_TREE] = "tree", [CAY_SCOPE_BELOW] = "below" };
+    static const char *const words[] = { [CAY_SCOPE_ONE] = "one",
+                                         [CAY_SCOPE_GROUP] = "group",
+                                         [CAY_SCOPE_TREE] = "tree",
+                                         [CAY_SCOPE_BELOW] = "below" };
     cay__far_proc *p = proc;
     CAY__FAR_TARGET(target);
     at_proc(&target, p, "/signal");
-    return cay__far_json(p->box->far, call, "POST", &target, json_pack("{s:i,s:s}", "signal", sig, "scope", words[(unsigned)scope % CAY_LEN(words)]), NULL, err);
+    return cay__far_json(
+        p->box->far, call, "POST", &target,
+        json_pack("{s:i,s:s}", "signal", sig, "scope", words[(unsigned)scope % CAY_LEN(words)]),
+        NULL, err);
 }
 
-int cay__far_proc_resize(void *proc, const cay_call *call, uint16_t cols, uint16_t rows, cay_err *err)
+int cay__far_proc_resize(void *proc, const cay_call *call, uint16_t cols, uint16_t rows,
+                         cay_err *err)
 {
     cay__far_proc *p = proc;
     CAY__FAR_TARGET(target);
     at_proc(&target, p, "/resize");
-    return cay__far_json(p->box->far, call, "POST", &target, json_pack("{s:i,s:i}", "cols", cols, "rows", rows), NULL, err);
+    return cay__far_json(p->box->far, call, "POST", &target,
+                         json_pack("{s:i,s:i}", "cols", cols, "rows", rows), NULL, err);
 }
 
 /* ------------------------------------------------------------------ its end */
 
 /* 1: it runs on. */
-static int wait_once(cay__far *f, const cay_call *call, const char *target, cay_exit *out, cay_err *err)
+static int wait_once(cay__far *f, const cay_call *call, const char *target, cay_exit *out,
+                     cay_err *err)
 {
     CAY_AUTOJSON *answer = NULL;
     int left = cay__call_left(call);
     CAY__FAR_TARGET(t);
     cay__buf_str(&t, target);
-    cay__far_query_u64(&t, "timeout_ms", (uint64_t)(left >= 0 ? CAY_MIN(left + 1, WAIT_MS) : WAIT_MS));
+    cay__far_query_u64(&t, "timeout_ms",
+                       (uint64_t)(left >= 0 ? CAY_MIN(left + 1, WAIT_MS) : WAIT_MS));
     CAY_TRY(cay__far_json(f, call, "GET", &t, NULL, &answer, err));
     if (!cay__json_bool(answer, "ended", false))
         return 1;
@@ -205,7 +232,8 @@ static int wait_once(cay__far *f, const cay_call *call, const char *target, cay_
 static bool comes_back(int rc, int *tries, const cay_call *call)
 {
     struct pollfd cancel = { .fd = cay__call_cancel(call), .events = POLLIN };
-    return (rc == CAY_EUPSTREAM || rc == CAY_EBUSY) && (*tries)++ < TRIES && poll(&cancel, 1, AGAIN_MS) == 0;
+    return (rc == CAY_EUPSTREAM || rc == CAY_EBUSY) && (*tries)++ < TRIES &&
+           poll(&cancel, 1, AGAIN_MS) == 0;
 }
 
 int cay__far_proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err *err)
@@ -223,9 +251,9 @@ int cay__far_proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err 
 
 typedef struct watcher {
     cay__client *client;
-    cay__far     far;
-    int          fd;
-    char         target[256];
+    cay__far far;
+    int fd;
+    char target[256];
 } watcher;
 
 static void *watch_end(void *arg)
@@ -234,7 +262,8 @@ static void *watch_end(void *arg)
     int rc, tries = 0;
     do
         rc = wait_once(&w->far, NULL, w->target, NULL, NULL);
-    while (rc > 0 || comes_back(rc, &tries, NULL)); /* else it has ended, or its sandbox is no more */
+    while (rc > 0 ||
+           comes_back(rc, &tries, NULL)); /* else it has ended, or its sandbox is no more */
     eventfd_write(w->fd, 1);
     close(w->fd);
     cay__client_unref(w->client);
@@ -253,7 +282,9 @@ int cay__far_proc_exit_fd(void *proc, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "eventfd");
     at_proc(&target, p, "/wait");
     watcher *w = cay__alloc(sizeof *w);
-    *w = (watcher){ .client = cay__client_ref(p->box->far->client), .far = *p->box->far, .fd = copy };
+    *w = (watcher){ .client = cay__client_ref(p->box->far->client),
+                    .far = *p->box->far,
+                    .fd = copy };
     cay__str_copy(w->target, sizeof w->target, target.data);
     int rc = cay__far_thread(watch_end, w, err);
     if (rc < 0) {
@@ -273,8 +304,8 @@ static const cay_pair *pairs_of(const json_t *o)
     const char *key;
     json_t *v;
     cay_pair *p = cay__alloc((json_object_size(o) + 1) * sizeof *p);
-    json_object_foreach ((json_t *)o, key, v)
-        p[n++] = (cay_pair){ key, json_is_string(v) ? json_string_value(v) : "" };
+    json_object_foreach((json_t *)o, key, v) p[n++] =
+        (cay_pair){ key, json_is_string(v) ? json_string_value(v) : "" };
     return p;
 }
 
@@ -282,15 +313,17 @@ static char state_of(const char *word)
 {
     static const struct {
         const char *word;
-        char        letter;
-    } states[] = { { "running", 'R' }, { "sleeping", 'S' }, { "waiting", 'D' }, { "stopped", 'T' }, { "zombie", 'Z' }, { "ended", 'X' } };
+        char letter;
+    } states[] = { { "running", 'R' }, { "sleeping", 'S' }, { "waiting", 'D' },
+                   { "stopped", 'T' }, { "zombie", 'Z' },   { "ended", 'X' } };
     for (size_t i = 0; i < CAY_LEN(states); i++)
         if (!strcmp(states[i].word, word))
             return states[i].letter;
     return 'S';
 }
 
-int cay__far_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
+int cay__far_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
+                   void *arg, cay_err *err)
 {
     cay__far_box *b = box;
     CAY__FAR_TARGET(target);
@@ -299,12 +332,21 @@ int cay__far_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_inf
     json_t *o;
     cay__far_at(&target, b, "/processes?ended=1");
     CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
-    json_array_foreach (json_object_get(answer, "items"), i, o) {
-        cay_proc_info info = { .size = sizeof info, .id = cay__far_word(o, "id"), .tag = cay__far_word(o, "tag"), .command = cay__far_word(o, "command"),
-                               .user = cay__far_word(o, "user"), .pid = (int)cay__json_int(o, "pid", 0), .ppid = (int)cay__json_int(o, "ppid", 0),
-                               .state = state_of(cay__far_word(o, "state")), .tty = cay__json_bool(o, "tty", false),
-                               .cpu_us = (uint64_t)cay__json_int(o, "cpu_us", 0), .rss = (uint64_t)cay__json_int(o, "rss", 0),
-                               .started_ms = cay__json_int(o, "started_ms", 0), .labels = pairs_of(json_object_get(o, "labels")) };
+    json_array_foreach(json_object_get(answer, "items"), i, o)
+    {
+        cay_proc_info info = { .size = sizeof info,
+                               .id = cay__far_word(o, "id"),
+                               .tag = cay__far_word(o, "tag"),
+                               .command = cay__far_word(o, "command"),
+                               .user = cay__far_word(o, "user"),
+                               .pid = (int)cay__json_int(o, "pid", 0),
+                               .ppid = (int)cay__json_int(o, "ppid", 0),
+                               .state = state_of(cay__far_word(o, "state")),
+                               .tty = cay__json_bool(o, "tty", false),
+                               .cpu_us = (uint64_t)cay__json_int(o, "cpu_us", 0),
+                               .rss = (uint64_t)cay__json_int(o, "rss", 0),
+                               .started_ms = cay__json_int(o, "started_ms", 0),
+                               .labels = pairs_of(json_object_get(o, "labels")) };
         if (json_object_get(o, "exit"))
             cay__far_exit(json_object_get(o, "exit"), &info.exit);
         int rc = fn(&info, arg);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Anything that streams is a descriptor: a thread moves the body of an answer into a socket until one of the two ends. */
+/* Anything that streams is a descriptor: a thread moves the body of an answer into a socket until
+ * one of the two ends. */
 #include "far.h"
 #include <base/call.h>
 #include <base/fd.h>
@@ -30,7 +31,8 @@ int cay__far_thread(void *(*fn)(void *), void *arg, cay_err *err)
 /* What is here; CAY_ETIMEOUT when that is nothing: what came may be a frame alone. */
 static int get_some(cay__answer *a, char *buf, size_t cap, size_t *n)
 {
-    return cay__answer_bytes(a, &(cay_call){ .size = sizeof(cay_call), .deadline_ms = 1 }, buf, cap, n, NULL);
+    return cay__answer_bytes(a, &(cay_call){ .size = sizeof(cay_call), .deadline_ms = 1 }, buf, cap,
+                             n, NULL);
 }
 
 /* False: whoever reads is gone. */
@@ -63,16 +65,17 @@ static bool send_all(int fd, const char *p, size_t n)
 /* ------------------------------------------------------------------ bytes */
 
 typedef struct stream {
-    cay__client    *client; /* held: it is asked again */
-    cay__answer    *a;
-    int             local;
+    cay__client *client; /* held: it is asked again */
+    cay__answer *a;
+    int local;
     cay__far_again *again;
-    void           *arg;
-    uint64_t        offset; /* so many bytes came */
-    char            buf[PIECE];
+    void *arg;
+    uint64_t offset; /* so many bytes came */
+    char buf[PIECE];
 } stream;
 
-/* The server was restarted, or the net had a pause: what was asked for may still be had from where we are. */
+/* The server was restarted, or the net had a pause: what was asked for may still be had from where
+ * we are. */
 static bool resume(stream *s)
 {
     cay__answer_end(CAY_STEAL(s->a));
@@ -109,7 +112,8 @@ static void *carry(void *arg)
     return NULL;
 }
 
-int cay__far_pump(cay__far *f, cay__answer *a, cay__far_again *again, void *arg, int *fd, cay_err *err)
+int cay__far_pump(cay__far *f, cay__answer *a, cay__far_again *again, void *arg, int *fd,
+                  cay_err *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
@@ -118,7 +122,9 @@ int cay__far_pump(cay__far *f, cay__answer *a, cay__far_again *again, void *arg,
         return cay_fail_sys(err, CAY_ESYS, "socketpair");
     }
     stream *s = cay__alloc(sizeof *s);
-    *s = (stream){ .client = cay__client_ref(f->client), .a = a, .local = pair[1], .again = again, .arg = arg };
+    *s = (stream){
+        .client = cay__client_ref(f->client), .a = a, .local = pair[1], .again = again, .arg = arg
+    };
     int rc = cay__far_thread(carry, s, err);
     if (rc < 0) {
         cay__answer_end(a);
@@ -136,26 +142,27 @@ int cay__far_pump(cay__far *f, cay__answer *a, cay__far_again *again, void *arg,
 
 /* ------------------------------------------------------------------ events */
 
-/* What whoever listens has not taken yet waits here, up to a bound; beyond it events are dropped, and that is told. */
+/* What whoever listens has not taken yet waits here, up to a bound; beyond it events are dropped,
+ * and that is told. */
 enum { QUEUE = 8192 };
 
 typedef struct packet {
     struct packet *next;
-    size_t         len;
-    char           data[];
+    size_t len;
+    char data[];
 } packet;
 
 typedef struct listener {
-    cay__answer     *a;
-    int              local;
-    cay__sse         sse;
-    const char      *ready;
+    cay__answer *a;
+    int local;
+    cay__sse sse;
+    const char *ready;
     cay__far_packet *fn;
-    void            *arg;
-    packet          *first, **last;
-    size_t           n;
-    unsigned         dropped;
-    char             room[16384];
+    void *arg;
+    packet *first, **last;
+    size_t n;
+    unsigned dropped;
+    char room[16384];
 } listener;
 
 static void listener_free(listener *l)
@@ -236,7 +243,8 @@ static int wait_ready(listener *l, const cay_call *call, cay_err *err)
     for (size_t n; l->ready;) {
         CAY_TRY(cay__answer_bytes(l->a, call, buf, sizeof buf, &n, err));
         if (!n)
-            return cay_fail_why(err, CAY_EUPSTREAM, "net_cut", "the server ended a stream of events at its beginning");
+            return cay_fail_why(err, CAY_EUPSTREAM, "net_cut",
+                                "the server ended a stream of events at its beginning");
         CAY_TRY(cay__sse_feed(&l->sse, buf, n, err));
     }
     return 0;
@@ -247,7 +255,8 @@ static void *listen_on(void *arg)
     listener *l = arg;
     bool over = false;
     while (pass_on(l) && !(over && !l->first)) {
-        struct pollfd p[2] = { { .fd = over ? -1 : cay__answer_fd(l->a), .events = POLLIN }, { .fd = l->local, .events = l->first ? POLLOUT : 0 } };
+        struct pollfd p[2] = { { .fd = over ? -1 : cay__answer_fd(l->a), .events = POLLIN },
+                               { .fd = l->local, .events = l->first ? POLLOUT : 0 } };
         bool here = !over && cay__answer_has(l->a);
         if (poll(p, 2, here ? 0 : -1) < 0 && errno != EINTR)
             break;
@@ -260,11 +269,18 @@ static void *listen_on(void *arg)
     return NULL;
 }
 
-int cay__far_events(cay__answer *a, const cay_call *call, const char *ready, cay__far_packet *fn, void *arg, int *fd, cay_err *err)
+int cay__far_events(cay__answer *a, const cay_call *call, const char *ready, cay__far_packet *fn,
+                    void *arg, int *fd, cay_err *err)
 {
     int pair[2] = { -1, -1 }, rc = 0;
     listener *l = cay__alloc(sizeof *l);
-    *l = (listener){ .a = a, .local = -1, .sse = CAY__SSE(EVENT_MAX, on_event, l), .ready = ready, .fn = fn, .arg = arg, .last = &l->first };
+    *l = (listener){ .a = a,
+                     .local = -1,
+                     .sse = CAY__SSE(EVENT_MAX, on_event, l),
+                     .ready = ready,
+                     .fn = fn,
+                     .arg = arg,
+                     .last = &l->first };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         rc = cay_fail_sys(err, CAY_ESYS, "socketpair");
     l->local = pair[1];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of a service that is a server's: what it keeps besides sandboxes, and what it tells of them. remote.c has the rest. */
+/* Of a service that is a server's: what it keeps besides sandboxes, and what it tells of them.
+ * remote.c has the rest. */
 #include "far.h"
 #include "remote.h"
 #include <base/base64.h>
@@ -14,7 +15,12 @@
 
 static uint32_t mode_of(const json_t *side)
 {
-    static const struct { const char *name; uint32_t type; } types[] = { { "file", S_IFREG }, { "directory", S_IFDIR }, { "link", S_IFLNK }, { "other", S_IFIFO } };
+    static const struct {
+        const char *name;
+        uint32_t type;
+    } types[] = {
+        { "file", S_IFREG }, { "directory", S_IFDIR }, { "link", S_IFLNK }, { "other", S_IFIFO }
+    };
     uint32_t mode = (uint32_t)strtoul(cay__far_word(side, "mode"), NULL, 8) & 07777;
     for (size_t i = 0; json_is_object(side) && i < CAY_LEN(types); i++)
         if (!strcmp(types[i].name, cay__far_word(side, "type")))
@@ -23,20 +29,29 @@ static uint32_t mode_of(const json_t *side)
 }
 
 typedef struct differ {
-    int  (*fn)(const cay_file_change *, void *);
-    void  *arg;
+    int (*fn)(const cay_file_change *, void *);
+    void *arg;
 } differ;
 
 static int on_change(const json_t *o, void *arg)
 {
     const differ *d = arg;
-    const json_t *old = json_object_get(o, "old"), *new = json_object_get(o, "new"), *patch = json_object_get(o, "patch");
+    const json_t *old = json_object_get(o, "old"), *new = json_object_get(o, "new"),
+                 *patch = json_object_get(o, "patch");
     const char *packed = cay__json_str(o, "patch_base64", NULL);
     CAY_AUTOFREE char *path = cay__far_path(o, "path"), *from = cay__far_path(o, "from");
     CAY_AUTOBUF bytes = CAY__BUF(128u << 20);
-    cay_file_change c = { .size = sizeof c, .kind = *cay__far_word(o, "kind"), .path = path ? path : "", .from = from ? from : "", .old_mode = mode_of(old), .new_mode = mode_of(new),
-                          .old_size = (uint64_t)cay__json_int(old, "size", 0), .new_size = (uint64_t)cay__json_int(new, "size", 0), .content = cay__json_bool(o, "content", false),
-                          .mode = cay__json_bool(o, "mode", false), .owner = cay__json_bool(o, "owner", false),
+    cay_file_change c = { .size = sizeof c,
+                          .kind = *cay__far_word(o, "kind"),
+                          .path = path ? path : "",
+                          .from = from ? from : "",
+                          .old_mode = mode_of(old),
+                          .new_mode = mode_of(new),
+                          .old_size = (uint64_t)cay__json_int(old, "size", 0),
+                          .new_size = (uint64_t)cay__json_int(new, "size", 0),
+                          .content = cay__json_bool(o, "content", false),
+                          .mode = cay__json_bool(o, "mode", false),
+                          .owner = cay__json_bool(o, "owner", false),
                           .old_digest = cay__far_word(o, "old_digest") };
     if (json_is_string(patch)) {
         c.text = json_string_value(patch);
@@ -49,17 +64,21 @@ static int on_change(const json_t *o, void *arg)
 }
 
 /* The server takes whole ids of sandboxes; people write names. */
-static void add_point(cay_service *svc, const cay_call *call, cay__buf *target, const char *name, const char *ref)
+static void add_point(cay_service *svc, const cay_call *call, cay__buf *target, const char *name,
+                      const char *ref)
 {
     cay_sandbox *sb = NULL;
-    if (ref && !cay__id_valid(ref, 'c') && !cay__id_valid(ref, 's') && cay_service_find(svc, call, ref, &sb, NULL) == 0)
+    if (ref && !cay__id_valid(ref, 'c') && !cay__id_valid(ref, 's') &&
+        cay_service_find(svc, call, ref, &sb, NULL) == 0)
         cay__far_query(target, name, cay_sandbox_id(sb));
     else if (ref)
         cay__far_query(target, name, ref);
     cay_sandbox_unref(sb);
 }
 
-int cay__remote_diff(cay_service *svc, const cay_call *call, const cay_diff *given, int (*fn)(const cay_file_change *, void *), void *arg, uint64_t *left_out, cay_err *err)
+int cay__remote_diff(cay_service *svc, const cay_call *call, const cay_diff *given,
+                     int (*fn)(const cay_file_change *, void *), void *arg, uint64_t *left_out,
+                     cay_err *err)
 {
     cay_diff d;
     CAY__FAR_TARGET(target);
@@ -67,7 +86,12 @@ int cay__remote_diff(cay_service *svc, const cay_call *call, const cay_diff *giv
     cay__buf_str(&target, CAY__FAR_API "/diff");
     add_point(svc, call, &target, "a", d.a ? d.a : "");
     add_point(svc, call, &target, "b", d.b);
-    const struct { const char *name; bool on; } flags[] = { { "all", d.all }, { "every", d.every }, { "patch", d.patch }, { "digest", d.digest } };
+    const struct {
+        const char *name;
+        bool on;
+    } flags[] = {
+        { "all", d.all }, { "every", d.every }, { "patch", d.patch }, { "digest", d.digest }
+    };
     for (size_t i = 0; i < CAY_LEN(flags); i++)
         if (flags[i].on)
             cay__far_query(&target, flags[i].name, "1");
@@ -81,8 +105,8 @@ int cay__remote_diff(cay_service *svc, const cay_call *call, const cay_diff *giv
 /* ------------------------------------------------------------------ network log */
 
 typedef struct recorder {
-    int  (*fn)(const cay_net_record *, void *);
-    void  *arg;
+    int (*fn)(const cay_net_record *, void *);
+    void *arg;
 } recorder;
 
 static int on_record(const json_t *o, void *arg)
@@ -93,7 +117,8 @@ static int on_record(const json_t *o, void *arg)
     return r->fn(&rec, r->arg);
 }
 
-int cay__remote_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg, cay_err *err)
+int cay__remote_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), void *arg,
+                        cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__far_ref(&target, "sandboxes", sb->id);
@@ -103,13 +128,17 @@ int cay__remote_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void
 
 /* ------------------------------------------------------------------ secrets */
 
-int cay__remote_secret_put(cay_service *svc, const char *name, const void *value, size_t len, cay_err *err)
+int cay__remote_secret_put(cay_service *svc, const char *name, const void *value, size_t len,
+                           cay_err *err)
 {
     CAY_AUTOBUF packed = CAY__BUF(256u << 10);
     cay__base64_put(&packed, value, len);
     if (packed.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "secret_invalid", "secret %.60s: too long to be sent", name);
-    int rc = cay__remote_order(svc, "PUT", "secrets", name, "", json_pack("{s:s}", "value_base64", packed.data ? packed.data : ""), NULL, err);
+        return cay_fail_why(err, CAY_ETOOBIG, "secret_invalid", "secret %.60s: too long to be sent",
+                            name);
+    int rc = cay__remote_order(svc, "PUT", "secrets", name, "",
+                               json_pack("{s:s}", "value_base64", packed.data ? packed.data : ""),
+                               NULL, err);
     if (packed.data)
         explicit_bzero(packed.data, packed.len);
     return rc;
@@ -121,8 +150,8 @@ int cay__remote_secret_remove(cay_service *svc, const char *name, cay_err *err)
 }
 
 typedef struct secrets {
-    int  (*fn)(const char *name, int64_t changed_ms, void *arg);
-    void  *arg;
+    int (*fn)(const char *name, int64_t changed_ms, void *arg);
+    void *arg;
 } secrets;
 
 static int on_secret(const json_t *o, void *arg)
@@ -131,7 +160,9 @@ static int on_secret(const json_t *o, void *arg)
     return s->fn(cay__far_word(o, "name"), cay__json_int(o, "changed_ms", 0), s->arg);
 }
 
-int cay__remote_secret_list(cay_service *svc, int (*fn)(const char *name, int64_t changed_ms, void *arg), void *arg, cay_err *err)
+int cay__remote_secret_list(cay_service *svc,
+                            int (*fn)(const char *name, int64_t changed_ms, void *arg), void *arg,
+                            cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/secrets");
@@ -140,10 +171,12 @@ int cay__remote_secret_list(cay_service *svc, int (*fn)(const char *name, int64_
 
 int cay__remote_renew_secrets(cay_sandbox *sb, cay_err *err)
 {
-    return cay__remote_order(sb->owner, "POST", "sandboxes", sb->id, "/secrets/renew", NULL, NULL, err);
+    return cay__remote_order(sb->owner, "POST", "sandboxes", sb->id, "/secrets/renew", NULL, NULL,
+                             err);
 }
 
-int cay__remote_set_secrets(cay_sandbox *sb, const cay_call *call, const char *net, const cay_secret *list, size_t n, cay_err *err)
+int cay__remote_set_secrets(cay_sandbox *sb, const cay_call *call, const char *net,
+                            const cay_secret *list, size_t n, cay_err *err)
 {
     CAY_AUTOFREE char *policy = NULL;
     CAY_AUTOJSON *body = json_pack("{s:o}", "secrets", cay__far_secrets(list, n));
@@ -156,7 +189,8 @@ int cay__remote_set_secrets(cay_sandbox *sb, const cay_call *call, const char *n
     }
     cay__far_ref(&target, "sandboxes", sb->id);
     cay__buf_str(&target, "/secrets");
-    return cay__far_json(cay__remote_far(sb->owner), call, "PUT", &target, CAY_STEAL(body), NULL, err);
+    return cay__far_json(cay__remote_far(sb->owner), call, "PUT", &target, CAY_STEAL(body), NULL,
+                         err);
 }
 
 /* ------------------------------------------------------------------ volumes */
@@ -164,13 +198,19 @@ int cay__remote_set_secrets(cay_sandbox *sb, const cay_call *call, const char *n
 /* What it points to is in o. */
 static cay_volume volume_of(const json_t *o, const char **users)
 {
-    cay_volume v = { .size = sizeof v, .name = cay__far_word(o, "name"), .provider = cay__far_word(o, "provider"), .limit = (uint64_t)cay__json_int(o, "limit", 0),
-                     .quota = cay__far_word(o, "quota"), .used = (uint64_t)cay__json_int(o, "used", 0), .inodes = (uint64_t)cay__json_int(o, "inodes", 0),
-                     .created_ms = cay__json_int(o, "created_ms", 0), .users = users };
+    cay_volume v = { .size = sizeof v,
+                     .name = cay__far_word(o, "name"),
+                     .provider = cay__far_word(o, "provider"),
+                     .limit = (uint64_t)cay__json_int(o, "limit", 0),
+                     .quota = cay__far_word(o, "quota"),
+                     .used = (uint64_t)cay__json_int(o, "used", 0),
+                     .inodes = (uint64_t)cay__json_int(o, "inodes", 0),
+                     .created_ms = cay__json_int(o, "created_ms", 0),
+                     .users = users };
     size_t i;
     json_t *id;
-    json_array_foreach (json_object_get(o, "users"), i, id)
-        users[v.nusers++] = json_is_string(id) ? json_string_value(id) : "";
+    json_array_foreach(json_object_get(o, "users"), i, id) users[v.nusers++] =
+        json_is_string(id) ? json_string_value(id) : "";
     users[v.nusers] = NULL;
     return v;
 }
@@ -181,8 +221,8 @@ static const char **room_for_users(const json_t *o)
 }
 
 typedef struct volumes {
-    int  (*fn)(const cay_volume *v, void *arg);
-    void  *arg;
+    int (*fn)(const cay_volume *v, void *arg);
+    void *arg;
 } volumes;
 
 static int on_volume(const json_t *o, void *arg)
@@ -193,7 +233,8 @@ static int on_volume(const json_t *o, void *arg)
     return w->fn(&v, w->arg);
 }
 
-int cay__remote_volume_list(cay_service *svc, const cay_call *call, int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err)
+int cay__remote_volume_list(cay_service *svc, const cay_call *call,
+                            int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/volumes");
@@ -221,7 +262,8 @@ int cay__remote_volume_find(cay_service *svc, const char *name, cay_volume **out
     CAY_TRY(cay__remote_order(svc, "GET", "volumes", name, "", NULL, &o, err));
     CAY_AUTOFREE const char **users = room_for_users(o);
     cay_volume v = volume_of(o, users);
-    size_t text = strlen(v.name) + strlen(v.provider) + strlen(v.quota) + 3, list = (v.nusers + 1) * sizeof(char *);
+    size_t text = strlen(v.name) + strlen(v.provider) + strlen(v.quota) + 3,
+           list = (v.nusers + 1) * sizeof(char *);
     for (size_t i = 0; i < v.nusers; i++)
         text += strlen(users[i]) + 1;
     cay_volume *to = cay__alloc(sizeof *to + list + text);
@@ -251,7 +293,8 @@ int cay__remote_volume_remove(cay_service *svc, const char *name, cay_err *err)
 
 /* ------------------------------------------------------------------ archives */
 
-static int copy_body(cay__answer *a, const cay_call *call, int fd, const cay_export *spec, cay_err *err)
+static int copy_body(cay__answer *a, const cay_call *call, int fd, const cay_export *spec,
+                     cay_err *err)
 {
     CAY_AUTOFREE char *buf = cay__alloc(65536);
     uint64_t all = 0;
@@ -266,7 +309,8 @@ static int copy_body(cay__answer *a, const cay_call *call, int fd, const cay_exp
     }
 }
 
-static int export_one(cay_service *svc, const cay_call *call, const cay_export *spec, const char *id, int fd, cay_archived *done, cay_err *err)
+static int export_one(cay_service *svc, const cay_call *call, const cay_export *spec,
+                      const char *id, int fd, cay_archived *done, cay_err *err)
 {
     cay__answer *a = NULL;
     CAY__FAR_TARGET(target);
@@ -276,9 +320,12 @@ static int export_one(cay_service *svc, const cay_call *call, const cay_export *
         cay__far_query(&target, "since", spec->since);
     if (spec->format)
         cay__far_query(&target, "format", spec->format);
-    CAY_TRY(cay__far_ask(cay__remote_far(svc), call, &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
+    CAY_TRY(cay__far_ask(cay__remote_far(svc), call,
+                         &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
     const cay__head *h = cay__answer_head(a);
-    const char *digest = cay__head_field(h, "x-cay-digest"), *files = cay__head_field(h, "x-cay-files"), *bytes = cay__head_field(h, "x-cay-bytes");
+    const char *digest = cay__head_field(h, "x-cay-digest"),
+               *files = cay__head_field(h, "x-cay-files"),
+               *bytes = cay__head_field(h, "x-cay-bytes");
     cay__str_copy(done->digest, sizeof done->digest, digest ? digest : "");
     if (files)
         cay__str_to_u64(files, &done->files);
@@ -290,7 +337,8 @@ static int export_one(cay_service *svc, const cay_call *call, const cay_export *
 }
 
 /* Of a sandbox one is taken for it, and removed again. */
-int cay__remote_export(cay_service *svc, const cay_call *call, const cay_export *given, int fd, cay_archived *out, cay_err *err)
+int cay__remote_export(cay_service *svc, const cay_call *call, const cay_export *given, int fd,
+                       cay_archived *out, cay_err *err)
 {
     cay_export spec;
     cay_archived done = { .size = sizeof done };
@@ -341,7 +389,8 @@ static int whole_file(int fd, int *out, uint64_t *len, cay_err *err)
     return 0;
 }
 
-int cay__remote_import(cay_service *svc, const cay_call *call, const cay_import *given, int fd, cay_snapshot **out, cay_err *err)
+int cay__remote_import(cay_service *svc, const cay_call *call, const cay_import *given, int fd,
+                       cay_snapshot **out, cay_err *err)
 {
     cay_import spec;
     CAY_AUTOFD body = -1;
@@ -352,12 +401,18 @@ int cay__remote_import(cay_service *svc, const cay_call *call, const cay_import 
     CAY__FAR_TARGET(target);
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_import", err));
     if (spec.metadata || spec.root)
-        return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported", "import: a server takes neither metadata nor a root of this host");
+        return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported",
+                            "import: a server takes neither metadata nor a root of this host");
     CAY_TRY(whole_file(fd, &body, &len, err));
     cay__buf_str(&target, CAY__FAR_API "/snapshots/import");
     if (spec.label)
         cay__far_query(&target, "label", spec.label);
-    cay__ask ask = { .method = "POST", .target = target.data, .type = "application/octet-stream", .fd = body, .from_fd = true, .len = (size_t)len };
+    cay__ask ask = { .method = "POST",
+                     .target = target.data,
+                     .type = "application/octet-stream",
+                     .fd = body,
+                     .from_fd = true,
+                     .len = (size_t)len };
     CAY_TRY(cay__far_ask(cay__remote_far(svc), call, &ask, &a, err));
     char buf[4096];
     size_t n = 1;
@@ -367,5 +422,7 @@ int cay__remote_import(cay_service *svc, const cay_call *call, const cay_import 
     cay__answer_end(a);
     if (rc == 0)
         rc = cay__json_object("answer", text.data ? text.data : "", &o, err);
-    return rc < 0 ? rc : out ? cay_service_snapshot(svc, call, cay__far_word(o, "id"), out, err) : 0;
+    return rc < 0 ? rc
+           : out  ? cay_service_snapshot(svc, call, cay__far_word(o, "id"), out, err)
+                  : 0;
 }

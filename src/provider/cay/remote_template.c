@@ -13,13 +13,27 @@
 static cay_template *template_of(const json_t *o)
 {
     const char *id = cay__far_word(o, "id");
-    CAY_AUTOFREE char *names = cay__json_text(json_object_get(o, "names"), 1u << 20), *layers = cay__json_text(json_object_get(o, "layers"), 1u << 20);
-    CAY_AUTOFREE char *config = json_is_object(json_object_get(o, "config")) ? cay__json_text(json_object_get(o, "config"), 1u << 20) : NULL;
+    CAY_AUTOFREE char *names = cay__json_text(json_object_get(o, "names"), 1u << 20),
+                      *layers = cay__json_text(json_object_get(o, "layers"), 1u << 20);
+    CAY_AUTOFREE char *config = json_is_object(json_object_get(o, "config"))
+                                    ? cay__json_text(json_object_get(o, "config"), 1u << 20)
+                                    : NULL;
 #define W(name) cay__far_word(o, name)
 #define N(name) cay__json_int(o, name, 0)
-    cay_template_row r = { .size = sizeof r, .id = cay__id_valid(id, 't') ? id : "", .tenant = W("tenant"), .base = W("base"), .source = W("source"), .digest = W("digest"), .names = names ? names : "[]",
-                           .layers = layers ? layers : "[]", .config = config ? config : "{}", .shared = cay__json_bool(o, "shared", false), .bytes = (uint64_t)N("bytes"),
-                           .files = (uint64_t)N("files"), .created_ms = N("created_ms"), .users = (size_t)N("users") };
+    cay_template_row r = { .size = sizeof r,
+                           .id = cay__id_valid(id, 't') ? id : "",
+                           .tenant = W("tenant"),
+                           .base = W("base"),
+                           .source = W("source"),
+                           .digest = W("digest"),
+                           .names = names ? names : "[]",
+                           .layers = layers ? layers : "[]",
+                           .config = config ? config : "{}",
+                           .shared = cay__json_bool(o, "shared", false),
+                           .bytes = (uint64_t)N("bytes"),
+                           .files = (uint64_t)N("files"),
+                           .created_ms = N("created_ms"),
+                           .users = (size_t)N("users") };
 #undef W
 #undef N
     return cay__template_new(&r);
@@ -27,7 +41,8 @@ static cay_template *template_of(const json_t *o)
 
 /* ------------------------------------------------------------------ which there are */
 
-int cay__remote_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *f, int (*fn)(const cay_template *, void *), void *arg, cay_err *err)
+int cay__remote_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *f,
+                              int (*fn)(const cay_template *, void *), void *arg, cay_err *err)
 {
     char after[CAY__FAR_MARK] = "";
     size_t n = 0;
@@ -43,7 +58,8 @@ int cay__remote_template_list(cay_service *svc, const cay_call *call, const cay_
         if (*after)
             cay__far_query(&target, "after", after);
         CAY_TRY(cay__far_json(cay__remote_far(svc), call, "GET", &target, NULL, &answer, err));
-        json_array_foreach (json_object_get(answer, "items"), i, o) {
+        json_array_foreach(json_object_get(answer, "items"), i, o)
+        {
             if (!*cay__far_word(o, "id")) /* host, which is no template of anybody's */
                 continue;
             CAY_AUTOPTR(cay_template) t = template_of(o);
@@ -58,7 +74,7 @@ int cay__remote_template_list(cay_service *svc, const cay_call *call, const cay_
 
 typedef struct search {
     const char *name;
-    char        id[CAY_ID_LEN + 1];
+    char id[CAY_ID_LEN + 1];
 } search;
 
 static int has_name(const cay_template *t, void *arg)
@@ -70,25 +86,37 @@ static int has_name(const cay_template *t, void *arg)
     return 0;
 }
 
-/* In a path a name has no slashes: such a one is looked for among all. id: room for CAY_TEMPLATE_NAME + 1. */
-static int path_name(cay_service *svc, const cay_call *call, const char *ref, char *id, cay_err *err)
+/* In a path a name has no slashes: such a one is looked for among all. id: room for
+ * CAY_TEMPLATE_NAME + 1. */
+static int path_name(cay_service *svc, const cay_call *call, const char *ref, char *id,
+                     cay_err *err)
 {
     char name[CAY_TEMPLATE_NAME + 1];
     if (!ref || !*ref)
-        return cay_fail_why(err, CAY_EINVAL, "template_name", "no template is named; give a name or an id");
+        return cay_fail_why(err, CAY_EINVAL, "template_name",
+                            "no template is named; give a name or an id");
     if (!strchr(ref, '/'))
-        return cay__str_copy(id, CAY_TEMPLATE_NAME + 1, ref) ? 0 : cay_fail_why(err, CAY_EINVAL, "template_name", "the name is too long");
+        return cay__str_copy(id, CAY_TEMPLATE_NAME + 1, ref)
+                   ? 0
+                   : cay_fail_why(err, CAY_EINVAL, "template_name", "the name is too long");
     CAY_TRY(cay__tname_clean(ref, name, err));
     if (!strchr(name, '/')) /* docker.io/library/ is left out of names */
         return cay__str_copy(id, CAY_TEMPLATE_NAME + 1, name) ? 0 : CAY_EINVAL;
     search s = { .name = name };
-    int rc = cay__remote_template_list(svc, call, &(cay_template_filter){ .size = sizeof(cay_template_filter), .name = name }, has_name, &s, err);
+    int rc = cay__remote_template_list(
+        svc, call, &(cay_template_filter){ .size = sizeof(cay_template_filter), .name = name },
+        has_name, &s, err);
     if (rc > 0)
         return cay__str_copy(id, CAY_TEMPLATE_NAME + 1, s.id) ? 0 : CAY_EINVAL;
-    return rc < 0 ? rc : cay_fail_why(err, CAY_ENOENT, "template_not_found", "the server has no template %.150s; cay template ls shows those it has", ref);
+    return rc < 0
+               ? rc
+               : cay_fail_why(
+                     err, CAY_ENOENT, "template_not_found",
+                     "the server has no template %.150s; cay template ls shows those it has", ref);
 }
 
-int cay__remote_template_find(cay_service *svc, const cay_call *call, const char *ref, cay_template **out, cay_err *err)
+int cay__remote_template_find(cay_service *svc, const cay_call *call, const char *ref,
+                              cay_template **out, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     char id[CAY_TEMPLATE_NAME + 1];
@@ -102,7 +130,8 @@ int cay__remote_template_find(cay_service *svc, const cay_call *call, const char
 
 /* ------------------------------------------------------------------ changes */
 
-int cay__remote_template_remove(cay_service *svc, const cay_call *call, const char *ref, cay_err *err)
+int cay__remote_template_remove(cay_service *svc, const cay_call *call, const char *ref,
+                                cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/templates");
@@ -110,7 +139,8 @@ int cay__remote_template_remove(cay_service *svc, const cay_call *call, const ch
     return cay__far_json(cay__remote_far(svc), call, "DELETE", &target, NULL, NULL, err);
 }
 
-int cay__remote_template_change(cay_service *svc, const cay_call *call, const char *ref, const char *name, const bool *shared, cay_err *err)
+int cay__remote_template_change(cay_service *svc, const cay_call *call, const char *ref,
+                                const char *name, const bool *shared, cay_err *err)
 {
     char id[CAY_TEMPLATE_NAME + 1];
     CAY_TRY(path_name(svc, call, ref, id, err));
@@ -136,20 +166,26 @@ static void once(char fields[64])
     snprintf(fields, 64, "Idempotency-Key: %s\r\n", key);
 }
 
-int cay__remote_template_publish(cay_service *svc, const cay_call *call, const cay_template_spec *s, cay_template **out, cay_err *err)
+int cay__remote_template_publish(cay_service *svc, const cay_call *call, const cay_template_spec *s,
+                                 cay_template **out, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL, *config = NULL;
     cay_sandbox *sb = NULL;
     char fields[64];
     CAY__FAR_TARGET(target);
     if (s->source || s->digest)
-        return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported", "where a template came from is what its server says");
+        return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported",
+                            "where a template came from is what its server says");
     if (s->config)
         CAY_TRY(cay__json_object("config", s->config, &config, err));
     /* The server takes whole ids of sandboxes; people write names. */
     if (s->from && !cay__id_valid(s->from, 'c') && !cay__id_valid(s->from, 's'))
         cay_service_find(svc, call, s->from, &sb, NULL);
-    json_t *body = json_pack("{s:s, s:o, s:b}", "from", sb ? cay_sandbox_id(sb) : s->from ? s->from : "", "names", texts(s->names), "hidden", s->hidden);
+    json_t *body = json_pack("{s:s, s:o, s:b}", "from",
+                             sb        ? cay_sandbox_id(sb)
+                             : s->from ? s->from
+                                       : "",
+                             "names", texts(s->names), "hidden", s->hidden);
     cay_sandbox_unref(sb);
     if (config)
         json_object_set(body, "config", config);
@@ -163,7 +199,8 @@ int cay__remote_template_publish(cay_service *svc, const cay_call *call, const c
 
 /* ------------------------------------------------------------------ images */
 
-int cay__remote_template_import(cay_service *svc, const cay_call *call, const cay_template_file *s, cay_template **out, cay_err *err)
+int cay__remote_template_import(cay_service *svc, const cay_call *call, const cay_template_file *s,
+                                cay_template **out, cay_err *err)
 {
     struct stat st;
     char fields[64];
@@ -180,24 +217,37 @@ int cay__remote_template_import(cay_service *svc, const cay_call *call, const ca
     } else if (S_ISREG(st.st_mode)) {
         len = (uint64_t)st.st_size;
     } else {
-        return cay_fail_why(err, CAY_ETYPE, "image_invalid", "%.150s is neither a file nor a directory", s->path);
+        return cay_fail_why(err, CAY_ETYPE, "image_invalid",
+                            "%.150s is neither a file nor a directory", s->path);
     }
     cay__buf_str(&target, CAY__FAR_API "/templates/import");
     for (const char *const *p = s->names; p && *p; p++)
         cay__far_query(&target, "name", *p);
-    const struct { const char *name, *value; } words[] = { { "image", s->image }, { "platform", s->platform }, { "config", s->config }, { "hidden", s->hidden ? "1" : NULL } };
+    const struct {
+        const char *name, *value;
+    } words[] = { { "image", s->image },
+                  { "platform", s->platform },
+                  { "config", s->config },
+                  { "hidden", s->hidden ? "1" : NULL } };
     for (size_t i = 0; i < CAY_LEN(words); i++)
         if (words[i].value)
             cay__far_query(&target, words[i].name, words[i].value);
     once(fields);
-    cay__ask ask = { .method = "POST", .target = target.data, .type = "application/x-tar", .fields = fields, .fd = fd, .from_fd = true, .len = (size_t)len };
+    cay__ask ask = { .method = "POST",
+                     .target = target.data,
+                     .type = "application/x-tar",
+                     .fields = fields,
+                     .fd = fd,
+                     .from_fd = true,
+                     .len = (size_t)len };
     CAY_TRY(cay__far_send(cay__remote_far(svc), call, &ask, &o, err));
     if (out)
         *out = template_of(o);
     return 0;
 }
 
-static int copy_out(cay__answer *a, const cay_call *call, int fd, const cay_template_out *s, cay_err *err)
+static int copy_out(cay__answer *a, const cay_call *call, int fd, const cay_template_out *s,
+                    cay_err *err)
 {
     CAY_AUTOFREE char *buf = cay__alloc(65536);
     uint64_t all = 0, total = cay__answer_head(a)->length;
@@ -207,14 +257,17 @@ static int copy_out(cay__answer *a, const cay_call *call, int fd, const cay_temp
             return 0;
         if (!cay__fd_write_all(fd, buf, n))
             return cay_fail_sys(err, CAY_ESYS, "write the archive");
-        cay_template_progress p = { .size = sizeof p, .what = "fetch", .done = all + n, .total = total };
+        cay_template_progress p = {
+            .size = sizeof p, .what = "fetch", .done = all + n, .total = total
+        };
         if (s->progress && s->progress(&p, s->arg))
             return cay_fail_why(err, CAY_ECANCELED, "canceled", "export: stopped");
     }
 }
 
 /* A file appears when it is whole. */
-int cay__remote_template_export(cay_service *svc, const cay_call *call, const cay_template_out *s, cay_err *err)
+int cay__remote_template_export(cay_service *svc, const cay_call *call, const cay_template_out *s,
+                                cay_err *err)
 {
     char id[CAY_TEMPLATE_NAME + 1], dir[4096];
     cay__answer *a = NULL;
@@ -224,7 +277,8 @@ int cay__remote_template_export(cay_service *svc, const cay_call *call, const ca
     if (s->path) {
         const char *slash = strrchr(s->path, '/');
         name = slash ? slash + 1 : s->path;
-        snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash == s->path ? 1 : slash - s->path) : 1, slash ? s->path : ".");
+        snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash == s->path ? 1 : slash - s->path) : 1,
+                 slash ? s->path : ".");
         at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         file = at < 0 ? -1 : openat(at, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
         if (file < 0 || !*name)
@@ -233,7 +287,8 @@ int cay__remote_template_export(cay_service *svc, const cay_call *call, const ca
     CAY_TRY(path_name(svc, call, s->ref, id, err));
     cay__far_ref(&target, "templates", id);
     cay__buf_str(&target, "/export");
-    CAY_TRY(cay__far_ask(cay__remote_far(svc), call, &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
+    CAY_TRY(cay__far_ask(cay__remote_far(svc), call,
+                         &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
     int rc = copy_out(a, call, s->path ? file : s->fd, s, err);
     cay__answer_end(a);
     return rc < 0 || !s->path ? rc : cay__path_put(at, name, file, err);
@@ -241,7 +296,7 @@ int cay__remote_template_export(cay_service *svc, const cay_call *call, const ca
 
 typedef struct known {
     const char *host, *tenant;
-    bool        is;
+    bool is;
 } known;
 
 static int on_known(const char *tenant, const char *host, int64_t changed_ms, void *arg)
@@ -253,7 +308,8 @@ static int on_known(const char *tenant, const char *host, int64_t changed_ms, vo
 }
 
 /* An admin sees those of all tenants: which one the key is of, the server tells. */
-static int had_login(cay_service *svc, const cay_call *call, const char *host, bool *yes, cay_err *err)
+static int had_login(cay_service *svc, const cay_call *call, const char *host, bool *yes,
+                     cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
@@ -265,20 +321,28 @@ static int had_login(cay_service *svc, const cay_call *call, const char *host, b
     return 0;
 }
 
-/* The server fetches it, in its queue, with a log-in that it has; one for a pull that failed does not stay. What it says meanwhile is a build's log. */
-int cay__remote_template_pull(cay_service *svc, const cay_call *call, const cay_template_remote *s, cay_template **out, cay_err *err)
+/* The server fetches it, in its queue, with a log-in that it has; one for a pull that failed does
+ * not stay. What it says meanwhile is a build's log. */
+int cay__remote_template_pull(cay_service *svc, const cay_call *call, const cay_template_remote *s,
+                              cay_template **out, cay_err *err)
 {
     cay_built built = { .size = sizeof built };
     cay__tname name;
     if (s->auth)
-        return cay_fail_why(err, CAY_ENOTSUP, "remote_unsupported", "--auth names a place on this machine: say --login USER, or `cay template login` once");
+        return cay_fail_why(
+            err, CAY_ENOTSUP, "remote_unsupported",
+            "--auth names a place on this machine: say --login USER, or `cay template login` once");
     CAY_TRY(cay__tname_parse(s->ref ? s->ref : "", &name, err));
     bool login = s->user && s->password, had = false;
     if (login) {
         CAY_TRY(had_login(svc, call, name.host, &had, err));
         CAY_TRY(cay__remote_registry_login(svc, NULL, name.host, s->user, s->password, err));
     }
-    cay_build spec = { .size = sizeof spec, .pull = s->ref, .names = s->names, .platform = s->platform, .hidden = s->hidden };
+    cay_build spec = { .size = sizeof spec,
+                       .pull = s->ref,
+                       .names = s->names,
+                       .platform = s->platform,
+                       .hidden = s->hidden };
     int rc = cay__remote_build_run(svc, call, &spec, &built, err);
     if (rc < 0 && login && !had) /* what was there before is not told, so it cannot be put back */
         cay__remote_registry_logout(svc, NULL, name.host, NULL);
@@ -299,14 +363,19 @@ static void whose(cay__buf *target, const char *host, const char *tenant)
         cay__far_query(target, "tenant", tenant);
 }
 
-int cay__remote_registry_login(cay_service *svc, const char *tenant, const char *host, const char *user, const char *password, cay_err *err)
+int cay__remote_registry_login(cay_service *svc, const char *tenant, const char *host,
+                               const char *user, const char *password, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     whose(&target, host ? host : "", tenant);
-    return cay__far_json(cay__remote_far(svc), NULL, "PUT", &target, json_pack("{s:s, s:s}", "username", user ? user : "", "password", password ? password : ""), NULL, err);
+    return cay__far_json(
+        cay__remote_far(svc), NULL, "PUT", &target,
+        json_pack("{s:s, s:s}", "username", user ? user : "", "password", password ? password : ""),
+        NULL, err);
 }
 
-int cay__remote_registry_logout(cay_service *svc, const char *tenant, const char *host, cay_err *err)
+int cay__remote_registry_logout(cay_service *svc, const char *tenant, const char *host,
+                                cay_err *err)
 {
     CAY__FAR_TARGET(target);
     whose(&target, host ? host : "", tenant);
@@ -314,17 +383,21 @@ int cay__remote_registry_logout(cay_service *svc, const char *tenant, const char
 }
 
 typedef struct logins {
-    int  (*fn)(const char *tenant, const char *host, int64_t changed_ms, void *arg);
-    void  *arg;
+    int (*fn)(const char *tenant, const char *host, int64_t changed_ms, void *arg);
+    void *arg;
 } logins;
 
 static int on_login(const json_t *o, void *arg)
 {
     const logins *l = arg;
-    return l->fn(cay__far_word(o, "tenant"), cay__far_word(o, "registry"), cay__json_int(o, "changed_ms", 0), l->arg);
+    return l->fn(cay__far_word(o, "tenant"), cay__far_word(o, "registry"),
+                 cay__json_int(o, "changed_ms", 0), l->arg);
 }
 
-int cay__remote_registry_logins(cay_service *svc, const char *tenant, int (*fn)(const char *tenant, const char *host, int64_t changed_ms, void *arg), void *arg, cay_err *err)
+int cay__remote_registry_logins(cay_service *svc, const char *tenant,
+                                int (*fn)(const char *tenant, const char *host, int64_t changed_ms,
+                                          void *arg),
+                                void *arg, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     whose(&target, NULL, tenant);

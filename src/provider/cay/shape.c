@@ -23,7 +23,9 @@ static int set_str(json_t *o, const char *name, const char *value, cay_err *err)
 {
     if (!value)
         return 0;
-    return json_object_set_new(o, name, json_string(value)) == 0 ? 0 : cay_fail_why(err, CAY_EINVAL, "not_utf8", "%s: a server takes UTF-8 alone", name);
+    return json_object_set_new(o, name, json_string(value)) == 0
+               ? 0
+               : cay_fail_why(err, CAY_EINVAL, "not_utf8", "%s: a server takes UTF-8 alone", name);
 }
 
 json_t *cay__far_pairs(const cay_pair *p)
@@ -41,7 +43,9 @@ static int set_pairs(json_t *o, const char *name, const cay_pair *p, cay_err *er
 {
     if (!p || !p->key)
         return 0;
-    return json_object_set_new(o, name, cay__far_pairs(p)) == 0 ? 0 : cay_fail_why(err, CAY_EINVAL, "not_utf8", "%s: a server takes UTF-8 alone", name);
+    return json_object_set_new(o, name, cay__far_pairs(p)) == 0
+               ? 0
+               : cay_fail_why(err, CAY_EINVAL, "not_utf8", "%s: a server takes UTF-8 alone", name);
 }
 
 static int set_strs(json_t *o, const char *name, const char *const *list, cay_err *err)
@@ -52,7 +56,8 @@ static int set_strs(json_t *o, const char *name, const char *const *list, cay_er
     json_object_set_new(o, name, a = json_array());
     for (; *list; list++)
         if (json_array_append_new(a, json_string(*list)) < 0)
-            return cay_fail_why(err, CAY_EINVAL, "not_utf8", "%s: a server takes UTF-8 alone", name);
+            return cay_fail_why(err, CAY_EINVAL, "not_utf8", "%s: a server takes UTF-8 alone",
+                                name);
     return 0;
 }
 
@@ -60,7 +65,10 @@ static int set_strs(json_t *o, const char *name, const char *const *list, cay_er
 static void set_num(json_t *o, const char *name, uint64_t v)
 {
     if (v)
-        json_object_set_new(o, name, v == CAY_UNLIMITED ? json_string("unlimited") : json_integer((json_int_t)CAY_MIN(v, (uint64_t)INT64_MAX)));
+        json_object_set_new(o, name,
+                            v == CAY_UNLIMITED
+                                ? json_string("unlimited")
+                                : json_integer((json_int_t)CAY_MIN(v, (uint64_t)INT64_MAX)));
 }
 
 static void set_bool(json_t *o, const char *name, bool v)
@@ -81,14 +89,17 @@ static int set_text(json_t *o, const char *name, const char *json, cay_err *err)
 
 static int refused(const char *what, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "%s: it is of this host, and the sandbox runs on a server; copy files with cay cp", what);
+    return cay_fail_why(
+        err, CAY_ENOTSUP, "not_supported",
+        "%s: it is of this host, and the sandbox runs on a server; copy files with cay cp", what);
 }
 
 json_t *cay__far_secrets(const cay_secret *s, size_t n)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_pack("{s:s,s:s,s:s*}", "name", s[i].name, "source", s[i].source, "destination", s[i].destination));
+        json_array_append_new(list, json_pack("{s:s,s:s,s:s*}", "name", s[i].name, "source",
+                                              s[i].source, "destination", s[i].destination));
     return list;
 }
 
@@ -100,7 +111,8 @@ static int set_whole(json_t *o, const cay_create *c, cay_err *err)
     json_t *list = json_array();
     json_object_set_new(o, "volumes", list);
     for (size_t i = 0; i < c->nvolumes; i++)
-        json_array_append_new(list, json_pack("{s:s,s:s,s:b}", "name", c->volumes[i].name, "target", c->volumes[i].target, "rw", c->volumes[i].rw));
+        json_array_append_new(list, json_pack("{s:s,s:s,s:b}", "name", c->volumes[i].name, "target",
+                                              c->volumes[i].target, "rw", c->volumes[i].rw));
     if (!c->nvolumes)
         json_object_del(o, "volumes");
     if (c->nsecrets)
@@ -198,7 +210,8 @@ static int fill_spawn(json_t *o, const cay_spawn *s, cay_err *err)
     set_num(o, "cols", s->cols);
     set_num(o, "rows", s->rows);
     set_num(o, "timeout_ms", s->timeout_ms);
-    /* Readers cannot be made with the process over there: they come a moment later, and until then the ring has to hold what it prints. */
+    /* Readers cannot be made with the process over there: they come a moment later, and until then
+     * the ring has to hold what it prints. */
     set_num(o, "ring_bytes", s->attach ? RING_MOST : s->ring_bytes);
     return 0;
 }
@@ -218,9 +231,13 @@ int cay__far_spawn_json(const cay_spawn *s, json_t **out, cay_err *err)
 
 void cay__far_exit(const json_t *j, cay_exit *out)
 {
-    cay_exit x = { .size = sizeof x, .code = (int)cay__json_int(j, "code", 255), .signal = (int)cay__json_int(j, "signal", 0),
-                   .cpu_us = (uint64_t)cay__json_int(j, "cpu_us", 0), .max_rss = (uint64_t)cay__json_int(j, "max_rss", 0),
-                   .lost_out = (uint64_t)cay__json_int(j, "lost_stdout", 0), .lost_err = (uint64_t)cay__json_int(j, "lost_stderr", 0) };
+    cay_exit x = { .size = sizeof x,
+                   .code = (int)cay__json_int(j, "code", 255),
+                   .signal = (int)cay__json_int(j, "signal", 0),
+                   .cpu_us = (uint64_t)cay__json_int(j, "cpu_us", 0),
+                   .max_rss = (uint64_t)cay__json_int(j, "max_rss", 0),
+                   .lost_out = (uint64_t)cay__json_int(j, "lost_stdout", 0),
+                   .lost_err = (uint64_t)cay__json_int(j, "lost_stderr", 0) };
     cay__str_copy(x.reason, sizeof x.reason, cay__far_word(j, "reason"));
     cay__answer_give(out, &x, sizeof x);
 }
@@ -253,9 +270,11 @@ char *cay__far_path(const json_t *j, const char *name)
 bool cay__far_stat(const json_t *j, cay_stat *out)
 {
     static const struct {
-        const char   *word;
+        const char *word;
         cay_file_type type;
-    } types[] = { { "file", CAY_FILE }, { "directory", CAY_DIR }, { "link", CAY_LINK }, { "other", CAY_OTHER } };
+    } types[] = {
+        { "file", CAY_FILE }, { "directory", CAY_DIR }, { "link", CAY_LINK }, { "other", CAY_OTHER }
+    };
     cay_stat st = { .size_of = sizeof st, .type = CAY_OTHER };
     for (size_t i = 0; i < CAY_LEN(types); i++)
         if (!strcmp(cay__far_word(j, "type"), types[i].word))
@@ -279,7 +298,8 @@ cay_layer *cay__far_layers(const json_t *j, size_t *n)
     cay_layer *l = cay__alloc((*n + 1) * sizeof *l);
     for (size_t i = 0; i < *n; i++) {
         const json_t *o = json_array_get(j, i);
-        l[i] = (cay_layer){ cay__far_word(o, "name"), cay__far_word(o, "state"), cay__far_word(o, "why"), cay__far_word(o, "remedy") };
+        l[i] = (cay_layer){ cay__far_word(o, "name"), cay__far_word(o, "state"),
+                            cay__far_word(o, "why"), cay__far_word(o, "remedy") };
     }
     return l;
 }

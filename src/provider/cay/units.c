@@ -19,19 +19,30 @@ static int tell(const json_t *items, int (*fn)(const cay_unit_info *, void *), v
     size_t i;
     json_t *o;
     int rc = 0;
-    json_array_foreach (items, i, o) {
-        cay_unit_info u = { .size = sizeof u, .name = cay__far_word(o, "name"), .state = state_of(cay__far_word(o, "state")), .ready = cay__json_bool(o, "ready", false),
-                            .pid = (int)cay__json_int(o, "pid", 0), .port = (uint16_t)cay__json_int(o, "port", 0), .restarts = (uint32_t)cay__json_int(o, "restarts", 0),
-                            .code = (int)cay__json_int(o, "code", -1), .reason = cay__far_word(o, "reason"), .process = cay__far_word(o, "process"),
-                            .since_ms = cay__json_int(o, "since_ms", 0), .ready_ms = cay__json_int(o, "ready_ms", 0),
-                            .ready_after_ms = (uint32_t)cay__json_int(o, "ready_after_ms", 0), .wait_ms = (uint32_t)cay__json_int(o, "wait_ms", 0) };
+    json_array_foreach(items, i, o)
+    {
+        cay_unit_info u = { .size = sizeof u,
+                            .name = cay__far_word(o, "name"),
+                            .state = state_of(cay__far_word(o, "state")),
+                            .ready = cay__json_bool(o, "ready", false),
+                            .pid = (int)cay__json_int(o, "pid", 0),
+                            .port = (uint16_t)cay__json_int(o, "port", 0),
+                            .restarts = (uint32_t)cay__json_int(o, "restarts", 0),
+                            .code = (int)cay__json_int(o, "code", -1),
+                            .reason = cay__far_word(o, "reason"),
+                            .process = cay__far_word(o, "process"),
+                            .since_ms = cay__json_int(o, "since_ms", 0),
+                            .ready_ms = cay__json_int(o, "ready_ms", 0),
+                            .ready_after_ms = (uint32_t)cay__json_int(o, "ready_after_ms", 0),
+                            .wait_ms = (uint32_t)cay__json_int(o, "wait_ms", 0) };
         if ((rc = fn(&u, arg)))
             return rc;
     }
     return 0;
 }
 
-int cay__far_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err)
+int cay__far_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *),
+                   int (*more)(void *), void *arg, cay_err *err)
 {
     cay__far_box *b = box;
     for (bool wait = false;; wait = true) {
@@ -40,7 +51,9 @@ int cay__far_units(void *box, const cay_call *call, int (*fn)(const cay_unit_inf
         cay__far_at(&target, b, wait ? "/services/wait" : "/services");
         if (wait) {
             int left = cay__call_left(call);
-            cay__far_query_u64(&target, "timeout_ms", left < 0 || left > STEP_MS ? STEP_MS : (uint64_t)CAY_MAX(left / 2, 1));
+            cay__far_query_u64(&target, "timeout_ms",
+                               left < 0 || left > STEP_MS ? STEP_MS
+                                                          : (uint64_t)CAY_MAX(left / 2, 1));
         }
         CAY_TRY(cay__far_json(b->far, call, "GET", &target, NULL, &answer, err));
         int rc = tell(json_object_get(answer, "items"), fn, arg);

@@ -19,11 +19,14 @@ static char *whole_url(const char *host, const char *port)
 {
     char *url = NULL;
     bool schemed = strstr(host, "://") || cay__str_starts(host, "unix:");
-    const char *name = strstr(host, "://") ? strstr(host, "://") + 3 : host, *close = strchr(name, ']');
-    bool ported = strchr(close ? close : name, ':') || strchr(name, '/') || cay__str_starts(host, "unix:");
+    const char *name = strstr(host, "://") ? strstr(host, "://") + 3 : host,
+               *close = strchr(name, ']');
+    bool ported =
+        strchr(close ? close : name, ':') || strchr(name, '/') || cay__str_starts(host, "unix:");
     if (!port && !schemed)
         port = PORT;
-    if (asprintf(&url, "%s%s%s%s", schemed ? "" : "http://", host, port && !ported ? ":" : "", port && !ported ? port : "") < 0)
+    if (asprintf(&url, "%s%s%s%s", schemed ? "" : "http://", host, port && !ported ? ":" : "",
+                 port && !ported ? port : "") < 0)
         abort();
     return url;
 }
@@ -44,17 +47,23 @@ static int key_of(const char *url, char **out, cay_err *err)
     char path[4096], line[2048];
     const char *base = env("XDG_CONFIG_HOME"), *home = env("HOME");
     struct stat st;
-    if (base ? !cay__str_join(path, sizeof path, base, "/cay/hosts", NULL) : !home || !cay__str_join(path, sizeof path, home, "/.config/cay/hosts", NULL))
+    if (base ? !cay__str_join(path, sizeof path, base, "/cay/hosts", NULL)
+             : !home || !cay__str_join(path, sizeof path, home, "/.config/cay/hosts", NULL))
         return 0;
     FILE *f = fopen(path, "re");
     if (!f)
-        return errno == ENOENT || errno == ENOTDIR || errno == EACCES ? 0 : cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES
+                   ? 0
+                   : cay_fail_sys(err, CAY_ESYS, "open %.200s", path);
     if (fstat(fileno(f), &st) == 0 && (st.st_mode & 077)) {
         fclose(f);
-        return cay_fail_why(err, CAY_EPERM, "hosts_readable", "%.200s holds keys and others may read it; try: chmod 600 %.200s", path, path);
+        return cay_fail_why(err, CAY_EPERM, "hosts_readable",
+                            "%.200s holds keys and others may read it; try: chmod 600 %.200s", path,
+                            path);
     }
     while (!*out && fgets(line, sizeof line, f)) {
-        char *save = NULL, *u = strtok_r(line, " \t\r\n", &save), *k = u && *u != '#' ? strtok_r(NULL, " \t\r\n", &save) : NULL;
+        char *save = NULL, *u = strtok_r(line, " \t\r\n", &save),
+             *k = u && *u != '#' ? strtok_r(NULL, " \t\r\n", &save) : NULL;
         if (k && same_url(u, url))
             *out = cay__strdup(k);
     }
@@ -65,10 +74,13 @@ static int key_of(const char *url, char **out, cay_err *err)
 
 int cay__where_find(const char *given, cay__where *out, cay_err *err)
 {
-    const char *host = given && *given ? given : env("CAY_HOST"), *other = env("SANDBOX_HOST"), *key = env("CAY_API_KEY");
+    const char *host = given && *given ? given : env("CAY_HOST"), *other = env("SANDBOX_HOST"),
+               *key = env("CAY_API_KEY");
     if (!host && !other)
-        return cay_fail_why(err, CAY_EINVAL, "host_missing", "no server is named; set CAY_HOST=http://HOST:8090 and CAY_API_KEY");
-    cay__where w = { .url = host ? whole_url(host, NULL) : whole_url(other, env("SANDBOX_PORT")), .key = key ? cay__strdup(key) : NULL };
+        return cay_fail_why(err, CAY_EINVAL, "host_missing",
+                            "no server is named; set CAY_HOST=http://HOST:8090 and CAY_API_KEY");
+    cay__where w = { .url = host ? whole_url(host, NULL) : whole_url(other, env("SANDBOX_PORT")),
+                     .key = key ? cay__strdup(key) : NULL };
     int rc = w.key ? 0 : key_of(w.url, &w.key, err);
     if (rc < 0)
         cay__where_clear(&w);

@@ -2,8 +2,9 @@
 /*
  * provider/cay/where.h - which server is meant, and the key for it.
  *
- * A URL that is given; else CAY_HOST; else SANDBOX_HOST with SANDBOX_PORT. A name without a scheme is http://NAME:8090. The key is CAY_API_KEY; else the
- * line "URL KEY" of ~/.config/cay/hosts, which nobody else may read; else there is none.
+ * A URL that is given; else CAY_HOST; else SANDBOX_HOST with SANDBOX_PORT. A name without a scheme
+ * is http://NAME:8090. The key is CAY_API_KEY; else the line "URL KEY" of ~/.config/cay/hosts,
+ * which nobody else may read; else there is none.
  */
 #pragma once
 #include <cay/error.h>
@@ -13,5 +14,5 @@ typedef struct cay__where {
 } cay__where;
 
 /* CAY_EINVAL, "host_missing": nobody named one. */
-int  cay__where_find(const char *given, cay__where *out, cay_err *err);
+int cay__where_find(const char *given, cay__where *out, cay_err *err);
 void cay__where_clear(cay__where *w);

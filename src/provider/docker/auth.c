@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who pulls, by the user's Docker configuration: "credHelpers", "credsStore" and "auths" of config.json, in this order, as Docker's own client does. */
+/* Who pulls, by the user's Docker configuration: "credHelpers", "credsStore" and "auths" of
+ * config.json, in this order, as Docker's own client does. */
 #include "docker.h"
 #include <base/base64.h>
 #include <base/call.h>
@@ -16,11 +17,13 @@
 enum { CONFIG_MAX = 1 << 20 };
 #define HUB "https://index.docker.io/v1/"
 
-/* The part before the first slash is a registry when it could be a host: it has a dot or colon, or is localhost. */
+/* The part before the first slash is a registry when it could be a host: it has a dot or colon, or
+ * is localhost. */
 void cay__docker_registry(const char *image, char *out, size_t cap)
 {
     size_t n = strcspn(image, "/");
-    bool host = image[n] && (memchr(image, '.', n) || memchr(image, ':', n) || (n == 9 && !strncmp(image, "localhost", 9)));
+    bool host = image[n] && (memchr(image, '.', n) || memchr(image, ':', n) ||
+                             (n == 9 && !strncmp(image, "localhost", 9)));
     if (host && n < cap) {
         memcpy(out, image, n);
         out[n] = 0;
@@ -33,8 +36,9 @@ static json_t *read_config(void)
 {
     char path[4096];
     const char *dir = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
-    if (dir && *dir ? !cay__str_join(path, sizeof path, dir, "/config.json", NULL)
-                    : !home || !cay__str_join(path, sizeof path, home, "/.docker/config.json", NULL))
+    if (dir && *dir
+            ? !cay__str_join(path, sizeof path, dir, "/config.json", NULL)
+            : !home || !cay__str_join(path, sizeof path, home, "/.docker/config.json", NULL))
         return NULL;
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     CAY_AUTOFREE char *text = fd < 0 ? NULL : cay__alloc(CONFIG_MAX + 1);
@@ -62,11 +66,13 @@ static char *encode(const char *s)
 static bool take_password(json_t *o, const char *auth)
 {
     CAY_AUTOBUF pair = CAY__BUF(64u << 10);
-    char *colon = cay__base64_get(&pair, auth, strlen(auth)) && pair.len ? strchr(pair.data, ':') : NULL;
+    char *colon =
+        cay__base64_get(&pair, auth, strlen(auth)) && pair.len ? strchr(pair.data, ':') : NULL;
     if (!colon)
         return false;
     *colon = 0;
-    int rc = json_object_set_new(o, "username", json_string(pair.data)) | json_object_set_new(o, "password", json_string(colon + 1));
+    int rc = json_object_set_new(o, "username", json_string(pair.data)) |
+             json_object_set_new(o, "password", json_string(colon + 1));
     explicit_bzero(pair.data, pair.len);
     return rc == 0;
 }
@@ -78,7 +84,10 @@ extern char **environ;
 
 static int helper_failed(const char *name, const char *how, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOENT, "credential_helper", "docker-credential-%.60s, which config.json names: %s; install it, or log in again: docker login", name, how);
+    return cay_fail_why(err, CAY_ENOENT, "credential_helper",
+                        "docker-credential-%.60s, which config.json names: %s; install it, or log "
+                        "in again: docker login",
+                        name, how);
 }
 
 /* Starts "docker-credential-NAME get" with both ends of its streams; its standard error is ours. */
@@ -90,7 +99,8 @@ static int start_helper(const char *name, pid_t *pid, int *in, int *out, cay_err
     size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
     if (!n || name[n] || !cay__str_join(program, sizeof program, "docker-credential-", name, NULL))
         return helper_failed(name, "that is no name of a program", err);
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to) < 0) /* a socket, because it may end without reading: no signal then */
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to) <
+        0) /* a socket, because it may end without reading: no signal then */
         return cay_fail_sys(err, CAY_ESYS, "socketpair");
     if (pipe2(from, O_CLOEXEC) < 0) {
         close(to[0]);
@@ -128,7 +138,8 @@ static int start_helper(const char *name, pid_t *pid, int *in, int *out, cay_err
 static int hear(int out, const cay_call *call, cay__buf *text, cay_err *err)
 {
     cay_call mine = { .size = offsetof(cay_call, trace), .cancel_fd = call ? call->cancel_fd : 0 };
-    mine.deadline_ms = CAY_MIN(cay__now_ms() + HELPER_MS, call && call->deadline_ms ? call->deadline_ms : INT64_MAX);
+    mine.deadline_ms = CAY_MIN(cay__now_ms() + HELPER_MS,
+                               call && call->deadline_ms ? call->deadline_ms : INT64_MAX);
     for (;;) {
         char *room = cay__buf_room(text, 4096);
         CAY_TRY(cay__call_wait(&mine, out, POLLIN, "credential helper", err));
@@ -136,13 +147,16 @@ static int hear(int out, const cay_call *call, cay__buf *text, cay_err *err)
         if (n < 0 && room && errno == EINTR)
             continue;
         if (n <= 0)
-            return n < 0 ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the credential helper says too much") : 0;
+            return n < 0 ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                                        "the credential helper says too much")
+                         : 0;
         cay__buf_used(text, (size_t)n);
     }
 }
 
 /* false in *known: it has none for that registry. */
-static int ask_helper(const char *name, const char *registry, const cay_call *call, json_t *o, bool *known, cay_err *err)
+static int ask_helper(const char *name, const char *registry, const cay_call *call, json_t *o,
+                      bool *known, cay_err *err)
 {
     CAY_AUTOBUF text = CAY__BUF(ANSWER_MAX);
     CAY_AUTOJSON *said = NULL;
@@ -167,7 +181,8 @@ static int ask_helper(const char *name, const char *registry, const cay_call *ca
     }
     if (cay__json_object("credentials", words, &said, NULL) < 0)
         return helper_failed(name, "it answers with something that is not JSON", err);
-    const char *user = cay__json_str(said, "Username", ""), *secret = cay__json_str(said, "Secret", "");
+    const char *user = cay__json_str(said, "Username", ""),
+               *secret = cay__json_str(said, "Secret", "");
     *known = *secret != 0;
     if (!strcmp(user, "<token>")) {
         json_object_set_new(o, "identitytoken", json_string(secret));
@@ -195,7 +210,8 @@ int cay__docker_auth(const cay_call *call, const char *image, char **out, cay_er
     CAY_AUTOJSON *conf = read_config();
     cay__docker_registry(image, registry, sizeof registry);
     CAY_AUTOJSON *o = json_pack("{s:s}", "serveraddress", registry);
-    const char *helper = cay__json_str(json_object_get(conf, "credHelpers"), registry, cay__json_str(conf, "credsStore", ""));
+    const char *helper = cay__json_str(json_object_get(conf, "credHelpers"), registry,
+                                       cay__json_str(conf, "credsStore", ""));
     bool known = false;
     if (*helper)
         CAY_TRY(ask_helper(helper, registry, call, o, &known, err));

@@ -47,8 +47,10 @@ int cay__docker_note(cay__docker_box *b, const char *container, cay_err *err)
 {
     char text[128];
     int n = snprintf(text, sizeof text, "%s %d\n", container, atomic_load(&b->pid));
-    CAY_AUTOFD fd = openat(b->dir, ".container", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0 || !cay__fd_write_all(fd, text, (size_t)n) || renameat(b->dir, ".container", b->dir, "container") < 0)
+    CAY_AUTOFD fd =
+        openat(b->dir, ".container", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 || !cay__fd_write_all(fd, text, (size_t)n) ||
+        renameat(b->dir, ".container", b->dir, "container") < 0)
         return cay_fail_sys(err, CAY_ESYS, "note the container of %s", b->id);
     return 0;
 }
@@ -62,12 +64,15 @@ int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, 
     cay__link_open(&b->link, cay__docker_dial, b, "container");
     cay__sessions_open(&b->sessions, open_session, b);
     b->sessions.ready = cay__docker_ready;
-    b->dir = cay__id_valid(id, 'c') && d->boxes >= 0 ? openat(d->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    b->dir = cay__id_valid(id, 'c') && d->boxes >= 0
+                 ? openat(d->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+                 : -1;
     if (b->dir >= 0)
         b->ctl = openat(b->dir, "ctl", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (b->ctl < 0) {
         cay__docker_release(b);
-        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %.24s: its directory is gone", id);
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %.24s: its directory is gone",
+                            id);
     }
     char container[72];
     atomic_store(&b->pid, cay__docker_noted(b, container, sizeof container));
@@ -81,20 +86,23 @@ int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, 
 void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest)
 {
     char container[72] = "";
-    cay__docker_noted(b, container, sizeof container); /* each time: undo puts another one in its place */
-    cay__buf_fmt(path, "/containers/%s%s%s", *container ? "" : "cay-", *container ? container : b->id, rest);
+    cay__docker_noted(b, container,
+                      sizeof container); /* each time: undo puts another one in its place */
+    cay__buf_fmt(path, "/containers/%s%s%s", *container ? "" : "cay-",
+                 *container ? container : b->id, rest);
 }
 
-/* One that was made without a network has none for ever: a container of our name that has got one since was made or changed by somebody else. */
+/* One that was made without a network has none for ever: a container of our name that has got one
+ * since was made or changed by somebody else. */
 static bool shut_off(const cay__docker_box *b, const json_t *j)
 {
-    const char *name, *mode = cay__json_str(json_object_get(j, "HostConfig"), "NetworkMode", "none");
+    const char *name,
+        *mode = cay__json_str(json_object_get(j, "HostConfig"), "NetworkMode", "none");
     json_t *v;
     if (strcmp(b->walls.network, "none")) /* it had one, or nothing is known of that */
         return true;
-    json_object_foreach(json_object_get(json_object_get(j, "NetworkSettings"), "Networks"), name, v)
-        if (strcmp(name, "none"))
-            return false;
+    json_object_foreach(json_object_get(json_object_get(j, "NetworkSettings"), "Networks"), name,
+                        v) if (strcmp(name, "none")) return false;
     return !strcmp(mode, "none");
 }
 
@@ -109,12 +117,18 @@ int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view 
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone", b->id);
     CAY_TRY(rc);
-    json_t *labels = json_object_get(json_object_get(j, "Config"), "Labels"), *st = json_object_get(j, "State");
+    json_t *labels = json_object_get(json_object_get(j, "Config"), "Labels"),
+           *st = json_object_get(j, "State");
     /* One that somebody else gave our name is not ours: the word in the label says so. */
-    if (strcmp(cay__json_str(labels, CAY__DOCKER_OWNER, ""), b->d->owner) != 0 || strcmp(cay__json_str(labels, CAY__DOCKER_SANDBOX, ""), b->id) != 0)
-        return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone; one of that name is not ours", b->id);
-    *out = (cay__docker_view){ .pid = (int)cay__json_int(st, "Pid", 0), .oom = cay__json_bool(st, "OOMKilled", false) };
-    out->state = cay__json_bool(st, "Paused", false) ? CAY_PAUSED : cay__json_bool(st, "Running", false) ? CAY_RUNNING : CAY_STOPPED;
+    if (strcmp(cay__json_str(labels, CAY__DOCKER_OWNER, ""), b->d->owner) != 0 ||
+        strcmp(cay__json_str(labels, CAY__DOCKER_SANDBOX, ""), b->id) != 0)
+        return cay_fail_why(err, CAY_EGONE, "sandbox_gone",
+                            "the container of %s is gone; one of that name is not ours", b->id);
+    *out = (cay__docker_view){ .pid = (int)cay__json_int(st, "Pid", 0),
+                               .oom = cay__json_bool(st, "OOMKilled", false) };
+    out->state = cay__json_bool(st, "Paused", false)    ? CAY_PAUSED
+                 : cay__json_bool(st, "Running", false) ? CAY_RUNNING
+                                                        : CAY_STOPPED;
     cay__str_copy(out->container, sizeof out->container, cay__json_str(j, "Id", ""));
     out->all = json_incref(j);
     return 0;
@@ -126,7 +140,9 @@ int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view 
     if (shut_off(b, out->all))
         return 0;
     json_decref(out->all);
-    return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone; the one of that name has a network, and it had none", b->id);
+    return cay_fail_why(
+        err, CAY_EGONE, "sandbox_gone",
+        "the container of %s is gone; the one of that name has a network, and it had none", b->id);
 }
 
 /* ------------------------------------------------------------------ making one */
@@ -148,8 +164,9 @@ static local_meta first_meta(const cay_create *spec)
 }
 
 /* Under a name of its own first, so that a box is whole or not there. */
-static int make_dir(cay__docker *d, const char *id, const cay_create *spec, const cay__docker_walls *walls, const cay__docker_image *image, json_t *body, bool volumes,
-                    cay_err *err)
+static int make_dir(cay__docker *d, const char *id, const cay_create *spec,
+                    const cay__docker_walls *walls, const cay__docker_image *image, json_t *body,
+                    bool volumes, cay_err *err)
 {
     char tmp[40], ctl[48];
     cay__fs boxes = { .root = d->boxes };
@@ -162,7 +179,8 @@ static int make_dir(cay__docker *d, const char *id, const cay_create *spec, cons
     if (mkdirat(d->boxes, tmp, 0700) < 0 || mkdirat(d->boxes, ctl, 0700) < 0)
         return cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
     CAY_AUTOFD dir = openat(d->boxes, ctl, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = dir < 0 ? cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id) : write_file(dir, "config", config.data, config.len, err);
+    int rc = dir < 0 ? cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id)
+                     : write_file(dir, "config", config.data, config.len, err);
     if (rc == 0)
         rc = cay__local_meta_write(dir, &m, err);
     CAY_AUTOFD top = openat(d->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -188,7 +206,8 @@ static void mark_up(cay__docker *d, const char *id)
     (void)fd;
 }
 
-static int make_container(cay__docker_box *b, const cay_call *call, json_t *body, bool *runs, cay_err *err)
+static int make_container(cay__docker_box *b, const cay_call *call, json_t *body, bool *runs,
+                          cay_err *err)
 {
     cay__docker_view v;
     CAY_AUTOBUF path = CAY__BUF(256);
@@ -196,7 +215,8 @@ static int make_container(cay__docker_box *b, const cay_call *call, json_t *body
     cay__buf_fmt(&path, "/containers/create?name=cay-%s", b->id);
     CAY_FAULT("docker.intent");
     int rc = cay__engine_ask(b->d->engine, call, "POST", path.data, body, &j, err);
-    if (rc == CAY_ESTATE) { /* made before, by a call whose answer was lost; or it is somebody else's */
+    if (rc ==
+        CAY_ESTATE) { /* made before, by a call whose answer was lost; or it is somebody else's */
         CAY_TRY(cay__docker_look(b, call, &v, err));
         json_decref(v.all);
         *runs = v.state == CAY_RUNNING;
@@ -205,13 +225,16 @@ static int make_container(cay__docker_box *b, const cay_call *call, json_t *body
     CAY_TRY(rc);
     CAY_FAULT("docker.made");
     const char *id = cay__json_str(j, "Id", "");
-    if (strspn(id, "0123456789abcdef") != strlen(id) || strlen(id) < 12 || strlen(id) >= sizeof v.container)
-        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine tells no id of the container");
+    if (strspn(id, "0123456789abcdef") != strlen(id) || strlen(id) < 12 ||
+        strlen(id) >= sizeof v.container)
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
+                            "the engine tells no id of the container");
     return cay__docker_note(b, id, err);
 }
 
 /* Runs it, and comes back when its pid 1 answers. */
-int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_create *spec, bool runs, cay_err *err)
+int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_create *spec,
+                         bool runs, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
     cay__docker_view v;
@@ -239,7 +262,8 @@ int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_cre
     return 0;
 }
 
-static int prepare(cay__docker *d, const cay_call *call, const char *id, const cay_create *spec, json_t **body, cay__docker_image *image, cay__docker_walls *walls, cay_err *err)
+static int prepare(cay__docker *d, const cay_call *call, const char *id, const cay_create *spec,
+                   json_t **body, cay__docker_image *image, cay__docker_walls *walls, cay_err *err)
 {
     bool far = walls->far;
     cay__docker_options o;
@@ -251,19 +275,26 @@ static int prepare(cay__docker *d, const cay_call *call, const char *id, const c
     CAY_TRY(cay__engine_meet(e, call, &info, err));
     CAY_TRY(cay__docker_check(spec, &o, info, err));
     if (o.fuse && !far && access("/dev/fuse", F_OK) < 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported", "storage inside of a container needs /dev/fuse, which this machine does not have: modprobe fuse");
+        return cay_fail_why(err, CAY_ENOTSUP, "mount_unsupported",
+                            "storage inside of a container needs /dev/fuse, which this machine "
+                            "does not have: modprobe fuse");
     if (far)
         CAY_TRY(cay__docker_far_check(&o, info, err));
     if (far && spec->nunits)
-        return cay_fail_why(err, CAY_ENOTSUP, "engine_remote", "service %.40s: the engine does not see this machine's files, and what it keeps running could not be asked for; start it by cay exec -d", spec->units[0].name);
+        return cay_fail_why(err, CAY_ENOTSUP, "engine_remote",
+                            "service %.40s: the engine does not see this machine's files, and what "
+                            "it keeps running could not be asked for; start it by cay exec -d",
+                            spec->units[0].name);
     cay__docker_walls_of(&o, walls);
     walls->far = far;
     CAY_TRY(cay__libexec_find(d->libexec, "cay-pid1", pid1, sizeof pid1, err));
     CAY_TRY(cay__docker_home(d, err));
     if (spec->nlayers)
-        CAY_TRY(cay__docker_layer_image(d, call, spec->layers[spec->nlayers - 1], o.image, image, err));
+        CAY_TRY(
+            cay__docker_layer_image(d, call, spec->layers[spec->nlayers - 1], o.image, image, err));
     else
-        CAY_TRY(o.dockerfile ? cay__docker_build(d, call, &o, spec, image, err) : cay__docker_image_find(e, call, &o, spec, image, err));
+        CAY_TRY(o.dockerfile ? cay__docker_build(d, call, &o, spec, image, err)
+                             : cay__docker_image_find(e, call, &o, spec, image, err));
     if (!image->of)
         image->of = cay__strdup(o.image);
     cay__docker_know(d, info);
@@ -272,7 +303,8 @@ static int prepare(cay__docker *d, const cay_call *call, const char *id, const c
     return cay__docker_spec(spec, &o, image, info, &at, body, err);
 }
 
-static int create(cay__docker *d, const cay_call *call, const char *id, const cay_create *spec, bool far, void **box, cay_err *err)
+static int create(cay__docker *d, const cay_call *call, const char *id, const cay_create *spec,
+                  bool far, void **box, cay_err *err)
 {
     cay__docker_box *b = NULL;
     json_t *body = NULL;
@@ -310,8 +342,10 @@ static int create(cay__docker *d, const cay_call *call, const char *id, const ca
     return 0;
 }
 
-/* By a socket in a directory that both see; where the engine does not see it, through the engine. */
-int cay__docker_create(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+/* By a socket in a directory that both see; where the engine does not see it, through the engine.
+ */
+int cay__docker_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                       void **box, cay_err *err)
 {
     cay__docker *d = self;
     cay__docker_options o;
@@ -321,9 +355,12 @@ int cay__docker_create(void *self, const cay_call *call, const char *id, const c
     CAY_TRY(cay__docker_options_read(spec, &o, err));
     CAY_TRY(cay__docker_engine(d, &e, err));
     CAY_TRY(cay__engine_meet(e, call, &info, err));
-    bool choose = !strcmp(o.transport, "auto"), far = choose ? cay__engine_far(e) || (info->userns && !info->rootless) : !strcmp(o.transport, "engine");
+    bool choose = !strcmp(o.transport, "auto"),
+         far = choose ? cay__engine_far(e) || (info->userns && !info->rootless)
+                      : !strcmp(o.transport, "engine");
     int rc = create(d, call, id, spec, far, box, &why);
-    if (rc == CAY_ENOTSUP && choose && !far && !spec->ngrants && !strcmp(why.reason, "engine_remote"))
+    if (rc == CAY_ENOTSUP && choose && !far && !spec->ngrants &&
+        !strcmp(why.reason, "engine_remote"))
         rc = create(d, call, id, spec, true, box, &why);
     if (rc < 0 && err)
         *err = why;
@@ -331,7 +368,8 @@ int cay__docker_create(void *self, const cay_call *call, const char *id, const c
 }
 
 /* A stopped one begins a new life on its files, with new deadlines. */
-int cay__docker_start(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+int cay__docker_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                      void **box, cay_err *err)
 {
     cay__docker *d = self;
     cay__docker_box *b = NULL;
@@ -342,7 +380,8 @@ int cay__docker_start(void *self, const cay_call *call, const char *id, const ca
     if (rc == 0) {
         json_decref(v.all);
         /* Storage is mounted before anybody works in it: one that others started begins anew. */
-        if (v.state != CAY_STOPPED && cay__docker_storage(spec) && (rc = cay__docker_stop(b, call, err)) == 0)
+        if (v.state != CAY_STOPPED && cay__docker_storage(spec) &&
+            (rc = cay__docker_stop(b, call, err)) == 0)
             v.state = CAY_STOPPED;
         if (rc == 0 && v.state == CAY_STOPPED)
             rc = cay__local_meta_write(b->ctl, &m, err);
@@ -367,7 +406,8 @@ static int remove_container(cay__docker *d, const cay_call *call, const char *id
     /* Without its directory it is known by its name. */
     cay__docker_box named = { .d = d, .dir = -1, .ctl = -1 };
     cay__str_copy(named.id, sizeof named.id, id);
-    int rc = cay__docker_box_open(d, id, &b, NULL) == 0 ? cay__docker_find(b, call, &v, err) : CAY_EGONE;
+    int rc =
+        cay__docker_box_open(d, id, &b, NULL) == 0 ? cay__docker_find(b, call, &v, err) : CAY_EGONE;
     if (rc == CAY_EGONE) /* one of its name and labels is its own as well, whoever made it */
         rc = cay__docker_find(&named, call, &v, err);
     if (b)
@@ -397,7 +437,8 @@ int cay__docker_remove(cay__docker *d, const cay_call *call, const char *id, cay
     cay__str_join(gone, sizeof gone, ".old-", id, NULL);
     cay__str_join(up, sizeof up, CAY__DOCKER_UP "/", id, NULL);
     /* Renamed first: whoever looks finds it whole or not at all. */
-    if (renameat(d->boxes, id, d->boxes, gone) < 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
+    if (renameat(d->boxes, id, d->boxes, gone) < 0 && errno != ENOENT && errno != ENOTEMPTY &&
+        errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "remove sandbox %s", id);
     unlinkat(d->boxes, up, 0);
     if (cay__fs_remove(&boxes, gone, true) < 0 && errno != ENOENT)

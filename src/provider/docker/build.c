@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An image that the engine builds of a directory and its Dockerfile: the directory goes there as a tar, what the engine says comes back line by line. */
+/* An image that the engine builds of a directory and its Dockerfile: the directory goes there as a
+ * tar, what the engine says comes back line by line. */
 #include "docker.h"
 #include <base/base64.h>
 #include <base/call.h>
@@ -16,15 +17,18 @@ enum { FILE_MAX = 1 << 20, ARGS_MAX = 64 << 10, CHUNK = 1 << 17, STARTS = 64 };
 #define IGNORE     ".dockerignore"
 
 typedef struct source {
-    char  dir[4096], file[256]; /* of this machine; the Dockerfile in it */
-    char *text;                 /* of the Dockerfile */
+    char dir[4096], file[256]; /* of this machine; the Dockerfile in it */
+    char *text;                /* of the Dockerfile */
 } source;
 
 /* ------------------------------------------------------------------ what is built */
 
 static int not_there(const char *path, cay_err *err)
 {
-    return cay_fail_why(err, CAY_ENOENT, "dockerfile_not_found", "%.160s: there is no Dockerfile; give the directory that has one, or the file itself", path);
+    return cay_fail_why(
+        err, CAY_ENOENT, "dockerfile_not_found",
+        "%.160s: there is no Dockerfile; give the directory that has one, or the file itself",
+        path);
 }
 
 /* A directory with a Dockerfile, or such a file, whose directory is the context. */
@@ -36,20 +40,25 @@ static int find_source(const char *path, source *s, cay_err *err)
         return not_there(path, err);
     char *slash = strrchr(real, '/');
     bool dir = S_ISDIR(st.st_mode);
-    if ((!dir && !S_ISREG(st.st_mode)) || !cay__str_copy(s->file, sizeof s->file, dir ? USUAL_FILE : slash + 1))
+    if ((!dir && !S_ISREG(st.st_mode)) ||
+        !cay__str_copy(s->file, sizeof s->file, dir ? USUAL_FILE : slash + 1))
         return not_there(path, err);
     if (!dir)
         slash[slash == real] = 0;
     cay__str_copy(s->dir, sizeof s->dir, real);
-    CAY_AUTOFD at = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = at < 0 ? -1 : openat(at, s->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    CAY_AUTOFD at = open(s->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+               fd = at < 0 ? -1
+                           : openat(at, s->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return not_there(path, err);
     if (st.st_size > FILE_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "dockerfile_invalid", "%.160s is larger than 1 MiB", path);
+        return cay_fail_why(err, CAY_ETOOBIG, "dockerfile_invalid", "%.160s is larger than 1 MiB",
+                            path);
     s->text = cay__alloc((size_t)st.st_size + 1);
     ssize_t n = cay__fd_read_all(fd, s->text, (size_t)st.st_size);
     if (n <= 0 || memchr(s->text, 0, (size_t)n))
-        return cay_fail_why(err, CAY_EINVAL, "dockerfile_invalid", "%.160s is %s", path, n <= 0 ? "empty" : "no text");
+        return cay_fail_why(err, CAY_EINVAL, "dockerfile_invalid", "%.160s is %s", path,
+                            n <= 0 ? "empty" : "no text");
     return 0;
 }
 
@@ -61,9 +70,11 @@ static int read_args(const char *text, json_t **out, cay_err *err)
     json_t *v;
     if (text && *text == '{') {
         CAY_TRY(cay__json_object("build_args", text, &o, err));
-        json_object_foreach(o, key, v) {
+        json_object_foreach(o, key, v)
+        {
             if (!json_is_string(v) || !*key)
-                return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option build_args: %.60s has no text for a value", key);
+                return cay_fail_why(err, CAY_EINVAL, "option_invalid",
+                                    "option build_args: %.60s has no text for a value", key);
         }
         *out = json_incref(o);
         return 0;
@@ -73,10 +84,13 @@ static int read_args(const char *text, json_t **out, cay_err *err)
         n = strcspn(text, "\n");
         const char *eq = memchr(text, '=', n);
         if (!eq || eq == text)
-            return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option build_args: %.*s is no KEY=VALUE", (int)CAY_MIN(n, (size_t)60), text);
+            return cay_fail_why(err, CAY_EINVAL, "option_invalid",
+                                "option build_args: %.*s is no KEY=VALUE",
+                                (int)CAY_MIN(n, (size_t)60), text);
         CAY_AUTOFREE char *name = strndup(text, (size_t)(eq - text));
         if (json_object_set_new(o, name, json_stringn(eq + 1, n - (size_t)(eq + 1 - text))) < 0)
-            return cay_fail_why(err, CAY_EINVAL, "not_utf8", "option build_args: an engine takes UTF-8 alone");
+            return cay_fail_why(err, CAY_EINVAL, "not_utf8",
+                                "option build_args: an engine takes UTF-8 alone");
     }
     *out = json_incref(o);
     return 0;
@@ -93,7 +107,8 @@ static int flush(cay__buf *b, int fd, cay_err *err)
 }
 
 /* As many bytes as its head said, whoever writes into it meanwhile. */
-static int put_bytes(const cay__tree *t, const cay__twig *w, cay__buf *b, int out, const cay_call *call, cay_err *err)
+static int put_bytes(const cay__tree *t, const cay__twig *w, cay__buf *b, int out,
+                     const cay_call *call, cay_err *err)
 {
     int got = -1;
     CAY_TRY(cay__tree_open(t, w, call, &got, err));
@@ -104,7 +119,9 @@ static int put_bytes(const cay__tree *t, const cay__twig *w, cay__buf *b, int ou
         char *room = cay__buf_room(b, want);
         ssize_t n = room ? read(fd, room, want) : -1;
         if (n <= 0)
-            return n < 0 ? cay_fail_sys(err, CAY_ESYS, "read %.200s", w->path) : cay_fail_why(err, CAY_EBUSY, "build_context", "%.200s was changed while it was read; try again", w->path);
+            return n < 0 ? cay_fail_sys(err, CAY_ESYS, "read %.200s", w->path)
+                         : cay_fail_why(err, CAY_EBUSY, "build_context",
+                                        "%.200s was changed while it was read; try again", w->path);
         cay__buf_used(b, (size_t)n);
         left -= (uint64_t)n;
         CAY_TRY(flush(b, out, err));
@@ -122,9 +139,15 @@ static int put_tree(const cay__tree *t, int out, const cay_call *call, cay_err *
         const cay__twig *w = &t->twigs[i];
         if (!*w->path)
             continue;
-        *m = (cay__member){ .type = w->type == 'f' ? '0' : w->type == 'd' ? '5' : '2', .mode = w->mode, .size = w->type == 'f' ? w->size : 0 };
-        if (!cay__str_join(m->name, sizeof m->name, w->path, w->type == 'd' ? "/" : "", NULL) || !cay__str_copy(m->target, sizeof m->target, w->target ? w->target : ""))
-            return cay_fail_why(err, CAY_EINVAL, "build_context", "%.200s is longer than a tar can tell", w->path);
+        *m = (cay__member){ .type = w->type == 'f'   ? '0'
+                                    : w->type == 'd' ? '5'
+                                                     : '2',
+                            .mode = w->mode,
+                            .size = w->type == 'f' ? w->size : 0 };
+        if (!cay__str_join(m->name, sizeof m->name, w->path, w->type == 'd' ? "/" : "", NULL) ||
+            !cay__str_copy(m->target, sizeof m->target, w->target ? w->target : ""))
+            return cay_fail_why(err, CAY_EINVAL, "build_context",
+                                "%.200s is longer than a tar can tell", w->path);
         cay__tar_head(&b, m);
         if (w->type == 'f')
             CAY_TRY(put_bytes(t, w, &b, out, call, err));
@@ -135,14 +158,16 @@ static int put_tree(const cay__tree *t, int out, const cay_call *call, cay_err *
     return flush(&b, out, err);
 }
 
-/* The Dockerfile and .dockerignore go along even where a pattern leaves them out: the engine reads the one, and leaves both out itself. */
+/* The Dockerfile and .dockerignore go along even where a pattern leaves them out: the engine reads
+ * the one, and leaves both out itself. */
 static int with_own(const char *rules, const source *s, cay__buf *out)
 {
     cay__buf_fmt(out, "%s\n!%s\n!" IGNORE "\n", rules, s->file);
     return out->full ? -1 : 0;
 }
 
-static int make_context(cay__docker *d, const cay_call *call, const source *s, int *out, uint64_t *len, cay_err *err)
+static int make_context(cay__docker *d, const cay_call *call, const source *s, int *out,
+                        uint64_t *len, cay_err *err)
 {
     cay__tree tree = { .dir = -1 };
     CAY_AUTOBUF rules = CAY__BUF(FILE_MAX + 1024);
@@ -154,7 +179,8 @@ static int make_context(cay__docker *d, const cay_call *call, const source *s, i
     bool some = n > 0 && with_own(own, s, &rules) == 0;
     CAY_TRY(cay__tree_dir(&tree, at, some ? rules.data : NULL, some ? rules.len : 0, call, err));
     CAY_AUTOFD fd = openat(d->boxes, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    int rc = fd < 0 ? cay_fail_sys(err, CAY_ESYS, "make a file in %.200s", d->dir) : put_tree(&tree, fd, call, err);
+    int rc = fd < 0 ? cay_fail_sys(err, CAY_ESYS, "make a file in %.200s", d->dir)
+                    : put_tree(&tree, fd, call, err);
     cay__tree_clear(&tree);
     CAY_TRY(rc);
     off_t size = lseek(fd, 0, SEEK_CUR);
@@ -167,7 +193,8 @@ static int make_context(cay__docker *d, const cay_call *call, const source *s, i
 
 /* ------------------------------------------------------------------ who pulls what it stands on */
 
-/* The image of a FROM line, or false. A stage's name is no registry's, and costs nothing to ask for. */
+/* The image of a FROM line, or false. A stage's name is no registry's, and costs nothing to ask
+ * for. */
 static bool from_line(const char **at, char *out, size_t cap)
 {
     for (; **at; *at += strcspn(*at, "\n"), *at += **at == '\n') {
@@ -190,7 +217,8 @@ static bool from_line(const char **at, char *out, size_t cap)
     return false;
 }
 
-/* "X-Registry-Config: …": of each registry that a FROM names, what the user's Docker configuration has for it. */
+/* "X-Registry-Config: …": of each registry that a FROM names, what the user's Docker configuration
+ * has for it. */
 static int registry_config(const cay_call *call, const char *text, char **out, cay_err *err)
 {
     CAY_AUTOJSON *all = json_object();
@@ -205,7 +233,8 @@ static int registry_config(const cay_call *call, const char *text, char **out, c
         CAY_TRY(cay__docker_auth(call, image, &auth, err));
         for (char *p = auth; *p; p++) /* of the URL's alphabet */
             *p = *p == '-' ? '+' : *p == '_' ? '/' : *p;
-        if (*auth && cay__base64_get(&plain, auth, strlen(auth)) && cay__json_object("auth", plain.data, &o, NULL) == 0)
+        if (*auth && cay__base64_get(&plain, auth, strlen(auth)) &&
+            cay__json_object("auth", plain.data, &o, NULL) == 0)
             json_object_set(all, registry, o);
     }
     CAY_AUTOFREE char *json = json_object_size(all) ? cay__json_text(all, 256 << 10) : NULL;
@@ -225,7 +254,7 @@ static int registry_config(const cay_call *call, const char *text, char **out, c
 
 typedef struct building {
     const cay_create *c;
-    const char       *dir;
+    const char *dir;
 } building;
 
 static int failed(const building *b, const char *said, cay_err *err)
@@ -233,20 +262,26 @@ static int failed(const building *b, const char *said, cay_err *err)
     CAY_AUTOBUF text = CAY__BUF(1024);
     cay_err why = CAY_ERR_INIT;
     cay__engine_error(500, said, &why);
-    if (strcmp(why.reason, "engine_failed") != 0 && err) { /* a word that is known: the disk is full, the registry asks who comes */
+    if (strcmp(why.reason, "engine_failed") != 0 &&
+        err) { /* a word that is known: the disk is full, the registry asks who comes */
         *err = why;
         return why.code;
     }
     cay__buf_safe(&text, said, CAY_MIN(strlen(said), (size_t)200), false);
-    bool form = strcasestr(said, "parse error") || strcasestr(said, "unknown instruction") || strcasestr(said, "unknown flag") || strcasestr(said, "requires") ||
+    bool form = strcasestr(said, "parse error") || strcasestr(said, "unknown instruction") ||
+                strcasestr(said, "unknown flag") || strcasestr(said, "requires") ||
                 strcasestr(said, "no build stage");
-    return cay_fail_why(err, CAY_EINVAL, form ? "dockerfile_invalid" : "build_failed", "build %.80s: %s", b->dir, text.data ? text.data : "the engine does not say why");
+    return cay_fail_why(err, CAY_EINVAL, form ? "dockerfile_invalid" : "build_failed",
+                        "build %.80s: %s", b->dir,
+                        text.data ? text.data : "the engine does not say why");
 }
 
 static int on_line(const json_t *line, void *arg, cay_err *err)
 {
     building *b = arg;
-    const char *bad = cay__json_str(line, "error", NULL), *stream = cay__json_str(line, "stream", ""), *status = cay__json_str(line, "status", "");
+    const char *bad = cay__json_str(line, "error", NULL),
+               *stream = cay__json_str(line, "stream", ""),
+               *status = cay__json_str(line, "status", "");
     const char *id = cay__json_str(line, "id", ""), *bar = cay__json_str(line, "progress", "");
     if (bad)
         return failed(b, bad, err);
@@ -256,7 +291,8 @@ static int on_line(const json_t *line, void *arg, cay_err *err)
     }
     if (*status) {
         CAY_AUTOBUF text = CAY__BUF(1024);
-        cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, *id ? ": " : "", status, *bar ? " " : "", bar);
+        cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, *id ? ": " : "", status, *bar ? " " : "",
+                     bar);
         cay__docker_making(b->c, "pull", text.data, text.len, *bar != 0);
     }
     return 0;
@@ -271,14 +307,17 @@ static void add_query(cay__buf *path, const char *key, const char *value)
 /* What RUN may use is what the sandbox may. */
 static void add_limits(cay__buf *path, const cay_create *c, const cay__engine_info *engine)
 {
-    uint64_t memory = c->limits.memory ? c->limits.memory : 2ull << 30, cpu = c->limits.cpu_milli ? c->limits.cpu_milli : 2000;
+    uint64_t memory = c->limits.memory ? c->limits.memory : 2ull << 30,
+             cpu = c->limits.cpu_milli ? c->limits.cpu_milli : 2000;
     if (engine->memory && memory != CAY_UNLIMITED)
-        cay__buf_fmt(path, "&memory=%llu&memswap=%llu", (unsigned long long)memory, (unsigned long long)memory);
+        cay__buf_fmt(path, "&memory=%llu&memswap=%llu", (unsigned long long)memory,
+                     (unsigned long long)memory);
     if (engine->cpu && cpu != CAY_UNLIMITED)
         cay__buf_fmt(path, "&cpuperiod=100000&cpuquota=%llu", (unsigned long long)cpu * 100);
 }
 
-static int build(cay__docker *d, const cay_call *call, const cay__docker_options *o, const cay_create *c, const source *s, const char *tag, cay_err *err)
+static int build(cay__docker *d, const cay_call *call, const cay__docker_options *o,
+                 const cay_create *c, const source *s, const char *tag, cay_err *err)
 {
     const cay__engine_info *engine;
     CAY_AUTOJSON *args = NULL;
@@ -306,14 +345,16 @@ static int build(cay__docker *d, const cay_call *call, const cay__docker_options
     cay_err why = CAY_ERR_INIT;
     building b = { c, s->dir };
     int rc = cay__engine_lines(d->engine, call, path.data, fields, context, len, on_line, &b, &why);
-    if (rc < 0 && !strcmp(why.reason, "engine_refused")) /* what it says of the file before it begins */
+    if (rc < 0 &&
+        !strcmp(why.reason, "engine_refused")) /* what it says of the file before it begins */
         return failed(&b, why.msg, err);
     if (rc < 0 && err)
         *err = why;
     return rc;
 }
 
-int cay__docker_build(cay__docker *d, const cay_call *call, const cay__docker_options *o, const cay_create *c, cay__docker_image *out, cay_err *err)
+int cay__docker_build(cay__docker *d, const cay_call *call, const cay__docker_options *o,
+                      const cay_create *c, cay__docker_image *out, cay_err *err)
 {
     source s = { .text = NULL };
     char tag[64];
@@ -321,8 +362,10 @@ int cay__docker_build(cay__docker *d, const cay_call *call, const cay__docker_op
     if (rc == 0) {
         /* One name for each directory, file and choice: what is built anew takes it over. */
         CAY_AUTOBUF all = CAY__BUF(128u << 10);
-        cay__buf_fmt(&all, "%s\n%s\n%s\n%s", s.dir, s.file, o->platform ? o->platform : "", o->build_args ? o->build_args : "");
-        snprintf(tag, sizeof tag, "localhost/cay-dockerfile:%08x%08x", cay__hash(all.data, all.len), cay__hash(s.dir, strlen(s.dir)));
+        cay__buf_fmt(&all, "%s\n%s\n%s\n%s", s.dir, s.file, o->platform ? o->platform : "",
+                     o->build_args ? o->build_args : "");
+        snprintf(tag, sizeof tag, "localhost/cay-dockerfile:%08x%08x", cay__hash(all.data, all.len),
+                 cay__hash(s.dir, strlen(s.dir)));
         rc = build(d, call, o, c, &s, tag, err);
     }
     free(s.text);

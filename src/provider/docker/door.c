@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How pid 1 of a container gets what it may write. The container sees its directory read-only, so that root inside can neither fill the disk of the state
- * directory nor put anything in the way. A client that finds nobody listening opens a door, a socket there; pid 1 comes to it, and gets the directory as the
- * host has it, by which it makes its own socket and opens its record before it starts anything. It does not keep the directory.
+ * How pid 1 of a container gets what it may write. The container sees its directory read-only, so
+ * that root inside can neither fill the disk of the state directory nor put anything in the way. A
+ * client that finds nobody listening opens a door, a socket there; pid 1 comes to it, and gets the
+ * directory as the host has it, by which it makes its own socket and opens its record before it
+ * starts anything. It does not keep the directory.
  */
 #include "box.h"
 #include "relay.h"
@@ -26,9 +28,10 @@ int cay__docker_door(cay__docker_box *b, int *out, cay_err *err)
     cay__random(&word, sizeof word);
     snprintf(tmp, sizeof tmp, ".door-%08x", word);
     snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/%s", b->ctl, tmp);
-    /* Under its name once somebody listens; the latest is the one that counts, and its maker the one who waits. */
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || chmod(a.sun_path, 0666) < 0 || listen(fd, 8) < 0 ||
-        renameat(b->ctl, tmp, b->ctl, CAY__PID1_DOOR) < 0) {
+    /* Under its name once somebody listens; the latest is the one that counts, and its maker the
+     * one who waits. */
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || chmod(a.sun_path, 0666) < 0 ||
+        listen(fd, 8) < 0 || renameat(b->ctl, tmp, b->ctl, CAY__PID1_DOOR) < 0) {
         int rc = cay_fail_sys(err, CAY_ESYS, "open a door to %s", b->id);
         unlinkat(b->ctl, tmp, 0);
         return rc;
@@ -37,18 +40,21 @@ int cay__docker_door(cay__docker_box *b, int *out, cay_err *err)
     return 0;
 }
 
-/* Whoever came: the one that the engine calls the container's first process gets it, and nobody else. True: it is ready to be asked. */
+/* Whoever came: the one that the engine calls the container's first process gets it, and nobody
+ * else. True: it is ready to be asked. */
 static bool welcome(cay__docker_box *b, const cay_call *call, int way)
 {
     struct ucred peer = { 0 };
     socklen_t len = sizeof peer;
     cay__pid1_door m = { 0 };
     char ready;
-    if (getsockopt(way, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0 || cay__docker_judge(b, call, peer.pid, NULL) < 0)
+    if (getsockopt(way, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0 ||
+        cay__docker_judge(b, call, peer.pid, NULL) < 0)
         return false;
     cay__str_copy(m.id, sizeof m.id, b->id);
     struct pollfd p = { .fd = way, .events = POLLIN };
-    return cay__fd_send(way, &m, sizeof m, &b->ctl, 1, MSG_DONTWAIT) == sizeof m && poll(&p, 1, READY_MS) == 1 && recv(way, &ready, 1, MSG_DONTWAIT) == 1;
+    return cay__fd_send(way, &m, sizeof m, &b->ctl, 1, MSG_DONTWAIT) == sizeof m &&
+           poll(&p, 1, READY_MS) == 1 && recv(way, &ready, 1, MSG_DONTWAIT) == 1;
 }
 
 bool cay__docker_door_wait(cay__docker_box *b, const cay_call *call, int door, int ms)

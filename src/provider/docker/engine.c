@@ -11,10 +11,10 @@
 enum { API_LEAST = 41, ANSWER_MAX = 64 << 20, LINE_MAX_BYTES = 1 << 20 };
 
 struct cay__engine {
-    cay__client     *client;
+    cay__client *client;
     cay__engine_where where;
-    pthread_mutex_t  lock;
-    bool             met;
+    pthread_mutex_t lock;
+    bool met;
     cay__engine_info info;
 };
 
@@ -26,7 +26,8 @@ int cay__engine_open(const char *url, cay__engine **out, cay_err *err)
     CAY_TRY(cay__client_open(w.url, NULL, &client, err));
     if (!cay__client_certs(client, w.certs)) {
         cay__client_unref(client);
-        return cay_fail_why(err, CAY_EINVAL, "engine_certs", "engine %.80s: DOCKER_CERT_PATH is too long", url);
+        return cay_fail_why(err, CAY_EINVAL, "engine_certs",
+                            "engine %.80s: DOCKER_CERT_PATH is too long", url);
     }
     cay__engine *e = cay__alloc(sizeof *e);
     e->client = client;
@@ -72,11 +73,19 @@ static int unreachable(const cay__engine *e, cay_err *err)
     cay__str_copy(a.sun_path, sizeof a.sun_path, path);
     int sys = fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) == 0 ? 0 : errno, rc;
     if (sys == ENOENT)
-        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_absent", "there is no container engine at %.100s; install docker.io or podman, or set DOCKER_HOST=unix:///PATH", path);
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_absent",
+                          "there is no container engine at %.100s; install docker.io or podman, or "
+                          "set DOCKER_HOST=unix:///PATH",
+                          path);
     else if (sys == EACCES || sys == EPERM)
-        rc = cay_fail_why(err, CAY_EPERM, "engine_denied", "the engine's socket %.100s does not let this user in; join its group (docker), or run the engine rootless", path);
+        rc = cay_fail_why(err, CAY_EPERM, "engine_denied",
+                          "the engine's socket %.100s does not let this user in; join its group "
+                          "(docker), or run the engine rootless",
+                          path);
     else
-        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_down", "the engine at %.100s does not answer: %s; is it running?", path, sys ? strerror(sys) : "it hung up");
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "engine_down",
+                          "the engine at %.100s does not answer: %s; is it running?", path,
+                          sys ? strerror(sys) : "it hung up");
     if (err) {
         err->sys = sys;
         err->retry = sys == EACCES ? CAY_RETRY_NO : CAY_RETRY_YES;
@@ -87,9 +96,18 @@ static int unreachable(const cay__engine *e, cay_err *err)
 /* The words of who tried, with what helps. */
 static int unreachable_tcp(const cay__engine *e, const cay_err *why, cay_err *err)
 {
-    bool tls = !strcmp(why->reason, "net_tls") || (*e->where.certs && !strcmp(why->reason, "net_cut"));
-    int rc = tls ? cay_fail_why(err, CAY_EUPSTREAM, "engine_tls", "the engine at %.60s and we do not trust each other: %.90s; look at ca.pem, cert.pem and key.pem in %.60s", e->where.path, why->msg, e->where.certs)
-                 : cay_fail_why(err, CAY_EUPSTREAM, "engine_down", "the engine at %.60s does not answer: %.100s; is it running, and does it listen there%s?", e->where.path, why->msg, *e->where.certs ? "" : " without TLS (else set DOCKER_TLS_VERIFY=1)");
+    bool tls =
+        !strcmp(why->reason, "net_tls") || (*e->where.certs && !strcmp(why->reason, "net_cut"));
+    int rc =
+        tls ? cay_fail_why(err, CAY_EUPSTREAM, "engine_tls",
+                           "the engine at %.60s and we do not trust each other: %.90s; look at "
+                           "ca.pem, cert.pem and key.pem in %.60s",
+                           e->where.path, why->msg, e->where.certs)
+            : cay_fail_why(err, CAY_EUPSTREAM, "engine_down",
+                           "the engine at %.60s does not answer: %.100s; is it running, and does "
+                           "it listen there%s?",
+                           e->where.path, why->msg,
+                           *e->where.certs ? "" : " without TLS (else set DOCKER_TLS_VERIFY=1)");
     if (err)
         err->retry = tls ? CAY_RETRY_NO : CAY_RETRY_YES;
     return rc;
@@ -100,7 +118,8 @@ static int read_all(cay__answer *a, const cay_call *call, cay__buf *out, cay_err
     for (size_t n;;) {
         char *room = cay__buf_room(out, 65536);
         if (!room)
-            return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the engine's answer is larger than %zu bytes", out->max);
+            return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                                "the engine's answer is larger than %zu bytes", out->max);
         CAY_TRY(cay__answer_bytes(a, call, room, 65536, &n, err));
         cay__buf_used(out, n);
         if (!n)
@@ -114,17 +133,21 @@ static int told(cay__answer *a, const cay_call *call, cay_err *err)
     CAY_AUTOJSON *o = NULL;
     read_all(a, call, &text, NULL);
     if (text.data && strstr(text.data, "HTTP request to an HTTPS server"))
-        return cay_fail_why(err, CAY_EUPSTREAM, "engine_tls", "the engine speaks TLS alone; set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH");
+        return cay_fail_why(
+            err, CAY_EUPSTREAM, "engine_tls",
+            "the engine speaks TLS alone; set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH");
     cay__json_object("answer", text.data ? text.data : "", &o, NULL);
     return cay__engine_error(cay__answer_head(a)->status, cay__json_str(o, "message", ""), err);
 }
 
-static int ask(cay__engine *e, const cay_call *call, const cay__ask *q, cay__answer **out, cay_err *err)
+static int ask(cay__engine *e, const cay_call *call, const cay__ask *q, cay__answer **out,
+               cay_err *err)
 {
     cay__answer *a = NULL;
     cay_err why = CAY_ERR_INIT;
     int rc = cay__client_ask(e->client, call, q, &a, &why);
-    if (rc == CAY_EUPSTREAM && (!strcmp(why.reason, "net_unreachable") || !strcmp(why.reason, "net_cut") || !strcmp(why.reason, "net_tls")))
+    if (rc == CAY_EUPSTREAM && (!strcmp(why.reason, "net_unreachable") ||
+                                !strcmp(why.reason, "net_cut") || !strcmp(why.reason, "net_tls")))
         return e->where.tcp ? unreachable_tcp(e, &why, err) : unreachable(e, err);
     if (rc < 0) {
         if (err)
@@ -148,18 +171,23 @@ static int take_json(cay__answer *a, const cay_call *call, json_t **out, cay_err
     if (!out)
         return 0;
     if (cay__json_any("answer", text.data ? text.data : "", out, err) < 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine answers with something that is not JSON");
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
+                            "the engine answers with something that is not JSON");
     return 0;
 }
 
-static int ask_json(cay__engine *e, const cay_call *call, const char *method, const char *target, json_t *body, json_t **out, cay_err *err)
+static int ask_json(cay__engine *e, const cay_call *call, const char *method, const char *target,
+                    json_t *body, json_t **out, cay_err *err)
 {
     CAY_AUTOJSON *own = body;
     CAY_AUTOFREE char *text = body ? cay__json_text(body, ANSWER_MAX) : NULL;
     cay__answer *a = NULL;
     if (body && !text)
-        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big", "the request to the engine is too long");
-    cay__ask q = { .method = method, .target = target, .body = text, .len = text ? strlen(text) : 0 };
+        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big",
+                            "the request to the engine is too long");
+    cay__ask q = {
+        .method = method, .target = target, .body = text, .len = text ? strlen(text) : 0
+    };
     CAY_TRY(ask(e, call, &q, &a, err));
     int rc = take_json(a, call, out, err);
     cay__answer_end(a);
@@ -176,11 +204,13 @@ static int minor(const char *api)
 
 static int take_version(cay__engine_info *i, const json_t *v, cay_err *err)
 {
-    int most = minor(cay__json_str(v, "ApiVersion", "")), least = minor(cay__json_str(v, "MinAPIVersion", "1.0"));
+    int most = minor(cay__json_str(v, "ApiVersion", "")),
+        least = minor(cay__json_str(v, "MinAPIVersion", "1.0"));
     json_t *parts = json_object_get(v, "Components"), *c;
     size_t k;
     cay__str_copy(i->name, sizeof i->name, "Docker");
-    json_array_foreach(parts, k, c) {
+    json_array_foreach(parts, k, c)
+    {
         i->podman |= cay__str_starts(cay__json_str(c, "Name", ""), "Podman");
     }
     if (i->podman)
@@ -188,7 +218,10 @@ static int take_version(cay__engine_info *i, const json_t *v, cay_err *err)
     cay__str_copy(i->version, sizeof i->version, cay__json_str(v, "Version", ""));
     cay__str_copy(i->arch, sizeof i->arch, cay__json_str(v, "Arch", ""));
     if (most < API_LEAST)
-        return cay_fail_why(err, CAY_EUPSTREAM, "engine_old", "%s %.30s speaks API %.10s and 1.%d is needed; use Docker since 20.10 or Podman since 3", i->name, i->version, cay__json_str(v, "ApiVersion", "none"), API_LEAST);
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_old",
+                            "%s %.30s speaks API %.10s and 1.%d is needed; use Docker since 20.10 "
+                            "or Podman since 3",
+                            i->name, i->version, cay__json_str(v, "ApiVersion", "none"), API_LEAST);
     snprintf(i->api, sizeof i->api, "1.%d", CAY_MAX(API_LEAST, least));
     return 0;
 }
@@ -197,7 +230,8 @@ static void take_info(cay__engine_info *i, const json_t *o)
 {
     json_t *list = json_object_get(o, "SecurityOptions"), *v;
     size_t k;
-    json_array_foreach(list, k, v) {
+    json_array_foreach(list, k, v)
+    {
         const char *s = json_string_value(v) ? json_string_value(v) : "";
         i->rootless |= strstr(s, "rootless") != NULL;
         i->userns |= strstr(s, "userns") != NULL;
@@ -210,14 +244,17 @@ static void take_info(cay__engine_info *i, const json_t *o)
     i->pids = cay__json_bool(o, "PidsLimit", false);
     cay__str_copy(i->driver, sizeof i->driver, cay__json_str(o, "Driver", ""));
     list = json_object_get(o, "DriverStatus");
-    json_array_foreach(list, k, v) {
-        const char *key = json_string_value(json_array_get(v, 0)), *value = json_string_value(json_array_get(v, 1));
+    json_array_foreach(list, k, v)
+    {
+        const char *key = json_string_value(json_array_get(v, 0)),
+                   *value = json_string_value(json_array_get(v, 1));
         if (key && value && !strcmp(key, "Backing Filesystem"))
             cay__str_copy(i->backing, sizeof i->backing, value);
     }
 }
 
-int cay__engine_meet(cay__engine *e, const cay_call *call, const cay__engine_info **out, cay_err *err)
+int cay__engine_meet(cay__engine *e, const cay_call *call, const cay__engine_info **out,
+                     cay_err *err)
 {
     CAY_AUTOJSON *version = NULL, *info = NULL;
     cay__engine_info i = { 0 };
@@ -242,15 +279,19 @@ int cay__engine_meet(cay__engine *e, const cay_call *call, const cay__engine_inf
     return 0;
 }
 
-static int versioned(cay__engine *e, const cay_call *call, const char *path, cay__buf *target, cay_err *err)
+static int versioned(cay__engine *e, const cay_call *call, const char *path, cay__buf *target,
+                     cay_err *err)
 {
     const cay__engine_info *i;
     CAY_TRY(cay__engine_meet(e, call, &i, err));
     cay__buf_fmt(target, "/v%s%s", i->api, path);
-    return target->full ? cay_fail_why(err, CAY_ETOOBIG, "request_too_big", "the request to the engine is too long") : 0;
+    return target->full ? cay_fail_why(err, CAY_ETOOBIG, "request_too_big",
+                                       "the request to the engine is too long")
+                        : 0;
 }
 
-int cay__engine_ask(cay__engine *e, const cay_call *call, const char *method, const char *path, json_t *body, json_t **out, cay_err *err)
+int cay__engine_ask(cay__engine *e, const cay_call *call, const char *method, const char *path,
+                    json_t *body, json_t **out, cay_err *err)
 {
     CAY_AUTOBUF target = CAY__BUF(64u << 10);
     int rc = versioned(e, call, path, &target, err);
@@ -271,7 +312,8 @@ static int each_line(cay__buf *got, cay__engine_line *fn, void *arg, cay_err *er
         *end = 0;
         if (got->data[strspn(got->data, " \r\t")]) {
             if (cay__json_object("answer", got->data, &o, err) < 0)
-                return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine answers with something that is not JSON");
+                return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
+                                    "the engine answers with something that is not JSON");
             int rc = fn(o, arg, err);
             if (rc)
                 return rc;
@@ -282,13 +324,15 @@ static int each_line(cay__buf *got, cay__engine_line *fn, void *arg, cay_err *er
     return 0;
 }
 
-static int read_lines(cay__answer *a, const cay_call *call, cay__engine_line *fn, void *arg, cay_err *err)
+static int read_lines(cay__answer *a, const cay_call *call, cay__engine_line *fn, void *arg,
+                      cay_err *err)
 {
     CAY_AUTOBUF got = CAY__BUF(LINE_MAX_BYTES);
     for (size_t n = 1; n;) {
         char *room = cay__buf_room(&got, 16384);
         if (!room)
-            return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "a line of the engine is larger than %zu bytes", got.max);
+            return cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                                "a line of the engine is larger than %zu bytes", got.max);
         CAY_TRY(cay__answer_bytes(a, call, room, 16384, &n, err));
         cay__buf_used(&got, n);
         if (!n)
@@ -300,12 +344,18 @@ static int read_lines(cay__answer *a, const cay_call *call, cay__engine_line *fn
     return 0;
 }
 
-int cay__engine_lines(cay__engine *e, const cay_call *call, const char *path, const char *fields, int body_fd, uint64_t body_len, cay__engine_line *fn, void *arg, cay_err *err)
+int cay__engine_lines(cay__engine *e, const cay_call *call, const char *path, const char *fields,
+                      int body_fd, uint64_t body_len, cay__engine_line *fn, void *arg, cay_err *err)
 {
     CAY_AUTOBUF target = CAY__BUF(64u << 10);
     cay__answer *a = NULL;
     CAY_TRY(versioned(e, call, path, &target, err));
-    cay__ask q = { .method = "POST", .target = target.data, .fields = fields, .fd = body_fd, .from_fd = body_fd >= 0, .len = (size_t)body_len,
+    cay__ask q = { .method = "POST",
+                   .target = target.data,
+                   .fields = fields,
+                   .fd = body_fd,
+                   .from_fd = body_fd >= 0,
+                   .len = (size_t)body_len,
                    .type = body_fd >= 0 ? "application/x-tar" : NULL };
     CAY_TRY(ask(e, call, &q, &a, err));
     int rc = read_lines(a, call, fn, arg, err);
@@ -313,19 +363,26 @@ int cay__engine_lines(cay__engine *e, const cay_call *call, const char *path, co
     return rc;
 }
 
-int cay__engine_put(cay__engine *e, const cay_call *call, const char *path, int fd, uint64_t len, cay_err *err)
+int cay__engine_put(cay__engine *e, const cay_call *call, const char *path, int fd, uint64_t len,
+                    cay_err *err)
 {
     CAY_AUTOBUF target = CAY__BUF(4096);
     cay__answer *a = NULL;
     CAY_TRY(versioned(e, call, path, &target, err));
-    cay__ask q = { .method = "PUT", .target = target.data, .fd = fd, .from_fd = true, .len = (size_t)len, .type = "application/x-tar" };
+    cay__ask q = { .method = "PUT",
+                   .target = target.data,
+                   .fd = fd,
+                   .from_fd = true,
+                   .len = (size_t)len,
+                   .type = "application/x-tar" };
     CAY_TRY(ask(e, call, &q, &a, err));
     int rc = take_json(a, call, NULL, err);
     cay__answer_end(a);
     return rc;
 }
 
-int cay__engine_get(cay__engine *e, const cay_call *call, const char *path, cay__buf *out, cay_err *err)
+int cay__engine_get(cay__engine *e, const cay_call *call, const char *path, cay__buf *out,
+                    cay_err *err)
 {
     CAY_AUTOBUF target = CAY__BUF(4096);
     cay__answer *a = NULL;
@@ -336,18 +393,25 @@ int cay__engine_get(cay__engine *e, const cay_call *call, const char *path, cay_
     return rc;
 }
 
-int cay__engine_upgrade(cay__engine *e, const cay_call *call, const char *path, json_t *body, int *fd, cay_err *err)
+int cay__engine_upgrade(cay__engine *e, const cay_call *call, const char *path, json_t *body,
+                        int *fd, cay_err *err)
 {
     CAY_AUTOBUF target = CAY__BUF(4096);
     CAY_AUTOJSON *own = body;
     CAY_AUTOFREE char *text = cay__json_text(body, 64 << 10);
     cay__answer *a = NULL;
     CAY_TRY(versioned(e, call, path, &target, err));
-    cay__ask q = { .method = "POST", .target = target.data, .fields = "Connection: Upgrade\r\nUpgrade: tcp\r\n", .body = text, .len = text ? strlen(text) : 0, .upgrade = true };
+    cay__ask q = { .method = "POST",
+                   .target = target.data,
+                   .fields = "Connection: Upgrade\r\nUpgrade: tcp\r\n",
+                   .body = text,
+                   .len = text ? strlen(text) : 0,
+                   .upgrade = true };
     CAY_TRY(ask(e, call, &q, &a, err));
     if (cay__answer_head(a)->status != 101) {
         cay__answer_end(a);
-        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine does not open a stream; is a proxy between?");
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
+                            "the engine does not open a stream; is a proxy between?");
     }
     *fd = cay__answer_take(a);
     return 0;

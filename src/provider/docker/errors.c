@@ -6,43 +6,62 @@
 
 static const struct {
     const char *words; /* in the message, without regard to case */
-    int         code;
+    int code;
     const char *reason, *remedy;
-    int         status; /* only with this one; 0: with any */
+    int status; /* only with this one; 0: with any */
 } known[] = {
     { "volumedriver.", CAY_ESYS, "mount_failed", "look at what the volume driver logs" },
-    { "error while mounting volume", CAY_ESYS, "mount_failed", "look at what the volume driver logs" },
-    { "the container name", CAY_ESTATE, "engine_conflict", "a container of that name is there already", 0 },
-    { "port is already allocated", CAY_EBUSY, "port_taken", "choose another host port, or none to get a free one" },
-    { "address already in use", CAY_EBUSY, "port_taken", "choose another host port, or none to get a free one" },
-    { "no space left on device", CAY_ENOSPACE, "engine_full", "make room where the engine keeps its data: docker system prune" },
-    { "exec format error", CAY_EINVAL, "image_architecture", "take an image of this machine's architecture" },
+    { "error while mounting volume", CAY_ESYS, "mount_failed",
+      "look at what the volume driver logs" },
+    { "the container name", CAY_ESTATE, "engine_conflict",
+      "a container of that name is there already", 0 },
+    { "port is already allocated", CAY_EBUSY, "port_taken",
+      "choose another host port, or none to get a free one" },
+    { "address already in use", CAY_EBUSY, "port_taken",
+      "choose another host port, or none to get a free one" },
+    { "no space left on device", CAY_ENOSPACE, "engine_full",
+      "make room where the engine keeps its data: docker system prune" },
+    { "exec format error", CAY_EINVAL, "image_architecture",
+      "take an image of this machine's architecture" },
     { "no such image", CAY_ENOENT, "image_not_found", "pull it, or give option pull=missing" },
     { "manifest unknown", CAY_ENOENT, "image_not_found", "look at the name and tag of the image" },
-    { "repository does not exist", CAY_ENOENT, "image_not_found", "look at the name of the image, or log in: docker login" },
-    { "pull access denied", CAY_ENOENT, "image_not_found", "look at the name of the image, or log in: docker login" },
+    { "repository does not exist", CAY_ENOENT, "image_not_found",
+      "look at the name of the image, or log in: docker login" },
+    { "pull access denied", CAY_ENOENT, "image_not_found",
+      "look at the name of the image, or log in: docker login" },
     { "unauthorized", CAY_EAUTH, "registry_denied", "log in to the registry: docker login" },
-    { "no basic auth credentials", CAY_EAUTH, "registry_denied", "log in to the registry: docker login" },
-    { "authentication required", CAY_EAUTH, "registry_denied", "log in to the registry: docker login" },
-    { "no such host", CAY_EUPSTREAM, "registry_unreachable", "look at the registry's name and the engine's network" },
-    { "connection refused", CAY_EUPSTREAM, "registry_unreachable", "look at the registry's name and the engine's network" },
-    { "plugin \"", CAY_ENOENT, "volume_driver_unknown", "install the volume driver, or use driver local" },
-    { "volume plugin", CAY_ENOENT, "volume_driver_unknown", "install the volume driver, or use driver local" },
-    { "error looking up volume", CAY_ENOENT, "volume_driver_unknown", "install the volume driver, or use driver local" },
+    { "no basic auth credentials", CAY_EAUTH, "registry_denied",
+      "log in to the registry: docker login" },
+    { "authentication required", CAY_EAUTH, "registry_denied",
+      "log in to the registry: docker login" },
+    { "no such host", CAY_EUPSTREAM, "registry_unreachable",
+      "look at the registry's name and the engine's network" },
+    { "connection refused", CAY_EUPSTREAM, "registry_unreachable",
+      "look at the registry's name and the engine's network" },
+    { "plugin \"", CAY_ENOENT, "volume_driver_unknown",
+      "install the volume driver, or use driver local" },
+    { "volume plugin", CAY_ENOENT, "volume_driver_unknown",
+      "install the volume driver, or use driver local" },
+    { "error looking up volume", CAY_ENOENT, "volume_driver_unknown",
+      "install the volume driver, or use driver local" },
     { "network not found", CAY_ENOENT, "network_not_found", "look at podman network ls", 0 },
     { "network", CAY_ENOENT, "network_not_found", "look at docker network ls", 404 },
-    { "unknown or invalid runtime", CAY_ENOENT, "runtime_unknown", "look at the runtimes of docker info" },
+    { "unknown or invalid runtime", CAY_ENOENT, "runtime_unknown",
+      "look at the runtimes of docker info" },
     { "unknown runtime", CAY_ENOENT, "runtime_unknown", "look at the runtimes of docker info" },
-    { "bind source path does not exist", CAY_ENOTSUP, "engine_remote", "the engine does not see this machine's files; use one that runs here" },
-    { "storage-opt", CAY_ENOTSUP, "disk_unsupported", "leave the disk limit out, or keep the engine's data on xfs with pquota" },
+    { "bind source path does not exist", CAY_ENOTSUP, "engine_remote",
+      "the engine does not see this machine's files; use one that runs here" },
+    { "storage-opt", CAY_ENOTSUP, "disk_unsupported",
+      "leave the disk limit out, or keep the engine's data on xfs with pquota" },
 };
 
 static const struct {
     int status, code;
     const char *reason;
 } statuses[] = {
-    { 400, CAY_EINVAL, "engine_refused" }, { 401, CAY_EAUTH, "registry_denied" }, { 403, CAY_EPERM, "engine_refused" },
-    { 404, CAY_ENOENT, "container_not_found" }, { 409, CAY_ESTATE, "engine_conflict" }, { 503, CAY_EBUSY, "engine_busy" },
+    { 400, CAY_EINVAL, "engine_refused" },  { 401, CAY_EAUTH, "registry_denied" },
+    { 403, CAY_EPERM, "engine_refused" },   { 404, CAY_ENOENT, "container_not_found" },
+    { 409, CAY_ESTATE, "engine_conflict" }, { 503, CAY_EBUSY, "engine_busy" },
 };
 
 int cay__engine_error(int status, const char *said, cay_err *err)
@@ -51,13 +70,18 @@ int cay__engine_error(int status, const char *said, cay_err *err)
     size_t n = CAY_MIN(strlen(said), (size_t)150);
     cay__buf_safe(&text, said, n, false);
     const char *safe = text.data ? text.data : "it does not say why";
-    /* A container that is not there is told by the status alone: its name may hold any of the words. */
-    bool container = status == 404 && (!strncasecmp(said, "no such container", 17) || strstr(said, "no container with name"));
+    /* A container that is not there is told by the status alone: its name may hold any of the
+     * words. */
+    bool container = status == 404 && (!strncasecmp(said, "no such container", 17) ||
+                                       strstr(said, "no container with name"));
     for (size_t i = 0; !container && i < CAY_LEN(known); i++)
         if ((!known[i].status || known[i].status == status) && strcasestr(said, known[i].words))
-            return cay_fail_why(err, known[i].code, known[i].reason, "the engine says: %s; %s", safe, known[i].remedy);
+            return cay_fail_why(err, known[i].code, known[i].reason, "the engine says: %s; %s",
+                                safe, known[i].remedy);
     for (size_t i = 0; i < CAY_LEN(statuses); i++)
         if (statuses[i].status == status)
-            return cay_fail_why(err, statuses[i].code, statuses[i].reason, "the engine says: %s", safe);
-    return cay_fail_why(err, CAY_EUPSTREAM, "engine_failed", "the engine says (status %d): %s", status, safe);
+            return cay_fail_why(err, statuses[i].code, statuses[i].reason, "the engine says: %s",
+                                safe);
+    return cay_fail_why(err, CAY_EUPSTREAM, "engine_failed", "the engine says (status %d): %s",
+                        status, safe);
 }

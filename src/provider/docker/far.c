@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A container of an engine that does not see this machine's files: pid 1 and what it reads are put into it by the engine's archive calls, and it is reached
- * by the engine's exec, over a tunnel. All else is as with a socket.
+ * A container of an engine that does not see this machine's files: pid 1 and what it reads are put
+ * into it by the engine's archive calls, and it is reached by the engine's exec, over a tunnel. All
+ * else is as with a socket.
  */
 #include "box.h"
 #include "demux.h"
@@ -34,15 +35,21 @@ enum { PUT_MAX = 32 << 20, META_MAX = 256 << 10, SAID = 200, REACH_MS = 30000 };
 int cay__docker_far_check(const cay__docker_options *o, const cay__engine_info *info, cay_err *err)
 {
     if (strcmp(info->arch, OUR_ARCH) != 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "engine_arch", "the engine runs linux/%s and our pid 1 is for " OUR_ARCH "; run a cay server over there (cay --host)", info->arch);
+        return cay_fail_why(err, CAY_ENOTSUP, "engine_arch",
+                            "the engine runs linux/%s and our pid 1 is for " OUR_ARCH
+                            "; run a cay server over there (cay --host)",
+                            info->arch);
     if (o->read_only)
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "option read_only: pid 1 is put into the container's root where the engine does not see this machine's files; leave the option out");
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "option read_only: pid 1 is put into the container's root where the "
+                            "engine does not see this machine's files; leave the option out");
     return 0;
 }
 
 /* ------------------------------------------------------------------ what is put into it */
 
-static void add_member(cay__buf *tar, const char *name, char type, uint32_t mode, const void *data, size_t len)
+static void add_member(cay__buf *tar, const char *name, char type, uint32_t mode, const void *data,
+                       size_t len)
 {
     cay__member *m = cay__alloc(sizeof *m);
     *m = (cay__member){ .type = type, .mode = mode, .size = len, .mtime = cay__wall_ms() / 1000 };
@@ -54,7 +61,8 @@ static void add_member(cay__buf *tar, const char *name, char type, uint32_t mode
     free(m);
 }
 
-static int add_file(cay__buf *tar, int dir, const char *path, const char *name, uint32_t mode, cay_err *err)
+static int add_file(cay__buf *tar, int dir, const char *path, const char *name, uint32_t mode,
+                    cay_err *err)
 {
     struct stat st;
     CAY_AUTOFD fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
@@ -80,8 +88,10 @@ int cay__docker_far_put(cay__docker_box *b, const cay_call *call, cay_err *err)
     CAY_TRY(add_file(&tar, b->ctl, "meta", ".cay/ctl/meta", 0600, err));
     cay__buf_add(&tar, end, sizeof end);
     CAY_AUTOFD fd = memfd_create("cay-put", MFD_CLOEXEC);
-    if (tar.full || fd < 0 || !cay__fd_write_all(fd, tar.data, tar.len) || lseek(fd, 0, SEEK_SET) != 0)
-        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big", "what is put into the container is too long");
+    if (tar.full || fd < 0 || !cay__fd_write_all(fd, tar.data, tar.len) ||
+        lseek(fd, 0, SEEK_SET) != 0)
+        return cay_fail_why(err, CAY_ETOOBIG, "request_too_big",
+                            "what is put into the container is too long");
     cay__docker_at(b, &path, "/archive?path=/");
     int rc = cay__engine_put(b->d->engine, call, path.data, fd, tar.len, err);
     return rc < 0 ? cay_wrap(err, rc, "put pid 1 into the container of %s", b->id) : 0;
@@ -91,7 +101,7 @@ int cay__docker_far_put(cay__docker_box *b, const cay_call *call, cay_err *err)
 
 typedef struct source {
     const char *at;
-    size_t      left;
+    size_t left;
 } source;
 
 static int from_text(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
@@ -105,7 +115,8 @@ static int from_text(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
     return 0;
 }
 
-/* The record of one that is not running; what it says is the tenant's word, too. Its clock is another machine's. */
+/* The record of one that is not running; what it says is the tenant's word, too. Its clock is
+ * another machine's. */
 bool cay__docker_far_meta(cay__docker_box *b, const cay_call *call, local_meta *out)
 {
     CAY_AUTOBUF tar = CAY__BUF(META_MAX), path = CAY__BUF(256);
@@ -116,7 +127,8 @@ bool cay__docker_far_meta(cay__docker_box *b, const cay_call *call, local_meta *
     cay__tar t = { .read = from_text, .arg = &s };
     CAY_AUTOFREE cay__member *m = cay__alloc(sizeof *m);
     size_t n = 0;
-    if (cay__tar_next(&t, m, NULL) != 1 || m->type != '0' || m->size != sizeof *out || cay__tar_bytes(&t, out, sizeof *out, &n, NULL) < 0 || n != sizeof *out)
+    if (cay__tar_next(&t, m, NULL) != 1 || m->type != '0' || m->size != sizeof *out ||
+        cay__tar_bytes(&t, out, sizeof *out, &n, NULL) < 0 || n != sizeof *out)
         return false;
     out->reason[sizeof out->reason - 1] = 0;
     out->deadline_boot = 0;
@@ -126,12 +138,12 @@ bool cay__docker_far_meta(cay__docker_box *b, const cay_call *call, local_meta *
 /* ------------------------------------------------------------------ the way to it */
 
 typedef struct way {
-    cay__demux   demux;
+    cay__demux demux;
     cay__tunnel *t;
-    char         said[SAID]; /* on standard error, for messages */
-    size_t       nsaid;
-    char         word[sizeof CAY__RELAY_WORD]; /* its first bytes */
-    size_t       nword;
+    char said[SAID]; /* on standard error, for messages */
+    size_t nsaid;
+    char word[sizeof CAY__RELAY_WORD]; /* its first bytes */
+    size_t nword;
 } way;
 
 static bool on_piece(void *arg, int which, const char *data, size_t n)
@@ -197,11 +209,13 @@ static int await(way *w, int wire, const cay_call *call, const char *what, cay_e
     cay__buf_safe(&safe, w->said, w->nsaid, false);
     if (safe.data && strstr(safe.data, "nobody listens"))
         return cay_fail_why(err, CAY_ENOENT, "port_not_found", "%s: nobody listens there", what);
-    return cay_fail_why(err, CAY_EUPSTREAM, "init_unreachable", "%s: %s", what, safe.data ? safe.data : "the engine's exec ended without a word");
+    return cay_fail_why(err, CAY_EUPSTREAM, "init_unreachable", "%s: %s", what,
+                        safe.data ? safe.data : "the engine's exec ended without a word");
 }
 
 /* An exec of the relay, and its stream. */
-static int run_relay(cay__docker_box *b, const cay_call *call, const char *port, int *wire, cay_err *err)
+static int run_relay(cay__docker_box *b, const cay_call *call, const char *port, int *wire,
+                     cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
     CAY_AUTOJSON *made = NULL;
@@ -211,21 +225,27 @@ static int run_relay(cay__docker_box *b, const cay_call *call, const char *port,
     if (port)
         json_array_append_new(cmd, json_string(port));
     cay__docker_at(b, &path, "/exec");
-    CAY_TRY(cay__engine_ask(e, call, "POST", path.data, json_pack("{s:b,s:b,s:b,s:b,s:s,s:o}", "AttachStdin", 1, "AttachStdout", 1, "AttachStderr", 1, "Tty", 0,
-                                                                  "User", "0:0", "Cmd", cmd), &made, err));
+    CAY_TRY(cay__engine_ask(e, call, "POST", path.data,
+                            json_pack("{s:b,s:b,s:b,s:b,s:s,s:o}", "AttachStdin", 1, "AttachStdout",
+                                      1, "AttachStderr", 1, "Tty", 0, "User", "0:0", "Cmd", cmd),
+                            &made, err));
     const char *id = cay__json_str(made, "Id", "");
     if (!*id || strspn(id, "0123456789abcdef") != strlen(id))
-        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine tells no id of an exec");
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
+                            "the engine tells no id of an exec");
     path.len = 0;
     cay__buf_fmt(&path, "/exec/%.80s/start", id);
-    return cay__engine_upgrade(e, call, path.data, json_pack("{s:b,s:b}", "Detach", 0, "Tty", 0), wire, err);
+    return cay__engine_upgrade(e, call, path.data, json_pack("{s:b,s:b}", "Detach", 0, "Tty", 0),
+                               wire, err);
 }
 
-static int reach(cay__docker_box *b, const cay_call *asked, const char *port, const char *what, int *sock, cay_err *err)
+static int reach(cay__docker_box *b, const cay_call *asked, const char *port, const char *what,
+                 int *sock, cay_err *err)
 {
     int pair[2];
     CAY_AUTOFD wire = -1;
-    const cay_call soon = cay__call_within(asked, REACH_MS), *call = &soon; /* root inside may have put a program there that never speaks */
+    const cay_call soon = cay__call_within(asked, REACH_MS),
+                   *call = &soon; /* root inside may have put a program there that never speaks */
     CAY_TRY(run_relay(b, call, port, &wire, err));
     if (socketpair(AF_UNIX, (port ? SOCK_STREAM : SOCK_SEQPACKET) | SOCK_CLOEXEC, 0, pair) < 0)
         return cay_fail_sys(err, CAY_ESYS, "socketpair");
@@ -250,7 +270,8 @@ int cay__docker_far_dial(cay__docker_box *b, const cay_call *call, int *sock, ca
     return reach(b, call, NULL, "reach the container", sock, err);
 }
 
-int cay__docker_far_connect(cay__docker_box *b, const cay_call *call, uint16_t port, int *fd, cay_err *err)
+int cay__docker_far_connect(cay__docker_box *b, const cay_call *call, uint16_t port, int *fd,
+                            cay_err *err)
 {
     char num[8], what[16];
     snprintf(num, sizeof num, "%u", port);

@@ -14,12 +14,18 @@ void cay__docker_image_clear(cay__docker_image *i)
     *i = (cay__docker_image){ 0 };
 }
 
-static int inspect(cay__engine *e, const cay_call *call, const char *ref, json_t **out, cay_err *err)
+static int inspect(cay__engine *e, const cay_call *call, const char *ref, json_t **out,
+                   cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(4096);
-    cay__buf_fmt(&path, "/images/%s/json", ref); /* Podman does not decode it; options.c lets nothing through that needs it */
+    cay__buf_fmt(&path, "/images/%s/json",
+                 ref); /* Podman does not decode it; options.c lets nothing through that needs it */
     int rc = cay__engine_ask(e, call, "GET", path.data, NULL, out, err);
-    return rc == CAY_ENOENT ? cay_fail_why(err, rc, "image_not_found", "the engine has no image %.120s; pull it, or give option pull=missing", ref) : rc;
+    return rc == CAY_ENOENT
+               ? cay_fail_why(
+                     err, rc, "image_not_found",
+                     "the engine has no image %.120s; pull it, or give option pull=missing", ref)
+               : rc;
 }
 
 /* ------------------------------------------------------------------ whose it is */
@@ -56,11 +62,12 @@ static bool is_listed(const cay_create *c, const char *image)
 /* ------------------------------------------------------------------ pulling */
 
 typedef struct pull {
-    const char       *image;
+    const char *image;
     const cay_create *c;
 } pull;
 
-void cay__docker_making(const cay_create *c, const char *what, const char *text, size_t n, bool brief)
+void cay__docker_making(const cay_create *c, const char *what, const char *text, size_t n,
+                        bool brief)
 {
     CAY_AUTOBUF safe = CAY__BUF(2048);
     while (n && (text[n - 1] == '\n' || text[n - 1] == '\r'))
@@ -68,13 +75,18 @@ void cay__docker_making(const cay_create *c, const char *what, const char *text,
     if (!c->making || !n)
         return;
     cay__buf_safe(&safe, text, CAY_MIN(n, (size_t)400), false);
-    c->making(&(cay_making){ .size = sizeof(cay_making), .what = what, .text = safe.data ? safe.data : "", .brief = brief }, c->making_arg);
+    c->making(&(cay_making){ .size = sizeof(cay_making),
+                             .what = what,
+                             .text = safe.data ? safe.data : "",
+                             .brief = brief },
+              c->making_arg);
 }
 
 static int on_line(const json_t *line, void *arg, cay_err *err)
 {
     pull *p = arg;
-    const char *bad = cay__json_str(line, "error", NULL), *status = cay__json_str(line, "status", "");
+    const char *bad = cay__json_str(line, "error", NULL),
+               *status = cay__json_str(line, "status", "");
     if (bad) {
         cay_err why = CAY_ERR_INIT;
         int rc = cay__engine_error(500, bad, &why);
@@ -85,27 +97,31 @@ static int on_line(const json_t *line, void *arg, cay_err *err)
     if (*status) {
         CAY_AUTOBUF text = CAY__BUF(1024);
         const char *id = cay__json_str(line, "id", ""), *bar = cay__json_str(line, "progress", "");
-        cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, *id ? ": " : "", status, *bar ? " " : "", bar);
+        cay__buf_fmt(&text, "%.60s%s%.160s%s%.120s", id, *id ? ": " : "", status, *bar ? " " : "",
+                     bar);
         cay__docker_making(p->c, "pull", text.data, text.len, *bar != 0);
     }
     return 0;
 }
 
 /* Cut off by the call's deadline or cancel: the connection ends, and with it the engine's pull. */
-static int fetch(cay__engine *e, const cay_call *call, const cay__docker_options *o, pull *p, cay_err *err)
+static int fetch(cay__engine *e, const cay_call *call, const cay__docker_options *o, pull *p,
+                 cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(4096);
     CAY_AUTOFREE char *auth = NULL;
     CAY_AUTOFREE char *fields = NULL;
     const char *last = strrchr(o->image, '/');
-    /* Log-ins are the operator's: another tenant does not get by them what only they may pull, unless the operator says so. */
+    /* Log-ins are the operator's: another tenant does not get by them what only they may pull,
+     * unless the operator says so. */
     if (is_other(p->c) && !is_listed(p->c, o->image))
         auth = cay__strdup("");
     else
         CAY_TRY(cay__docker_auth(call, o->image, &auth, err));
     cay__buf_str(&path, "/images/create?fromImage=");
     cay__engine_encode(&path, o->image);
-    if (!strchr(o->image, '@') && !strchr(last ? last : o->image, ':')) /* without one all tags would come */
+    if (!strchr(o->image, '@') &&
+        !strchr(last ? last : o->image, ':')) /* without one all tags would come */
         cay__buf_str(&path, "&tag=latest");
     if (o->platform) {
         cay__buf_str(&path, "&platform=");
@@ -118,22 +134,32 @@ static int fetch(cay__engine *e, const cay_call *call, const cay__docker_options
 
 /* ------------------------------------------------------------------ judging */
 
-static int take(const json_t *j, const char *ref, const cay__engine_info *engine, cay__docker_image *out, cay_err *err)
+static int take(const json_t *j, const char *ref, const cay__engine_info *engine,
+                cay__docker_image *out, cay_err *err)
 {
-    const char *arch = cay__json_str(j, "Architecture", ""), *os = cay__json_str(j, "Os", "linux"), *id = cay__json_str(j, "Id", "");
-    if ((*os && strcmp(os, "linux") != 0) || (*arch && *engine->arch && strcmp(arch, engine->arch) != 0))
-        return cay_fail_why(err, CAY_EINVAL, "image_architecture", "image %.100s is for %.20s/%.20s and the engine runs linux/%s; take one for this machine (option platform)", ref, os, arch, engine->arch);
+    const char *arch = cay__json_str(j, "Architecture", ""), *os = cay__json_str(j, "Os", "linux"),
+               *id = cay__json_str(j, "Id", "");
+    if ((*os && strcmp(os, "linux") != 0) ||
+        (*arch && *engine->arch && strcmp(arch, engine->arch) != 0))
+        return cay_fail_why(err, CAY_EINVAL, "image_architecture",
+                            "image %.100s is for %.20s/%.20s and the engine runs linux/%s; take "
+                            "one for this machine (option platform)",
+                            ref, os, arch, engine->arch);
     if (!*id || !cay__str_copy(out->id, sizeof out->id, id))
-        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine tells no id of image %.100s", ref);
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
+                            "the engine tells no id of image %.100s", ref);
     json_t *config = json_object_get(j, "Config");
-    /* Ids are guessed by their first digits: what somebody's snapshot holds is had by the snapshot's own name alone. */
+    /* Ids are guessed by their first digits: what somebody's snapshot holds is had by the
+     * snapshot's own name alone. */
     if (*cay__json_str(json_object_get(config, "Labels"), CAY__DOCKER_LAYER, ""))
-        return cay_fail_why(err, CAY_ENOENT, "image_not_found", "there is no image %.100s; a snapshot is used by --from", ref);
+        return cay_fail_why(err, CAY_ENOENT, "image_not_found",
+                            "there is no image %.100s; a snapshot is used by --from", ref);
     out->config = json_is_object(config) ? json_incref(config) : json_object();
     return 0;
 }
 
-int cay__docker_image_seen(cay__engine *e, const cay_call *call, const char *ref, cay__docker_image *out, cay_err *err)
+int cay__docker_image_seen(cay__engine *e, const cay_call *call, const char *ref,
+                           cay__docker_image *out, cay_err *err)
 {
     CAY_AUTOJSON *j = NULL;
     const cay__engine_info *engine;
@@ -142,18 +168,23 @@ int cay__docker_image_seen(cay__engine *e, const cay_call *call, const char *ref
     return take(j, ref, engine, out, err);
 }
 
-int cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o, const cay_create *c, cay__docker_image *out, cay_err *err)
+int cay__docker_image_find(cay__engine *e, const cay_call *call, const cay__docker_options *o,
+                           const cay_create *c, cay__docker_image *out, cay_err *err)
 {
     CAY_AUTOJSON *j = NULL;
     const cay__engine_info *engine;
     pull p = { o->image, c };
     CAY_TRY(cay__engine_meet(e, call, &engine, err));
-    bool by_id = cay__str_starts(o->image, "sha256:"), always = !strcmp(o->pull, "always") && !by_id;
-    /* What the engine has may be what others pulled with their passwords, or built: a tenant gets what its registry gives to all, asked now, or what the
-     * operator lists. */
+    bool by_id = cay__str_starts(o->image, "sha256:"),
+         always = !strcmp(o->pull, "always") && !by_id;
+    /* What the engine has may be what others pulled with their passwords, or built: a tenant gets
+     * what its registry gives to all, asked now, or what the operator lists. */
     if (is_other(c) && !is_listed(c, o->image)) {
         if (by_id || !strcmp(o->pull, "never"))
-            return cay_fail_why(err, CAY_EPERM, "image_not_allowed", "image %.100s: tenants use what a registry gives to all, by its name, or what the operator lists in CAY_DOCKER_IMAGES", o->image);
+            return cay_fail_why(err, CAY_EPERM, "image_not_allowed",
+                                "image %.100s: tenants use what a registry gives to all, by its "
+                                "name, or what the operator lists in CAY_DOCKER_IMAGES",
+                                o->image);
         always = true;
     }
     int rc = always ? CAY_ENOENT : inspect(e, call, o->image, &j, err);

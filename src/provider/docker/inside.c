@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Services and sudo in a container: guest/units.c and guest/sudo.c, the code of native sandboxes, on the holder of provider/local. What they ask init for,
- * a command and word of its end, is done here by a reaper of its own for each (provider/local/child.h), and what they tell the keeper becomes an event.
+ * Services and sudo in a container: guest/units.c and guest/sudo.c, the code of native sandboxes,
+ * on the holder of provider/local. What they ask init for, a command and word of its end, is done
+ * here by a reaper of its own for each (provider/local/child.h), and what they tell the keeper
+ * becomes an event.
  */
 #include "inside.h"
 #include <base/base.h>
@@ -20,15 +22,15 @@
 typedef struct run run;
 struct run {
     cay__watch w; /* the reaper's socket */
-    gproc     *g; /* of a service; NULL: a health command, or sudo's */
-    int        pid, status;
-    run       *next;
+    gproc *g;     /* of a service; NULL: a health command, or sudo's */
+    int pid, status;
+    run *next;
 };
 
 static struct {
     host *h;
-    run  *runs;
-    bool  units, sudo;
+    run *runs;
+    bool units, sudo;
 } I;
 
 /* ------------------------------------------------------------------ commands */
@@ -88,7 +90,11 @@ static void on_run(cay__watch *w, uint32_t events)
 
 int plan_start(plan *p, const char *blob, size_t len, int *master, const char **step)
 {
-    exec_own o = { .flags = p->m->flags & CAY_SPAWN_SHELL, .argc = p->m->argc, .envc = p->m->envc, .io = { p->io[0], p->io[1], p->io[2] }, .ctty = p->slave };
+    exec_own o = { .flags = p->m->flags & CAY_SPAWN_SHELL,
+                   .argc = p->m->argc,
+                   .envc = p->m->envc,
+                   .io = { p->io[0], p->io[1], p->io[2] },
+                   .ctty = p->slave };
     int ctl = -1, shim = 0;
     (void)master;
     int pid = cay__exec_own(I.h, &o, blob, len, &ctl, &shim, step), sys = errno;
@@ -98,7 +104,9 @@ int plan_start(plan *p, const char *blob, size_t len, int *master, const char **
         return -1;
     }
     run *r = cay__alloc(sizeof *r);
-    *r = (run){ .w = { .fd = ctl, .events = EPOLLIN, .fn = on_run }, .g = p->g, .pid = pid, .next = I.runs };
+    *r = (run){
+        .w = { .fd = ctl, .events = EPOLLIN, .fn = on_run }, .g = p->g, .pid = pid, .next = I.runs
+    };
     I.runs = r;
     cay__loop_add(&I.h->loop, &r->w);
     if (p->g)
@@ -114,7 +122,8 @@ static run *run_of(const gproc *g)
     return r;
 }
 
-/* ------------------------------------------------------------------ what a service is to the outside */
+/* ------------------------------------------------------------------ what a service is to the
+ * outside */
 
 static gproc all[CAY_UNITS_MAX];
 
@@ -219,7 +228,8 @@ void cay__inside_open(host *h, const char *units, size_t len)
     G.tenant[0] = G.tenant[1] = -1;
     G.procs = all;
     uint32_t flags = units_config(units, len);
-    if (h->again && !(flags & CAY_GUF_EACH)) /* what was to wait for has been done in its first life */
+    if (h->again &&
+        !(flags & CAY_GUF_EACH)) /* what was to wait for has been done in its first life */
         units_ask(&(cay_g_proc){ .a = CAY_GU_START }, NULL, 0);
     if (flags & CAY_GUF_SUDO) {
         G.buf = cay__alloc(CAY_MSG_MAX);

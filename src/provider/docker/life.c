@@ -15,16 +15,23 @@ static int post(cay__docker_box *b, const cay_call *call, const char *what, cay_
     CAY_TRY(cay__docker_engine(b->d, &e, err));
     cay__docker_at(b, &path, what);
     int rc = cay__engine_ask(e, call, "POST", path.data, NULL, NULL, err);
-    return rc == CAY_ENOENT ? cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone", b->id) : rc;
+    return rc == CAY_ENOENT
+               ? cay_fail_why(err, CAY_EGONE, "sandbox_gone", "the container of %s is gone", b->id)
+               : rc;
 }
 
-/* Why it is as it is: pid 1's own word where it had the time to write one. What it says is the tenant's word, too, and only shown. */
+/* Why it is as it is: pid 1's own word where it had the time to write one. What it says is the
+ * tenant's word, too, and only shown. */
 static void take_reason(cay__docker_box *b, const local_meta *m, const cay__docker_view *v)
 {
-    const char *why = v->state != CAY_STOPPED ? m->reason : v->oom ? "oom" : m->state == CAY_STOPPED && *m->reason ? m->reason : "exited";
+    const char *why = v->state != CAY_STOPPED                 ? m->reason
+                      : v->oom                                ? "oom"
+                      : m->state == CAY_STOPPED && *m->reason ? m->reason
+                                                              : "exited";
     size_t n = 0;
     for (; why[n] && n + 1 < sizeof b->reason; n++)
-        b->reason[n] = (why[n] >= 'a' && why[n] <= 'z') || why[n] == '_' || why[n] == '-' ? why[n] : '_';
+        b->reason[n] =
+            (why[n] >= 'a' && why[n] <= 'z') || why[n] == '_' || why[n] == '-' ? why[n] : '_';
     b->reason[n] = 0;
 }
 
@@ -42,7 +49,8 @@ static int frozen(int pid)
         bool v2 = !strncmp(line, "0::", 3);
         if (!v1 && !v2)
             continue;
-        if (v1 ? !cay__str_join(at, sizeof at, "/sys/fs/cgroup/freezer", v1 + 9, "/freezer.state", NULL)
+        if (v1 ? !cay__str_join(at, sizeof at, "/sys/fs/cgroup/freezer", v1 + 9, "/freezer.state",
+                                NULL)
                : !cay__str_join(at, sizeof at, "/sys/fs/cgroup", line + 3, "/cgroup.events", NULL))
             return -1;
         if (cay__fd_read_file(AT_FDCWD, at, word, sizeof word) > 0)
@@ -51,15 +59,16 @@ static int frozen(int pid)
     return -1;
 }
 
-/* Without the engine, which may be slow or away: pid 1, the one that the engine named, answers, its group is not frozen, and what the walls are was
- * noted. Only what this cannot tell is asked. */
+/* Without the engine, which may be slow or away: pid 1, the one that the engine named, answers, its
+ * group is not frozen, and what the walls are was noted. Only what this cannot tell is asked. */
 static bool look_without(cay__docker_box *b, bool away, cay__docker_view *v)
 {
     if (b->walls.far)
         return false;
     CAY_AUTOFD sock = -1;
     int pid = 0;
-    if (cay__docker_reach(b, &sock, &pid, NULL) < 0 || pid != atomic_load(&b->pid) || (!away && (!b->d->known || frozen(pid) != 0)))
+    if (cay__docker_reach(b, &sock, &pid, NULL) < 0 || pid != atomic_load(&b->pid) ||
+        (!away && (!b->d->known || frozen(pid) != 0)))
         return false;
     *v = (cay__docker_view){ .state = CAY_RUNNING, .pid = pid };
     return true;
@@ -107,14 +116,23 @@ int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay
     CAY_TRY(see(b, call, &v, err));
     if (!b->d->known)
         CAY_TRY(cay__engine_meet(b->d->engine, call, &info, err));
-    if (b->walls.far ? v.state != CAY_STOPPED || !cay__docker_far_meta(b, call, &m) : cay__local_meta_read(b->ctl, &m, NULL) < 0)
+    if (b->walls.far ? v.state != CAY_STOPPED || !cay__docker_far_meta(b, call, &m)
+                     : cay__local_meta_read(b->ctl, &m, NULL) < 0)
         m = (local_meta){ .state = CAY_RUNNING };
     if (v.state == CAY_RUNNING && m.state == CAY_PAUSED) /* by pid 1, at its deadline */
         v.state = CAY_PAUSED;
     take_reason(b, &m, &v);
-    *out = (cay_box_status){ .size = sizeof *out, .state = v.state, .reason = b->reason, .level = cay__docker_level(info, &b->walls), .pid = v.pid,
-                             .deadline_ms = v.state == CAY_STOPPED ? 0 : cay__local_deadline_ms(&m), .idle_ms = m.idle_ms, .path = "",
-                             .network = !*b->walls.network ? NULL : !strcmp(b->walls.network, "none") ? "off" : "all" };
+    *out = (cay_box_status){ .size = sizeof *out,
+                             .state = v.state,
+                             .reason = b->reason,
+                             .level = cay__docker_level(info, &b->walls),
+                             .pid = v.pid,
+                             .deadline_ms = v.state == CAY_STOPPED ? 0 : cay__local_deadline_ms(&m),
+                             .idle_ms = m.idle_ms,
+                             .path = "",
+                             .network = !*b->walls.network                  ? NULL
+                                        : !strcmp(b->walls.network, "none") ? "off"
+                                                                            : "all" };
     if (b->walls.far)
         out->pid = 0;
     if (b->walls.far && v.state == CAY_RUNNING)
@@ -124,7 +142,8 @@ int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay
     return 0;
 }
 
-/* pid 1 writes it down first: frozen it could not, and others would wait for an answer that does not come. */
+/* pid 1 writes it down first: frozen it could not, and others would wait for an answer that does
+ * not come. */
 int cay__docker_pause(void *box, const cay_call *call, cay_err *err)
 {
     cay__docker_box *b = box;
@@ -154,7 +173,8 @@ int cay__docker_resume(void *box, const cay_call *call, cay_err *err)
     return cay__link_box(&b->link, b->id, call, CAY_MSG_RESUME, 0, 0, NULL, err);
 }
 
-int cay__docker_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err)
+int cay__docker_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
+                       cay_err *err)
 {
     cay__docker_box *b = box;
     CAY_TRY(cay__docker_ready(b, err));
@@ -167,7 +187,10 @@ int cay__docker_usage(void *box, const cay_call *call, cay_usage *out, cay_err *
     cay__reply r = { 0 };
     CAY_TRY(cay__docker_ready(b, err));
     CAY_TRY(cay__link_box(&b->link, b->id, call, CAY_MSG_USAGE, 0, 0, &r, err));
-    *out = (cay_usage){ .size = sizeof *out, .cpu_us = r.usage.cpu_us, .memory = r.usage.memory, .pids = r.usage.pids };
+    *out = (cay_usage){ .size = sizeof *out,
+                        .cpu_us = r.usage.cpu_us,
+                        .memory = r.usage.memory,
+                        .pids = r.usage.pids };
     return 0;
 }
 
@@ -185,7 +208,8 @@ int cay__docker_stop(void *box, const cay_call *call, cay_err *err)
     return post(b, call, "/stop?t=5", err);
 }
 
-/* How long one question for the end may take. Podman's may not hear of an end that came before it: its state tells. */
+/* How long one question for the end may take. Podman's may not hear of an end that came before it:
+ * its state tells. */
 #define ASK_MS 1000
 
 /* The engine says when it ends, and then what became of it. */
@@ -207,7 +231,8 @@ int cay__docker_wait(void *box, const cay_call *call, cay_state *state, cay_err 
         cay__docker_at(b, &path, "/wait?condition=not-running");
         cay_call part = { .cancel_fd = call ? call->cancel_fd : 0 };
         part.size = offsetof(cay_call, trace);
-        part.deadline_ms = CAY_MIN(cay__now_ms() + ASK_MS, call && call->deadline_ms ? call->deadline_ms : INT64_MAX);
+        part.deadline_ms = CAY_MIN(cay__now_ms() + ASK_MS,
+                                   call && call->deadline_ms ? call->deadline_ms : INT64_MAX);
         rc = cay__engine_ask(b->d->engine, &part, "POST", path.data, NULL, NULL, err);
         if (rc < 0 && rc != CAY_ENOENT && rc != CAY_EUPSTREAM && rc != CAY_ETIMEOUT)
             return rc;

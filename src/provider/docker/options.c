@@ -44,7 +44,8 @@ static bool is_list(const char *s)
 
 static bool is_seccomp(const char *s)
 {
-    return !strcmp(s, "default") || !strcmp(s, "cay") || !strcmp(s, "strict") || !strcmp(s, "unconfined") || s[0] == '/';
+    return !strcmp(s, "default") || !strcmp(s, "cay") || !strcmp(s, "strict") ||
+           !strcmp(s, "unconfined") || s[0] == '/';
 }
 
 static bool is_transport(const char *s)
@@ -65,27 +66,35 @@ static bool is_platform(const char *s)
 #define AT(m) offsetof(cay__docker_options, m)
 static const struct {
     const char *name;
-    form       *ok;
+    form *ok;
     const char *what;
-    size_t      at;
-    bool        flag;
+    size_t at;
+    bool flag;
 } rows[] = {
     { "image", is_image, "an image by reference or id: debian:12, sha256:…", AT(image), false },
     { "pull", is_pull, "missing, always or never", AT(pull), false },
-    { "network", is_network, "none, bridge or the name of a network; the host's is not given", AT(network), false },
+    { "network", is_network, "none, bridge or the name of a network; the host's is not given",
+      AT(network), false },
     { "publish", is_list, "PORT or PORT:HOSTPORT, several with commas", AT(publish), false },
     { "read_only", is_bool, "true or false", AT(read_only), true },
     { "cap_add", is_list, "capabilities with commas, as NET_RAW", AT(cap_add), false },
-    { "seccomp", is_seccomp, "default, cay, strict, unconfined or the absolute path of a profile", AT(seccomp), false },
+    { "seccomp", is_seccomp, "default, cay, strict, unconfined or the absolute path of a profile",
+      AT(seccomp), false },
     { "runtime", is_name, "a runtime that the engine knows", AT(runtime), false },
-    { "volumes", is_list, "NAME:/TARGET[:ro][:driver=NAME][:opt.KEY=VALUE…], several with commas", AT(volumes), false },
+    { "volumes", is_list, "NAME:/TARGET[:ro][:driver=NAME][:opt.KEY=VALUE…], several with commas",
+      AT(volumes), false },
     { "platform", is_platform, "linux/ARCHITECTURE", AT(platform), false },
-    { "dockerfile", is_path, "the absolute path of a directory with a Dockerfile, or of such a file", AT(dockerfile), false },
+    { "dockerfile", is_path,
+      "the absolute path of a directory with a Dockerfile, or of such a file", AT(dockerfile),
+      false },
     { "build_args", is_list, "KEY=VALUE, one a line, or a JSON object", AT(build_args), false },
     { "transport", is_transport, "auto, socket or engine", AT(transport), false },
 };
 
-const char *const cay__docker_option_names[] = { "image", "pull", "network", "publish", "read_only", "cap_add", "seccomp", "runtime", "volumes", "platform", "dockerfile", "build_args", "transport", NULL };
+const char *const cay__docker_option_names[] = {
+    "image",   "pull",    "network",  "publish",    "read_only",  "cap_add",   "seccomp",
+    "runtime", "volumes", "platform", "dockerfile", "build_args", "transport", NULL
+};
 _Static_assert(CAY_LEN(cay__docker_option_names) == CAY_LEN(rows) + 1, "one name for each row");
 
 bool cay__docker_storage(const cay_create *c)
@@ -99,10 +108,14 @@ bool cay__docker_storage(const cay_create *c)
 int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_err *err)
 {
     const char *way = getenv("CAY_DOCKER_TRANSPORT");
-    *out = (cay__docker_options){ .transport = way && is_transport(way) ? way : "auto", .pull = "missing", .network = "none", .seccomp = "default" };
+    *out = (cay__docker_options){ .transport = way && is_transport(way) ? way : "auto",
+                                  .pull = "missing",
+                                  .network = "none",
+                                  .seccomp = "default" };
     for (const cay_pair *p = c->options; p && p->key; p++) {
         size_t i = 0;
-        if (!strcmp(p->key, "mounts")) { /* the service's own words: no request has them, since they are in no list */
+        if (!strcmp(p->key, "mounts")) { /* the service's own words: no request has them, since they
+                                            are in no list */
             out->mounts = true;
             out->fuse = strcmp(p->value, "kernel") != 0;
             continue;
@@ -114,10 +127,13 @@ int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_
         while (i < CAY_LEN(rows) && strcmp(rows[i].name, p->key) != 0)
             i++;
         if (i == CAY_LEN(rows))
-            return cay_fail_why(err, CAY_EINVAL, "option_unknown", "option %.40s is not known to this provider; docs/docker.md has them all", p->key);
+            return cay_fail_why(
+                err, CAY_EINVAL, "option_unknown",
+                "option %.40s is not known to this provider; docs/docker.md has them all", p->key);
         const char *v = p->value ? p->value : "";
         if (!rows[i].ok(v))
-            return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option %s=%.60s: give %s", rows[i].name, v, rows[i].what);
+            return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option %s=%.60s: give %s",
+                                rows[i].name, v, rows[i].what);
         if (rows[i].flag)
             *(bool *)((char *)out + rows[i].at) = !strcmp(v, "true");
         else
@@ -127,14 +143,18 @@ int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_
     if (c->nlayers) /* the snapshot's; one that is named has to be the same */
         return 0;
     if (out->dockerfile && out->image)
-        return cay_fail_why(err, CAY_EINVAL, "option_invalid", "a container has one image; give --image or --dockerfile, not both");
+        return cay_fail_why(err, CAY_EINVAL, "option_invalid",
+                            "a container has one image; give --image or --dockerfile, not both");
     if (out->build_args && !out->dockerfile)
-        return cay_fail_why(err, CAY_EINVAL, "option_invalid", "option build_args is for a Dockerfile; give --dockerfile DIR, too");
+        return cay_fail_why(err, CAY_EINVAL, "option_invalid",
+                            "option build_args is for a Dockerfile; give --dockerfile DIR, too");
     if (out->dockerfile)
         return 0;
     if (!out->image)
         out->image = usual && *usual ? usual : NULL;
     if (!out->image || !is_image(out->image))
-        return cay_fail_why(err, CAY_EINVAL, "image_missing", "a container needs an image; give --image REF (option image), or set CAY_DOCKER_IMAGE");
+        return cay_fail_why(
+            err, CAY_EINVAL, "image_missing",
+            "a container needs an image; give --image REF (option image), or set CAY_DOCKER_IMAGE");
     return 0;
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-pid1 ID: the first process of a container, bind-mounted into it read-only. It is cay-local's holder (provider/local/host.h) with two
- * differences: commands and file workers get the rights of the image's users, and only who has no pid in here may ask it anything.
+ * cay-pid1 ID: the first process of a container, bind-mounted into it read-only. It is cay-local's
+ * holder (provider/local/host.h) with two differences: commands and file workers get the rights of
+ * the image's users, and only who has no pid in here may ask it anything.
  *
- *     /.cay/pid1   this program          /.cay/ctl   a directory of the host: config, meta, procs, sock, hello; read-only
+ *     /.cay/pid1  this program
+ *     /.cay/ctl   a directory of the host: config, meta, procs, sock, hello; read-only
  *
  * What it may write there it gets from a client of the host: door.c.
  *
- * cay-pid1 ID far: the same where the engine does not see the host: program and directory are the container's own, and who asks is a process of
- * root's in here, cay-pid1 relay, which the engine starts.
+ * cay-pid1 ID far: the same where the engine does not see the host: program and directory are the
+ * container's own, and who asks is a process of root's in here, cay-pid1 relay, which the engine
+ * starts.
  *
  * config: default user NUL workdir NUL KEY=VALUE NUL …; meta as in provider/local/box.h.
  */
@@ -34,7 +37,8 @@ enum { CONFIG_MAX = 4 << 20 };
 
 guest G; /* whose mode user.c asks for: all ids are here */
 
-/* The user of those who name none may have a group behind ':'; a name that is asked for has none. */
+/* The user of those who name none may have a group behind ':'; a name that is asked for has none.
+ */
 static int who_is(const char *name, ident *out)
 {
     return name == G.config ? user_default(out) : user_find(name, out);
@@ -44,14 +48,16 @@ static bool load(host *h, int dir)
 {
     struct stat st;
     CAY_AUTOFD fd = openat(dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > CONFIG_MAX || cay__local_meta_read(dir, &h->meta, NULL) < 0)
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > CONFIG_MAX ||
+        cay__local_meta_read(dir, &h->meta, NULL) < 0)
         return false;
     h->config = cay__alloc((size_t)st.st_size + 4); /* ends in NULs: every string and the list do */
     if (cay__fd_read_all(fd, h->config, (size_t)st.st_size) < 0)
         return false;
     h->user = G.config = h->config;
     G.config_len = (size_t)st.st_size;
-    char *units = memmem(h->config, (size_t)st.st_size, "\0" CAY_UNITS_MARK, sizeof CAY_UNITS_MARK + 1);
+    char *units =
+        memmem(h->config, (size_t)st.st_size, "\0" CAY_UNITS_MARK, sizeof CAY_UNITS_MARK + 1);
     if (units) { /* behind the environment, which ends there */
         h->units_at = units + 1 + sizeof CAY_UNITS_MARK;
         h->units_len = (size_t)(h->config + st.st_size - h->units_at);
@@ -59,7 +65,9 @@ static bool load(host *h, int dir)
     }
     h->workdir = h->user + strlen(h->user) + 1;
     h->env = h->workdir + strlen(h->workdir) + 1;
-    h->fs = (cay__fs){ .root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), .workdir = h->workdir, .home = "/" };
+    h->fs = (cay__fs){ .root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
+                       .workdir = h->workdir,
+                       .home = "/" };
     return h->fs.root >= 0 && h->workdir[0] == '/';
 }
 
@@ -69,7 +77,8 @@ static void own(host *h, const char *path, const ident *id)
     struct stat st, root;
     cay__fs_mkdir(&h->fs, path, 0755, true);
     CAY_AUTOFD fd = cay__fs_open(&h->fs, path, O_RDONLY | O_DIRECTORY);
-    if (fd < 0 || fstat(fd, &st) < 0 || fstat(h->fs.root, &root) < 0 || st.st_uid != 0 || st.st_dev != root.st_dev || st.st_ino == root.st_ino)
+    if (fd < 0 || fstat(fd, &st) < 0 || fstat(h->fs.root, &root) < 0 || st.st_uid != 0 ||
+        st.st_dev != root.st_dev || st.st_ino == root.st_ino)
         return;
     if (fchown(fd, id->uid, id->gid) < 0)
         cay__close_fd(&fd); /* a read-only root: commands tell it better */
@@ -91,18 +100,21 @@ static int make_socket(int dir)
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d/.sock", dir);
     unlink(a.sun_path);
-    /* Under its name once it listens: who finds it reaches us. Any id of the host may be the one that asks; the directory is its own. */
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || chmod(a.sun_path, 0666) < 0 || listen(fd, 128) < 0 ||
-        renameat(dir, ".sock", dir, "sock") < 0)
+    /* Under its name once it listens: who finds it reaches us. Any id of the host may be the one
+     * that asks; the directory is its own. */
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || chmod(a.sun_path, 0666) < 0 ||
+        listen(fd, 128) < 0 || renameat(dir, ".sock", dir, "sock") < 0)
         return -1;
     return CAY_STEAL_FD(fd);
 }
 
-/* ------------------------------------------------------------------ what the host hands over (door.c) */
+/* ------------------------------------------------------------------ what the host hands over
+ * (door.c) */
 
 enum { COME = -1, BROKEN = -2 }; /* to be tried again; never to be */
 
-/* With the directory as the host has it: socket and record are made, and then it is let go, before there is a tenant who could reach for it. */
+/* With the directory as the host has it: socket and record are made, and then it is let go, before
+ * there is a tenant who could reach for it. */
 static int settle(host *h, int dir)
 {
     if (!load(h, dir))
@@ -124,8 +136,10 @@ static int knock(host *h)
     cay__pid1_door m = { 0 };
     int dir = -1, n = 1;
     CAY_AUTOFD way = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (way < 0 || setsockopt(way, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon) < 0 || connect(way, (struct sockaddr *)&a, sizeof a) < 0 ||
-        getsockopt(way, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid != 0) /* who has a pid in here is not the host */
+    if (way < 0 || setsockopt(way, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon) < 0 ||
+        connect(way, (struct sockaddr *)&a, sizeof a) < 0 ||
+        getsockopt(way, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 ||
+        peer.pid != 0) /* who has a pid in here is not the host */
         return COME;
     ssize_t got = cay__fd_recv(way, &m, sizeof m, &dir, &n, 0);
     if (got != sizeof m || n != 1 || m.id[sizeof m.id - 1] || !cay__id_valid(m.id, 'c')) {
@@ -146,11 +160,13 @@ static void leave_now(int sig)
     _exit(0);
 }
 
-/* Whoever started the container is at the door, or whoever uses it next. Its time may be up before that. */
+/* Whoever started the container is at the door, or whoever uses it next. Its time may be up before
+ * that. */
 static int wait_for_host(host *h)
 {
     local_meta m;
-    int64_t until = cay__local_meta_read(h->dir, &m, NULL) == 0 && m.deadline_boot ? m.deadline_boot : INT64_MAX;
+    int64_t until = cay__local_meta_read(h->dir, &m, NULL) == 0 && m.deadline_boot ? m.deadline_boot
+                                                                                   : INT64_MAX;
     signal(SIGTERM, leave_now);
     for (int pause = 1; cay__boot_ms() < until; pause = CAY_MIN(pause * 2, 64)) {
         int listener = knock(h);
@@ -161,7 +177,8 @@ static int wait_for_host(host *h)
     return BROKEN;
 }
 
-/* Words behind the id: "far"; "cay" or "strict", the filter of native sandboxes (docs/seccomp.md) for us and all that we start. */
+/* Words behind the id: "far"; "cay" or "strict", the filter of native sandboxes (docs/seccomp.md)
+ * for us and all that we start. */
 static bool has_word(int argc, char **argv, const char *word)
 {
     int i = 2;
@@ -175,7 +192,8 @@ static bool filter(int argc, char **argv)
     bool strict = has_word(argc, argv, "strict");
     if (!strict && !has_word(argc, argv, "cay"))
         return true;
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && cay__seccomp_install(strict ? CAY_PROFILE_STRICT : CAY_PROFILE_DEFAULT) == 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           cay__seccomp_install(strict ? CAY_PROFILE_STRICT : CAY_PROFILE_DEFAULT) == 0;
 }
 
 int main(int argc, char **argv)
@@ -201,7 +219,8 @@ int main(int argc, char **argv)
     cay__str_copy(h.id, sizeof h.id, argv[1]);
     h.far = has_word(argc, argv, "far");
     h.dir = open(CTL, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (h.dir < 0 || faccessat(h.dir, "config", F_OK, AT_SYMLINK_NOFOLLOW) < 0 || (h.far && !load(&h, h.dir))) {
+    if (h.dir < 0 || faccessat(h.dir, "config", F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+        (h.far && !load(&h, h.dir))) {
         fprintf(stderr, "cay-pid1: %s cannot be read: is the engine on another machine?\n", CTL);
         return 3;
     }

@@ -24,17 +24,20 @@ int cay__docker_engine(const cay__docker *d, cay__engine **out, cay_err *err)
     return 0;
 }
 
-/* A socket whose queue is full makes connect(2) wait, and a false one's stays full: who has the time tries again. */
+/* A socket whose queue is full makes connect(2) wait, and a false one's stays full: who has the
+ * time tries again. */
 static int join(int fd, int at)
 {
     struct sockaddr_un a = { .sun_family = AF_UNIX };
     snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d", at);
     if (!CAY__MUTANT("docker-queue"))
         cay__fd_nonblock(fd, true);
-    return connect(fd, (struct sockaddr *)&a, sizeof a) < 0 || !cay__fd_nonblock(fd, false) ? -1 : 0;
+    return connect(fd, (struct sockaddr *)&a, sizeof a) < 0 || !cay__fd_nonblock(fd, false) ? -1
+                                                                                            : 0;
 }
 
-/* What is in the socket's place is looked at all the same, a link is not followed, and who listens is judged. */
+/* What is in the socket's place is looked at all the same, a link is not followed, and who listens
+ * is judged. */
 int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
 {
     struct ucred peer = { 0 };
@@ -47,10 +50,14 @@ int cay__docker_reach(cay__docker_box *b, int *sock, int *pid, cay_err *err)
     *pid = 0;
     if (at < 0 || fstat(at, &st) < 0 || !S_ISSOCK(st.st_mode) || join(fd, at) < 0) {
         *pid = at >= 0 && errno == EAGAIN ? -1 : 0;
-        return cay_fail_why(err, CAY_EGONE, "not_running", "nobody answers in the container of %s", b->id);
+        return cay_fail_why(err, CAY_EGONE, "not_running", "nobody answers in the container of %s",
+                            b->id);
     }
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, "peer_false", "who answers for %s is not within sight; run cay in the engine's own pid namespace", b->id);
+        return cay_fail_why(
+            err, CAY_EUPSTREAM, "peer_false",
+            "who answers for %s is not within sight; run cay in the engine's own pid namespace",
+            b->id);
     *pid = peer.pid;
     *sock = CAY_STEAL_FD(fd);
     return 0;
@@ -62,10 +69,12 @@ int cay__docker_ready(void *arg, cay_err *err)
 {
     cay__docker_box *b = arg;
     local_meta m;
-    if (b->walls.far) /* who is frozen would not answer, and what pid 1 writes down is not seen from here */
+    if (b->walls.far) /* who is frozen would not answer, and what pid 1 writes down is not seen from
+                         here */
         return why_not(b, NULL, err);
     if (cay__local_meta_read(b->ctl, &m, NULL) == 0 && m.state == CAY_PAUSED)
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_paused", "the sandbox is paused; try: cay resume %s", b->id);
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_paused",
+                            "the sandbox is paused; try: cay resume %s", b->id);
     return 0;
 }
 
@@ -76,9 +85,11 @@ static int why_not(cay__docker_box *b, const cay_call *call, cay_err *err)
     CAY_TRY(cay__docker_look(b, call, &v, err));
     json_decref(v.all);
     if (v.state == CAY_PAUSED)
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_paused", "the sandbox is paused; try: cay resume %s", b->id);
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_paused",
+                            "the sandbox is paused; try: cay resume %s", b->id);
     if (v.state == CAY_STOPPED)
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "sandbox %s is stopped; try: cay resume %s", b->id, b->id);
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped",
+                            "sandbox %s is stopped; try: cay resume %s", b->id, b->id);
     return 0;
 }
 
@@ -91,7 +102,9 @@ int cay__docker_judge(cay__docker_box *b, const cay_call *call, int pid, cay_err
     CAY_TRY(cay__docker_look(b, call, &v, err)); /* it may have been started anew behind our back */
     json_decref(v.all);
     if (v.pid != pid)
-        return cay_fail_why(err, CAY_EUPSTREAM, "peer_false", "who answers for %s is not the first process of its container; remove it", b->id);
+        return cay_fail_why(
+            err, CAY_EUPSTREAM, "peer_false",
+            "who answers for %s is not the first process of its container; remove it", b->id);
     atomic_store(&b->pid, pid);
     return cay__docker_note(b, v.container, err);
 }
@@ -117,15 +130,20 @@ int cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
         if (rc != CAY_EGONE)
             return rc;
         now = cay__now_ms();
-        /* A pid that we know should answer at once; one that is being started gets a moment before the engine is asked. */
+        /* A pid that we know should answer at once; one that is being started gets a moment before
+         * the engine is asked. */
         if (first ? atomic_load(&b->pid) != 0 : now >= ask) {
             CAY_TRY(why_not(b, call, err));
             ask = now + 250;
         }
         if (now >= until)
-            return cay_fail_why(err, CAY_ETIMEOUT, "init_unreachable", "the container of %s runs and its pid 1 does not answer; is the engine in a machine of its own? then give option transport=engine", b->id);
+            return cay_fail_why(err, CAY_ETIMEOUT, "init_unreachable",
+                                "the container of %s runs and its pid 1 does not answer; is the "
+                                "engine in a machine of its own? then give option transport=engine",
+                                b->id);
         CAY_TRY(cay__call_check(call, "reach the container", err));
-        if (pid == 0 && now - opened > DOOR_MS) { /* it waits to be let in; another client's door may have taken the place of ours */
+        if (pid == 0 && now - opened > DOOR_MS) { /* it waits to be let in; another client's door
+                                                     may have taken the place of ours */
             cay__close_fd(&door);
             CAY_TRY(cay__docker_door(b, &door, err));
             opened = now;

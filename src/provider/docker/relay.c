@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-pid1 relay [PORT]: started in a container by the engine's exec where no directory of the host can be seen in it. The far side of a tunnel to
- * pid 1, or to a port of the container's loopback. Whoever starts it is root in here; nobody else may open pid 1's directory.
+ * cay-pid1 relay [PORT]: started in a container by the engine's exec where no directory of the host
+ * can be seen in it. The far side of a tunnel to pid 1, or to a port of the container's loopback.
+ * Whoever starts it is root in here; nobody else may open pid 1's directory.
  */
 #include "relay.h"
 #include "tunnel.h"
@@ -33,12 +34,19 @@ static int to_pid1(void)
 
 static int to_port(uint16_t port)
 {
-    const struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-    CAY_AUTOFD four = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), six = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct sockaddr_in v4 = { .sin_family = AF_INET,
+                                    .sin_port = htons(port),
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    const struct sockaddr_in6 v6 = { .sin6_family = AF_INET6,
+                                     .sin6_port = htons(port),
+                                     .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+    CAY_AUTOFD four = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+               six = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (four >= 0 && connect(four, (const struct sockaddr *)&v4, sizeof v4) == 0)
         return CAY_STEAL_FD(four);
-    return six >= 0 && connect(six, (const struct sockaddr *)&v6, sizeof v6) == 0 ? CAY_STEAL_FD(six) : -1;
+    return six >= 0 && connect(six, (const struct sockaddr *)&v6, sizeof v6) == 0
+               ? CAY_STEAL_FD(six)
+               : -1;
 }
 
 int cay__relay_main(int argc, char **argv)

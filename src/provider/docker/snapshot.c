@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A snapshot is an image that the engine commits, and undo a container in the place of another. On disk, for a layer NAME of the service:
- *     docker/.layers/NAME   JSON: the image's id, the reference it came from, and the user and environment that this one had
- *     layers/NAME/image     the image's id again: that the layer is there, for who decides what a crash left
- * The image is called localhost/cay-WORD:NAME, WORD from docker/owner, and carries our labels: gc finds one whose layer is gone.
+ * A snapshot is an image that the engine commits, and undo a container in the place of another. On
+ * disk, for a layer NAME of the service: docker/.layers/NAME  JSON: the image's id, the reference
+ * it came from, and the user and environment that this one had layers/NAME/image    the image's id
+ * again: that the layer is there, for who decides what a crash left The image is called
+ * localhost/cay-WORD:NAME, WORD from docker/owner, and carries our labels: gc finds one whose layer
+ * is gone.
  */
 #include "snapshot.h"
 #include <base/call.h>
@@ -23,7 +25,8 @@ enum { RECORD_MAX = 8 << 20 };
 static bool name_ok(const char *s)
 {
     size_t n = strlen(s);
-    return n >= 1 && n < CAY_LAYER_NAME && *s != '-' && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
+    return n >= 1 && n < CAY_LAYER_NAME && *s != '-' &&
+           strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
 }
 
 static int bad_name(const char *layer, cay_err *err)
@@ -50,7 +53,8 @@ static int write_json(int dir, const char *name, const json_t *o, cay_err *err)
     char tmp[CAY_LAYER_NAME + 8];
     CAY_AUTOFREE char *text = cay__json_text(o, RECORD_MAX);
     cay__str_join(tmp, sizeof tmp, ".", name, NULL);
-    CAY_AUTOFD fd = text ? openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
+    CAY_AUTOFD fd =
+        text ? openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600) : -1;
     if (fd < 0 || !cay__fd_write_all(fd, text, strlen(text)) || renameat(dir, tmp, dir, name) < 0)
         return cay_fail_sys(err, CAY_ESYS, "write %s", name);
     return 0;
@@ -59,8 +63,10 @@ static int write_json(int dir, const char *name, const json_t *o, cay_err *err)
 /* docker/ID/request: what the container was made by, and what its image said, for one like it. */
 int cay__docker_request_write(int dir, const cay__docker_image *image, json_t *body, cay_err *err)
 {
-    CAY_AUTOJSON *r = json_pack("{s:s,s:O,s:O}", "of", image->of, "config", image->config, "body", body);
-    return r ? write_json(dir, "request", r, err) : cay_fail_why(err, CAY_EINVAL, "not_utf8", "an engine takes UTF-8 alone");
+    CAY_AUTOJSON *r =
+        json_pack("{s:s,s:O,s:O}", "of", image->of, "config", image->config, "body", body);
+    return r ? write_json(dir, "request", r, err)
+             : cay_fail_why(err, CAY_EINVAL, "not_utf8", "an engine takes UTF-8 alone");
 }
 
 static int records(const cay__docker *d, bool make)
@@ -94,8 +100,11 @@ static int put_layer(const cay__docker *d, const char *layer, const char *image,
     cay__str_join(tmp, sizeof tmp, ".new-", layer, NULL);
     CAY_AUTOFD to = open_layers(d, true);
     cay__fs_remove(&boxes, tmp, true);
-    CAY_AUTOFD at = mkdirat(d->boxes, tmp, 0700) < 0 ? -1 : openat(d->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    CAY_AUTOFD fd = at < 0 ? -1 : openat(at, "image", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    CAY_AUTOFD at = mkdirat(d->boxes, tmp, 0700) < 0
+                        ? -1
+                        : openat(d->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    CAY_AUTOFD fd =
+        at < 0 ? -1 : openat(at, "image", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool ok = to >= 0 && fd >= 0 && cay__fd_write_all(fd, image, strlen(image));
     if (ok && renameat2(d->boxes, tmp, to, layer, RENAME_NOREPLACE) == 0)
         return 0;
@@ -106,7 +115,8 @@ static int put_layer(const cay__docker *d, const char *layer, const char *image,
 
 /* ------------------------------------------------------------------ standing on one */
 
-int cay__docker_layer_image(cay__docker *d, const cay_call *call, const char *layer, const char *asked, cay__docker_image *out, cay_err *err)
+int cay__docker_layer_image(cay__docker *d, const cay_call *call, const char *layer,
+                            const char *asked, cay__docker_image *out, cay_err *err)
 {
     CAY_AUTOJSON *r = NULL, *seen = NULL;
     CAY_AUTOBUF path = CAY__BUF(256);
@@ -115,18 +125,25 @@ int cay__docker_layer_image(cay__docker *d, const cay_call *call, const char *la
     if (!name_ok(layer))
         return bad_name(layer, err);
     if (at < 0 || read_json(at, layer, &r, NULL) < 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_provider", "layer %.60s is no image of this engine; use the provider that made it", layer);
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_provider",
+                            "layer %.60s is no image of this engine; use the provider that made it",
+                            layer);
     const char *id = cay__json_str(r, "image", ""), *of = cay__json_str(r, "of", "");
     if (asked && strcmp(asked, of) != 0)
-        return cay_fail_why(err, CAY_EINVAL, "snapshot_image", "the snapshot was made on image %.80s, not on %.80s; leave --image out", of, asked);
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_image",
+                            "the snapshot was made on image %.80s, not on %.80s; leave --image out",
+                            of, asked);
     CAY_TRY(cay__docker_engine(d, &e, err));
     cay__buf_fmt(&path, "/images/%s/json", id);
     int rc = cay__engine_ask(e, call, "GET", path.data, NULL, &seen, err);
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, CAY_EGONE, "snapshot_gone", "the image of layer %s was removed from the engine; remove the snapshot, too", layer);
+        return cay_fail_why(
+            err, CAY_EGONE, "snapshot_gone",
+            "the image of layer %s was removed from the engine; remove the snapshot, too", layer);
     CAY_TRY(rc);
     if (!cay__str_copy(out->id, sizeof out->id, id))
-        return cay_fail_why(err, CAY_ESTATE, "snapshot_damaged", "the record of layer %s is damaged", layer);
+        return cay_fail_why(err, CAY_ESTATE, "snapshot_damaged",
+                            "the record of layer %s is damaged", layer);
     out->config = json_incref(json_object_get(r, "config"));
     out->of = cay__strdup(of);
     return 0;
@@ -142,17 +159,23 @@ static void tag_of(const cay__docker *d, const char *layer, char *out, size_t ca
 /* Workers of ours, for files and watches, are nobody's processes. */
 static int one_runs(const cay_proc_info *p, void *arg)
 {
-    *(bool *)arg |= p->state != 'X' && p->state != 'Z' && p->pid > 1 && (*p->id || !cay__str_starts(p->command, "/.cay/pid1 "));
+    *(bool *)arg |= p->state != 'X' && p->state != 'Z' && p->pid > 1 &&
+                    (*p->id || !cay__str_starts(p->command, "/.cay/pid1 "));
     return 0;
 }
 
 /* Where pid 1 was put into the container it would be in the image, with its directory. */
 static int not_far(const cay__docker_box *b, cay_err *err)
 {
-    return b->walls.far ? cay_fail_why(err, CAY_ENOTSUP, "engine_remote", "no snapshots of %s: the engine does not see this machine's files", b->id) : 0;
+    return b->walls.far
+               ? cay_fail_why(err, CAY_ENOTSUP, "engine_remote",
+                              "no snapshots of %s: the engine does not see this machine's files",
+                              b->id)
+               : 0;
 }
 
-static int check(cay__docker_box *b, const cay_call *call, const cay_snap *spec, char container[72], cay_err *err)
+static int check(cay__docker_box *b, const cay_call *call, const cay_snap *spec, char container[72],
+                 cay_err *err)
 {
     cay__docker_view v;
     bool busy = false;
@@ -161,33 +184,45 @@ static int check(cay__docker_box *b, const cay_call *call, const cay_snap *spec,
     json_decref(v.all);
     memcpy(container, v.container, sizeof v.container);
     if (read_only)
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "the root of %s is read-only and what it writes is memory, which an engine does not keep", b->id);
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
+                            "the root of %s is read-only and what it writes is memory, which an "
+                            "engine does not keep",
+                            b->id);
     if (spec->how == CAY_SNAP_QUIET)
         CAY_TRY(cay__procs_all(&b->link, &b->sessions, b->id, call, one_runs, &busy, err));
-    return busy ? cay_fail_why(err, CAY_EBUSY, "processes_running", "processes of %s are running", b->id) : 0;
+    return busy ? cay_fail_why(err, CAY_EBUSY, "processes_running", "processes of %s are running",
+                               b->id)
+                : 0;
 }
 
-/* Held still for the moment, pid 1 included; the image gets what was written, and none of the mounts. */
-static int commit(cay__docker_box *b, const cay_call *call, const char *container, const char *layer, char *id, size_t cap, cay_err *err)
+/* Held still for the moment, pid 1 included; the image gets what was written, and none of the
+ * mounts. */
+static int commit(cay__docker_box *b, const cay_call *call, const char *container,
+                  const char *layer, char *id, size_t cap, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(1024);
     CAY_AUTOJSON *j = NULL;
     char label[128];
-    cay__buf_fmt(&path, "/commit?container=%s&repo=localhost%%2Fcay-%.12s&tag=%s&pause=true", container, b->d->owner, layer);
+    cay__buf_fmt(&path, "/commit?container=%s&repo=localhost%%2Fcay-%.12s&tag=%s&pause=true",
+                 container, b->d->owner, layer);
     snprintf(label, sizeof label, "LABEL " CAY__DOCKER_LAYER "=%s", layer);
     cay__buf_str(&path, "&changes=");
     cay__engine_encode(&path, label);
     cay__buf_str(&path, "&changes=");
-    cay__engine_encode(&path, "LABEL " CAY__DOCKER_SANDBOX "=none"); /* what somebody runs from it is no sandbox of ours */
+    cay__engine_encode(&path, "LABEL " CAY__DOCKER_SANDBOX
+                              "=none"); /* what somebody runs from it is no sandbox of ours */
     CAY_TRY(cay__engine_ask(b->d->engine, call, "POST", path.data, json_object(), &j, err));
     const char *got = cay__json_str(j, "Id", "");
     const char *hex = cay__str_starts(got, "sha256:") ? got + 7 : got;
-    if (strlen(hex) != 64 || strspn(hex, "0123456789abcdef") != 64 || !cay__str_join(id, cap, "sha256:", hex, NULL))
-        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine tells no id of the image");
+    if (strlen(hex) != 64 || strspn(hex, "0123456789abcdef") != 64 ||
+        !cay__str_join(id, cap, "sha256:", hex, NULL))
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
+                            "the engine tells no id of the image");
     return 0;
 }
 
-int cay__docker_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
+int cay__docker_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out,
+                         cay_err *err)
 {
     cay__docker_box *b = box;
     CAY_AUTOJSON *r = NULL;
@@ -204,7 +239,9 @@ int cay__docker_snapshot(void *box, const cay_call *call, const cay_snap *spec, 
     CAY_TRY(not_far(b, err));
     CAY_TRY(check(b, call, spec, container, err));
     if (read_json(b->dir, "request", &r, NULL) < 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "sandbox %s was made by a cay that kept no request; make a new one", b->id);
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
+                            "sandbox %s was made by a cay that kept no request; make a new one",
+                            b->id);
     CAY_TRY(commit(b, call, container, spec->layer, id, sizeof id, err));
     CAY_FAULT("docker.committed");
     json_object_del(r, "body");
@@ -247,7 +284,9 @@ int cay__docker_layer_remove(void *self, const cay_call *call, const char *layer
         return bad_name(layer, err);
     bool ours = at >= 0 && faccessat(at, layer, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
     if (!ours && layer_there(d, layer))
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "layer %.60s is no image of an engine; the provider that made it removes it", layer);
+        return cay_fail_why(
+            err, CAY_ENOTSUP, "snapshot_unsupported",
+            "layer %.60s is no image of an engine; the provider that made it removes it", layer);
     if (!ours && !*d->owner)
         return 0;
     CAY_TRY(remove_image(d, call, layer, err));
@@ -276,7 +315,8 @@ size_t cay__docker_layers_reap(cay__docker *d, const cay_call *call)
     cay__engine_encode(&path, filter);
     if (cay__engine_ask(d->engine, call, "GET", path.data, NULL, &list, NULL) < 0)
         return 0;
-    json_array_foreach(list, i, c) {
+    json_array_foreach(list, i, c)
+    {
         const char *layer = cay__json_str(json_object_get(c, "Labels"), CAY__DOCKER_LAYER, "");
         bool old = cay__json_int(c, "Created", INT64_MAX) < cay__wall_ms() / 1000 - YOUNG_S;
         if (old && name_ok(layer) && !layer_there(d, layer))
@@ -287,14 +327,17 @@ size_t cay__docker_layers_reap(cay__docker *d, const cay_call *call)
 
 /* ------------------------------------------------------------------ undo */
 
-static int post(cay__docker_box *b, const cay_call *call, const char *container, const char *what, cay_err *err)
+static int post(cay__docker_box *b, const cay_call *call, const char *container, const char *what,
+                cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
     cay__buf_fmt(&path, "/containers/%s%s", container, what);
-    return cay__engine_ask(b->d->engine, call, *what == '?' ? "DELETE" : "POST", path.data, NULL, NULL, err);
+    return cay__engine_ask(b->d->engine, call, *what == '?' ? "DELETE" : "POST", path.data, NULL,
+                           NULL, err);
 }
 
-static int make_other(cay__docker_box *b, const cay_call *call, json_t *body, char *id, size_t cap, cay_err *err)
+static int make_other(cay__docker_box *b, const cay_call *call, json_t *body, char *id, size_t cap,
+                      cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
     CAY_AUTOJSON *j = NULL;
@@ -303,13 +346,16 @@ static int make_other(cay__docker_box *b, const cay_call *call, json_t *body, ch
     cay__buf_fmt(&path, "/containers/create?name=cay-%s-%08x", b->id, (unsigned)r);
     CAY_TRY(cay__engine_ask(b->d->engine, call, "POST", path.data, json_incref(body), &j, err));
     const char *got = cay__json_str(j, "Id", "");
-    if (strlen(got) < 12 || strspn(got, "0123456789abcdef") != strlen(got) || !cay__str_copy(id, cap, got))
-        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer", "the engine tells no id of the container");
+    if (strlen(got) < 12 || strspn(got, "0123456789abcdef") != strlen(got) ||
+        !cay__str_copy(id, cap, got))
+        return cay_fail_why(err, CAY_EUPSTREAM, "engine_answer",
+                            "the engine tells no id of the container");
     return 0;
 }
 
 /* Its record of time goes on, whichever container it is. */
-static int run_it(cay__docker_box *b, const cay_call *call, const char *container, local_meta *m, cay_err *err)
+static int run_it(cay__docker_box *b, const cay_call *call, const char *container, local_meta *m,
+                  cay_err *err)
 {
     cay_create nothing = { .size = sizeof nothing };
     atomic_store(&b->pid, 0);
@@ -331,7 +377,8 @@ static int exchange(cay__docker_box *b, const cay_call *call, json_t *body, cay_
     m.state = CAY_RUNNING;
     m.reason[0] = 0;
     /* From now on there may be two: who removes the sandbox looks for both. */
-    CAY_AUTOFD mark = openat(b->dir, "exchanged", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CAY_AUTOFD mark =
+        openat(b->dir, "exchanged", O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (mark < 0)
         return cay_fail_sys(err, CAY_ESYS, "note the containers of %s", b->id);
     CAY_TRY(make_other(b, call, body, other, sizeof other, err));
@@ -350,14 +397,17 @@ static int exchange(cay__docker_box *b, const cay_call *call, json_t *body, cay_
     return 0;
 }
 
-int cay__docker_restack(void *box, const cay_call *call, const char *const *layers, size_t n, cay_err *err)
+int cay__docker_restack(void *box, const cay_call *call, const char *const *layers, size_t n,
+                        cay_err *err)
 {
     cay__docker_box *b = box;
     CAY_AUTOJSON *r = NULL;
     cay__docker_image image = { 0 };
     CAY_TRY(not_far(b, err));
     if (read_json(b->dir, "request", &r, NULL) < 0)
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "sandbox %s was made by a cay that kept no request; make a new one", b->id);
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
+                            "sandbox %s was made by a cay that kept no request; make a new one",
+                            b->id);
     json_t *body = json_object_get(r, "body");
     if (n) {
         CAY_TRY(cay__docker_layer_image(b->d, call, layers[n - 1], NULL, &image, err));
@@ -378,7 +428,8 @@ static bool remove_listed(cay__docker *d, const cay_call *call, const char *cont
     return cay__engine_ask(d->engine, call, "DELETE", path.data, NULL, NULL, NULL) == 0;
 }
 
-bool cay__docker_remove_other(cay__docker *d, const cay_call *call, const char *id, const json_t *listed)
+bool cay__docker_remove_other(cay__docker *d, const cay_call *call, const char *id,
+                              const json_t *listed)
 {
     cay__docker_box *b = NULL;
     char noted[72] = "";
@@ -401,12 +452,15 @@ void cay__docker_remove_others(cay__docker *d, const cay_call *call, const char 
     cay__str_join(mark, sizeof mark, id, "/exchanged", NULL);
     if (faccessat(d->boxes, mark, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
         return;
-    snprintf(filter, sizeof filter, "{\"label\":[\"" CAY__DOCKER_OWNER "=%s\",\"" CAY__DOCKER_SANDBOX "=%s\"]}", d->owner, id);
+    snprintf(filter, sizeof filter,
+             "{\"label\":[\"" CAY__DOCKER_OWNER "=%s\",\"" CAY__DOCKER_SANDBOX "=%s\"]}", d->owner,
+             id);
     cay__buf_str(&path, "/containers/json?all=true&filters=");
     cay__engine_encode(&path, filter);
     if (cay__engine_ask(d->engine, call, "GET", path.data, NULL, &list, NULL) < 0)
         return;
-    json_array_foreach(list, i, c) {
+    json_array_foreach(list, i, c)
+    {
         remove_listed(d, call, cay__json_str(c, "Id", ""));
     }
 }

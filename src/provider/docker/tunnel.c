@@ -8,7 +8,18 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-enum { CHANS = 64, WINDOW = 256 << 10, PIECE = 32 << 10, PACKET = 64 << 10, FRAME = PACKET + 64, TX_MOST = 512 << 10, TX_MAX = 32 << 20, LEAVE_MS = 10000, BLOB = 4 << 20, CARRY = 4 };
+enum {
+    CHANS = 64,
+    WINDOW = 256 << 10,
+    PIECE = 32 << 10,
+    PACKET = 64 << 10,
+    FRAME = PACKET + 64,
+    TX_MOST = 512 << 10,
+    TX_MAX = 32 << 20,
+    LEAVE_MS = 10000,
+    BLOB = 4 << 20,
+    CARRY = 4
+};
 
 enum { F_OPEN = 1, F_PACKET, F_DATA, F_EOF, F_RESET, F_CLOSE, F_ACK, F_LAST = F_ACK };
 
@@ -18,7 +29,8 @@ typedef enum kind {
     K_BYTES,       /* both ways */
     K_TO,          /* read end of a pipe: bytes go to the far side */
     K_FROM,        /* write end of a pipe: bytes come */
-    K_READ,        /* socket whose reader has one byte waiting in it: see guest/session_proto.h, CAY_SES_READ */
+    K_READ,        /* socket whose reader has one byte waiting in it: see guest/session_proto.h,
+                      CAY_SES_READ */
     K_FILE,        /* small and whole before the packet that carries it */
 } kind;
 
@@ -27,34 +39,34 @@ typedef struct frame {
 } frame;
 
 typedef struct bytes {
-    char  *data;
+    char *data;
     size_t at, len, cap;
 } bytes;
 
 /* A packet that waits to be sent, before its bytes. */
 typedef struct record {
     uint32_t len, nfds;
-    int      fds[CARRY];
+    int fds[CARRY];
 } record;
 
 typedef struct chan {
     uint32_t id;
-    kind     kind;
-    bool     live, rd, wr; /* rd: our fd is read and sent; wr: what comes is written to it */
-    bool     eof, reset;   /* after what waits nothing comes; and not because all was told */
-    int      fd, give;     /* give: what the next packet that names it carries */
-    int64_t  credit;       /* bytes that may be sent */
-    uint32_t taken;        /* bytes that came and were written, not told yet */
-    bytes    q;
+    kind kind;
+    bool live, rd, wr; /* rd: our fd is read and sent; wr: what comes is written to it */
+    bool eof, reset;   /* after what waits nothing comes; and not because all was told */
+    int fd, give;      /* give: what the next packet that names it carries */
+    int64_t credit;    /* bytes that may be sent */
+    uint32_t taken;    /* bytes that came and were written, not told yet */
+    bytes q;
 } chan;
 
 struct cay__tunnel {
-    int      in, out;
-    bool     near, broken;
+    int in, out;
+    bool near, broken;
     uint32_t next;
-    bytes    rx, tx;
-    chan     c[CHANS];
-    char     room[PACKET];
+    bytes rx, tx;
+    chan c[CHANS];
+    char room[PACKET];
 };
 
 /* ------------------------------------------------------------------ buffers */
@@ -228,7 +240,8 @@ static bool make_for(cay__tunnel *t, uint32_t id, uint32_t k)
     return false;
 }
 
-/* ------------------------------------------------------------------ from our descriptors to the stream */
+/* ------------------------------------------------------------------ from our descriptors to the
+ * stream */
 
 static void read_packet(cay__tunnel *t, chan *c)
 {
@@ -272,7 +285,8 @@ static void read_bytes(cay__tunnel *t, chan *c)
         send_frame(t, c->id, F_DATA, t->room, (size_t)n);
         return;
     }
-    /* A socket that was hung up before a pipe ended has to be seen first: of an upload that is the difference between nothing and a file. */
+    /* A socket that was hung up before a pipe ended has to be seen first: of an upload that is the
+     * difference between nothing and a file. */
     uint32_t id = c->id;
     bool cut = n < 0;
     for (size_t i = 0; i < CHANS; i++)
@@ -283,7 +297,8 @@ static void read_bytes(cay__tunnel *t, chan *c)
     settle(t, c);
 }
 
-/* ------------------------------------------------------------------ from the stream to our descriptors */
+/* ------------------------------------------------------------------ from the stream to our
+ * descriptors */
 
 static void acknowledge(cay__tunnel *t, chan *c)
 {
@@ -336,7 +351,8 @@ static bool on_packet(cay__tunnel *t, chan *c, const char *p, size_t n)
     if (c->kind != K_PACKETS || n < sizeof nfds)
         return false;
     memcpy(&nfds, p, sizeof nfds);
-    if (nfds > CARRY || (nfds && t->near) || n < (1 + nfds) * sizeof nfds || n - (1 + nfds) * sizeof nfds > PACKET || left(&c->q) > 16 * WINDOW)
+    if (nfds > CARRY || (nfds && t->near) || n < (1 + nfds) * sizeof nfds ||
+        n - (1 + nfds) * sizeof nfds > PACKET || left(&c->q) > 16 * WINDOW)
         return false;
     if (nfds)
         memcpy(ids, p + sizeof nfds, nfds * sizeof *ids);
@@ -362,7 +378,8 @@ static bool on_data(chan *c, const char *p, size_t n)
 {
     struct stat st;
     if (c->kind == K_FILE)
-        return fstat(c->give, &st) == 0 && (uint64_t)st.st_size + n <= BLOB && cay__fd_write_all(c->give, p, n);
+        return fstat(c->give, &st) == 0 && (uint64_t)st.st_size + n <= BLOB &&
+               cay__fd_write_all(c->give, p, n);
     if (c->kind == K_PACKETS || !c->wr || c->eof || left(&c->q) + n > WINDOW)
         return false;
     add(&c->q, p, n);
@@ -414,7 +431,8 @@ bool cay__tunnel_feed(cay__tunnel *t, const char *data, size_t n)
             break;
         const char *p = t->rx.data + t->rx.at + sizeof f;
         t->rx.at += sizeof f + f.len;
-        if (!on_frame(t, &f, p) || left(&t->tx) > TX_MAX) /* it sends and sends, and takes no answer */
+        if (!on_frame(t, &f, p) ||
+            left(&t->tx) > TX_MAX) /* it sends and sends, and takes no answer */
             return false;
     }
     return true;
@@ -422,7 +440,8 @@ bool cay__tunnel_feed(cay__tunnel *t, const char *data, size_t n)
 
 /* ------------------------------------------------------------------ the loop */
 
-static bool take_stream(cay__tunnel *t, bool (*take)(void *, cay__tunnel *, const char *, size_t), void *arg)
+static bool take_stream(cay__tunnel *t, bool (*take)(void *, cay__tunnel *, const char *, size_t),
+                        void *arg)
 {
     char buf[PIECE];
     ssize_t n = read(t->in, buf, sizeof buf);
@@ -449,11 +468,14 @@ static nfds_t gather(cay__tunnel *t, struct pollfd *p, chan **who)
     p[1] = (struct pollfd){ .fd = left(&t->tx) ? t->out : -1, .events = POLLOUT };
     for (size_t i = 0; i < CHANS; i++) {
         chan *c = &t->c[i];
-        bool may = c->rd && c->credit > 0 && left(&t->tx) < TX_MOST, waits = left(&c->q) > 0;
-        if (!c->live || c->fd < 0 || (c->rd && !may && !waits)) /* one that hung up and cannot be read now would wake us for ever */
+        bool may = c->rd && c->credit > 0 && left(&t->tx)<TX_MOST, waits = left(&c->q)> 0;
+        if (!c->live || c->fd < 0 ||
+            (c->rd && !may &&
+             !waits)) /* one that hung up and cannot be read now would wake us for ever */
             continue;
         who[n] = c;
-        p[n++] = (struct pollfd){ .fd = c->fd, .events = (short)((may ? POLLIN : 0) | (waits ? POLLOUT : 0)) };
+        p[n++] = (struct pollfd){ .fd = c->fd,
+                                  .events = (short)((may ? POLLIN : 0) | (waits ? POLLOUT : 0)) };
     }
     return n;
 }
@@ -470,7 +492,8 @@ static void serve(cay__tunnel *t, chan *c, short events)
         hang_up(t, c);
 }
 
-void cay__tunnel_run(cay__tunnel *t, bool (*take)(void *arg, cay__tunnel *t, const char *data, size_t n), void *arg)
+void cay__tunnel_run(cay__tunnel *t,
+                     bool (*take)(void *arg, cay__tunnel *t, const char *data, size_t n), void *arg)
 {
     for (int64_t until = 0;;) { /* until: whose last words nobody takes is not waited for */
         struct pollfd p[CHANS + 2];
@@ -480,7 +503,8 @@ void cay__tunnel_run(cay__tunnel *t, bool (*take)(void *arg, cay__tunnel *t, con
         for (size_t i = 0; i < CHANS; i++)
             live |= t->c[i].live;
         until = live ? 0 : until ? until : cay__now_ms() + LEAVE_MS;
-        if ((!live && !left(&t->tx)) || (until && cay__now_ms() >= until) || (poll(p, n, until ? 1000 : -1) < 0 && errno != EINTR))
+        if ((!live && !left(&t->tx)) || (until && cay__now_ms() >= until) ||
+            (poll(p, n, until ? 1000 : -1) < 0 && errno != EINTR))
             break;
         if (p[0].revents && !take_stream(t, take, arg))
             break;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Volumes of the engine that are one sandbox's storage: made before its container by a driver, with our labels, and gone with it. What the driver is told, keys
- * among it, is in the engine's record of the volume alone: neither the container's nor our own files have it. docker/ID/volumes says that there are some.
+ * Volumes of the engine that are one sandbox's storage: made before its container by a driver, with
+ * our labels, and gone with it. What the driver is told, keys among it, is in the engine's record
+ * of the volume alone: neither the container's nor our own files have it. docker/ID/volumes says
+ * that there are some.
  */
 #include "box.h"
 #include <base/call.h>
@@ -26,9 +28,12 @@ void cay__docker_volumes_show(json_t *mounts, const char *storage, const char *i
     json_t *v;
     if (!storage || cay__json_any("storage", storage, &list, NULL) < 0)
         return;
-    json_array_foreach(list, i, v) {
+    json_array_foreach(list, i, v)
+    {
         name_of(id, i, name, sizeof name);
-        json_array_append_new(mounts, json_pack("{s:s,s:s,s:s,s:b}", "Type", "volume", "Source", name, "Target", cay__json_str(v, "target", ""), "ReadOnly", cay__json_bool(v, "read_only", true)));
+        json_array_append_new(mounts, json_pack("{s:s,s:s,s:s,s:b}", "Type", "volume", "Source",
+                                                name, "Target", cay__json_str(v, "target", ""),
+                                                "ReadOnly", cay__json_bool(v, "read_only", true)));
     }
 }
 
@@ -63,8 +68,10 @@ void cay__docker_volumes_redact(const char *storage, cay_err *err)
     const char *key;
     if (!storage || !err || cay__json_any("storage", storage, &list, NULL) < 0)
         return;
-    json_array_foreach(list, i, v) {
-        json_object_foreach(json_object_get(v, "options"), key, o) {
+    json_array_foreach(list, i, v)
+    {
+        json_object_foreach(json_object_get(v, "options"), key, o)
+        {
             for (size_t k = 0; json_string_value(o) && k < CAY_LEN(secret); k++)
                 if (strstr(key, secret[k]))
                     blot(err->msg, json_string_value(o));
@@ -72,7 +79,8 @@ void cay__docker_volumes_redact(const char *storage, cay_err *err)
     }
 }
 
-int cay__docker_volumes_make(cay__docker_box *b, const cay_call *call, const char *storage, cay_err *err)
+int cay__docker_volumes_make(cay__docker_box *b, const cay_call *call, const char *storage,
+                             cay_err *err)
 {
     CAY_AUTOJSON *list = NULL;
     char name[64];
@@ -81,15 +89,21 @@ int cay__docker_volumes_make(cay__docker_box *b, const cay_call *call, const cha
     if (!storage)
         return 0;
     CAY_TRY(cay__json_any("storage", storage, &list, err));
-    json_array_foreach(list, i, v) {
+    json_array_foreach(list, i, v)
+    {
         CAY_AUTOJSON *j = NULL;
         name_of(b->id, i, name, sizeof name);
-        json_t *body = json_pack("{s:s,s:s,s:O,s:{s:s,s:s}}", "Name", name, "Driver", cay__json_str(v, "driver", ""), "DriverOpts", json_object_get(v, "options"), "Labels",
-                                 CAY__DOCKER_OWNER, b->d->owner, CAY__DOCKER_SANDBOX, b->id);
+        json_t *body =
+            json_pack("{s:s,s:s,s:O,s:{s:s,s:s}}", "Name", name, "Driver",
+                      cay__json_str(v, "driver", ""), "DriverOpts", json_object_get(v, "options"),
+                      "Labels", CAY__DOCKER_OWNER, b->d->owner, CAY__DOCKER_SANDBOX, b->id);
         CAY_TRY(cay__engine_ask(b->d->engine, call, "POST", "/volumes/create", body, &j, err));
         CAY_FAULT("docker.volume");
-        if (strcmp(cay__json_str(json_object_get(j, "Labels"), CAY__DOCKER_OWNER, ""), b->d->owner) != 0) /* it was there: somebody else's */
-            return cay_fail_why(err, CAY_EEXIST, "volume_exists", "the engine has a volume %s already, and it is not ours; remove it", name);
+        if (strcmp(cay__json_str(json_object_get(j, "Labels"), CAY__DOCKER_OWNER, ""),
+                   b->d->owner) != 0) /* it was there: somebody else's */
+            return cay_fail_why(err, CAY_EEXIST, "volume_exists",
+                                "the engine has a volume %s already, and it is not ours; remove it",
+                                name);
     }
     return 0;
 }
@@ -99,7 +113,8 @@ static int ask_list(cay__docker *d, const cay_call *call, const char *id, json_t
     CAY_AUTOBUF path = CAY__BUF(512);
     char filter[200];
     int n = snprintf(filter, sizeof filter, "{\"label\":[\"" CAY__DOCKER_OWNER "=%s\"", d->owner);
-    snprintf(filter + n, sizeof filter - (size_t)n, "%s%s%s]}", id ? ",\"" CAY__DOCKER_SANDBOX "=" : "", id ? id : "", id ? "\"" : "");
+    snprintf(filter + n, sizeof filter - (size_t)n, "%s%s%s]}",
+             id ? ",\"" CAY__DOCKER_SANDBOX "=" : "", id ? id : "", id ? "\"" : "");
     cay__buf_str(&path, "/volumes?filters=");
     cay__engine_encode(&path, filter);
     return cay__engine_ask(d->engine, call, "GET", path.data, NULL, out, NULL);
@@ -110,7 +125,8 @@ static bool remove_one(cay__docker *d, const cay_call *call, const json_t *v)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
     const char *name = cay__json_str(v, "Name", "");
-    if (!cay__str_starts(name, "cay-") || strcmp(cay__json_str(json_object_get(v, "Labels"), CAY__DOCKER_OWNER, ""), d->owner) != 0)
+    if (!cay__str_starts(name, "cay-") ||
+        strcmp(cay__json_str(json_object_get(v, "Labels"), CAY__DOCKER_OWNER, ""), d->owner) != 0)
         return false;
     cay__buf_str(&path, "/volumes/");
     cay__engine_encode(&path, name);
@@ -124,14 +140,17 @@ void cay__docker_volumes_remove(cay__docker *d, const cay_call *call, const char
     size_t i;
     json_t *v;
     cay__str_join(mark, sizeof mark, id, "/" MARK, NULL);
-    if (!d->engine || faccessat(d->boxes, mark, F_OK, AT_SYMLINK_NOFOLLOW) < 0 || ask_list(d, call, id, &j) < 0)
+    if (!d->engine || faccessat(d->boxes, mark, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+        ask_list(d, call, id, &j) < 0)
         return;
-    json_array_foreach(json_object_get(j, "Volumes"), i, v) {
+    json_array_foreach(json_object_get(j, "Volumes"), i, v)
+    {
         remove_one(d, call, v);
     }
 }
 
-/* Those of sandboxes that are no more: their directory went without them, or the engine was away. */
+/* Those of sandboxes that are no more: their directory went without them, or the engine was away.
+ */
 size_t cay__docker_volumes_reap(cay__docker *d, const cay_call *call)
 {
     CAY_AUTOJSON *j = NULL;
@@ -139,9 +158,11 @@ size_t cay__docker_volumes_reap(cay__docker *d, const cay_call *call)
     json_t *v;
     if (ask_list(d, call, NULL, &j) < 0)
         return 0;
-    json_array_foreach(json_object_get(j, "Volumes"), i, v) {
+    json_array_foreach(json_object_get(j, "Volumes"), i, v)
+    {
         const char *id = cay__json_str(json_object_get(v, "Labels"), CAY__DOCKER_SANDBOX, "");
-        if (cay__id_valid(id, 'c') && faccessat(d->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+        if (cay__id_valid(id, 'c') && faccessat(d->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0 &&
+            errno == ENOENT)
             n += remove_one(d, call, v);
     }
     return n;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a container's walls are worth: those of its engine, less what its request took out of them. */
+/* What a container's walls are worth: those of its engine, less what its request took out of them.
+ */
 #include "box.h"
 #include <base/fd.h>
 #include <base/str.h>
@@ -8,14 +9,17 @@
 
 bool cay__docker_has_quota(const cay__engine_info *i)
 {
-    return !strcmp(i->driver, "btrfs") || !strcmp(i->driver, "zfs") || (!strcmp(i->driver, "overlay2") && !strcmp(i->backing, "xfs"));
+    return !strcmp(i->driver, "btrfs") || !strcmp(i->driver, "zfs") ||
+           (!strcmp(i->driver, "overlay2") && !strcmp(i->backing, "xfs"));
 }
 
 /* What engines give every container that says nothing: with these root inside is still inside. */
 static bool is_usual(const char *cap)
 {
-    static const char *const usual[] = { "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW",
-                                         "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT" };
+    static const char *const usual[] = {
+        "AUDIT_WRITE",      "CHOWN",   "DAC_OVERRIDE", "FOWNER", "FSETID",  "KILL",   "MKNOD",
+        "NET_BIND_SERVICE", "NET_RAW", "SETFCAP",      "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"
+    };
     for (size_t i = 0; i < CAY_LEN(usual); i++)
         if (!strcmp(usual[i], cap))
             return true;
@@ -35,20 +39,26 @@ static void tell(cay__docker_walls *w)
     }
     cay__str_copy(w->why_caps, sizeof w->why_caps, "seven for root inside, none for others");
     if (*w->caps)
-        snprintf(w->why_caps, sizeof w->why_caps, "seven for root inside and, by option cap_add or for its storage, %s; none for others", w->caps);
+        snprintf(
+            w->why_caps, sizeof w->why_caps,
+            "seven for root inside and, by option cap_add or for its storage, %s; none for others",
+            w->caps);
     if (!*w->network)
-        cay__str_copy(w->why_net, sizeof w->why_net, "none by default; option network opens it, without a policy");
+        cay__str_copy(w->why_net, sizeof w->why_net,
+                      "none by default; option network opens it, without a policy");
     else if (!strcmp(w->network, "none"))
         cay__str_copy(w->why_net, sizeof w->why_net, "loopback alone");
     else
-        snprintf(w->why_net, sizeof w->why_net, "on the engine's network %s, without a policy", w->network);
+        snprintf(w->why_net, sizeof w->why_net, "on the engine's network %s, without a policy",
+                 w->network);
 }
 
 void cay__docker_walls_of(const cay__docker_options *o, cay__docker_walls *out)
 {
     *out = (cay__docker_walls){ 0 };
     /* More than fits is still more: the list is cut, and what was opened stays opened. */
-    snprintf(out->caps, sizeof out->caps, "%s%s%s", o->mounts ? "SYS_ADMIN" : "", o->mounts && o->cap_add ? "," : "", o->cap_add ? o->cap_add : "");
+    snprintf(out->caps, sizeof out->caps, "%s%s%s", o->mounts ? "SYS_ADMIN" : "",
+             o->mounts && o->cap_add ? "," : "", o->cap_add ? o->cap_add : "");
     snprintf(out->seccomp, sizeof out->seccomp, "%s", o->seccomp[0] == '/' ? "own" : o->seccomp);
     snprintf(out->network, sizeof out->network, "%s", o->network);
     tell(out);
@@ -57,21 +67,26 @@ void cay__docker_walls_of(const cay__docker_options *o, cay__docker_walls *out)
 
 int cay__docker_walls_save(int dir, const cay__docker_walls *w, cay_err *err)
 {
-    CAY_AUTOJSON *o = json_pack("{s:s,s:s,s:s,s:s,s:b}", "transport", w->far ? "engine" : "socket", "cap_add", w->caps, "seccomp", w->seccomp, "network", w->network, "opened", w->opened);
+    CAY_AUTOJSON *o =
+        json_pack("{s:s,s:s,s:s,s:s,s:b}", "transport", w->far ? "engine" : "socket", "cap_add",
+                  w->caps, "seccomp", w->seccomp, "network", w->network, "opened", w->opened);
     CAY_AUTOFREE char *text = cay__json_text(o, 4096);
-    CAY_AUTOFD fd = openat(dir, "walls", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CAY_AUTOFD fd =
+        openat(dir, "walls", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (!text || fd < 0 || !cay__fd_write_all(fd, text, strlen(text)))
         return cay_fail_sys(err, CAY_ESYS, "write the sandbox's walls");
     return 0;
 }
 
-/* One that cannot be read is of a sandbox from before there was one; its engine's record would tell more, and nobody is promised anything by it. */
+/* One that cannot be read is of a sandbox from before there was one; its engine's record would tell
+ * more, and nobody is promised anything by it. */
 void cay__docker_walls_load(int dir, cay__docker_walls *out)
 {
     char text[4096];
     CAY_AUTOJSON *o = NULL;
     *out = (cay__docker_walls){ 0 };
-    if (cay__fd_read_file(dir, "walls", text, sizeof text) > 0 && cay__json_object("walls", text, &o, NULL) == 0) {
+    if (cay__fd_read_file(dir, "walls", text, sizeof text) > 0 &&
+        cay__json_object("walls", text, &o, NULL) == 0) {
         out->far = !strcmp(cay__json_str(o, "transport", ""), "engine");
         cay__str_copy(out->caps, sizeof out->caps, cay__json_str(o, "cap_add", ""));
         cay__str_copy(out->seccomp, sizeof out->seccomp, cay__json_str(o, "seccomp", ""));
@@ -81,8 +96,9 @@ void cay__docker_walls_load(int dir, cay__docker_walls *out)
     out->opened |= cay__json_bool(o, "opened", false);
 }
 
-/* A capability beyond the usual, or no filter: root inside is not held by the engine's wall any more. In a user namespace of its own the kernel still
- * holds it by its ids, and that is what is left. */
+/* A capability beyond the usual, or no filter: root inside is not held by the engine's wall any
+ * more. In a user namespace of its own the kernel still holds it by its ids, and that is what is
+ * left. */
 cay_level cay__docker_level(const cay__engine_info *i, const cay__docker_walls *w)
 {
     if (w && w->opened)
@@ -98,27 +114,45 @@ static cay_layer if_on(bool on, const char *name, const char *why, const char *r
 static cay_layer seccomp(const cay__engine_info *i, const cay__docker_walls *w)
 {
     if (!strcmp(w->seccomp, "unconfined"))
-        return (cay_layer){ "seccomp", "off", "taken away by option seccomp=unconfined", "leave the option out" };
+        return (cay_layer){ "seccomp", "off", "taken away by option seccomp=unconfined",
+                            "leave the option out" };
     if (!strcmp(w->seccomp, "own") && i->seccomp)
-        return (cay_layer){ "seccomp", "soft", "the profile that option seccomp names, whatever it allows", "leave the option out" };
+        return (cay_layer){ "seccomp", "soft",
+                            "the profile that option seccomp names, whatever it allows",
+                            "leave the option out" };
     if (!strcmp(w->seccomp, "cay") || !strcmp(w->seccomp, "strict"))
-        return (cay_layer){ "seccomp", "on", i->seccomp ? "the engine's filter, and cay's own on top of it" : "cay's own filter; the engine has none", "" };
+        return (cay_layer){ "seccomp", "on",
+                            i->seccomp ? "the engine's filter, and cay's own on top of it"
+                                       : "cay's own filter; the engine has none",
+                            "" };
     return if_on(i->seccomp, "seccomp", "the engine has no filter", "use an engine with seccomp");
 }
 
 static cay_layer capabilities(const cay__docker_walls *w)
 {
-    return *w->caps ? (cay_layer){ "capabilities", "soft", w->why_caps, "leave option cap_add out" } : (cay_layer){ "capabilities", "on", w->why_caps, "" };
+    return *w->caps ? (cay_layer){ "capabilities", "soft", w->why_caps, "leave option cap_add out" }
+                    : (cay_layer){ "capabilities", "on", w->why_caps, "" };
 }
 
-size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w, cay_layer *out, size_t max)
+size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w, cay_layer *out,
+                          size_t max)
 {
-    static const char no_group[] = "the engine has no control group for it", group[] = "give the engine's user delegated groups, or run it as root";
-    static const cay__docker_walls whole = { .why_caps = "seven for root inside, none for others", .why_net = "none by default; option network opens it, without a policy" };
+    static const char no_group[] = "the engine has no control group for it",
+                      group[] = "give the engine's user delegated groups, or run it as root";
+    static const cay__docker_walls whole = {
+        .why_caps = "seven for root inside, none for others",
+        .why_net = "none by default; option network opens it, without a policy"
+    };
     w = w ? w : &whole;
     const cay_layer rows[] = {
-        { "engine", "on", i->podman ? "Podman's container; the engine is the wall's maker" : "Docker's container; the engine is the wall's maker", "" },
-        if_on(i->rootless, "user-namespace", "the engine runs as root and maps no ids: root inside is root's id outside, without its capabilities", "run the engine rootless"),
+        { "engine", "on",
+          i->podman ? "Podman's container; the engine is the wall's maker"
+                    : "Docker's container; the engine is the wall's maker",
+          "" },
+        if_on(i->rootless, "user-namespace",
+              "the engine runs as root and maps no ids: root inside is root's id outside, without "
+              "its capabilities",
+              "run the engine rootless"),
         { "mount-namespace", "on", "", "" },
         { "pid-namespace", "on", "", "" },
         { "ipc-namespace", "on", "", "" },
@@ -132,13 +166,21 @@ size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w,
         if_on(i->cpu, "cpu-limit", no_group, group),
         if_on(i->pids, "pids-limit", no_group, group),
         { "io-limit", "off", "not set", "use provider native" },
-        cay__docker_has_quota(i) ? (cay_layer){ "disk-quota", "soft", "only when a limit is given", "" }
-                                 : (cay_layer){ "disk-quota", "off", "the engine's storage has no quota", "keep its data on xfs with pquota" },
+        cay__docker_has_quota(i)
+            ? (cay_layer){ "disk-quota", "soft", "only when a limit is given", "" }
+            : (cay_layer){ "disk-quota", "off", "the engine's storage has no quota",
+                           "keep its data on xfs with pquota" },
         { "nofile-limit", "on", "", "" },
-        { "egress-policy", "off", "an engine's network has no rules by name", "use provider native" },
+        { "egress-policy", "off", "an engine's network has no rules by name",
+          "use provider native" },
         if_on(i->rootless, "own-ids", "ids inside are the host's", "run the engine rootless"),
-        w->far ? (cay_layer){ "transport", "soft", "engine: pid 1 is in the container's own root and reached by the engine's exec; root inside could speak to it, and move its deadline", "use an engine that sees this machine's files" }
-               : (cay_layer){ "transport", "on", "socket: pid 1 is reached by a directory that the container shows", "" },
+        w->far
+            ? (cay_layer){ "transport", "soft",
+                           "engine: pid 1 is in the container's own root and reached by the "
+                           "engine's exec; root inside could speak to it, and move its deadline",
+                           "use an engine that sees this machine's files" }
+            : (cay_layer){ "transport", "on",
+                           "socket: pid 1 is reached by a directory that the container shows", "" },
     };
     size_t n = CAY_MIN(CAY_LEN(rows), max);
     memcpy(out, rows, n * sizeof *rows);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where an engine is, as Docker's own programs read DOCKER_HOST, DOCKER_TLS_VERIFY and DOCKER_CERT_PATH. */
+/* Where an engine is, as Docker's own programs read DOCKER_HOST, DOCKER_TLS_VERIFY and
+ * DOCKER_CERT_PATH. */
 #include "engine.h"
 #include <base/str.h>
 #include <net/http.h>
@@ -15,21 +16,29 @@ static bool is_set(const char *name)
 
 static int at_socket(const char *url, const char *path, cay__engine_where *w, cay_err *err)
 {
-    if (!cay__str_copy(w->path, sizeof w->path, path) || strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
-        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "engine %.80s: the path is too long for a socket", url);
+    if (!cay__str_copy(w->path, sizeof w->path, path) ||
+        strlen(path) >= sizeof(((struct sockaddr_un *)0)->sun_path))
+        return cay_fail_why(err, CAY_EINVAL, "url_invalid",
+                            "engine %.80s: the path is too long for a socket", url);
     cay__str_join(w->url, sizeof w->url, "unix:", path, NULL);
     return 0;
 }
 
-/* $DOCKER_CERT_PATH, else ~/.docker: ca.pem has to be there, the others where the engine asks who comes. */
+/* $DOCKER_CERT_PATH, else ~/.docker: ca.pem has to be there, the others where the engine asks who
+ * comes. */
 static int find_certs(cay__engine_where *w, cay_err *err)
 {
     const char *dir = getenv("DOCKER_CERT_PATH"), *home = getenv("HOME");
     char ca[600];
     struct stat st;
-    bool fits = dir && *dir ? cay__str_copy(w->certs, sizeof w->certs, dir) : home && cay__str_join(w->certs, sizeof w->certs, home, "/.docker", NULL);
-    if (!fits || w->certs[0] != '/' || !cay__str_join(ca, sizeof ca, w->certs, "/ca.pem", NULL) || stat(ca, &st) < 0)
-        return cay_fail_why(err, CAY_EINVAL, "engine_certs", "engine %.80s: there is no ca.pem in %.100s; set DOCKER_CERT_PATH to the directory of ca.pem, cert.pem and key.pem",
+    bool fits = dir && *dir
+                    ? cay__str_copy(w->certs, sizeof w->certs, dir)
+                    : home && cay__str_join(w->certs, sizeof w->certs, home, "/.docker", NULL);
+    if (!fits || w->certs[0] != '/' || !cay__str_join(ca, sizeof ca, w->certs, "/ca.pem", NULL) ||
+        stat(ca, &st) < 0)
+        return cay_fail_why(err, CAY_EINVAL, "engine_certs",
+                            "engine %.80s: there is no ca.pem in %.100s; set DOCKER_CERT_PATH to "
+                            "the directory of ca.pem, cert.pem and key.pem",
                             w->path, fits ? w->certs : "$DOCKER_CERT_PATH");
     return 0;
 }
@@ -40,8 +49,12 @@ static int at_tcp(const char *url, const char *rest, cay__engine_where *w, cay_e
     const char *end = rest + strcspn(rest, "/"), *last = strrchr(rest, ']');
     const char *colon = strchr(last ? last : rest, ':');
     if (!*rest || *rest == ':' || (*end && strcmp(end, "/") != 0) || (size_t)(end - rest) > 90)
-        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "engine %.80s: give tcp://HOST:PORT", url);
-    snprintf(w->url, sizeof w->url, "%s://%.*s%s", tls ? "https" : "http", (int)(end - rest), rest, colon ? "" : tls ? ":2376" : ":2375");
+        return cay_fail_why(err, CAY_EINVAL, "url_invalid", "engine %.80s: give tcp://HOST:PORT",
+                            url);
+    snprintf(w->url, sizeof w->url, "%s://%.*s%s", tls ? "https" : "http", (int)(end - rest), rest,
+             colon ? ""
+             : tls ? ":2376"
+                   : ":2375");
     cay__str_copy(w->path, sizeof w->path, url);
     w->tcp = true;
     w->far = !cay__http_is_loopback(w->url);
@@ -49,7 +62,10 @@ static int at_tcp(const char *url, const char *rest, cay__engine_where *w, cay_e
         return find_certs(w, err);
     /* Whoever is on the way would be root over there: plain bytes stay on this machine. */
     if (w->far)
-        return cay_fail_why(err, CAY_EPERM, "engine_plain", "engine %.80s: without TLS anybody on the way has the engine; set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH", url);
+        return cay_fail_why(err, CAY_EPERM, "engine_plain",
+                            "engine %.80s: without TLS anybody on the way has the engine; set "
+                            "DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH",
+                            url);
     return 0;
 }
 
@@ -63,6 +79,11 @@ int cay__engine_find(const char *url, cay__engine_where *w, cay_err *err)
     if (cay__str_starts(url, "tcp://"))
         return at_tcp(url, url + 6, w, err);
     if (cay__str_starts(url, "ssh://"))
-        return cay_fail_why(err, CAY_ENOTSUP, "engine_ssh", "engine %.60s: ssh is not spoken here; run ssh -nNT -L /tmp/engine.sock:/var/run/docker.sock HOST and set DOCKER_HOST=unix:///tmp/engine.sock", url);
-    return cay_fail_why(err, CAY_EINVAL, "url_invalid", "engine %.80s: give unix:///PATH or tcp://HOST:PORT", url);
+        return cay_fail_why(err, CAY_ENOTSUP, "engine_ssh",
+                            "engine %.60s: ssh is not spoken here; run ssh -nNT -L "
+                            "/tmp/engine.sock:/var/run/docker.sock HOST and set "
+                            "DOCKER_HOST=unix:///tmp/engine.sock",
+                            url);
+    return cay_fail_why(err, CAY_EINVAL, "url_invalid",
+                        "engine %.80s: give unix:///PATH or tcp://HOST:PORT", url);
 }

@@ -28,8 +28,8 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
     local_meta m;
     char boot[40];
     struct stat st;
-    /* A tenant who is root in a container could put a pipe there, which nobody ever opens for writing, or a device that does something when it is
-     * opened: it is looked at first. */
+    /* A tenant who is root in a container could put a pipe there, which nobody ever opens for
+     * writing, or a device that does something when it is opened: it is looked at first. */
     char path[40];
     CAY_AUTOFD at = openat(dir, "meta", O_PATH | O_CLOEXEC | O_NOFOLLOW), fd = -1;
     snprintf(path, sizeof path, "/proc/self/fd/%d", at);
@@ -38,15 +38,19 @@ int cay__local_meta_read(int dir, local_meta *out, cay_err *err)
     if (at < 0 || (fd < 0 && S_ISREG(st.st_mode)))
         return cay_fail_sys(err, CAY_ESYS, "record of the sandbox");
     bool whole = false;
-    for (int i = 0; fd >= 0 && !whole && i < 20; i++) { /* it may be written in its place just now */
+    for (int i = 0; fd >= 0 && !whole && i < 20;
+         i++) { /* it may be written in its place just now */
         if (i)
             usleep(500);
-        whole = pread(fd, &m, sizeof m, 0) == sizeof m && memcmp(m.magic, magic, sizeof magic) == 0 && sum(&m) == m.crc;
+        whole = pread(fd, &m, sizeof m, 0) == sizeof m &&
+                memcmp(m.magic, magic, sizeof magic) == 0 && sum(&m) == m.crc;
     }
     if (!whole)
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_damaged", "the record of the sandbox is damaged; its files are kept");
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_damaged",
+                            "the record of the sandbox is damaged; its files are kept");
     if (m.version != VERSION)
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_newer", "the sandbox was made by a newer cay; update this one");
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_newer",
+                            "the sandbox was made by a newer cay; update this one");
     m.reason[sizeof m.reason - 1] = 0;
     boot_id(boot, sizeof boot);
     if (m.state != CAY_STOPPED && strncmp(boot, m.boot, sizeof m.boot) != 0) {
@@ -72,7 +76,8 @@ static uint64_t limit(uint64_t asked, uint64_t usual)
 local_meta cay__local_meta_first(cay_level level, const cay_create *s)
 {
     local_meta m = { .state = CAY_RUNNING, .created_ms = cay__wall_ms() };
-    m.flags = (s->on_expiry == CAY_EXPIRE_PAUSE ? LOCAL_EXPIRE_PAUSE : 0) | (s->ephemeral ? LOCAL_EPHEMERAL : 0);
+    m.flags = (s->on_expiry == CAY_EXPIRE_PAUSE ? LOCAL_EXPIRE_PAUSE : 0) |
+              (s->ephemeral ? LOCAL_EPHEMERAL : 0);
     m.idle_ms = s->idle_ms == CAY_UNLIMITED ? 0 : s->idle_ms;
     if (s->ttl_ms && s->ttl_ms != CAY_UNLIMITED)
         m.deadline_boot = cay__boot_ms() + (int64_t)CAY_MIN(s->ttl_ms, (uint64_t)INT64_MAX / 4);
@@ -107,9 +112,11 @@ int cay__local_meta_write(int dir, local_meta *m, cay_err *err)
     char tmp[40];
     sign(m);
     snprintf(tmp, sizeof tmp, "meta.%d", (int)getpid());
-    /* In a container the tenant may be root and have put something there: a link is not followed, for a pipe nobody waits. */
+    /* In a container the tenant may be root and have put something there: a link is not followed,
+     * for a pipe nobody waits. */
     struct stat st;
-    CAY_AUTOFD fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    CAY_AUTOFD fd =
+        openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd >= 0 && fstat(fd, &st) == 0 && !S_ISREG(st.st_mode)) {
         cay__close_fd(&fd);
         errno = EINVAL;
@@ -125,8 +132,11 @@ int cay__local_meta_write(int dir, local_meta *m, cay_err *err)
 int cay__local_root(int dir, int level, char *path, size_t cap)
 {
     char link[64];
-    bool outside = level == CAY_LEVEL_NONE && faccessat(dir, CAY__LOCAL_OUTSIDE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
-    CAY_AUTOFD root = outside ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC) : openat(dir, CAY__LOCAL_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    bool outside = level == CAY_LEVEL_NONE &&
+                   faccessat(dir, CAY__LOCAL_OUTSIDE, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    CAY_AUTOFD root =
+        outside ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
+                : openat(dir, CAY__LOCAL_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     snprintf(link, sizeof link, "/proc/self/fd/%d", root);
     ssize_t n = root < 0 ? -1 : readlink(link, path, cap - 1);
     if (n < 0)

@@ -29,17 +29,20 @@ bool cay__child_become(const ident *who)
     for (unsigned i = 0; i < who->ngroups; i++)
         all[1 + i] = who->groups[i];
     /* By system call: this is a forked child of one thread, and nobody else's ids may change. */
-    if (syscall(SYS_setgroups, 1 + who->ngroups, all) < 0 || syscall(SYS_setresgid, who->gid, who->gid, who->gid) < 0 ||
+    if (syscall(SYS_setgroups, 1 + who->ngroups, all) < 0 ||
+        syscall(SYS_setresgid, who->gid, who->gid, who->gid) < 0 ||
         syscall(SYS_setresuid, who->uid, who->uid, who->uid) < 0)
         return false;
-    prctl(PR_SET_DUMPABLE, 0); /* another uid set it to what fs.suid_dumpable says, and the memory is still pid 1's */
+    prctl(
+        PR_SET_DUMPABLE,
+        0); /* another uid set it to what fs.suid_dumpable says, and the memory is still pid 1's */
     return who->uid == 0 || syscall(SYS_capset, &head, none) == 0;
 }
 
 /* ------------------------------------------------------------------ the command */
 
 typedef struct failure {
-    int  sys;
+    int sys;
     char step[20];
 } failure;
 
@@ -55,7 +58,8 @@ static void take_terminal(const child_spec *s, int fail)
 {
     struct winsize ws = { .ws_col = s->cols ? s->cols : 80, .ws_row = s->rows ? s->rows : 24 };
     int t = open(s->tty, O_RDWR | O_CLOEXEC);
-    if (t < 0 || (s->who && fchown(t, s->who->uid, (gid_t)-1) < 0) || ioctl(t, TIOCSCTTY, 0) < 0 || ioctl(t, TIOCSWINSZ, &ws) < 0)
+    if (t < 0 || (s->who && fchown(t, s->who->uid, (gid_t)-1) < 0) || ioctl(t, TIOCSCTTY, 0) < 0 ||
+        ioctl(t, TIOCSWINSZ, &ws) < 0)
         die(fail, "terminal");
     for (int i = 0; i < 3; i++)
         if (dup2(t, i) < 0)
@@ -124,9 +128,9 @@ static _Noreturn void command(const child_spec *s, int fail)
 /* ------------------------------------------------------------------ the reaper */
 
 typedef struct reaper {
-    int   ctl;
+    int ctl;
     pid_t main;
-    bool  killing; /* nothing may stay */
+    bool killing; /* nothing may stay */
 } reaper;
 
 static void tell(int ctl, const child_msg *m)
@@ -152,7 +156,9 @@ static bool reap(reaper *r)
             return true;
         if (pid != r->main)
             continue;
-        child_msg m = { .op = CHILD_EXITED, .a = status, .c = usec(ru.ru_utime) + usec(ru.ru_stime),
+        child_msg m = { .op = CHILD_EXITED,
+                        .a = status,
+                        .c = usec(ru.ru_utime) + usec(ru.ru_stime),
                         .d = (uint64_t)ru.ru_maxrss * 1024 };
         r->main = 0;
         tell(r->ctl, &m);
@@ -207,8 +213,9 @@ static void launch(reaper *r, const child_spec *s)
     failure f;
     if (pipe2(fail, O_CLOEXEC) < 0)
         _exit(1);
-    /* In our memory until it is another program, instead of in a copy. No tenant can reach into it meanwhile: pid 1 of a container and all that it
-     * forks cannot be traced (PR_SET_DUMPABLE), and who is in a jail traces nobody outside of it. */
+    /* In our memory until it is another program, instead of in a copy. No tenant can reach into it
+     * meanwhile: pid 1 of a container and all that it forks cannot be traced (PR_SET_DUMPABLE), and
+     * who is in a jail traces nobody outside of it. */
     r->main = vfork();
     if (r->main == 0)
         command(s, fail[1]);
@@ -237,7 +244,8 @@ void cay__child_close_others(const int *keep, size_t n)
             if (keep[i] > last && keep[i] < next)
                 next = keep[i];
         if (last + 1 < next)
-            syscall(SYS_close_range, (unsigned)last + 1, next == INT_MAX ? ~0u : (unsigned)next - 1, 0);
+            syscall(SYS_close_range, (unsigned)last + 1, next == INT_MAX ? ~0u : (unsigned)next - 1,
+                    0);
         if (next == INT_MAX)
             return;
         last = next;

@@ -2,9 +2,10 @@
 /*
  * provider/local/child.h - start one command below a reaper of its own.
  *
- * Between cay-local and the command stands a small process, the reaper: a sub-reaper (prctl(2)), so that
- * whatever the command leaves behind stays below it and can be found, signalled and reaped. It obeys
- * cay-local over a socket and kills all it has when that socket ends: nothing outlives cay-local.
+ * Between cay-local and the command stands a small process, the reaper: a sub-reaper (prctl(2)), so
+ * that whatever the command leaves behind stays below it and can be found, signalled and reaped. It
+ * obeys cay-local over a socket and kills all it has when that socket ends: nothing outlives
+ * cay-local.
  */
 #pragma once
 #include "jail.h"
@@ -16,14 +17,14 @@
 
 typedef struct child_spec {
     char *const *argv, *const *env;
-    int          cwd;           /* directory to begin in */
-    int          in, out, err;  /* -1: /dev/null; with a terminal all are its name's */
-    const char  *tty;           /* path of the terminal, or NULL */
-    int          ctty;          /* 1 + descriptor of a terminal that becomes its own, beside those three; 0: none */
-    uint16_t     cols, rows;
-    uint64_t     nofile;        /* 0: leave */
-    const jail  *jail;          /* NULL: none */
-    const ident *who;           /* whose rights it gets; NULL: ours */
+    int cwd;          /* directory to begin in */
+    int in, out, err; /* -1: /dev/null; with a terminal all are its name's */
+    const char *tty;  /* path of the terminal, or NULL */
+    int ctty; /* 1 + descriptor of a terminal that becomes its own, beside those three; 0: none */
+    uint16_t cols, rows;
+    uint64_t nofile;  /* 0: leave */
+    const jail *jail; /* NULL: none */
+    const ident *who; /* whose rights it gets; NULL: ours */
 } child_spec;
 
 enum child_op {
@@ -34,8 +35,8 @@ enum child_op {
 };
 typedef struct child_msg {
     uint32_t op;
-    int32_t  a, b;
-    char     text[20];
+    int32_t a, b;
+    char text[20];
     uint64_t c, d;
 } child_msg;
 

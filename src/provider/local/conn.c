@@ -31,7 +31,8 @@ static void conn_free(conn *c)
 }
 
 /* A client that does not take its answers is hung up on; its next look at the socket frees it. */
-void cay__conn_send(conn *c, uint16_t type, const void *body, size_t len, const void *tail, size_t tlen)
+void cay__conn_send(conn *c, uint16_t type, const void *body, size_t len, const void *tail,
+                    size_t tlen)
 {
     cay_msg head = { CAY_MSG_MAGIC, CAY_MSG_VERSION, type, (uint32_t)tlen, 0 };
     struct iovec io[3] = { { &head, sizeof head }, { (void *)body, len }, { (void *)tail, tlen } };
@@ -54,7 +55,9 @@ static void ok(conn *c)
 
 void cay__conn_send_proc(conn *c, const proc *p)
 {
-    cay_m_proc m = { .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->reaped };
+    cay_m_proc m = {
+        .pid = p->pid, .flags = p->flags, .started_ms = p->started_ms, .ended = p->reaped
+    };
     char tail[512 + CAY_LABELS_MAX];
     size_t n = 0;
     memcpy(m.proc, p->id, sizeof m.proc);
@@ -100,17 +103,19 @@ void cay__conn_stopped(host *h)
 /* ------------------------------------------------------------------ requests */
 
 typedef struct request {
-    conn       *c;
-    cay_msg     head;
+    conn *c;
+    cay_msg head;
     const void *body;
     const char *tail;
-    int        *fds;
-    int         nfds;
+    int *fds;
+    int nfds;
 } request;
 
 static void on_hello(request *r)
 {
-    cay_m_hello m = { .version = CAY_MSG_VERSION, .level = (uint8_t)r->c->h->meta.level, .pid = getpid() };
+    cay_m_hello m = { .version = CAY_MSG_VERSION,
+                      .level = (uint8_t)r->c->h->meta.level,
+                      .pid = getpid() };
     cay__conn_send(r->c, CAY_MSG_HELLO, &m, sizeof m, NULL, 0);
 }
 
@@ -187,14 +192,16 @@ static void on_session(request *r)
         prctl(PR_SET_NAME, "cay-session");
         cay__child_close_others(keep, CAY_LEN(keep));
         /* What reads the tenant's files and names has no more rights than the tenant. */
-        if (h->who ? !cay__child_become(&id) : h->meta.level >= CAY_LEVEL_PROCESS && cay__jail_enter(h->fs.root, NULL))
+        if (h->who ? !cay__child_become(&id)
+                   : h->meta.level >= CAY_LEVEL_PROCESS && cay__jail_enter(h->fs.root, NULL))
             _exit(1);
         umask(022);
         cay__session_serve(r->fds[0], h->fs.root, h->workdir, h->who ? id.home : h->home);
         _exit(0);
     }
     if (pid < 0)
-        cay__conn_error(r->c, CAY_ENOSPACE, errno, "fork", "no more processes can be made on this host");
+        cay__conn_error(r->c, CAY_ENOSPACE, errno, "fork",
+                        "no more processes can be made on this host");
     else
         ok(r->c);
 }
@@ -207,7 +214,8 @@ static void on_events(request *r)
     r->c->events = true;
     uint64_t kept = CAY_MIN(h->seq, CAY_LEN(h->past));
     for (uint64_t i = h->seq - kept + 1; m->a && i <= h->seq; i++)
-        cay__fd_send(r->c->w.fd, &h->past[i % CAY_LEN(h->past)], sizeof h->past[0], NULL, 0, MSG_DONTWAIT);
+        cay__fd_send(r->c->w.fd, &h->past[i % CAY_LEN(h->past)], sizeof h->past[0], NULL, 0,
+                     MSG_DONTWAIT);
 }
 
 /* The strings of a spawn: from the tail or from a memfd that nobody can change any more. */
@@ -238,22 +246,28 @@ static void on_spawn(request *r)
     }
     if (h->meta.state == CAY_PAUSED || h->stopping) {
         cay__conn_error(r->c, CAY_ESTATE, 0, h->stopping ? "sandbox_stopped" : "sandbox_paused",
-                        h->stopping ? "the sandbox is stopping" : "the sandbox is paused; try: cay resume");
+                        h->stopping ? "the sandbox is stopping"
+                                    : "the sandbox is paused; try: cay resume");
         return;
     }
     char *map = NULL;
     if (in_fd && r->nfds > 0 && m.blob && m.blob <= CAY_BLOB_MAX) {
         struct stat st;
         map = cay__alloc(m.blob);
-        if (fstat(r->fds[r->nfds - 1], &st) < 0 || pread(r->fds[r->nfds - 1], map, m.blob, 0) != (ssize_t)m.blob)
+        if (fstat(r->fds[r->nfds - 1], &st) < 0 ||
+            pread(r->fds[r->nfds - 1], map, m.blob, 0) != (ssize_t)m.blob)
             m.blob = 0;
     }
     const char *blob = in_fd ? map : r->tail;
     size_t strings_len = in_fd ? 0 : m.blob;
-    if (!blob || !m.blob || strings_len > r->head.tail || r->head.tail - strings_len > CAY_LABELS_MAX || !whole(blob, m.blob, strings) || !cay__id_valid(m.proc, 'p'))
-        cay__conn_error(r->c, CAY_EINVAL, 0, "protocol", "the strings of the spawn request are not whole");
+    if (!blob || !m.blob || strings_len > r->head.tail ||
+        r->head.tail - strings_len > CAY_LABELS_MAX || !whole(blob, m.blob, strings) ||
+        !cay__id_valid(m.proc, 'p'))
+        cay__conn_error(r->c, CAY_EINVAL, 0, "protocol",
+                        "the strings of the spawn request are not whole");
     else
-        cay__exec_spawn(r->c, &m, blob, r->tail + strings_len, r->head.tail - strings_len, r->fds, r->nfds - in_fd);
+        cay__exec_spawn(r->c, &m, blob, r->tail + strings_len, r->head.tail - strings_len, r->fds,
+                        r->nfds - in_fd);
     free(map);
 }
 
@@ -321,7 +335,8 @@ static void on_read(request *r, proc *p, const cay_m_stream *m)
     bool eof = false;
     if (!s)
         return;
-    size_t n = cay__stream_read(s, m->offset, buf, (size_t)CAY_MIN(m->a, sizeof buf), &d.offset, &d.lost, &eof, m->b ? &d.ms : NULL);
+    size_t n = cay__stream_read(s, m->offset, buf, (size_t)CAY_MIN(m->a, sizeof buf), &d.offset,
+                                &d.lost, &eof, m->b ? &d.ms : NULL);
     d.eof = eof;
     cay__conn_send(r->c, CAY_MSG_DATA, &d, sizeof d, buf, n);
 }
@@ -342,7 +357,8 @@ static void on_resize(request *r, proc *p, const cay_m_stream *m)
     if ((p->flags & CAY_SPAWN_TTY) && cay__exec_resize(p, (uint16_t)m->a, (uint16_t)m->b))
         ok(r->c);
     else
-        cay__conn_error(r->c, p->flags & CAY_SPAWN_TTY ? CAY_ESTATE : CAY_ETYPE, 0, "no_terminal", "the process has no open terminal");
+        cay__conn_error(r->c, p->flags & CAY_SPAWN_TTY ? CAY_ESTATE : CAY_ETYPE, 0, "no_terminal",
+                        "the process has no open terminal");
 }
 
 /* All that names a process and a stream of it. */
@@ -360,7 +376,10 @@ static void on_stream(request *r)
     case CAY_MSG_OUTPUT: on_output(r, p, &m); break;
     case CAY_MSG_READ: on_read(r, p, &m); break;
     case CAY_MSG_WRITE: cay__exec_write(r->c, p, r->tail, r->head.tail); break;
-    case CAY_MSG_CLOSE_STDIN: cay__exec_close_stdin(p); ok(r->c); break;
+    case CAY_MSG_CLOSE_STDIN:
+        cay__exec_close_stdin(p);
+        ok(r->c);
+        break;
     case CAY_MSG_RESIZE: on_resize(r, p, &m); break;
     case CAY_MSG_SIGNAL: on_signal(r, p, &m); break;
     }
@@ -385,8 +404,8 @@ static void on_units(request *r)
 static const struct {
     uint16_t type;
     uint16_t body;
-    bool     use; /* counts as use of the sandbox */
-    void   (*fn)(request *r);
+    bool use; /* counts as use of the sandbox */
+    void (*fn)(request *r);
 } requests[] = {
     { CAY_MSG_HELLO, sizeof(cay_m_hello), false, on_hello },
     { CAY_MSG_LIST, sizeof(cay_m_box), false, on_list },
@@ -449,8 +468,9 @@ static void on_conn(cay__watch *w, uint32_t events)
         cay__close_fd(&fds[i]);
 }
 
-/* The directory of the socket keeps others out; this does so even if it should not. In a container the tenant may be root and
- * reach it: whoever has a pid in here is the tenant, who asks has none. */
+/* The directory of the socket keeps others out; this does so even if it should not. In a container
+ * the tenant may be root and reach it: whoever has a pid in here is the tenant, who asks has none.
+ */
 static bool may_ask(const host *h, int fd)
 {
     struct ucred peer = { .uid = (uid_t)-1 };
@@ -458,7 +478,8 @@ static bool may_ask(const host *h, int fd)
     int n = 0;
     for (const conn *c = h->conns; c; c = c->next)
         n++;
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && n < CONNS_MAX && (h->who && !h->far ? peer.pid == 0 : peer.uid == geteuid() || peer.uid == 0);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && n < CONNS_MAX &&
+           (h->who && !h->far ? peer.pid == 0 : peer.uid == geteuid() || peer.uid == 0);
 }
 
 void cay__conn_refuse(int *fd)

@@ -48,10 +48,12 @@ int cay__local_reach(local_box *b, int *sock, cay_err *err)
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "socket");
     if (!address(b->l, b->id, &a))
-        return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket", b->l->run);
+        return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket",
+                        b->l->run);
     if (connect(fd, (struct sockaddr *)&a, sizeof a) < 0) {
         if (errno == ECONNREFUSED || errno == ENOENT)
-            return cay_fail_why(err, CAY_EGONE, "not_running", "cay-local of %s does not run", b->id);
+            return cay_fail_why(err, CAY_EGONE, "not_running", "cay-local of %s does not run",
+                                b->id);
         return cay_fail_sys(err, CAY_ESYS, "reach cay-local of %s", b->id);
     }
     *sock = CAY_STEAL_FD(fd);
@@ -64,7 +66,8 @@ static int make_socket(local_box *b, int *out, cay_err *err)
     CAY_AUTOFD fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     CAY_TRY(cay__local_run(b->l, err));
     if (!address(b->l, b->id, &a))
-        return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket", b->l->run);
+        return cay_fail(err, CAY_EINVAL, "runtime directory %s: the path is too long for a socket",
+                        b->l->run);
     unlink(a.sun_path);
     if (fd < 0 || bind(fd, (struct sockaddr *)&a, sizeof a) < 0 || listen(fd, 128) < 0)
         return cay_fail_sys(err, CAY_ESYS, "listen on %s", a.sun_path);
@@ -72,8 +75,8 @@ static int make_socket(local_box *b, int *out, cay_err *err)
     return 0;
 }
 
-/* posix_spawn(3) and not fork: this runs in programs of any size, with threads. cay-local forks once
- * more and the first one ends at once, so that the program gets no child to wait for. */
+/* posix_spawn(3) and not fork: this runs in programs of any size, with threads. cay-local forks
+ * once more and the first one ends at once, so that the program gets no child to wait for. */
 static int launch(local_box *b, int listener, int lock, cay_err *err)
 {
     char prog[4096];
@@ -84,7 +87,8 @@ static int launch(local_box *b, int listener, int lock, cay_err *err)
 
     CAY_TRY(cay__libexec_find(b->l->libexec, "cay-local", prog, sizeof prog, err));
     posix_spawn_file_actions_init(&acts);
-    for (int i = 0; i < 3 && !e; i++) { /* first out of the way, so that no target covers a source */
+    for (int i = 0; i < 3 && !e;
+         i++) { /* first out of the way, so that no target covers a source */
         high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 10);
         e = high[i] < 0 ? errno : posix_spawn_file_actions_adddup2(&acts, high[i], 3 + i);
     }
@@ -104,7 +108,8 @@ static int launch(local_box *b, int listener, int lock, cay_err *err)
     return 0;
 }
 
-/* Under the lock that cay-local then keeps: one per box, whoever comes first. 1: somebody else has it. */
+/* Under the lock that cay-local then keeps: one per box, whoever comes first. 1: somebody else has
+ * it. */
 static int start(local_box *b, cay_err *err)
 {
     CAY_AUTOFD lock = openat(b->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -116,7 +121,8 @@ static int start(local_box *b, cay_err *err)
         return 1;
     CAY_TRY(cay__local_meta_read(b->dir, &m, err));
     if (m.state == CAY_STOPPED)
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped", "sandbox %s is stopped; try: cay resume %s", b->id, b->id);
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_stopped",
+                            "sandbox %s is stopped; try: cay resume %s", b->id, b->id);
     CAY_TRY(make_socket(b, &listener, err));
     return launch(b, listener, lock, err);
 }
@@ -134,7 +140,8 @@ int cay__local_dial(void *arg, const cay_call *call, int *sock, cay_err *err)
         if (rc < 0)
             return rc;
         if (rc == 1 && cay__now_ms() > until)
-            return cay_fail_why(err, CAY_EBUSY, "sandbox_busy", "sandbox %s: another program is starting or stopping it", b->id);
+            return cay_fail_why(err, CAY_EBUSY, "sandbox_busy",
+                                "sandbox %s: another program is starting or stopping it", b->id);
         if (rc == 1)
             poll(NULL, 0, 5);
     }

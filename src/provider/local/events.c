@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of all boxes of a provider as one stream. There is no central process, so a thread listens to every
- * cay-local (or pid 1 of a container) there is, learns of new ones by inotify(7) on a directory where each has a name, and of
- * removed boxes by inotify on theirs. It ends when the reader closes the other end.
+ * Events of all boxes of a provider as one stream. There is no central process, so a thread listens
+ * to every cay-local (or pid 1 of a container) there is, learns of new ones by inotify(7) on a
+ * directory where each has a name, and of removed boxes by inotify on theirs. It ends when the
+ * reader closes the other end.
  */
 #include "local.h"
 #include <base/fd.h>
@@ -19,21 +20,21 @@ enum { BOXES_MAX = 4096, TRY_MS = 20, TRIES = 100 };
 
 typedef struct source {
     char id[CAY_ID_LEN + 1];
-    int  sock;  /* -1: not connected */
-    int  tries; /* left; it may be between bind and listen */
+    int sock;   /* -1: not connected */
+    int tries;  /* left; it may be between bind and listen */
     bool known; /* it was heard of: its removal is told */
     bool fresh; /* came after us: what happened so far is told too */
 } source;
 
 typedef struct listener {
     cay__events_from from;
-    char      run[4200];
-    char      only[CAY_ID_LEN + 1];
-    int       out, notify, wd_run, wd_boxes;
-    source   *at;
-    size_t    n;
-    uint64_t  seq;
-    int       lost; /* that the reader could not take */
+    char run[4200];
+    char only[CAY_ID_LEN + 1];
+    int out, notify, wd_run, wd_boxes;
+    source *at;
+    size_t n;
+    uint64_t seq;
+    int lost; /* that the reader could not take */
 } listener;
 
 static void tell(listener *t, cay_event_wire *e)
@@ -41,7 +42,11 @@ static void tell(listener *t, cay_event_wire *e)
     if (t->only[0] && strcmp(t->only, e->sandbox) != 0)
         return;
     if (t->lost) {
-        cay_event_wire l = { .time_ms = cay__wall_ms(), .seq = ++t->seq, .code = t->lost, .kind = "lost", .reason = "slow" };
+        cay_event_wire l = { .time_ms = cay__wall_ms(),
+                             .seq = ++t->seq,
+                             .code = t->lost,
+                             .kind = "lost",
+                             .reason = "slow" };
         if (cay__fd_send(t->out, &l, sizeof l, NULL, 0, MSG_DONTWAIT) > 0)
             t->lost = 0;
     }
@@ -95,9 +100,11 @@ static bool hear(listener *t, source *s)
 {
     cay_event_wire e;
     ssize_t n = recv(s->sock, &e, sizeof e, MSG_DONTWAIT);
-    if (n == sizeof e) { /* who sends it may be a tenant's neighbour: it speaks of itself, and in strings */
+    if (n == sizeof e) { /* who sends it may be a tenant's neighbour: it speaks of itself, and in
+                            strings */
         cay__str_copy(e.sandbox, sizeof e.sandbox, s->id);
-        e.process[sizeof e.process - 1] = e.kind[sizeof e.kind - 1] = e.reason[sizeof e.reason - 1] = 0;
+        e.process[sizeof e.process - 1] = e.kind[sizeof e.kind - 1] =
+            e.reason[sizeof e.reason - 1] = 0;
         tell(t, &e);
     } else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         cay__close_fd(&s->sock);
@@ -246,7 +253,9 @@ static int reach(void *arg, const char *id, int *sock)
 
 int cay__local_events(void *self, const char *id, int *fd, cay_err *err)
 {
-    local *l = self, *own = cay__alloc(sizeof *own); /* the thread may live longer than this provider */
+    local *l = self,
+          *own = cay__alloc(sizeof *own); /* the thread may live longer than this provider */
     memcpy(own->run, l->run, sizeof own->run);
-    return cay__events_listen(&(cay__events_from){ l->run, l->boxes, reach, free, own }, id, fd, err);
+    return cay__events_listen(&(cay__events_from){ l->run, l->boxes, reach, free, own }, id, fd,
+                              err);
 }

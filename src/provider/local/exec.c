@@ -23,7 +23,8 @@ proc *cay__exec_find(host *h, const char *ref)
     for (int live = 1; live >= 0; live--) /* a number or tag may be used again: the living first */
         for (proc *p = h->procs; p; p = p->next)
             if (p->running && !p->reaped == live &&
-                (strcmp(p->id, ref) == 0 || (number ? (uint64_t)p->pid == pid : p->tag[0] && strcmp(p->tag, ref) == 0)))
+                (strcmp(p->id, ref) == 0 ||
+                 (number ? (uint64_t)p->pid == pid : p->tag[0] && strcmp(p->tag, ref) == 0)))
                 return p;
     return NULL;
 }
@@ -51,7 +52,8 @@ static void feeds_fail(proc *p)
         feed *f = p->feeds;
         p->feeds = f->next;
         if (f->c)
-            cay__conn_error(f->c, CAY_ESTATE, EPIPE, "stdin_closed", "stdin of the process is closed");
+            cay__conn_error(f->c, CAY_ESTATE, EPIPE, "stdin_closed",
+                            "stdin of the process is closed");
         free(f);
     }
 }
@@ -177,7 +179,8 @@ static void order(proc *p, int sig, cay_scope scope)
     if (fd < 0)
         return;
     cay__fd_send(fd, &m, sizeof m, NULL, 0, MSG_DONTWAIT);
-    if (p->reaper && p->ctl.fd >= 0) /* the command may have stopped it: then a time-out would wait with it */
+    if (p->reaper &&
+        p->ctl.fd >= 0) /* the command may have stopped it: then a time-out would wait with it */
         kill(p->reaper, SIGCONT);
 }
 
@@ -232,7 +235,9 @@ static void on_failed(proc *p, const child_msg *m)
     char step[sizeof m->text], msg[216];
     cay__str_copy(step, sizeof step, m->text);
     int code = m->a == ENOENT ? CAY_ENOENT : cay_code_of_errno(m->a);
-    const char *why = strcmp(step, "exec") != 0 ? step : m->a == ENOENT ? "command_not_found" : "command_not_started";
+    const char *why = strcmp(step, "exec") != 0 ? step
+                      : m->a == ENOENT          ? "command_not_found"
+                                                : "command_not_started";
     snprintf(msg, sizeof msg, "%s: %s", step, strerror(m->a));
     for (conn *c = p->h->conns; c; c = c->next)
         if (c->spawning == p) {
@@ -249,7 +254,8 @@ void cay__exec_on_ctl(cay__watch *w, uint32_t events)
     child_msg m;
     (void)events;
     ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, NULL, MSG_DONTWAIT);
-    /* A reaper that left an order of ours unread is told by ECONNRESET first; what it said comes after. */
+    /* A reaper that left an order of ours unread is told by ECONNRESET first; what it said comes
+     * after. */
     if (n < 0 && (errno == EAGAIN || errno == ECONNRESET))
         return;
     if (n == sizeof m && m.op == CHILD_STARTED) {
@@ -265,7 +271,8 @@ void cay__exec_on_ctl(cay__watch *w, uint32_t events)
             m = (child_msg){ .op = CHILD_FAILED, .a = ECHILD, .text = "reaper" };
             on_failed(p, &m);
         } else if (!p->reaped) {
-            /* Somebody killed the reaper. What it held is ours now and ends with us at the latest. */
+            /* Somebody killed the reaper. What it held is ours now and ends with us at the latest.
+             */
             cay__tree_kill_exact(p->pid, p->start, SIGKILL);
             m = (child_msg){ .a = SIGKILL };
             p->why = "lost";
@@ -306,7 +313,8 @@ void cay__exec_write(conn *c, proc *p, const char *data, size_t len)
 {
     if (p->in.fd < 0) {
         cay__conn_error(c, CAY_ESTATE, 0, "stdin_closed",
-                        p->flags & CAY_SPAWN_STDIN ? "stdin of the process is closed" : "the process was started without stdin");
+                        p->flags & CAY_SPAWN_STDIN ? "stdin of the process is closed"
+                                                   : "the process was started without stdin");
         return;
     }
     feed *f = cay__alloc(sizeof *f + len), **at = &p->feeds;

@@ -17,8 +17,8 @@ static const char *inside(const local_box *b, const char *path)
     return path[n] ? path + n : "/";
 }
 
-int cay__local_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec, int *fd,
-                         cay_err *err)
+int cay__local_open_read(void *box, const cay_call *call, const char *path, const cay_read *spec,
+                         int *fd, cay_err *err)
 {
     local_box *b = box;
     return cay__nf_open_read(&b->sessions, call, inside(b, path), spec, fd, err);
@@ -58,13 +58,15 @@ int cay__local_mkdir(void *box, const cay_call *call, const char *path, uint32_t
     return cay__nf_mkdir(&b->sessions, call, inside(b, path), mode, parents, err);
 }
 
-int cay__local_remove(void *box, const cay_call *call, const char *path, bool recursive, cay_err *err)
+int cay__local_remove(void *box, const cay_call *call, const char *path, bool recursive,
+                      cay_err *err)
 {
     local_box *b = box;
     return cay__nf_remove(&b->sessions, call, inside(b, path), recursive, err);
 }
 
-int cay__local_rename(void *box, const cay_call *call, const char *from, const char *to, cay_err *err)
+int cay__local_rename(void *box, const cay_call *call, const char *from, const char *to,
+                      cay_err *err)
 {
     local_box *b = box;
     return cay__nf_rename(&b->sessions, call, inside(b, from), inside(b, to), err);
@@ -83,14 +85,15 @@ int cay__local_chown(void *box, const cay_call *call, const char *path, uint32_t
     return cay__nf_chown(&b->sessions, call, inside(b, path), uid, gid, err);
 }
 
-int cay__local_symlink(void *box, const cay_call *call, const char *target, const char *path, cay_err *err)
+int cay__local_symlink(void *box, const cay_call *call, const char *target, const char *path,
+                       cay_err *err)
 {
     local_box *b = box;
     return cay__nf_symlink(&b->sessions, call, target, inside(b, path), err);
 }
 
-int cay__local_getxattr(void *box, const cay_call *call, const char *path, const char *name, void *buf,
-                        size_t *len, cay_err *err)
+int cay__local_getxattr(void *box, const cay_call *call, const char *path, const char *name,
+                        void *buf, size_t *len, cay_err *err)
 {
     local_box *b = box;
     return cay__nf_getxattr(&b->sessions, call, inside(b, path), name, buf, len, err);
@@ -103,8 +106,8 @@ int cay__local_setxattr(void *box, const cay_call *call, const char *path, const
     return cay__nf_setxattr(&b->sessions, call, inside(b, path), name, value, len, err);
 }
 
-int cay__local_listxattr(void *box, const cay_call *call, const char *path, int (*fn)(const char *, void *),
-                         void *arg, cay_err *err)
+int cay__local_listxattr(void *box, const cay_call *call, const char *path,
+                         int (*fn)(const char *, void *), void *arg, cay_err *err)
 {
     local_box *b = box;
     return cay__nf_listxattr(&b->sessions, call, inside(b, path), fn, arg, err);
@@ -131,8 +134,8 @@ int cay__local_grep(void *box, const cay_call *call, const char *base, const cay
     return cay__nf_grep(&b->sessions, call, inside(b, base), spec, fn, arg, err);
 }
 
-int cay__local_watch_open(void *box, const cay_call *call, const char *path, bool recursive, void **w,
-                          int *fd, cay_err *err)
+int cay__local_watch_open(void *box, const cay_call *call, const char *path, bool recursive,
+                          void **w, int *fd, cay_err *err)
 {
     local_box *b = box;
     return cay__nf_watch_open(&b->sessions, call, inside(b, path), recursive, w, fd, err);

@@ -27,8 +27,11 @@ static void save(host *h)
 
 void cay__host_box(const host *h, cay_m_boxinfo *out)
 {
-    *out = (cay_m_boxinfo){ .state = h->meta.state, .pid = getpid(), .procs = (uint32_t)cay__exec_live(h),
-                            .created_ms = h->meta.created_ms, .deadline_ms = cay__local_deadline_ms(&h->meta),
+    *out = (cay_m_boxinfo){ .state = h->meta.state,
+                            .pid = getpid(),
+                            .procs = (uint32_t)cay__exec_live(h),
+                            .created_ms = h->meta.created_ms,
+                            .deadline_ms = cay__local_deadline_ms(&h->meta),
                             .idle_ms = h->meta.idle_ms };
     memcpy(out->id, h->id, sizeof out->id);
     memcpy(out->reason, h->meta.reason, sizeof out->reason);
@@ -39,7 +42,9 @@ const jail *cay__host_jail(host *h)
     const local_meta *m = &h->meta;
     if (m->level < CAY_LEVEL_PROCESS)
         return NULL;
-    h->jail = (jail){ .root = h->fs.root, .memory = m->memory, .disk = m->disk,
+    h->jail = (jail){ .root = h->fs.root,
+                      .memory = m->memory,
+                      .disk = m->disk,
                       .tasks = m->pids ? m->pids + cay__jail_others() : 0 };
     return &h->jail;
 }
@@ -171,11 +176,13 @@ static void on_signals(cay__watch *w, uint32_t events)
     while (read(w->fd, &si, sizeof si) == sizeof si)
         if (si.ssi_signo == SIGTERM)
             cay__host_stop(h, "killed");
-    while (waitpid(-1, NULL, WNOHANG) > 0) /* reapers; what they had to tell came over their sockets */
+    while (waitpid(-1, NULL, WNOHANG) >
+           0) /* reapers; what they had to tell came over their sockets */
         continue;
 }
 
-/* What a cay-local that was killed may have left: only processes that are provably the ones it began. */
+/* What a cay-local that was killed may have left: only processes that are provably the ones it
+ * began. */
 static void reap_leftovers(host *h)
 {
     uint64_t rec[2];
@@ -184,7 +191,9 @@ static void reap_leftovers(host *h)
         cay__conn_event(h, first ? "created" : "resumed", "", "", 0);
         return;
     }
-    h->journal = openat(h->dir, "procs", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600); /* a tenant may have put a pipe there */
+    h->journal =
+        openat(h->dir, "procs", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+               0600); /* a tenant may have put a pipe there */
     if (h->journal < 0)
         return;
     while (read(h->journal, rec, sizeof rec) == sizeof rec) {
@@ -202,7 +211,8 @@ static bool prepare(host *h, int listener)
     if (!cay__loop_open(&h->loop))
         return false;
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    /* Once, and not for each command: whoever started us may ignore what a command wants to hear. */
+    /* Once, and not for each command: whoever started us may ignore what a command wants to hear.
+     */
     for (int i = 1; i < NSIG; i++)
         if (i != SIGPIPE && i != SIGHUP)
             signal(i, SIG_DFL);
@@ -211,7 +221,8 @@ static bool prepare(host *h, int listener)
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGTERM);
     sigprocmask(SIG_SETMASK, &set, NULL);
-    h->signals = (cay__watch){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN, on_signals };
+    h->signals =
+        (cay__watch){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN, on_signals };
     h->listen = (cay__watch){ listener, EPOLLIN, on_listen };
     cay__fd_nonblock(listener, true);
     h->deadline.fn = on_deadline;
@@ -264,6 +275,7 @@ int cay__host_run(host *h, int listener)
     while (!h->stopping || cay__exec_live(h) > 0)
         h->turn ? h->turn(h) : cay__loop_step(&h->loop, -1);
     leave(h);
-    cay__conn_refuse(&h->listen.fd); /* who waits there may have sent what keeps our exit waiting, too */
+    cay__conn_refuse(
+        &h->listen.fd); /* who waits there may have sent what keeps our exit waiting, too */
     return 0;
 }

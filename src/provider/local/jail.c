@@ -28,11 +28,11 @@ static bool lower(int what, uint64_t to)
 const char *cay__jail_limits(const jail *j)
 {
     const struct {
-        int      what;
+        int what;
         uint64_t to; /* 0: leave */
     } rows[] = {
-        { RLIMIT_DATA, j->memory },        { RLIMIT_FSIZE, j->disk },       { RLIMIT_NPROC, j->tasks },
-        { RLIMIT_MEMLOCK, 8u << 20 },      { RLIMIT_MSGQUEUE, 800u << 10 }, { RLIMIT_SIGPENDING, 4096 },
+        { RLIMIT_DATA, j->memory },   { RLIMIT_FSIZE, j->disk },       { RLIMIT_NPROC, j->tasks },
+        { RLIMIT_MEMLOCK, 8u << 20 }, { RLIMIT_MSGQUEUE, 800u << 10 }, { RLIMIT_SIGPENDING, 4096 },
     };
     for (size_t i = 0; i < CAY_LEN(rows); i++)
         if (rows[i].to && !lower(rows[i].what, rows[i].to))
@@ -41,8 +41,8 @@ const char *cay__jail_limits(const jail *j)
     return lower(RLIMIT_CORE, 1) ? NULL : "limits";
 }
 
-/* All five sets. Cutting the bounding set needs CAP_SETPCAP; who has not that has nothing to cut for, because
- * no_new_privs keeps file capabilities from giving any. */
+/* All five sets. Cutting the bounding set needs CAP_SETPCAP; who has not that has nothing to cut
+ * for, because no_new_privs keeps file capabilities from giving any. */
 static bool drop_capabilities(void)
 {
     struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -57,7 +57,8 @@ const char *cay__jail_enter(int root, const char *tty)
 {
     cay__ll_grant own[2] = { { NULL, root, CAY_LL_WRITE }, { tty, -1, CAY_LL_DEVICE } };
     int rc;
-    /* Owning a file is the right to chmod(2) it, and Landlock has no rule for that: never as root. */
+    /* Owning a file is the right to chmod(2) it, and Landlock has no rule for that: never as root.
+     */
     if (geteuid() == 0) {
         errno = EPERM;
         return "root";

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * provider/local/jail.h - what holds a process of level 1: limits, no privilege to gain, no capability, Landlock, a
- * system call filter. There is no namespace, so all of it is entered by the process itself before it executes.
+ * provider/local/jail.h - what holds a process of level 1: limits, no privilege to gain, no
+ * capability, Landlock, a system call filter. There is no namespace, so all of it is entered by the
+ * process itself before it executes.
  *
- *   cay__jail_limits()  bounds on what one process may take      cay__jail_enter()  the walls, for ever
+ *   cay__jail_limits()  bounds on what one process may take
+ *   cay__jail_enter()   the walls, for ever
  *
- * Each command has a Landlock domain of its own: those of one sandbox can no more signal or trace each other than the
- * host's; cay-local, which is outside, can.
+ * Each command has a Landlock domain of its own: those of one sandbox can no more signal or trace
+ * each other than the host's; cay-local, which is outside, can.
  */
 #pragma once
 #include <stdint.h>
 
 typedef struct jail {
-    int      root;   /* the one tree that may be written */
+    int root;        /* the one tree that may be written */
     uint64_t memory; /* bytes of data segment per process; 0: no bound. So for all of these */
     uint64_t disk;   /* bytes per file */
     uint64_t tasks;  /* processes and threads of the user, those outside included */

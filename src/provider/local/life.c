@@ -7,8 +7,8 @@
 #include <poll.h>
 #include <sys/file.h>
 
-static int simple(local_box *b, const cay_call *call, uint16_t type, uint64_t a, uint64_t c, cay__reply *out,
-                  cay_err *err)
+static int simple(local_box *b, const cay_call *call, uint16_t type, uint64_t a, uint64_t c,
+                  cay__reply *out, cay_err *err)
 {
     return cay__link_box(&b->link, b->id, call, type, a, c, out, err);
 }
@@ -23,7 +23,8 @@ int cay__local_resume(void *box, const cay_call *call, cay_err *err)
     return simple(box, call, CAY_MSG_RESUME, 0, 0, NULL, err);
 }
 
-int cay__local_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err)
+int cay__local_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
+                      cay_err *err)
 {
     return simple(box, call, CAY_MSG_EXTEND, ttl_ms, idle_ms, NULL, err);
 }
@@ -78,9 +79,13 @@ int cay__local_status(void *box, const cay_call *call, cay_box_status *out, cay_
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is gone", b->id);
     CAY_TRY(rc);
     memcpy(b->reason, m.reason, sizeof b->reason);
-    *out = (cay_box_status){ .size = sizeof *out, .state = (cay_state)m.state, .reason = b->reason,
+    *out = (cay_box_status){ .size = sizeof *out,
+                             .state = (cay_state)m.state,
+                             .reason = b->reason,
                              .level = b->l->kind->level,
-                             .deadline_ms = cay__local_deadline_ms(&m), .idle_ms = m.idle_ms, .path = b->shown,
+                             .deadline_ms = cay__local_deadline_ms(&m),
+                             .idle_ms = m.idle_ms,
+                             .path = b->shown,
                              .network = b->l->kind->level == CAY_LEVEL_NONE ? "all" : "off" };
     out->layers = b->l->kind->layers(&out->nlayers);
     cay_m_hello hello = { .version = CAY_MSG_VERSION };
@@ -95,7 +100,10 @@ int cay__local_usage(void *box, const cay_call *call, cay_usage *out, cay_err *e
 {
     cay__reply r = { 0 };
     CAY_TRY(simple(box, call, CAY_MSG_USAGE, 0, 0, &r, err));
-    *out = (cay_usage){ .size = sizeof *out, .cpu_us = r.usage.cpu_us, .memory = r.usage.memory, .pids = r.usage.pids };
+    *out = (cay_usage){ .size = sizeof *out,
+                        .cpu_us = r.usage.cpu_us,
+                        .memory = r.usage.memory,
+                        .pids = r.usage.pids };
     return 0;
 }
 

@@ -9,13 +9,17 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define OFF(n) { n, "off", "provider local isolates nothing", "use provider native: --isolation process, rootless or root" }
+#define OFF(n)                                                                                     \
+    {                                                                                              \
+        n, "off", "provider local isolates nothing",                                               \
+            "use provider native: --isolation process, rootless or root"                           \
+    }
 static const cay_layer layers[] = {
-    OFF("user-namespace"), OFF("mount-namespace"), OFF("pid-namespace"), OFF("network-namespace"),
-    OFF("ipc-namespace"),  OFF("seccomp"),         OFF("landlock"),      OFF("capabilities"),
-    OFF("memory-limit"),   OFF("cpu-limit"),       OFF("pids-limit"),    OFF("disk-quota"),
-    OFF("io-limit"),       OFF("egress-policy"),
-    { "nofile-limit", "on", "", "" },
+    OFF("user-namespace"),    OFF("mount-namespace"), OFF("pid-namespace"),
+    OFF("network-namespace"), OFF("ipc-namespace"),   OFF("seccomp"),
+    OFF("landlock"),          OFF("capabilities"),    OFF("memory-limit"),
+    OFF("cpu-limit"),         OFF("pids-limit"),      OFF("disk-quota"),
+    OFF("io-limit"),          OFF("egress-policy"),   { "nofile-limit", "on", "", "" },
 };
 
 static const cay_layer *list_layers(size_t *n)
@@ -36,7 +40,8 @@ void cay__local_close(void *self)
     free(l);
 }
 
-int cay__local_open(const cay_provider_conf *conf, const local_kind *kind, void **self, cay_err *err)
+int cay__local_open(const cay_provider_conf *conf, const local_kind *kind, void **self,
+                    cay_err *err)
 {
     local *l = cay__alloc(sizeof *l);
     int rc = 0;
@@ -72,7 +77,8 @@ static int local_probe(void *self, cay_probe **out, cay_err *err)
 
 static int refuse(cay_err *err, const char *what)
 {
-    return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "provider local cannot give %s; use provider native", what);
+    return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                        "provider local cannot give %s; use provider native", what);
 }
 
 static bool other(const char *given, const char *usual)
@@ -94,10 +100,14 @@ static int check_outside(const cay_create *s, cay_err *err)
     const char *dir = root_dir(s);
     struct stat st;
     if (dir[0] != '/' || !s->workdir || strcmp(s->workdir, dir) != 0)
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "option root_dir %.100s: it is an absolute path, and workdir is the same", dir);
+        return cay_fail_why(
+            err, CAY_EINVAL, "spec_invalid",
+            "option root_dir %.100s: it is an absolute path, and workdir is the same", dir);
     if (stat(dir, &st) < 0)
         return cay_fail_sys(err, CAY_ENOENT, "option root_dir %.200s", dir);
-    return S_ISDIR(st.st_mode) ? 0 : cay_fail_why(err, CAY_ETYPE, "spec_invalid", "option root_dir %.200s is no directory", dir);
+    return S_ISDIR(st.st_mode) ? 0
+                               : cay_fail_why(err, CAY_ETYPE, "spec_invalid",
+                                              "option root_dir %.200s is no directory", dir);
 }
 
 /* What cannot be kept is refused before anything is made. */
@@ -105,10 +115,15 @@ static int check(local *l, const cay_create *s, cay_err *err)
 {
     (void)l;
     if (s->min_level > CAY_LEVEL_NONE)
-        return cay_fail_why(err, CAY_EISOLATION, "level_missing", "provider local gives level 0 (none) and %d was asked for; use provider native", s->min_level);
+        return cay_fail_why(
+            err, CAY_EISOLATION, "level_missing",
+            "provider local gives level 0 (none) and %d was asked for; use provider native",
+            s->min_level);
     for (size_t i = 0; s->require && s->require[i]; i++)
         if (strcmp(s->require[i], "nofile-limit") != 0)
-            return cay_fail_why(err, CAY_EISOLATION, "feature_missing", "provider local cannot enforce %.60s; use provider native", s->require[i]);
+            return cay_fail_why(err, CAY_EISOLATION, "feature_missing",
+                                "provider local cannot enforce %.60s; use provider native",
+                                s->require[i]);
     if (other(s->template_, "host"))
         return refuse(err, "templates");
     if (s->root && *s->root)
@@ -118,13 +133,18 @@ static int check(local *l, const cay_create *s, cay_err *err)
     if (s->ngrants)
         return refuse(err, "mounts: its processes see the host's files as they are");
     if (s->nlayers)
-        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider local has no snapshots: its workspace is a plain directory; use provider native");
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
+                            "provider local has no snapshots: its workspace is a plain directory; "
+                            "use provider native");
     if (other(s->hostname, "cay"))
         return refuse(err, "a host name of its own");
     if (other(s->user, "user"))
         return refuse(err, "another user");
-    if (s->workdir && (s->workdir[0] != '/' || strlen(s->workdir) > 256 || strstr(s->workdir, "..")))
-        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "workdir %.60s: give an absolute path of at most 256 bytes", s->workdir);
+    if (s->workdir &&
+        (s->workdir[0] != '/' || strlen(s->workdir) > 256 || strstr(s->workdir, "..")))
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "workdir %.60s: give an absolute path of at most 256 bytes",
+                            s->workdir);
     return 0;
 }
 
@@ -143,7 +163,8 @@ static int write_config(int dir, const cay_create *s, cay_err *err)
         cay__buf_add(&b, e->value, strlen(e->value) + 1);
     }
     if (b.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "env_too_big", "the environment is longer than 4 MiB");
+        return cay_fail_why(err, CAY_ETOOBIG, "env_too_big",
+                            "the environment is longer than 4 MiB");
     CAY_AUTOFD fd = openat(dir, "config", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 || !cay__fd_write_all(fd, b.data, b.len))
         return cay_fail_sys(err, CAY_ESYS, "write the sandbox's configuration");
@@ -163,11 +184,14 @@ static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
     CAY_AUTOFD dir = openat(l->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     cay__fs in = { .root = dir };
     char workdir[300];
-    cay__str_join(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT, s->workdir && *s->workdir ? s->workdir : "/workspace", NULL);
+    cay__str_join(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT,
+                  s->workdir && *s->workdir ? s->workdir : "/workspace", NULL);
     bool outside = root_dir(s) != NULL;
     if (outside)
         cay__str_copy(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT);
-    CAY_AUTOFD mark = outside && dir >= 0 ? openat(dir, CAY__LOCAL_OUTSIDE, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    CAY_AUTOFD mark = outside && dir >= 0 ? openat(dir, CAY__LOCAL_OUTSIDE,
+                                                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
+                                          : -1;
     int rc = 0;
     if (dir < 0 || (outside && mark < 0) || cay__fs_mkdir(&in, workdir, 0755, true) < 0 ||
         cay__fs_mkdir(&in, "/" CAY__LOCAL_ROOT "/home", 0755, true) < 0 ||
@@ -213,8 +237,11 @@ static int box_open(local *l, const char *id, local_box **out, cay_err *err)
     cay__str_copy(b->id, sizeof b->id, id);
     cay__link_open(&b->link, cay__local_dial, b, "cay-local");
     cay__sessions_open(&b->sessions, cay__local_session, b);
-    b->dir = cay__id_valid(id, 'c') ? openat(l->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    int rc = b->dir < 0 ? cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %.24s: its directory is gone", id)
+    b->dir = cay__id_valid(id, 'c')
+                 ? openat(l->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+                 : -1;
+    int rc = b->dir < 0 ? cay_fail_why(err, CAY_EGONE, "sandbox_gone",
+                                       "sandbox %.24s: its directory is gone", id)
                         : cay__local_meta_read(b->dir, &m, err);
     if (rc == 0)
         rc = find_path(b, err);
@@ -254,8 +281,8 @@ int cay__local_create(void *self, const cay_call *call, const char *id, const ca
     return 0;
 }
 
-int cay__local_attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box,
-                      cay_err *err)
+int cay__local_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
+                      void **box, cay_err *err)
 {
     (void)call, (void)state;
     local_box *b = NULL;
@@ -265,8 +292,8 @@ int cay__local_attach(void *self, const cay_call *call, const char *id, const ca
 }
 
 /* A stopped box begins a new life on its files, with new deadlines. */
-int cay__local_start(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box,
-                     cay_err *err)
+int cay__local_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                     void **box, cay_err *err)
 {
     local_box *b = NULL;
     local *l = self;
@@ -296,7 +323,8 @@ static int remove_dir(local *l, const char *id, cay_err *err)
     char gone[40];
     /* Renamed first: whoever looks finds it whole or not at all. */
     cay__str_join(gone, sizeof gone, ".old-", id, NULL);
-    if (renameat(l->boxes, id, l->boxes, gone) < 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
+    if (renameat(l->boxes, id, l->boxes, gone) < 0 && errno != ENOENT && errno != ENOTEMPTY &&
+        errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "remove sandbox %s", id);
     if (cay__fs_remove(&boxes, gone, true) < 0 && errno != ENOENT)
         return cay_fail_sys(err, CAY_ESYS, "remove the files of sandbox %s", id);
@@ -331,9 +359,9 @@ int cay__local_remove_files(void *self, const cay_call *call, const char *id, ca
 
 typedef struct each {
     int (*fn)(const char *id, void *arg);
-    void  *arg;
+    void *arg;
     local *l;
-    int    want; /* 'c': boxes, '.': leftovers */
+    int want; /* 'c': boxes, '.': leftovers */
     size_t removed;
 } each;
 
@@ -346,8 +374,8 @@ static int on_dir(const cay__fs_entry *e, void *arg)
     return rc ? rc : CAY__FS_SKIP;
 }
 
-int cay__local_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg,
-                    cay_err *err)
+int cay__local_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
+                    void *arg, cay_err *err)
 {
     local *l = self;
     each k = { .fn = fn, .arg = arg };
@@ -370,8 +398,8 @@ static int on_leftover(const cay__fs_entry *e, void *arg)
 
 typedef struct stray {
     local *l;
-    int  (*known)(const char *id, void *arg);
-    void  *arg;
+    int (*known)(const char *id, void *arg);
+    void *arg;
     size_t removed;
 } stray;
 
@@ -383,8 +411,8 @@ static int on_stray(const char *id, void *arg)
     return 0;
 }
 
-int cay__local_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg), void *arg,
-                  size_t *removed, cay_err *err)
+int cay__local_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg),
+                  void *arg, size_t *removed, cay_err *err)
 {
     local *l = self;
     each k = { .l = l };
@@ -398,13 +426,15 @@ int cay__local_gc(void *self, const cay_call *call, int (*known)(const char *id,
 
 /* ------------------------------------------------------------------ processes */
 
-int cay__local_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err)
+int cay__local_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
+                     cay_err *err)
 {
     local_box *b = box;
     return cay__proc_spawn(&b->link, b->id, call, spec, proc, err);
 }
 
-int cay__local_proc_attach(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err)
+int cay__local_proc_attach(void *box, const cay_call *call, const char *ref, void **proc,
+                           cay_err *err)
 {
     local_box *b = box;
     return cay__proc_attach(&b->link, b->id, call, ref, proc, err);
@@ -420,4 +450,5 @@ static int local_open(const cay_provider_conf *conf, void **self, cay_err *err)
 }
 
 static const char *const options[] = { "root_dir", NULL };
-const cay_provider_ops cay__local = { CAY__LOCAL_OPS, .name = "local", .open = local_open, .probe = local_probe, .options = options };
+const cay_provider_ops cay__local = { CAY__LOCAL_OPS, .name = "local", .open = local_open,
+                                      .probe = local_probe, .options = options };

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cay-local ID: holds one sandbox of level 0 or 1. Started by the library with
- *     3  the listening socket      4  the sandbox's directory      5  its lock, held as long as we live
- * It leaves session and terminal, and ends when the sandbox is stopped or its directory vanishes. All
- * that it started ends with it.
+ *     3  the listening socket
+ *     4  the sandbox's directory
+ *     5  its lock, held as long as we live
+ * It leaves session and terminal, and ends when the sandbox is stopped or its directory vanishes.
+ * All that it started ends with it.
  *
- * cay-local --try: goes into the jail of level 1 itself and says "ok", or the step that failed and why.
+ * cay-local --try: goes into the jail of level 1 itself and says "ok", or the step that failed and
+ * why.
  */
 #include "host.h"
 #include <base/base.h>
@@ -23,7 +26,8 @@ static bool load(host *h)
 {
     struct stat st;
     CAY_AUTOFD fd = openat(h->dir, "config", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > (4 << 20) || cay__local_meta_read(h->dir, &h->meta, NULL) < 0)
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > (4 << 20) ||
+        cay__local_meta_read(h->dir, &h->meta, NULL) < 0)
         return false;
     h->config = cay__alloc((size_t)st.st_size + 4); /* ends in NULs: every string and the list do */
     if (cay__fd_read_all(fd, h->config, (size_t)st.st_size) < 0)
@@ -31,7 +35,9 @@ static bool load(host *h)
     h->workdir = h->config;
     h->home = h->workdir + strlen(h->workdir) + 1;
     h->env = h->home + strlen(h->home) + 1;
-    h->fs = (cay__fs){ .root = cay__local_root(h->dir, (int)h->meta.level, h->root, sizeof h->root), .workdir = h->workdir, .home = h->home };
+    h->fs = (cay__fs){ .root = cay__local_root(h->dir, (int)h->meta.level, h->root, sizeof h->root),
+                       .workdir = h->workdir,
+                       .home = h->home };
     return h->fs.root >= 0;
 }
 

@@ -27,7 +27,7 @@ static pid_t holder(local_box *b, const cay_call *call)
 
 typedef struct owned {
     uint64_t inode;
-    pid_t    pid;
+    pid_t pid;
 } owned;
 
 typedef struct sockets {
@@ -74,7 +74,8 @@ static void show_address(const char *hex, cay_port *out)
     inet_ntop(n == 1 ? AF_INET : AF_INET6, w, out->address, sizeof out->address);
 }
 
-static int scan_table(const char *path, const sockets *s, int (*fn)(const cay_port *, void *), void *arg)
+static int scan_table(const char *path, const sockets *s, int (*fn)(const cay_port *, void *),
+                      void *arg)
 {
     char line[512], hex[40];
     int rc = 0;
@@ -82,7 +83,8 @@ static int scan_table(const char *path, const sockets *s, int (*fn)(const cay_po
     while (f && rc == 0 && fgets(line, sizeof line, f)) {
         unsigned port, state;
         unsigned long long inode;
-        if (sscanf(line, " %*u: %32[0-9A-F]:%x %*s %x %*s %*s %*s %*u %*u %llu", hex, &port, &state, &inode) != 4 ||
+        if (sscanf(line, " %*u: %32[0-9A-F]:%x %*s %x %*s %*s %*s %*u %*u %llu", hex, &port, &state,
+                   &inode) != 4 ||
             state != TCP_LISTENS)
             continue;
         cay_port p = { .port = (uint16_t)port, .pid = owner(s, inode) };
@@ -95,8 +97,8 @@ static int scan_table(const char *path, const sockets *s, int (*fn)(const cay_po
     return rc;
 }
 
-int cay__local_ports(void *box, const cay_call *call, int (*fn)(const cay_port *, void *), void *arg,
-                     cay_err *err)
+int cay__local_ports(void *box, const cay_call *call, int (*fn)(const cay_port *, void *),
+                     void *arg, cay_err *err)
 {
     local_box *b = box;
     pid_t root = holder(b, call);
@@ -114,7 +116,7 @@ int cay__local_ports(void *box, const cay_call *call, int (*fn)(const cay_port *
 
 typedef struct look {
     uint16_t port;
-    bool     v4, v6;
+    bool v4, v6;
 } look;
 
 static int is_it(const cay_port *p, void *arg)
@@ -131,10 +133,16 @@ int cay__local_connect(void *box, const cay_call *call, uint16_t port, int *out,
     look l = { .port = port };
     CAY_TRY(cay__local_ports(box, call, is_it, &l, err));
     if (!l.v4 && !l.v6)
-        return cay_fail_why(err, CAY_ENOENT, "port_not_found", "port %u: nobody in the sandbox listens there", port);
-    struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-    CAY_AUTOFD fd = socket(l.v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        return cay_fail_why(err, CAY_ENOENT, "port_not_found",
+                            "port %u: nobody in the sandbox listens there", port);
+    struct sockaddr_in a4 = { .sin_family = AF_INET,
+                              .sin_port = htons(port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
+                               .sin6_port = htons(port),
+                               .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+    CAY_AUTOFD fd =
+        socket(l.v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct sockaddr *a = l.v4 ? (struct sockaddr *)&a4 : (struct sockaddr *)&a6;
     int e = 0;
     socklen_t n = sizeof e;
@@ -145,7 +153,8 @@ int cay__local_connect(void *box, const cay_call *call, uint16_t port, int *out,
     CAY_TRY(cay__call_wait(call, fd, POLLOUT, "connect", err));
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &n) == 0 && e) {
         errno = e;
-        return cay_fail_sys(err, e == ECONNREFUSED ? CAY_ENOENT : CAY_ESYS, "connect to port %u", port);
+        return cay_fail_sys(err, e == ECONNREFUSED ? CAY_ENOENT : CAY_ESYS, "connect to port %u",
+                            port);
     }
     cay__fd_nonblock(fd, false);
     *out = CAY_STEAL_FD(fd);
@@ -156,17 +165,17 @@ int cay__local_connect(void *box, const cay_call *call, uint16_t port, int *out,
 
 typedef struct kept {
     cay__kept k;
-    char      text[320];
-    bool      seen;
+    char text[320];
+    bool seen;
 } kept;
 
 typedef struct roll {
     local_box *b;
-    kept      *at;
-    size_t     len;
-    int      (*fn)(const cay_proc_info *, void *);
-    void      *arg;
-    int64_t    boot_wall;
+    kept *at;
+    size_t len;
+    int (*fn)(const cay_proc_info *, void *);
+    void *arg;
+    int64_t boot_wall;
 } roll;
 
 static int keep(const cay__kept *k, void *arg)
@@ -216,10 +225,17 @@ static int show_live(const tree_proc *p, void *arg)
 {
     roll *r = arg;
     char command[256], user[64], comm[32], path[64];
-    cay_proc_info i = { .size = sizeof i, .id = "", .tag = "", .pid = p->pid, .ppid = p->ppid, .state = p->state,
-                        .cpu_us = p->cpu_us, .rss = p->rss };
+    cay_proc_info i = { .size = sizeof i,
+                        .id = "",
+                        .tag = "",
+                        .pid = p->pid,
+                        .ppid = p->ppid,
+                        .state = p->state,
+                        .cpu_us = p->cpu_us,
+                        .rss = p->rss };
     snprintf(path, sizeof path, "/proc/%d/comm", (int)p->pid);
-    if (cay__fd_read_file(AT_FDCWD, path, comm, sizeof comm) > 0 && (strcmp(comm, "cay-reaper\n") == 0 || strcmp(comm, "cay-session\n") == 0))
+    if (cay__fd_read_file(AT_FDCWD, path, comm, sizeof comm) > 0 &&
+        (strcmp(comm, "cay-reaper\n") == 0 || strcmp(comm, "cay-session\n") == 0))
         return 0; /* ours, not the sandbox's */
     command_of(p->pid, command, sizeof command);
     i.command = command;
@@ -243,9 +259,17 @@ static int show_live(const tree_proc *p, void *arg)
 static int show_ended(roll *r, kept *e, const cay_call *call)
 {
     void *proc = NULL;
-    cay_proc_info i = { .size = sizeof i, .id = e->k.p.proc, .tag = e->text, .command = e->text + 48, .user = "",
-                        .pid = e->k.p.pid, .state = 'X', .tty = e->k.p.flags & CAY_SPAWN_TTY,
-                        .started_ms = e->k.p.started_ms, .labels = e->k.labels, .exit.size = sizeof i.exit };
+    cay_proc_info i = { .size = sizeof i,
+                        .id = e->k.p.proc,
+                        .tag = e->text,
+                        .command = e->text + 48,
+                        .user = "",
+                        .pid = e->k.p.pid,
+                        .state = 'X',
+                        .tty = e->k.p.flags & CAY_SPAWN_TTY,
+                        .started_ms = e->k.p.started_ms,
+                        .labels = e->k.labels,
+                        .exit.size = sizeof i.exit };
     if (cay__proc_attach(&r->b->link, r->b->id, call, e->k.p.proc, &proc, NULL) < 0)
         return 0; /* forgotten meanwhile */
     int rc = cay__proc_wait(proc, call, &i.exit, NULL);
@@ -253,8 +277,8 @@ static int show_ended(roll *r, kept *e, const cay_call *call)
     return rc < 0 ? 0 : r->fn(&i, r->arg);
 }
 
-int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg,
-                     cay_err *err)
+int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
+                     void *arg, cay_err *err)
 {
     local_box *b = box;
     roll r = { .b = b, .fn = fn, .arg = arg, .boot_wall = cay__wall_ms() - cay__boot_ms() };

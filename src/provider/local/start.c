@@ -14,18 +14,20 @@
 enum { RING = 1 << 20, ARGS_MAX = 1 << 18, OWN_MS = 10000 };
 
 typedef struct plan {
-    child_spec  s;
-    int         mine[3]; /* our ends: stdin, stdout or terminal, stderr */
-    char        tty[64];
-    char      **argv;
+    child_spec s;
+    int mine[3]; /* our ends: stdin, stdout or terminal, stderr */
+    char tty[64];
+    char **argv;
     const char *user, *cwd, *tag, *labels;
-    size_t      nlabels;
-    ident       who;
+    size_t nlabels;
+    ident who;
 } plan;
 
 static void plan_close(plan *k)
 {
-    int *all[] = { &k->mine[0], &k->mine[1], &k->mine[2], &k->s.in, &k->s.out, &k->s.err, &k->s.cwd };
+    int *all[] = {
+        &k->mine[0], &k->mine[1], &k->mine[2], &k->s.in, &k->s.out, &k->s.err, &k->s.cwd
+    };
     for (size_t i = 0; i < CAY_LEN(all); i++)
         cay__close_fd(all[i]);
     free(k->argv);
@@ -83,11 +85,17 @@ bool cay__exec_user(conn *c, const char *user, ident *out)
     int e = h->who ? h->who(*user ? user : h->user, out) : user_is_us(user) ? 0 : EPERM;
     if (!e)
         return true;
-    snprintf(msg, sizeof msg, "user %.60s: %s", *user ? user : h->user ? h->user : "", e == ENOENT ? "there is none in /etc/passwd of the image" : strerror(e));
+    snprintf(msg, sizeof msg, "user %.60s: %s",
+             *user     ? user
+             : h->user ? h->user
+                       : "",
+             e == ENOENT ? "there is none in /etc/passwd of the image" : strerror(e));
     if (h->who)
         cay__conn_error(c, CAY_ENOENT, e, "user_not_found", msg);
     else
-        cay__conn_error(c, CAY_ENOTSUP, 0, "user_not_supported", "this sandbox has one user, who made it; other users need provider native and a host with namespaces");
+        cay__conn_error(c, CAY_ENOTSUP, 0, "user_not_supported",
+                        "this sandbox has one user, who made it; other users need provider native "
+                        "and a host with namespaces");
     return false;
 }
 
@@ -135,7 +143,8 @@ static void env_put(char **env, size_t *n, const char *pair)
 }
 
 /* From empty: what a command needs to work, the sandbox's own, then what was asked. */
-static char **make_env(host *h, const ident *who, const cay_m_spawn *m, const char *at, char own[4][CAY__FS_PATH_MAX + 160])
+static char **make_env(host *h, const ident *who, const cay_m_spawn *m, const char *at,
+                       char own[4][CAY__FS_PATH_MAX + 160])
 {
     size_t count = 0, n = 0;
     for (const char *e = h->env; *e; e += strlen(e) + 1)
@@ -191,13 +200,15 @@ static proc *proc_new(host *h, const cay_m_spawn *m, const plan *k)
     cay__str_copy(p->tag, sizeof p->tag, k->tag);
     p->nlabels = k->nlabels;
     p->labels = memcpy(cay__alloc(k->nlabels), k->labels, k->nlabels);
-    p->flags = m->flags & ~(uint32_t)(CAY_SPAWN_OUT | CAY_SPAWN_ERR | CAY_SPAWN_BLOB_FD | CAY_SPAWN_WAIT);
+    p->flags =
+        m->flags & ~(uint32_t)(CAY_SPAWN_OUT | CAY_SPAWN_ERR | CAY_SPAWN_BLOB_FD | CAY_SPAWN_WAIT);
     p->started_ms = cay__wall_ms();
     p->ctl.fd = p->in.fd = p->out[0].w.fd = p->out[1].w.fd = -1;
     p->timeout.fn = cay__exec_on_timeout;
     p->kill.fn = cay__exec_on_kill;
     p->linger.fn = cay__exec_on_linger;
-    describe(p, m->flags & CAY_SPAWN_SHELL ? k->argv + (m->flags & CAY_SPAWN_LOGIN ? 3 : 2) : k->argv);
+    describe(p,
+             m->flags & CAY_SPAWN_SHELL ? k->argv + (m->flags & CAY_SPAWN_LOGIN ? 3 : 2) : k->argv);
     p->next = h->procs;
     h->procs = p;
     return p;
@@ -213,7 +224,8 @@ static void proc_streams(proc *p, plan *k, const cay_m_spawn *m, int *fds, int n
             continue;
         p->out[i].owner = p;
         p->out[i].closed = cay__exec_on_stream_closed;
-        cay__stream_open(&p->out[i], &p->h->loop, CAY_STEAL_FD(k->mine[i + 1]), ring, m->flags & CAY_SPAWN_BLOCK);
+        cay__stream_open(&p->out[i], &p->h->loop, CAY_STEAL_FD(k->mine[i + 1]), ring,
+                         m->flags & CAY_SPAWN_BLOCK);
         if ((m->flags & (i ? CAY_SPAWN_ERR : CAY_SPAWN_OUT)) && at < nfds)
             cay__stream_attach(&p->out[i], CAY_STEAL_FD(fds[at++]), 0, &from, &lost);
     }
@@ -230,7 +242,8 @@ static void start(conn *c, const cay_m_spawn *m, plan *k, int *fds, int nfds)
     int ctl = -1;
     pid_t reaper = cay__child_start(&k->s, &ctl);
     if (reaper < 0) {
-        cay__conn_error(c, CAY_ENOSPACE, errno, "fork", "no more processes can be made on this host");
+        cay__conn_error(c, CAY_ENOSPACE, errno, "fork",
+                        "no more processes can be made on this host");
         return;
     }
     proc *p = proc_new(h, m, k);
@@ -239,7 +252,8 @@ static void start(conn *c, const cay_m_spawn *m, plan *k, int *fds, int nfds)
     cay__loop_add(&h->loop, &p->ctl);
     proc_streams(p, k, m, fds, nfds);
     if (m->timeout_ms)
-        cay__timer_arm(&h->loop, &p->timeout, cay__boot_ms() + (int64_t)CAY_MIN(m->timeout_ms, (uint64_t)INT64_MAX / 4));
+        cay__timer_arm(&h->loop, &p->timeout,
+                       cay__boot_ms() + (int64_t)CAY_MIN(m->timeout_ms, (uint64_t)INT64_MAX / 4));
     c->spawning = p;
     if (m->flags & CAY_SPAWN_WAIT)
         c->wait = p;
@@ -252,7 +266,8 @@ static bool refuse(conn *c, plan *k, const cay_m_spawn *m)
     if (!cay__exec_user(c, k->user, &k->who))
         return true;
     if ((m->flags & CAY_SPAWN_ROOT) && geteuid() != 0)
-        cay__conn_error(c, CAY_ENOTSUP, 0, "profile_not_supported", "there is no root profile without namespaces; use provider native");
+        cay__conn_error(c, CAY_ENOTSUP, 0, "profile_not_supported",
+                        "there is no root profile without namespaces; use provider native");
     else if (same && !same->reaped)
         cay__conn_error(c, CAY_EEXIST, 0, "tag_in_use", "a live process has that tag already");
     else
@@ -276,18 +291,24 @@ static void prepare(conn *c, plan *k, const cay_m_spawn *m, const char *env, int
         snprintf(msg, sizeof msg, "working directory: %s", strerror(e));
         cay__conn_error(c, cay_code_of_errno(e), e, "cwd", msg);
     } else if (!open_streams(k, m)) {
-        cay__conn_error(c, CAY_ENOSPACE, errno, "streams", "no more descriptors for the process's streams");
+        cay__conn_error(c, CAY_ENOSPACE, errno, "streams",
+                        "no more descriptors for the process's streams");
     } else {
         start(c, m, k, fds, nfds);
     }
 }
 
-void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char *labels, size_t nlabels, int *fds, int nfds)
+void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char *labels,
+                     size_t nlabels, int *fds, int nfds)
 {
-    plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 }, .mine = { -1, -1, -1 }, .labels = labels, .nlabels = nlabels };
+    plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 },
+               .mine = { -1, -1, -1 },
+               .labels = labels,
+               .nlabels = nlabels };
     const char *at = blob;
     if (m->argc < 1 || m->argc > ARGS_MAX) {
-        cay__conn_error(c, CAY_ETOOBIG, 0, "arguments_too_many", "too many arguments; pass them by a file");
+        cay__conn_error(c, CAY_ETOOBIG, 0, "arguments_too_many",
+                        "too many arguments; pass them by a file");
         return;
     }
     k.user = next_string(&at);
@@ -299,7 +320,8 @@ void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char
     plan_close(&k);
 }
 
-/* ------------------------------------------------------------------ what is started from in here */
+/* ------------------------------------------------------------------ what is started from in here
+ */
 
 /* Waits for the reaper's first word: it comes when the command runs, or could not be started. */
 static int first_word(int ctl, const char **step)
@@ -307,7 +329,8 @@ static int first_word(int ctl, const char **step)
     static char words[sizeof(((child_msg *)0)->text)];
     struct pollfd p = { .fd = ctl, .events = POLLIN };
     child_msg m = { .op = CHILD_FAILED, .a = ECHILD, .text = "reaper" };
-    if (poll(&p, 1, OWN_MS) != 1 || cay__fd_recv(ctl, &m, sizeof m, NULL, NULL, MSG_DONTWAIT) != sizeof m)
+    if (poll(&p, 1, OWN_MS) != 1 ||
+        cay__fd_recv(ctl, &m, sizeof m, NULL, NULL, MSG_DONTWAIT) != sizeof m)
         m = (child_msg){ .op = CHILD_FAILED, .a = ECHILD, .text = "reaper" };
     if (m.op == CHILD_STARTED)
         return m.a;
@@ -323,10 +346,12 @@ static bool counted(const exec_own *o, const char *blob, size_t len)
     uint64_t n = 0;
     for (size_t i = 0; i < len; i++)
         n += blob[i] == 0;
-    return len && !blob[len - 1] && o->argc >= 1 && o->argc <= ARGS_MAX && o->envc <= ARGS_MAX && n == 3 + (uint64_t)o->argc + o->envc;
+    return len && !blob[len - 1] && o->argc >= 1 && o->argc <= ARGS_MAX && o->envc <= ARGS_MAX &&
+           n == 3 + (uint64_t)o->argc + o->envc;
 }
 
-static int own_start(host *h, plan *k, const exec_own *o, const char *env, int *ctl, int *reaper, const char **step)
+static int own_start(host *h, plan *k, const exec_own *o, const char *env, int *ctl, int *reaper,
+                     const char **step)
 {
     static char own[4][CAY__FS_PATH_MAX + 160];
     cay_m_spawn m = { .flags = o->flags, .argc = o->argc, .envc = o->envc };
@@ -349,7 +374,8 @@ static int own_start(host *h, plan *k, const exec_own *o, const char *env, int *
     return *reaper < 0 ? -1 : first_word(*ctl, step);
 }
 
-int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int *ctl, int *reaper, const char **step)
+int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int *ctl, int *reaper,
+                  const char **step)
 {
     plan k = { .s = { .cwd = -1, .in = -1, .out = -1, .err = -1 }, .mine = { -1, -1, -1 } };
     const char *at = blob;
@@ -376,9 +402,13 @@ int cay__exec_own(host *h, const exec_own *o, const char *blob, size_t len, int 
     return pid;
 }
 
-proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *command, uint32_t flags, int fds[2])
+proc *cay__exec_adopt(host *h, const char *id, const char *tag, const char *command, uint32_t flags,
+                      int fds[2])
 {
-    plan k = { .mine = { -1, fds[0], fds[1] }, .tag = tag, .labels = "", .argv = (char *[]){ (char *)command, NULL } };
+    plan k = { .mine = { -1, fds[0], fds[1] },
+               .tag = tag,
+               .labels = "",
+               .argv = (char *[]){ (char *)command, NULL } };
     cay_m_spawn m = { .flags = flags & ~(uint32_t)CAY_SPAWN_SHELL };
     cay__str_copy(m.proc, sizeof m.proc, id);
     fds[0] = fds[1] = -1;

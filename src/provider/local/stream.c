@@ -9,9 +9,9 @@ enum { CHUNK = 65536, STALL_MS = 30000, LAST_MAX = 1 << 20 };
 
 struct reader {
     cay__watch w;
-    stream    *s;
-    uint64_t   pos;
-    reader    *next;
+    stream *s;
+    uint64_t pos;
+    reader *next;
 };
 
 static uint64_t last(const stream *s)
@@ -211,7 +211,9 @@ void cay__stream_attach(stream *s, int fd, uint64_t offset, uint64_t *from, uint
     uint64_t pos = offset == UINT64_MAX ? last(s) : offset; /* may be still to come */
     *lost = pos < s->start ? s->start - pos : 0;
     *from = pos + *lost;
-    *r = (reader){ .w = { .fd = fd, .events = 0, .fn = on_reader }, .s = s, .pos = *from, .next = s->readers };
+    *r = (reader){
+        .w = { .fd = fd, .events = 0, .fn = on_reader }, .s = s, .pos = *from, .next = s->readers
+    };
     s->readers = r;
     cay__fd_nonblock(fd, true);
     cay__loop_add(s->loop, &r->w);

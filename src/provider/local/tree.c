@@ -20,19 +20,25 @@ bool cay__tree_look(pid_t pid, tree_proc *out)
     unsigned long long start = 0;
     int ppid = 0;
     char state = 0;
-    if (!p || sscanf(p + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %lu %*d %llu %*u %lu",
+    if (!p || sscanf(p + 1,
+                     " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %lu %*d "
+                     "%llu %*u %lu",
                      &state, &ppid, &utime, &stime, &threads, &start, &rss) != 7)
         return false;
     uint64_t tick = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
-    *out = (tree_proc){ .pid = pid, .ppid = ppid, .state = state, .start = start,
-                        .cpu_us = (utime + stime) * tick, .threads = threads,
+    *out = (tree_proc){ .pid = pid,
+                        .ppid = ppid,
+                        .state = state,
+                        .start = start,
+                        .cpu_us = (utime + stime) * tick,
+                        .threads = threads,
                         .rss = rss * (uint64_t)sysconf(_SC_PAGESIZE) };
     return true;
 }
 
 typedef struct list {
     tree_proc *at;
-    size_t     len, cap;
+    size_t len, cap;
 } list;
 
 static bool scan(list *l)

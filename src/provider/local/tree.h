@@ -8,10 +8,10 @@
 #include <sys/types.h>
 
 typedef struct tree_proc {
-    pid_t    pid, ppid;
-    char     state;
-    bool     below;      /* a descendant of the root that was asked for */
-    uint64_t start;      /* clock ticks since boot: with the pid it names a process for ever */
+    pid_t pid, ppid;
+    char state;
+    bool below;     /* a descendant of the root that was asked for */
+    uint64_t start; /* clock ticks since boot: with the pid it names a process for ever */
     uint64_t cpu_us, rss, threads;
 } tree_proc;
 

@@ -29,12 +29,15 @@ int cay__native_find(const char *home, const char *id_prefix, cay_sandbox **out,
     cay__nbox *b = NULL;
     cay__look l = { .n = 0 };
     CAY_TRY(cay__native_open(home, NULL, &n, err));
-    int rc = strlen(id_prefix) > CAY_ID_LEN ? cay_fail(err, CAY_ENOENT, "no sandbox %s", id_prefix) : cay__native_meet(n, NULL, err);
+    int rc = strlen(id_prefix) > CAY_ID_LEN ? cay_fail(err, CAY_ENOENT, "no sandbox %s", id_prefix)
+                                            : cay__native_meet(n, NULL, err);
     if (rc == 0)
         rc = cay__nbox_look_up(n, NULL, id_prefix, &l, err);
     if (rc == 0 && l.n != 1)
-        rc = cay_fail_why(err, l.n ? CAY_EINVAL : CAY_ENOENT, l.n ? "id_ambiguous" : "sandbox_not_found",
-                          l.n ? "%s could be any of %d sandboxes: give more of the id" : "no running sandbox %s", id_prefix, l.n);
+        rc = cay_fail_why(
+            err, l.n ? CAY_EINVAL : CAY_ENOENT, l.n ? "id_ambiguous" : "sandbox_not_found",
+            l.n ? "%s could be any of %d sandboxes: give more of the id" : "no running sandbox %s",
+            id_prefix, l.n);
     if (rc == 0)
         rc = cay__nbox_seen(n, &l, id_prefix, &b, err);
     if (rc < 0) {
@@ -45,7 +48,8 @@ int cay__native_find(const char *home, const char *id_prefix, cay_sandbox **out,
     return 0;
 }
 
-int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_sandbox **out, cay_err *err)
+int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_sandbox **out,
+                                 cay_err *err)
 {
     cay__native *n;
     cay__nbox *b;

@@ -37,13 +37,15 @@ void cay__nbox_release(void *box)
     free(b);
 }
 
-static int ask_box(cay__native *n, const cay_call *call, uint16_t type, const char *id, uint64_t a, uint64_t c, cay__reply *r, cay_err *err)
+static int ask_box(cay__native *n, const cay_call *call, uint16_t type, const char *id, uint64_t a,
+                   uint64_t c, cay__reply *r, cay_err *err)
 {
     return cay__link_box(&n->link, id, call, type, a, c, r, err);
 }
 
 /* LIST answers with any number of boxes and END. fn's non-zero return ends it. */
-static int list_boxes(cay__native *n, const cay_call *call, const char *prefix, int (*fn)(const cay_m_boxinfo *, void *), void *arg, cay_err *err)
+static int list_boxes(cay__native *n, const cay_call *call, const char *prefix,
+                      int (*fn)(const cay_m_boxinfo *, void *), void *arg, cay_err *err)
 {
     cay_m_box m = { 0 };
     cay__str_copy(m.id, sizeof m.id, prefix);
@@ -73,7 +75,8 @@ static int on_look(const cay_m_boxinfo *info, void *arg)
 }
 
 /* A keeper that dies in the middle of its answer has said nothing. */
-int cay__nbox_look_up(cay__native *n, const cay_call *call, const char *id, cay__look *l, cay_err *err)
+int cay__nbox_look_up(cay__native *n, const cay_call *call, const char *id, cay__look *l,
+                      cay_err *err)
 {
     int rc = 0;
     for (int i = 0; i < 4; i++) {
@@ -88,10 +91,13 @@ int cay__nbox_look_up(cay__native *n, const cay_call *call, const char *id, cay_
     return rc;
 }
 
-int cay__nbox_seen(cay__native *n, const cay__look *l, const char *id, cay__nbox **out, cay_err *err)
+int cay__nbox_seen(cay__native *n, const cay__look *l, const char *id, cay__nbox **out,
+                   cay_err *err)
 {
     if (l->n == 0 || l->info.state == CAY_STOPPED)
-        return cay_fail_why(err, CAY_EGONE, l->n && l->info.reason[0] ? l->info.reason : "not_running", "sandbox %s does not run", id);
+        return cay_fail_why(err, CAY_EGONE,
+                            l->n && l->info.reason[0] ? l->info.reason : "not_running",
+                            "sandbox %s does not run", id);
     cay__nbox *b = cay__nbox_new(n, l->info.id);
     b->info = l->info;
     b->seen_us = cay__now_us();
@@ -99,7 +105,8 @@ int cay__nbox_seen(cay__native *n, const cay__look *l, const char *id, cay__nbox
     return 0;
 }
 
-int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__nbox **out, cay_err *err)
+int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__nbox **out,
+                     cay_err *err)
 {
     cay__look l = { .n = 0 };
     CAY_TRY(cay__native_meet(n, call, err));
@@ -109,30 +116,40 @@ int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__
 
 /* ---- operations ---- */
 
-/* Its default user is looked up with the first command: who made it is told which one is missing. */
+/* Its default user is looked up with the first command: who made it is told which one is missing.
+ */
 static int name_user(const cay__nbox *b, const cay_spawn *spec, int rc, cay_err *err)
 {
-    return rc < 0 && err && !spec->user && b->user[0] && !strncmp(err->reason, "user_", 5) ? cay_wrap(err, rc, "user %.60s", b->user) : rc;
+    return rc < 0 && err && !spec->user && b->user[0] && !strncmp(err->reason, "user_", 5)
+               ? cay_wrap(err, rc, "user %.60s", b->user)
+               : rc;
 }
 
-int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc, cay_err *err)
+int cay__nbox_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
+                    cay_err *err)
 {
     cay__nbox *b = box;
     if (!b->wish)
         return name_user(b, spec, cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err), err);
-    cay__ask ask = { .type = CAY_MSG_CREATE, .body = &b->wish->m, .len = sizeof b->wish->m, .tail = b->wish->tail, .tail_len = b->wish->len };
+    cay__ask ask = { .type = CAY_MSG_CREATE,
+                     .body = &b->wish->m,
+                     .len = sizeof b->wish->m,
+                     .tail = b->wish->tail,
+                     .tail_len = b->wish->len };
     CAY_FAULT("client.run.send");
     b->n->link.ahead = &ask;
     int rc = cay__proc_spawn(&b->n->link, b->id, call, spec, proc, err);
     b->n->link.ahead = NULL;
     CAY_FAULT("client.run.answered");
-    CAY_TRY(name_user(b, spec, rc, err)); /* one that was made nevertheless ends with our connection */
+    CAY_TRY(
+        name_user(b, spec, rc, err)); /* one that was made nevertheless ends with our connection */
     cay__nbox_own(b, fcntl(cay__proc_conn(*proc), F_DUPFD_CLOEXEC, 3));
     free(CAY_STEAL(b->wish));
     return 0;
 }
 
-int cay__nbox_proc_attach(void *box, const cay_call *call, const char *ref, void **proc, cay_err *err)
+int cay__nbox_proc_attach(void *box, const cay_call *call, const char *ref, void **proc,
+                          cay_err *err)
 {
     cay__nbox *b = box;
     return cay__proc_attach(&b->n->link, b->id, call, ref, proc, err);
@@ -184,7 +201,8 @@ int cay__nbox_resume(void *box, const cay_call *call, cay_err *err)
     return ask_box(b->n, call, CAY_MSG_RESUME, b->id, 0, 0, &r, err);
 }
 
-int cay__nbox_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms, cay_err *err)
+int cay__nbox_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
+                     cay_err *err)
 {
     cay__nbox *b = box;
     cay__reply r = { 0 };
@@ -205,9 +223,15 @@ int cay__nbox_usage(void *box, const cay_call *call, cay_usage *out, cay_err *er
     cay__nbox *b = box;
     cay__reply r = { 0 };
     CAY_TRY(ask_box(b->n, call, CAY_MSG_USAGE, b->id, 0, 0, &r, err));
-    *out = (cay_usage){ .size = sizeof *out, .cpu_us = r.usage.cpu_us, .memory = r.usage.memory, .memory_peak = r.usage.memory_peak,
-                        .pids = r.usage.pids, .disk = r.usage.disk, .inodes = r.usage.inodes,
-                        .oom_kills = r.usage.oom_kills, .pids_hits = r.usage.pids_hits };
+    *out = (cay_usage){ .size = sizeof *out,
+                        .cpu_us = r.usage.cpu_us,
+                        .memory = r.usage.memory,
+                        .memory_peak = r.usage.memory_peak,
+                        .pids = r.usage.pids,
+                        .disk = r.usage.disk,
+                        .inodes = r.usage.inodes,
+                        .oom_kills = r.usage.oom_kills,
+                        .pids_hits = r.usage.pids_hits };
     /* No group counts: the processes that are there now, and what those that ended used. */
     if (!(b->n->hello.features & CAY_FEAT_MEMORY))
         return cay__nf_ps(&b->sessions, call, add_usage, out, err);
@@ -242,23 +266,36 @@ int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_e
     if (!seen || cay__now_us() - seen > SAME_US)
         CAY_TRY(cay__nbox_look_up(b->n, call, b->id, &l, err));
     if (l.n == 0 || l.info.state == CAY_STOPPED)
-        return cay_fail_why(err, CAY_EGONE, l.n && l.info.reason[0] ? l.info.reason : "not_running", "sandbox %s does not run", b->id);
+        return cay_fail_why(err, CAY_EGONE, l.n && l.info.reason[0] ? l.info.reason : "not_running",
+                            "sandbox %s does not run", b->id);
     CAY_TRY(cay__native_meet(b->n, call, err));
     b->info = l.info;
     cay_layer *layers = __atomic_load_n(&b->layers, __ATOMIC_ACQUIRE);
-    if (!layers) { /* several threads may ask at once: the first one's stay, and all of them are the same */
+    if (!layers) { /* several threads may ask at once: the first one's stay, and all of them are the
+                      same */
         cay_layer *fresh = cay__alloc(sizeof *fresh * CAY__LAYERS_MAX);
-        __atomic_store_n(&b->nlayers, cay__native_box_layers(&b->n->hello, l.info.flags, fresh, CAY__LAYERS_MAX), __ATOMIC_RELAXED);
-        if (!__atomic_compare_exchange_n(&b->layers, &layers, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        __atomic_store_n(&b->nlayers,
+                         cay__native_box_layers(&b->n->hello, l.info.flags, fresh, CAY__LAYERS_MAX),
+                         __ATOMIC_RELAXED);
+        if (!__atomic_compare_exchange_n(&b->layers, &layers, fresh, false, __ATOMIC_ACQ_REL,
+                                         __ATOMIC_ACQUIRE))
             free(fresh);
     }
-    *out = (cay_box_status){ .size = sizeof *out, .state = (cay_state)l.info.state, .reason = b->info.reason,
-                             .level = (cay_level)b->n->hello.level, .layers = b->layers, .nlayers = b->nlayers,
-                             .deadline_ms = l.info.deadline_ms, .idle_ms = l.info.idle_ms, .pid = l.info.pid, .path = "" };
+    *out = (cay_box_status){ .size = sizeof *out,
+                             .state = (cay_state)l.info.state,
+                             .reason = b->info.reason,
+                             .level = (cay_level)b->n->hello.level,
+                             .layers = b->layers,
+                             .nlayers = b->nlayers,
+                             .deadline_ms = l.info.deadline_ms,
+                             .idle_ms = l.info.idle_ms,
+                             .pid = l.info.pid,
+                             .path = "" };
     return 0;
 }
 
-int cay__nbox_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
+int cay__nbox_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
+                    void *arg, cay_err *err)
 {
     cay__nbox *b = box;
     return cay__procs_all(&b->n->link, &b->sessions, b->id, call, fn, arg, err);

@@ -17,9 +17,14 @@ static uint16_t answer_of(uint16_t request)
     case CAY_MSG_HELLO: return CAY_MSG_HELLO;
     case CAY_MSG_USAGE: return CAY_MSG_USAGE;
     case CAY_MSG_NET: return CAY_MSG_NET;
-    case CAY_MSG_CREATE: case CAY_MSG_LIST: case CAY_MSG_BOX_WAIT: return CAY_MSG_BOX;
-    case CAY_MSG_SPAWN: case CAY_MSG_PROC_FIND: case CAY_MSG_PROCS: return CAY_MSG_PROC;
-    case CAY_MSG_OUTPUT: case CAY_MSG_READ: return CAY_MSG_DATA;
+    case CAY_MSG_CREATE:
+    case CAY_MSG_LIST:
+    case CAY_MSG_BOX_WAIT: return CAY_MSG_BOX;
+    case CAY_MSG_SPAWN:
+    case CAY_MSG_PROC_FIND:
+    case CAY_MSG_PROCS: return CAY_MSG_PROC;
+    case CAY_MSG_OUTPUT:
+    case CAY_MSG_READ: return CAY_MSG_DATA;
     case CAY_MSG_SNAPSHOT: return CAY_MSG_SNAPPED;
     default: return CAY_MSG_OK;
     }
@@ -46,8 +51,8 @@ static size_t body_of(uint16_t type)
     }
 }
 
-void cay__link_open(cay__link *l, int (*dial)(void *, const cay_call *, int *, cay_err *), void *arg,
-                    const char *peer)
+void cay__link_open(cay__link *l, int (*dial)(void *, const cay_call *, int *, cay_err *),
+                    void *arg, const char *peer)
 {
     *l = (cay__link){ .dial = dial, .arg = arg, .peer = peer };
     pthread_mutex_init(&l->lock, NULL);
@@ -101,7 +106,8 @@ static int gone(const char *peer, cay_err *err)
     return cay_fail_why(err, CAY_EGONE, "peer_died", "the %s ended during the call", peer);
 }
 
-static int send_ask(int sock, const cay_call *call, const cay__ask *a, const char *peer, cay_err *err)
+static int send_ask(int sock, const cay_call *call, const cay__ask *a, const char *peer,
+                    cay_err *err)
 {
     cay_msg head = { CAY_MSG_MAGIC, CAY_MSG_VERSION, a->type, (uint32_t)a->tail_len, 0 };
     struct iovec io[3] = { { &head, sizeof head },
@@ -118,20 +124,23 @@ static int send_ask(int sock, const cay_call *call, const cay__ask *a, const cha
     }
 }
 
-/* Head, body and tail land in their places by one recvmsg(2). An answer of another type than the one
- * awaited has a body of another length, so what went into the tail is moved. */
-static int settle(cay__reply *out, size_t want, const cay_msg *head, size_t n, char *spill, cay_err *err)
+/* Head, body and tail land in their places by one recvmsg(2). An answer of another type than the
+ * one awaited has a body of another length, so what went into the tail is moved. */
+static int settle(cay__reply *out, size_t want, const cay_msg *head, size_t n, char *spill,
+                  cay_err *err)
 {
     size_t body = body_of(head->type), payload = n - sizeof *head;
     if (n < sizeof *head || head->magic != CAY_MSG_MAGIC || head->version != CAY_MSG_VERSION ||
         head->tail > CAY_MSG_MAX || payload != body + head->tail)
-        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "a packet of type %u has a wrong form", head->type);
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "a packet of type %u has a wrong form",
+                            head->type);
     out->type = head->type;
     out->tail_len = head->tail;
     if (body > want)
         memcpy(out->bytes + want, spill, body - want);
     if (body != want && head->tail)
-        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "a packet of type %u where another was awaited", head->type);
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                            "a packet of type %u where another was awaited", head->type);
     return 0;
 }
 
@@ -147,7 +156,7 @@ static int recv_reply(int sock, const cay_call *call, uint16_t awaited, const ch
                            { own ? out->tail : spill, own ? out->tail_cap : sizeof spill } };
     struct msghdr m = { .msg_iov = io, .msg_iovlen = 3 };
     union {
-        char           room[CMSG_SPACE(sizeof(int))];
+        char room[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } ctl;
     if (out->fd) {
@@ -160,12 +169,14 @@ static int recv_reply(int sock, const cay_call *call, uint16_t awaited, const ch
         struct cmsghdr *c = n > 0 && out->fd ? CMSG_FIRSTHDR(&m) : NULL;
         if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
             memcpy(out->fd, CMSG_DATA(c), sizeof(int));
-        if (n < 0 && errno == ECONNRESET && !reset) { /* told once, before what the peer said last */
+        if (n < 0 && errno == ECONNRESET &&
+            !reset) { /* told once, before what the peer said last */
             reset = true;
             continue;
         }
         if (n > 0 && (m.msg_flags & MSG_TRUNC))
-            return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "a packet from the %s is too long", peer);
+            return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "a packet from the %s is too long",
+                                peer);
         if (n > 0)
             return settle(out, want, &head, (size_t)n, io[2].iov_base, err);
         if (n == 0 || peer_died(errno))
@@ -190,13 +201,16 @@ static int as_error(const cay_m_error *e, cay_err *err)
 }
 
 /* It answers for what follows: that is asked of what it was to make. */
-static int answered_ahead(int sock, const cay_call *call, const cay__ask *ask, const char *peer, cay_err *err)
+static int answered_ahead(int sock, const cay_call *call, const cay__ask *ask, const char *peer,
+                          cay_err *err)
 {
     cay__reply r = { .tail = NULL };
     CAY_TRY(recv_reply(sock, call, awaited(ask), peer, &r, err));
     if (r.type == awaited(ask))
         return 0;
-    int rc = r.type == CAY_MSG_ERROR ? as_error(&r.error, err) : cay_fail_why(err, CAY_EUPSTREAM, "protocol", "packet %u came first", r.type);
+    int rc = r.type == CAY_MSG_ERROR
+                 ? as_error(&r.error, err)
+                 : cay_fail_why(err, CAY_EUPSTREAM, "protocol", "packet %u came first", r.type);
     if (rc == CAY_EGONE && err) /* the peer itself is not gone */
         err->code = CAY_EUPSTREAM;
     return rc == CAY_EGONE ? CAY_EUPSTREAM : rc;
@@ -224,13 +238,15 @@ int cay__link_died(const cay__link *l, int rc, cay_err *err)
 {
     if (rc != CAY_EGONE || !l->adopts)
         return rc;
-    return cay_fail_why(err, CAY_EUPSTREAM, "peer_died", "the %s ended during the call; what it held lives on", l->peer);
+    return cay_fail_why(err, CAY_EUPSTREAM, "peer_died",
+                        "the %s ended during the call; what it held lives on", l->peer);
 }
 
 /* A keeper that has just taken over may still wait for the sandbox to tell what runs in it. */
 static bool adopting(const cay__reply *r)
 {
-    return r->type == CAY_MSG_ERROR && !strncmp(r->error.reason, "sandbox_adopting", sizeof r->error.reason);
+    return r->type == CAY_MSG_ERROR &&
+           !strncmp(r->error.reason, "sandbox_adopting", sizeof r->error.reason);
 }
 
 static int pause_for(const cay_call *call, int ms, const char *peer, cay_err *err)
@@ -275,8 +291,8 @@ int cay__link_begin(cay__link *l, const cay_call *call, const cay__ask *ask, cay
     }
     if (out->type != awaited(ask) && out->type != CAY_MSG_END) {
         close(s);
-        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "the %s answered request %u by %u", l->peer,
-                            ask->type, out->type);
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "the %s answered request %u by %u",
+                            l->peer, ask->type, out->type);
     }
     *sock = s;
     return 0;
@@ -297,7 +313,8 @@ int cay__link_call(cay__link *l, const cay_call *call, const cay__ask *ask, cay_
     return 0;
 }
 
-int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t type, uint64_t a, uint64_t b, cay__reply *out, cay_err *err)
+int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t type, uint64_t a,
+                  uint64_t b, cay__reply *out, cay_err *err)
 {
     cay_m_box m = { .a = a, .b = b };
     cay__ask ask = { .type = type, .body = &m, .len = sizeof m };
@@ -305,7 +322,8 @@ int cay__link_box(cay__link *l, const char *box, const cay_call *call, uint16_t 
     return cay__link_call(l, call, &ask, out, err);
 }
 
-int cay__link_session(cay__link *l, const char *box, const cay_call *call, const char *user, int *sock, cay_err *err)
+int cay__link_session(cay__link *l, const char *box, const cay_call *call, const char *user,
+                      int *sock, cay_err *err)
 {
     int sv[2];
     cay_m_box m = { 0 };
@@ -325,6 +343,7 @@ int cay__link_next(int sock, const cay_call *call, uint16_t want, cay__reply *ou
     if (out->type == CAY_MSG_ERROR)
         return as_error(&out->error, err);
     if (out->type != want && out->type != CAY_MSG_END)
-        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "packet %u came where %u was awaited", out->type, want);
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "packet %u came where %u was awaited",
+                            out->type, want);
     return 0;
 }

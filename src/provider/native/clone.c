@@ -17,8 +17,10 @@
 
 enum { ABOVE = 40, AGAIN_MS = 10000 };
 
-/* Its descriptors by way of numbers that none of them has: dup2 onto itself would leave close-on-exec. */
-static int start(const char *path, const char *const argv[], const int *fds, size_t n, int *pid, cay_err *err)
+/* Its descriptors by way of numbers that none of them has: dup2 onto itself would leave
+ * close-on-exec. */
+static int start(const char *path, const char *const argv[], const int *fds, size_t n, int *pid,
+                 cay_err *err)
 {
     posix_spawn_file_actions_t acts;
     posix_spawnattr_t attr;
@@ -34,7 +36,9 @@ static int start(const char *path, const char *const argv[], const int *fds, siz
     for (size_t i = 0; i < n && rc == 0; i++) {
         high[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
         if (fds[i] >= 0)
-            rc = high[i] < 0 ? errno : posix_spawn_file_actions_adddup2(&acts, high[i], CLONE_HOME + (int)i);
+            rc = high[i] < 0
+                     ? errno
+                     : posix_spawn_file_actions_adddup2(&acts, high[i], CLONE_HOME + (int)i);
     }
     if (rc == 0)
         rc = posix_spawn(pid, path, &acts, &attr, (char *const *)argv, environ);
@@ -56,12 +60,15 @@ static int await(int fd, int pid, const cay_call *call, clone_answer *a, cay_err
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         ;
     if (rc == 0 && n != sizeof *a)
-        return cay_fail_why(err, CAY_EUPSTREAM, "clone_died", "cay-clone ended before it had the snapshot; what it began is not used");
+        return cay_fail_why(
+            err, CAY_EUPSTREAM, "clone_died",
+            "cay-clone ended before it had the snapshot; what it began is not used");
     return rc;
 }
 
 /* The same by root: closing the leash is what ends it early. */
-static int once_by_hand(cay__nbox *b, const cay_call *call, const cay_snap *spec, clone_answer *a, cay_err *err)
+static int once_by_hand(cay__nbox *b, const cay_call *call, const cay_snap *spec, clone_answer *a,
+                        cay_err *err)
 {
     hand_ask ask = { .verb = HAND_CLONE, .op = spec->how == CAY_SNAP_STOP };
     CAY_AUTOFD in = -1, out = -1, leash = -1;
@@ -76,14 +83,17 @@ static int once_by_hand(cay__nbox *b, const cay_call *call, const cay_snap *spec
     cay__close_fd(&out);
     int rc = cay__call_wait(call, in, POLLIN, "snapshot", err);
     if (rc == 0 && cay__fd_read_all(in, a, sizeof *a) != sizeof *a)
-        rc = cay_fail_why(err, CAY_EUPSTREAM, "clone_died", "cay-clone ended before it had the snapshot; what it began is not used");
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "clone_died",
+                          "cay-clone ended before it had the snapshot; what it began is not used");
     cay__hand_let_go(&leash);
     return rc;
 }
 
-static int once(cay__nbox *b, const cay_call *call, const cay_snap *spec, const char *program, clone_answer *a, cay_err *err)
+static int once(cay__nbox *b, const cay_call *call, const cay_snap *spec, const char *program,
+                clone_answer *a, cay_err *err)
 {
-    const char *argv[] = { "cay-clone", b->id, spec->layer, spec->how == CAY_SNAP_STOP ? "--stop" : NULL, NULL };
+    const char *argv[] = { "cay-clone", b->id, spec->layer,
+                           spec->how == CAY_SNAP_STOP ? "--stop" : NULL, NULL };
     CAY_AUTOFD keeper = -1, user = -1, in = -1, out = -1;
     int fds[2], pid;
     if (cay__hand_there(b->n->home_fd))
@@ -112,10 +122,12 @@ static int as_error(clone_answer *a, cay_err *err)
 
 static bool worth_another(const char *reason)
 {
-    return !strcmp(reason, "peer_died") || !strcmp(reason, "snapshot_interrupted") || !strcmp(reason, "sandbox_adopting");
+    return !strcmp(reason, "peer_died") || !strcmp(reason, "snapshot_interrupted") ||
+           !strcmp(reason, "sandbox_adopting");
 }
 
-int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
+int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out,
+                    cay_err *err)
 {
     char program[PATH_MAX];
     clone_answer a;
@@ -137,7 +149,11 @@ int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, ca
     size_t m = 0;
     while (m + 1 < CAY_LEN(methods) && strcmp(a.method, methods[m]))
         m++;
-    *out = (cay_snapped){ .size = out->size, .method = methods[m], .frozen_us = a.frozen_us,
-                          .total_us = a.total_us, .bytes = a.bytes, .files = a.files };
+    *out = (cay_snapped){ .size = out->size,
+                          .method = methods[m],
+                          .frozen_us = a.frozen_us,
+                          .total_us = a.total_us,
+                          .bytes = a.bytes,
+                          .files = a.files };
     return 0;
 }

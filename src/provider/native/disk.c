@@ -39,8 +39,23 @@ static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
 {
     char count[21], size[24], *env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", NULL };
     snprintf(size, sizeof size, "size=%u", JOURNAL);
-    char *argv[] = { "mkfs.ext4", "-q", "-F", "-b", "4096", "-I", "256", "-m", "0", "-N", cay__str_u64(count, inodes), "-E", "lazy_itable_init=1,nodiscard",
-                     journal ? "-J" : "-O", journal ? size : "^has_journal", "/proc/self/fd/3", NULL };
+    char *argv[] = { "mkfs.ext4",
+                     "-q",
+                     "-F",
+                     "-b",
+                     "4096",
+                     "-I",
+                     "256",
+                     "-m",
+                     "0",
+                     "-N",
+                     cay__str_u64(count, inodes),
+                     "-E",
+                     "lazy_itable_init=1,nodiscard",
+                     journal ? "-J" : "-O",
+                     journal ? size : "^has_journal",
+                     "/proc/self/fd/3",
+                     NULL };
     posix_spawn_file_actions_t acts;
     posix_spawnattr_t attr;
     sigset_t none, all;
@@ -64,7 +79,11 @@ static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "start mkfs.ext4");
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         ;
-    return status ? cay_fail_why(err, CAY_ESYS, "disk_image", "mkfs.ext4 could not make the disk image (status %d); is there room in the state directory?", status) : 0;
+    return status ? cay_fail_why(err, CAY_ESYS, "disk_image",
+                                 "mkfs.ext4 could not make the disk image (status %d); is there "
+                                 "room in the state directory?",
+                                 status)
+                  : 0;
 }
 
 static int mount_image(int image, int *mnt, cay_err *err)
@@ -88,24 +107,30 @@ static bool let_go(int image)
     return true;
 }
 
-/* Its own tables take room as well, how much only mkfs knows: so it is made, looked at, and made anew with what was missing. */
+/* Its own tables take room as well, how much only mkfs knows: so it is made, looked at, and made
+ * anew with what was missing. */
 static int fill(int image, const cay_limits *l, bool journal, int *mnt, cay_err *err)
 {
-    uint64_t inodes = CAY_MIN(l->inodes, l->disk / BLOCK + 1024) + 16; /* those of its own; and no more than could hold anything */
-    uint64_t size = l->disk + inodes * 256 + (journal ? JOURNAL << 20 : 0) + l->disk / 64 + (1u << 20);
+    uint64_t inodes = CAY_MIN(l->inodes, l->disk / BLOCK + 1024) +
+                      16; /* those of its own; and no more than could hold anything */
+    uint64_t size =
+        l->disk + inodes * 256 + (journal ? JOURNAL << 20 : 0) + l->disk / 64 + (1u << 20);
     struct statfs st;
     for (int i = 0; i < TRIES; i++) {
         CAY_AUTOFD at = -1;
         size = (size + BLOCK - 1) / BLOCK * BLOCK;
         if (i && !let_go(image)) /* a device of the former size would show it cut */
-            return cay_fail_why(err, CAY_ESYS, "disk_image", "disk image: its loop device does not go away");
+            return cay_fail_why(err, CAY_ESYS, "disk_image",
+                                "disk image: its loop device does not go away");
         if (ftruncate(image, 0) < 0 || ftruncate(image, (off_t)size) < 0)
-            return cay_fail_sys(err, CAY_ESYS, "disk image of %llu bytes", (unsigned long long)size);
+            return cay_fail_sys(err, CAY_ESYS, "disk image of %llu bytes",
+                                (unsigned long long)size);
         CAY_TRY(run_mkfs(image, inodes, journal, err));
         CAY_TRY(mount_image(image, &at, err));
         if (fstatfs(at, &st) < 0)
             return cay_fail_sys(err, CAY_ESYS, "look at the disk image");
-        uint64_t room = (uint64_t)st.f_bavail * (uint64_t)st.f_bsize, off = room > l->disk ? room - l->disk : l->disk - room;
+        uint64_t room = (uint64_t)st.f_bavail * (uint64_t)st.f_bsize,
+                 off = room > l->disk ? room - l->disk : l->disk - room;
         if (off <= l->disk / 64 + 16 * BLOCK || i == TRIES - 1) {
             unlinkat(at, "lost+found", AT_REMOVEDIR);
             *mnt = CAY_STEAL_FD(at);
@@ -121,7 +146,9 @@ static int fill(int image, const cay_limits *l, bool journal, int *mnt, cay_err 
 static int set_spare(int mnt, cay_err *err)
 {
     CAY_AUTOFD spare = openat(mnt, "spare", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return spare < 0 || fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0 ? cay_fail_sys(err, CAY_ESYS, "disk image") : 0;
+    return spare < 0 || fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0
+               ? cay_fail_sys(err, CAY_ESYS, "disk image")
+               : 0;
 }
 
 static int box_dir(int home_fd, const char *id, bool make)
@@ -140,12 +167,14 @@ bool cay__disk_kept(int home_fd, const char *id)
     return dir >= 0 && fstatat(dir, NAME, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool ephemeral, int *mnt, cay_err *err)
+int cay__disk_make(int home_fd, const char *id, const cay_limits *limits, bool ephemeral, int *mnt,
+                   cay_err *err)
 {
     CAY_AUTOFD dir = ephemeral ? -1 : box_dir(home_fd, id, true);
-    CAY_AUTOFD image = ephemeral ? openat(home_fd, "sandboxes", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
-                       : dir < 0 ? -1
-                                 : openat(dir, NAME, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    CAY_AUTOFD image =
+        ephemeral ? openat(home_fd, "sandboxes", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
+        : dir < 0 ? -1
+                  : openat(dir, NAME, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (image < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a disk image for %s", id);
     CAY_FAULT("disk.image");
@@ -168,7 +197,8 @@ int cay__disk_again(int home_fd, const char *id, int *mnt, int *spare, cay_err *
     CAY_AUTOFD image = dir < 0 ? -1 : openat(dir, NAME, O_RDWR | O_NOFOLLOW | O_CLOEXEC), at = -1;
     if (image < 0)
         return cay_fail_sys(err, CAY_ESYS, "open the disk image of %s", id);
-    /* Its former life may still be on the way out, and holds what is about to be removed: a full disk has no other room for the next one. */
+    /* Its former life may still be on the way out, and holds what is about to be removed: a full
+     * disk has no other room for the next one. */
     let_go(image);
     CAY_TRY(mount_image(image, &at, err));
     if (cay__fs_remove(&(cay__fs){ .root = at }, "/work", true) < 0 && errno != ENOENT)
@@ -186,7 +216,8 @@ int cay__disk_again(int home_fd, const char *id, int *mnt, int *spare, cay_err *
 
 /* ---- that of a volume ---- */
 
-/* No volume's name begins with a dot, and nothing that a sandbox writes is beside them: what is mounted is never a file of a tenant's. */
+/* No volume's name begins with a dot, and nothing that a sandbox writes is beside them: what is
+ * mounted is never a file of a tenant's. */
 static void volume_path(char path[96], const char *prefix, const char *name)
 {
     cay__str_join(path, 96, "volumes/", prefix, name, NULL);
@@ -200,7 +231,8 @@ bool cay__disk_volume_there(int home_fd, const char *name)
     return fstatat(home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-int cay__disk_volume_make(int home_fd, const char *name, uint64_t bytes, uint32_t owner, cay_err *err)
+int cay__disk_volume_make(int home_fd, const char *name, uint64_t bytes, uint32_t owner,
+                          cay_err *err)
 {
     char path[96], fresh[96];
     volume_path(path, ".image-", name);
@@ -209,12 +241,15 @@ int cay__disk_volume_make(int home_fd, const char *name, uint64_t bytes, uint32_
         return 0;
     if (mkdirat(home_fd, "volumes", 0711) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make volumes");
-    CAY_AUTOFD image = openat(home_fd, fresh, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600), at = -1;
+    CAY_AUTOFD image = openat(home_fd, fresh, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                              0600),
+               at = -1;
     if (image < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a disk image");
     CAY_FAULT("disk.volume.image");
     int rc = fill(image, &(cay_limits){ .disk = bytes, .inodes = CAY_UNLIMITED }, true, &at, err);
-    if (rc == 0 && (fchownat(at, "", owner, owner, AT_EMPTY_PATH) < 0 || renameat(home_fd, fresh, home_fd, path) < 0))
+    if (rc == 0 && (fchownat(at, "", owner, owner, AT_EMPTY_PATH) < 0 ||
+                    renameat(home_fd, fresh, home_fd, path) < 0))
         rc = cay_fail_sys(err, CAY_ESYS, "disk image");
     if (rc < 0)
         unlinkat(home_fd, fresh, 0);
@@ -227,7 +262,9 @@ int cay__disk_volume_mount(int home_fd, const char *name, int *mnt, cay_err *err
     volume_path(path, ".image-", name);
     CAY_AUTOFD image = openat(home_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (image < 0)
-        return errno == ENOENT ? CAY_ENOENT : cay_fail_sys(err, CAY_ESYS, "open the disk image of volume %s", name);
+        return errno == ENOENT
+                   ? CAY_ENOENT
+                   : cay_fail_sys(err, CAY_ESYS, "open the disk image of volume %s", name);
     return mount_image(image, mnt, err);
 }
 

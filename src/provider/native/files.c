@@ -5,55 +5,86 @@
 #include <base/str.h>
 #include <sys/stat.h>
 
-int cay__nf_mkdir(cay__sessions *s, const cay_call *call, const char *path, uint32_t mode, bool parents, cay_err *err)
+int cay__nf_mkdir(cay__sessions *s, const cay_call *call, const char *path, uint32_t mode,
+                  bool parents, cay_err *err)
 {
-    return cay__ses_simple(s, call, &(cay__ses_ask){ .op = CAY_SES_MKDIR, .what = "make directory", .path = path, .a = mode,
-                                                     .flags = parents ? CAY_SES_PARENTS : 0 }, err);
-}
-
-int cay__nf_remove(cay__sessions *s, const cay_call *call, const char *path, bool recursive, cay_err *err)
-{
-    return cay__ses_simple(s, call, &(cay__ses_ask){ .op = CAY_SES_REMOVE, .what = "remove", .path = path,
-                                                     .flags = recursive ? CAY_SES_RECURSIVE : 0 }, err);
-}
-
-int cay__nf_rename(cay__sessions *s, const cay_call *call, const char *from, const char *to, cay_err *err)
-{
-    return cay__ses_simple(s, call, &(cay__ses_ask){ .op = CAY_SES_RENAME, .what = "rename", .path = from, .second = to },
+    return cay__ses_simple(s, call,
+                           &(cay__ses_ask){ .op = CAY_SES_MKDIR,
+                                            .what = "make directory",
+                                            .path = path,
+                                            .a = mode,
+                                            .flags = parents ? CAY_SES_PARENTS : 0 },
                            err);
 }
 
-int cay__nf_chmod(cay__sessions *s, const cay_call *call, const char *path, uint32_t mode, cay_err *err)
+int cay__nf_remove(cay__sessions *s, const cay_call *call, const char *path, bool recursive,
+                   cay_err *err)
 {
-    return cay__ses_simple(s, call, &(cay__ses_ask){ .op = CAY_SES_CHMOD, .what = "chmod", .path = path, .a = mode }, err);
-}
-
-int cay__nf_chown(cay__sessions *s, const cay_call *call, const char *path, uint32_t uid, uint32_t gid, cay_err *err)
-{
-    return cay__ses_simple(s, call, &(cay__ses_ask){ .op = CAY_SES_CHOWN, .what = "chown", .path = path, .a = uid, .b = gid },
+    return cay__ses_simple(s, call,
+                           &(cay__ses_ask){ .op = CAY_SES_REMOVE,
+                                            .what = "remove",
+                                            .path = path,
+                                            .flags = recursive ? CAY_SES_RECURSIVE : 0 },
                            err);
 }
 
-int cay__nf_symlink(cay__sessions *s, const cay_call *call, const char *target, const char *path, cay_err *err)
+int cay__nf_rename(cay__sessions *s, const cay_call *call, const char *from, const char *to,
+                   cay_err *err)
 {
-    return cay__ses_simple(s, call, &(cay__ses_ask){ .op = CAY_SES_SYMLINK, .what = "symlink", .path = path, .second = target },
-                           err);
+    return cay__ses_simple(
+        s, call,
+        &(cay__ses_ask){ .op = CAY_SES_RENAME, .what = "rename", .path = from, .second = to }, err);
 }
 
-int cay__nf_setxattr(cay__sessions *s, const cay_call *call, const char *path, const char *name, const void *value,
-                     size_t len, cay_err *err)
+int cay__nf_chmod(cay__sessions *s, const cay_call *call, const char *path, uint32_t mode,
+                  cay_err *err)
+{
+    return cay__ses_simple(
+        s, call, &(cay__ses_ask){ .op = CAY_SES_CHMOD, .what = "chmod", .path = path, .a = mode },
+        err);
+}
+
+int cay__nf_chown(cay__sessions *s, const cay_call *call, const char *path, uint32_t uid,
+                  uint32_t gid, cay_err *err)
+{
+    return cay__ses_simple(
+        s, call,
+        &(cay__ses_ask){ .op = CAY_SES_CHOWN, .what = "chown", .path = path, .a = uid, .b = gid },
+        err);
+}
+
+int cay__nf_symlink(cay__sessions *s, const cay_call *call, const char *target, const char *path,
+                    cay_err *err)
+{
+    return cay__ses_simple(
+        s, call,
+        &(cay__ses_ask){ .op = CAY_SES_SYMLINK, .what = "symlink", .path = path, .second = target },
+        err);
+}
+
+int cay__nf_setxattr(cay__sessions *s, const cay_call *call, const char *path, const char *name,
+                     const void *value, size_t len, cay_err *err)
 {
     if (len > CAY_SES_INLINE)
-        return cay_fail_why(err, CAY_ETOOBIG, "attribute_too_big", "attribute %s: at most %u bytes", name, CAY_SES_INLINE);
-    return cay__ses_simple(s, call, &(cay__ses_ask){ .op = CAY_SES_SETXATTR, .what = "set attribute of", .path = path,
-                                                     .second = name, .data = value, .len = value ? len : 0,
-                                                     .flags = value ? 0 : CAY_SES_DROP }, err);
+        return cay_fail_why(err, CAY_ETOOBIG, "attribute_too_big", "attribute %s: at most %u bytes",
+                            name, CAY_SES_INLINE);
+    return cay__ses_simple(s, call,
+                           &(cay__ses_ask){ .op = CAY_SES_SETXATTR,
+                                            .what = "set attribute of",
+                                            .path = path,
+                                            .second = name,
+                                            .data = value,
+                                            .len = value ? len : 0,
+                                            .flags = value ? 0 : CAY_SES_DROP },
+                           err);
 }
 
-int cay__nf_getxattr(cay__sessions *s, const cay_call *call, const char *path, const char *name, void *buf, size_t *len,
-                     cay_err *err)
+int cay__nf_getxattr(cay__sessions *s, const cay_call *call, const char *path, const char *name,
+                     void *buf, size_t *len, cay_err *err)
 {
-    cay__ses_ask ask = { .op = CAY_SES_GETXATTR, .what = "attribute of", .path = path, .second = name };
+    cay__ses_ask ask = {
+        .op = CAY_SES_GETXATTR, .what = "attribute of", .path = path, .second = name
+    };
     cay__ses_conn c;
     cay_ses_rep *rep;
     CAY_AUTOFREE char *in = malloc(CAY_SES_MAX);
@@ -68,8 +99,8 @@ int cay__nf_getxattr(cay__sessions *s, const cay_call *call, const char *path, c
     cay__ses_give(s, &c);
     size_t size = rep->len;
     if (buf && size > *len)
-        return cay_fail_why(err, CAY_ETOOBIG, "attribute_too_big", "attribute %s of %s: %zu bytes, room for %zu", name, path,
-                            size, *len);
+        return cay_fail_why(err, CAY_ETOOBIG, "attribute_too_big",
+                            "attribute %s of %s: %zu bytes, room for %zu", name, path, size, *len);
     if (buf)
         memcpy(buf, in + sizeof *rep, size);
     *len = size;
@@ -80,10 +111,10 @@ typedef struct walker {
     int (*name)(const char *, void *);
     int (*entry)(const cay_dirent *, void *);
     int (*match)(const cay_match *, void *);
-    void    *arg;
+    void *arg;
     uint64_t left; /* of what was asked for; a worker that sends more lies */
-    int      stop;
-    char    *path, *text; /* of CAY_SES_MAX bytes */
+    int stop;
+    char *path, *text; /* of CAY_SES_MAX bytes */
 } walker;
 
 static int stopped(walker *w, int rc)
@@ -114,10 +145,11 @@ static int take_name(cay__ses_rd *r, void *arg)
     return stopped(w, w->name(w->path, w->arg));
 }
 
-int cay__nf_listxattr(cay__sessions *s, const cay_call *call, const char *path, int (*fn)(const char *, void *), void *arg,
-                      cay_err *err)
+int cay__nf_listxattr(cay__sessions *s, const cay_call *call, const char *path,
+                      int (*fn)(const char *, void *), void *arg, cay_err *err)
 {
-    return walk(s, call, &(cay__ses_ask){ .op = CAY_SES_LISTXATTR, .what = "attributes of", .path = path },
+    return walk(s, call,
+                &(cay__ses_ask){ .op = CAY_SES_LISTXATTR, .what = "attributes of", .path = path },
                 (walker){ .name = fn, .arg = arg }, take_name, err);
 }
 
@@ -127,8 +159,12 @@ static bool take_stat(cay__ses_rd *r, cay_ses_stat *in, cay_stat *out)
     if (!cay__ses_take(r, in, sizeof *in))
         return false;
     mode_t t = in->mode & S_IFMT;
-    out->size_of = sizeof *out; /* field by field: a page for a link's target is not cleared for each file of a list */
-    out->type = t == S_IFREG ? CAY_FILE : t == S_IFDIR ? CAY_DIR : t == S_IFLNK ? CAY_LINK : CAY_OTHER;
+    out->size_of = sizeof *out; /* field by field: a page for a link's target is not cleared for
+                                   each file of a list */
+    out->type = t == S_IFREG   ? CAY_FILE
+                : t == S_IFDIR ? CAY_DIR
+                : t == S_IFLNK ? CAY_LINK
+                               : CAY_OTHER;
     out->mode = in->mode & 07777;
     out->uid = in->uid;
     out->gid = in->gid;
@@ -155,17 +191,21 @@ static int take_entry(cay__ses_rd *r, void *arg)
 int cay__nf_list_dir(cay__sessions *s, const cay_call *call, const char *path, unsigned depth,
                      int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
-    return walk(s, call, &(cay__ses_ask){ .op = CAY_SES_LIST, .what = "list", .path = path, .a = depth },
+    return walk(s, call,
+                &(cay__ses_ask){ .op = CAY_SES_LIST, .what = "list", .path = path, .a = depth },
                 (walker){ .entry = fn, .arg = arg }, take_entry, err);
 }
 
 int cay__nf_glob(cay__sessions *s, const cay_call *call, const char *base, const char *pattern,
                  int (*fn)(const cay_dirent *, void *), void *arg, cay_err *err)
 {
-    int rc = walk(s, call, &(cay__ses_ask){ .op = CAY_SES_GLOB, .what = "glob in", .path = base, .second = pattern },
-                  (walker){ .entry = fn, .arg = arg }, take_entry, err);
+    int rc = walk(
+        s, call,
+        &(cay__ses_ask){ .op = CAY_SES_GLOB, .what = "glob in", .path = base, .second = pattern },
+        (walker){ .entry = fn, .arg = arg }, take_entry, err);
     if (rc == CAY_EINVAL && err && err->sys == EINVAL)
-        return cay_fail_why(err, CAY_EINVAL, "pattern_invalid", "pattern %s: relative to its base, without \"..\"", pattern);
+        return cay_fail_why(err, CAY_EINVAL, "pattern_invalid",
+                            "pattern %s: relative to its base, without \"..\"", pattern);
     return rc;
 }
 
@@ -173,8 +213,9 @@ static int take_match(cay__ses_rd *r, void *arg)
 {
     walker *w = arg;
     cay_ses_line in;
-    if (!w->left-- || !cay__ses_take(r, &in, sizeof in) || !cay__ses_take_path(r, in.path, w->path, CAY_SES_MAX) ||
-        in.text > 4096 || !cay__ses_take(r, w->text, in.text))
+    if (!w->left-- || !cay__ses_take(r, &in, sizeof in) ||
+        !cay__ses_take_path(r, in.path, w->path, CAY_SES_MAX) || in.text > 4096 ||
+        !cay__ses_take(r, w->text, in.text))
         return CAY__SES_BAD;
     w->text[in.text] = 0;
     cay_match m = { w->path, in.line, in.column, w->text, in.text };
@@ -187,27 +228,37 @@ int cay__nf_grep(cay__sessions *s, const cay_call *call, const char *base, const
     const char *include = spec->include ? spec->include : "";
     uint64_t max = spec->max ? spec->max : 10000;
     if (strlen(include) >= 256)
-        return cay_fail_why(err, CAY_EINVAL, "include_invalid", "include: a pattern of more than 255 bytes");
+        return cay_fail_why(err, CAY_EINVAL, "include_invalid",
+                            "include: a pattern of more than 255 bytes");
     int rc = walk(s, call,
-                  &(cay__ses_ask){ .op = CAY_SES_GREP, .what = "grep in", .path = base, .second = spec->pattern,
-                                   .data = include, .len = strlen(include), .a = max,
+                  &(cay__ses_ask){ .op = CAY_SES_GREP,
+                                   .what = "grep in",
+                                   .path = base,
+                                   .second = spec->pattern,
+                                   .data = include,
+                                   .len = strlen(include),
+                                   .a = max,
                                    .flags = (uint16_t)((spec->plain ? CAY_SES_PLAIN : 0) |
                                                        (spec->ignore_case ? CAY_SES_NOCASE : 0)) },
                   (walker){ .match = fn, .arg = arg, .left = max }, take_match, err);
     if (rc == CAY_EINVAL && err && err->sys == EINVAL)
         return cay_fail_why(err, CAY_EINVAL, "pattern_invalid",
-                            "pattern %s: not a POSIX extended regular expression; ask for plain text, or escape ( [ { * + ?",
+                            "pattern %s: not a POSIX extended regular expression; ask for plain "
+                            "text, or escape ( [ { * + ?",
                             spec->pattern);
     return rc;
 }
 
-int cay__nf_stat(cay__sessions *s, const cay_call *call, const char *path, bool follow, cay_stat *out, cay_err *err)
+int cay__nf_stat(cay__sessions *s, const cay_call *call, const char *path, bool follow,
+                 cay_stat *out, cay_err *err)
 {
-    cay__ses_ask ask = { .op = CAY_SES_STAT, .what = "stat", .path = path, .flags = follow ? CAY_SES_FOLLOW : 0 };
+    cay__ses_ask ask = {
+        .op = CAY_SES_STAT, .what = "stat", .path = path, .flags = follow ? CAY_SES_FOLLOW : 0
+    };
     cay__ses_conn c;
     struct {
         cay_ses_rep rep;
-        char        body[sizeof(cay_ses_stat) + 4096];
+        char body[sizeof(cay_ses_stat) + 4096];
     } in;
     cay_ses_rep *rep;
     cay_ses_stat w;
@@ -224,8 +275,8 @@ int cay__nf_stat(cay__sessions *s, const cay_call *call, const char *path, bool 
         return rc;
     }
     cay__ses_rd r = { in.body, rep->len };
-    if (rep->count != 1 || !take_stat(&r, &w, &st) || w.path || !cay__ses_take_str(&r, w.target, st.target, sizeof st.target) ||
-        r.left) {
+    if (rep->count != 1 || !take_stat(&r, &w, &st) || w.path ||
+        !cay__ses_take_str(&r, w.target, st.target, sizeof st.target) || r.left) {
         cay__ses_hang_up(&c);
         return cay__ses_lied(&ask, err);
     }

@@ -10,10 +10,10 @@ enum { PIPE_BYTES = 1 << 20, CHUNK = 1 << 16, WAYS = 2, MANY = 1000 };
 
 typedef struct stream {
     const cay_call *call;
-    cay__ses_conn   c;
-    int             fd; /* -1: not begun, or ended */
-    size_t          n;
-    char            buf[CHUNK];
+    cay__ses_conn c;
+    int fd; /* -1: not begun, or ended */
+    size_t n;
+    char buf[CHUNK];
 } stream;
 
 static int flush(stream *o, cay_err *err)
@@ -45,7 +45,8 @@ static int send_file(stream *o, const cay_fill_item *it, cay_err *err)
             continue;
         if (n <= 0)
             return n < 0 ? cay_fail_sys(err, CAY_ESYS, "write %s: read its source", it->path)
-                         : cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy", "write %s: its source became shorter", it->path);
+                         : cay_fail_why(err, CAY_EINVAL, "path_changed_during_copy",
+                                        "write %s: its source became shorter", it->path);
         o->n += (size_t)n;
         left -= (size_t)n;
     }
@@ -55,9 +56,14 @@ static int send_file(stream *o, const cay_fill_item *it, cay_err *err)
 static int send_item(stream *o, const cay_fill_item *it, cay_err *err)
 {
     size_t path = strlen(it->path);
-    cay_ses_item w = { .len = it->type == 'd' || it->type == 'p' ? 0 : it->len, .mode = it->mode, .gid = it->gid, .path = (uint16_t)path, .type = (uint8_t)it->type };
+    cay_ses_item w = { .len = it->type == 'd' || it->type == 'p' ? 0 : it->len,
+                       .mode = it->mode,
+                       .gid = it->gid,
+                       .path = (uint16_t)path,
+                       .type = (uint8_t)it->type };
     if (path >= CAY_SES_PATH)
-        return cay_fail_why(err, CAY_EINVAL, "path_too_long", "write %.80s…: at most %u bytes", it->path, CAY_SES_PATH - 1);
+        return cay_fail_why(err, CAY_EINVAL, "path_too_long", "write %.80s…: at most %u bytes",
+                            it->path, CAY_SES_PATH - 1);
     CAY_TRY(send_bytes(o, &w, sizeof w, err));
     CAY_TRY(send_bytes(o, it->path, path, err));
     return it->fd >= 0 ? send_file(o, it, err) : send_bytes(o, it->data, (size_t)w.len, err);
@@ -87,7 +93,8 @@ static int send_all(stream *o, size_t ways, const cay_fill *f, uint32_t *places,
 }
 
 /* Which one it was is the worker's word: it names a path of the request's, or nothing. */
-static int name_it(const cay_fill *f, const uint32_t *places, size_t way, uint64_t at, int rc, cay_err *err)
+static int name_it(const cay_fill *f, const uint32_t *places, size_t way, uint64_t at, int rc,
+                   cay_err *err)
 {
     cay_fill_item it = { .fd = -1 };
     size_t i = 0;
@@ -123,7 +130,9 @@ static int begin(cay__sessions *s, const cay_call *call, stream *o, cay_err *err
         return rc;
     }
     cay__ses_give(s, &o->c);
-    return buf.sys == ENOSYS ? cay_fail_why(err, CAY_ENOTSUP, "fill_unsupported", "write: the worker inside takes files one by one") : rc;
+    return buf.sys == ENOSYS ? cay_fail_why(err, CAY_ENOTSUP, "fill_unsupported",
+                                            "write: the worker inside takes files one by one")
+                             : rc;
 }
 
 /* The socket first: a pipe that ends while it is still there looks complete. */

@@ -19,8 +19,8 @@ enum { PORTS_MAX = 1 << 16, PROCS_MAX = 1 << 20 };
 typedef struct lister {
     int (*port)(const cay_port *, void *);
     int (*proc)(const cay_proc_info *, void *);
-    void  *arg;
-    int    stop;
+    void *arg;
+    int stop;
     size_t left;
 } lister;
 
@@ -39,10 +39,12 @@ static int take_port(cay__ses_rd *r, void *arg)
     return l->stop ? CAY__SES_STOP : 0;
 }
 
-int cay__nf_ports(cay__sessions *s, const cay_call *call, int (*fn)(const cay_port *, void *), void *arg, cay_err *err)
+int cay__nf_ports(cay__sessions *s, const cay_call *call, int (*fn)(const cay_port *, void *),
+                  void *arg, cay_err *err)
 {
     lister l = { .port = fn, .arg = arg, .left = PORTS_MAX };
-    return cay__ses_stream(s, call, &(cay__ses_ask){ .op = CAY_SES_PORTS, .what = "list ports" }, take_port, &l, &l.stop, err);
+    return cay__ses_stream(s, call, &(cay__ses_ask){ .op = CAY_SES_PORTS, .what = "list ports" },
+                           take_port, &l, &l.stop, err);
 }
 
 static int take_proc(cay__ses_rd *r, void *arg)
@@ -50,20 +52,32 @@ static int take_proc(cay__ses_rd *r, void *arg)
     lister *l = arg;
     cay_ses_ps in;
     char user[64], command[1024];
-    if (!l->left-- || !cay__ses_take(r, &in, sizeof in) || in.pid <= 0 || in.ppid < 0 || in.state < 'A' || in.state > 'z' ||
-        !cay__ses_take_str(r, in.user, user, sizeof user) || !cay__ses_take_str(r, in.command, command, sizeof command))
+    if (!l->left-- || !cay__ses_take(r, &in, sizeof in) || in.pid <= 0 || in.ppid < 0 ||
+        in.state < 'A' || in.state > 'z' || !cay__ses_take_str(r, in.user, user, sizeof user) ||
+        !cay__ses_take_str(r, in.command, command, sizeof command))
         return CAY__SES_BAD;
-    cay_proc_info p = { .size = sizeof p, .id = "", .tag = "", .command = command, .user = user, .pid = in.pid,
-                        .ppid = in.ppid, .state = (char)in.state, .tty = in.tty, .cpu_us = in.cpu_us, .rss = in.rss,
+    cay_proc_info p = { .size = sizeof p,
+                        .id = "",
+                        .tag = "",
+                        .command = command,
+                        .user = user,
+                        .pid = in.pid,
+                        .ppid = in.ppid,
+                        .state = (char)in.state,
+                        .tty = in.tty,
+                        .cpu_us = in.cpu_us,
+                        .rss = in.rss,
                         .started_ms = in.started_ms };
     l->stop = l->proc(&p, l->arg);
     return l->stop ? CAY__SES_STOP : 0;
 }
 
-int cay__nf_ps(cay__sessions *s, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
+int cay__nf_ps(cay__sessions *s, const cay_call *call, int (*fn)(const cay_proc_info *, void *),
+               void *arg, cay_err *err)
 {
     lister l = { .proc = fn, .arg = arg, .left = PROCS_MAX };
-    return cay__ses_stream(s, call, &(cay__ses_ask){ .op = CAY_SES_PS, .what = "list processes" }, take_proc, &l, &l.stop, err);
+    return cay__ses_stream(s, call, &(cay__ses_ask){ .op = CAY_SES_PS, .what = "list processes" },
+                           take_proc, &l, &l.stop, err);
 }
 
 static int option(int fd, int name)
@@ -73,18 +87,20 @@ static int option(int fd, int name)
     return getsockopt(fd, SOL_SOCKET, name, &v, &n) < 0 ? -1 : v;
 }
 
-/* The socket must be what was asked for: a fresh TCP socket of the box's own network, connected to nothing. One made
- * elsewhere would let a tenant aim our connections. */
+/* The socket must be what was asked for: a fresh TCP socket of the box's own network, connected to
+ * nothing. One made elsewhere would let a tenant aim our connections. */
 static bool socket_ok(const cay__sessions *s, int fd, int family)
 {
     struct sockaddr_storage peer;
     socklen_t n = sizeof peer;
-    if (option(fd, SO_DOMAIN) != family || option(fd, SO_TYPE) != SOCK_STREAM || option(fd, SO_PROTOCOL) != IPPROTO_TCP ||
-        option(fd, SO_ACCEPTCONN) != 0 || getpeername(fd, (void *)&peer, &n) == 0 || errno != ENOTCONN)
+    if (option(fd, SO_DOMAIN) != family || option(fd, SO_TYPE) != SOCK_STREAM ||
+        option(fd, SO_PROTOCOL) != IPPROTO_TCP || option(fd, SO_ACCEPTCONN) != 0 ||
+        getpeername(fd, (void *)&peer, &n) == 0 || errno != ENOTCONN)
         return false;
     uint64_t cookie = 0;
     n = sizeof cookie;
-    if (s->netns && (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &n) < 0 || cookie != s->netns))
+    if (s->netns &&
+        (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &n) < 0 || cookie != s->netns))
         return false;
     struct linger off = { 0 }; /* else its maker decides how long our close takes */
     return setsockopt(fd, SOL_SOCKET, SO_LINGER, &off, sizeof off) == 0;
@@ -92,8 +108,12 @@ static bool socket_ok(const cay__sessions *s, int fd, int family)
 
 static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, cay_err *err)
 {
-    struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+    struct sockaddr_in a4 = { .sin_family = AF_INET,
+                              .sin_port = htons(port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    struct sockaddr_in6 a6 = { .sin6_family = AF_INET6,
+                               .sin6_port = htons(port),
+                               .sin6_addr = IN6ADDR_LOOPBACK_INIT };
     const struct sockaddr *sa = family == AF_INET ? (const void *)&a4 : (const void *)&a6;
     socklen_t n = family == AF_INET ? sizeof a4 : sizeof a6;
     if (!cay__fd_nonblock(fd, true))
@@ -106,14 +126,16 @@ static int connect_lo(const cay_call *call, int fd, int family, uint16_t port, c
         }
         if (e) {
             errno = e;
-            return e == ECONNREFUSED ? cay_fail_why(err, CAY_ENOENT, "port_not_found", "port %u: nobody listens there", port)
+            return e == ECONNREFUSED ? cay_fail_why(err, CAY_ENOENT, "port_not_found",
+                                                    "port %u: nobody listens there", port)
                                      : cay_fail_sys(err, CAY_ESYS, "connect to port %u", port);
         }
     }
     return cay__fd_nonblock(fd, false) ? 0 : cay_fail_sys(err, CAY_ESYS, "port %u", port);
 }
 
-/* A hundred who come at once take turns with the few sessions that stay: a worker answers in less time than another one is forked. */
+/* A hundred who come at once take turns with the few sessions that stay: a worker answers in less
+ * time than another one is forked. */
 static int take_turn(cay__sessions *s, const cay_call *call, const char *what, cay_err *err)
 {
     int rc = 0;
@@ -139,7 +161,8 @@ static void end_turn(cay__sessions *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int ask_socket(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask, cay_ses_rep *buf, cay_ses_rep **rep, int *fd, cay_err *err)
+static int ask_socket(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask,
+                      cay_ses_rep *buf, cay_ses_rep **rep, int *fd, cay_err *err)
 {
     cay__ses_conn c;
     CAY_TRY(cay__ses_begin(s, call, ask, &c, err));
@@ -151,7 +174,8 @@ static int ask_socket(cay__sessions *s, const cay_call *call, const cay__ses_ask
     return rc;
 }
 
-static int connect_by(cay__sessions *s, const cay_call *call, uint16_t port, int by, int *out, cay_err *err)
+static int connect_by(cay__sessions *s, const cay_call *call, uint16_t port, int by, int *out,
+                      cay_err *err)
 {
     char what[32], num[21];
     cay__str_join(what, sizeof what, "port ", cay__str_u64(num, port), NULL);
@@ -171,7 +195,8 @@ static int connect_by(cay__sessions *s, const cay_call *call, uint16_t port, int
     return 0;
 }
 
-/* 127.0.0.1, which most listen on, ::1 when nobody is there. An init of a former version says itself which it is. */
+/* 127.0.0.1, which most listen on, ::1 when nobody is there. An init of a former version says
+ * itself which it is. */
 int cay__nf_connect(cay__sessions *s, const cay_call *call, uint16_t port, int *out, cay_err *err)
 {
     int rc = connect_by(s, call, port, AF_INET, out, err);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Template `host`: a small tree that stands below the sandbox's own files. /usr of the host is mounted over it
- * read-only; of /etc it has what programs in /usr need and nothing that is the host's own business: users, names and
- * resolver are made up, the rest is copied by name, and only what everybody on the host may read.
+ * Template `host`: a small tree that stands below the sandbox's own files. /usr of the host is
+ * mounted over it read-only; of /etc it has what programs in /usr need and nothing that is the
+ * host's own business: users, names and resolver are made up, the rest is copied by name, and only
+ * what everybody on the host may read.
  */
 #include "hand.h"
 #include "native.h"
@@ -18,16 +19,51 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#define STORE_BASE 0x70000000u /* as in keeper/keeper.h: owner of every file in a layer, as root */
-#define VERSION    "4"
-#define FILE_MAX   (16 << 20)
+#define STORE_BASE                                                                                 \
+    0x70000000u /* as in keeper/keeper.h: owner of every file in a layer, as root                  \
+                 */
+#define VERSION  "4"
+#define FILE_MAX (16 << 20)
 
 static const char *const wanted[] = {
-    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "ca-certificates",
-    "pki/tls/certs", "pki/ca-trust/extracted", "crypto-policies", "localtime", "timezone", "mime.types", "services",
-    "protocols", "shells", "bash.bashrc", "inputrc", "terminfo", "debian_version", "os-release",
-    "lsb-release", "java-*", "python3*", "perl", "fonts", "magic", "magic.mime", "locale.alias", "locale.conf",
-    "gai.conf", "ethertypes", "rpc", "R", "maven", "vim", "dpkg", "chromium.d",
+    "alternatives",
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "ca-certificates",
+    "pki/tls/certs",
+    "pki/ca-trust/extracted",
+    "crypto-policies",
+    "localtime",
+    "timezone",
+    "mime.types",
+    "services",
+    "protocols",
+    "shells",
+    "bash.bashrc",
+    "inputrc",
+    "terminfo",
+    "debian_version",
+    "os-release",
+    "lsb-release",
+    "java-*",
+    "python3*",
+    "perl",
+    "fonts",
+    "magic",
+    "magic.mime",
+    "locale.alias",
+    "locale.conf",
+    "gai.conf",
+    "ethertypes",
+    "rpc",
+    "R",
+    "maven",
+    "vim",
+    "dpkg",
+    "chromium.d",
 };
 
 static const struct {
@@ -39,24 +75,33 @@ static const struct {
     { "etc/hosts", "127.0.0.1 localhost cay\n::1 localhost ip6-localhost ip6-loopback\n" },
     { "etc/hostname", "cay\n" },
     { "etc/resolv.conf", "nameserver 127.0.0.53\noptions timeout:2 attempts:2\n" },
-    { "etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
-                           "protocols: files\nservices: files\nethers: files\nrpc: files\n" },
+    { "etc/nsswitch.conf",
+      "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
+      "protocols: files\nservices: files\nethers: files\nrpc: files\n" },
     { "etc/machine-id", "" },
-    /* As Debian's, but for $EUID: SDKs start every command as `bash -l -c`, and $(id -u) is two processes, half of what that costs; and for our sudo, which login shells find, too. */
-    { "etc/profile", "if [ \"${EUID:-$(id -u)}\" -eq 0 ]; then\n  PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nelse\n"
-                     "  PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games\nfi\n[ ! -d /run/cay/bin ] || PATH=/run/cay/bin:$PATH\nexport PATH\n"
-                     "if [ \"${PS1-}\" ]; then\n  if [ \"${BASH-}\" ] && [ \"$BASH\" != /bin/sh ]; then\n    [ ! -f /etc/bash.bashrc ] || . /etc/bash.bashrc\n"
-                     "  elif [ \"${EUID:-$(id -u)}\" -eq 0 ]; then\n    PS1='# '\n  else\n    PS1='$ '\n  fi\nfi\n"
-                     "if [ -d /etc/profile.d ]; then\n  for i in /etc/profile.d/*.sh; do\n    [ ! -r \"$i\" ] || . \"$i\"\n  done\n  unset i\nfi\n" },
+    /* As Debian's, but for $EUID: SDKs start every command as `bash -l -c`, and $(id -u) is two
+       processes, half of what that costs; and for our sudo, which login shells find, too. */
+    { "etc/profile",
+      "if [ \"${EUID:-$(id -u)}\" -eq 0 ]; then\n  "
+      "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nelse\n"
+      "  PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games\nfi\n[ ! -d /run/cay/bin ] "
+      "|| PATH=/run/cay/bin:$PATH\nexport PATH\n"
+      "if [ \"${PS1-}\" ]; then\n  if [ \"${BASH-}\" ] && [ \"$BASH\" != /bin/sh ]; then\n    [ ! "
+      "-f /etc/bash.bashrc ] || . /etc/bash.bashrc\n"
+      "  elif [ \"${EUID:-$(id -u)}\" -eq 0 ]; then\n    PS1='# '\n  else\n    PS1='$ '\n  fi\nfi\n"
+      "if [ -d /etc/profile.d ]; then\n  for i in /etc/profile.d/*.sh; do\n    [ ! -r \"$i\" ] || "
+      ". \"$i\"\n  done\n  unset i\nfi\n" },
 };
 
 static const struct {
     const char *path;
-    mode_t      mode;
+    mode_t mode;
 } dirs[] = {
-    { "etc", 0755 },  { "home", 0755 }, { "tmp", 01777 },    { "var", 0755 },     { "var/tmp", 01777 }, { "var/log", 0755 },
-    { "var/cache", 0755 }, { "var/lib", 0755 }, { "root", 0700 }, { "proc", 0555 }, { "dev", 0755 },  { "run", 0755 },
-    { "usr", 0755 },  { "mnt", 0755 },  { "opt", 0755 },     { "srv", 0755 },     { "media", 0755 },  { "sys", 0555 },
+    { "etc", 0755 },      { "home", 0755 },    { "tmp", 01777 },      { "var", 0755 },
+    { "var/tmp", 01777 }, { "var/log", 0755 }, { "var/cache", 0755 }, { "var/lib", 0755 },
+    { "root", 0700 },     { "proc", 0555 },    { "dev", 0755 },       { "run", 0755 },
+    { "usr", 0755 },      { "mnt", 0755 },     { "opt", 0755 },       { "srv", 0755 },
+    { "media", 0755 },    { "sys", 0555 },
 };
 
 static bool own(int at, const char *name)
@@ -67,12 +112,14 @@ static bool own(int at, const char *name)
 static bool put_file(int at, const char *path, const char *text)
 {
     CAY_AUTOFD fd = openat(at, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    return fd >= 0 && cay__fd_write_all(fd, text, strlen(text)) && fchmod(fd, 0644) == 0 && own(at, path);
+    return fd >= 0 && cay__fd_write_all(fd, text, strlen(text)) && fchmod(fd, 0644) == 0 &&
+           own(at, path);
 }
 
 static bool put_dir(int at, const char *path, mode_t mode)
 {
-    return (mkdirat(at, path, 0755) == 0 || errno == EEXIST) && fchmodat(at, path, mode, 0) == 0 && own(at, path);
+    return (mkdirat(at, path, 0755) == 0 || errno == EEXIST) && fchmodat(at, path, mode, 0) == 0 &&
+           own(at, path);
 }
 
 /* ---- copying ---- */
@@ -114,7 +161,8 @@ static bool copy_entry(int from, const char *name, int to, unsigned depth)
         return (symlinkat(target, to, name) == 0 || errno == EEXIST) && own(to, name);
     }
     if (S_ISREG(st.st_mode))
-        return !(st.st_mode & 0004) || st.st_size > FILE_MAX || copy_file(from, name, to, st.st_mode);
+        return !(st.st_mode & 0004) || st.st_size > FILE_MAX ||
+               copy_file(from, name, to, st.st_mode);
     if (!S_ISDIR(st.st_mode) || !(st.st_mode & 0005) || depth > 8)
         return true;
     int in = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -172,7 +220,8 @@ static bool copy_etc(int out)
 
 /* ---- the layer ---- */
 
-/* The host's links into /usr; a host whose /bin is a directory of its own is not merged, and cannot serve. */
+/* The host's links into /usr; a host whose /bin is a directory of its own is not merged, and cannot
+ * serve. */
 static int host_links(int at, cay_err *err)
 {
     static const char *const names[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
@@ -184,7 +233,10 @@ static int host_links(int at, cay_err *err)
             continue;
         ssize_t n = readlink(path, target, sizeof target - 1);
         if (n <= 0)
-            return cay_fail_why(err, CAY_ENOTSUP, "host_not_merged", "template host needs a merged /usr, but %s is a directory; use --root DIR instead", path);
+            return cay_fail_why(
+                err, CAY_ENOTSUP, "host_not_merged",
+                "template host needs a merged /usr, but %s is a directory; use --root DIR instead",
+                path);
         target[n] = 0;
         const char *rel = target[0] == '/' ? target + 1 : target;
         if (symlinkat(rel, at, names[i]) < 0 || !own(at, names[i]))
@@ -200,13 +252,16 @@ static int fill(int at, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(dirs); i++)
         if (!put_dir(at, dirs[i].path, dirs[i].mode))
             return cay_fail_sys(err, CAY_ESYS, "layer host: %s", dirs[i].path);
-    /* For the sandbox's ordinary user. Without root only the keeper has the ids for it, and makes them (keeper/rootfs.c). */
+    /* For the sandbox's ordinary user. Without root only the keeper has the ids for it, and makes
+     * them (keeper/rootfs.c). */
     static const char *const users[] = { "workspace", "home/user" };
     for (size_t i = 0; geteuid() == 0 && i < CAY_LEN(users); i++)
-        if (!put_dir(at, users[i], 0755) || fchownat(at, users[i], STORE_BASE + 1000, STORE_BASE + 1000, AT_SYMLINK_NOFOLLOW) < 0)
+        if (!put_dir(at, users[i], 0755) ||
+            fchownat(at, users[i], STORE_BASE + 1000, STORE_BASE + 1000, AT_SYMLINK_NOFOLLOW) < 0)
             return cay_fail_sys(err, CAY_ESYS, "layer host: %s", users[i]);
     CAY_TRY(host_links(at, err));
-    if (symlinkat("/run", at, "var/run") < 0 || !own(at, "var/run") || symlinkat("/proc/self/mounts", at, "etc/mtab") < 0 || !own(at, "etc/mtab"))
+    if (symlinkat("/run", at, "var/run") < 0 || !own(at, "var/run") ||
+        symlinkat("/proc/self/mounts", at, "etc/mtab") < 0 || !own(at, "etc/mtab"))
         return cay_fail_sys(err, CAY_ESYS, "layer host: links");
     for (size_t i = 0; i < CAY_LEN(made); i++)
         if (!put_file(at, made[i].path, made[i].text))
@@ -220,9 +275,11 @@ static int fill(int at, cay_err *err)
 /* The name tells what the layer was made from: it changes when the host does. */
 static void layer_name(int home_fd, char *name, size_t cap)
 {
-    static const char *const watched[] = { "/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/certs", "/etc/os-release", "/etc/localtime", "/bin" };
+    static const char *const watched[] = { "/etc/ld.so.cache", "/etc/alternatives",
+                                           "/etc/ssl/certs",   "/etc/os-release",
+                                           "/etc/localtime",   "/bin" };
     struct {
-        char     version[8];
+        char version[8];
         uint32_t root;
         struct {
             uint64_t ino, sec, nsec;
@@ -248,7 +305,8 @@ static void layer_name(int home_fd, char *name, size_t cap)
     cay__str_join(name, cap, "host-", text, NULL);
 }
 
-/* Made out of sight and published by rename; by one, whoever else needs it at the same moment waits for that. */
+/* Made out of sight and published by rename; by one, whoever else needs it at the same moment waits
+ * for that. */
 static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *err), cay_err *err)
 {
     char shut[64], fresh[80], id[CAY_WIRE_ID];
@@ -269,7 +327,8 @@ static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *e
     cay__str_join(fresh, sizeof fresh, shut, "/t", NULL);
     if (mkdirat(home_fd, shut, 0700) < 0 || mkdirat(home_fd, fresh, 0755) < 0)
         return cay_fail_sys(err, CAY_ESYS, "make %s", fresh);
-    CAY_AUTOFD at = cay__fd_openat2(home_fd, fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    CAY_AUTOFD at = cay__fd_openat2(home_fd, fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0,
+                                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (at < 0 || fstat(at, &st) < 0 || st.st_uid != geteuid())
         return cay_fail_sys(err, CAY_ESYS, "open %s", fresh);
     cay_err why = CAY_ERR_INIT;
@@ -280,14 +339,18 @@ static int make(int home_fd, const char *path, int (*fill_it)(int at, cay_err *e
     if (rc == 0)
         return 0;
     if (why.sys == ENOSPC || why.sys == EDQUOT)
-        return cay_fail_why(err, CAY_ENOSPACE, "store_full", "make %s: the disk of the state directory is full; remove sandboxes or free space on it", path);
+        return cay_fail_why(err, CAY_ENOSPACE, "store_full",
+                            "make %s: the disk of the state directory is full; remove sandboxes or "
+                            "free space on it",
+                            path);
     if (err)
         *err = why;
     return rc;
 }
 
 /* `name`, unless it is there: by ourselves, or by root for a server that is not. */
-static int provide(int home_fd, char *name, size_t cap, uint32_t which, int (*fill_it)(int at, cay_err *err), cay_err *err)
+static int provide(int home_fd, char *name, size_t cap, uint32_t which,
+                   int (*fill_it)(int at, cay_err *err), cay_err *err)
 {
     char path[128];
     struct stat st;
@@ -297,7 +360,8 @@ static int provide(int home_fd, char *name, size_t cap, uint32_t which, int (*fi
     if (!cay__hand_there(home_fd))
         return make(home_fd, path, fill_it, err);
     hand_answer a;
-    CAY_TRY(cay__hand_ask(home_fd, NULL, &(hand_ask){ .verb = HAND_BASE, .op = which }, NULL, 0, &a, NULL, NULL, err));
+    CAY_TRY(cay__hand_ask(home_fd, NULL, &(hand_ask){ .verb = HAND_BASE, .op = which }, NULL, 0, &a,
+                          NULL, NULL, err));
     a.name[sizeof a.name - 1] = 0;
     cay__str_copy(name, cap, a.name);
     return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For lists: what the keeper says of many sandboxes at once, and whether it would still say the same. */
+/* For lists: what the keeper says of many sandboxes at once, and whether it would still say the
+ * same. */
 #include "native.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -10,13 +11,14 @@
 
 /* ---- many at once ---- */
 
-/* What every box of this keeper says of its layers, made once. Until then it is looked for under the lock. */
+/* What every box of this keeper says of its layers, made once. Until then it is looked for under
+ * the lock. */
 typedef struct cay__news {
     pthread_mutex_t lock;
-    int             sock;    /* a stream of events that only says that something happened; -1: none */
-    uint64_t        count;
-    cay_layer       layers[2][CAY__LAYERS_MAX]; /* plain; with a disk image */
-    size_t          nlayers;
+    int sock; /* a stream of events that only says that something happened; -1: none */
+    uint64_t count;
+    cay_layer layers[2][CAY__LAYERS_MAX]; /* plain; with a disk image */
+    size_t nlayers;
 } cay__news;
 
 static cay__news *news_of(cay__native *n)
@@ -26,7 +28,8 @@ static cay__news *news_of(cay__native *n)
         n->news = cay__alloc(sizeof *n->news);
         n->news->sock = -1;
         pthread_mutex_init(&n->news->lock, NULL);
-        n->news->nlayers = cay__native_box_layers(&n->hello, 0, n->news->layers[0], CAY__LAYERS_MAX);
+        n->news->nlayers =
+            cay__native_box_layers(&n->hello, 0, n->news->layers[0], CAY__LAYERS_MAX);
         cay__native_box_layers(&n->hello, CAY_CREATE_DISK, n->news->layers[1], CAY__LAYERS_MAX);
     }
     pthread_mutex_unlock(&n->lock);
@@ -44,9 +47,9 @@ void cay__native_look_end(cay__native *n)
 
 typedef struct looking {
     const cay__native *n;
-    const cay__news   *news;
-    int              (*fn)(size_t i, const cay_box_status *st, void *arg);
-    void              *arg;
+    const cay__news *news;
+    int (*fn)(size_t i, const cay_box_status *st, void *arg);
+    void *arg;
 } looking;
 
 static int tell(const looking *l, size_t i, const char *id, cay__reply *r)
@@ -54,14 +57,22 @@ static int tell(const looking *l, size_t i, const char *id, cay__reply *r)
     r->box.id[sizeof r->box.id - 1] = r->box.reason[sizeof r->box.reason - 1] = 0;
     if (strcmp(r->box.id, id) != 0 || r->box.state == CAY_STOPPED)
         return 0;
-    cay_box_status st = { .size = sizeof st, .state = (cay_state)r->box.state, .reason = r->box.reason, .level = (cay_level)l->n->hello.level,
-                          .layers = l->news->layers[(r->box.flags & CAY_CREATE_DISK) != 0], .nlayers = l->news->nlayers, .deadline_ms = r->box.deadline_ms, .idle_ms = r->box.idle_ms,
-                          .pid = r->box.pid, .path = "" };
+    cay_box_status st = { .size = sizeof st,
+                          .state = (cay_state)r->box.state,
+                          .reason = r->box.reason,
+                          .level = (cay_level)l->n->hello.level,
+                          .layers = l->news->layers[(r->box.flags & CAY_CREATE_DISK) != 0],
+                          .nlayers = l->news->nlayers,
+                          .deadline_ms = r->box.deadline_ms,
+                          .idle_ms = r->box.idle_ms,
+                          .pid = r->box.pid,
+                          .path = "" };
     return l->fn(i, &st, l->arg);
 }
 
 /* The rest of one answer, of which the first packet is in *r. */
-static int hear(int sock, const cay_call *call, const looking *l, size_t i, const char *id, cay__reply *r, cay_err *err)
+static int hear(int sock, const cay_call *call, const looking *l, size_t i, const char *id,
+                cay__reply *r, cay_err *err)
 {
     while (r->type == CAY_MSG_BOX) {
         CAY_TRY(tell(l, i, id, r));
@@ -70,7 +81,8 @@ static int hear(int sock, const cay_call *call, const looking *l, size_t i, cons
     return 0;
 }
 
-/* All questions go out before the first answer is read: the keeper is woken once and not once for each. */
+/* All questions go out before the first answer is read: the keeper is woken once and not once for
+ * each. */
 static int ask_rest(int sock, const char *const *ids, size_t from, size_t n, cay_err *err)
 {
     for (size_t i = from; i < n; i++) {
@@ -86,7 +98,8 @@ static int ask_rest(int sock, const char *const *ids, size_t from, size_t n, cay
     return 0;
 }
 
-int cay__native_look(void *self, const cay_call *call, const char *const *ids, size_t n, int (*fn)(size_t i, const cay_box_status *st, void *arg), void *arg,
+int cay__native_look(void *self, const cay_call *call, const char *const *ids, size_t n,
+                     int (*fn)(size_t i, const cay_box_status *st, void *arg), void *arg,
                      cay_err *err)
 {
     cay__native *me = self;
@@ -103,7 +116,8 @@ int cay__native_look(void *self, const cay_call *call, const char *const *ids, s
     CAY_TRY(cay__native_meet(me, call, err));
     const looking l = { me, news_of(me), fn, arg };
     cay__str_copy(m.id, sizeof m.id, ids[i]);
-    CAY_TRY(cay__link_begin(&me->link, call, &ask, &r, &got, err)); /* the first also finds a keeper that answers */
+    CAY_TRY(cay__link_begin(&me->link, call, &ask, &r, &got,
+                            err)); /* the first also finds a keeper that answers */
     sock = got;
     CAY_TRY(ask_rest(sock, ids, i + 1, n, err));
     CAY_TRY(hear(sock, call, &l, i, ids[i], &r, err));
@@ -119,13 +133,15 @@ int cay__native_look(void *self, const cay_call *call, const char *const *ids, s
 
 /* ---- has anything changed? ---- */
 
-/* The keeper sends an event before it answers whoever caused it, so what was acknowledged waits in the socket already. One whose
- * socket was full is missed, but what filled it counts. A keeper that ended says so too: what the next one knows is news. */
+/* The keeper sends an event before it answers whoever caused it, so what was acknowledged waits in
+ * the socket already. One whose socket was full is missed, but what filled it counts. A keeper that
+ * ended says so too: what the next one knows is news. */
 static int follow(cay__native *n, cay__news *s, cay_err *err)
 {
     cay_event_wire e;
     ssize_t got = 0;
-    while (s->sock >= 0 && ((got = recv(s->sock, &e, sizeof e, MSG_DONTWAIT | MSG_TRUNC)) > 0 || (got < 0 && errno == EINTR)))
+    while (s->sock >= 0 && ((got = recv(s->sock, &e, sizeof e, MSG_DONTWAIT | MSG_TRUNC)) > 0 ||
+                            (got < 0 && errno == EINTR)))
         s->count += got > 0;
     if (s->sock >= 0 && got < 0 && errno == EAGAIN)
         return 0;

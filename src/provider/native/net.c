@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-static int ask_net(cay__nbox *b, const cay_call *call, cay_m_net *m, const int *fds, int nfds, cay__reply *r, cay_err *err)
+static int ask_net(cay__nbox *b, const cay_call *call, cay_m_net *m, const int *fds, int nfds,
+                   cay__reply *r, cay_err *err)
 {
     memcpy(m->id, b->id, sizeof m->id);
     cay__ask ask = { .type = CAY_MSG_NET, .body = m, .len = sizeof *m, .fds = fds, .nfds = nfds };
@@ -20,15 +21,18 @@ static int ask_net(cay__nbox *b, const cay_call *call, cay_m_net *m, const int *
 int cay__nbox_policy_fd(const char *text, size_t len, int *out, cay_err *err)
 {
     if (!len || len > CAY_NET_TEXT)
-        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big", "a policy has 1 to %u bytes, this one %zu", CAY_NET_TEXT, len);
+        return cay_fail_why(err, CAY_ETOOBIG, "policy_too_big",
+                            "a policy has 1 to %u bytes, this one %zu", CAY_NET_TEXT, len);
     CAY_AUTOFD fd = (int)syscall(SYS_memfd_create, "cay-policy", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || !cay__fd_write_all(fd, text, len) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+    if (fd < 0 || !cay__fd_write_all(fd, text, len) ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the policy");
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
 
-int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t len, uint64_t *revision, cay_err *err)
+int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t len,
+                     uint64_t *revision, cay_err *err)
 {
     cay_m_net m = { .op = CAY_NET_SET };
     cay__reply r = { 0 };
@@ -40,7 +44,8 @@ int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t l
     return 0;
 }
 
-int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *len, uint64_t *revision, cay_err *err)
+int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *len,
+                         uint64_t *revision, cay_err *err)
 {
     static const char off[] = "cay-net 1\nmode off\n";
     cay_m_net m = { .op = CAY_NET_GET };
@@ -66,7 +71,8 @@ int cay__nbox_policy_get(void *box, const cay_call *call, char **text, size_t *l
     return 0;
 }
 
-int cay__nbox_dial(void *box, const cay_call *call, const char *host, uint16_t port, bool implicit, int *out, cay_err *err)
+int cay__nbox_dial(void *box, const cay_call *call, const char *host, uint16_t port, bool implicit,
+                   int *out, cay_err *err)
 {
     cay_m_net m = { .op = CAY_NET_DIAL, .port = port, .flags = implicit ? CAY_NET_IMPLICIT : 0 };
     CAY_AUTOFD fd = -1;
@@ -75,12 +81,14 @@ int cay__nbox_dial(void *box, const cay_call *call, const char *host, uint16_t p
         return cay_fail_why(err, CAY_EINVAL, "host_invalid", "a host name has at most 253 bytes");
     CAY_TRY(ask_net(box, call, &m, NULL, 0, &r, err));
     if (fd < 0)
-        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "the keeper gave no connection to %s", host);
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "the keeper gave no connection to %s",
+                            host);
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
 
-int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t len, int values, int *trust, cay_err *err)
+int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t len, int values,
+                      int *trust, cay_err *err)
 {
     cay_m_net m = { .op = CAY_NET_SECRETS };
     CAY_AUTOFD policy = -1, files = -1;

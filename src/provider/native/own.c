@@ -27,7 +27,9 @@ static void claim(cay__nbox *b)
         return; /* its keeper is alive */
     memcpy(m.id, b->id, sizeof m.id);
     CAY_FAULT("client.claim.send");
-    cay__link fresh = { .dial = b->n->link.dial, .arg = b->n, .peer = "keeper", .lock = PTHREAD_MUTEX_INITIALIZER };
+    cay__link fresh = {
+        .dial = b->n->link.dial, .arg = b->n, .peer = "keeper", .lock = PTHREAD_MUTEX_INITIALIZER
+    };
     if (cay__link_begin(&fresh, NULL, &ask, &r, &sock, NULL) == 0) {
         close(b->owner);
         b->owner = sock;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the keeper found, as layers a person can read: on, soft or off, why, and what to do about it.
+ * What the keeper found, as layers a person can read: on, soft or off, why, and what to do about
+ * it.
  */
 #include "native.h"
 #include <base/base.h>
@@ -9,12 +10,15 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#define DELEGATE "run as root, or under systemd with delegation (loginctl enable-linger, then a user session)"
-#define SUBIDS   "give the user a range: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 NAME; install uidmap"
+#define DELEGATE                                                                                   \
+    "run as root, or under systemd with delegation (loginctl enable-linger, then a user session)"
+#define SUBIDS                                                                                     \
+    "give the user a range: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "      \
+    "NAME; install uidmap"
 
 static const struct {
     const char *name;
-    uint32_t    bit;    /* feature; 0: always on once there is a keeper */
+    uint32_t bit;       /* feature; 0: always on once there is a keeper */
     const char *absent; /* state without it */
     const char *why, *remedy;
 } table[] = {
@@ -23,17 +27,28 @@ static const struct {
     { "pid-namespace", 0, "", "", "" },
     { "ipc-namespace", 0, "", "", "" },
     { "net-namespace", CAY_FEAT_NETNS, "off", "the kernel refuses it", "" },
-    { "egress-policy", CAY_FEAT_NFT, "off", "the kernel has no nftables and no IPv6 here: nothing can leave, and no policy but off is accepted", "use a kernel with CONFIG_NFT_TPROXY, or let the container around us use nftables" },
-    { "seccomp", CAY_FEAT_SECCOMP, "off", "the kernel has no filter mode", "use a kernel with CONFIG_SECCOMP_FILTER" },
+    { "egress-policy", CAY_FEAT_NFT, "off",
+      "the kernel has no nftables and no IPv6 here: nothing can leave, and no policy but off is "
+      "accepted",
+      "use a kernel with CONFIG_NFT_TPROXY, or let the container around us use nftables" },
+    { "seccomp", CAY_FEAT_SECCOMP, "off", "the kernel has no filter mode",
+      "use a kernel with CONFIG_SECCOMP_FILTER" },
     { "capabilities", 0, "", "", "" },
     { "no-new-privs", 0, "", "", "" },
-    { "landlock", CAY_FEAT_LANDLOCK, "off", "the kernel was started without it", "boot with lsm=landlock,… on a kernel since 5.13" },
-    { "freeze", CAY_FEAT_CG2, "soft", "no cgroup v2 tree that we may write: processes are stopped one by one", DELEGATE },
-    { "memory-limit", CAY_FEAT_MEMORY, "soft", "no memory cgroup: the data segment of each process is bounded instead", DELEGATE },
-    { "pids-limit", CAY_FEAT_PIDS, "off", "no pids cgroup: nothing bounds how many there are", DELEGATE },
+    { "landlock", CAY_FEAT_LANDLOCK, "off", "the kernel was started without it",
+      "boot with lsm=landlock,… on a kernel since 5.13" },
+    { "freeze", CAY_FEAT_CG2, "soft",
+      "no cgroup v2 tree that we may write: processes are stopped one by one", DELEGATE },
+    { "memory-limit", CAY_FEAT_MEMORY, "soft",
+      "no memory cgroup: the data segment of each process is bounded instead", DELEGATE },
+    { "pids-limit", CAY_FEAT_PIDS, "off", "no pids cgroup: nothing bounds how many there are",
+      DELEGATE },
     { "cpu-limit", CAY_FEAT_CPU, "soft", "no cpu cgroup: affinity only", DELEGATE },
     { "io-limit", CAY_FEAT_IO, "off", "no io cgroup", DELEGATE },
-    { "disk-quota", CAY_FEAT_QUOTA, "soft", "no project quota on the state directory: use is measured every few seconds", "as root, --require disk-quota gives a disk image; or mount the state directory with prjquota" },
+    { "disk-quota", CAY_FEAT_QUOTA, "soft",
+      "no project quota on the state directory: use is measured every few seconds",
+      "as root, --require disk-quota gives a disk image; or mount the state directory with "
+      "prjquota" },
 };
 
 size_t cay__native_box_layers(const cay_m_hello *h, uint32_t flags, cay_layer *out, size_t max)
@@ -52,35 +67,51 @@ size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max)
     size_t n = 0;
     for (size_t i = 0; i < CAY_LEN(table) && n < max; i++) {
         bool on = !table[i].bit || (h->features & table[i].bit);
-        out[n++] = (cay_layer){ table[i].name, on ? "on" : table[i].absent, on ? "" : table[i].why, on ? "" : table[i].remedy };
+        out[n++] = (cay_layer){ table[i].name, on ? "on" : table[i].absent, on ? "" : table[i].why,
+                                on ? "" : table[i].remedy };
         if (!on && table[i].bit == CAY_FEAT_NFT && (h->features & CAY_FEAT_NAT))
-            out[n - 1] = (cay_layer){ table[i].name, "on", "by nat redirect: the kernel has no tproxy", "" };
+            out[n - 1] =
+                (cay_layer){ table[i].name, "on", "by nat redirect: the kernel has no tproxy", "" };
         else if (!on && table[i].bit == CAY_FEAT_NFT && (h->features & CAY_FEAT_PORTS))
-            out[n - 1] = (cay_layer){ table[i].name, "soft", "by a listener for each port: the kernel has no nftables; a policy names 8 ports at most", table[i].remedy };
+            out[n - 1] = (cay_layer){ table[i].name, "soft",
+                                      "by a listener for each port: the kernel has no nftables; a "
+                                      "policy names 8 ports at most",
+                                      table[i].remedy };
         else if (!on && table[i].bit == CAY_FEAT_NFT && !(h->features & CAY_FEAT_NET_TRIED))
-            out[n - 1] = (cay_layer){ table[i].name, "on", "tried when the first sandbox is made", "" };
+            out[n - 1] =
+                (cay_layer){ table[i].name, "on", "tried when the first sandbox is made", "" };
         else if (!on && table[i].bit == CAY_FEAT_QUOTA && (h->features & CAY_FEAT_IMAGE))
-            out[n - 1] = (cay_layer){ table[i].name, "on", "by a disk image of its own for who requires it (--require disk-quota); else soft: measured every few seconds", "" };
+            out[n - 1] = (cay_layer){ table[i].name, "on",
+                                      "by a disk image of its own for who requires it (--require "
+                                      "disk-quota); else soft: measured every few seconds",
+                                      "" };
     }
     if (n < max) {
         static const cay_layer ids[] = {
             [CAY_MODE_ROOT] = { "own-ids", "on", "65,536 of its own", "" },
-            [CAY_MODE_RANGE] = { "own-ids", "soft", "sub-ids, shared by all sandboxes of this user", "run as root for a range each" },
-            [CAY_MODE_SINGLE] = { "own-ids", "off", "no range in /etc/subuid: one id inside, which is yours outside", SUBIDS },
+            [CAY_MODE_RANGE] = { "own-ids", "soft", "sub-ids, shared by all sandboxes of this user",
+                                 "run as root for a range each" },
+            [CAY_MODE_SINGLE] = { "own-ids", "off",
+                                  "no range in /etc/subuid: one id inside, which is yours outside",
+                                  SUBIDS },
         };
         out[n++] = ids[h->mode <= CAY_MODE_SINGLE ? h->mode : CAY_MODE_SINGLE];
     }
     return n;
 }
 
-int cay__native_require(const cay_m_hello *h, int min_level, const char *const *require, cay_err *err)
+int cay__native_require(const cay_m_hello *h, int min_level, const char *const *require,
+                        cay_err *err)
 {
     cay_layer l[CAY__LAYERS_MAX];
     size_t n = cay__native_layers(h, l, CAY__LAYERS_MAX), at = 0;
     char text[220] = "";
     if (min_level > h->level)
-        return cay_fail_why(err, CAY_EISOLATION, "level_missing", "isolation level %d is asked for, this host gives %d (%s); %s", min_level, h->level,
-                            h->level == CAY_LEVEL_ROOT ? "root" : "rootless", min_level > CAY_LEVEL_ROOT ? "there is no vm provider yet" : "run as root with cgroup controllers");
+        return cay_fail_why(err, CAY_EISOLATION, "level_missing",
+                            "isolation level %d is asked for, this host gives %d (%s); %s",
+                            min_level, h->level, h->level == CAY_LEVEL_ROOT ? "root" : "rootless",
+                            min_level > CAY_LEVEL_ROOT ? "there is no vm provider yet"
+                                                       : "run as root with cgroup controllers");
     for (; require && *require; require++) {
         const cay_layer *hit = NULL;
         for (size_t i = 0; i < n; i++)
@@ -88,11 +119,13 @@ int cay__native_require(const cay_m_hello *h, int min_level, const char *const *
                 hit = &l[i];
         if (hit && !strcmp(hit->state, "on"))
             continue;
-        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s (%s)", at ? ", " : "", *require, hit ? hit->why : "no such feature");
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s (%s)", at ? ", " : "", *require,
+                               hit ? hit->why : "no such feature");
         at = CAY_MIN(at, sizeof text - 1);
     }
     if (at)
-        return cay_fail_why(err, CAY_EISOLATION, "feature_missing", "this host lacks %s; `cay doctor` names remedies", text);
+        return cay_fail_why(err, CAY_EISOLATION, "feature_missing",
+                            "this host lacks %s; `cay doctor` names remedies", text);
     return 0;
 }
 
@@ -108,7 +141,8 @@ static const char *cause(const char **remedy)
 {
     *remedy = "";
     if (reads("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", '1') && geteuid() != 0) {
-        *remedy = "install the AppArmor profile that comes with cay (data/apparmor.d/cay), or run as root";
+        *remedy = "install the AppArmor profile that comes with cay (data/apparmor.d/cay), or run "
+                  "as root";
         return "AppArmor forbids user namespaces to programs without a profile";
     }
     if (reads("/proc/sys/kernel/unprivileged_userns_clone", '0') && geteuid() != 0) {
@@ -120,7 +154,8 @@ static const char *cause(const char **remedy)
         return "user.max_user_namespaces is 0";
     }
     if (access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0) {
-        *remedy = "start the outer container with --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or --privileged";
+        *remedy = "start the outer container with --security-opt seccomp=unconfined --security-opt "
+                  "apparmor=unconfined, or --privileged";
         return "the container around us blocks unshare or mount";
     }
     return NULL;

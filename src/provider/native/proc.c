@@ -18,20 +18,20 @@
 #include <sys/socket.h>
 
 typedef struct nproc {
-    cay__link      *link;
-    char            box[CAY_WIRE_ID], id[CAY_WIRE_ID];
-    int             pid;
-    int64_t         started_ms;
-    bool            tty;
-    pthread_mutex_t lock;     /* what follows */
-    int             conn;     /* where EXIT will come */
-    bool            exposed;  /* conn was given out to poll on */
-    bool            told;     /* its exit came with the first answer, and early has it */
-    bool            ended;
-    unsigned        breaks;
-    cay_m_exit      early;
-    cay_exit        exit;
-    int             first[2]; /* readers made with the process, not yet asked for */
+    cay__link *link;
+    char box[CAY_WIRE_ID], id[CAY_WIRE_ID];
+    int pid;
+    int64_t started_ms;
+    bool tty;
+    pthread_mutex_t lock; /* what follows */
+    int conn;             /* where EXIT will come */
+    bool exposed;         /* conn was given out to poll on */
+    bool told;            /* its exit came with the first answer, and early has it */
+    bool ended;
+    unsigned breaks;
+    cay_m_exit early;
+    cay_exit exit;
+    int first[2]; /* readers made with the process, not yet asked for */
 } nproc;
 
 static nproc *proc_new(cay__link *l, const char *box)
@@ -96,17 +96,26 @@ static void add(cay__buf *b, const char *s)
     cay__buf_add(b, s ? s : "", strlen(s ? s : "") + 1);
 }
 
-/* What may be done where, a letter before each path; guest/landlock.h has them. A list that is not there is all of "/". */
+/* What may be done where, a letter before each path; guest/landlock.h has them. A list that is not
+ * there is all of "/". */
 static void add_fence(const cay_fence *f, cay__buf *b)
 {
     static const char *const all[] = { "/", NULL };
     const struct {
         const char *letter;
         const char *const *list;
-    } rows[] = { { "r", f->read ? f->read : all }, { f->write ? "w" : "c", f->write ? f->write : all }, { f->exec ? "x" : "e", f->exec ? f->exec : all } };
-    /* Without these nothing runs: programs and libraries, settings of the system, harmless devices. */
-    static const char *const system[] = { "r/usr", "r/bin", "r/sbin", "r/lib", "r/lib32", "r/lib64", "r/libx32", "r/nix/store", "r/opt", "r/etc", "r/proc", "r/sys/devices/system/cpu",
-                                          "d/dev/null", "d/dev/zero", "d/dev/full", "d/dev/random", "d/dev/urandom", "d/dev/tty", "d/dev/ptmx", "d/dev/pts" };
+    } rows[] = { { "r", f->read ? f->read : all },
+                 { f->write ? "w" : "c", f->write ? f->write : all },
+                 { f->exec ? "x" : "e", f->exec ? f->exec : all } };
+    /* Without these nothing runs: programs and libraries, settings of the system, harmless devices.
+     */
+    static const char *const system[] = {
+        "r/usr",         "r/bin",      "r/sbin",     "r/lib",
+        "r/lib32",       "r/lib64",    "r/libx32",   "r/nix/store",
+        "r/opt",         "r/etc",      "r/proc",     "r/sys/devices/system/cpu",
+        "d/dev/null",    "d/dev/zero", "d/dev/full", "d/dev/random",
+        "d/dev/urandom", "d/dev/tty",  "d/dev/ptmx", "d/dev/pts"
+    };
     for (size_t i = 0; (f->read || f->write) && i < CAY_LEN(system); i++)
         add(b, system[i]);
     for (size_t i = 0; i < CAY_LEN(rows); i++)
@@ -237,7 +246,8 @@ static int send_spawn(nproc *p, const cay_call *call, const cay_spawn *s, cay_m_
     return rc;
 }
 
-/* Nobody waits for the answer any more, so what was asked for does not stay behind. It cannot be signalled before it has started. */
+/* Nobody waits for the answer any more, so what was asked for does not stay behind. It cannot be
+ * signalled before it has started. */
 static void undo_spawn(nproc *p)
 {
     for (int i = 0; i < 40; i++) {
@@ -253,8 +263,11 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
 {
     CAY_AUTOBUF blob = CAY__BUF(CAY_BLOB_MAX + CAY_LABELS_MAX);
     AUTOPROC p = proc_new(l, box);
-    cay_m_spawn m = { .cols = spec->cols, .rows = spec->rows, .timeout_ms = spec->timeout_ms,
-                      .ring = spec->ring_bytes, .flags = flags_of(spec) };
+    cay_m_spawn m = { .cols = spec->cols,
+                      .rows = spec->rows,
+                      .timeout_ms = spec->timeout_ms,
+                      .ring = spec->ring_bytes,
+                      .flags = flags_of(spec) };
 
     cay__id_make(p->id, 'p');
     p->tty = spec->tty;
@@ -264,7 +277,8 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
     make_title(spec, m.title, sizeof m.title);
     make_blob(spec, &blob, &m);
     if (blob.full || blob.len > CAY_BLOB_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "arguments_too_long", "the command is longer than %u bytes", CAY_BLOB_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "arguments_too_long",
+                            "the command is longer than %u bytes", CAY_BLOB_MAX);
     int rc = send_spawn(p, call, spec, &m, &blob, err);
     if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT)
         undo_spawn(p);
@@ -272,16 +286,18 @@ int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const c
     if (rc < 0 && err && spec->user && !strncmp(err->reason, "user_", 5))
         return cay_wrap(err, rc, "user %.60s", spec->user);
     if (rc == CAY_ENOENT || rc == CAY_EPERM || rc == CAY_ETYPE)
-        return spec->cwd ? cay_wrap(err, rc, "start %.60s in %.120s", spec->shell ? "a shell" : spec->argv[0], spec->cwd)
-                         : cay_wrap(err, rc, "start %.120s", spec->shell ? "a shell" : spec->argv[0]);
+        return spec->cwd
+                   ? cay_wrap(err, rc, "start %.60s in %.120s",
+                              spec->shell ? "a shell" : spec->argv[0], spec->cwd)
+                   : cay_wrap(err, rc, "start %.120s", spec->shell ? "a shell" : spec->argv[0]);
     CAY_TRY(rc);
     *out = CAY_STEAL(p);
     return 0;
 }
 
 /* Asks for the process and for its exit on a connection of its own. */
-static int find(cay__link *l, const char *box, const cay_call *call, const char *ref, cay_m_proc *found,
-                int *conn, cay_err *err)
+static int find(cay__link *l, const char *box, const cay_call *call, const char *ref,
+                cay_m_proc *found, int *conn, cay_err *err)
 {
     char tail[1024 + CAY_LABELS_MAX];
     cay_m_ref m = { .flags = CAY_SPAWN_WAIT };
@@ -289,14 +305,15 @@ static int find(cay__link *l, const char *box, const cay_call *call, const char 
     cay__reply r = { .tail = tail, .tail_cap = sizeof tail };
     cay__str_copy(m.id, sizeof m.id, box);
     if (!cay__str_copy(m.ref, sizeof m.ref, ref))
-        return cay_fail_why(err, CAY_ENOENT, "process_not_found", "process %.60s: no such process", ref);
+        return cay_fail_why(err, CAY_ENOENT, "process_not_found", "process %.60s: no such process",
+                            ref);
     CAY_TRY(cay__link_begin(l, call, &ask, &r, conn, err));
     *found = r.proc;
     return 0;
 }
 
-int cay__proc_attach(cay__link *l, const char *box, const cay_call *call, const char *ref, void **out,
-                     cay_err *err)
+int cay__proc_attach(cay__link *l, const char *box, const cay_call *call, const char *ref,
+                     void **out, cay_err *err)
 {
     AUTOPROC p = proc_new(l, box);
     cay_m_proc m;
@@ -311,7 +328,8 @@ int cay__proc_attach(cay__link *l, const char *box, const cay_call *call, const 
 
 /* ------------------------------------------------------------------ streams */
 
-static cay_m_stream stream_of(const nproc *p, uint32_t which, uint64_t offset, uint64_t a, uint64_t b)
+static cay_m_stream stream_of(const nproc *p, uint32_t which, uint64_t offset, uint64_t a,
+                              uint64_t b)
 {
     cay_m_stream m = { .which = which, .offset = offset, .a = a, .b = b };
     memcpy(m.id, p->box, sizeof m.id);
@@ -319,7 +337,8 @@ static cay_m_stream stream_of(const nproc *p, uint32_t which, uint64_t offset, u
     return m;
 }
 
-static int simple(nproc *p, const cay_call *call, uint16_t type, uint64_t a, uint64_t b, cay_err *err)
+static int simple(nproc *p, const cay_call *call, uint16_t type, uint64_t a, uint64_t b,
+                  cay_err *err)
 {
     cay_m_stream m = stream_of(p, 0, 0, a, b);
     cay__ask ask = { .type = type, .body = &m, .len = sizeof m };
@@ -332,7 +351,8 @@ int cay__proc_output(void *proc, const cay_call *call, cay_stream which, uint64_
     nproc *p = proc;
     CAY_AUTOFD rd = -1;
     if (p->tty && which == CAY_STDERR)
-        return cay_fail_why(err, CAY_EINVAL, "no_stderr", "a process on a terminal has one stream, stdout");
+        return cay_fail_why(err, CAY_EINVAL, "no_stderr",
+                            "a process on a terminal has one stream, stdout");
     pthread_mutex_lock(&p->lock);
     if (offset == CAY_FROM_START)
         rd = CAY_STEAL_FD(p->first[which - 1]);
@@ -341,16 +361,20 @@ int cay__proc_output(void *proc, const cay_call *call, cay_stream which, uint64_
         CAY_AUTOFD wr = -1;
         CAY_TRY(make_reader(&rd, &wr, err));
         cay_m_stream m = stream_of(p, which, offset, 0, 0);
-        cay__ask ask = { .type = CAY_MSG_OUTPUT, .body = &m, .len = sizeof m, .fds = &wr, .nfds = 1 };
+        cay__ask ask = {
+            .type = CAY_MSG_OUTPUT, .body = &m, .len = sizeof m, .fds = &wr, .nfds = 1
+        };
         CAY_TRY(cay__link_call(p->link, call, &ask, NULL, err));
     }
     *fd = CAY_STEAL_FD(rd);
     return 0;
 }
 
-/* time_ms: only what came at one time, and when that was. An older keeper knows of none, and tells 0. */
-int cay__proc_read_at(void *proc, const cay_call *call, cay_stream which, uint64_t *offset, void *buf,
-                      size_t cap, size_t *n, uint64_t *lost, bool *eof, int64_t *time_ms, cay_err *err)
+/* time_ms: only what came at one time, and when that was. An older keeper knows of none, and tells
+ * 0. */
+int cay__proc_read_at(void *proc, const cay_call *call, cay_stream which, uint64_t *offset,
+                      void *buf, size_t cap, size_t *n, uint64_t *lost, bool *eof, int64_t *time_ms,
+                      cay_err *err)
 {
     nproc *p = proc;
     CAY_AUTOFREE char *room = cay__alloc(CAY_CHUNK);
@@ -384,8 +408,11 @@ int cay__proc_write(void *proc, const cay_call *call, const void *data, size_t l
     for (size_t at = 0; at < len;) {
         size_t n = CAY_MIN(len - at, (size_t)CAY_CHUNK);
         cay_m_stream m = stream_of(p, 0, 0, 0, 0);
-        cay__ask ask = { .type = CAY_MSG_WRITE, .body = &m, .len = sizeof m,
-                         .tail = (const char *)data + at, .tail_len = n };
+        cay__ask ask = { .type = CAY_MSG_WRITE,
+                         .body = &m,
+                         .len = sizeof m,
+                         .tail = (const char *)data + at,
+                         .tail_len = n };
         CAY_TRY(cay__link_call(p->link, call, &ask, NULL, err));
         at += n;
     }
@@ -401,7 +428,8 @@ int cay__proc_resize(void *proc, const cay_call *call, uint16_t cols, uint16_t r
 {
     nproc *p = proc;
     if (!p->tty)
-        return cay_fail_why(err, CAY_ETYPE, "no_terminal", "process %s has no terminal to resize", p->id);
+        return cay_fail_why(err, CAY_ETYPE, "no_terminal", "process %s has no terminal to resize",
+                            p->id);
     return simple(p, call, CAY_MSG_RESIZE, cols, rows, err);
 }
 
@@ -414,8 +442,13 @@ int cay__proc_signal(void *proc, const cay_call *call, int sig, cay_scope scope,
 
 static void keep_exit(nproc *p, const cay_m_exit *m)
 {
-    p->exit = (cay_exit){ .size = sizeof p->exit, .code = m->code, .signal = m->signal, .cpu_us = m->cpu_us,
-                          .max_rss = m->max_rss, .lost_out = m->lost_out, .lost_err = m->lost_err };
+    p->exit = (cay_exit){ .size = sizeof p->exit,
+                          .code = m->code,
+                          .signal = m->signal,
+                          .cpu_us = m->cpu_us,
+                          .max_rss = m->max_rss,
+                          .lost_out = m->lost_out,
+                          .lost_err = m->lost_err };
     memcpy(p->exit.reason, m->reason, sizeof p->exit.reason);
     p->exit.reason[sizeof p->exit.reason - 1] = 0;
     p->ended = true;
@@ -454,11 +487,13 @@ static int reconnect(nproc *p, const cay_call *call, cay_err *err)
 /* Takes what is there without waiting. 1: nothing yet. */
 static int look(nproc *p, const cay_call *call, cay_err *err)
 {
-    if (p->told && !p->ended) /* not before: until its output was read, the peer must not have died */
+    if (p->told &&
+        !p->ended) /* not before: until its output was read, the peer must not have died */
         keep_exit(p, &p->early);
     if (p->ended)
         return 0;
-    static const cay_call now = { .size = sizeof now, .deadline_ms = 1 }; /* long past: never waits */
+    static const cay_call now = { .size = sizeof now,
+                                  .deadline_ms = 1 }; /* long past: never waits */
     cay__reply r = { 0 };
     cay_err why = CAY_ERR_INIT;
     int rc = cay__link_next(p->conn, &now, CAY_MSG_EXIT, &r, &why);

@@ -3,11 +3,12 @@
 #include <base/base.h>
 #include <base/str.h>
 
-/* Live processes come from inside, with what the keeper knows of those it started; then those that ended. */
+/* Live processes come from inside, with what the keeper knows of those it started; then those that
+ * ended. */
 typedef struct kept_list {
     cay_proc_info *v;
-    char         (*text)[2][104];
-    size_t         n, cap;
+    char (*text)[2][104];
+    size_t n, cap;
 } kept_list;
 
 static int on_kept(const cay__kept *k, void *arg)
@@ -24,7 +25,8 @@ static int on_kept(const cay__kept *k, void *arg)
     memset(i, 0, sizeof *i);
     cay__str_join(l->text[l->n][0], sizeof l->text[0][0], k->p.proc, NULL);
     l->text[l->n][0][CAY_WIRE_ID] = 0;
-    cay__str_copy(l->text[l->n][0] + CAY_WIRE_ID + 1, sizeof l->text[0][0] - CAY_WIRE_ID - 1, k->tag);
+    cay__str_copy(l->text[l->n][0] + CAY_WIRE_ID + 1, sizeof l->text[0][0] - CAY_WIRE_ID - 1,
+                  k->tag);
     cay__str_copy(l->text[l->n][1], sizeof l->text[0][1], k->command);
     i->size = sizeof *i;
     i->pid = k->p.pid;
@@ -33,7 +35,8 @@ static int on_kept(const cay__kept *k, void *arg)
     i->started_ms = k->p.started_ms;
     i->ended_ms = k->p.ended ? k->p.started_ms + k->p.ended - 1 : 0;
     i->labels = k->labels;
-    i->exit = (cay_exit){ .size = sizeof i->exit, .code = k->p.exit.code, .signal = k->p.exit.signal };
+    i->exit =
+        (cay_exit){ .size = sizeof i->exit, .code = k->p.exit.code, .signal = k->p.exit.signal };
     cay__str_copy(i->exit.reason, sizeof i->exit.reason, k->p.exit.reason);
     l->n++;
     return 0;
@@ -41,8 +44,8 @@ static int on_kept(const cay__kept *k, void *arg)
 
 typedef struct merge {
     kept_list *l;
-    int      (*fn)(const cay_proc_info *, void *);
-    void      *arg;
+    int (*fn)(const cay_proc_info *, void *);
+    void *arg;
 } merge;
 
 static void name_kept(const kept_list *l, size_t i, cay_proc_info *p)
@@ -60,13 +63,16 @@ static int on_live(const cay_proc_info *info, void *arg)
     for (size_t i = 0; i < m->l->n; i++)
         if (m->l->v[i].pid == p.pid && m->l->v[i].state != 'X') {
             name_kept(m->l, i, &p);
-            if (!p.command[0] || p.command[0] == '[') /* between fork and exec, or a zombie: no arguments of its own */
+            if (!p.command[0] ||
+                p.command[0] ==
+                    '[') /* between fork and exec, or a zombie: no arguments of its own */
                 p.command = m->l->text[i][1];
         }
     return m->fn(&p, m->arg);
 }
 
-int cay__procs_all(cay__link *link, cay__sessions *sessions, const char *id, const cay_call *call, int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
+int cay__procs_all(cay__link *link, cay__sessions *sessions, const char *id, const cay_call *call,
+                   int (*fn)(const cay_proc_info *, void *), void *arg, cay_err *err)
 {
     kept_list l = { .n = 0 };
     merge m = { &l, fn, arg };

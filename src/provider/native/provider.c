@@ -19,21 +19,30 @@ static bool required(const cay_create *spec, const char *feature)
     return false;
 }
 
-/* A sandbox that had one goes on with it; a new one gets one when it requires a limit that holds, and nothing else holds it. */
-static int disk_for(cay__native *n, const char *id, const cay_create *spec, bool kept, int *mnt, int *spare, cay_err *err)
+/* A sandbox that had one goes on with it; a new one gets one when it requires a limit that holds,
+ * and nothing else holds it. */
+static int disk_for(cay__native *n, const char *id, const cay_create *spec, bool kept, int *mnt,
+                    int *spare, cay_err *err)
 {
     if (kept && cay__disk_kept(n->home_fd, id))
         return cay__disk_again(n->home_fd, id, mnt, spare, err);
     if (!(n->hello.features & CAY_FEAT_IMAGE) || !required(spec, "disk-quota"))
         return 0;
     if (kept)
-        return cay_fail_why(err, CAY_EISOLATION, "feature_missing", "sandbox %s requires disk-quota, and has neither a disk image nor, any more, a project quota: mount the state directory with prjquota", id);
+        return cay_fail_why(err, CAY_EISOLATION, "feature_missing",
+                            "sandbox %s requires disk-quota, and has neither a disk image nor, any "
+                            "more, a project quota: mount the state directory with prjquota",
+                            id);
     if (spec->on)
-        return cay_fail_why(err, CAY_ENOTSUP, "disk_image_on", "disk-quota with --on wants project quota: what is written above a directory of the host does not go into a disk image");
+        return cay_fail_why(err, CAY_ENOTSUP, "disk_image_on",
+                            "disk-quota with --on wants project quota: what is written above a "
+                            "directory of the host does not go into a disk image");
     cay_limits l = spec->limits;
     cay__limits_fill(&l);
     if (l.disk == CAY_UNLIMITED)
-        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "disk-quota is required and the disk unlimited: give a limit (--disk SIZE)");
+        return cay_fail_why(
+            err, CAY_EINVAL, "limit_out_of_range",
+            "disk-quota is required and the disk unlimited: give a limit (--disk SIZE)");
     return cay__disk_make(n->home_fd, id, &l, spec->ephemeral, mnt, err);
 }
 
@@ -53,12 +62,14 @@ static void op_close(void *self)
     cay__native_close(self);
 }
 
-static int op_create(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+static int op_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                     void **box, cay_err *err)
 {
     return cay__nbox_create(self, call, id, spec, false, (cay__nbox **)box, err);
 }
 
-static int op_start(void *self, const cay_call *call, const char *id, const cay_create *spec, void **box, cay_err *err)
+static int op_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                    void **box, cay_err *err)
 {
     return cay__nbox_create(self, call, id, spec, true, (cay__nbox **)box, err);
 }
@@ -71,7 +82,8 @@ static bool has_dir(const cay__native *n, const char *id)
     return fstatat(n->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static int op_attach(void *self, const cay_call *call, const char *id, const cay_json *state, void **box, cay_err *err)
+static int op_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
+                     void **box, cay_err *err)
 {
     (void)state;
     int rc = cay__nbox_attach(self, call, id, (cay__nbox **)box, err);
@@ -82,18 +94,22 @@ static int op_attach(void *self, const cay_call *call, const char *id, const cay
 
 static bool is_ours(int sandboxes, const char *id)
 {
-    static const char *const has[] = { "/upper", "/stack", "/image" }; /* while it is put onto another root it has no upper for a moment */
+    static const char *const has[] = {
+        "/upper", "/stack", "/image"
+    }; /* while it is put onto another root it has no upper for a moment */
     char path[40];
     struct stat st;
     for (size_t i = 0; i < CAY_LEN(has); i++)
-        if (cay__str_join(path, sizeof path, id, has[i], NULL) && fstatat(sandboxes, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        if (cay__str_join(path, sizeof path, id, has[i], NULL) &&
+            fstatat(sandboxes, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
             return true;
     return false;
 }
 
-/* Directories are the list: a sandbox that runs has one, and so has one that only has files left. Other providers
- * have theirs beside ours; only ours have these. */
-static int op_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg), void *arg, cay_err *err)
+/* Directories are the list: a sandbox that runs has one, and so has one that only has files left.
+ * Other providers have theirs beside ours; only ours have these. */
+static int op_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
+                   void *arg, cay_err *err)
 {
     cay__native *n = self;
     int fd = openat(n->home_fd, "sandboxes", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -142,8 +158,8 @@ static int op_events(void *self, const char *id, int *fd, cay_err *err)
 typedef struct orphan {
     cay__native *n;
     const cay_call *call;
-    int  (*known)(const char *id, void *arg);
-    void  *arg;
+    int (*known)(const char *id, void *arg);
+    void *arg;
     size_t removed;
 } orphan;
 
@@ -165,7 +181,8 @@ static int on_dir(const char *id, void *arg)
     return 0;
 }
 
-static int op_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg), void *arg, size_t *removed, cay_err *err)
+static int op_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg),
+                 void *arg, size_t *removed, cay_err *err)
 {
     orphan o = { self, call, known, arg, 0 };
     CAY_TRY(op_list(self, call, on_dir, &o, err));
@@ -191,7 +208,8 @@ static int probe_below(const cay__native *n, const cay_err *why, cay_probe **out
         layers[k++] = (cay_layer){ "user-namespace", "off", text, remedy };
     for (size_t i = 0; i < p->nlayers && k < CAY__LAYERS_MAX; i++) {
         const cay_layer *l = &p->layers[i];
-        layers[k++] = strstr(l->name, "-namespace") ? (cay_layer){ l->name, l->state, text, remedy } : *l;
+        layers[k++] =
+            strstr(l->name, "-namespace") ? (cay_layer){ l->name, l->state, text, remedy } : *l;
     }
     *out = cay__probe_new(p->level, p->mode, layers, k);
     cay_probe_free(p);
@@ -213,7 +231,9 @@ static int op_probe(void *self, cay_probe **out, cay_err *err)
         return 0;
     }
     size_t k = cay__native_layers(&n->hello, layers, CAY__LAYERS_MAX);
-    *out = cay__probe_new((cay_level)n->hello.level, n->hello.mode < CAY_LEN(modes) ? modes[n->hello.mode] : "single", layers, k);
+    *out =
+        cay__probe_new((cay_level)n->hello.level,
+                       n->hello.mode < CAY_LEN(modes) ? modes[n->hello.mode] : "single", layers, k);
     return 0;
 }
 

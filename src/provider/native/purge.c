@@ -21,9 +21,9 @@
 #define LEAVE_MS 15000
 
 typedef struct unowned {
-    cay__native    *n;
+    cay__native *n;
     const cay_call *call;
-    cay_err        *err;
+    cay_err *err;
 } unowned;
 
 static int end_one(const char *id, void *arg)
@@ -48,7 +48,8 @@ static int remove_plainly(const cay__native *n, const char *const *names, cay_er
     return 0;
 }
 
-static int remove_names(const cay__native *n, const cay_call *call, const char *const *names, cay_err *err)
+static int remove_names(const cay__native *n, const cay_call *call, const char *const *names,
+                        cay_err *err)
 {
     cay__layer_at at = { n->home, n->libexec[0] ? n->libexec : NULL };
     cay__layer_ask q = { .verb = "purge", .args = names };
@@ -63,7 +64,8 @@ static int remove_names(const cay__native *n, const cay_call *call, const char *
     return rc;
 }
 
-/* By the connection, so that it is the one of this directory; by a descriptor, so that it is nobody else meanwhile. */
+/* By the connection, so that it is the one of this directory; by a descriptor, so that it is nobody
+ * else meanwhile. */
 static int end_keeper(const cay__native *n, cay_err *err)
 {
     struct ucred peer;
@@ -79,10 +81,13 @@ static int end_keeper(const cay__native *n, cay_err *err)
     struct pollfd p = { fd, POLLIN, 0 };
     if (poll(&p, 1, LEAVE_MS) == 1)
         return 0;
-    return cay_fail_why(err, CAY_ETIMEOUT, "keeper_busy", "the keeper of %s, pid %d, does not leave; end it by hand", n->home, peer.pid);
+    return cay_fail_why(err, CAY_ETIMEOUT, "keeper_busy",
+                        "the keeper of %s, pid %d, does not leave; end it by hand", n->home,
+                        peer.pid);
 }
 
-/* Sockets and locks are files of ours, without directories; who finds others in there leaves them. */
+/* Sockets and locks are files of ours, without directories; who finds others in there leaves them.
+ */
 static void remove_run_dir(const cay__native *n)
 {
     int fd = open(n->run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -103,7 +108,9 @@ int cay__native_purge(void *self, const cay_call *call, const char *const *names
     unowned u = { n, call, err };
     char path[PATH_MAX];
     if (cay__hand_there(n->home_fd))
-        return cay_fail_why(err, CAY_ENOTSUP, "apart_refused", "the state directory of a server beside a keeper of root's is removed by root, once the server has ended");
+        return cay_fail_why(err, CAY_ENOTSUP, "apart_refused",
+                            "the state directory of a server beside a keeper of root's is removed "
+                            "by root, once the server has ended");
     CAY_TRY(cay__provider_native.list(self, call, end_one, &u, err));
     CAY_TRY(remove_names(n, call, names, err));
     /* Who wants a keeper meanwhile waits here, and finds that there is no directory. */
@@ -113,7 +120,8 @@ int cay__native_purge(void *self, const cay_call *call, const char *const *names
         return cay_fail_sys(err, CAY_ESYS, "lock %s", path);
     CAY_TRY(end_keeper(n, err));
     /* It may have made some anew while it left. */
-    CAY_TRY(remove_plainly(n, (const char *const[]){ "sandboxes", "layers", "alive", "keeper.log", NULL }, err));
+    CAY_TRY(remove_plainly(
+        n, (const char *const[]){ "sandboxes", "layers", "alive", "keeper.log", NULL }, err));
     remove_run_dir(n);
     return 0;
 }

@@ -17,14 +17,16 @@
 #define SYS_quotactl_fd 443
 #endif
 
-#define FIRST 0x40000000u /* projects of ours: above what an administrator writes into /etc/projects */
+#define FIRST                                                                                      \
+    0x40000000u /* projects of ours: above what an administrator writes into /etc/projects */
 
 static int control(int fd, int cmd, uint32_t project, void *arg)
 {
     return (int)syscall(SYS_quotactl_fd, fd, QCMD(cmd, PRJQUOTA), project, arg);
 }
 
-static int by_hand(int home_fd, uint32_t op, const char *name, uint64_t bytes, uint64_t inodes, hand_answer *out, cay_err *err)
+static int by_hand(int home_fd, uint32_t op, const char *name, uint64_t bytes, uint64_t inodes,
+                   hand_answer *out, cay_err *err)
 {
     hand_ask ask = { .verb = HAND_QUOTA, .op = op, .a = bytes, .b = inodes };
     cay__str_copy(ask.name, sizeof ask.name, name);
@@ -52,7 +54,8 @@ static bool mark(int fd, uint32_t project)
     return ioctl(fd, FS_IOC_FSSETXATTR, &x) == 0;
 }
 
-/* The directory before its contents, so that whatever appears meanwhile inherits. fd is taken over. */
+/* The directory before its contents, so that whatever appears meanwhile inherits. fd is taken over.
+ */
 static bool mark_tree(int fd, uint32_t project, unsigned depth)
 {
     DIR *d = mark(fd, project) ? fdopendir(fd) : NULL;
@@ -62,7 +65,8 @@ static bool mark_tree(int fd, uint32_t project, unsigned depth)
     }
     bool ok = depth < 64;
     for (struct dirent *e; ok && (e = readdir(d));) {
-        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") || (e->d_type != DT_DIR && e->d_type != DT_REG))
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+            (e->d_type != DT_DIR && e->d_type != DT_REG))
             continue;
         int in = openat(dirfd(d), e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (in < 0)
@@ -93,8 +97,8 @@ static bool pick_project(int dir, uint32_t *project, bool *fresh)
     return true;
 }
 
-/* A sandbox that is started again has its project already; only its work directory is new, and a rename out of another
- * project would be refused (EXDEV), so it has to have the same. */
+/* A sandbox that is started again has its project already; only its work directory is new, and a
+ * rename out of another project would be refused (EXDEV), so it has to have the same. */
 static bool give_project(int dir, uint32_t *project)
 {
     bool fresh;
@@ -108,7 +112,8 @@ int cay__quota_set(int home_fd, const char *id, uint64_t disk, uint64_t inodes, 
 {
     char path[48];
     uint32_t project = 0;
-    struct if_dqblk q = { .dqb_bhardlimit = disk == CAY_UNLIMITED ? 0 : CAY_MAX(disk / QIF_DQBLKSIZE, 1),
+    struct if_dqblk q = { .dqb_bhardlimit =
+                              disk == CAY_UNLIMITED ? 0 : CAY_MAX(disk / QIF_DQBLKSIZE, 1),
                           .dqb_ihardlimit = inodes == CAY_UNLIMITED ? 0 : inodes,
                           .dqb_valid = QIF_LIMITS };
     if (cay__hand_there(home_fd))
@@ -129,14 +134,15 @@ static int open_volume(int home_fd, const char *name)
 
 int cay__quota_volume(int home_fd, const char *name, uint64_t bytes, cay_err *err)
 {
-    struct if_dqblk q = { .dqb_bhardlimit = CAY_MAX(bytes / QIF_DQBLKSIZE, 1), .dqb_valid = QIF_LIMITS };
+    struct if_dqblk q = { .dqb_bhardlimit = CAY_MAX(bytes / QIF_DQBLKSIZE, 1),
+                          .dqb_valid = QIF_LIMITS };
     uint32_t project = 0;
     if (cay__hand_there(home_fd))
         return by_hand(home_fd, HAND_QUOTA_VOLUME, name, bytes, 0, NULL, err);
     CAY_AUTOFD dir = open_volume(home_fd, name);
     CAY_AUTOFD tree = dir < 0 ? -1 : openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (tree < 0 || !pick_project(dir, &project, &(bool){ false }) || !mark_tree(CAY_STEAL_FD(tree), project, 0) ||
-        control(dir, Q_SETQUOTA, project, &q) < 0)
+    if (tree < 0 || !pick_project(dir, &project, &(bool){ false }) ||
+        !mark_tree(CAY_STEAL_FD(tree), project, 0) || control(dir, Q_SETQUOTA, project, &q) < 0)
         return cay_fail_sys(err, CAY_ESYS, "set the disk quota of volume %s", name);
     return 0;
 }

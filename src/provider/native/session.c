@@ -13,7 +13,7 @@
 
 /* An errno of the worker, and what it means for a file. */
 static const struct {
-    int         sys, code;
+    int sys, code;
     const char *reason, *text;
 } meanings[] = {
     { ENOENT, CAY_ENOENT, "file_not_found", NULL },
@@ -29,7 +29,9 @@ static const struct {
     { ENOSPC, CAY_ENOSPACE, "disk_full", NULL },
     { EDQUOT, CAY_ENOSPACE, "disk_full", NULL },
     { ECONNREFUSED, CAY_ENOENT, "port_not_found", "nobody listens there" },
-    { ENOTCONN, CAY_EUPSTREAM, "mount_dead", "the storage mounted there is gone; `cay inspect` says why, cay kill and cay resume mount it again" },
+    { ENOTCONN, CAY_EUPSTREAM, "mount_dead",
+      "the storage mounted there is gone; `cay inspect` says why, cay kill and cay resume mount it "
+      "again" },
     { EBUSY, CAY_EBUSY, "busy", "something is mounted there, or it changed meanwhile" },
 };
 
@@ -41,7 +43,8 @@ static int fail_as(const cay__ses_ask *ask, int sys, cay_err *err)
         if (meanings[i].sys != sys)
             continue;
         const char *text = meanings[i].text ? meanings[i].text : strerror(sys);
-        cay_fail_why(err, meanings[i].code, meanings[i].reason, "%s%s%s: %s", ask->what, gap, path, text);
+        cay_fail_why(err, meanings[i].code, meanings[i].reason, "%s%s%s: %s", ask->what, gap, path,
+                     text);
         if (err)
             err->sys = sys;
         return meanings[i].code;
@@ -52,16 +55,19 @@ static int fail_as(const cay__ses_ask *ask, int sys, cay_err *err)
 
 static int gone(const cay__ses_ask *ask, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EGONE, "worker_gone", "%s: the worker inside the sandbox ended", ask->what);
+    return cay_fail_why(err, CAY_EGONE, "worker_gone", "%s: the worker inside the sandbox ended",
+                        ask->what);
 }
 
 int cay__ses_lied(const cay__ses_ask *ask, cay_err *err)
 {
     return cay_fail_why(err, CAY_EUPSTREAM, "worker_answer_invalid",
-                        "%s: the worker inside the sandbox answered against the protocol", ask->what);
+                        "%s: the worker inside the sandbox answered against the protocol",
+                        ask->what);
 }
 
-void cay__sessions_open(cay__sessions *s, int (*open)(void *, const cay_call *, const char *, int *, cay_err *),
+void cay__sessions_open(cay__sessions *s,
+                        int (*open)(void *, const cay_call *, const char *, int *, cay_err *),
                         void *arg)
 {
     *s = (cay__sessions){ .open = open, .arg = arg };
@@ -131,12 +137,20 @@ int cay__ses_again(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *a
     const char *path = ask->path ? ask->path : "", *second = ask->second ? ask->second : "";
     size_t np = strlen(path), ns = strlen(second);
     if (np >= CAY_SES_PATH || ns >= CAY_SES_PATH)
-        return cay_fail_why(err, CAY_EINVAL, "path_too_long", "%s: a path of more than %u bytes", ask->what,
-                            CAY_SES_PATH - 1);
-    cay_ses_req req = { .magic = CAY_SES_MAGIC, .op = ask->op, .flags = ask->flags,
-                        .seq = atomic_fetch_add(&seq, 1) + 1, .path = (uint32_t)np, .second = (uint32_t)ns,
-                        .data = (uint32_t)ask->len, .a = ask->a, .b = ask->b };
-    struct iovec io[] = { { &req, sizeof req }, { (void *)path, np + 1 }, { (void *)second, ns + 1 },
+        return cay_fail_why(err, CAY_EINVAL, "path_too_long", "%s: a path of more than %u bytes",
+                            ask->what, CAY_SES_PATH - 1);
+    cay_ses_req req = { .magic = CAY_SES_MAGIC,
+                        .op = ask->op,
+                        .flags = ask->flags,
+                        .seq = atomic_fetch_add(&seq, 1) + 1,
+                        .path = (uint32_t)np,
+                        .second = (uint32_t)ns,
+                        .data = (uint32_t)ask->len,
+                        .a = ask->a,
+                        .b = ask->b };
+    struct iovec io[] = { { &req, sizeof req },
+                          { (void *)path, np + 1 },
+                          { (void *)second, ns + 1 },
                           { (void *)ask->data, ask->len } };
     c->op = ask->op;
     c->seq = req.seq;
@@ -151,8 +165,8 @@ int cay__ses_again(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *a
     }
 }
 
-int cay__ses_begin(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask, cay__ses_conn *c,
-                   cay_err *err)
+int cay__ses_begin(cay__sessions *s, const cay_call *call, const cay__ses_ask *ask,
+                   cay__ses_conn *c, cay_err *err)
 {
     if (s->ready)
         CAY_TRY(s->ready(s->arg, err));
@@ -160,7 +174,8 @@ int cay__ses_begin(cay__sessions *s, const cay_call *call, const cay__ses_ask *a
     *c = (cay__ses_conn){ .sock = -1 };
     const char *user = ask->user ? ask->user : cay__call_user(call);
     if (!cay__str_copy(c->user, sizeof c->user, user ? user : ""))
-        return cay_fail_why(err, CAY_EINVAL, "user_invalid", "%s: a user name of more than %d bytes", ask->what,
+        return cay_fail_why(err, CAY_EINVAL, "user_invalid",
+                            "%s: a user name of more than %d bytes", ask->what,
                             CAY__SESSION_USER - 1);
     c->sock = take_idle(s, c->user);
     if (c->sock >= 0) {
@@ -178,8 +193,8 @@ int cay__ses_begin(cay__sessions *s, const cay_call *call, const cay__ses_ask *a
     return rc;
 }
 
-int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *ask, void *buf, size_t cap,
-                  cay_ses_rep **out, int *fd, cay_err *err)
+int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *ask, void *buf,
+                  size_t cap, cay_ses_rep **out, int *fd, cay_err *err)
 {
     CAY_TRY(cay__call_wait(call, c->sock, POLLIN, ask->what, err));
     CAY_AUTOFD got = -1;
@@ -192,8 +207,9 @@ int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *as
     cay_ses_rep *rep = buf;
     if (nfds == 0)
         got = -1;
-    if (n < (ssize_t)sizeof *rep || rep->magic != CAY_SES_MAGIC || rep->op != c->op || rep->seq != c->seq ||
-        rep->len != (size_t)n - sizeof *rep || rep->sys < 0 || rep->sys > 4095)
+    if (n < (ssize_t)sizeof *rep || rep->magic != CAY_SES_MAGIC || rep->op != c->op ||
+        rep->seq != c->seq || rep->len != (size_t)n - sizeof *rep || rep->sys < 0 ||
+        rep->sys > 4095)
         return cay__ses_lied(ask, err);
     if (rep->sys)
         return fail_as(ask, rep->sys, err);
@@ -203,10 +219,12 @@ int cay__ses_next(cay__ses_conn *c, const cay_call *call, const cay__ses_ask *as
     return 0;
 }
 
-/* After a failure: a worker that answered with an errno is ready for more, any other state is unknown. */
+/* After a failure: a worker that answered with an errno is ready for more, any other state is
+ * unknown. */
 static void settle(cay__sessions *s, cay__ses_conn *c, const cay_ses_rep *rep, ssize_t rc)
 {
-    bool told = rc < 0 && rep->magic == CAY_SES_MAGIC && rep->seq == c->seq && rep->sys > 0 && !(rep->flags & CAY_SES_MORE);
+    bool told = rc < 0 && rep->magic == CAY_SES_MAGIC && rep->seq == c->seq && rep->sys > 0 &&
+                !(rep->flags & CAY_SES_MORE);
     if (rc == 0 || told)
         cay__ses_give(s, c);
     else
@@ -235,7 +253,8 @@ bool cay__ses_take(cay__ses_rd *r, void *dst, size_t n)
 
 bool cay__ses_take_str(cay__ses_rd *r, size_t n, char *dst, size_t cap)
 {
-    if ((n >= cap && !CAY__MUTANT("fuzz-session_reply")) || !cay__ses_take(r, dst, n) || memchr(dst, 0, n))
+    if ((n >= cap && !CAY__MUTANT("fuzz-session_reply")) || !cay__ses_take(r, dst, n) ||
+        memchr(dst, 0, n))
         return false;
     dst[n] = 0;
     return true;
@@ -287,7 +306,8 @@ int cay__ses_stream(cay__sessions *s, const cay_call *call, const cay__ses_ask *
         cay__ses_rd r = { buf + sizeof *rep, rep->len };
         more = rep->flags & CAY_SES_MORE;
         /* an empty packet that promises more would be a way to keep us here for ever */
-        rc = more && !rep->count ? cay__ses_lied(ask, err) : read_packet(&r, rep->count, ask, each, arg, err);
+        rc = more && !rep->count ? cay__ses_lied(ask, err)
+                                 : read_packet(&r, rep->count, ask, each, arg, err);
         if (rc) {
             cay__ses_hang_up(&c);
             return rc == CAY__SES_STOP ? *stop : rc;

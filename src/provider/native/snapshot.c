@@ -11,13 +11,17 @@ static int check_name(const char *layer, cay_err *err)
 {
     if (layer && cay__layer_valid(layer))
         return 0;
-    return cay_fail_why(err, CAY_EINVAL, "layer_name", "layer %.63s: a name is 1 to 63 of a-z, 0-9 and -", layer ? layer : "(none)");
+    return cay_fail_why(err, CAY_EINVAL, "layer_name",
+                        "layer %.63s: a name is 1 to 63 of a-z, 0-9 and -",
+                        layer ? layer : "(none)");
 }
 
 static int add_names(cay__buf *tail, const char *const *layers, size_t n, cay_err *err)
 {
     if (n >= CAY_STACK_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "stack_full", "%zu layers: a sandbox stands on at most %d; let them be merged", n, CAY_STACK_MAX - 1);
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_full",
+                            "%zu layers: a sandbox stands on at most %d; let them be merged", n,
+                            CAY_STACK_MAX - 1);
     for (size_t i = 0; i < n; i++) {
         CAY_TRY(check_name(layers[i], err));
         cay__buf_add(tail, layers[i], strlen(layers[i]) + 1);
@@ -26,7 +30,8 @@ static int add_names(cay__buf *tail, const char *const *layers, size_t n, cay_er
 }
 
 /* Nothing runs: the upper itself becomes the layer. */
-static int swap(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
+static int swap(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out,
+                cay_err *err)
 {
     cay_m_layer m = { .a = spec->nlayers };
     cay__reply r = { 0 };
@@ -34,7 +39,11 @@ static int swap(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_sn
     CAY_TRY(add_names(&tail, spec->layers, spec->nlayers, err));
     cay__str_copy(m.id, sizeof m.id, b->id);
     cay__str_copy(m.layer, sizeof m.layer, spec->layer);
-    cay__ask ask = { .type = CAY_MSG_SNAPSHOT, .body = &m, .len = sizeof m, .tail = tail.data, .tail_len = tail.len };
+    cay__ask ask = { .type = CAY_MSG_SNAPSHOT,
+                     .body = &m,
+                     .len = sizeof m,
+                     .tail = tail.data,
+                     .tail_len = tail.len };
     CAY_FAULT("client.snapshot.send");
     CAY_TRY(cay__link_call(&b->n->link, call, &ask, &r, err));
     CAY_FAULT("client.snapshot.answered");
@@ -51,9 +60,10 @@ static int count_live(const cay__kept *k, void *arg)
     return 0;
 }
 
-/* What is written above a directory of the host has an overlay of its own, so both are copied. When no command runs, only init is left to
- * be stopped, and nobody sees that. */
-static int copy_both(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
+/* What is written above a directory of the host has an overlay of its own, so both are copied. When
+ * no command runs, only init is left to be stopped, and nobody sees that. */
+static int copy_both(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out,
+                     cay_err *err)
 {
     cay_snap how = *spec;
     cay_err why = CAY_ERR_INIT;
@@ -61,7 +71,8 @@ static int copy_both(cay__nbox *b, const cay_call *call, const cay_snap *spec, c
     if (spec->how != CAY_SNAP_STOP)
         CAY_TRY(cay__procs_kept(&b->n->link, b->id, call, count_live, &live, err));
     if (spec->how == CAY_SNAP_QUIET && live)
-        return cay_fail_why(err, CAY_EBUSY, "processes_running", "%d commands run in the sandbox", live);
+        return cay_fail_why(err, CAY_EBUSY, "processes_running", "%d commands run in the sandbox",
+                            live);
     int rc = cay__nbox_clone(b, call, &how, out, &why);
     if (rc < 0 && !live && !strcmp(why.reason, "no_freezer")) {
         how.how = CAY_SNAP_STOP;
@@ -72,7 +83,8 @@ static int copy_both(cay__nbox *b, const cay_call *call, const cay_snap *spec, c
     return rc;
 }
 
-int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out, cay_err *err)
+int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, cay_snapped *out,
+                       cay_err *err)
 {
     int64_t start = cay__now_us();
     cay_err why = CAY_ERR_INIT;
@@ -85,7 +97,8 @@ int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, ca
         out->method = image ? "image" : out->method;
         return 0;
     }
-    bool runs = !strcmp(why.reason, "processes_running") || !strcmp(why.reason, "snapshot_unsupported");
+    bool runs =
+        !strcmp(why.reason, "processes_running") || !strcmp(why.reason, "snapshot_unsupported");
     if (rc < 0 && runs && spec->how != CAY_SNAP_QUIET)
         return cay__nbox_clone(box, call, spec, out, err);
     if (rc < 0 && err)
@@ -95,14 +108,19 @@ int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, ca
     return 0;
 }
 
-int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers, size_t n, cay_err *err)
+int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers, size_t n,
+                      cay_err *err)
 {
     cay__nbox *b = box;
     cay_m_layer m = { .a = n };
     CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
     cay__str_copy(m.id, sizeof m.id, b->id);
     CAY_TRY(add_names(&tail, layers, n, err));
-    cay__ask ask = { .type = CAY_MSG_RESTACK, .body = &m, .len = sizeof m, .tail = tail.data, .tail_len = tail.len };
+    cay__ask ask = { .type = CAY_MSG_RESTACK,
+                     .body = &m,
+                     .len = sizeof m,
+                     .tail = tail.data,
+                     .tail_len = tail.len };
     CAY_FAULT("client.restack.send");
     return cay__link_call(&b->n->link, call, &ask, NULL, err);
 }

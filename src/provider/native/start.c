@@ -50,24 +50,36 @@ static int find_keeper(const char *libexec, char *out, size_t cap, cay_err *err)
     }
     if (try_dir(out, cap, CAY_LIBEXEC, ""))
         return 0;
-    return cay_fail_why(err, CAY_ENOENT, "keeper_missing", "cay-keeper was not found in %s; set CAY_LIBEXEC to where it is", CAY_LIBEXEC);
+    return cay_fail_why(err, CAY_ENOENT, "keeper_missing",
+                        "cay-keeper was not found in %s; set CAY_LIBEXEC to where it is",
+                        CAY_LIBEXEC);
 }
 
 /* ---- starting it ---- */
 
 typedef struct launch {
     cay__native *n;
-    const char  *layer;
-    int          ready;
-    bool         scope; /* under systemd, in a scope with its own groups */
+    const char *layer;
+    int ready;
+    bool scope; /* under systemd, in a scope with its own groups */
 } launch;
 
-/* What the keeper, or systemd-run, has any use for. The rest of our environment is not for a process that stays: it may hold secrets. */
+/* What the keeper, or systemd-run, has any use for. The rest of our environment is not for a
+ * process that stays: it may hold secrets. */
 static void keep_env(char **env, size_t room)
 {
-    static const char *const names[] = { "PATH=",          "HOME=",        "LANG=",         "XDG_RUNTIME_DIR=", "DBUS_SESSION_BUS_ADDRESS=",
-                                         "CAY_POOL=",      "CAY_FAULT=",   "CAY_FAULT_HITS=", "CAY_REPORTS=",     "ASAN_OPTIONS=",
-                                         "UBSAN_OPTIONS=", "LSAN_OPTIONS=" };
+    static const char *const names[] = { "PATH=",
+                                         "HOME=",
+                                         "LANG=",
+                                         "XDG_RUNTIME_DIR=",
+                                         "DBUS_SESSION_BUS_ADDRESS=",
+                                         "CAY_POOL=",
+                                         "CAY_FAULT=",
+                                         "CAY_FAULT_HITS=",
+                                         "CAY_REPORTS=",
+                                         "ASAN_OPTIONS=",
+                                         "UBSAN_OPTIONS=",
+                                         "LSAN_OPTIONS=" };
     size_t n = 0;
     for (char **e = environ; e && *e; e++)
         for (size_t i = 0; i < CAY_LEN(names) && n + 1 < room; i++)
@@ -80,14 +92,18 @@ static int launch_child(void *arg)
 {
     launch *l = arg;
     char fd[21], *env[16];
-    char *plain[] = { l->n->keeper, l->n->home, l->n->run, (char *)l->layer, cay__str_u64(fd, (uint64_t)l->ready), NULL };
-    char *scope[] = { "systemd-run", "--user", "--scope", "--quiet", "--collect", "-p", "Delegate=yes", "--",
-                      plain[0], plain[1], plain[2], plain[3], plain[4], NULL };
+    char *plain[] = {
+        l->n->keeper, l->n->home, l->n->run, (char *)l->layer, cay__str_u64(fd, (uint64_t)l->ready),
+        NULL
+    };
+    char *scope[] = { "systemd-run", "--user",       "--scope", "--quiet", "--collect",
+                      "-p",          "Delegate=yes", "--",      plain[0],  plain[1],
+                      plain[2],      plain[3],       plain[4],  NULL };
     keep_env(env, CAY_LEN(env));
     fcntl(l->ready, F_SETFD, 0);
     setsid();
-    /* Overlays write with their maker's capabilities, and on ext4 this one goes beyond every quota and takes the
-     * blocks reserved for root. */
+    /* Overlays write with their maker's capabilities, and on ext4 this one goes beyond every quota
+     * and takes the blocks reserved for root. */
     prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE, 0, 0, 0);
     if (l->scope)
         execvpe(scope[0], scope, env);
@@ -100,8 +116,9 @@ static bool want_scope(void)
 {
     char path[PATH_MAX];
     const char *run = getenv("XDG_RUNTIME_DIR");
-    return geteuid() != 0 && run && cay__str_join(path, sizeof path, run, "/systemd/private", NULL) && access(path, F_OK) == 0 &&
-           access("/usr/bin/systemd-run", X_OK) == 0;
+    return geteuid() != 0 && run &&
+           cay__str_join(path, sizeof path, run, "/systemd/private", NULL) &&
+           access(path, F_OK) == 0 && access("/usr/bin/systemd-run", X_OK) == 0;
 }
 
 /* What it says before it serves: "map PID", answered by us, then "ok" or what is wrong. */
@@ -135,7 +152,8 @@ static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
     }
     listen_to(fds[0], line, sizeof line);
     close(fds[0]);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) /* what we started; the keeper is its child, and nobody's then */
+    while (waitpid(pid, NULL, 0) < 0 &&
+           errno == EINTR) /* what we started; the keeper is its child, and nobody's then */
         ;
     CAY_FAULT("client.keeper.launched");
     if (!strncmp(line, "ok\n", 3))
@@ -144,11 +162,15 @@ static int launch_keeper(cay__native *n, const char *layer, cay_err *err)
         return CAY_EGONE;
     line[strcspn(line, "\n")] = 0;
     if (!strncmp(line, "another keeper", 14))
-        return cay_fail_why(err, CAY_EBUSY, "keeper_busy", "another keeper serves %s but does not answer", n->home);
-    /* The one cause for which level 1 stands in: a full disk or a broken store must not weaken the wall. */
+        return cay_fail_why(err, CAY_EBUSY, "keeper_busy",
+                            "another keeper serves %s but does not answer", n->home);
+    /* The one cause for which level 1 stands in: a full disk or a broken store must not weaken the
+     * wall. */
     if (cay__str_starts(line, "user namespace:") || cay__str_starts(line, "mount namespace:"))
-        return cay_fail_why(err, CAY_EISOLATION, "namespaces_refused", "this host refuses namespaces (%s); `cay doctor` tells more", line);
-    return cay_fail_why(err, CAY_EISOLATION, "keeper_failed", "no sandbox can be made on this host: %s; `cay doctor` tells more", line);
+        return cay_fail_why(err, CAY_EISOLATION, "namespaces_refused",
+                            "this host refuses namespaces (%s); `cay doctor` tells more", line);
+    return cay_fail_why(err, CAY_EISOLATION, "keeper_failed",
+                        "no sandbox can be made on this host: %s; `cay doctor` tells more", line);
 }
 
 int cay__native_knock(const cay__native *n)
@@ -173,7 +195,8 @@ static int dial_by_hand(const cay__native *n, const cay_call *call, int *sock, c
             break;
     }
     if (rc == 0 && *sock < 0)
-        rc = cay_fail_why(&why, CAY_EUPSTREAM, "hand_gone", "root's part of the server gave no connection");
+        rc = cay_fail_why(&why, CAY_EUPSTREAM, "hand_gone",
+                          "root's part of the server gave no connection");
     if (rc < 0 && err)
         *err = why;
     return rc;
@@ -191,11 +214,13 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
         return dial_by_hand(n, call, sock, err);
     char real[PATH_MAX];
     CAY_TRY(find_keeper(n->libexec, n->keeper, sizeof n->keeper, err));
-    if (realpath(n->keeper, real)) /* it looks for cay-egress beside itself, from another directory */
+    if (realpath(n->keeper,
+                 real)) /* it looks for cay-egress beside itself, from another directory */
         cay__str_copy(n->keeper, sizeof n->keeper, real);
     CAY_AUTOFD lock = -1;
     struct stat st = { .st_nlink = 0 };
-    for (int i = 0; i < TRIES && !st.st_nlink; i++) { /* the directory may just be taken for one that nobody needs any more */
+    for (int i = 0; i < TRIES && !st.st_nlink;
+         i++) { /* the directory may just be taken for one that nobody needs any more */
         CAY_TRY(cay__run_dir(n->home_fd, n->run, sizeof n->run, true, err));
         cay__str_join(path, sizeof path, n->run, "/start.lock", NULL);
         cay__close_fd(&lock);
@@ -210,12 +235,15 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
         CAY_TRY(cay__host_layer(n->home_fd, layer, sizeof layer, err));
         int rc = launch_keeper(n, layer, err);
         if (rc == CAY_EGONE && ++died == TRIES)
-            return cay_fail_why(err, CAY_EISOLATION, "keeper_failed", "cay-keeper ended %d times before it served; `cay doctor` tells more", died);
+            return cay_fail_why(
+                err, CAY_EISOLATION, "keeper_failed",
+                "cay-keeper ended %d times before it served; `cay doctor` tells more", died);
         if (rc == CAY_EGONE)
             continue;
         if (rc < 0 && (rc != CAY_EBUSY || cay__now_ms() > end))
             return rc;
-        /* The old one is on its way out, or one whose starter was killed is on its way in: adopting takes its time. */
+        /* The old one is on its way out, or one whose starter was killed is on its way in: adopting
+         * takes its time. */
         if (rc == CAY_EBUSY) {
             CAY_TRY(cay__call_check(call, "start the keeper", err));
             usleep(20000);
@@ -234,7 +262,8 @@ int cay__native_open(const char *home, const char *libexec, cay__native **out, c
     return cay__native_open_at(found, fd, libexec, out, err);
 }
 
-int cay__native_open_at(const char *home, int home_fd, const char *libexec, cay__native **out, cay_err *err)
+int cay__native_open_at(const char *home, int home_fd, const char *libexec, cay__native **out,
+                        cay_err *err)
 {
     cay__native *n = cay__alloc(sizeof *n);
     n->home_fd = home_fd;
@@ -264,15 +293,18 @@ void cay__native_close(cay__native *n)
     free(n);
 }
 
-/* What the keeper wrote down before it listened. The connection comes first: then the words are this keeper's. */
-static int read_hello(cay__native *n, const cay_call *call, cay_m_hello *out, bool *there, cay_err *err)
+/* What the keeper wrote down before it listened. The connection comes first: then the words are
+ * this keeper's. */
+static int read_hello(cay__native *n, const cay_call *call, cay_m_hello *out, bool *there,
+                      cay_err *err)
 {
     char path[PATH_MAX];
     CAY_AUTOFD sock = -1;
     CAY_TRY(dial(n, call, &sock, err));
     cay__str_join(path, sizeof path, n->run, "/hello", NULL);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    *there = fd >= 0 && read(fd, out, sizeof *out) == sizeof *out && out->version == CAY_MSG_VERSION;
+    *there =
+        fd >= 0 && read(fd, out, sizeof *out) == sizeof *out && out->version == CAY_MSG_VERSION;
     cay__link_give(&n->link, CAY_STEAL_FD(sock));
     return 0;
 }
@@ -305,7 +337,8 @@ int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
 
 /* ---- its user namespace ---- */
 
-/* Layers belong to ids of the keeper's namespace. The connection lives through the look at /proc, so the pid was its own. */
+/* Layers belong to ids of the keeper's namespace. The connection lives through the look at /proc,
+ * so the pid was its own. */
 static int open_userns(int sock, int *fd)
 {
     struct ucred peer;
@@ -314,7 +347,8 @@ static int open_userns(int sock, int *fd)
     uid_t owner;
     if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
         return -1;
-    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)peer.pid), "/ns/user", NULL);
+    cay__str_join(path, sizeof path, "/proc/", cay__str_u64(n, (uint64_t)peer.pid), "/ns/user",
+                  NULL);
     CAY_AUTOFD ns = open(path, O_RDONLY | O_CLOEXEC);
     if (ns < 0 || ioctl(ns, NS_GET_OWNER_UID, &owner) < 0)
         return -1;
@@ -325,7 +359,8 @@ static int open_userns(int sock, int *fd)
     return 0;
 }
 
-int cay__native_userns(const char *home, const char *libexec, const cay_call *call, int *fd, cay_err *err)
+int cay__native_userns(const char *home, const char *libexec, const cay_call *call, int *fd,
+                       cay_err *err)
 {
     cay__native *n;
     if (geteuid() == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What keepers that were killed left of state directories that are gone: groups without a process, and runtime directories that nobody
- * serves. Whoever is alive holds a lock: a keeper one on each of its groups and one in its directory, who starts one another there.
+ * What keepers that were killed left of state directories that are gone: groups without a process,
+ * and runtime directories that nobody serves. Whoever is alive holds a lock: a keeper one on each
+ * of its groups and one in its directory, who starts one another there.
  */
 #include "native.h"
 #include <base/base.h>
@@ -35,7 +36,8 @@ static bool inhabited(int at, const char *name, int depth)
     CAY_AUTOFD procs = d ? openat(dirfd(d), "cgroup.procs", O_RDONLY | O_CLOEXEC) : -1;
     bool any = depth > DEPTH || procs < 0 || read(procs, &one, 1) != 0;
     for (struct dirent *e; !any && (e = readdir(d));)
-        any = e->d_type == DT_DIR && e->d_name[0] != '.' && inhabited(dirfd(d), e->d_name, depth + 1);
+        any =
+            e->d_type == DT_DIR && e->d_name[0] != '.' && inhabited(dirfd(d), e->d_name, depth + 1);
     if (d)
         closedir(d);
     return any;
@@ -55,7 +57,8 @@ static void remove_group(int at, const char *name, int depth)
 /* cay- and eight letters of an instance, as keeper/cgroup.c makes them. */
 static bool is_ours(const char *name)
 {
-    return cay__str_starts(name, "cay-") && strspn(name + 4, "abcdefghijklmnopqrstuvwxyz234567") == 8 && strlen(name) == 12;
+    return cay__str_starts(name, "cay-") &&
+           strspn(name + 4, "abcdefghijklmnopqrstuvwxyz234567") == 8 && strlen(name) == 12;
 }
 
 static void groups_below(const char *base)
@@ -64,7 +67,8 @@ static void groups_below(const char *base)
     for (struct dirent *e; d && (e = readdir(d));) {
         if (!is_ours(e->d_name))
             continue;
-        CAY_AUTOFD fd = openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        CAY_AUTOFD fd =
+            openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && !inhabited(dirfd(d), e->d_name, 0))
             remove_group(dirfd(d), e->d_name, 0);
     }
@@ -77,7 +81,8 @@ static void groups(void)
     CAY_AUTOFREE char *mounts = cay__alloc(65536);
     char own[8192];
     cgfind f;
-    if (cay__fd_read_file(AT_FDCWD, "/proc/self/mountinfo", mounts, 65536) <= 0 || cay__fd_read_file(AT_FDCWD, "/proc/self/cgroup", own, sizeof own) <= 0)
+    if (cay__fd_read_file(AT_FDCWD, "/proc/self/mountinfo", mounts, 65536) <= 0 ||
+        cay__fd_read_file(AT_FDCWD, "/proc/self/cgroup", own, sizeof own) <= 0)
         return;
     cgfind_parse(mounts, own, &f);
     groups_below(f.v2_top);
@@ -88,12 +93,14 @@ static void groups(void)
 
 /* ---- runtime directories ---- */
 
-/* An init that waits for its next keeper listens there, under the name that the directory had for who made it. */
+/* An init that waits for its next keeper listens there, under the name that the directory had for
+ * who made it. */
 static bool listens(const char *sockets, const char *dir, const char *name)
 {
     char a[300], b[300];
-    return !cay__str_join(a, sizeof a, "/r/", name, "\n", NULL) || !cay__str_join(b, sizeof b, "/", dir, "/", name, "\n", NULL) ||
-           strstr(sockets, a) || strstr(sockets, b);
+    return !cay__str_join(a, sizeof a, "/r/", name, "\n", NULL) ||
+           !cay__str_join(b, sizeof b, "/", dir, "/", name, "\n", NULL) || strstr(sockets, a) ||
+           strstr(sockets, b);
 }
 
 static bool locked(int at, const char *name, int *fd)
@@ -105,9 +112,11 @@ static bool locked(int at, const char *name, int *fd)
 static bool unused(DIR *d, const char *dir, const char *sockets)
 {
     struct stat st;
-    bool so = d && fstat(dirfd(d), &st) == 0 && st.st_uid == geteuid() && st.st_mtime < time(NULL) - AGE_S;
+    bool so = d && fstat(dirfd(d), &st) == 0 && st.st_uid == geteuid() &&
+              st.st_mtime < time(NULL) - AGE_S;
     for (struct dirent *e; so && (e = readdir(d));)
-        so = fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !(S_ISSOCK(st.st_mode) && listens(sockets, dir, e->d_name));
+        so = fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+             !(S_ISSOCK(st.st_mode) && listens(sockets, dir, e->d_name));
     return so;
 }
 
@@ -125,8 +134,10 @@ static void remove_run(int at, const char *name, const char *sockets)
     char deeper[16];
     int held[2] = { -1, -1 };
     DIR *d = open_list(at, name), *p = d ? open_list(dirfd(d), "p") : NULL;
-    bool dead = unused(d, name, sockets) && cay__str_join(deeper, sizeof deeper, name, "/p", NULL) && (!p || unused(p, deeper, sockets)) &&
-                !locked(dirfd(d), "start.lock", &held[0]) && !locked(dirfd(d), "keeper.lock", &held[1]);
+    bool dead = unused(d, name, sockets) &&
+                cay__str_join(deeper, sizeof deeper, name, "/p", NULL) &&
+                (!p || unused(p, deeper, sockets)) && !locked(dirfd(d), "start.lock", &held[0]) &&
+                !locked(dirfd(d), "keeper.lock", &held[1]);
     if (dead && p)
         remove_names(p, dirfd(d), "p");
     if (dead)
@@ -151,7 +162,8 @@ static void runs(const cay__native *n)
     base[mine - n->run] = 0;
     DIR *d = open_list(AT_FDCWD, base);
     for (struct dirent *e; d && (e = readdir(d));)
-        if (strlen(e->d_name) == 8 && strspn(e->d_name, "0123456789abcdef") == 8 && strcmp(e->d_name, mine + 1))
+        if (strlen(e->d_name) == 8 && strspn(e->d_name, "0123456789abcdef") == 8 &&
+            strcmp(e->d_name, mine + 1))
             remove_run(dirfd(d), e->d_name, sockets);
     if (d)
         closedir(d);

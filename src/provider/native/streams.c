@@ -20,7 +20,8 @@ static int make_pipe(const char *what, int *rd, int *wr, cay_err *err)
     return 0;
 }
 
-/* A stream whose reader gets ECONNRESET instead of an end unless the worker takes this byte: see guest/pump.c. */
+/* A stream whose reader gets ECONNRESET instead of an end unless the worker takes this byte: see
+ * guest/pump.c. */
 static int make_stream(int *rd, int *wr, cay_err *err)
 {
     int sv[2];
@@ -33,8 +34,8 @@ static int make_stream(int *rd, int *wr, cay_err *err)
     return 0;
 }
 
-int cay__nf_open_read(cay__sessions *s, const cay_call *call, const char *path, const cay_read *spec, int *fd,
-                      cay_err *err)
+int cay__nf_open_read(cay__sessions *s, const cay_call *call, const char *path,
+                      const cay_read *spec, int *fd, cay_err *err)
 {
     CAY_AUTOFD rd = -1, wr = -1;
     cay__ses_conn c;
@@ -48,7 +49,8 @@ int cay__nf_open_read(cay__sessions *s, const cay_call *call, const char *path, 
     }
     CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
     int rc = cay__ses_next(&c, call, &ask, &buf, sizeof buf, &rep, NULL, err);
-    /* A busy worker fills the stream and leaves by itself; closing the stream is how it is stopped. */
+    /* A busy worker fills the stream and leaves by itself; closing the stream is how it is stopped.
+     */
     if (rc == 0 ? !(rep->flags & CAY_SES_BUSY) : buf.magic == CAY_SES_MAGIC && buf.sys > 0)
         cay__ses_give(s, &c);
     else
@@ -61,8 +63,8 @@ int cay__nf_open_read(cay__sessions *s, const cay_call *call, const char *path, 
 
 typedef struct upload {
     cay__sessions *s;
-    cay__ses_conn  c;
-    int            fd;
+    cay__ses_conn c;
+    int fd;
 } upload;
 
 static uint16_t write_flags(const cay_write *w)
@@ -71,8 +73,8 @@ static uint16_t write_flags(const cay_write *w)
                       (w->exclusive ? CAY_SES_EXCLUSIVE : 0));
 }
 
-int cay__nf_open_write(cay__sessions *s, const cay_call *call, const char *path, const cay_write *spec, void **up,
-                       int *fd, cay_err *err)
+int cay__nf_open_write(cay__sessions *s, const cay_call *call, const char *path,
+                       const cay_write *spec, void **up, int *fd, cay_err *err)
 {
     static const cay_write none = { .size = sizeof none };
     spec = spec ? spec : &none;
@@ -81,8 +83,13 @@ int cay__nf_open_write(cay__sessions *s, const cay_call *call, const char *path,
     cay_ses_rep buf = { 0 }, *rep;
     CAY_TRY(make_pipe("write", &rd, &wr, err));
     fcntl(wr, F_SETPIPE_SZ, PIPE_BYTES); /* fewer wake-ups; refused where the user has many pipes */
-    cay__ses_ask ask = { .op = CAY_SES_UPLOAD, .what = "write", .path = path, .a = spec->mode, .flags = write_flags(spec),
-                         .user = spec->user, .fd = rd };
+    cay__ses_ask ask = { .op = CAY_SES_UPLOAD,
+                         .what = "write",
+                         .path = path,
+                         .a = spec->mode,
+                         .flags = write_flags(spec),
+                         .user = spec->user,
+                         .fd = rd };
     CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
     int rc = cay__ses_next(&c, call, &ask, &buf, sizeof buf, &rep, NULL, err);
     if (rc < 0) {
@@ -132,7 +139,8 @@ int cay__ses_feed(int fd, const cay_call *call, const char *data, size_t len, ca
         struct pollfd p = { .fd = fd, .events = POLLOUT };
         CAY_TRY(cay__call_wait(call, fd, POLLOUT, "write", err));
         if (poll(&p, 1, 0) > 0 && (p.revents & POLLERR))
-            return cay_fail_why(err, CAY_EGONE, "worker_gone", "write: the worker inside the sandbox ended");
+            return cay_fail_why(err, CAY_EGONE, "worker_gone",
+                                "write: the worker inside the sandbox ended");
         ssize_t n = write(fd, data + at, len - at);
         if (n < 0 && errno != EAGAIN && errno != EINTR)
             return cay_fail_sys(err, CAY_ESYS, "write");
@@ -141,15 +149,22 @@ int cay__ses_feed(int fd, const cay_call *call, const char *data, size_t len, ca
     return 0;
 }
 
-int cay__nf_put(cay__sessions *s, const cay_call *call, const char *path, const void *data, size_t len,
-                const cay_write *spec, cay_err *err)
+int cay__nf_put(cay__sessions *s, const cay_call *call, const char *path, const void *data,
+                size_t len, const cay_write *spec, cay_err *err)
 {
     static const cay_write none = { .size = sizeof none };
     spec = spec ? spec : &none;
     if (len <= CAY_SES_INLINE)
-        return cay__ses_simple(s, call, &(cay__ses_ask){ .op = CAY_SES_PUT, .what = "write", .path = path, .a = spec->mode,
-                                                         .flags = write_flags(spec), .user = spec->user, .data = data,
-                                                         .len = len }, err);
+        return cay__ses_simple(s, call,
+                               &(cay__ses_ask){ .op = CAY_SES_PUT,
+                                                .what = "write",
+                                                .path = path,
+                                                .a = spec->mode,
+                                                .flags = write_flags(spec),
+                                                .user = spec->user,
+                                                .data = data,
+                                                .len = len },
+                               err);
     void *up;
     int fd;
     CAY_TRY(cay__nf_open_write(s, call, path, spec, &up, &fd, err));
@@ -163,14 +178,18 @@ int cay__nf_put(cay__sessions *s, const cay_call *call, const char *path, const 
 
 typedef struct watch {
     cay__ses_conn c;
-    char          in[sizeof(cay_ses_rep) + sizeof(cay_ses_change) + 2 * CAY_SES_PATH] __attribute__((aligned(8)));
-    char          path[CAY_SES_PATH], from[CAY_SES_PATH];
+    char in[sizeof(cay_ses_rep) + sizeof(cay_ses_change) + 2 * CAY_SES_PATH]
+        __attribute__((aligned(8)));
+    char path[CAY_SES_PATH], from[CAY_SES_PATH];
 } watch;
 
-int cay__nf_watch_open(cay__sessions *s, const cay_call *call, const char *path, bool recursive, void **out, int *fd,
-                       cay_err *err)
+int cay__nf_watch_open(cay__sessions *s, const cay_call *call, const char *path, bool recursive,
+                       void **out, int *fd, cay_err *err)
 {
-    cay__ses_ask ask = { .op = CAY_SES_WATCH, .what = "watch", .path = path, .flags = recursive ? CAY_SES_RECURSIVE : 0 };
+    cay__ses_ask ask = { .op = CAY_SES_WATCH,
+                         .what = "watch",
+                         .path = path,
+                         .flags = recursive ? CAY_SES_RECURSIVE : 0 };
     cay_ses_rep buf = { 0 }, *rep;
     cay__ses_conn c;
     CAY_TRY(cay__ses_begin(s, call, &ask, &c, err));
@@ -194,16 +213,20 @@ int cay__nf_watch_next(void *arg, const cay_call *call, cay_watch_event *out, ca
     cay_ses_change in;
     CAY_TRY(cay__ses_next(&w->c, call, &ask, w->in, sizeof w->in, &rep, NULL, err));
     cay__ses_rd r = { w->in + sizeof *rep, rep->len };
-    if (rep->count != 1 || !cay__ses_take(&r, &in, sizeof in) || !in.change || !strchr("cwrmpo", in.change))
+    if (rep->count != 1 || !cay__ses_take(&r, &in, sizeof in) || !in.change ||
+        !strchr("cwrmpo", in.change))
         return cay__ses_lied(&ask, err);
-    bool top = in.change == CAY_CHANGE_OVERFLOW ? in.path == 0 : in.path == 1 && r.left && r.p[0] == '.';
+    bool top =
+        in.change == CAY_CHANGE_OVERFLOW ? in.path == 0 : in.path == 1 && r.left && r.p[0] == '.';
     bool ok = top ? cay__ses_take_str(&r, in.path, w->path, sizeof w->path)
                   : cay__ses_take_path(&r, in.path, w->path, sizeof w->path);
     ok = ok && (in.from ? cay__ses_take_path(&r, in.from, w->from, sizeof w->from)
                         : cay__ses_take_str(&r, 0, w->from, sizeof w->from));
     if (!ok || r.left || (in.change == CAY_CHANGE_RENAME) != (in.from > 0))
         return cay__ses_lied(&ask, err);
-    *out = (cay_watch_event){ .size = sizeof *out, .change = in.change, .path = w->path, .from = w->from, .dir = in.dir };
+    *out = (cay_watch_event){
+        .size = sizeof *out, .change = in.change, .path = w->path, .from = w->from, .dir = in.dir
+    };
     return 0;
 }
 

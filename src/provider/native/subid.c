@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sub-ids of an ordinary user: a keeper that has just made its user namespace asks to be mapped, because newuidmap must
- * be run from outside it.
+ * Sub-ids of an ordinary user: a keeper that has just made its user namespace asks to be mapped,
+ * because newuidmap must be run from outside it.
  */
 #include "native.h"
 #include <base/base.h>
@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 
 /* "name:start:count" lines of /etc/subuid, by name or by number. */
-static bool sub_range(const char *file, const char *name, uid_t uid, uint64_t *start, uint64_t *count)
+static bool sub_range(const char *file, const char *name, uid_t uid, uint64_t *start,
+                      uint64_t *count)
 {
     char buf[16384], num[21];
     if (cay__fd_read_file(AT_FDCWD, file, buf, sizeof buf) <= 0)
@@ -37,7 +38,8 @@ static bool user_name(uid_t uid, char *out, size_t cap)
     if (cay__fd_read_file(AT_FDCWD, "/etc/passwd", buf, sizeof buf) <= 0)
         return false;
     for (char *line = buf, *save; (line = strtok_r(line, "\n", &save)); line = NULL) {
-        char *a = strchr(line, ':'), *b = a ? strchr(a + 1, ':') : NULL, *c = b ? strchr(b + 1, ':') : NULL;
+        char *a = strchr(line, ':'), *b = a ? strchr(a + 1, ':') : NULL,
+             *c = b ? strchr(b + 1, ':') : NULL;
         if (!c)
             continue;
         *a = *c = 0;
@@ -50,8 +52,15 @@ static bool user_name(uid_t uid, char *out, size_t cap)
 static bool run_mapper(const char *tool, int pid, uid_t own, uint64_t start)
 {
     char p[21], o[21], s[21];
-    char *argv[] = { (char *)tool, cay__str_u64(p, (uint64_t)pid), "0", cay__str_u64(o, own), "1", "1",
-                     cay__str_u64(s, start), "65535", NULL };
+    char *argv[] = { (char *)tool,
+                     cay__str_u64(p, (uint64_t)pid),
+                     "0",
+                     cay__str_u64(o, own),
+                     "1",
+                     "1",
+                     cay__str_u64(s, start),
+                     "65535",
+                     NULL };
     char *env[] = { "PATH=/usr/bin:/bin", NULL };
     int child = 0, status = 0;
     if (posix_spawn(&child, tool, NULL, NULL, argv, env) != 0)
@@ -68,6 +77,8 @@ bool cay__subid_map(int pid)
     uint64_t us, gs, n;
     uid_t uid = getuid();
     user_name(uid, name, sizeof name);
-    return sub_range("/etc/subuid", name, uid, &us, &n) && sub_range("/etc/subgid", name, uid, &gs, &n) &&
-           run_mapper("/usr/bin/newuidmap", pid, uid, us) && run_mapper("/usr/bin/newgidmap", pid, getgid(), gs);
+    return sub_range("/etc/subuid", name, uid, &us, &n) &&
+           sub_range("/etc/subgid", name, uid, &gs, &n) &&
+           run_mapper("/usr/bin/newuidmap", pid, uid, us) &&
+           run_mapper("/usr/bin/newgidmap", pid, getgid(), gs);
 }

@@ -8,14 +8,16 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* "36 35 0:31 /sub /mnt rw shared:1 - btrfs /dev/sda2 rw": what a descriptor's mount is of, and from where. */
+/* "36 35 0:31 /sub /mnt rw shared:1 - btrfs /dev/sda2 rw": what a descriptor's mount is of, and
+ * from where. */
 static bool mount_of(int fd, char *type, char *source, size_t cap)
 {
     char path[64], info[256], *line = NULL, *save;
     size_t room = 0;
     bool found = false;
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
-    const char *id = cay__fd_read_file(AT_FDCWD, path, info, sizeof info) > 0 ? strstr(info, "mnt_id:\t") : NULL;
+    const char *id =
+        cay__fd_read_file(AT_FDCWD, path, info, sizeof info) > 0 ? strstr(info, "mnt_id:\t") : NULL;
     FILE *f = id ? fopen("/proc/self/mountinfo", "re") : NULL;
     while (f && !found && getline(&line, &room, f) > 0) {
         char *dash = strstr(line, " - ");
@@ -60,11 +62,15 @@ int cay__throttle_disk(int home_fd, const char *home, uint64_t *dev, cay_err *er
     if (!major(part)) { /* btrfs has numbers of its own; its mount names one of its disks */
         if (!known || source[0] != '/' || stat(source, &disk) < 0 || !S_ISBLK(disk.st_mode))
             return cay_fail_why(err, CAY_ENOTSUP, "io_limit_no_disk",
-                                "limit of I/O: the state directory %.100s is on %.40s, which is no disk; put it on one (CAY_HOME), or give no limit of I/O", home, type);
+                                "limit of I/O: the state directory %.100s is on %.40s, which is no "
+                                "disk; put it on one (CAY_HOME), or give no limit of I/O",
+                                home, type);
         part = disk.st_rdev;
     }
     if (!whole_disk(part, &whole))
-        return cay_fail_why(err, CAY_ENOTSUP, "io_limit_no_disk", "limit of I/O: the disk of %.80s (%u:%u) below %.80s cannot be found in /sys/dev/block; give no limit of I/O",
+        return cay_fail_why(err, CAY_ENOTSUP, "io_limit_no_disk",
+                            "limit of I/O: the disk of %.80s (%u:%u) below %.80s cannot be found "
+                            "in /sys/dev/block; give no limit of I/O",
                             known ? source : "the filesystem", major(part), minor(part), home);
     *dev = whole;
     return 0;

@@ -18,7 +18,8 @@ static void add(cay__buf *b, const char *s)
 }
 
 /* user NUL cwd NUL tag NUL argv… env…, as a spawn has it. */
-static uint32_t add_blob(cay__buf *b, const cay_unit *u, const char *const *argv, const char *shell, uint32_t *argc, uint32_t *envc)
+static uint32_t add_blob(cay__buf *b, const cay_unit *u, const char *const *argv, const char *shell,
+                         uint32_t *argc, uint32_t *envc)
 {
     size_t from = b->len;
     add(b, u->user);
@@ -60,22 +61,31 @@ static void title(const cay_unit *u, char *out, size_t cap)
 
 void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait, bool each)
 {
-    cay_g_units head = { (uint32_t)CAY_MIN(spec->nunits, (size_t)CAY_UNITS_MAX), (wait ? CAY_GUF_WAIT : 0) | (each ? CAY_GUF_EACH : 0) | (spec->sudo ? CAY_GUF_SUDO : 0) };
+    cay_g_units head = { (uint32_t)CAY_MIN(spec->nunits, (size_t)CAY_UNITS_MAX),
+                         (wait ? CAY_GUF_WAIT : 0) | (each ? CAY_GUF_EACH : 0) |
+                             (spec->sudo ? CAY_GUF_SUDO : 0) };
     if (!head.n && !spec->sudo)
         return;
     cay__buf_add(b, CAY_UNITS_MARK, sizeof CAY_UNITS_MARK);
     cay__buf_add(b, &head, sizeof head);
     for (size_t i = 0; i < head.n; i++) {
         const cay_unit *u = &spec->units[i];
-        cay_g_unit w = { .flags = u->shell ? CAY_SPAWN_SHELL : 0, .check_flags = u->health_shell ? CAY_SPAWN_SHELL : 0, .after = after_bits(spec, u),
-                         .port = u->port, .tcp = u->health_tcp, .restart = (uint32_t)u->restart, .interval_ms = u->interval_ms ? u->interval_ms : 10000,
-                         .timeout_ms = u->timeout_ms ? u->timeout_ms : 5000, .stop_ms = u->stop_ms ? u->stop_ms : 5000 };
+        cay_g_unit w = { .flags = u->shell ? CAY_SPAWN_SHELL : 0,
+                         .check_flags = u->health_shell ? CAY_SPAWN_SHELL : 0,
+                         .after = after_bits(spec, u),
+                         .port = u->port,
+                         .tcp = u->health_tcp,
+                         .restart = (uint32_t)u->restart,
+                         .interval_ms = u->interval_ms ? u->interval_ms : 10000,
+                         .timeout_ms = u->timeout_ms ? u->timeout_ms : 5000,
+                         .stop_ms = u->stop_ms ? u->stop_ms : 5000 };
         CAY_AUTOBUF blobs = CAY__BUF(CAY_TAIL_MAX);
         cay__str_copy(w.name, sizeof w.name, u->name);
         title(u, w.title, sizeof w.title);
         w.blob = add_blob(&blobs, u, u->argv, u->shell, &w.argc, &w.envc);
         if (u->health_argv || u->health_shell)
-            w.check = add_blob(&blobs, u, u->health_argv, u->health_shell, &w.check_argc, &w.check_envc);
+            w.check =
+                add_blob(&blobs, u, u->health_argv, u->health_shell, &w.check_argc, &w.check_envc);
         else if (!w.tcp)
             w.tcp = w.port;
         b->full |= blobs.full;
@@ -88,7 +98,8 @@ void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait, bool each)
 /* ---- asking ---- */
 
 /* A socket that init answers on: one packet a service, then one for each change. */
-static int ask(cay__link *link, const char *id, const cay_call *call, const char *name, int op, int *out, cay_err *err)
+static int ask(cay__link *link, const char *id, const cay_call *call, const char *name, int op,
+               int *out, cay_err *err)
 {
     int sv[2];
     cay_m_stream m = { .which = (uint32_t)op };
@@ -97,7 +108,9 @@ static int ask(cay__link *link, const char *id, const cay_call *call, const char
     CAY_AUTOFD mine = sv[0], theirs = sv[1];
     cay__str_copy(m.id, sizeof m.id, id);
     cay__str_copy(m.proc, sizeof m.proc, name ? name : "");
-    cay__ask ask = { .type = CAY_MSG_UNITS, .body = &m, .len = sizeof m, .fds = &theirs, .nfds = 1 };
+    cay__ask ask = {
+        .type = CAY_MSG_UNITS, .body = &m, .len = sizeof m, .fds = &theirs, .nfds = 1
+    };
     cay__reply r = { 0 };
     CAY_TRY(cay__link_call(link, call, &ask, &r, err));
     *out = CAY_STEAL_FD(mine);
@@ -109,7 +122,8 @@ static int next(int sock, const cay_call *call, cay_g_told *t, cay_err *err)
     CAY_TRY(cay__call_wait(call, sock, POLLIN, "services", err));
     ssize_t n = recv(sock, t, sizeof *t, MSG_DONTWAIT);
     if (n != sizeof *t)
-        return cay_fail_why(err, CAY_EGONE, "services_lost", "the sandbox ended, or has too many who ask for its services");
+        return cay_fail_why(err, CAY_EGONE, "services_lost",
+                            "the sandbox ended, or has too many who ask for its services");
     t->name[sizeof t->name - 1] = t->proc[sizeof t->proc - 1] = t->reason[sizeof t->reason - 1] = 0;
     for (char *s = t->reason; *s; s++) /* all of it comes from inside */
         *s = (unsigned char)*s < 0x20 || (unsigned char)*s > 0x7e ? '?' : *s;
@@ -118,14 +132,26 @@ static int next(int sock, const cay_call *call, cay_g_told *t, cay_err *err)
 
 static cay_unit_info shape(const cay_g_told *t)
 {
-    cay_unit_info u = { .size = sizeof u, .name = t->name, .state = t->state <= CAY_UNIT_STOPPED ? (cay_unit_state)t->state : CAY_UNIT_FAILED, .pid = t->pid,
-                        .port = (uint16_t)t->port, .restarts = t->restarts, .code = t->code, .reason = t->reason, .process = t->proc, .since_ms = t->since_ms,
-                        .ready_ms = t->ready_ms, .ready_after_ms = t->ready_after_ms, .wait_ms = t->wait_ms };
+    cay_unit_info u = { .size = sizeof u,
+                        .name = t->name,
+                        .state = t->state <= CAY_UNIT_STOPPED ? (cay_unit_state)t->state
+                                                              : CAY_UNIT_FAILED,
+                        .pid = t->pid,
+                        .port = (uint16_t)t->port,
+                        .restarts = t->restarts,
+                        .code = t->code,
+                        .reason = t->reason,
+                        .process = t->proc,
+                        .since_ms = t->since_ms,
+                        .ready_ms = t->ready_ms,
+                        .ready_after_ms = t->ready_after_ms,
+                        .wait_ms = t->wait_ms };
     u.ready = u.state == CAY_UNIT_READY || u.state == CAY_UNIT_DONE;
     return u;
 }
 
-static int tell_all(const cay_g_told *list, size_t n, int (*fn)(const cay_unit_info *, void *), void *arg)
+static int tell_all(const cay_g_told *list, size_t n, int (*fn)(const cay_unit_info *, void *),
+                    void *arg)
 {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -136,7 +162,8 @@ static int tell_all(const cay_g_told *list, size_t n, int (*fn)(const cay_unit_i
 }
 
 /* The first round; *n: how many. */
-static int first(int sock, const cay_call *call, cay_g_told list[CAY_UNITS_MAX], size_t *n, cay_err *err)
+static int first(int sock, const cay_call *call, cay_g_told list[CAY_UNITS_MAX], size_t *n,
+                 cay_err *err)
 {
     for (*n = 0;;) {
         cay_g_told t;
@@ -144,12 +171,15 @@ static int first(int sock, const cay_call *call, cay_g_told list[CAY_UNITS_MAX],
         if (t.place == UINT32_MAX)
             return 0;
         if (t.place != *n || *n == CAY_UNITS_MAX)
-            return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "services were told in a wrong form");
+            return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                "services were told in a wrong form");
         list[(*n)++] = t;
     }
 }
 
-int cay__units_all(cay__link *link, const char *id, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err)
+int cay__units_all(cay__link *link, const char *id, const cay_call *call,
+                   int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg,
+                   cay_err *err)
 {
     cay_g_told list[CAY_UNITS_MAX], t;
     size_t n;
@@ -164,12 +194,14 @@ int cay__units_all(cay__link *link, const char *id, const cay_call *call, int (*
             return rc;
         CAY_TRY(next(sock, call, &t, err));
         if (t.place >= n)
-            return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "services were told in a wrong form");
+            return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                "services were told in a wrong form");
         list[t.place] = t;
     }
 }
 
-int cay__units_order(cay__link *link, const char *id, const cay_call *call, const char *name, int op, cay_err *err)
+int cay__units_order(cay__link *link, const char *id, const cay_call *call, const char *name,
+                     int op, cay_err *err)
 {
     cay_g_told list[CAY_UNITS_MAX];
     size_t n;
@@ -180,10 +212,13 @@ int cay__units_order(cay__link *link, const char *id, const cay_call *call, cons
     for (size_t i = 0; i < n; i++)
         if (!name || !strcmp(list[i].name, name))
             return 0;
-    return name ? cay_fail_why(err, CAY_ENOENT, "service_not_found", "service %.40s: there is none of this name", name) : 0;
+    return name ? cay_fail_why(err, CAY_ENOENT, "service_not_found",
+                               "service %.40s: there is none of this name", name)
+                : 0;
 }
 
-int cay__nbox_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg, cay_err *err)
+int cay__nbox_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *),
+                    int (*more)(void *), void *arg, cay_err *err)
 {
     cay__nbox *b = box;
     return cay__units_all(&b->n->link, b->id, call, fn, more, arg, err);

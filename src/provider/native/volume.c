@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Named volumes: cay-layer makes, measures and removes their directories, in the namespace that their owners belong to. One whose limit has to
- * hold where there is no project quota is a disk image instead (disk.h), and has no directory.
+ * Named volumes: cay-layer makes, measures and removes their directories, in the namespace that
+ * their owners belong to. One whose limit has to hold where there is no project quota is a disk
+ * image instead (disk.h), and has no directory.
  */
 #include "disk.h"
 #include "native.h"
@@ -11,8 +12,10 @@
 #include <layer/layer.h>
 #include <sys/vfs.h>
 
-#define OWNER (0x70000000u + 1000) /* the sandboxes' user 1000 as layers have it: STORE_BASE of keeper/keeper.h */
-enum { RESERVED = 9 };             /* inodes that ext4 keeps for itself, its root not counted */
+#define OWNER                                                                                      \
+    (0x70000000u +                                                                                 \
+     1000) /* the sandboxes' user 1000 as layers have it: STORE_BASE of keeper/keeper.h */
+enum { RESERVED = 9 }; /* inodes that ext4 keeps for itself, its root not counted */
 
 static int ask_tool(const cay__native *n, const cay_call *call, cay_volume_ask *ask, cay_err *err)
 {
@@ -28,7 +31,9 @@ static int ask_tool(const cay__native *n, const cay_call *call, cay_volume_ask *
     }
     bool bad = done.rec.bad;
     cay__layer_done_clear(&done);
-    return bad ? cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-layer volume answered in a wrong form") : 0;
+    return bad ? cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                              "cay-layer volume answered in a wrong form")
+               : 0;
 }
 
 /* *there: it has an image of its own; then what that holds is the answer, and no walk is made. */
@@ -51,8 +56,10 @@ static int look_disk(const cay__native *n, cay_volume_ask *ask, bool *there, cay
 static int make_disk(const cay__native *n, cay_volume_ask *ask, cay_err *err)
 {
     if (!(n->hello.features & CAY_FEAT_IMAGE))
-        return cay_fail_why(err, CAY_EISOLATION, "feature_missing",
-                            "a limit that the kernel holds wants a state directory with project quota, or root with loop devices and mkfs.ext4; `cay doctor` tells more");
+        return cay_fail_why(
+            err, CAY_EISOLATION, "feature_missing",
+            "a limit that the kernel holds wants a state directory with project quota, or root "
+            "with loop devices and mkfs.ext4; `cay doctor` tells more");
     CAY_TRY(cay__disk_volume_make(n->home_fd, ask->name, ask->limit, OWNER, err));
     ask->hard = true;
     return 0;
@@ -82,5 +89,7 @@ int cay__native_volume(void *self, const cay_call *call, cay_volume_ask *ask, ca
         cay__disk_volume_remove(n->home_fd, ask->name);
     }
     CAY_TRY(ask_tool(n, call, ask, err));
-    return ask->op == CAY_VOLUME_MAKE && ask->limit && ask->hard ? cay__quota_volume(n->home_fd, ask->name, ask->limit, err) : 0;
+    return ask->op == CAY_VOLUME_MAKE && ask->limit && ask->hard
+               ? cay__quota_volume(n->home_fd, ask->name, ask->limit, err)
+               : 0;
 }

@@ -7,4 +7,5 @@ extern const cay__dialect cay__dialect_root; /* what belongs to no protocol: /he
 extern const cay__dialect cay__dialect_native;
 extern const cay__dialect cay__dialect_sandbox_server;
 extern const cay__dialect cay__dialect_cloudflare; /* cloudflare/cloudflare.h */
-extern const cay__dialect cay__dialect_e2b, cay__dialect_e2b_envd, cay__dialect_e2b_code; /* e2b/e2b.h */
+extern const cay__dialect cay__dialect_e2b, cay__dialect_e2b_envd,
+    cay__dialect_e2b_code; /* e2b/e2b.h */

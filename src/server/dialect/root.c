@@ -25,4 +25,6 @@ static const cay__route routes[] = {
     { "GET", "/health", on_health, CAY__ROUTE_OPEN | CAY__ROUTE_LOOP, NULL },
 };
 
-const cay__dialect cay__dialect_root = { .name = "root", .base = "", .routes = routes, .nroutes = CAY_LEN(routes), .pages = true };
+const cay__dialect cay__dialect_root = {
+    .name = "root", .base = "", .routes = routes, .nroutes = CAY_LEN(routes), .pages = true
+};

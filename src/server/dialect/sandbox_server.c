@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sandbox-server protocol: its routes, its errors, and the life of a sandbox in its words. docs/wire/sandbox-server.md. */
+/* The sandbox-server protocol: its routes, its errors, and the life of a sandbox in its words.
+ * docs/wire/sandbox-server.md. */
 #include "sandbox_server.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -8,9 +9,9 @@
 #include <time.h>
 
 #define SPACE    "sandbox-server"
-#define TIMEOUT  7200  /* seconds without a request after which a sandbox is paused */
+#define TIMEOUT  7200 /* seconds without a request after which a sandbox is paused */
 #define LONGEST  86400
-#define TOUCH_MS 1000  /* how exact the time of the last activity is */
+#define TOUCH_MS 1000             /* how exact the time of the last activity is */
 #define KEEP_MS  (7 * 86400000ll) /* what was deleted is remembered so long */
 
 /* ------------------------------------------------------------------ members of a body */
@@ -22,7 +23,8 @@ int cay__ss_str(const json_t *body, const char *name, bool needed, const char **
     if (!v || json_is_null(v))
         return needed ? cay_fail_why(err, CAY_EINVAL, "field_missing", "%s is required", name) : 0;
     if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-        return cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s must be a string without NUL", name);
+        return cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s must be a string without NUL",
+                            name);
     *out = json_string_value(v);
     return 0;
 }
@@ -31,17 +33,22 @@ int cay__ss_bool(const json_t *body, const char *name, bool none, bool *out, cay
 {
     const json_t *v = json_object_get(body, name);
     *out = v && !json_is_null(v) ? json_is_true(v) : none;
-    return !v || json_is_null(v) || json_is_boolean(v) ? 0 : cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s must be true or false", name);
+    return !v || json_is_null(v) || json_is_boolean(v)
+               ? 0
+               : cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s must be true or false", name);
 }
 
-int cay__ss_int(const json_t *body, const char *name, int64_t min, int64_t max, int64_t *out, cay_err *err)
+int cay__ss_int(const json_t *body, const char *name, int64_t min, int64_t max, int64_t *out,
+                cay_err *err)
 {
     const json_t *v = json_object_get(body, name);
     if (!v || json_is_null(v))
         return cay_fail_why(err, CAY_EINVAL, "field_missing", "%s is required", name);
     *out = json_integer_value(v);
     if (!json_is_integer(v) || *out < min || *out > max)
-        return cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s must be a number from %lld to %lld", name, (long long)min, (long long)max);
+        return cay_fail_why(err, CAY_EINVAL, "field_invalid",
+                            "%s must be a number from %lld to %lld", name, (long long)min,
+                            (long long)max);
     return 0;
 }
 
@@ -89,7 +96,8 @@ static bool is_uuid(const char *s)
     if (strlen(s) != 36)
         return false;
     for (size_t i = 0; i < 36; i++)
-        if (i == 8 || i == 13 || i == 18 || i == 23 ? s[i] != '-' : !strchr("0123456789abcdef", s[i]))
+        if (i == 8 || i == 13 || i == 18 || i == 23 ? s[i] != '-'
+                                                    : !strchr("0123456789abcdef", s[i]))
             return false;
     return true;
 }
@@ -167,7 +175,9 @@ int cay__ss_connect(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
     CAY_TRY(state_of(r, out->sb, &info, err));
     bool paused = info->state == CAY_PAUSED;
     if (!paused && info->state != CAY_RUNNING)
-        return cay_fail_why(err, CAY_ESTATE, "sandbox_state", "Sandbox %s is %s: it is neither running nor paused", out->id, state_word(info->state));
+        return cay_fail_why(err, CAY_ESTATE, "sandbox_state",
+                            "Sandbox %s is %s: it is neither running nor paused", out->id,
+                            state_word(info->state));
     if (paused)
         CAY_TRY(cay_sandbox_resume(out->sb, &r->call, err));
     uint64_t left = (uint64_t)cay__json_int(out->note, "timeout_s", TIMEOUT) * 1000;
@@ -194,8 +204,10 @@ static int on_health(cay__req *r, cay_err *err)
 
 static int told(cay__req *r, const char *id, const char *own, const char *message)
 {
-    return cay__reply_json(r, 200, json_pack("{s:b,s:s,s:s,s:s,s:s,s:n,s:n}", "success", 1, "sandbox_id", id, "provider_sandbox_id", own, "status", "running",
-                                             "message", message, "mcp_url", "vscode_url"));
+    return cay__reply_json(r, 200,
+                           json_pack("{s:b,s:s,s:s,s:s,s:s,s:n,s:n}", "success", 1, "sandbox_id",
+                                     id, "provider_sandbox_id", own, "status", "running", "message",
+                                     message, "mcp_url", "vscode_url"));
 }
 
 static int on_create(cay__req *r, cay_err *err)
@@ -208,15 +220,22 @@ static int on_create(cay__req *r, cay_err *err)
     CAY_TRY(cay__ss_str(body, "user_id", true, &user, err));
     CAY_TRY(cay__ss_str(body, "sandbox_template_id", false, &template_, err));
     make_uuid(uuid);
-    const cay_pair labels[] = { { "sandbox-server.id", uuid }, { "sandbox-server.user", user }, { NULL, NULL } };
-    cay_create spec = { .size = sizeof spec, .template_ = template_ && *template_ ? template_ : NULL, .labels = labels, .ttl_ms = TIMEOUT * 1000ull,
-                        .on_expiry = CAY_EXPIRE_PAUSE, .tenant = r->who.tenant };
+    const cay_pair labels[] = { { "sandbox-server.id", uuid },
+                                { "sandbox-server.user", user },
+                                { NULL, NULL } };
+    cay_create spec = { .size = sizeof spec,
+                        .template_ = template_ && *template_ ? template_ : NULL,
+                        .labels = labels,
+                        .ttl_ms = TIMEOUT * 1000ull,
+                        .on_expiry = CAY_EXPIRE_PAUSE,
+                        .tenant = r->who.tenant };
     CAY_TRY(cay_service_create(r->svc, &r->call, &spec, &sb, err));
     const char *own = cay__arena_str(&r->arena, cay_sandbox_id(sb));
     cay__req_about(r, own);
     int64_t now = cay__wall_ms();
-    CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I}", "sandbox", own, "user_id", user, "created_ms", (json_int_t)now, "started_ms",
-                                   (json_int_t)now, "seen_ms", (json_int_t)now, "timeout_s", (json_int_t)TIMEOUT);
+    CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I}", "sandbox", own, "user_id", user,
+                                   "created_ms", (json_int_t)now, "started_ms", (json_int_t)now,
+                                   "seen_ms", (json_int_t)now, "timeout_s", (json_int_t)TIMEOUT);
     int rc = save(r, uuid, note, err);
     if (rc < 0) /* nobody would find it */
         cay_sandbox_remove(sb, NULL, NULL);
@@ -243,7 +262,8 @@ static int on_timeout(cay__req *r, cay_err *err)
     CAY_TRY(cay__ss_int(body, "timeout_seconds", 1, LONGEST, &seconds, err));
     CAY_TRY(cay__ss_find(r, id, &b, err));
     CAY_TRY(cay_sandbox_extend(b.sb, &r->call, (uint64_t)seconds * 1000, 0, err));
-    json_object_set_new(b.note, "timeout_s", json_integer(seconds)); /* what later requests start anew */
+    json_object_set_new(b.note, "timeout_s",
+                        json_integer(seconds)); /* what later requests start anew */
     if (is_uuid(b.id))
         CAY_TRY(save(r, b.id, b.note, err));
     return cay__ss_done(r, "Timeout scheduled");
@@ -255,8 +275,10 @@ static int on_status(cay__req *r, cay_err *err)
     cay_info *info;
     CAY_TRY(cay__ss_find(r, r->param[0], &b, err));
     CAY_TRY(state_of(r, b.sb, &info, err));
-    return cay__reply_json(r, 200, json_pack("{s:b,s:s,s:s,s:s,s:s}", "success", 1, "sandbox_id", b.id, "status", state_word(info->state),
-                                             "provider_sandbox_id", info->id, "message", "Sandbox status"));
+    return cay__reply_json(r, 200,
+                           json_pack("{s:b,s:s,s:s,s:s,s:s}", "success", 1, "sandbox_id", b.id,
+                                     "status", state_word(info->state), "provider_sandbox_id",
+                                     info->id, "message", "Sandbox status"));
 }
 
 /* RFC 3339 in UTC, or null. */
@@ -281,11 +303,15 @@ static int on_info(cay__req *r, cay_err *err)
     bool down = info->state == CAY_PAUSED || info->state == CAY_STOPPED;
     /* One that was paused by its timeout was not seen by us: then the record of its state tells. */
     int64_t stopped = CAY_MAX(cay__json_int(b.note, "stopped_ms", 0), down ? info->changed_ms : 0);
-    return cay__reply_json(r, 200, json_pack("{s:b,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:o,s:o,s:s}", "success", 1, "id", b.id, "provider", info->provider, "user_id",
-                                             cay__json_str(b.note, "user_id", ""), "provider_sandbox_id", info->id, "status", state_word(info->state),
-                                             "created_at", moment(info->created_ms), "started_at", moment(cay__json_int(b.note, "started_ms", info->created_ms)),
-                                             "stopped_at", moment(stopped), "last_activity_at", moment(cay__json_int(b.note, "seen_ms", 0)), "message",
-                                             "Sandbox information"));
+    return cay__reply_json(
+        r, 200,
+        json_pack("{s:b,s:s,s:s,s:s,s:s,s:s,s:o,s:o,s:o,s:o,s:s}", "success", 1, "id", b.id,
+                  "provider", info->provider, "user_id", cay__json_str(b.note, "user_id", ""),
+                  "provider_sandbox_id", info->id, "status", state_word(info->state), "created_at",
+                  moment(info->created_ms), "started_at",
+                  moment(cay__json_int(b.note, "started_ms", info->created_ms)), "stopped_at",
+                  moment(stopped), "last_activity_at", moment(cay__json_int(b.note, "seen_ms", 0)),
+                  "message", "Sandbox information"));
 }
 
 static int on_pause(cay__req *r, cay_err *err)
@@ -301,14 +327,15 @@ static int on_pause(cay__req *r, cay_err *err)
 
 typedef struct sweep {
     cay__buf keys; /* each with its NUL */
-    int64_t  before;
+    int64_t before;
 } sweep;
 
 static int old_one(const char *key, const char *json, void *arg)
 {
     sweep *s = arg;
     CAY_AUTOJSON *o = NULL;
-    if (cay__json_object("record", json, &o, NULL) == 0 && cay__json_int(o, "deleted_ms", INT64_MAX) < s->before)
+    if (cay__json_object("record", json, &o, NULL) == 0 &&
+        cay__json_int(o, "deleted_ms", INT64_MAX) < s->before)
         cay__buf_add(&s->keys, key, strlen(key) + 1);
     return 0;
 }
@@ -340,8 +367,10 @@ static int on_delete(cay__req *r, cay_err *err)
 static const struct {
     int code, status;
 } statuses[] = {
-    { CAY_EINVAL, 400 }, { CAY_EEXIST, 400 }, { CAY_ETYPE, 400 },  { CAY_EAUTH, 401 },    { CAY_EPERM, 403 },    { CAY_ENOENT, 404 },  { CAY_EGONE, 404 },
-    { CAY_ETIMEOUT, 408 }, { CAY_ETOOBIG, 413 }, { CAY_ESTATE, 422 }, { CAY_ERATE, 429 }, { CAY_EBUSY, 503 }, { CAY_ECANCELED, 503 }, { CAY_ENOSPACE, 507 },
+    { CAY_EINVAL, 400 },    { CAY_EEXIST, 400 },   { CAY_ETYPE, 400 }, { CAY_EAUTH, 401 },
+    { CAY_EPERM, 403 },     { CAY_ENOENT, 404 },   { CAY_EGONE, 404 }, { CAY_ETIMEOUT, 408 },
+    { CAY_ETOOBIG, 413 },   { CAY_ESTATE, 422 },   { CAY_ERATE, 429 }, { CAY_EBUSY, 503 },
+    { CAY_ECANCELED, 503 }, { CAY_ENOSPACE, 507 },
 };
 
 static int fail(cay__req *r, const cay_err *err)
@@ -350,7 +379,8 @@ static int fail(cay__req *r, const cay_err *err)
     for (size_t i = 0; i < CAY_LEN(statuses); i++)
         if (statuses[i].code == err->code)
             status = statuses[i].status;
-    if (!strcmp(err->reason, "fetch_refused") || !strcmp(err->reason, "redirect_refused")) /* the URL was bad input */
+    if (!strcmp(err->reason, "fetch_refused") ||
+        !strcmp(err->reason, "redirect_refused")) /* the URL was bad input */
         status = 400;
     if (!strcmp(err->reason, "method_not_allowed"))
         status = 405;
@@ -383,4 +413,8 @@ static const cay__route routes[] = {
     { "POST", "/sandboxes/create-directory", cay__ss_mkdir, 0, NULL },
 };
 
-const cay__dialect cay__dialect_sandbox_server = { .name = "sandbox-server", .base = "/sandbox-server", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail };
+const cay__dialect cay__dialect_sandbox_server = { .name = "sandbox-server",
+                                                   .base = "/sandbox-server",
+                                                   .routes = routes,
+                                                   .nroutes = CAY_LEN(routes),
+                                                   .fail = fail };

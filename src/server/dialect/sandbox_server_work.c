@@ -19,7 +19,8 @@
 static const cay_write in_place = { .size = sizeof in_place, .parents = true };
 
 /* Body, sandbox and one path of it. */
-static int begin_path(cay__req *r, const char *name, json_t **body, cay__ss_box *b, const char **path, cay_err *err)
+static int begin_path(cay__req *r, const char *name, json_t **body, cay__ss_box *b,
+                      const char **path, cay_err *err)
 {
     CAY_TRY(cay__ss_begin(r, body, b, err));
     CAY_TRY(cay__ss_str(*body, name, true, path, err));
@@ -32,7 +33,8 @@ static int background(cay__req *r, cay_sandbox *sb, const cay_spawn *spec, cay_e
 {
     cay_proc *p;
     CAY_TRY(cay_sandbox_spawn(sb, &r->call, spec, &p, err));
-    json_t *answer = json_pack("{s:b,s:s,s:s,s:s,s:i}", "success", 1, "output", "", "message", "Command started in the background", "process_id", cay_proc_id(p),
+    json_t *answer = json_pack("{s:b,s:s,s:s,s:s,s:i}", "success", 1, "output", "", "message",
+                               "Command started in the background", "process_id", cay_proc_id(p),
                                "pid", cay_proc_pid(p));
     cay_proc_unref(p);
     return cay__reply_json(r, 200, answer);
@@ -57,9 +59,12 @@ int cay__ss_run(cay__req *r, cay_err *err)
     cay__buf_add(&both, res.out, res.out_len);
     cay__buf_add(&both, res.errout, res.errout_len);
     bool over = !strcmp(res.exit.reason, "time");
-    json_t *answer = json_pack("{s:b,s:o,s:s,s:o,s:o,s:i,s:b,s:b}", "success", 1, "output", cay__ss_text(both.data ? both.data : "", both.len), "message",
-                               over ? "Command timed out" : "Command executed", "stdout", cay__ss_text(res.out, res.out_len), "stderr",
-                               cay__ss_text(res.errout, res.errout_len), "exit_code", res.exit.code, "timed_out", (int)over, "truncated", (int)res.truncated);
+    json_t *answer = json_pack("{s:b,s:o,s:s,s:o,s:o,s:i,s:b,s:b}", "success", 1, "output",
+                               cay__ss_text(both.data ? both.data : "", both.len), "message",
+                               over ? "Command timed out" : "Command executed", "stdout",
+                               cay__ss_text(res.out, res.out_len), "stderr",
+                               cay__ss_text(res.errout, res.errout_len), "exit_code", res.exit.code,
+                               "timed_out", (int)over, "truncated", (int)res.truncated);
     cay_result_clear(&res);
     return cay__reply_json(r, 200, answer);
 }
@@ -72,10 +77,13 @@ int cay__ss_write(cay__req *r, cay_err *err)
     cay__ss_box b;
     const char *path;
     CAY_TRY(begin_path(r, "file_path", &body, &b, &path, err));
-    const json_t *content = json_object_get(body, "content"); /* "" makes an empty file; a NUL inside is a byte like others */
+    const json_t *content = json_object_get(
+        body, "content"); /* "" makes an empty file; a NUL inside is a byte like others */
     if (!json_is_string(content))
-        return cay_fail_why(err, CAY_EINVAL, content ? "field_invalid" : "field_missing", "content is required, as a string");
-    CAY_TRY(cay_file_put(b.sb, &r->call, path, json_string_value(content), json_string_length(content), &in_place, err));
+        return cay_fail_why(err, CAY_EINVAL, content ? "field_invalid" : "field_missing",
+                            "content is required, as a string");
+    CAY_TRY(cay_file_put(b.sb, &r->call, path, json_string_value(content),
+                         json_string_length(content), &in_place, err));
     return cay__ss_done(r, "File written");
 }
 
@@ -84,7 +92,8 @@ static int tell_text(cay__req *r, cay_sandbox *sb, const char *path, cay_err *er
     CAY_AUTOFREE char *data = NULL;
     size_t len;
     CAY_TRY(cay_file_get(sb, &r->call, path, TEXT_MAX, &data, &len, err));
-    return cay__reply_json(r, 200, json_pack("{s:b,s:o}", "success", 1, "content", cay__ss_text(data, len)));
+    return cay__reply_json(
+        r, 200, json_pack("{s:b,s:o}", "success", 1, "content", cay__ss_text(data, len)));
 }
 
 int cay__ss_read(cay__req *r, cay_err *err)
@@ -98,7 +107,8 @@ int cay__ss_read(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ files as bytes, out */
 
-/* A name that no program reads as more than a name, and the real one for those who know RFC 6266. */
+/* A name that no program reads as more than a name, and the real one for those who know RFC 6266.
+ */
 static void disposition(cay__req *r, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -108,7 +118,12 @@ static void disposition(cay__req *r, const char *path)
         cay__buf_add(&b, *p >= 0x20 && *p < 0x7f && *p != '"' && *p != '\\' ? p : "_", 1);
     cay__buf_str(&b, "\"; filename*=UTF-8''");
     for (const unsigned char *p = (const unsigned char *)name; *p; p++)
-        cay__buf_fmt(&b, (*p >= '0' && *p <= '9') || ((*p | 32) >= 'a' && (*p | 32) <= 'z') || strchr("-._~", *p) ? "%c" : "%%%02X", *p);
+        cay__buf_fmt(&b,
+                     (*p >= '0' && *p <= '9') || ((*p | 32) >= 'a' && (*p | 32) <= 'z') ||
+                             strchr("-._~", *p)
+                         ? "%c"
+                         : "%%%02X",
+                     *p);
     if (!b.full)
         cay__reply_field(r, "Content-Disposition", b.data);
 }
@@ -116,7 +131,8 @@ static void disposition(cay__req *r, const char *path)
 static int tell_bytes(cay__req *r, cay_sandbox *sb, const char *path, cay_err *err)
 {
     int fd;
-    CAY_TRY(cay_file_open_read(sb, &r->call, path, &(cay_read){ .size = sizeof(cay_read) }, &fd, err));
+    CAY_TRY(
+        cay_file_open_read(sb, &r->call, path, &(cay_read){ .size = sizeof(cay_read) }, &fd, err));
     disposition(r, path);
     return cay__reply_fd(r, 200, "application/octet-stream", fd, -1);
 }
@@ -132,7 +148,8 @@ int cay__ss_download(cay__req *r, cay_err *err)
         return tell_text(r, b.sb, path, err);
     if (!strcmp(format, "bytes"))
         return tell_bytes(r, b.sb, path, err);
-    return cay_fail_why(err, CAY_EINVAL, "field_invalid", "format must be text or bytes; for a stream use download-file-stream");
+    return cay_fail_why(err, CAY_EINVAL, "field_invalid",
+                        "format must be text or bytes; for a stream use download-file-stream");
 }
 
 int cay__ss_download_stream(cay__req *r, cay_err *err)
@@ -169,10 +186,10 @@ static int body_piece(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
 }
 
 typedef struct form {
-    char       *id, *path; /* the request's */
+    char *id, *path; /* the request's */
     cay__ss_box box;
-    int         spool;     /* the file, when it came before one knew where it goes; or -1 */
-    bool        connected, placed;
+    int spool; /* the file, when it came before one knew where it goes; or -1 */
+    bool connected, placed;
 } form;
 
 static int part_to_fd(cay__req *r, cay__multipart *m, int fd, uint64_t max, cay_err *err)
@@ -184,7 +201,10 @@ static int part_to_fd(cay__req *r, cay__multipart *m, int fd, uint64_t max, cay_
         if (!n)
             return 0;
         if ((all += n) > max)
-            return cay_fail_why(err, CAY_ETOOBIG, "upload_too_big", "the file is larger than %llu bytes; send sandbox_id and file_path before it", (unsigned long long)max);
+            return cay_fail_why(
+                err, CAY_ETOOBIG, "upload_too_big",
+                "the file is larger than %llu bytes; send sandbox_id and file_path before it",
+                (unsigned long long)max);
         if (!cay__fd_write_all(fd, buf, n))
             return cay_fail_sys(err, CAY_ESYS, "write what is uploaded");
     }
@@ -193,7 +213,8 @@ static int part_to_fd(cay__req *r, cay__multipart *m, int fd, uint64_t max, cay_
 static int connect_form(cay__req *r, form *f, cay_err *err)
 {
     if (!f->id || !f->path || !*f->path)
-        return cay_fail_why(err, CAY_EINVAL, "field_missing", "%s is required", f->id ? "file_path" : "sandbox_id");
+        return cay_fail_why(err, CAY_EINVAL, "field_missing", "%s is required",
+                            f->id ? "file_path" : "sandbox_id");
     if (!f->connected)
         CAY_TRY(cay__ss_connect(r, f->id, &f->box, err));
     f->connected = true;
@@ -207,7 +228,8 @@ static int take_file(cay__req *r, cay__multipart *m, form *f, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "field_invalid", "file comes twice");
     if (!f->id || !f->path) { /* clients are free to send it first */
         f->spool = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        return f->spool < 0 ? cay_fail_sys(err, CAY_ESYS, "a file for what is uploaded") : part_to_fd(r, m, f->spool, SPOOL_MAX, err);
+        return f->spool < 0 ? cay_fail_sys(err, CAY_ESYS, "a file for what is uploaded")
+                            : part_to_fd(r, m, f->spool, SPOOL_MAX, err);
     }
     CAY_TRY(connect_form(r, f, err));
     CAY_TRY(cay_file_open_write(f->box.sb, &r->call, f->path, &in_place, &up, err));
@@ -224,7 +246,9 @@ static int take_parts(cay__req *r, cay__multipart *m, form *f, cay_err *err)
     cay__form_part part;
     int rc;
     while ((rc = cay__multipart_next(m, &part, err)) == 1) {
-        char **field = !strcmp(part.name, "sandbox_id") ? &f->id : !strcmp(part.name, "file_path") ? &f->path : NULL;
+        char **field = !strcmp(part.name, "sandbox_id")  ? &f->id
+                       : !strcmp(part.name, "file_path") ? &f->path
+                                                         : NULL;
         if (field && !*field) {
             CAY_TRY(cay__multipart_text(m, 8192, field, err));
             cay__arena_adopt(&r->arena, *field);
@@ -245,7 +269,9 @@ int cay__ss_upload(cay__req *r, cay_err *err)
     if (rc == 0)
         rc = connect_form(r, &f, err);
     if (rc == 0 && f.spool >= 0)
-        rc = lseek(f.spool, 0, SEEK_SET) == 0 ? copy_in(r, f.box.sb, f.path, f.spool, err) : cay_fail_sys(err, CAY_ESYS, "read what is uploaded");
+        rc = lseek(f.spool, 0, SEEK_SET) == 0
+                 ? copy_in(r, f.box.sb, f.path, f.spool, err)
+                 : cay_fail_sys(err, CAY_ESYS, "read what is uploaded");
     else if (rc == 0 && !f.placed)
         rc = cay_fail_why(err, CAY_EINVAL, "field_missing", "file is required");
     cay__close_fd(&f.spool);
@@ -254,11 +280,14 @@ int cay__ss_upload(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ from and to URLs */
 
-/* The sandbox's own rules say where redirects may lead; one without rules follows none to another host. */
+/* The sandbox's own rules say where redirects may lead; one without rules follows none to another
+ * host. */
 static const char *rules_of(cay__req *r, cay_sandbox *sb)
 {
     char *text = NULL;
-    return cay_sandbox_get_policy(sb, &r->call, &text, NULL, NULL) == 0 ? cay__arena_adopt(&r->arena, text) : NULL;
+    return cay_sandbox_get_policy(sb, &r->call, &text, NULL, NULL) == 0
+               ? cay__arena_adopt(&r->arena, text)
+               : NULL;
 }
 
 static cay_call bounded(const cay__req *r)
@@ -278,7 +307,11 @@ int cay__ss_upload_url(cay__req *r, cay_err *err)
     CAY_TRY(begin_path(r, "file_path", &body, &b, &path, err));
     CAY_TRY(cay__ss_str(body, "url", true, &url, err));
     cay_call call = bounded(r);
-    CAY_TRY(cay_url_get(r->svc, &call, &(cay_url){ .size = sizeof(cay_url), .url = url, .net = rules_of(r, b.sb), .max_bytes = URL_BYTES }, &fd, NULL, err));
+    CAY_TRY(cay_url_get(
+        r->svc, &call,
+        &(cay_url){
+            .size = sizeof(cay_url), .url = url, .net = rules_of(r, b.sb), .max_bytes = URL_BYTES },
+        &fd, NULL, err));
     CAY_TRY(copy_in(r, b.sb, path, fd, err));
     return cay__ss_done(r, "File uploaded from URL");
 }
@@ -295,7 +328,9 @@ int cay__ss_download_url(cay__req *r, cay_err *err)
     CAY_TRY(cay_file_stat(b.sb, &r->call, path, true, &st, err));
     CAY_TRY(cay__file_open(r, b.sb, path, NULL, &st, &fd, err));
     cay_call call = bounded(r);
-    CAY_TRY(cay_url_put(r->svc, &call, &(cay_url){ .size = sizeof(cay_url), .url = url, .net = rules_of(r, b.sb) }, fd, st.size, err));
+    CAY_TRY(cay_url_put(r->svc, &call,
+                        &(cay_url){ .size = sizeof(cay_url), .url = url, .net = rules_of(r, b.sb) },
+                        fd, st.size, err));
     return cay__ss_done(r, "File sent to the presigned URL");
 }
 
@@ -305,11 +340,13 @@ int cay__ss_mkdir(cay__req *r, cay_err *err)
     cay_stat st = { .size_of = sizeof st };
     const char *id = cay__req_query(r, "sandbox_id"), *path = cay__req_query(r, "directory_path");
     if (!id || !path || !*path)
-        return cay_fail_why(err, CAY_EINVAL, "field_missing", "%s is required", id ? "directory_path" : "sandbox_id");
+        return cay_fail_why(err, CAY_EINVAL, "field_missing", "%s is required",
+                            id ? "directory_path" : "sandbox_id");
     CAY_TRY(cay__ss_connect(r, id, &b, err));
     int rc = cay_file_stat(b.sb, &r->call, path, true, &st, err);
     if (rc == 0 && (st.type != CAY_DIR || !cay__req_flag(r, "exist_ok")))
-        return cay_fail_why(err, CAY_EEXIST, "file_exists", "%.150s is there already%s", path, st.type == CAY_DIR ? "" : " and is no directory");
+        return cay_fail_why(err, CAY_EEXIST, "file_exists", "%.150s is there already%s", path,
+                            st.type == CAY_DIR ? "" : " and is no directory");
     if (rc < 0 && rc != CAY_ENOENT)
         return rc;
     if (rc < 0)
@@ -319,7 +356,8 @@ int cay__ss_mkdir(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ ports */
 
-/* The preview's address, as the client calls this server, with a token that lasts as long as one may. */
+/* The preview's address, as the client calls this server, with a token that lasts as long as one
+ * may. */
 static int port_url(cay__req *r, cay_sandbox *sb, uint16_t port, json_t **url, cay_err *err)
 {
     cay_exposed e = { .size = sizeof e };
@@ -327,7 +365,8 @@ static int port_url(cay__req *r, cay_sandbox *sb, uint16_t port, json_t **url, c
     const char *colon = strrchr(r->head.host, ':');
     if (colon && strchr(colon, ']')) /* of [::1] alone */
         colon = NULL;
-    *url = json_sprintf("%s://%u-%s.%s%s/?cay_token=%s", r->tls ? "https" : "http", port, cay_sandbox_id(sb), cay__server_conf(r->server)->domain, colon ? colon : "",
+    *url = json_sprintf("%s://%u-%s.%s%s/?cay_token=%s", r->tls ? "https" : "http", port,
+                        cay_sandbox_id(sb), cay__server_conf(r->server)->domain, colon ? colon : "",
                         e.token);
     return 0;
 }
@@ -340,7 +379,8 @@ int cay__ss_expose(cay__req *r, cay_err *err)
     CAY_TRY(cay__ss_begin(r, &body, &b, err));
     CAY_TRY(cay__ss_int(body, "port", 1, 65535, &port, err));
     CAY_TRY(port_url(r, b.sb, (uint16_t)port, &url, err));
-    return cay__reply_json(r, 200, json_pack("{s:b,s:o,s:s}", "success", 1, "url", url, "message", "Port exposed"));
+    return cay__reply_json(
+        r, 200, json_pack("{s:b,s:o,s:s}", "success", 1, "url", url, "message", "Port exposed"));
 }
 
 int cay__ss_urls(cay__req *r, cay_err *err)
@@ -354,5 +394,7 @@ int cay__ss_urls(cay__req *r, cay_err *err)
         json_decref(mcp);
         return rc;
     }
-    return cay__reply_json(r, 200, json_pack("{s:b,s:s,s:o,s:o}", "success", 1, "sandbox_id", b.id, "mcp_url", mcp, "vscode_url", code));
+    return cay__reply_json(r, 200,
+                           json_pack("{s:b,s:s,s:o,s:o}", "success", 1, "sandbox_id", b.id,
+                                     "mcp_url", mcp, "vscode_url", code));
 }

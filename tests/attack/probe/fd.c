@@ -48,8 +48,8 @@ static void fds(int argc, char **argv)
     }
 }
 
-/* At a core limit of 1, and at no other, neither a file is written nor the host's handler started. ARG: 0 where an
- * ordinary user may not have 1. */
+/* At a core limit of 1, and at no other, neither a file is written nor the host's handler started.
+ * ARG: 0 where an ordinary user may not have 1. */
 static void core(int argc, char **argv)
 {
     rlim_t want = argc > 0 ? (rlim_t)atoi(argv[0]) : 1;
@@ -60,7 +60,8 @@ static void core(int argc, char **argv)
     syscall(SYS_setrlimit, (long)RLIMIT_CORE, &most);
     syscall(SYS_prlimit64, 0L, (long)RLIMIT_CORE, &zero, NULL);
     syscall(SYS_prlimit64, (long)getpid(), 0x300000000L | RLIMIT_CORE, &zero, NULL);
-    must_fail("prlimit64 with both", syscall(SYS_prlimit64, 0L, (long)RLIMIT_CORE, &zero, &r), EPERM);
+    must_fail("prlimit64 with both", syscall(SYS_prlimit64, 0L, (long)RLIMIT_CORE, &zero, &r),
+              EPERM);
     if (getrlimit(RLIMIT_CORE, &r) == 0 && r.rlim_cur == want && r.rlim_max == want)
         ok("the core limit stays %ld", (long)want);
     else

@@ -16,7 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- S-08: the root is the root; the arguments are words of the host that must not be seen ---- */
+/* ---- S-08: the root is the root; the arguments are words of the host that must not be seen ----
+ */
 
 static void climb(void)
 {
@@ -57,7 +58,8 @@ static bool allowed_mount(const char *point, int argc, char **argv)
     return false;
 }
 
-/* ARG "+PATH" is a mount that was granted; any other ARG is a word that must not be in mountinfo. */
+/* ARG "+PATH" is a mount that was granted; any other ARG is a word that must not be in mountinfo.
+ */
 static void root(int argc, char **argv)
 {
     static char text[65536];
@@ -83,7 +85,8 @@ static void root(int argc, char **argv)
         breach("%d roots are mounted", at_root);
     /* the usual other ways to a root */
     struct stat a, b;
-    if (stat("/proc/1/root/", &b) == 0 && stat("/", &a) == 0 && (a.st_dev != b.st_dev || a.st_ino != b.st_ino))
+    if (stat("/proc/1/root/", &b) == 0 && stat("/", &a) == 0 &&
+        (a.st_dev != b.st_dev || a.st_ino != b.st_ino))
         breach("/proc/1/root is another root");
     if (stat("/proc/1/cwd/", &b) == 0 && (a.st_dev != b.st_dev || a.st_ino != b.st_ino))
         breach("/proc/1/cwd is elsewhere");
@@ -121,7 +124,8 @@ static void readonly(int argc, char **argv)
     must_fail("remount", mount(NULL, argv[0], NULL, MS_REMOUNT | MS_BIND, NULL), EPERM);
     must_fail("mount over", mount("none", argv[0], "tmpfs", 0, NULL), EPERM);
     int fd = open(f, O_RDONLY | O_CLOEXEC);
-    must_fail("shared writable map", (long)(intptr_t)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), EACCES);
+    must_fail("shared writable map",
+              (long)(intptr_t)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), EACCES);
     char again[64];
     snprintf(again, sizeof again, "/proc/self/fd/%d", fd);
     must_fail("open again by /proc", open(again, O_WRONLY | O_CLOEXEC), EROFS);
@@ -137,12 +141,12 @@ static void nodes(int argc, char **argv)
 {
     static const struct {
         const char *name;
-        mode_t      kind;
-        unsigned    major, minor;
+        mode_t kind;
+        unsigned major, minor;
     } all[] = {
-        { "mem", S_IFCHR, 1, 1 },    { "kmsg", S_IFCHR, 1, 11 }, { "vda", S_IFBLK, 254, 0 }, { "sda", S_IFBLK, 8, 0 },
-        { "loop0", S_IFBLK, 7, 0 },  { "kvm", S_IFCHR, 10, 232 }, { "fuse", S_IFCHR, 10, 229 },
-        { "tun", S_IFCHR, 10, 200 }, { "whiteout", S_IFCHR, 0, 0 },
+        { "mem", S_IFCHR, 1, 1 },     { "kmsg", S_IFCHR, 1, 11 },  { "vda", S_IFBLK, 254, 0 },
+        { "sda", S_IFBLK, 8, 0 },     { "loop0", S_IFBLK, 7, 0 },  { "kvm", S_IFCHR, 10, 232 },
+        { "fuse", S_IFCHR, 10, 229 }, { "tun", S_IFCHR, 10, 200 }, { "whiteout", S_IFCHR, 0, 0 },
     };
     char path[128];
     (void)argc, (void)argv;
@@ -151,7 +155,8 @@ static void nodes(int argc, char **argv)
         for (size_t k = 0; k < sizeof dirs / sizeof *dirs; k++) {
             snprintf(path, sizeof path, "%s/node-%s", dirs[k], all[i].name);
             long rc = mknod(path, all[i].kind | 0666, makedev(all[i].major, all[i].minor));
-            /* a 0:0 character device is a whiteout, which anybody may make where the filesystem lets it: inert */
+            /* a 0:0 character device is a whiteout, which anybody may make where the filesystem
+             * lets it: inert */
             if (rc == 0 && !all[i].major && open(path, O_RDWR | O_CLOEXEC) < 0)
                 ok("a whiteout is inert");
             else
@@ -167,8 +172,9 @@ static void special(int argc, char **argv)
     struct sockaddr_un sa = { .sun_family = AF_UNIX, .sun_path = "sock" };
     int s = socket(AF_UNIX, SOCK_STREAM, 0);
     (void)argc, (void)argv;
-    if (mkfifo("fifo", 0666) < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 || symlink("fifo", "link") < 0 ||
-        symlink("/dev/zero", "zero") < 0 || symlink("loop", "loop") < 0)
+    if (mkfifo("fifo", 0666) < 0 || bind(s, (struct sockaddr *)&sa, sizeof sa) < 0 ||
+        symlink("fifo", "link") < 0 || symlink("/dev/zero", "zero") < 0 ||
+        symlink("loop", "loop") < 0)
         breach("set-up: %s", strerror(errno));
     ok("placed");
 }
@@ -204,6 +210,6 @@ static void appears(int argc, char **argv)
 }
 
 const probe fs_probes[] = {
-    { "root", root },       { "readonly", readonly }, { "nodes", nodes }, { "special", special },
-    { "swap", swap },       { "appears", appears },   { NULL, NULL },
+    { "root", root }, { "readonly", readonly }, { "nodes", nodes }, { "special", special },
+    { "swap", swap }, { "appears", appears },   { NULL, NULL },
 };

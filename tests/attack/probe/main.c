@@ -8,7 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const probe *const themes[] = { ns_probes, fs_probes, proc_probes, fd_probes, sys_probes, res_probes, tty_probes, net_probes, egress_probes };
+static const probe *const themes[] = { ns_probes,  fs_probes,  proc_probes,
+                                       fd_probes,  sys_probes, res_probes,
+                                       tty_probes, net_probes, egress_probes };
 static const char *name;
 
 /* One write a line: probes fork, and their lines must not tear. */

@@ -33,7 +33,8 @@ static socklen_t address(const char *ip, int port, struct sockaddr_storage *out)
     return sizeof *a6;
 }
 
-/* Connects, says something and waits for an answer: 1 something came back, 0 refused or cut, -1 nothing happened in time. */
+/* Connects, says something and waits for an answer: 1 something came back, 0 refused or cut, -1
+ * nothing happened in time. */
 static int talk(const char *ip, int port, int type, int ms)
 {
     struct sockaddr_storage sa;
@@ -60,8 +61,9 @@ static int talk(const char *ip, int port, int type, int ms)
 }
 
 static const char *const far[] = {
-    "93.184.216.34", "1.1.1.1", "8.8.8.8", "10.0.0.1", "192.168.0.1", "172.17.0.1", "169.254.169.254", "100.64.0.1", "224.0.0.251",
-    "255.255.255.255", "2606:4700:4700::1111", "fe80::1", "fd00::1", "::ffff:10.0.0.1", "ff02::1",
+    "93.184.216.34",        "1.1.1.1",         "8.8.8.8",    "10.0.0.1",        "192.168.0.1",
+    "172.17.0.1",           "169.254.169.254", "100.64.0.1", "224.0.0.251",     "255.255.255.255",
+    "2606:4700:4700::1111", "fe80::1",         "fd00::1",    "::ffff:10.0.0.1", "ff02::1",
 };
 
 /* S-28: ADDRESS… of the host too. Everything is refused, and soon. */
@@ -81,9 +83,11 @@ static void netoff(int argc, char **argv)
                 worst = t > worst ? t : worst;
                 tried++;
                 if (got > 0)
-                    breach("%s port %d by %s answers", ip, ports[p], type == SOCK_STREAM ? "tcp" : "udp");
+                    breach("%s port %d by %s answers", ip, ports[p],
+                           type == SOCK_STREAM ? "tcp" : "udp");
                 else if (got < 0 && type == SOCK_STREAM)
-                    breach("%s port %d by tcp waits for %ld ms instead of being refused", ip, ports[p], t);
+                    breach("%s port %d by tcp waits for %ld ms instead of being refused", ip,
+                           ports[p], t);
             }
         /* Without a connect nothing would tell that it was lost. */
         struct sockaddr_storage sa;
@@ -122,7 +126,8 @@ static void netreach(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         for (int type = SOCK_STREAM; type <= SOCK_DGRAM; type++)
             if (talk(argv[i], port, type, 1500) > 0)
-                breach("%s port %d by %s answers", argv[i], port, type == SOCK_STREAM ? "tcp" : "udp");
+                breach("%s port %d by %s answers", argv[i], port,
+                       type == SOCK_STREAM ? "tcp" : "udp");
     ok("port %d of %d addresses is out of reach", port, argc - 1);
 }
 
@@ -146,10 +151,13 @@ static void netserve(int argc, char **argv)
     }
 }
 
-/* The sandbox cannot change its own network: no rule, route, address, nor the settings of the namespace. */
+/* The sandbox cannot change its own network: no rule, route, address, nor the settings of the
+ * namespace. */
 static void netown(int argc, char **argv)
 {
-    static const char *const settings[] = { "/proc/sys/net/ipv4/ip_unprivileged_port_start", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv4/ping_group_range" };
+    static const char *const settings[] = { "/proc/sys/net/ipv4/ip_unprivileged_port_start",
+                                            "/proc/sys/net/ipv4/ip_forward",
+                                            "/proc/sys/net/ipv4/ping_group_range" };
     (void)argc, (void)argv;
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         if (access(settings[i], W_OK) == 0)
@@ -161,7 +169,7 @@ static void netown(int argc, char **argv)
         uint32_t len;
         uint16_t type, flags;
         uint32_t seq, pid;
-        uint8_t  family, bits, flags2, scope;
+        uint8_t family, bits, flags2, scope;
         uint32_t index;
     } down = { sizeof down, 21 /* RTM_DELADDR */, 5, 1, 0, AF_INET, 32, 0, 0, 1 };
     char buf[512];
@@ -187,5 +195,6 @@ static void netown(int argc, char **argv)
 }
 
 const probe net_probes[] = {
-    { "netoff", netoff }, { "netreach", netreach }, { "netserve", netserve }, { "netown", netown }, { NULL, NULL },
+    { "netoff", netoff }, { "netreach", netreach }, { "netserve", netserve },
+    { "netown", netown }, { NULL, NULL },
 };

@@ -54,7 +54,8 @@ static void pids(int argc, char **argv)
     for (int pid = 1; pid < (int)sizeof seen; pid++) {
         char path[64];
         snprintf(path, sizeof path, "/proc/%d/comm", pid);
-        if (seen[pid] && argc > 0 && slurp(path, buf, sizeof buf) > 0 && !strncmp(buf, argv[0], strlen(argv[0])))
+        if (seen[pid] && argc > 0 && slurp(path, buf, sizeof buf) > 0 &&
+            !strncmp(buf, argv[0], strlen(argv[0])))
             breach("the host's process %s is visible as %d", argv[0], pid);
     }
     if (getppid() != 0 && (!seen[1] || kill(1, 0) == 0 || errno == EPERM))
@@ -91,7 +92,8 @@ static void leave(int argc, char **argv)
 
 static void pid1(int argc, char **argv)
 {
-    static const int sigs[] = { SIGKILL, SIGSTOP, SIGTERM, SIGSEGV, SIGABRT, SIGUSR1, SIGUSR2, SIGCHLD, SIGTSTP, 34 };
+    static const int sigs[] = { SIGKILL, SIGSTOP, SIGTERM, SIGSEGV, SIGABRT,
+                                SIGUSR1, SIGUSR2, SIGCHLD, SIGTSTP, 34 };
     char buf[64];
     (void)argc, (void)argv;
     for (size_t i = 0; i < sizeof sigs / sizeof *sigs; i++)
@@ -112,8 +114,8 @@ static void pid1(int argc, char **argv)
         breach("pid 1 is gone");
 }
 
-/* Stops whatever it may, again and again: commands between their start and their first instruction hold init, file workers
- * hold their clients. ARG: ms. */
+/* Stops whatever it may, again and again: commands between their start and their first instruction
+ * hold init, file workers hold their clients. ARG: ms. */
 static void stopper(int argc, char **argv)
 {
     struct timespec t;
@@ -140,10 +142,11 @@ static void userns(int argc, char **argv)
     static char stack[65536] __attribute__((aligned(16)));
     static const struct {
         const char *name;
-        int         flag;
+        int flag;
     } kinds[] = {
-        { "user", CLONE_NEWUSER }, { "mount", CLONE_NEWNS }, { "pid", CLONE_NEWPID }, { "net", CLONE_NEWNET },
-        { "ipc", CLONE_NEWIPC },   { "uts", CLONE_NEWUTS },  { "cgroup", 0x02000000 }, { "time", 0x80 },
+        { "user", CLONE_NEWUSER }, { "mount", CLONE_NEWNS }, { "pid", CLONE_NEWPID },
+        { "net", CLONE_NEWNET },   { "ipc", CLONE_NEWIPC },  { "uts", CLONE_NEWUTS },
+        { "cgroup", 0x02000000 },  { "time", 0x80 },
     };
     char what[64], buf[64];
     (void)argc, (void)argv;
@@ -156,7 +159,8 @@ static void userns(int argc, char **argv)
         must_fail(what, clone(nothing, stack + sizeof stack, kinds[i].flag | SIGCHLD, NULL), EPERM);
         /* bits the kernel does not look at must not hide those it does */
         snprintf(what, sizeof what, "clone %s with high bits", kinds[i].name);
-        must_fail(what, syscall(SYS_clone, 0xdead00000000L | kinds[i].flag | SIGCHLD, 0, 0, 0, 0), EPERM);
+        must_fail(what, syscall(SYS_clone, 0xdead00000000L | kinds[i].flag | SIGCHLD, 0, 0, 0, 0),
+                  EPERM);
     }
     uint64_t args[11] = { CLONE_NEWUSER, 0, 0, 0, SIGCHLD };
     must_fail("clone3", syscall(SYS_clone3, args, sizeof args), ENOSYS);
@@ -190,7 +194,8 @@ static void not_the_hosts(const char *what, int fd)
     close(fd);
 }
 
-/* What the kernel hands out beside a handle: the owner and parent of a namespace, the namespaces of a process. */
+/* What the kernel hands out beside a handle: the owner and parent of a namespace, the namespaces of
+ * a process. */
 static void ask_around(const char *what, int fd, unsigned long first, unsigned long last)
 {
     for (unsigned long r = first; r <= last; r++) {
@@ -225,7 +230,8 @@ static void try_ns(int pid)
         closedir(d);
     int fd = (int)syscall(SYS_pidfd_open, (long)pid, 0L);
     if (fd >= 0) {
-        must_fail("setns by pidfd", syscall(SYS_setns, (long)fd, (long)(CLONE_NEWNS | CLONE_NEWUSER)), EPERM);
+        must_fail("setns by pidfd",
+                  syscall(SYS_setns, (long)fd, (long)(CLONE_NEWNS | CLONE_NEWUSER)), EPERM);
         ask_around("a pidfd", fd, 0xff01, 0xff0a);
         close(fd);
     }
@@ -259,7 +265,8 @@ static void rights(int argc, char **argv)
     if (getuid() == geteuid() && getgid() == getegid())
         ok("ids are %d:%d", getuid(), getgid());
     else
-        breach("uid %d but effective %d, gid %d but effective %d", getuid(), geteuid(), getgid(), getegid());
+        breach("uid %d but effective %d, gid %d but effective %d", getuid(), geteuid(), getgid(),
+               getegid());
     if (argc > 1 && atoi(argv[1]) != (int)geteuid())
         breach("became uid %d", geteuid());
 }
@@ -270,7 +277,8 @@ static void filecaps(int argc, char **argv)
     /* vfs_cap_data version 2, all permitted, effective */
     static const uint32_t caps[5] = { 0x02000001u, 0xffffffffu, 0, 0xffffffffu, 0 };
     if (argc > 0)
-        must_fail("setxattr security.capability", setxattr(argv[0], "security.capability", caps, sizeof caps, 0), EPERM);
+        must_fail("setxattr security.capability",
+                  setxattr(argv[0], "security.capability", caps, sizeof caps, 0), EPERM);
 }
 
 /* Every mount: no set-uid program, no device. */
@@ -310,7 +318,8 @@ static void ipc_make(int argc, char **argv)
     int s = socket(AF_UNIX, SOCK_STREAM, 0);
     if (shmget(IPC_KEY, 4096, IPC_CREAT | 0666) < 0 || semget(IPC_KEY, 1, IPC_CREAT | 0666) < 0 ||
         msgget(IPC_KEY, IPC_CREAT | 0666) < 0)
-        breach("cannot make own SysV objects: %s", strerror(errno)); /* the case would show nothing */
+        breach("cannot make own SysV objects: %s",
+               strerror(errno)); /* the case would show nothing */
     if (syscall(SYS_mq_open, "cay-attack", O_CREAT | O_RDWR, 0666, NULL) < 0)
         breach("cannot make an own queue: %s", strerror(errno));
     if (bind(s, (struct sockaddr *)&sa, len) < 0 || listen(s, 5) < 0)
@@ -332,14 +341,15 @@ static void ipc_find(int argc, char **argv)
         struct sockaddr_un sa = abstract(argv[i], &len);
         int s = socket(AF_UNIX, SOCK_STREAM, 0);
         /* ECONNREFUSED: nobody of that name here; EPERM: Landlock's scope */
-        must_fail_by("connect to an abstract name", connect(s, (struct sockaddr *)&sa, len), ECONNREFUSED, EPERM);
+        must_fail_by("connect to an abstract name", connect(s, (struct sockaddr *)&sa, len),
+                     ECONNREFUSED, EPERM);
         close(s);
     }
 }
 
 const probe ns_probes[] = {
-    { "pids", pids },       { "leave", leave },       { "pid1", pid1 },   { "userns", userns },
-    { "stopper", stopper },
-    { "setns", setns_all }, { "rights", rights },     { "filecaps", filecaps }, { "flags", flags },
+    { "pids", pids },         { "leave", leave },       { "pid1", pid1 },
+    { "userns", userns },     { "stopper", stopper },   { "setns", setns_all },
+    { "rights", rights },     { "filecaps", filecaps }, { "flags", flags },
     { "ipc-make", ipc_make }, { "ipc-find", ipc_find }, { NULL, NULL },
 };

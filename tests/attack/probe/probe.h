@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * probe - the hostile program of the attack cases. One static file, put into a sandbox and run there:
+ * probe - the hostile program of the attack cases. One static file, put into a sandbox and run
+ * there:
  *
  *     probe NAME ARG…
  *
- * It tries what NAME tells and prints one line a finding, "ok NAME detail" or "breach NAME detail", then "done NAME".
- * The driver outside believes nothing else: a probe that dies early has not passed.
+ * It tries what NAME tells and prints one line a finding, "ok NAME detail" or "breach NAME detail",
+ * then "done NAME". The driver outside believes nothing else: a probe that dies early has not
+ * passed.
  */
 #pragma once
 #include <errno.h>
@@ -20,7 +22,8 @@ typedef struct probe {
     void (*run)(int argc, char **argv);
 } probe;
 
-extern const probe ns_probes[], fs_probes[], proc_probes[], fd_probes[], sys_probes[], res_probes[], tty_probes[], net_probes[], egress_probes[];
+extern const probe ns_probes[], fs_probes[], proc_probes[], fd_probes[], sys_probes[], res_probes[],
+    tty_probes[], net_probes[], egress_probes[];
 
 __attribute__((format(printf, 1, 2))) void ok(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) void breach(const char *fmt, ...);

@@ -14,20 +14,53 @@
 /* ---- S-16 ---- */
 
 static const char *const masked[] = {
-    "/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
-    "/proc/timer_list", "/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger", "/proc/kallsyms",
-    "/proc/kmsg", "/proc/config.gz", "/proc/vmallocinfo", "/proc/slabinfo", "/proc/pagetypeinfo", "/sys/firmware",
-    "/sys/devices/virtual/powercap", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/kernel/security",
-    "/sys/fs/cgroup", "/sys/fs/bpf", "/sys/fs/fuse",
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/sysrq-trigger",
+    "/proc/kallsyms",
+    "/proc/kmsg",
+    "/proc/config.gz",
+    "/proc/vmallocinfo",
+    "/proc/slabinfo",
+    "/proc/pagetypeinfo",
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+    "/sys/kernel/debug",
+    "/sys/kernel/tracing",
+    "/sys/kernel/security",
+    "/sys/fs/cgroup",
+    "/sys/fs/bpf",
+    "/sys/fs/fuse",
 };
 
 static const char *const settings[] = {
-    "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname",
-    "/proc/sys/kernel/modprobe", "/proc/sys/kernel/sysrq", "/proc/sys/kernel/shmmax", "/proc/sys/kernel/msgmax",
-    "/proc/sys/kernel/ns_last_pid", "/proc/sys/kernel/randomize_va_space", "/proc/sys/vm/overcommit_memory",
-    "/proc/sys/vm/drop_caches", "/proc/sys/fs/file-max", "/proc/sys/fs/mqueue/queues_max",
-    "/proc/sys/fs/binfmt_misc/register", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv4/ip_unprivileged_port_start",
-    "/proc/sys/user/max_user_namespaces", "/proc/sys/user/max_net_namespaces", "/proc/irq/default_smp_affinity",
+    "/proc/sys/kernel/core_pattern",
+    "/proc/sys/kernel/hostname",
+    "/proc/sys/kernel/domainname",
+    "/proc/sys/kernel/modprobe",
+    "/proc/sys/kernel/sysrq",
+    "/proc/sys/kernel/shmmax",
+    "/proc/sys/kernel/msgmax",
+    "/proc/sys/kernel/ns_last_pid",
+    "/proc/sys/kernel/randomize_va_space",
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/sys/vm/drop_caches",
+    "/proc/sys/fs/file-max",
+    "/proc/sys/fs/mqueue/queues_max",
+    "/proc/sys/fs/binfmt_misc/register",
+    "/proc/sys/net/ipv4/ip_forward",
+    "/proc/sys/net/ipv4/ip_unprivileged_port_start",
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/user/max_net_namespaces",
+    "/proc/irq/default_smp_affinity",
     "/proc/sys/kernel/random/boot_id",
 };
 
@@ -59,7 +92,8 @@ static void masks(int argc, char **argv)
         else
             breach("%s can be read", masked[i]);
         /* /dev/null lies over files: a write that goes nowhere is as good as a refusal */
-        if (lstat(masked[i], &st) == 0 && S_ISREG(st.st_mode) && open(masked[i], O_WRONLY | O_CLOEXEC) >= 0)
+        if (lstat(masked[i], &st) == 0 && S_ISREG(st.st_mode) &&
+            open(masked[i], O_WRONLY | O_CLOEXEC) >= 0)
             breach("%s can be opened for writing", masked[i]);
     }
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
@@ -69,7 +103,8 @@ static void masks(int argc, char **argv)
         else
             breach("%s can be opened for writing", settings[i]);
     }
-    if (argc > 0 && slurp("/proc/sys/kernel/random/boot_id", buf, sizeof buf) > 0 && !strncmp(buf, argv[0], strlen(argv[0])))
+    if (argc > 0 && slurp("/proc/sys/kernel/random/boot_id", buf, sizeof buf) > 0 &&
+        !strncmp(buf, argv[0], strlen(argv[0])))
         breach("the host's boot id is told");
     else if (argc > 0)
         ok("the boot id is another than the host's");
@@ -77,16 +112,19 @@ static void masks(int argc, char **argv)
         breach("/sys is mounted");
 }
 
-/* A directory marked read-only is so even for root inside, whose rights alone would allow the write. */
+/* A directory marked read-only is so even for root inside, whose rights alone would allow the
+ * write. */
 static void readonly_proc(int argc, char **argv)
 {
-    static const char *const dirs[] = { "/proc/sys/kernel/shmmni", "/proc/sys/kernel/msgmnb", "/proc/sys/fs/mqueue/msg_max" };
+    static const char *const dirs[] = { "/proc/sys/kernel/shmmni", "/proc/sys/kernel/msgmnb",
+                                        "/proc/sys/fs/mqueue/msg_max" };
     (void)argc, (void)argv;
     for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
         must_fail(dirs[i], open(dirs[i], O_WRONLY | O_CLOEXEC), EROFS);
 }
 
-/* ---- S-19: what pid 1 and our helpers give away; the arguments are words that must not be seen ---- */
+/* ---- S-19: what pid 1 and our helpers give away; the arguments are words that must not be seen
+ * ---- */
 
 static char **words;
 static int nwords;
@@ -113,7 +151,8 @@ static void peek(int pid)
     snprintf(n, sizeof n, "%d", pid);
     if (!ours(n))
         return;
-    static const char *const closed[] = { "environ", "maps", "mem", "auxv", "stack", "syscall", "pagemap", "io" };
+    static const char *const closed[] = { "environ", "maps",    "mem",     "auxv",
+                                          "stack",   "syscall", "pagemap", "io" };
     for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
         snprintf(path, sizeof path, "/proc/%s/%s", n, closed[i]);
         ssize_t got = slurp(path, buf, sizeof buf);
@@ -134,7 +173,8 @@ static void peek(int pid)
         else
             ok("%s: %s", path, strerror(errno));
     }
-    static const char *const open_ones[] = { "cmdline", "status", "stat", "cgroup", "mountinfo", "comm", "limits" };
+    static const char *const open_ones[] = { "cmdline",   "status", "stat",  "cgroup",
+                                             "mountinfo", "comm",   "limits" };
     for (size_t i = 0; i < sizeof open_ones / sizeof *open_ones; i++) {
         snprintf(path, sizeof path, "/proc/%s/%s", n, open_ones[i]);
         ssize_t got = slurp(path, buf, sizeof buf);
@@ -148,7 +188,8 @@ static void peek(int pid)
         ssize_t got = readlinkat(dirfd(d), e->d_name, buf, sizeof buf);
         if (got > 0)
             breach("%s/%s leads to %.*s", path, e->d_name, (int)got, buf);
-        if (e->d_name[0] != '.' && openat(dirfd(d), e->d_name, O_RDONLY | O_NONBLOCK | O_CLOEXEC) >= 0)
+        if (e->d_name[0] != '.' &&
+            openat(dirfd(d), e->d_name, O_RDONLY | O_NONBLOCK | O_CLOEXEC) >= 0)
             breach("%s/%s can be opened", path, e->d_name);
     }
     if (d)
@@ -171,8 +212,10 @@ static void secrets(int argc, char **argv)
     peek(1);
     each_pid(peek);
     /* our own environment and view hold nothing of the host either */
-    static const char *const own[] = { "/proc/self/environ", "/proc/self/mountinfo", "/proc/self/cgroup", "/proc/mounts",
-                                       "/proc/self/mountstats", "/proc/net/unix", "/proc/cmdline" };
+    static const char *const own[] = { "/proc/self/environ",    "/proc/self/mountinfo",
+                                       "/proc/self/cgroup",     "/proc/mounts",
+                                       "/proc/self/mountstats", "/proc/net/unix",
+                                       "/proc/cmdline" };
     for (size_t i = 0; i < sizeof own / sizeof *own - 1; i++) {
         ssize_t got = slurp(own[i], buf, sizeof buf);
         if (got > 0)
@@ -184,8 +227,10 @@ static void secrets(int argc, char **argv)
 
 static void devices(int argc, char **argv)
 {
-    static const char *const good[] = { "null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "fd",
-                                        "stdin", "stdout", "stderr", "console", "mqueue", "core" };
+    static const char *const good[] = { "null",    "zero",    "full",   "random",
+                                        "urandom", "tty",     "ptmx",   "pts",
+                                        "shm",     "fd",      "stdin",  "stdout",
+                                        "stderr",  "console", "mqueue", "core" };
     DIR *d = opendir("/dev");
     (void)argc, (void)argv;
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -197,16 +242,20 @@ static void devices(int argc, char **argv)
     }
     if (d)
         closedir(d);
-    must_fail_by("create in /dev", open("/dev/x", O_WRONLY | O_CREAT | O_CLOEXEC, 0644), EROFS, EACCES);
+    must_fail_by("create in /dev", open("/dev/x", O_WRONLY | O_CREAT | O_CLOEXEC, 0644), EROFS,
+                 EACCES);
     must_fail_by("remove /dev/null", unlink("/dev/null"), EROFS, EACCES);
     struct {
         uint32_t bytes;
-        int      type;
-        char     data[128];
+        int type;
+        char data[128];
     } handle = { .bytes = 128 };
     int mount_id;
-    must_fail_by("name_to_handle_at", syscall(SYS_name_to_handle_at, AT_FDCWD, "/", &handle, &mount_id, 0), EPERM, ENOSYS);
-    must_fail_by("open_by_handle_at", syscall(SYS_open_by_handle_at, AT_FDCWD, &handle, O_RDONLY), EPERM, ENOSYS);
+    must_fail_by("name_to_handle_at",
+                 syscall(SYS_name_to_handle_at, AT_FDCWD, "/", &handle, &mount_id, 0), EPERM,
+                 ENOSYS);
+    must_fail_by("open_by_handle_at", syscall(SYS_open_by_handle_at, AT_FDCWD, &handle, O_RDONLY),
+                 EPERM, ENOSYS);
 }
 
 /* ---- S-27: the filter is everywhere ---- */
@@ -231,6 +280,7 @@ static void filter(int argc, char **argv)
 }
 
 const probe proc_probes[] = {
-    { "masks", masks },     { "readonly-proc", readonly_proc }, { "secrets", secrets },
-    { "devices", devices }, { "filter", filter },               { NULL, NULL },
+    { "masks", masks },     { "readonly-proc", readonly_proc },
+    { "secrets", secrets }, { "devices", devices },
+    { "filter", filter },   { NULL, NULL },
 };

@@ -284,8 +284,8 @@ static void count(int argc, char **argv)
 }
 
 const probe res_probes[] = {
-    { "forks", forks },   { "idle", idle },         { "wild", wild },         { "memory", memory }, { "fill", fill },     { "inodes", inodes },
-    { "spin", spin },     { "flood", flood },       { "stubborn", stubborn }, { "meek", meek }, { "chain", chain },
-    { "sibling", sibling }, { "orphan", orphan },
-    { "count", count },   { NULL, NULL },
+    { "forks", forks },       { "idle", idle },     { "wild", wild },   { "memory", memory },
+    { "fill", fill },         { "inodes", inodes }, { "spin", spin },   { "flood", flood },
+    { "stubborn", stubborn }, { "meek", meek },     { "chain", chain }, { "sibling", sibling },
+    { "orphan", orphan },     { "count", count },   { NULL, NULL },
 };

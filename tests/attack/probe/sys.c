@@ -35,11 +35,13 @@ static void mounts(int argc, char **argv)
 {
     static const struct {
         const char *name;
-        long        nr;
+        long nr;
     } calls[] = {
-        { "mount", SYS_mount }, { "umount2", SYS_umount2 }, { "pivot_root", SYS_pivot_root }, { "chroot", SYS_chroot },
-        { "swapon", SYS_swapon }, { "swapoff", SYS_swapoff }, { "open_tree", 428 }, { "move_mount", 429 }, { "fsopen", 430 },
-        { "fsconfig", 431 }, { "fsmount", 432 }, { "fspick", 433 }, { "mount_setattr", 442 },
+        { "mount", SYS_mount },   { "umount2", SYS_umount2 }, { "pivot_root", SYS_pivot_root },
+        { "chroot", SYS_chroot }, { "swapon", SYS_swapon },   { "swapoff", SYS_swapoff },
+        { "open_tree", 428 },     { "move_mount", 429 },      { "fsopen", 430 },
+        { "fsconfig", 431 },      { "fsmount", 432 },         { "fspick", 433 },
+        { "mount_setattr", 442 },
     };
     (void)argc, (void)argv;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
@@ -51,20 +53,38 @@ static void mounts(int argc, char **argv)
 /* S-24 */
 static const struct {
     const char *name;
-    long        nr;
+    long nr;
 } denied[] = {
-    { "bpf", SYS_bpf }, { "perf_event_open", SYS_perf_event_open }, { "userfaultfd", SYS_userfaultfd },
-    { "keyctl", SYS_keyctl }, { "add_key", SYS_add_key }, { "request_key", SYS_request_key },
-    { "kexec_load", SYS_kexec_load }, { "init_module", SYS_init_module }, { "finit_module", SYS_finit_module },
-    { "delete_module", SYS_delete_module }, { "open_by_handle_at", SYS_open_by_handle_at },
-    { "name_to_handle_at", SYS_name_to_handle_at }, { "fanotify_init", SYS_fanotify_init },
-    { "quotactl", SYS_quotactl }, { "acct", SYS_acct }, { "reboot", SYS_reboot }, { "syslog", SYS_syslog },
-    { "settimeofday", SYS_settimeofday }, { "clock_settime", SYS_clock_settime },
-    { "clock_adjtime", SYS_clock_adjtime }, { "adjtimex", SYS_adjtimex }, { "vhangup", SYS_vhangup },
-    { "kcmp", SYS_kcmp }, { "move_pages", SYS_move_pages }, { "migrate_pages", SYS_migrate_pages },
+    { "bpf", SYS_bpf },
+    { "perf_event_open", SYS_perf_event_open },
+    { "userfaultfd", SYS_userfaultfd },
+    { "keyctl", SYS_keyctl },
+    { "add_key", SYS_add_key },
+    { "request_key", SYS_request_key },
+    { "kexec_load", SYS_kexec_load },
+    { "init_module", SYS_init_module },
+    { "finit_module", SYS_finit_module },
+    { "delete_module", SYS_delete_module },
+    { "open_by_handle_at", SYS_open_by_handle_at },
+    { "name_to_handle_at", SYS_name_to_handle_at },
+    { "fanotify_init", SYS_fanotify_init },
+    { "quotactl", SYS_quotactl },
+    { "acct", SYS_acct },
+    { "reboot", SYS_reboot },
+    { "syslog", SYS_syslog },
+    { "settimeofday", SYS_settimeofday },
+    { "clock_settime", SYS_clock_settime },
+    { "clock_adjtime", SYS_clock_adjtime },
+    { "adjtimex", SYS_adjtimex },
+    { "vhangup", SYS_vhangup },
+    { "kcmp", SYS_kcmp },
+    { "move_pages", SYS_move_pages },
+    { "migrate_pages", SYS_migrate_pages },
     { "setns", SYS_setns },
 #ifdef __x86_64__
-    { "iopl", SYS_iopl }, { "ioperm", SYS_ioperm }, { "modify_ldt", SYS_modify_ldt },
+    { "iopl", SYS_iopl },
+    { "ioperm", SYS_ioperm },
+    { "modify_ldt", SYS_modify_ldt },
 #endif
 };
 
@@ -77,7 +97,8 @@ static void table(int argc, char **argv)
     }
     for (int i = 0; i < CAY__SYS_ROWS; i++) {
         const cay__sysrow *r = &cay__sysrows[i];
-        /* kernels since 6.14 let these two pass every filter, and kill who calls them outside a probe of theirs */
+        /* kernels since 6.14 let these two pass every filter, and kill who calls them outside a
+         * probe of theirs */
         if (r->name && (!strcmp(r->name, "uprobe") || !strcmp(r->name, "uretprobe")))
             continue;
         if (r->name && (r->act[0] == CAY__SYS_EPERM || r->act[0] == CAY__SYS_ENOSYS))
@@ -92,7 +113,8 @@ static void table(int argc, char **argv)
     must_fail("personality READ_IMPLIES_EXEC", syscall(SYS_personality, 0x0400000L), EPERM);
     must_fail("prctl PR_SET_MM", prctl(35, 1, 0, 0, 0), EPERM);
     must_fail("strict seccomp", prctl(PR_SET_SECCOMP, 1, 0, 0, 0), EPERM);
-    must_fail("prctl PR_SET_MM with high bits", syscall(SYS_prctl, 0x100000000L | 35, 1L, 0L, 0L, 0L), EPERM);
+    must_fail("prctl PR_SET_MM with high bits",
+              syscall(SYS_prctl, 0x100000000L | 35, 1L, 0L, 0L, 0L), EPERM);
 }
 
 /* S-25 */
@@ -102,7 +124,8 @@ static bool may_open(int family, int type, int proto)
     if (family == AF_UNIX)
         return true;
     if (family == AF_INET || family == AF_INET6)
-        return (t == SOCK_STREAM || t == SOCK_DGRAM) && (proto == 0 || proto == IPPROTO_TCP || proto == IPPROTO_UDP);
+        return (t == SOCK_STREAM || t == SOCK_DGRAM) &&
+               (proto == 0 || proto == IPPROTO_TCP || proto == IPPROTO_UDP);
     return family == AF_NETLINK && proto == NETLINK_ROUTE;
 }
 
@@ -116,7 +139,8 @@ static void families(int argc, char **argv)
                 int fd = socket(f, type | SOCK_CLOEXEC, proto);
                 if (fd >= 0 && !may_open(f, type, proto))
                     breach("socket family %d type %d protocol %d opens", f, type, proto);
-                if (fd < 0 && f != AF_UNIX && f != AF_INET && f != AF_INET6 && f != AF_NETLINK && errno != EAFNOSUPPORT)
+                if (fd < 0 && f != AF_UNIX && f != AF_INET && f != AF_INET6 && f != AF_NETLINK &&
+                    errno != EAFNOSUPPORT)
                     breach("socket family %d: %s", f, strerror(errno));
                 opened += fd >= 0;
                 refused += fd < 0;
@@ -124,7 +148,8 @@ static void families(int argc, char **argv)
                     close(fd);
             }
     ok("%d kinds of socket open, %d do not", opened, refused);
-    for (int f = 0; f <= 45; f++) { /* the kernel reads an int: a high half must not open another door */
+    for (int f = 0; f <= 45;
+         f++) { /* the kernel reads an int: a high half must not open another door */
         int fd = (int)syscall(SYS_socket, 0x700000000L | f, (long)SOCK_RAW, 255L);
         if (fd >= 0 && f != AF_UNIX)
             breach("raw socket of family %d with high bits opens", f);
@@ -134,7 +159,8 @@ static void families(int argc, char **argv)
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     must_fail_by("TCP_ULP tls", setsockopt(s, IPPROTO_TCP, 31, "tls", 3), EPERM, ENOPROTOOPT);
     int s6 = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    must_fail_by("TCP_ULP espintcp", setsockopt(s6, IPPROTO_TCP, 31, "espintcp", 8), EPERM, ENOPROTOOPT);
+    must_fail_by("TCP_ULP espintcp", setsockopt(s6, IPPROTO_TCP, 31, "espintcp", 8), EPERM,
+                 ENOPROTOOPT);
     close(s);
     close(s6);
 }
@@ -144,7 +170,10 @@ static void families(int argc, char **argv)
 static long int80(long nr, long a, long b, long c)
 {
     long rc;
-    __asm__ volatile("int $0x80" : "=a"(rc) : "a"(nr), "b"(a), "c"(b), "d"(c) : "memory", "r8", "r9", "r10", "r11");
+    __asm__ volatile("int $0x80"
+                     : "=a"(rc)
+                     : "a"(nr), "b"(a), "c"(b), "d"(c)
+                     : "memory", "r8", "r9", "r10", "r11");
     return rc;
 }
 #endif
@@ -155,7 +184,8 @@ static void abi(int argc, char **argv)
 #ifdef __x86_64__
     int bad = 0;
     /* first such as do no harm where they pass: others would wait, or end us */
-    static const long harmless[] = { 20 /* getpid */, 24 /* getuid */, 64 /* getppid */, 13 /* time */ };
+    static const long harmless[] = { 20 /* getpid */, 24 /* getuid */, 64 /* getppid */,
+                                     13 /* time */ };
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
         if (int80(harmless[i], 0, 0, 0) != -ENOSYS) {
             breach("32-bit call %ld answers", harmless[i]);
@@ -167,7 +197,8 @@ static void abi(int argc, char **argv)
     }
     for (long nr = 0; nr < 450; nr++) {
         if (nr == 1 || nr == 252 || nr == 119 || nr == 173)
-            continue; /* exit and sigreturn would end us where they pass; 20 and 39 stand for them */
+            continue; /* exit and sigreturn would end us where they pass; 20 and 39 stand for them
+                       */
         long rc = int80(nr, -1, 0, 0);
         if (rc != -ENOSYS && ++bad < 5)
             breach("32-bit call %ld gives %ld", nr, rc);
@@ -190,5 +221,6 @@ static void abi(int argc, char **argv)
 }
 
 const probe sys_probes[] = {
-    { "iouring", iouring }, { "mounts", mounts }, { "table", table }, { "families", families }, { "abi", abi }, { NULL, NULL },
+    { "iouring", iouring },   { "mounts", mounts }, { "table", table },
+    { "families", families }, { "abi", abi },       { NULL, NULL },
 };

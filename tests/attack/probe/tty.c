@@ -11,16 +11,20 @@
 static void on(const char *where, int fd)
 {
     static const struct {
-        const char   *name;
+        const char *name;
         unsigned long request;
-    } all[] = { { "TIOCSTI", 0x5412 }, { "TIOCLINUX", 0x541c }, { "TIOCCONS", 0x541d }, { "TIOCSETD", 0x5423 } };
+    } all[] = { { "TIOCSTI", 0x5412 },
+                { "TIOCLINUX", 0x541c },
+                { "TIOCCONS", 0x541d },
+                { "TIOCSETD", 0x5423 } };
     char what[96];
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         int arg = 'x';
         snprintf(what, sizeof what, "%s on %s", all[i].name, where);
         must_fail(what, syscall(SYS_ioctl, (long)fd, (long)all[i].request, &arg), EPERM);
         snprintf(what, sizeof what, "%s on %s with high bits", all[i].name, where);
-        must_fail(what, syscall(SYS_ioctl, (long)fd, 0x7abc00000000L | (long)all[i].request, &arg), EPERM);
+        must_fail(what, syscall(SYS_ioctl, (long)fd, 0x7abc00000000L | (long)all[i].request, &arg),
+                  EPERM);
     }
 }
 
@@ -60,7 +64,8 @@ static void terminals(int argc, char **argv)
         ok("%d terminals", n);
     else
         breach("%d terminals are visible", n);
-    must_fail_by("/dev/console", open("/dev/console", O_RDWR | O_NOCTTY | O_CLOEXEC), ENOENT, EACCES);
+    must_fail_by("/dev/console", open("/dev/console", O_RDWR | O_NOCTTY | O_CLOEXEC), ENOENT,
+                 EACCES);
     must_fail_by("/dev/tty0", open("/dev/tty0", O_RDWR | O_NOCTTY | O_CLOEXEC), ENOENT, EACCES);
 }
 

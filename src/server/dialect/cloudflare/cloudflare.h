@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Cloudflare sandbox bridge, as the OpenAI Agents SDK speaks it: /v1/sandbox. docs/wire/cloudflare.md tells what is answered.
+ * The Cloudflare sandbox bridge, as the OpenAI Agents SDK speaks it: /v1/sandbox.
+ * docs/wire/cloudflare.md tells what is answered.
  */
 #pragma once
 #include <base/base.h>
@@ -9,27 +10,34 @@
 #define CF_ROOT     "/workspace"
 #define CF_BODY_MAX ((uint64_t)32 << 20)
 
-/* A file's path as the route has it, without its leading slash: absolute, clean, and in the workspace; else CAY_EPERM. */
+/* A file's path as the route has it, without its leading slash: absolute, clean, and in the
+ * workspace; else CAY_EPERM. */
 int cf_path(cay__req *r, const char *given, const char **out, cay_err *err);
 /* exec.c: output as events. Clients decode each by itself, so a character comes whole. */
 typedef struct cf_stream {
-    char   carry[4]; /* the beginning of a character whose rest has not come */
+    char carry[4]; /* the beginning of a character whose rest has not come */
     size_t n;
 } cf_stream;
-void cf_tell(cay__buf *out, cf_stream *s, cay_stream which, const void *data, size_t len); /* len 0: it is over */
+void cf_tell(cay__buf *out, cf_stream *s, cay_stream which, const void *data,
+             size_t len); /* len 0: it is over */
 void cf_tell_exit(cay__buf *out, const cay_exit *e);
 void cf_tell_error(cay__buf *out, const char *code, const char *msg);
 /* session.c */
 #define CF_SESSION_NAME 33
-int cf_session_name(const char *id, char name[CF_SESSION_NAME], cay_err *err); /* of the shell, or of the terminal */
+int cf_session_name(const char *id, char name[CF_SESSION_NAME],
+                    cay_err *err); /* of the shell, or of the terminal */
 int cf_session(cay__req *r, cay_err *err), cf_session_end(cay__req *r, cay_err *err);
-int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s, cay_err *err);
+int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s,
+                    cay_err *err);
 /* exec.c, pty.c */
 int cf_exec(cay__req *r, cay_err *err);
 int cf_pty(cay__req *r, cay_err *err);
 int cf_ok(cay__req *r); /* {"ok":true} */
-int cf_sandbox(cay__req *r, cay_sandbox **out, cay_err *err); /* of the route; CAY_EINVAL when that is no id at all */
-int cf_as(int rc, const char *word, cay_err *err); /* faults of ours are the route's own word; what the request did wrong stays what it is */
+int cf_sandbox(cay__req *r, cay_sandbox **out,
+               cay_err *err); /* of the route; CAY_EINVAL when that is no id at all */
+int cf_as(int rc, const char *word, cay_err *err); /* faults of ours are the route's own word; what
+                                                      the request did wrong stays what it is */
 /* mount.c, extra.c */
-int cf_mount(cay__req *r, cay_err *err), cf_unmount(cay__req *r, cay_err *err), cf_pool_stats(cay__req *r, cay_err *err), cf_pool_ok(cay__req *r, cay_err *err);
+int cf_mount(cay__req *r, cay_err *err), cf_unmount(cay__req *r, cay_err *err),
+    cf_pool_stats(cay__req *r, cay_err *err), cf_pool_ok(cay__req *r, cay_err *err);
 int cf_openapi(cay__req *r, cay_err *err), cf_openapi_page(cay__req *r, cay_err *err);

@@ -13,7 +13,7 @@
 typedef struct watcher {
     cay_proc *p;
     cf_stream s[2];
-    int64_t   quiet_since;
+    int64_t quiet_since;
 } watcher;
 
 static int64_t now_ms(void)
@@ -95,7 +95,8 @@ static int pull(cay__pump *p, unsigned ready, cay__buf *out)
             take(w, i, &p->fd[i], out);
     if (ready & 4)
         return CAY__PUMP_WORK;
-    if (p->fd[0] < 0 && p->fd[1] < 0 && p->fd[2] < 0 && (p->fd[2] = cay_proc_exit_fd(w->p, NULL)) < 0)
+    if (p->fd[0] < 0 && p->fd[1] < 0 && p->fd[2] < 0 &&
+        (p->fd[2] = cay_proc_exit_fd(w->p, NULL)) < 0)
         return CAY__PUMP_WORK;
     if (now_ms() - w->quiet_since >= BEAT) {
         cay__buf_str(out, ": keep-alive\n\n");
@@ -137,7 +138,9 @@ static void done(cay__pump *p)
 static int stream(cay__req *r, cay_proc *p, cay_err *err)
 {
     watcher *w = cay__alloc(sizeof *w);
-    cay__pump pump = { .fd = { -1, -1, -1 }, .beat_ms = 5000, .self = w, .pull = pull, .work = work, .close = done };
+    cay__pump pump = {
+        .fd = { -1, -1, -1 }, .beat_ms = 5000, .self = w, .pull = pull, .work = work, .close = done
+    };
     *w = (watcher){ .p = p, .quiet_since = now_ms() };
     int rc = cay_proc_output(p, &r->call, CAY_STDOUT, CAY_FROM_START, &pump.fd[0], err);
     if (rc == 0)
@@ -167,9 +170,12 @@ int cf_exec(cay__req *r, cay_err *err)
     if (!json_is_array(list) || !json_array_size(list))
         return cay_fail(err, CAY_EINVAL, "argv is a list of texts, not empty");
     const char **argv = cay__arena_take(&r->arena, (json_array_size(list) + 1) * sizeof *argv);
-    json_array_foreach(list, i, v)
-        if (!(argv[i] = json_string_value(v)) || strlen(argv[i]) != json_string_length(v))
-            return cay_fail(err, CAY_EINVAL, "argv[%zu] is not a text without NUL", i);
+    json_array_foreach(
+        list, i,
+        v) if (!(argv[i] = json_string_value(v)) ||
+               strlen(argv[i]) !=
+                   json_string_length(v)) return cay_fail(err, CAY_EINVAL,
+                                                          "argv[%zu] is not a text without NUL", i);
     v = json_object_get(in, "timeout_ms");
     if (json_is_real(v) && json_real_value(v) >= 0 && json_real_value(v) < 1e12)
         timeout = (int64_t)json_real_value(v);
@@ -177,7 +183,12 @@ int cf_exec(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "timeout_ms is a number of milliseconds, at least 0");
     if (cwd)
         CAY_TRY(cf_path(r, *cwd == '/' ? cwd + 1 : cwd, &cwd, err));
-    const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = cwd, .timeout_ms = (uint64_t)timeout, .attach = true, .on_full = CAY_FULL_BLOCK };
+    const cay_spawn s = { .size = sizeof s,
+                          .argv = argv,
+                          .cwd = cwd,
+                          .timeout_ms = (uint64_t)timeout,
+                          .attach = true,
+                          .on_full = CAY_FULL_BLOCK };
     if (session)
         return cf_session_exec(r, sb, session, &s, err);
     int rc = cay_sandbox_spawn(sb, &r->call, &s, &p, err);

@@ -13,13 +13,19 @@ static int count(const cay_info *i, void *arg)
     return 0;
 }
 
-/* Sandboxes are made ahead of time below, for everybody: none of them is a tenant's before it asks. */
+/* Sandboxes are made ahead of time below, for everybody: none of them is a tenant's before it asks.
+ */
 int cf_pool_stats(cay__req *r, cay_err *err)
 {
     json_int_t n = 0;
-    const cay_filter f = { .size = sizeof f, .tenant = cay__req_tenant(r), .states = 1u << CAY_RUNNING };
+    const cay_filter f = { .size = sizeof f,
+                           .tenant = cay__req_tenant(r),
+                           .states = 1u << CAY_RUNNING };
     CAY_TRY(cay_service_list(r->svc, &r->call, &f, count, &n, err));
-    return cay__reply_json(r, 200, json_pack("{s:i,s:I,s:I,s:{s:i,s:i},s:i}", "warm", 0, "assigned", n, "total", n, "config", "warmTarget", 0, "refreshInterval", 10000, "maxInstances", 0));
+    return cay__reply_json(r, 200,
+                           json_pack("{s:i,s:I,s:I,s:{s:i,s:i},s:i}", "warm", 0, "assigned", n,
+                                     "total", n, "config", "warmTarget", 0, "refreshInterval",
+                                     10000, "maxInstances", 0));
 }
 
 int cf_pool_ok(cay__req *r, cay_err *err)
@@ -33,7 +39,8 @@ int cf_pool_ok(cay__req *r, cay_err *err)
 int cf_openapi(cay__req *r, cay_err *err)
 {
     (void)err;
-    return cay__reply_json(r, 200, cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay"));
+    return cay__reply_json(
+        r, 200, cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay"));
 }
 
 int cf_openapi_page(cay__req *r, cay_err *err)
@@ -41,7 +48,8 @@ int cf_openapi_page(cay__req *r, cay_err *err)
     CAY_AUTOJSON *o = cay__openapi(&cay__dialect_cloudflare, "Cloudflare sandbox bridge, by cay");
     CAY_AUTOFREE char *text = json_dumps(o, JSON_INDENT(2));
     CAY_AUTOBUF b = CAY__BUF((size_t)1 << 20);
-    cay__buf_str(&b, "<!doctype html><meta charset=\"utf-8\"><title>Cloudflare sandbox bridge</title><pre>");
+    cay__buf_str(
+        &b, "<!doctype html><meta charset=\"utf-8\"><title>Cloudflare sandbox bridge</title><pre>");
     for (const char *c = text ? text : ""; *c; c++)
         cay__buf_fmt(&b, *c == '<' ? "&lt;" : *c == '&' ? "&amp;" : "%c", *c);
     cay__buf_str(&b, "</pre>");

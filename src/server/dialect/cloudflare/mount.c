@@ -4,12 +4,16 @@
 #include <base/str.h>
 #include <cay/volume.h>
 
-/* rclone and its way out are the host's, outside of every sandbox's policy: so it is for whose machine this is. */
+/* rclone and its way out are the host's, outside of every sandbox's policy: so it is for whose
+ * machine this is. */
 static int allowed(const cay__req *r, cay_err *err)
 {
-    if (r->who.scope == CAY__SCOPE_ADMIN || (r->who.scope == CAY__SCOPE_TENANT && !strcmp(r->who.tenant, "default")))
+    if (r->who.scope == CAY__SCOPE_ADMIN ||
+        (r->who.scope == CAY__SCOPE_TENANT && !strcmp(r->who.tenant, "default")))
         return 0;
-    return cay_fail_why(err, CAY_EPERM, "admin_only", "storage is fetched by this machine; this needs a key of scope admin, or of tenant default");
+    return cay_fail_why(err, CAY_EPERM, "admin_only",
+                        "storage is fetched by this machine; this needs a key of scope admin, or "
+                        "of tenant default");
 }
 
 /* Absolute and below the root; one slash at its end is nothing. */
@@ -35,7 +39,8 @@ static bool ends(const char *s, size_t n, const char *end)
 /* s3.REGION.amazonaws.com → REGION. */
 static char *region_of(cay__arena *mem, const char *host, size_t n)
 {
-    if (n < 4 || memcmp(host, "s3.", 3) || !ends(host, n, ".amazonaws.com") || n <= sizeof "s3..amazonaws.com" - 1)
+    if (n < 4 || memcmp(host, "s3.", 3) || !ends(host, n, ".amazonaws.com") ||
+        n <= sizeof "s3..amazonaws.com" - 1)
         return NULL;
     char *s = cay__arena_str(mem, host + 3);
     s[n - 3 - (sizeof ".amazonaws.com" - 1)] = 0;
@@ -45,35 +50,55 @@ static char *region_of(cay__arena *mem, const char *host, size_t n)
 /* What the request calls it, as a manifest's entry has it. */
 static int fields_of(cay__req *r, const json_t *in, char **text, cay_err *err)
 {
-    const json_t *o = json_object_get(in, "options"), *keys = json_object_get(o, "credentials"), *more = json_object_get(o, "s3fsOptions");
-    const char *bucket = cay__json_str(in, "bucket", NULL), *endpoint = cay__json_str(o, "endpoint", NULL), *prefix = cay__json_str(o, "prefix", ""), *kind = cay__json_str(o, "provider", "");
+    const json_t *o = json_object_get(in, "options"), *keys = json_object_get(o, "credentials"),
+                 *more = json_object_get(o, "s3fsOptions");
+    const char *bucket = cay__json_str(in, "bucket", NULL),
+               *endpoint = cay__json_str(o, "endpoint", NULL),
+               *prefix = cay__json_str(o, "prefix", ""), *kind = cay__json_str(o, "provider", "");
     if (!bucket || !*bucket || !endpoint)
-        return cay_fail(err, CAY_EINVAL, "bucket and options.endpoint are needed; a binding of R2 is known to Cloudflare's Workers alone");
-    const char *host = cay__str_starts(endpoint, "https://") ? endpoint + 8 : cay__str_starts(endpoint, "http://") ? endpoint + 7 : NULL;
+        return cay_fail(err, CAY_EINVAL,
+                        "bucket and options.endpoint are needed; a binding of R2 is known to "
+                        "Cloudflare's Workers alone");
+    const char *host = cay__str_starts(endpoint, "https://")  ? endpoint + 8
+                       : cay__str_starts(endpoint, "http://") ? endpoint + 7
+                                                              : NULL;
     size_t n = host ? strcspn(host, "/:?#") : 0;
     if (!n)
         return cay_fail(err, CAY_EINVAL, "options.endpoint is an http or https URL");
     if (json_array_size(more))
-        return cay_fail(err, CAY_EINVAL, "options.s3fsOptions: storage is served by rclone here, and has none of s3fs' options");
-    if (keys && (!cay__json_str(keys, "accessKeyId", NULL) || !cay__json_str(keys, "secretAccessKey", NULL)))
-        return cay_fail(err, CAY_EINVAL, "options.credentials has accessKeyId and secretAccessKey, both texts");
-    const char *provider = ends(host, n, ".amazonaws.com") ? "AWS" : !strcmp(kind, "r2") ? "Cloudflare" : !strcmp(kind, "gcs") ? "GCS" : "Other";
+        return cay_fail(
+            err, CAY_EINVAL,
+            "options.s3fsOptions: storage is served by rclone here, and has none of s3fs' options");
+    if (keys && (!cay__json_str(keys, "accessKeyId", NULL) ||
+                 !cay__json_str(keys, "secretAccessKey", NULL)))
+        return cay_fail(err, CAY_EINVAL,
+                        "options.credentials has accessKeyId and secretAccessKey, both texts");
+    const char *provider = ends(host, n, ".amazonaws.com") ? "AWS"
+                           : !strcmp(kind, "r2")           ? "Cloudflare"
+                           : !strcmp(kind, "gcs")          ? "GCS"
+                                                           : "Other";
     while (*prefix == '/')
         prefix++;
-    CAY_AUTOJSON *f = json_pack("{s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*}", "bucket", bucket, "endpoint_url", endpoint, "s3_provider", provider, "prefix", *prefix ? prefix : NULL, "access_key_id",
-                                cay__json_str(keys, "accessKeyId", NULL), "secret_access_key", cay__json_str(keys, "secretAccessKey", NULL), "region", region_of(&r->arena, host, n));
+    CAY_AUTOJSON *f = json_pack(
+        "{s:s, s:s, s:s, s:s*, s:s*, s:s*, s:s*}", "bucket", bucket, "endpoint_url", endpoint,
+        "s3_provider", provider, "prefix", *prefix ? prefix : NULL, "access_key_id",
+        cay__json_str(keys, "accessKeyId", NULL), "secret_access_key",
+        cay__json_str(keys, "secretAccessKey", NULL), "region", region_of(&r->arena, host, n));
     *text = f ? cay__json_text(f, 65536) : NULL;
     return *text ? 0 : cay_fail(err, CAY_EINVAL, "the options are too long, or no UTF-8");
 }
 
 /* Places of mounts are anywhere, as in the bridge, whose commands are root's. */
-static int by_root(cay__req *r, cay_sandbox *sb, const char *program, const char *option, const char *path, cay_err *err)
+static int by_root(cay__req *r, cay_sandbox *sb, const char *program, const char *option,
+                   const char *path, cay_err *err)
 {
     const char *const argv[] = { program, option, path, NULL };
     const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = "/", .user = "root" };
     cay_result res = { .size = sizeof res };
     CAY_TRY(cay_sandbox_run(sb, &r->call, &s, NULL, 0, 1024, &res, err));
-    int rc = res.exit.code ? cay_fail_why(err, CAY_EUPSTREAM, "mount_error", "%.150s", res.errout ? res.errout : program) : 0;
+    int rc = res.exit.code ? cay_fail_why(err, CAY_EUPSTREAM, "mount_error", "%.150s",
+                                          res.errout ? res.errout : program)
+                           : 0;
     cay_result_clear(&res);
     return rc;
 }
@@ -89,7 +114,12 @@ int cf_mount(cay__req *r, cay_err *err)
     CAY_TRY(mount_path(r, in, &path, err));
     CAY_TRY(fields_of(r, in, &fields, err));
     CAY_TRY(allowed(r, err));
-    const cay_mount m = { .size = sizeof m, .type = "s3_mount", .target = path, .fields = fields, .rw = !cay__json_bool(json_object_get(in, "options"), "readOnly", false) };
+    const cay_mount m = { .size = sizeof m,
+                          .type = "s3_mount",
+                          .target = path,
+                          .fields = fields,
+                          .rw =
+                              !cay__json_bool(json_object_get(in, "options"), "readOnly", false) };
     bool was = false;
     CAY_TRY(cay_mount_check(&m, err));
     CAY_TRY(cay_file_exists(sb, &r->call, path, &was, err));

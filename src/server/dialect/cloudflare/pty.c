@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET …/pty: a terminal over a WebSocket. It lives on without its client; who comes back to the same session sees what was printed. */
+/* GET …/pty: a terminal over a WebSocket. It lives on without its client; who comes back to the
+ * same session sees what was printed. */
 #include "cloudflare.h"
 #include <base/str.h>
 #include <fcntl.h>
@@ -10,11 +11,11 @@
 #define INPUT_MAX ((size_t)1 << 20)
 
 typedef struct terminal {
-    cay_proc *p;           /* NULL: it could not be started, for this reason */
-    char      why[256];
-    cay__buf  in;          /* keys that wait for a worker */
-    uint16_t  cols, rows;  /* a size that waits, likewise */
-    bool      ready, ended;
+    cay_proc *p; /* NULL: it could not be started, for this reason */
+    char why[256];
+    cay__buf in;         /* keys that wait for a worker */
+    uint16_t cols, rows; /* a size that waits, likewise */
+    bool ready, ended;
 } terminal;
 
 static int64_t now_ms(void)
@@ -69,7 +70,8 @@ static int say_end(terminal *t, cay__buf *out)
     json_t *o = json_pack("{s:s,s:i}", "type", "exit", "code", e.code);
     if (e.signal) {
         char name[32];
-        snprintf(name, sizeof name, "SIG%.20s", sigabbrev_np(e.signal) ? sigabbrev_np(e.signal) : "");
+        snprintf(name, sizeof name, "SIG%.20s",
+                 sigabbrev_np(e.signal) ? sigabbrev_np(e.signal) : "");
         json_object_set_new(o, "signal", json_string(name));
     }
     tell(out, o);
@@ -87,7 +89,8 @@ static int work(cay__pump *p, cay__buf *out)
         cay_proc_resize(t->p, &soon, t->cols, t->rows, NULL);
     t->cols = 0;
     if (t->in.len)
-        cay_proc_write(t->p, &soon, t->in.data, t->in.len, NULL); /* what ended says so by its output's end */
+        cay_proc_write(t->p, &soon, t->in.data, t->in.len,
+                       NULL); /* what ended says so by its output's end */
     cay__buf_clear(&t->in);
     t->in = (cay__buf)CAY__BUF(INPUT_MAX);
     return CAY__PUMP_ON;
@@ -106,8 +109,10 @@ static int push(cay__pump *p, int kind, const char *data, size_t len, cay__buf *
     }
     CAY_AUTOJSON *o = json_loadb(data, len, 0, NULL);
     int64_t cols = cay__json_int(o, "cols", 0), rows = cay__json_int(o, "rows", 0);
-    if (strcmp(cay__json_str(o, "type", ""), "resize") || cols < 1 || rows < 1 || cols > 10000 || rows > 10000) {
-        tell(out, json_pack("{s:s,s:s}", "type", "error", "message", "want {\"type\":\"resize\",\"cols\":N,\"rows\":N}"));
+    if (strcmp(cay__json_str(o, "type", ""), "resize") || cols < 1 || rows < 1 || cols > 10000 ||
+        rows > 10000) {
+        tell(out, json_pack("{s:s,s:s}", "type", "error", "message",
+                            "want {\"type\":\"resize\",\"cols\":N,\"rows\":N}"));
         return CAY__PUMP_ON;
     }
     t->cols = (uint16_t)cols;
@@ -140,14 +145,22 @@ static bool attach(cay__req *r, cay_sandbox *sb, const char *tag, cay_proc **out
     return false;
 }
 
-static int open_terminal(cay__req *r, cay_sandbox *sb, const char *session, const char *shell, uint16_t cols, uint16_t rows, cay_proc **out, cay_err *err)
+static int open_terminal(cay__req *r, cay_sandbox *sb, const char *session, const char *shell,
+                         uint16_t cols, uint16_t rows, cay_proc **out, cay_err *err)
 {
     char tag[64];
     const char *argv[] = { shell ? shell : "/bin/bash", NULL };
     const cay_pair env[] = { { "TERM", "xterm-256color" }, { NULL, NULL } };
     if (session && snprintf(tag, sizeof tag, "cf-pty-%s", session) > 0 && attach(r, sb, tag, out))
         return 0;
-    const cay_spawn s = { .size = sizeof s, .argv = argv, .env = env, .tty = true, .stdin_mode = CAY_STDIN_PIPE, .cols = cols, .rows = rows, .tag = session ? tag : NULL };
+    const cay_spawn s = { .size = sizeof s,
+                          .argv = argv,
+                          .env = env,
+                          .tty = true,
+                          .stdin_mode = CAY_STDIN_PIPE,
+                          .cols = cols,
+                          .rows = rows,
+                          .tag = session ? tag : NULL };
     return cay_sandbox_spawn(sb, &r->call, &s, out, err);
 }
 
@@ -166,9 +179,17 @@ int cf_pty(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "this is a WebSocket: ask for an upgrade");
     terminal *t = cay__alloc(sizeof *t);
     *t = (terminal){ .in = CAY__BUF(INPUT_MAX) };
-    cay__pump pump = { .fd = { -1, -1, -1 }, .self = t, .beat_ms = 30000, .pull = pull, .work = work, .push = push, .close = done };
-    int rc = open_terminal(r, sb, session && *session ? name : NULL, shell && *shell ? shell : NULL, (uint16_t)cols, (uint16_t)rows, &t->p, err);
-    if (rc == CAY_ENOENT || rc == CAY_EPERM) { /* a shell that is not there, or none: told by the terminal, as the bridge does */
+    cay__pump pump = { .fd = { -1, -1, -1 },
+                       .self = t,
+                       .beat_ms = 30000,
+                       .pull = pull,
+                       .work = work,
+                       .push = push,
+                       .close = done };
+    int rc = open_terminal(r, sb, session && *session ? name : NULL, shell && *shell ? shell : NULL,
+                           (uint16_t)cols, (uint16_t)rows, &t->p, err);
+    if (rc == CAY_ENOENT || rc == CAY_EPERM) { /* a shell that is not there, or none: told by the
+                                                  terminal, as the bridge does */
         t->p = NULL;
         cay__str_copy(t->why, sizeof t->why, err->msg);
         pump.beat_ms = 1;

@@ -22,7 +22,8 @@ int cf_path(cay__req *r, const char *given, const char **out, cay_err *err)
     cay__path_clean("", given, to, cap);
     if (!*given)
         return cay_fail(err, CAY_EINVAL, "the path is empty");
-    if (strncmp(to, CF_ROOT, sizeof CF_ROOT - 1) || (to[sizeof CF_ROOT - 1] && to[sizeof CF_ROOT - 1] != '/'))
+    if (strncmp(to, CF_ROOT, sizeof CF_ROOT - 1) ||
+        (to[sizeof CF_ROOT - 1] && to[sizeof CF_ROOT - 1] != '/'))
         return cay_fail(err, CAY_EPERM, "the path leaves " CF_ROOT);
     *out = to;
     return 0;
@@ -38,7 +39,8 @@ int cf_sandbox(cay__req *r, cay_sandbox **out, cay_err *err)
     const char *id = r->param[0];
     size_t n = strlen(id);
     if (n < 1 || n > 128 || strspn(id, "abcdefghijklmnopqrstuvwxyz234567") != n)
-        return cay_fail(err, CAY_EINVAL, "a sandbox's id is 1 to 128 letters a to z and digits 2 to 7");
+        return cay_fail(err, CAY_EINVAL,
+                        "a sandbox's id is 1 to 128 letters a to z and digits 2 to 7");
     return cay__req_sandbox(r, id, out, err);
 }
 
@@ -57,10 +59,15 @@ int cf_as(int rc, const char *word, cay_err *err)
 static int on_create(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    const cay_policy open = { .size = sizeof open, .mode = CAY_NET_ALL }; /* as the bridge's containers have it */
+    const cay_policy open = { .size = sizeof open,
+                              .mode = CAY_NET_ALL }; /* as the bridge's containers have it */
     CAY_AUTOFREE char *net = NULL;
     CAY_TRY(cay_policy_text(&open, &net, err));
-    cay_create c = { .size = sizeof c, .tenant = r->who.tenant, .net = net, .net_usual = true, .metadata = "{\"dialect\":\"cloudflare\"}" };
+    cay_create c = { .size = sizeof c,
+                     .tenant = r->who.tenant,
+                     .net = net,
+                     .net_usual = true,
+                     .metadata = "{\"dialect\":\"cloudflare\"}" };
     CAY_TRY(cay__create_sudo(r, &c, &sb, err));
     return cay__reply_json(r, 200, json_pack("{s:s}", "id", cay_sandbox_id(sb)));
 }
@@ -105,7 +112,8 @@ static int on_file_get(cay__req *r, cay_err *err)
     CAY_TRY(cf_path(r, r->param[1], &path, err));
     int rc = cay_file_stat(sb, &r->call, path, true, &st, err);
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, CAY_ENOENT, "workspace_read_not_found", "%.150s is not there", path);
+        return cay_fail_why(err, CAY_ENOENT, "workspace_read_not_found", "%.150s is not there",
+                            path);
     CAY_TRY(cf_as(rc, "exec_transport_error", err));
     CAY_TRY(cf_as(cay__file_open(r, sb, path, NULL, &st, &fd, err), "exec_transport_error", err));
     return cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
@@ -140,12 +148,15 @@ static int on_file_put(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ the workspace as a tar */
 
-static int run_tar(cay__req *r, cay_sandbox *sb, const char *const *argv, const char *reason, cay_err *err)
+static int run_tar(cay__req *r, cay_sandbox *sb, const char *const *argv, const char *reason,
+                   cay_err *err)
 {
     const cay_spawn s = { .size = sizeof s, .argv = argv, .cwd = CF_ROOT };
     cay_result res = { .size = sizeof res };
     CAY_TRY(cay_sandbox_run(sb, &r->call, &s, NULL, 0, 4096, &res, err));
-    int rc = res.exit.code ? cay_fail_why(err, CAY_EUPSTREAM, reason, "tar: status %d: %.150s", res.exit.code, res.errout) : 0;
+    int rc = res.exit.code ? cay_fail_why(err, CAY_EUPSTREAM, reason, "tar: status %d: %.150s",
+                                          res.exit.code, res.errout)
+                           : 0;
     cay_result_clear(&res);
     return rc;
 }
@@ -155,7 +166,8 @@ static int on_persist(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     char file[64];
-    const char *argv[128] = { "tar", "-C", CF_ROOT, "--one-file-system", "-c", "-f", file }, *q = cay__req_query(r, "excludes");
+    const char *argv[128] = { "tar", "-C", CF_ROOT, "--one-file-system", "-c", "-f", file },
+               *q = cay__req_query(r, "excludes");
     char *s = cay__arena_str(&r->arena, q ? q : ""), *save = NULL;
     size_t n = 7;
     cay_stat st = { .size_of = sizeof st };
@@ -194,7 +206,8 @@ static int on_hydrate(cay__req *r, cay_err *err)
     snprintf(file, sizeof file, "/tmp/.cay-hydrate-%s", r->id);
     int rc = store(r, sb, file, &n, err);
     if (rc == CAY_ETOOBIG || (rc == 0 && !n))
-        rc = cay_fail(err, CAY_EINVAL, rc ? "an archive has at most 32 MiB" : "the archive is empty");
+        rc = cay_fail(err, CAY_EINVAL,
+                      rc ? "an archive has at most 32 MiB" : "the archive is empty");
     if (rc == 0)
         rc = run_tar(r, sb, argv, "workspace_archive_write_error", err);
     cay_file_remove(sb, &r->call, file, false, NULL);
@@ -223,8 +236,11 @@ static int tunnel_name(cay__req *r, const char **out, cay_err *err)
     size_t n = s ? strlen(s) : 0;
     if (!v || json_is_null(v))
         return 0;
-    if (n < 1 || n > 63 || strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != n || s[0] == '-' || s[n - 1] == '-')
-        return cay_fail(err, CAY_EINVAL, "a tunnel's name is 1 to 63 letters a to z, digits or '-', which is neither first nor last");
+    if (n < 1 || n > 63 || strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != n || s[0] == '-' ||
+        s[n - 1] == '-')
+        return cay_fail(err, CAY_EINVAL,
+                        "a tunnel's name is 1 to 63 letters a to z, digits or '-', which is "
+                        "neither first nor last");
     return 0;
 }
 
@@ -241,9 +257,14 @@ static int on_tunnel(cay__req *r, cay_err *err)
     CAY_TRY(read_port(r, &port, err));
     CAY_TRY(tunnel_name(r, &name, err));
     CAY_TRY(cf_as(cay_port_expose(sb, port, 0, &e, err), "tunnel_error", err));
-    snprintf(host, sizeof host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb), conf->domain ? conf->domain : "localhost", colon && !strchr(colon, ']') ? colon : "");
-    snprintf(url, sizeof url, "%s://%s/?" CAY__PREVIEW_TOKEN "=%s", r->tls ? "https" : "http", host, e.token);
-    return cay__reply_json(r, 200, json_pack("{s:s,s:i,s:s,s:s,s:I,s:s*}", "id", cay_sandbox_id(sb), "port", port, "url", url, "hostname", host, "createdAt", (json_int_t)e.created_ms, "name", name));
+    snprintf(host, sizeof host, "%u-%s.%.100s%.7s", port, cay_sandbox_id(sb),
+             conf->domain ? conf->domain : "localhost", colon && !strchr(colon, ']') ? colon : "");
+    snprintf(url, sizeof url, "%s://%s/?" CAY__PREVIEW_TOKEN "=%s", r->tls ? "https" : "http", host,
+             e.token);
+    return cay__reply_json(r, 200,
+                           json_pack("{s:s,s:i,s:s,s:s,s:I,s:s*}", "id", cay_sandbox_id(sb), "port",
+                                     port, "url", url, "hostname", host, "createdAt",
+                                     (json_int_t)e.created_ms, "name", name));
 }
 
 static int on_tunnel_end(cay__req *r, cay_err *err)
@@ -253,31 +274,61 @@ static int on_tunnel_end(cay__req *r, cay_err *err)
     CAY_TRY(cf_sandbox(r, &sb, err));
     CAY_TRY(read_port(r, &port, err));
     int rc = cay_port_unexpose(sb, port, err);
-    return rc < 0 && rc != CAY_ENOENT ? cf_as(rc, "tunnel_error", err) : cay__reply(r, 204, NULL, NULL, 0);
+    return rc < 0 && rc != CAY_ENOENT ? cf_as(rc, "tunnel_error", err)
+                                      : cay__reply(r, 204, NULL, NULL, 0);
 }
 
 /* ------------------------------------------------------------------ rows */
 
 #define J "application/json"
 #define B "application/octet-stream"
-static const cay__doc doc_on_health = { "health", "sandbox", "is the server well", .answers = { { 200, .type = J } } };
-static const cay__doc doc_on_create = { "createSandbox", "sandbox", "make a sandbox", .answers = { { 200, .type = J } } };
-static const cay__doc doc_on_delete = { "deleteSandbox", "sandbox", "end one; fine when there is none", .answers = { { 204 } } };
-static const cay__doc doc_on_running = { "isRunning", "sandbox", "does it run", .answers = { { 200, .type = J }, { 404 } } };
-static const cay__doc doc_cf_exec = { "exec", "sandbox", "run a command; its output and end as events", .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } } };
-static const cay__doc doc_on_file_get = { "readFile", "sandbox", "a file below /workspace", .answers = { { 200, .type = B }, { 404 } } };
-static const cay__doc doc_on_file_put = { "writeFile", "sandbox", "write one, at most 32 MiB", .answers = { { 200, .type = J }, { 404 } } };
-static const cay__doc doc_on_persist = { "persist", "sandbox", "/workspace as a tar", .answers = { { 200, .type = "application/x-tar" }, { 400 }, { 404 } } };
-static const cay__doc doc_on_hydrate = { "hydrate", "sandbox", "unpack a tar there", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
-static const cay__doc doc_cf_pty = { "pty", "sandbox", "a terminal, as a WebSocket", .answers = { { 101 }, { 400 }, { 404 } } };
-static const cay__doc doc_cf_session = { "createSession", "sandbox", "a shell that stays", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
-static const cay__doc doc_cf_session_end = { "deleteSession", "sandbox", "end it", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
-static const cay__doc doc_on_tunnel = { "createTunnel", "sandbox", "an address for a port", .answers = { { 200, .type = J }, { 400 }, { 404 } } };
-static const cay__doc doc_on_tunnel_end = { "deleteTunnel", "sandbox", "take it away", .answers = { { 204 }, { 400 }, { 404 } } };
-static const cay__doc doc_cf_mount = { "mount", "sandbox", "a bucket into a sandbox that runs", .answers = { { 200, .type = J }, { 400 }, { 403 }, { 404 }, { 502 } } };
-static const cay__doc doc_cf_unmount = { "unmount", "sandbox", "and away again, once all is written", .answers = { { 200, .type = J }, { 400 }, { 404 }, { 502 } } };
-static const cay__doc doc_cf_pool_stats = { "poolStats", "sandbox", "how many sandboxes there are", .answers = { { 200, .type = J } } };
-static const cay__doc doc_cf_pool_ok = { "poolPrime", "sandbox", "nothing is to be done: sandboxes are made ahead of time anyway", .answers = { { 200, .type = J } } };
+static const cay__doc doc_on_health = { "health", "sandbox", "is the server well",
+                                        .answers = { { 200, .type = J } } };
+static const cay__doc doc_on_create = { "createSandbox", "sandbox", "make a sandbox",
+                                        .answers = { { 200, .type = J } } };
+static const cay__doc doc_on_delete = { "deleteSandbox", "sandbox",
+                                        "end one; fine when there is none",
+                                        .answers = { { 204 } } };
+static const cay__doc doc_on_running = { "isRunning", "sandbox", "does it run",
+                                         .answers = { { 200, .type = J }, { 404 } } };
+static const cay__doc doc_cf_exec = {
+    "exec", "sandbox", "run a command; its output and end as events",
+    .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } }
+};
+static const cay__doc doc_on_file_get = { "readFile", "sandbox", "a file below /workspace",
+                                          .answers = { { 200, .type = B }, { 404 } } };
+static const cay__doc doc_on_file_put = { "writeFile", "sandbox", "write one, at most 32 MiB",
+                                          .answers = { { 200, .type = J }, { 404 } } };
+static const cay__doc doc_on_persist = {
+    "persist", "sandbox", "/workspace as a tar",
+    .answers = { { 200, .type = "application/x-tar" }, { 400 }, { 404 } }
+};
+static const cay__doc doc_on_hydrate = { "hydrate", "sandbox", "unpack a tar there",
+                                         .answers = { { 200, .type = J }, { 400 }, { 404 } } };
+static const cay__doc doc_cf_pty = { "pty", "sandbox", "a terminal, as a WebSocket",
+                                     .answers = { { 101 }, { 400 }, { 404 } } };
+static const cay__doc doc_cf_session = { "createSession", "sandbox", "a shell that stays",
+                                         .answers = { { 200, .type = J }, { 400 }, { 404 } } };
+static const cay__doc doc_cf_session_end = { "deleteSession", "sandbox", "end it",
+                                             .answers = { { 200, .type = J }, { 400 }, { 404 } } };
+static const cay__doc doc_on_tunnel = { "createTunnel", "sandbox", "an address for a port",
+                                        .answers = { { 200, .type = J }, { 400 }, { 404 } } };
+static const cay__doc doc_on_tunnel_end = { "deleteTunnel", "sandbox", "take it away",
+                                            .answers = { { 204 }, { 400 }, { 404 } } };
+static const cay__doc doc_cf_mount = {
+    "mount", "sandbox", "a bucket into a sandbox that runs",
+    .answers = { { 200, .type = J }, { 400 }, { 403 }, { 404 }, { 502 } }
+};
+static const cay__doc doc_cf_unmount = {
+    "unmount", "sandbox", "and away again, once all is written",
+    .answers = { { 200, .type = J }, { 400 }, { 404 }, { 502 } }
+};
+static const cay__doc doc_cf_pool_stats = { "poolStats", "sandbox", "how many sandboxes there are",
+                                            .answers = { { 200, .type = J } } };
+static const cay__doc doc_cf_pool_ok = {
+    "poolPrime", "sandbox", "nothing is to be done: sandboxes are made ahead of time anyway",
+    .answers = { { 200, .type = J } }
+};
 
 static const cay__route routes[] = {
     { "GET", "/health", on_health, CAY__ROUTE_OPEN, &doc_on_health },
@@ -305,11 +356,13 @@ static const cay__route routes[] = {
 };
 
 static const struct {
-    int         code, status;
+    int code, status;
     const char *word;
 } errors[] = {
-    { CAY_EINVAL, 400, "invalid_request" },    { CAY_EAUTH, 401, "unauthorized" },      { CAY_EPERM, 403, "invalid_request" },  { CAY_ENOENT, 404, "not_found" },
-    { CAY_ETYPE, 400, "invalid_request" },     { CAY_ETOOBIG, 413, "payload_too_large" }, { CAY_ERATE, 429, "rate_limited" },   { CAY_EBUSY, 503, "capacity_exceeded" },
+    { CAY_EINVAL, 400, "invalid_request" },     { CAY_EAUTH, 401, "unauthorized" },
+    { CAY_EPERM, 403, "invalid_request" },      { CAY_ENOENT, 404, "not_found" },
+    { CAY_ETYPE, 400, "invalid_request" },      { CAY_ETOOBIG, 413, "payload_too_large" },
+    { CAY_ERATE, 429, "rate_limited" },         { CAY_EBUSY, 503, "capacity_exceeded" },
     { CAY_ENOSPACE, 503, "capacity_exceeded" }, { CAY_EISOLATION, 503, "capacity_exceeded" },
 };
 
@@ -322,14 +375,22 @@ static int fail(cay__req *r, const cay_err *err)
             status = errors[i].status;
             word = errors[i].word;
         }
-    static const char *const own[] = { "workspace_read_not_found", "workspace_archive_read_error", "workspace_archive_write_error", "mount_error", "unmount_error", "session_error", "tunnel_error", "payload_too_large" };
+    static const char *const own[] = { "workspace_read_not_found",
+                                       "workspace_archive_read_error",
+                                       "workspace_archive_write_error",
+                                       "mount_error",
+                                       "unmount_error",
+                                       "session_error",
+                                       "tunnel_error",
+                                       "payload_too_large" };
     for (size_t i = 0; i < CAY_LEN(own); i++)
         if (!strcmp(err->reason, own[i]))
             word = own[i];
     return cay__reply_json(r, status, json_pack("{s:s,s:s}", "error", err->msg, "code", word));
 }
 
-/* Where a client cannot set fields of a WebSocket's request, its key comes as a query, on that route alone. */
+/* Where a client cannot set fields of a WebSocket's request, its key comes as a query, on that
+ * route alone. */
 static const char *key(cay__req *r)
 {
     const char *q = r->route && r->route->fn == cf_pty ? cay__req_query(r, "authorization") : NULL;
@@ -347,4 +408,10 @@ static bool also(cay__req *r)
     return !strcmp(r->head.path, "/v1/sandbox");
 }
 
-const cay__dialect cay__dialect_cloudflare = { .name = "cloudflare", .base = "/cloudflare", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .key = key, .also = also };
+const cay__dialect cay__dialect_cloudflare = { .name = "cloudflare",
+                                               .base = "/cloudflare",
+                                               .routes = routes,
+                                               .nroutes = CAY_LEN(routes),
+                                               .fail = fail,
+                                               .key = key,
+                                               .also = also };

@@ -23,8 +23,12 @@ int cf_session_name(const char *id, char name[CF_SESSION_NAME], cay_err *err)
 {
     unsigned char md[EVP_MAX_MD_SIZE];
     size_t n = strlen(id);
-    if (n < 1 || n > ID_MAX || strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != n || strstr(id, ".."))
-        return cay_fail(err, CAY_EINVAL, "a session's id is 1 to %d letters, digits, '.', '_' or '-', without '..'", ID_MAX);
+    if (n < 1 || n > ID_MAX ||
+        strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != n ||
+        strstr(id, ".."))
+        return cay_fail(err, CAY_EINVAL,
+                        "a session's id is 1 to %d letters, digits, '.', '_' or '-', without '..'",
+                        ID_MAX);
     if (n < CF_SESSION_NAME) {
         memcpy(name, id, n + 1);
         return 0;
@@ -51,7 +55,8 @@ int cf_session(cay__req *r, cay_err *err)
     json_t *env = json_object_get(in, "env");
     cay_pair *pairs = cay__arena_take(&r->arena, (json_object_size(env) + 1) * sizeof *pairs);
     CAY_TRY(cf_session_name(id, name, err));
-    json_object_foreach(env, key, v) {
+    json_object_foreach(env, key, v)
+    {
         if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
             return cay_fail(err, CAY_EINVAL, "env.%.60s is not a text without NUL", key);
         pairs[n++] = (cay_pair){ key, json_string_value(v) };
@@ -80,27 +85,30 @@ int cf_session_end(cay__req *r, cay_err *err)
     if (rc < 0 && rc != CAY_ENOENT)
         return cf_as(rc, "session_error", err);
     clock_gettime(CLOCK_REALTIME, &t);
-    return cay__reply_json(r, 200, json_pack("{s:b,s:s,s:I}", "success", was, "sessionId", r->param[1], "timestamp", (json_int_t)t.tv_sec * 1000));
+    return cay__reply_json(r, 200,
+                           json_pack("{s:b,s:s,s:I}", "success", was, "sessionId", r->param[1],
+                                     "timestamp", (json_int_t)t.tv_sec * 1000));
 }
 
 /* ------------------------------------------------------------------ a command in one */
 
 /*
- * A thread runs it, because a shell's command is waited for; its events go through a pipe to the loop, which holds the thread back when the
- * client does not read. Whoever of the two is last frees the rest.
+ * A thread runs it, because a shell's command is waited for; its events go through a pipe to the
+ * loop, which holds the thread back when the client does not read. Whoever of the two is last frees
+ * the rest.
  */
 typedef struct run {
     struct run *next; /* of all */
-    char       tenant[64];
+    char tenant[64];
     atomic_int refs;
     cay_shell *sh;
-    cay__buf   line;
-    uint64_t   timeout_ms;
-    int64_t    ends;      /* the thread's: when its time is over for sure; 0 before its first output */
-    cay__buf   rest;      /* of an event that the client did not take in that time */
-    int        out, stop; /* the pipe's end for writing, the thread's; readable: nobody listens any more */
-    cf_stream  s[2];
-    bool       mid;       /* the loop's: not all of an event has been told */
+    cay__buf line;
+    uint64_t timeout_ms;
+    int64_t ends;  /* the thread's: when its time is over for sure; 0 before its first output */
+    cay__buf rest; /* of an event that the client did not take in that time */
+    int out, stop; /* the pipe's end for writing, the thread's; readable: nobody listens any more */
+    cf_stream s[2];
+    bool mid; /* the loop's: not all of an event has been told */
 } run;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -119,7 +127,11 @@ static int enlist(run *w, const char *tenant, cay_err *err)
         runs = w;
     }
     pthread_mutex_unlock(&lock);
-    return room ? 0 : cay_fail(err, CAY_EBUSY, "%d commands of this tenant and %d of all run in sessions; at most %d and %d do at once", own, all, RUNS_TENANT, RUNS_MAX);
+    return room ? 0
+                : cay_fail(err, CAY_EBUSY,
+                           "%d commands of this tenant and %d of all run in sessions; at most %d "
+                           "and %d do at once",
+                           own, all, RUNS_TENANT, RUNS_MAX);
 }
 
 static void drop(run *w)
@@ -141,7 +153,8 @@ static void drop(run *w)
     free(w);
 }
 
-/* Holds the command back while the client does not read, but not beyond its time: what is printed from then on is not told. */
+/* Holds the command back while the client does not read, but not beyond its time: what is printed
+ * from then on is not told. */
 static bool tell(run *w, const char *data, size_t len)
 {
     int64_t now = cay__now_ms();
@@ -159,7 +172,8 @@ static bool tell(run *w, const char *data, size_t len)
             return true;
         }
         if (n < 0)
-            poll(&(struct pollfd){ .fd = w->out, .events = POLLOUT }, 1, w->ends ? (int)(w->ends - now) : -1);
+            poll(&(struct pollfd){ .fd = w->out, .events = POLLOUT }, 1,
+                 w->ends ? (int)(w->ends - now) : -1);
     }
     return true;
 }
@@ -178,7 +192,11 @@ static void *run_thread(void *arg)
     cay_err err = CAY_ERR_INIT;
     cay_result res = { .size = sizeof res };
     const cay_call call = { .size = sizeof call, .cancel_fd = w->stop };
-    const cay_shell_cmd cmd = { .size = sizeof cmd, .line = w->line.data, .timeout_ms = w->timeout_ms, .output = on_output, .arg = w };
+    const cay_shell_cmd cmd = { .size = sizeof cmd,
+                                .line = w->line.data,
+                                .timeout_ms = w->timeout_ms,
+                                .output = on_output,
+                                .arg = w };
     CAY_AUTOBUF b = CAY__BUF(65536);
     int rc = cay_shell_run(w->sh, &call, &cmd, &res, &err);
     for (int i = 0; i < 2; i++)
@@ -261,17 +279,25 @@ static int write_line(cay__buf *line, const cay_spawn *s, cay_err *err)
     }
     for (const char *const *a = s->argv; *a; a++)
         quote(line, *a);
-    return line->full ? cay_fail(err, CAY_ETOOBIG, "a command in a session has at most %d bytes", CAY_SHELL_LINE_MAX) : 0;
+    return line->full ? cay_fail(err, CAY_ETOOBIG, "a command in a session has at most %d bytes",
+                                 CAY_SHELL_LINE_MAX)
+                      : 0;
 }
 
-int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s, cay_err *err)
+int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay_spawn *s,
+                    cay_err *err)
 {
     char name[CF_SESSION_NAME];
     int fd[2];
     const cay_shell_spec spec = { .size = sizeof spec, .name = name };
     CAY_TRY(cf_session_name(session, name, err));
     run *w = cay__alloc(sizeof *w);
-    *w = (run){ .refs = 1, .line = CAY__BUF(CAY_SHELL_LINE_MAX), .rest = CAY__BUF((size_t)1 << 20), .timeout_ms = s->timeout_ms, .out = -1, .stop = eventfd(0, EFD_CLOEXEC) };
+    *w = (run){ .refs = 1,
+                .line = CAY__BUF(CAY_SHELL_LINE_MAX),
+                .rest = CAY__BUF((size_t)1 << 20),
+                .timeout_ms = s->timeout_ms,
+                .out = -1,
+                .stop = eventfd(0, EFD_CLOEXEC) };
     int rc = enlist(w, r->who.tenant, err);
     if (rc == 0)
         rc = write_line(&w->line, s, err);
@@ -286,7 +312,9 @@ int cf_session_exec(cay__req *r, cay_sandbox *sb, const char *session, const cay
     w->out = fd[1];
     fcntl(fd[0], F_SETFL, O_NONBLOCK);
     fcntl(fd[1], F_SETFL, O_NONBLOCK);
-    const cay__pump pump = { .fd = { fd[0], -1, -1 }, .beat_ms = BEAT_MS, .self = w, .pull = pull, .close = gone };
+    const cay__pump pump = {
+        .fd = { fd[0], -1, -1 }, .beat_ms = BEAT_MS, .self = w, .pull = pull, .close = gone
+    };
     if ((rc = start(w, err)) < 0) {
         close(fd[0]);
         drop(w);

@@ -17,7 +17,8 @@ static const char *field(const char *s, const char *end, unsigned n, size_t *len
     return s;
 }
 
-bool e2b_account(const char *text, size_t len, unsigned by, const char *key, unsigned want, char *out, size_t cap)
+bool e2b_account(const char *text, size_t len, unsigned by, const char *key, unsigned want,
+                 char *out, size_t cap)
 {
     const char *end = text + len, *eol, *f;
     size_t n;

@@ -17,12 +17,15 @@ bool e2b_running(const cay_info *info)
     return info->state == CAY_RUNNING || info->state == CAY_CREATING;
 }
 
-/* In E2B a sandbox whose time is up is no more; ours keeps its files until it is removed, and one that was made to be paused without its memory is just that. */
+/* In E2B a sandbox whose time is up is no more; ours keeps its files until it is removed, and one
+ * that was made to be paused without its memory is just that. */
 static bool gone(const e2b_box *b)
 {
     const cay_info *i = b->info;
     bool expired = !strcmp(i->reason, "ttl") || !strcmp(i->reason, "idle");
-    return i->state == CAY_DELETING || i->state == CAY_GONE || (i->state == CAY_STOPPED && expired && i->on_expiry == CAY_EXPIRE_KILL && !b->note.files);
+    return i->state == CAY_DELETING || i->state == CAY_GONE ||
+           (i->state == CAY_STOPPED && expired && i->on_expiry == CAY_EXPIRE_KILL &&
+            !b->note.files);
 }
 
 static json_t *changed_network(cay__req *r, const char *id)
@@ -34,7 +37,8 @@ static json_t *changed_network(cay__req *r, const char *id)
     return o;
 }
 
-/* A change of the network is one of what is reached from inside: how the sandbox itself is reached stays as it was made. */
+/* A change of the network is one of what is reached from inside: how the sandbox itself is reached
+ * stays as it was made. */
 static void keep_ports(json_t *now, const json_t *first)
 {
     static const char *const fields[] = { "allowPublicTraffic", "maskRequestHost", "httpsPorts" };
@@ -66,10 +70,21 @@ static void read_note(cay__req *r, e2b_box *b)
         keep_ports(json_object_get(e, "network"), json_object_get(e, "first"));
     }
     json_decref(changed);
-    b->note = (e2b_note){ .all = all, .own = own, .template_ = cay__json_str(e, "template", *b->info->template_ && strcmp(b->info->template_, "host") ? b->info->template_ : "base"),
-                          .timeout = cay__json_int(e, "timeout", E2B_TIMEOUT), .auto_resume = cay__json_bool(e, "autoResume", false), .files = cay__json_bool(e, "files", false),
-                          .internet_set = json_is_boolean(json_object_get(e, "internet")), .internet = cay__json_bool(e, "internet", true),
-                          .network = json_object_get(e, "network"), .volumes = json_object_get(e, "volumes"), .metadata = json_object_get(all, "metadata") };
+    b->note = (e2b_note){ .all = all,
+                          .own = own,
+                          .template_ = cay__json_str(e, "template",
+                                                     *b->info->template_ &&
+                                                             strcmp(b->info->template_, "host")
+                                                         ? b->info->template_
+                                                         : "base"),
+                          .timeout = cay__json_int(e, "timeout", E2B_TIMEOUT),
+                          .auto_resume = cay__json_bool(e, "autoResume", false),
+                          .files = cay__json_bool(e, "files", false),
+                          .internet_set = json_is_boolean(json_object_get(e, "internet")),
+                          .internet = cay__json_bool(e, "internet", true),
+                          .network = json_object_get(e, "network"),
+                          .volumes = json_object_get(e, "volumes"),
+                          .metadata = json_object_get(all, "metadata") };
 }
 
 static void give_back(void *sb)
@@ -91,7 +106,8 @@ int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out, cay_err *err)
     size_t n = strcspn(id, "-");
     *out = (e2b_box){ 0 };
     if (n > CAY_ID_LEN)
-        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "sandbox \"%.40s\" not found", id);
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "sandbox \"%.40s\" not found",
+                            id);
     memcpy(own, id, n);
     own[n] = 0;
     if (e2b_debug(r, own))

@@ -66,8 +66,10 @@ static int read_recipe(cay_service *svc, const char *build, json_t **out, cay_er
     CAY_TRY(e2b_build_dir(svc, &dir, err));
     e2b_recipe_name(build, name);
     fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > RECIPE_MAX || !(*out = json_loadfd(fd, 0, &je)))
-        return cay_fail_why(err, CAY_ENOENT, "build_not_found", "what build %s is made of is not there any more", build);
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > RECIPE_MAX ||
+        !(*out = json_loadfd(fd, 0, &je)))
+        return cay_fail_why(err, CAY_ENOENT, "build_not_found",
+                            "what build %s is made of is not there any more", build);
     return 0;
 }
 
@@ -81,7 +83,8 @@ void e2b_build_sweep(cay_service *svc)
         return;
     DIR *d = fdopendir(fd);
     for (struct dirent *e; d && (e = readdir(d));)
-        if (fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && time(NULL) - st.st_mtime > KEEP_S)
+        if (fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            time(NULL) - st.st_mtime > KEEP_S)
             unlinkat(dir, e->d_name, 0);
     if (d)
         closedir(d);
@@ -92,9 +95,9 @@ void e2b_build_sweep(cay_service *svc)
 /* ------------------------------------------------------------------ one build */
 
 typedef struct job {
-    cay_service    *svc;
+    cay_service *svc;
     const cay_task *t;
-    int             stop, end; /* readable: the server ends; it is done */
+    int stop, end; /* readable: the server ends; it is done */
 } job;
 
 static int open_archive(void *arg, const char *sha256, int *fd, cay_err *err)
@@ -105,7 +108,9 @@ static int open_archive(void *arg, const char *sha256, int *fd, cay_err *err)
     CAY_TRY(e2b_build_dir(j->svc, &dir, err));
     e2b_archive_name(j->t->tenant, sha256, name);
     *fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    return *fd < 0 ? cay_fail_why(err, CAY_ENOENT, "build_copy", "the files %.12s… of a COPY were not sent", sha256) : 0;
+    return *fd < 0 ? cay_fail_why(err, CAY_ENOENT, "build_copy",
+                                  "the files %.12s… of a COPY were not sent", sha256)
+                   : 0;
 }
 
 /* A step may be silent for long: what says that somebody is at it comes from beside. */
@@ -118,16 +123,22 @@ static void *renew(void *arg)
     return NULL;
 }
 
-/* An image that is not here: from its registry, with what the request had for it, which waits as a stored secret. */
+/* An image that is not here: from its registry, with what the request had for it, which waits as a
+ * stored secret. */
 static int pull(job *j, const cay_call *call, const json_t *in, json_t *file, cay_err *err)
 {
-    const char *image = cay__json_str(in, "pull", NULL), *secret = cay__json_str(in, "secret", NULL);
+    const char *image = cay__json_str(in, "pull", NULL),
+               *secret = cay__json_str(in, "secret", NULL);
     char auth[100];
     cay_template *t;
     if (!image)
         return 0;
     snprintf(auth, sizeof auth, "store:%.80s", secret ? secret : "");
-    const cay_template_remote spec = { .size = sizeof spec, .ref = image, .tenant = j->t->tenant, .hidden = true, .auth = secret ? auth : NULL };
+    const cay_template_remote spec = { .size = sizeof spec,
+                                       .ref = image,
+                                       .tenant = j->t->tenant,
+                                       .hidden = true,
+                                       .auth = secret ? auth : NULL };
     int rc = cay_template_pull(j->svc, call, &spec, &t, err);
     if (secret)
         cay_secret_remove(j->svc, secret, NULL);
@@ -145,28 +156,39 @@ static int run(job *j, cay_err *err)
     const char *names[NAMES + 1] = { NULL };
     const json_t *v;
     size_t i;
-    const cay_policy open = { .size = sizeof open, .mode = CAY_NET_ALL }; /* as E2B's builds have it */
+    const cay_policy open = { .size = sizeof open,
+                              .mode = CAY_NET_ALL }; /* as E2B's builds have it */
     const cay_call call = { .size = sizeof call, .cancel_fd = j->stop, .actor = "builder" };
     cay_built built = { .size = sizeof built };
     CAY_TRY(read_recipe(j->svc, j->t->subject, &in, err));
     CAY_TRY(cay_policy_text(&open, &net, err));
     int rc = pull(j, &call, in, json_object_get(in, "file"), err);
-    if (rc < 0 && rc != CAY_ECANCELED) { /* the build itself has not begun: what it would say stands here */
+    if (rc < 0 &&
+        rc != CAY_ECANCELED) { /* the build itself has not begun: what it would say stands here */
         json_object_set_new(in, "error", cay__json_bytes(err->msg));
         e2b_recipe_save(j->svc, j->t->subject, in, NULL);
     }
     CAY_TRY(rc);
-    json_array_foreach(json_object_get(in, "names"), i, v)
-        if (i < NAMES)
-            names[i] = json_string_value(v);
+    json_array_foreach(json_object_get(in, "names"), i, v) if (i < NAMES) names[i] =
+        json_string_value(v);
     if (!(text = cay__json_text(json_object_get(in, "file"), RECIPE_MAX)))
         return cay_fail(err, CAY_ETOOBIG, "the steps are too long");
-    const cay_build spec = { .size = sizeof spec, .id = j->t->subject, .text = text, .names = names, .tenant = j->t->tenant, .hidden = true, .net = net,
-                             .no_cache = cay__json_bool(in, "force", false), .archive = open_archive, .arg = j, .keep_start = true };
+    const cay_build spec = { .size = sizeof spec,
+                             .id = j->t->subject,
+                             .text = text,
+                             .names = names,
+                             .tenant = j->t->tenant,
+                             .hidden = true,
+                             .net = net,
+                             .no_cache = cay__json_bool(in, "force", false),
+                             .archive = open_archive,
+                             .arg = j,
+                             .keep_start = true };
     return cay_build_run(j->svc, &call, &spec, &built, err);
 }
 
-/* A build that failed has said so in its record: for the queue it is done. One that this server's end stopped is another's at once. */
+/* A build that failed has said so in its record: for the queue it is done. One that this server's
+ * end stopped is another's at once. */
 static void do_build(cay_service *svc, int stop, const cay_task *t)
 {
     job j = { .svc = svc, .t = t, .stop = stop, .end = eventfd(0, EFD_CLOEXEC) };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The SDK's template builder: a name is taken, files are sent by their hash, steps follow, and somebody asks how it goes. */
+/* The SDK's template builder: a name is taken, files are sent by their hash, steps follow, and
+ * somebody asks how it goes. */
 #include "builder.h"
 #include <server/builders.h>
 #include "e2b.h"
@@ -17,7 +18,11 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { LOGS = 100, UPLOAD_S = 3600 /* as long as the SDK waits for its upload */, UPLOADS_MOST = 16 /* it sends those of all steps at once */ };
+enum {
+    LOGS = 100,
+    UPLOAD_S = 3600 /* as long as the SDK waits for its upload */,
+    UPLOADS_MOST = 16 /* it sends those of all steps at once */
+};
 #define ARCHIVE_MAX  ((uint64_t)4 << 30)
 #define ARCHIVES_MAX ((uint64_t)16 << 30)
 
@@ -34,14 +39,17 @@ static int build_names(cay__req *r, const json_t *in, json_t *names, cay_err *er
         CAY_TRY(e2b_template_name(r, name, NULL, &full, err));
         json_array_append_new(names, json_string(full));
     }
-    json_array_foreach(tags, i, v) {
-        CAY_TRY(e2b_template_name(r, name, json_is_string(v) ? json_string_value(v) : "/", &full, err));
+    json_array_foreach(tags, i, v)
+    {
+        CAY_TRY(
+            e2b_template_name(r, name, json_is_string(v) ? json_string_value(v) : "/", &full, err));
         json_array_append_new(names, json_string(full));
     }
     if (json_array_size(names) > 32)
         return cay_fail(err, CAY_EINVAL, "at most 32 tags");
     if (e2b_is_base(json_string_value(json_array_get(names, 0))))
-        return cay_fail(err, CAY_EINVAL, "%s is the host's own template; take another name", json_string_value(json_array_get(names, 0)));
+        return cay_fail(err, CAY_EINVAL, "%s is the host's own template; take another name",
+                        json_string_value(json_array_get(names, 0)));
     return 0;
 }
 
@@ -53,7 +61,10 @@ static int load_recipe(cay__req *r, const char *build, json_t **out, cay_err *er
     json_error_t je;
     CAY_TRY(e2b_build_dir(r->svc, &dir, err));
     e2b_recipe_name(build, name);
-    fd = strspn(build, "abcdefghijklmnopqrstuvwxyz234567") == strlen(build) && strlen(build) == CAY_ID_LEN ? openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    fd = strspn(build, "abcdefghijklmnopqrstuvwxyz234567") == strlen(build) &&
+                 strlen(build) == CAY_ID_LEN
+             ? openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
+             : -1;
     *out = fd < 0 ? NULL : json_loadfd(fd, 0, &je);
     if (!*out || strcmp(cay__json_str(*out, "tenant", ""), r->who.tenant) != 0) {
         json_decref(*out);
@@ -65,7 +76,8 @@ static int load_recipe(cay__req *r, const char *build, json_t **out, cay_err *er
 int e2b_on_template_create(cay__req *r, cay_err *err)
 {
     json_t *in;
-    CAY_AUTOJSON *names = json_array(), *aliases = json_array(), *tags = json_array(), *recipe = NULL;
+    CAY_AUTOJSON *names = json_array(), *aliases = json_array(), *tags = json_array(),
+                 *recipe = NULL;
     char id[CAY_ID_LEN + 1];
     const char *list[33] = { NULL };
     CAY_TRY(cay__req_json(r, 0, &in, err));
@@ -81,16 +93,23 @@ int e2b_on_template_create(cay__req *r, cay_err *err)
     if (cpus < 1 || cpus > 64 || memory < 128 || memory > 1 << 20)
         return cay_fail(err, CAY_EINVAL, "cpuCount is 1 to 64, memoryMB 128 to 1048576");
     CAY_TRY(cay_build_promise(r->svc, r->who.tenant, list, id, err));
-    recipe = json_pack("{s:s,s:s,s:O,s:I,s:I}", "tenant", r->who.tenant, "template", bare, "names", names, "cpu_milli", (json_int_t)cpus * 1000, "memory", (json_int_t)memory << 20);
+    recipe =
+        json_pack("{s:s,s:s,s:O,s:I,s:I}", "tenant", r->who.tenant, "template", bare, "names",
+                  names, "cpu_milli", (json_int_t)cpus * 1000, "memory", (json_int_t)memory << 20);
     CAY_TRY(e2b_recipe_save(r->svc, id, recipe, err));
     cay__req_about(r, id);
-    return cay__reply_json(r, 202, json_pack("{s:s,s:s,s:b,s:O,s:O,s:O}", "templateID", bare, "buildID", id, "public", false, "names", names, "tags", tags, "aliases", aliases));
+    return cay__reply_json(r, 202,
+                           json_pack("{s:s,s:s,s:b,s:O,s:O,s:O}", "templateID", bare, "buildID", id,
+                                     "public", false, "names", names, "tags", tags, "aliases",
+                                     aliases));
 }
 
 /* ------------------------------------------------------------------ files of a COPY */
 
-/* An address opens one archive of one tenant, and not for ever: when it ends is in it, and part of what its token proves. */
-static int upload_token(cay__req *r, const char *tenant, const char *hash, long long until, char token[E2B_TOKEN_LEN + 1], cay_err *err)
+/* An address opens one archive of one tenant, and not for ever: when it ends is in it, and part of
+ * what its token proves. */
+static int upload_token(cay__req *r, const char *tenant, const char *hash, long long until,
+                        char token[E2B_TOKEN_LEN + 1], cay_err *err)
 {
     char name[200], what[240];
     e2b_archive_name(tenant, hash, name);
@@ -109,8 +128,12 @@ int e2b_on_template_files(cay__req *r, cay_err *err)
     CAY_TRY(e2b_build_dir(r->svc, &dir, err));
     e2b_archive_name(r->who.tenant, r->param[1], name);
     CAY_TRY(upload_token(r, r->who.tenant, r->param[1], until, token, err));
-    snprintf(url, sizeof url, "%s://%s/e2b/upload/%s/%s?until=%lld&token=%s", r->tls ? "https" : "http", r->head.host, r->who.tenant, r->param[1], until, token);
-    return cay__reply_json(r, 201, json_pack("{s:b,s:s}", "present", fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0, "url", url));
+    snprintf(url, sizeof url, "%s://%s/e2b/upload/%s/%s?until=%lld&token=%s",
+             r->tls ? "https" : "http", r->head.host, r->who.tenant, r->param[1], until, token);
+    return cay__reply_json(r, 201,
+                           json_pack("{s:b,s:s}", "present",
+                                     fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0, "url",
+                                     url));
 }
 
 /* What one tenant has sent may not fill the disk. */
@@ -127,12 +150,18 @@ static int archives_fit(int dir, const char *tenant, cay_err *err)
     snprintf(prefix, sizeof prefix, "archive.%.64s.", tenant);
     for (struct dirent *e; (e = readdir(d));) {
         struct stat st;
-        const char *name = e->d_name + (*e->d_name == '.'); /* one that is being sent begins with a dot */
+        const char *name =
+            e->d_name + (*e->d_name == '.'); /* one that is being sent begins with a dot */
         if (cay__str_starts(name, prefix) && fstatat(dir, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
             sum += (uint64_t)st.st_blocks * 512;
     }
     closedir(d);
-    return sum < ARCHIVES_MAX ? 0 : cay_fail_why(err, CAY_ETOOBIG, "quota_archives", "tenant %s has sent %" PRIu64 " GiB of files for COPY, which is the most that is kept; they go after 30 days", tenant, sum >> 30);
+    return sum < ARCHIVES_MAX ? 0
+                              : cay_fail_why(err, CAY_ETOOBIG, "quota_archives",
+                                             "tenant %s has sent %" PRIu64
+                                             " GiB of files for COPY, which is the most that is "
+                                             "kept; they go after 30 days",
+                                             tenant, sum >> 30);
 }
 
 /* By the address that was told: it has no key. */
@@ -170,15 +199,19 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ steps */
 
-/* What is below: a template of the tenant's, the host, or an image: one that is here under its name, else from its registry. */
+/* What is below: a template of the tenant's, the host, or an image: one that is here under its
+ * name, else from its registry. */
 static int read_from(cay__req *r, const json_t *in, const char **out, bool *pull, cay_err *err)
 {
-    const char *template_ = cay__json_str(in, "fromTemplate", NULL), *image = cay__json_str(in, "fromImage", NULL), *ref = template_ ? template_ : image;
+    const char *template_ = cay__json_str(in, "fromTemplate", NULL),
+               *image = cay__json_str(in, "fromImage", NULL), *ref = template_ ? template_ : image;
     cay_template *t;
     *pull = false;
     if (!template_ == !image)
         return cay_fail(err, CAY_EINVAL, "one of fromImage and fromTemplate is needed");
-    if ((e2b_is_base(ref) || (image && (!strncmp(image, "e2bdev/base", 11) || !strncmp(image, "e2bdev/code-interpreter", 23)))) && !e2b_has_base(r, ref)) {
+    if ((e2b_is_base(ref) || (image && (!strncmp(image, "e2bdev/base", 11) ||
+                                        !strncmp(image, "e2bdev/code-interpreter", 23)))) &&
+        !e2b_has_base(r, ref)) {
         *out = "host";
         return 0;
     }
@@ -218,13 +251,17 @@ static int write_file(cay__req *r, const json_t *in, json_t *recipe, json_t **ou
 {
     bool pull;
     CAY_AUTOJSON *steps = json_array();
-    const char *from = "", *start = cay__json_str(in, "startCmd", ""), *ready = cay__json_str(in, "readyCmd", "");
+    const char *from = "", *start = cay__json_str(in, "startCmd", ""),
+               *ready = cay__json_str(in, "readyCmd", "");
     CAY_TRY(read_from(r, in, &from, &pull, err));
     if (pull)
         json_object_set_new(recipe, "pull", json_string(cay__json_str(in, "fromImage", "")));
-    CAY_TRY(e2b_read_steps(json_object_get(in, "steps"), json_object_get(in, "fromImage"), steps, err));
-    json_t *o = *out = json_pack("{s:s,s:O,s:{s:I,s:I}}", "from", from, "steps", steps, "limits", "cpu_milli", (json_int_t)cay__json_int(recipe, "cpu_milli", 2000), "memory",
-                                 (json_int_t)cay__json_int(recipe, "memory", (int64_t)2 << 30));
+    CAY_TRY(
+        e2b_read_steps(json_object_get(in, "steps"), json_object_get(in, "fromImage"), steps, err));
+    json_t *o = *out =
+        json_pack("{s:s,s:O,s:{s:I,s:I}}", "from", from, "steps", steps, "limits", "cpu_milli",
+                  (json_int_t)cay__json_int(recipe, "cpu_milli", 2000), "memory",
+                  (json_int_t)cay__json_int(recipe, "memory", (int64_t)2 << 30));
     if (*start)
         json_object_set_new(o, "start", json_string(start));
     if (*ready)
@@ -239,7 +276,8 @@ int e2b_on_build_start(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_json(r, (size_t)64 << 20, &in, err));
     CAY_TRY(load_recipe(r, r->param[1], &recipe, err));
     if (strcmp(cay__json_str(recipe, "template", ""), r->param[0]) != 0)
-        return cay_fail_why(err, CAY_ENOENT, "build_not_found", "template '%.60s' has no build %.40s", r->param[0], r->param[1]);
+        return cay_fail_why(err, CAY_ENOENT, "build_not_found",
+                            "template '%.60s' has no build %.40s", r->param[0], r->param[1]);
     if (json_object_get(recipe, "file"))
         return cay_fail(err, CAY_ESTATE, "build %.40s is started already", r->param[1]);
     CAY_TRY(write_file(r, in, recipe, &file, err));
@@ -248,7 +286,13 @@ int e2b_on_build_start(cay__req *r, cay_err *err)
     json_object_set_new(recipe, "force", json_boolean(cay__json_bool(in, "force", false)));
     json_object_set_new(recipe, "offset", json_integer(json_object_get(in, "fromImage") ? 2 : 0));
     CAY_TRY(e2b_recipe_save(r->svc, r->param[1], recipe, err));
-    const cay_task task = { .size = sizeof task, .kind = E2B_BUILD_KIND, .subject = r->param[1], .tenant = r->who.tenant, .key = r->param[1], .most = 3, .backoff_ms = 1000,
+    const cay_task task = { .size = sizeof task,
+                            .kind = E2B_BUILD_KIND,
+                            .subject = r->param[1],
+                            .tenant = r->who.tenant,
+                            .key = r->param[1],
+                            .most = 3,
+                            .backoff_ms = 1000,
                             .waiting_most = CAY_BUILDS_WAITING };
     int rc = cay_task_put(r->svc, &task, CAY_TASK_KEEP, NULL, err);
     if (rc < 0) { /* not started: it may be asked for again */
@@ -263,9 +307,9 @@ int e2b_on_build_start(cay__req *r, cay_err *err)
 /* ------------------------------------------------------------------ how it goes */
 
 typedef struct page {
-    json_t  *list;
+    json_t *list;
     uint64_t skip, limit;
-    int      level;
+    int level;
     unsigned steps;
 } page;
 
@@ -280,21 +324,27 @@ static int rank(const char *level)
 
 static int add_entry(const cay_build_event *e, void *to)
 {
-    static const char *const levels[] = { [CAY_BUILD_STEP] = "info", [CAY_BUILD_OUT] = "info", [CAY_BUILD_ERR] = "warn", [CAY_BUILD_NOTE] = "debug", [CAY_BUILD_WARN] = "warn",
-                                          [CAY_BUILD_FAIL] = "error" };
+    static const char *const levels[] = {
+        [CAY_BUILD_STEP] = "info",  [CAY_BUILD_OUT] = "info",  [CAY_BUILD_ERR] = "warn",
+        [CAY_BUILD_NOTE] = "debug", [CAY_BUILD_WARN] = "warn", [CAY_BUILD_FAIL] = "error"
+    };
     page *p = to;
-    const char *level = (size_t)e->kind < CAY_LEN(levels) && levels[e->kind] ? levels[e->kind] : "info";
+    const char *level =
+        (size_t)e->kind < CAY_LEN(levels) && levels[e->kind] ? levels[e->kind] : "info";
     char when[32], step[16];
     if (rank(level) < p->level || (p->skip && p->skip--))
         return 0;
     if (json_array_size(p->list) == p->limit)
         return 1;
     CAY_AUTOFREE char *text = cay__alloc(e->len + 64);
-    int n = e->kind == CAY_BUILD_STEP ? snprintf(text, 64, "[%u/%u]%s ", e->step, e->steps, e->cached ? " CACHED" : "") : 0;
+    int n = e->kind == CAY_BUILD_STEP
+                ? snprintf(text, 64, "[%u/%u]%s ", e->step, e->steps, e->cached ? " CACHED" : "")
+                : 0;
     memcpy(text + n, e->text, e->len);
     text[(size_t)n + e->len] = 0;
     e2b_when(e->time_ms, when);
-    json_t *o = json_pack("{s:s,s:o,s:s}", "timestamp", when, "message", cay__json_bytes(text), "level", level);
+    json_t *o = json_pack("{s:s,s:o,s:s}", "timestamp", when, "message", cay__json_bytes(text),
+                          "level", level);
     snprintf(step, sizeof step, "%u", e->step);
     if (e->step)
         json_object_set_new(o, "step", json_string(step));
@@ -303,7 +353,7 @@ static int add_entry(const cay_build_event *e, void *to)
 }
 
 typedef struct told {
-    json_t  *o;
+    json_t *o;
     unsigned offset; /* steps of ours before the SDK's first */
 } told;
 
@@ -311,12 +361,15 @@ typedef struct told {
 static int tell(const cay_build_info *b, void *to)
 {
     told *t = to;
-    bool failed = !strcmp(b->state, "failed") || !strcmp(b->state, "canceled") || !strcmp(b->state, "lost");
+    bool failed =
+        !strcmp(b->state, "failed") || !strcmp(b->state, "canceled") || !strcmp(b->state, "lost");
     char step[16];
     json_object_set_new(t->o, "status", json_string(failed ? "error" : b->state));
     if (failed) {
         snprintf(step, sizeof step, "%u", b->step > t->offset ? b->step - t->offset : 0);
-        json_object_set_new(t->o, "reason", json_pack("{s:s,s:s}", "message", *b->error ? b->error : b->state, "step", b->step > t->offset ? step : "base"));
+        json_object_set_new(t->o, "reason",
+                            json_pack("{s:s,s:s}", "message", *b->error ? b->error : b->state,
+                                      "step", b->step > t->offset ? step : "base"));
     }
     return 0;
 }
@@ -340,7 +393,8 @@ int e2b_on_build_status(cay__req *r, cay_err *err)
     CAY_TRY(load_recipe(r, r->param[1], &recipe, err));
     told t = { .o = o, .offset = (unsigned)cay__json_int(recipe, "offset", 0) };
     CAY_TRY(cay_build_get(r->svc, cay__req_tenant(r), r->param[1], tell, &t, err));
-    cay_build_log(r->svc, r->param[1], &at, add_entry, &p, NULL); /* before it begins there is none */
+    cay_build_log(r->svc, r->param[1], &at, add_entry, &p,
+                  NULL);                                       /* before it begins there is none */
     const char *before = cay__json_str(recipe, "error", NULL); /* the image did not come */
     if (before) {
         json_object_set_new(o, "status", json_string("error"));
@@ -370,10 +424,13 @@ int e2b_on_build_logs(cay__req *r, cay_err *err)
     return cay__reply_json(r, 200, json_pack("{s:O}", "logs", entries));
 }
 
-/* Deprecated: docker of the user's own machine builds an image and pushes it to a registry of E2B's, which is not here; the request has a
- * Dockerfile, but none of the files that it copies. */
+/* Deprecated: docker of the user's own machine builds an image and pushes it to a registry of
+ * E2B's, which is not here; the request has a Dockerfile, but none of the files that it copies. */
 int e2b_on_build(cay__req *r, cay_err *err)
 {
     (void)r;
-    return cay_fail_why(err, CAY_EINVAL, "old_build", "builds of E2B's first SDK are pushed to E2B's own registry by docker, and none of that is here: use Template.build() of SDK 2 or `e2b template create`");
+    return cay_fail_why(
+        err, CAY_EINVAL, "old_build",
+        "builds of E2B's first SDK are pushed to E2B's own registry by docker, and none of that is "
+        "here: use Template.build() of SDK 2 or `e2b template create`");
 }

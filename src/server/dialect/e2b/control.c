@@ -74,15 +74,20 @@ static const cay__route routes[] = {
 static int status_of(const cay_err *err)
 {
     switch (err->code) {
-    case CAY_EINVAL: case CAY_ETYPE: return 400;
+    case CAY_EINVAL:
+    case CAY_ETYPE: return 400;
     case CAY_EAUTH: return 401;
     case CAY_EPERM: return 403;
-    case CAY_ENOENT: case CAY_EGONE: return 404;
-    case CAY_EEXIST: case CAY_ESTATE: return 409;
+    case CAY_ENOENT:
+    case CAY_EGONE: return 404;
+    case CAY_EEXIST:
+    case CAY_ESTATE: return 409;
     case CAY_ETOOBIG: return 413;
     case CAY_ERATE: return 429;
     case CAY_ENOTSUP: return 501;
-    case CAY_EBUSY: case CAY_ENOSPACE: case CAY_EISOLATION: return 503;
+    case CAY_EBUSY:
+    case CAY_ENOSPACE:
+    case CAY_EISOLATION: return 503;
     case CAY_ETIMEOUT: return 504;
     }
     return 500;
@@ -91,7 +96,10 @@ static int status_of(const cay_err *err)
 /* SDKs read `code`, which is the status again. */
 static int fail(cay__req *r, const cay_err *err)
 {
-    return cay__reply_json(r, status_of(err), json_pack("{s:i,s:s,s:s}", "code", status_of(err), "message", err->msg, "error_code", *err->reason ? err->reason : "internal_server_error"));
+    return cay__reply_json(r, status_of(err),
+                           json_pack("{s:i,s:s,s:s}", "code", status_of(err), "message", err->msg,
+                                     "error_code",
+                                     *err->reason ? err->reason : "internal_server_error"));
 }
 
 /* Paths that nobody else has, shown with a key: SDKs are told one address for everything. */
@@ -99,7 +107,9 @@ static bool also(cay__req *r)
 {
     if (cay__str_starts(r->head.path, "/volumecontent/")) /* these have a token of the volume's */
         return true;
-    static const char *const paths[] = { "/sandboxes", "/v2/sandboxes", "/templates", "/v2/templates", "/v3/templates", "/snapshots", "/volumes", "/secrets", "/teams" };
+    static const char *const paths[] = { "/sandboxes",    "/v2/sandboxes", "/templates",
+                                         "/v2/templates", "/v3/templates", "/snapshots",
+                                         "/volumes",      "/secrets",      "/teams" };
     for (size_t i = 0; i < CAY_LEN(paths); i++) {
         size_t n = strlen(paths[i]);
         if (!strncmp(r->head.path, paths[i], n) && (!r->head.path[n] || r->head.path[n] == '/'))
@@ -108,7 +118,8 @@ static bool also(cay__req *r)
     return false;
 }
 
-/* Ports of E2B's sandboxes are open to whoever knows their names, unless that was asked not to be; then to whoever has the token. */
+/* Ports of E2B's sandboxes are open to whoever knows their names, unless that was asked not to be;
+ * then to whoever has the token. */
 static bool opens(cay__req *r, const char *id, unsigned port)
 {
     (void)port;
@@ -117,7 +128,8 @@ static bool opens(cay__req *r, const char *id, unsigned port)
     const char *given = cay__head_field(&r->head, "e2b-traffic-access-token");
     if (given && (e2b_token(r, "traffic", id, token, NULL) < 0 || !e2b_same(given, token)))
         return false;
-    if (e2b_find(r, id, true, &b, NULL) < 0 || (!given && !(b.note.own && cay__json_bool(b.note.network, "allowPublicTraffic", true))))
+    if (e2b_find(r, id, true, &b, NULL) < 0 ||
+        (!given && !(b.note.own && cay__json_bool(b.note.network, "allowPublicTraffic", true))))
         return given != NULL; /* that it is gone is told by who looks for it next */
     return true;
 }
@@ -130,11 +142,20 @@ static void shows(cay__req *r, const char *id, unsigned port)
     size_t i;
     if (e2b_find(r, id, true, &b, NULL) < 0)
         return;
-    if (e2b_mask_host(cay__json_str(b.note.network, "maskRequestHost", ""), port, host, sizeof host))
+    if (e2b_mask_host(cay__json_str(b.note.network, "maskRequestHost", ""), port, host,
+                      sizeof host))
         r->as_host = cay__arena_str(&r->arena, host);
-    json_array_foreach(json_object_get(b.note.network, "httpsPorts"), i, v)
-        r->as_tls |= json_integer_value(v) == (json_int_t)port;
+    json_array_foreach(json_object_get(b.note.network, "httpsPorts"), i, v) r->as_tls |=
+        json_integer_value(v) == (json_int_t)port;
 }
 
 static const cay__dialect *const with[] = { &cay__dialect_e2b_envd, &cay__dialect_e2b_code, NULL };
-const cay__dialect cay__dialect_e2b = { .name = "e2b", .base = "/e2b", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .also = also, .opens = opens, .shows = shows, .with = with };
+const cay__dialect cay__dialect_e2b = { .name = "e2b",
+                                        .base = "/e2b",
+                                        .routes = routes,
+                                        .nroutes = CAY_LEN(routes),
+                                        .fail = fail,
+                                        .also = also,
+                                        .opens = opens,
+                                        .shows = shows,
+                                        .with = with };

@@ -9,7 +9,8 @@
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
-/* What a name stands for here: the host's own template unless the operator has made one of that name, a snapshot, or one of the tenant's templates. */
+/* What a name stands for here: the host's own template unless the operator has made one of that
+ * name, a snapshot, or one of the tenant's templates. */
 static int starting_point(cay__req *r, const char *name, cay_create *c, char **config, cay_err *err)
 {
     cay_snapshot *s;
@@ -45,7 +46,8 @@ static int pairs(cay__req *r, const json_t *o, const char *what, const cay_pair 
     if (!json_is_object(o))
         return cay_fail(err, CAY_EINVAL, "%s is an object of texts", what);
     cay_pair *list = cay__arena_take(&r->arena, (json_object_size(o) + 1) * sizeof *list);
-    json_object_foreach((json_t *)o, key, v) {
+    json_object_foreach((json_t *)o, key, v)
+    {
         if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
             return cay_fail(err, CAY_EINVAL, "%s.%.60s is not a text without NUL", what, key);
         list[n++] = (cay_pair){ key, json_string_value(v) };
@@ -62,8 +64,11 @@ static int volumes(cay__req *r, const json_t *list, cay_create *c, cay_err *err)
         return 0;
     CAY_TRY(e2b_shared(r, "volumes", err));
     cay_volume_use *use = cay__arena_take(&r->arena, (json_array_size(list) + 1) * sizeof *use);
-    json_array_foreach(list, i, v) {
-        use[i] = (cay_volume_use){ .name = cay__json_str(v, "name", NULL), .target = cay__json_str(v, "path", NULL), .rw = true };
+    json_array_foreach(list, i, v)
+    {
+        use[i] = (cay_volume_use){ .name = cay__json_str(v, "name", NULL),
+                                   .target = cay__json_str(v, "path", NULL),
+                                   .rw = true };
         if (!use[i].name || !use[i].target)
             return cay_fail(err, CAY_EINVAL, "volumeMounts[%zu] has a name and a path", i);
     }
@@ -75,43 +80,67 @@ static int volumes(cay__req *r, const json_t *list, cay_create *c, cay_err *err)
 /* What is asked for and not there is refused by its name. */
 static int refuse(const json_t *in, cay_err *err)
 {
-    static const struct { const char *name; bool even_empty; } not_here[] = { { "mcp", true /* it asks for a gateway all the same */ }, { "iam", false } };
+    static const struct {
+        const char *name;
+        bool even_empty;
+    } not_here[] = { { "mcp", true /* it asks for a gateway all the same */ }, { "iam", false } };
     for (size_t i = 0; i < CAY_LEN(not_here); i++) {
         const json_t *v = json_object_get(in, not_here[i].name);
         if (v && !json_is_null(v) && (not_here[i].even_empty || json_object_size(v)))
-            return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "%s is not supported by this server", not_here[i].name);
+            return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                                "%s is not supported by this server", not_here[i].name);
     }
     return 0;
 }
 
-/* Members of a kind that is not theirs are refused: "no" must not be taken for the default. Those that nobody knows are left alone, as E2B does. */
+/* Members of a kind that is not theirs are refused: "no" must not be taken for the default. Those
+ * that nobody knows are left alone, as E2B does. */
 int e2b_check_types(const json_t *in, cay_err *err)
 {
     static const struct {
         const char *name, *what;
-        json_type   type;
+        json_type type;
     } known[] = {
-        { "templateID", "a text", JSON_STRING }, { "timeout", "a whole number", JSON_INTEGER }, { "metadata", "an object of texts", JSON_OBJECT }, { "envVars", "an object of texts", JSON_OBJECT },
-        { "mcp", "an object", JSON_OBJECT }, { "allow_internet_access", "true or false", JSON_TRUE }, { "network", "an object", JSON_OBJECT }, { "iam", "an object", JSON_OBJECT },
-        { "autoPause", "true or false", JSON_TRUE }, { "autoPauseMemory", "true or false", JSON_TRUE }, { "autoResume", "an object", JSON_OBJECT }, { "volumeMounts", "a list", JSON_ARRAY },
-        { "secure", "true or false", JSON_TRUE }, { "memory", "true or false", JSON_TRUE },
+        { "templateID", "a text", JSON_STRING },
+        { "timeout", "a whole number", JSON_INTEGER },
+        { "metadata", "an object of texts", JSON_OBJECT },
+        { "envVars", "an object of texts", JSON_OBJECT },
+        { "mcp", "an object", JSON_OBJECT },
+        { "allow_internet_access", "true or false", JSON_TRUE },
+        { "network", "an object", JSON_OBJECT },
+        { "iam", "an object", JSON_OBJECT },
+        { "autoPause", "true or false", JSON_TRUE },
+        { "autoPauseMemory", "true or false", JSON_TRUE },
+        { "autoResume", "an object", JSON_OBJECT },
+        { "volumeMounts", "a list", JSON_ARRAY },
+        { "secure", "true or false", JSON_TRUE },
+        { "memory", "true or false", JSON_TRUE },
     };
     for (size_t i = 0; i < CAY_LEN(known); i++) {
         const json_t *v = json_object_get(in, known[i].name);
-        if (v && !json_is_null(v) && json_typeof(v) != known[i].type && !(known[i].type == JSON_TRUE && json_is_false(v)))
+        if (v && !json_is_null(v) && json_typeof(v) != known[i].type &&
+            !(known[i].type == JSON_TRUE && json_is_false(v)))
             return cay_fail(err, CAY_EINVAL, "%s is %s", known[i].name, known[i].what);
     }
     const json_t *on = json_object_get(json_object_get(in, "autoResume"), "enabled");
-    return on && !json_is_boolean(on) ? cay_fail(err, CAY_EINVAL, "autoResume.enabled is true or false") : 0;
+    return on && !json_is_boolean(on)
+               ? cay_fail(err, CAY_EINVAL, "autoResume.enabled is true or false")
+               : 0;
 }
 
 static char *note_text(const json_t *in, const char *template_, int64_t timeout)
 {
-    CAY_AUTOJSON *o = json_pack("{s:{s:s,s:I,s:b},s:O}", "e2b", "template", template_, "timeout", (json_int_t)timeout, "autoResume",
-                                cay__json_bool(json_object_get(in, "autoResume"), "enabled", false), "metadata", json_object_get(in, "metadata") ? json_object_get(in, "metadata") : json_null());
-    json_t *e = json_object_get(o, "e2b"), *net = json_object_get(in, "network"), *open = json_object_get(in, "allow_internet_access"), *vol = json_object_get(in, "volumeMounts");
+    CAY_AUTOJSON *o =
+        json_pack("{s:{s:s,s:I,s:b},s:O}", "e2b", "template", template_, "timeout",
+                  (json_int_t)timeout, "autoResume",
+                  cay__json_bool(json_object_get(in, "autoResume"), "enabled", false), "metadata",
+                  json_object_get(in, "metadata") ? json_object_get(in, "metadata") : json_null());
+    json_t *e = json_object_get(o, "e2b"), *net = json_object_get(in, "network"),
+           *open = json_object_get(in, "allow_internet_access"),
+           *vol = json_object_get(in, "volumeMounts");
     if (!cay__json_bool(in, "autoPauseMemory", true))
-        json_object_set_new(e, "files", json_true()); /* its end is a pause that keeps these alone */
+        json_object_set_new(e, "files",
+                            json_true()); /* its end is a pause that keeps these alone */
     if (json_is_object(net))
         json_object_set(e, "network", net);
     if (json_is_boolean(open))
@@ -133,14 +162,19 @@ static int create(cay__req *r, int64_t default_timeout, cay_err *err)
     CAY_TRY(e2b_check_types(in, err));
     const char *template_ = cay__json_str(in, "templateID", NULL);
     int64_t timeout = cay__json_int(in, "timeout", default_timeout);
-    bool pauses = cay__json_bool(in, "autoPause", false), memory = cay__json_bool(in, "autoPauseMemory", true);
-    cay_create c = { .size = sizeof c, .user = "user", .workdir = "/home/user", .on_expiry = pauses && memory ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL };
+    bool pauses = cay__json_bool(in, "autoPause", false),
+         memory = cay__json_bool(in, "autoPauseMemory", true);
+    cay_create c = { .size = sizeof c,
+                     .user = "user",
+                     .workdir = "/home/user",
+                     .on_expiry = pauses && memory ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL };
     if (!template_)
         return cay_fail(err, CAY_EINVAL, "templateID is missing");
     if (timeout <= 0 || timeout > 86400 * 30)
         return cay_fail(err, CAY_EINVAL, "Timeout must be greater than 0 and at most 30 days");
     if (!memory && (!pauses || cay__json_bool(json_object_get(in, "autoResume"), "enabled", false)))
-        return cay_fail(err, CAY_EINVAL, "autoPauseMemory false goes with autoPause, and not with autoResume");
+        return cay_fail(err, CAY_EINVAL,
+                        "autoPauseMemory false goes with autoPause, and not with autoResume");
     c.ttl_ms = (uint64_t)timeout * 1000;
     CAY_TRY(refuse(in, err));
     CAY_TRY(starting_point(r, template_, &c, &config, err));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What SDKs believe to be a daemon inside the sandbox: which sandbox, whose token, as which user. */
+/* What SDKs believe to be a daemon inside the sandbox: which sandbox, whose token, as which user.
+ */
 #include "e2b.h"
 #include <base/base64.h>
 #include <base/str.h>
@@ -31,7 +32,8 @@ static bool from_host(const char *host, unsigned *port, char id[CAY_ID_LEN + 1])
 /* By header, or by the host's first label. */
 static bool address(const cay__head *h, unsigned *port, char id[CAY_ID_LEN + 1])
 {
-    const char *s = cay__head_field(h, "e2b-sandbox-id"), *p = cay__head_field(h, "e2b-sandbox-port");
+    const char *s = cay__head_field(h, "e2b-sandbox-id"),
+               *p = cay__head_field(h, "e2b-sandbox-port");
     if (!s)
         return from_host(h->host, port, id);
     size_t n = strcspn(s, "-");
@@ -48,14 +50,17 @@ static bool address(const cay__head *h, unsigned *port, char id[CAY_ID_LEN + 1])
 typedef struct sign {
     const char *sig, *path, *op, *user, *exp;
     unsigned char key[32]; /* for by_signature() */
-    char        id[CAY_ID_LEN + 1];
+    char id[CAY_ID_LEN + 1];
 } sign;
 
 static bool read_sign(cay__req *r, sign *s)
 {
     const char *path = cay__req_query(r, "path"), *user = cay__req_query(r, "username");
-    *s = (sign){ .sig = cay__req_query(r, "signature"), .path = path ? path : "", .op = strcmp(r->head.method, "POST") ? "read" : "write",
-                 .user = user ? user : "", .exp = cay__req_query(r, "signature_expiration") };
+    *s = (sign){ .sig = cay__req_query(r, "signature"),
+                 .path = path ? path : "",
+                 .op = strcmp(r->head.method, "POST") ? "read" : "write",
+                 .user = user ? user : "",
+                 .exp = cay__req_query(r, "signature_expiration") };
     return s->sig;
 }
 
@@ -76,17 +81,20 @@ static int try_signature(const cay_info *i, void *arg)
     return 1;
 }
 
-/* A URL that was signed for a server with one address has neither header nor label: the signature itself tells whose it is. */
+/* A URL that was signed for a server with one address has neither header nor label: the signature
+ * itself tells whose it is. */
 static bool by_signature(cay__req *r, char id[CAY_ID_LEN + 1])
 {
     sign s;
-    if (!read_sign(r, &s) || e2b_secret(r, s.key, NULL) < 0 || cay_service_list(r->svc, &r->call, NULL, try_signature, &s, NULL) != 1)
+    if (!read_sign(r, &s) || e2b_secret(r, s.key, NULL) < 0 ||
+        cay_service_list(r->svc, &r->call, NULL, try_signature, &s, NULL) != 1)
         return false;
     cay__str_copy(id, CAY_ID_LEN + 1, s.id);
     return true;
 }
 
-/* The header's token, or where that is allowed the signature of this very request. A token that is there and wrong is not made good by one. */
+/* The header's token, or where that is allowed the signature of this very request. A token that is
+ * there and wrong is not made good by one. */
 static int check(cay__req *r, unsigned flags, const char *id, cay_err *err)
 {
     const char *given = cay__head_field(&r->head, "x-access-token");
@@ -102,7 +110,9 @@ static int check(cay__req *r, unsigned flags, const char *id, cay_err *err)
     if (flags & E2B_TRAFFIC && given && e2b_same(given, token))
         return 0;
     if (given || !(flags & E2B_SIGNED) || !read_sign(r, &s))
-        return cay_fail(err, CAY_EAUTH, "unauthorized access, please provide a valid access token or method signing if supported");
+        return cay_fail(err, CAY_EAUTH,
+                        "unauthorized access, please provide a valid access token or method "
+                        "signing if supported");
     if (!fits(&s, token))
         return cay_fail(err, CAY_EAUTH, "invalid signature");
     if (s.exp && e2b_expired(s.exp, (long long)time(NULL)))
@@ -124,7 +134,8 @@ bool e2b_dead(const cay_err *err)
 
 /* ------------------------------------------------------------------ as whom */
 
-/* Files and commands of a request are this user's from here on; who it is, is looked for inside when a path needs its home. */
+/* Files and commands of a request are this user's from here on; who it is, is looked for inside
+ * when a path needs its home. */
 void e2b_as(cay__req *r, e2b_daemon *d, const char *user)
 {
     if (!user || !*user)
@@ -135,10 +146,12 @@ void e2b_as(cay__req *r, e2b_daemon *d, const char *user)
 
 static bool is_rpc(const cay__req *r)
 {
-    return cay__str_starts(r->head.path, "/process.") || cay__str_starts(r->head.path, "/filesystem.");
+    return cay__str_starts(r->head.path, "/process.") ||
+           cay__str_starts(r->head.path, "/filesystem.");
 }
 
-/* Authorization: Basic USER: names whom RPCs run as. Of files the query names it, which a signature covers; code is the sandbox's own user's, as ports are. */
+/* Authorization: Basic USER: names whom RPCs run as. Of files the query names it, which a signature
+ * covers; code is the sandbox's own user's, as ports are. */
 static int read_user(cay__req *r, e2b_daemon *d, cay_err *err)
 {
     const char *a = cay__head_field(&r->head, "authorization");
@@ -152,7 +165,8 @@ static int read_user(cay__req *r, e2b_daemon *d, cay_err *err)
     return 0;
 }
 
-/* The home of whoever is neither root nor user, as the sandbox's own accounts tell it. Nobody's is the root. */
+/* The home of whoever is neither root nor user, as the sandbox's own accounts tell it. Nobody's is
+ * the root. */
 static const char *find_home(cay__req *r, const e2b_daemon *d)
 {
     const char *who = d->user ? d->user : d->default_user;
@@ -161,7 +175,8 @@ static const char *find_home(cay__req *r, const e2b_daemon *d)
     size_t len = 0;
     if (cay_file_get(d->sb, &r->call, "/etc/passwd", E2B_ACCOUNTS_MAX, &text, &len, NULL) < 0)
         return "";
-    bool there = e2b_account(text, len, 0, who, 5, home, sizeof home) || e2b_account(text, len, 2, who, 5, home, sizeof home);
+    bool there = e2b_account(text, len, 0, who, 5, home, sizeof home) ||
+                 e2b_account(text, len, 2, who, 5, home, sizeof home);
     return there && strcmp(home, "/") ? cay__arena_str(&r->arena, home) : "";
 }
 
@@ -174,7 +189,8 @@ static int wake(cay__req *r, const e2b_box *b, cay_err *err)
     int rc = cay_sandbox_resume(b->sb, &r->call, err);
     if (rc < 0 && rc != CAY_ESTATE)
         return rc;
-    return cay_sandbox_extend(b->sb, &r->call, (uint64_t)CAY_MAX(b->note.timeout, 300) * 1000, 0, err);
+    return cay_sandbox_extend(b->sb, &r->call, (uint64_t)CAY_MAX(b->note.timeout, 300) * 1000, 0,
+                              err);
 }
 
 int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
@@ -186,7 +202,9 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
         CAY_TRY(e2b_debug_find(r, id, err));
         flags = E2B_NO_TOKEN;
     } else if (!address(&r->head, &port, id) && !(flags & E2B_SIGNED && by_signature(r, id)))
-        return flags & E2B_SIGNED && cay__req_query(r, "signature") ? cay_fail(err, CAY_EAUTH, "invalid signature") : cay_fail(err, CAY_EINVAL, "missing header: e2b-sandbox-id");
+        return flags & E2B_SIGNED && cay__req_query(r, "signature")
+                   ? cay_fail(err, CAY_EAUTH, "invalid signature")
+                   : cay_fail(err, CAY_EINVAL, "missing header: e2b-sandbox-id");
     CAY_TRY(check(r, flags, id, err));
     /* The token is this one sandbox's, whoever's it is. */
     r->who.scope = CAY__SCOPE_SANDBOX;
@@ -205,13 +223,16 @@ int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err)
     char *own = cay__arena_str(&r->arena, b.info->user);
     own[strcspn(own, ":")] = 0; /* its group */
     out->default_user = own;
-    out->home = !strcmp(out->default_user, "root") ? "/root" : !*out->default_user || !strcmp(out->default_user, "user") ? "/home/user" : NULL;
+    out->home = !strcmp(out->default_user, "root")                          ? "/root"
+                : !*out->default_user || !strcmp(out->default_user, "user") ? "/home/user"
+                                                                            : NULL;
     return read_user(r, out, err);
 }
 
 const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path)
 {
-    const char *below = *path == '~' && (path[1] == '/' || !path[1]) ? path + 1 + (path[1] == '/') : path;
+    const char *below =
+        *path == '~' && (path[1] == '/' || !path[1]) ? path + 1 + (path[1] == '/') : path;
     if (*path == '/')
         return path;
     const char *home = d->home ? d->home : find_home(r, d);
@@ -239,12 +260,17 @@ static int on_metrics(cay__req *r, cay_err *err)
     CAY_TRY(e2b_daemon_open(r, 0, &d, err));
     CAY_TRY(e2b_sample(&r->call, d.sb, &u, &cpu, err));
     CAY_TRY(cay_sandbox_describe(d.sb, &r->call, &i, err));
-    json_int_t memory = (json_int_t)e2b_bounded(i->limits.memory, 0), disk = (json_int_t)e2b_bounded(i->limits.disk, 0);
+    json_int_t memory = (json_int_t)e2b_bounded(i->limits.memory, 0),
+               disk = (json_int_t)e2b_bounded(i->limits.disk, 0);
     int cpus = (int)(e2b_bounded(i->limits.cpu_milli, 1000) + 999) / 1000;
     cay_info_free(i);
-    return cay__reply_json(r, 200, json_pack("{s:I,s:i,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "ts", (json_int_t)time(NULL), "cpu_count", cpus, "cpu_used_pct", cpu / cpus, "mem_total", memory,
-                                             "mem_used", (json_int_t)u.memory, "mem_cache", (json_int_t)0, "mem_total_mib", memory >> 20, "mem_used_mib", (json_int_t)(u.memory >> 20),
-                                             "disk_used", (json_int_t)u.disk, "disk_total", disk));
+    return cay__reply_json(
+        r, 200,
+        json_pack("{s:I,s:i,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "ts", (json_int_t)time(NULL),
+                  "cpu_count", cpus, "cpu_used_pct", cpu / cpus, "mem_total", memory, "mem_used",
+                  (json_int_t)u.memory, "mem_cache", (json_int_t)0, "mem_total_mib", memory >> 20,
+                  "mem_used_mib", (json_int_t)(u.memory >> 20), "disk_used", (json_int_t)u.disk,
+                  "disk_total", disk));
 }
 
 /* What every process of the sandbox has: asked of one. */
@@ -283,24 +309,30 @@ static const cay__route routes[] = {
     { "POST", "/process.Process/Connect", e2b_process_connect, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/process.Process/Update", e2b_process_update, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/process.Process/SendInput", e2b_process_input, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
-    { "POST", "/process.Process/StreamInput", e2b_process_stream_input, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/process.Process/StreamInput", e2b_process_stream_input,
+      CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/process.Process/SendSignal", e2b_process_signal, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
-    { "POST", "/process.Process/CloseStdin", e2b_process_close_stdin, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/process.Process/CloseStdin", e2b_process_close_stdin,
+      CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/filesystem.Filesystem/Stat", e2b_fs_stat, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/filesystem.Filesystem/MakeDir", e2b_fs_mkdir, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/filesystem.Filesystem/Move", e2b_fs_move, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/filesystem.Filesystem/ListDir", e2b_fs_list, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/filesystem.Filesystem/Remove", e2b_fs_remove, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
     { "POST", "/filesystem.Filesystem/WatchDir", e2b_fs_watch, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
-    { "POST", "/filesystem.Filesystem/CreateWatcher", e2b_watcher_create, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
-    { "POST", "/filesystem.Filesystem/GetWatcherEvents", e2b_watcher_events, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
-    { "POST", "/filesystem.Filesystem/RemoveWatcher", e2b_watcher_remove, CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/CreateWatcher", e2b_watcher_create,
+      CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/GetWatcherEvents", e2b_watcher_events,
+      CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
+    { "POST", "/filesystem.Filesystem/RemoveWatcher", e2b_watcher_remove,
+      CAY__ROUTE_OPEN | CAY__ROUTE_RAW },
 };
 
 static int status_of(const cay_err *err)
 {
     switch (err->code) {
-    case CAY_EINVAL: case CAY_ETYPE: return 400;
+    case CAY_EINVAL:
+    case CAY_ETYPE: return 400;
     case CAY_EAUTH: return 401;
     case CAY_EPERM: return 403;
     case CAY_ENOENT: return 404;
@@ -308,7 +340,9 @@ static int status_of(const cay_err *err)
     case CAY_ETOOBIG: return 413;
     case CAY_ERATE: return 429;
     case CAY_ENOTSUP: return 501;
-    case CAY_EUPSTREAM: case CAY_EGONE: case CAY_ESTATE: return 502;
+    case CAY_EUPSTREAM:
+    case CAY_EGONE:
+    case CAY_ESTATE: return 502;
     case CAY_EBUSY: return 503;
     case CAY_ETIMEOUT: return 504;
     case CAY_ENOSPACE: return 507;
@@ -319,14 +353,16 @@ static int status_of(const cay_err *err)
 /* The user of a request is nobody inside. */
 bool e2b_nobody(const cay_err *err)
 {
-    static const char *const words[] = { "user_unknown", "user_not_found", "user_not_mapped", "user_invalid" };
+    static const char *const words[] = { "user_unknown", "user_not_found", "user_not_mapped",
+                                         "user_invalid" };
     for (size_t i = 0; i < CAY_LEN(words); i++)
         if (!strcmp(err->reason, words[i]))
             return true;
     return false;
 }
 
-/* A stream's error is its last envelope under 200, a call's a word with its status, a file's a number. A sandbox that is gone is 502 everywhere. */
+/* A stream's error is its last envelope under 200, a call's a word with its status, a file's a
+ * number. A sandbox that is gone is 502 everywhere. */
 static int fail(cay__req *r, const cay_err *fault)
 {
     cay_err whose = *fault;
@@ -341,23 +377,33 @@ static int fail(cay__req *r, const cay_err *fault)
         return cay__reply(r, 200, "application/connect+json", b.data, b.len);
     }
     if (rpc && !dead) {
-        static const struct { const char *word; int status; } map[] = { { "invalid_argument", 400 }, { "unauthenticated", 401 }, { "permission_denied", 403 }, { "not_found", 404 }, { "already_exists", 409 },
-            { "failed_precondition", 400 }, { "unavailable", 503 }, { "resource_exhausted", 429 }, { "deadline_exceeded", 504 }, { "canceled", 499 }, { "unimplemented", 501 } };
+        static const struct {
+            const char *word;
+            int status;
+        } map[] = { { "invalid_argument", 400 },  { "unauthenticated", 401 },
+                    { "permission_denied", 403 }, { "not_found", 404 },
+                    { "already_exists", 409 },    { "failed_precondition", 400 },
+                    { "unavailable", 503 },       { "resource_exhausted", 429 },
+                    { "deadline_exceeded", 504 }, { "canceled", 499 },
+                    { "unimplemented", 501 } };
         const char *word = e2b_rpc_code(err);
         int status = 500;
         for (size_t i = 0; i < CAY_LEN(map); i++)
             if (!strcmp(map[i].word, word))
                 status = map[i].status;
-        return cay__reply_json(r, status, json_pack("{s:s,s:s}", "code", word, "message", err->msg));
+        return cay__reply_json(r, status,
+                               json_pack("{s:s,s:s}", "code", word, "message", err->msg));
     }
     const char *id = cay__head_field(&r->head, "e2b-sandbox-id");
-    json_t *o = json_pack("{s:i,s:s}", "code", status_of(err), "message", dead ? "The sandbox was not found" : err->msg);
+    json_t *o = json_pack("{s:i,s:s}", "code", status_of(err), "message",
+                          dead ? "The sandbox was not found" : err->msg);
     if (dead)
         json_object_set_new(o, "sandboxId", json_string(id ? id : r->who.sandbox));
     return cay__reply_json(r, status_of(err), o);
 }
 
-/* Ports that E2B's own programs have inside a sandbox, and this server plays; asked before previews, whose ports are all others. */
+/* Ports that E2B's own programs have inside a sandbox, and this server plays; asked before
+ * previews, whose ports are all others. */
 unsigned e2b_port(const cay__head *h)
 {
     char id[CAY_ID_LEN + 1];
@@ -370,7 +416,8 @@ unsigned e2b_port(const cay__head *h)
 /* A browser asks before it sends such fields, without them: what it means to send tells. */
 static bool preflight(const cay__head *h)
 {
-    const char *fields = strcmp(h->method, "OPTIONS") ? NULL : cay__head_field(h, "access-control-request-headers");
+    const char *fields =
+        strcmp(h->method, "OPTIONS") ? NULL : cay__head_field(h, "access-control-request-headers");
     return fields && strcasestr(fields, "e2b-sandbox-id");
 }
 
@@ -379,4 +426,9 @@ static bool first(cay__req *r)
     return e2b_port(&r->head) == E2B_ENVD_PORT || preflight(&r->head);
 }
 
-const cay__dialect cay__dialect_e2b_envd = { .name = "e2b-envd", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .first = first, .any_origin = true };
+const cay__dialect cay__dialect_e2b_envd = { .name = "e2b-envd",
+                                             .routes = routes,
+                                             .nroutes = CAY_LEN(routes),
+                                             .fail = fail,
+                                             .first = first,
+                                             .any_origin = true };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * E2B_DEBUG: SDKs then ask nobody for a sandbox, and speak to http://localhost:49983 without a token, for "a sandbox on this machine". On a listener
- * with --as, which is this machine's own, that is one sandbox of the tenant.
+ * E2B_DEBUG: SDKs then ask nobody for a sandbox, and speak to http://localhost:49983 without a
+ * token, for "a sandbox on this machine". On a listener with --as, which is this machine's own,
+ * that is one sandbox of the tenant.
  */
 #include "e2b.h"
 #include <base/fd.h>
@@ -26,7 +27,10 @@ static int oldest(const cay_info *i, void *arg)
 
 static int look(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
 {
-    const cay_filter f = { .size = sizeof f, .labels = labels, .tenant = r->as, .states = 1u << CAY_RUNNING | 1u << CAY_PAUSED };
+    const cay_filter f = { .size = sizeof f,
+                           .labels = labels,
+                           .tenant = r->as,
+                           .states = 1u << CAY_RUNNING | 1u << CAY_PAUSED };
     *id = 0;
     int rc = cay_service_list(r->svc, &r->call, &f, oldest, id, err);
     return rc < 0 ? rc : 0;
@@ -37,7 +41,14 @@ static int make(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
     char *net;
     cay_sandbox *sb;
     CAY_TRY(e2b_policy(NULL, true, &net, err));
-    cay_create c = { .size = sizeof c, .user = "user", .workdir = "/home/user", .labels = labels, .tenant = r->as, .net = net, .net_usual = true, .metadata = "{\"e2b\":{},\"metadata\":{}}" };
+    cay_create c = { .size = sizeof c,
+                     .user = "user",
+                     .workdir = "/home/user",
+                     .labels = labels,
+                     .tenant = r->as,
+                     .net = net,
+                     .net_usual = true,
+                     .metadata = "{\"e2b\":{},\"metadata\":{}}" };
     int rc = cay__create_sudo(r, &c, &sb, err);
     free(net);
     CAY_TRY(rc);

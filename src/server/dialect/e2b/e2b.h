@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * E2B's protocol as its published SDKs speak it: a control plane of REST (control.c), and for each sandbox the daemon "envd" that they
- * believe to be inside (process.c, filesystem.c, files.c), which is this server. docs/wire/e2b.md tells what is answered.
+ * E2B's protocol as its published SDKs speak it: a control plane of REST (control.c), and for each
+ * sandbox the daemon "envd" that they believe to be inside (process.c, filesystem.c, files.c),
+ * which is this server. docs/wire/e2b.md tells what is answered.
  *
- * What E2B knows of a sandbox and we do not is in its metadata, {"e2b": {…}, "metadata": {…}}; tokens are made from the server's secret and
- * the sandbox's id, so nothing is kept of them.
+ * What E2B knows of a sandbox and we do not is in its metadata, {"e2b": {…}, "metadata": {…}};
+ * tokens are made from the server's secret and the sandbox's id, so nothing is kept of them.
  */
 #pragma once
 #include <base/base.h>
@@ -18,151 +19,201 @@
 
 typedef struct e2b_note {
     const char *template_;
-    int64_t     timeout; /* seconds, as asked at first */
-    bool        own; /* it was made by this protocol */
-    bool        files; /* at its end it is paused, without its memory */
-    bool        auto_resume, secure, internet_set, internet;
-    json_t     *network;  /* as given, or NULL */
-    json_t     *metadata; /* the user's, an object */
-    json_t     *volumes;  /* as given, or NULL */
-    json_t     *all;      /* owns what the others point to */
+    int64_t timeout; /* seconds, as asked at first */
+    bool own;        /* it was made by this protocol */
+    bool files;      /* at its end it is paused, without its memory */
+    bool auto_resume, secure, internet_set, internet;
+    json_t *network;  /* as given, or NULL */
+    json_t *metadata; /* the user's, an object */
+    json_t *volumes;  /* as given, or NULL */
+    json_t *all;      /* owns what the others point to */
 } e2b_note;
 
 typedef struct e2b_box {
     cay_sandbox *sb; /* the request's own */
-    cay_info    *info;
-    e2b_note     note;
+    cay_info *info;
+    e2b_note note;
 } e2b_box;
 
 void e2b_box_clear(e2b_box *b);
 #define E2B_AUTOBOX __attribute__((cleanup(e2b_box_clear))) e2b_box
 /* By E2B's id, which may have "-CLIENT" behind it. What ended by its time-out counts as gone. */
-int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out, cay_err *err); /* any: of whatever tenant */
+int e2b_find(cay__req *r, const char *id, bool any, e2b_box *out,
+             cay_err *err); /* any: of whatever tenant */
 bool e2b_running(const cay_info *info);
-/* The one sandbox of SDKs in debug mode (debug.c), on listeners that need no key: is it meant by that id, or by none (NULL)? It is made when it is
- * not there. */
+/* The one sandbox of SDKs in debug mode (debug.c), on listeners that need no key: is it meant by
+ * that id, or by none (NULL)? It is made when it is not there. */
 bool e2b_debug(const cay__req *r, const char *id);
-int  e2b_debug_find(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err);
+int e2b_debug_find(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err);
 
 /* ---- tokens (token.c) */
 #define E2B_TOKEN_LEN 64
 /* kind: "envd", "traffic". The same for the same sandbox as long as the state directory lives. */
-int e2b_token(cay__req *r, const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err);
+int e2b_token(cay__req *r, const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1],
+              cay_err *err);
 /* The same in two steps, for who makes many. */
 int e2b_secret(cay__req *r, unsigned char key[32], cay_err *err);
-int e2b_token_by(const unsigned char key[32], const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err);
+int e2b_token_by(const unsigned char key[32], const char *kind, const char *id,
+                 char token[E2B_TOKEN_LEN + 1], cay_err *err);
 
-/* ---- the control plane's looks (look.c) and rows (create.c, list.c, life.c, figures.c, logs.c, snapshots.c, templates.c, volumes.c, secrets.c) */
+/* ---- the control plane's looks (look.c) and rows (create.c, list.c, life.c, figures.c, logs.c,
+ * snapshots.c, templates.c, volumes.c, secrets.c) */
 #define E2B_PAGE 100
-void    e2b_when(int64_t ms, char out[32]);
+void e2b_when(int64_t ms, char out[32]);
 json_t *e2b_domain(cay__req *r);
 int64_t e2b_bounded(uint64_t v, int64_t none);
 json_t *e2b_listed(const e2b_box *b);
-int     e2b_sandbox_json(cay__req *r, const char *id, const char *template_, json_t **out, cay_err *err);
-int     e2b_check_types(const json_t *in, cay_err *err); /* of a request's members */
-int     e2b_seconds(const json_t *in, const char *key, int64_t none, int64_t *out, cay_err *err);
-int e2b_on_create(cay__req *r, cay_err *err), e2b_on_create_v1(cay__req *r, cay_err *err), e2b_on_list(cay__req *r, cay_err *err), e2b_on_list_v1(cay__req *r, cay_err *err);
-int e2b_on_get(cay__req *r, cay_err *err), e2b_on_kill(cay__req *r, cay_err *err), e2b_on_connect(cay__req *r, cay_err *err), e2b_on_resume(cay__req *r, cay_err *err);
-int e2b_on_pause(cay__req *r, cay_err *err), e2b_on_timeout(cay__req *r, cay_err *err), e2b_on_refresh(cay__req *r, cay_err *err), e2b_on_network(cay__req *r, cay_err *err);
-int e2b_on_metrics(cay__req *r, cay_err *err), e2b_on_all_metrics(cay__req *r, cay_err *err), e2b_on_logs(cay__req *r, cay_err *err), e2b_on_logs_v2(cay__req *r, cay_err *err);
-int e2b_on_snapshot(cay__req *r, cay_err *err), e2b_on_snapshots(cay__req *r, cay_err *err), e2b_on_fork(cay__req *r, cay_err *err);
-int e2b_on_templates(cay__req *r, cay_err *err), e2b_on_template(cay__req *r, cay_err *err), e2b_on_template_delete(cay__req *r, cay_err *err), e2b_on_alias(cay__req *r, cay_err *err);
-int e2b_on_template_patch(cay__req *r, cay_err *err), e2b_on_tags_add(cay__req *r, cay_err *err), e2b_on_tags_remove(cay__req *r, cay_err *err), e2b_on_tags(cay__req *r, cay_err *err);
-int e2b_on_template_create(cay__req *r, cay_err *err), e2b_on_template_files(cay__req *r, cay_err *err), e2b_on_template_upload(cay__req *r, cay_err *err);
-int e2b_on_build_start(cay__req *r, cay_err *err), e2b_on_build_status(cay__req *r, cay_err *err), e2b_on_build_logs(cay__req *r, cay_err *err), e2b_on_build(cay__req *r, cay_err *err);
+int e2b_sandbox_json(cay__req *r, const char *id, const char *template_, json_t **out,
+                     cay_err *err);
+int e2b_check_types(const json_t *in, cay_err *err); /* of a request's members */
+int e2b_seconds(const json_t *in, const char *key, int64_t none, int64_t *out, cay_err *err);
+int e2b_on_create(cay__req *r, cay_err *err), e2b_on_create_v1(cay__req *r, cay_err *err),
+    e2b_on_list(cay__req *r, cay_err *err), e2b_on_list_v1(cay__req *r, cay_err *err);
+int e2b_on_get(cay__req *r, cay_err *err), e2b_on_kill(cay__req *r, cay_err *err),
+    e2b_on_connect(cay__req *r, cay_err *err), e2b_on_resume(cay__req *r, cay_err *err);
+int e2b_on_pause(cay__req *r, cay_err *err), e2b_on_timeout(cay__req *r, cay_err *err),
+    e2b_on_refresh(cay__req *r, cay_err *err), e2b_on_network(cay__req *r, cay_err *err);
+int e2b_on_metrics(cay__req *r, cay_err *err), e2b_on_all_metrics(cay__req *r, cay_err *err),
+    e2b_on_logs(cay__req *r, cay_err *err), e2b_on_logs_v2(cay__req *r, cay_err *err);
+int e2b_on_snapshot(cay__req *r, cay_err *err), e2b_on_snapshots(cay__req *r, cay_err *err),
+    e2b_on_fork(cay__req *r, cay_err *err);
+int e2b_on_templates(cay__req *r, cay_err *err), e2b_on_template(cay__req *r, cay_err *err),
+    e2b_on_template_delete(cay__req *r, cay_err *err), e2b_on_alias(cay__req *r, cay_err *err);
+int e2b_on_template_patch(cay__req *r, cay_err *err), e2b_on_tags_add(cay__req *r, cay_err *err),
+    e2b_on_tags_remove(cay__req *r, cay_err *err), e2b_on_tags(cay__req *r, cay_err *err);
+int e2b_on_template_create(cay__req *r, cay_err *err),
+    e2b_on_template_files(cay__req *r, cay_err *err),
+    e2b_on_template_upload(cay__req *r, cay_err *err);
+int e2b_on_build_start(cay__req *r, cay_err *err), e2b_on_build_status(cay__req *r, cay_err *err),
+    e2b_on_build_logs(cay__req *r, cay_err *err), e2b_on_build(cay__req *r, cay_err *err);
 /* NAME:TAG as it is kept; tag NULL: that of `given`, else `default`. */
-int  e2b_template_name(cay__req *r, const char *given, const char *tag, const char **out, cay_err *err);
+int e2b_template_name(cay__req *r, const char *given, const char *tag, const char **out,
+                      cay_err *err);
 bool e2b_is_base(const char *name); /* the host's own */
-bool e2b_has_base(cay__req *r, const char *name); /* … but for a template of that name, as templates/make base leaves one */
+bool e2b_has_base(
+    cay__req *r,
+    const char *name); /* … but for a template of that name, as templates/make base leaves one */
 struct cay_template;
-int  e2b_template_find(cay__req *r, const char *ref, struct cay_template **out, cay_err *err);
+int e2b_template_find(cay__req *r, const char *ref, struct cay_template **out, cay_err *err);
 /* What a template starts in each of its sandboxes, until it is ready. */
-int  e2b_template_start(cay__req *r, cay_sandbox *sb, const char *config, cay_err *err);
-int e2b_on_volume_create(cay__req *r, cay_err *err), e2b_on_volumes(cay__req *r, cay_err *err), e2b_on_volume(cay__req *r, cay_err *err), e2b_on_volume_delete(cay__req *r, cay_err *err);
-int e2b_on_volume_dir(cay__req *r, cay_err *err), e2b_on_volume_mkdir(cay__req *r, cay_err *err), e2b_on_volume_stat(cay__req *r, cay_err *err), e2b_on_volume_patch(cay__req *r, cay_err *err);
-int e2b_on_volume_remove(cay__req *r, cay_err *err), e2b_on_volume_get(cay__req *r, cay_err *err), e2b_on_volume_put(cay__req *r, cay_err *err);
-int e2b_on_secret_create(cay__req *r, cay_err *err), e2b_on_secret_update(cay__req *r, cay_err *err), e2b_on_secrets(cay__req *r, cay_err *err), e2b_on_secret(cay__req *r, cay_err *err);
+int e2b_template_start(cay__req *r, cay_sandbox *sb, const char *config, cay_err *err);
+int e2b_on_volume_create(cay__req *r, cay_err *err), e2b_on_volumes(cay__req *r, cay_err *err),
+    e2b_on_volume(cay__req *r, cay_err *err), e2b_on_volume_delete(cay__req *r, cay_err *err);
+int e2b_on_volume_dir(cay__req *r, cay_err *err), e2b_on_volume_mkdir(cay__req *r, cay_err *err),
+    e2b_on_volume_stat(cay__req *r, cay_err *err), e2b_on_volume_patch(cay__req *r, cay_err *err);
+int e2b_on_volume_remove(cay__req *r, cay_err *err), e2b_on_volume_get(cay__req *r, cay_err *err),
+    e2b_on_volume_put(cay__req *r, cay_err *err);
+int e2b_on_secret_create(cay__req *r, cay_err *err),
+    e2b_on_secret_update(cay__req *r, cay_err *err), e2b_on_secrets(cay__req *r, cay_err *err),
+    e2b_on_secret(cay__req *r, cay_err *err);
 int e2b_on_secret_delete(cay__req *r, cay_err *err), e2b_on_teams(cay__req *r, cay_err *err);
-const char *e2b_secret_stored(cay__arena *mem, const char *name); /* its name in the store; NULL: it cannot be one */
-/* What belongs to the service and to no tenant (volumes, secrets) is for admins and tenant default. */
+const char *e2b_secret_stored(cay__arena *mem,
+                              const char *name); /* its name in the store; NULL: it cannot be one */
+/* What belongs to the service and to no tenant (volumes, secrets) is for admins and tenant default.
+ */
 int e2b_shared(const cay__req *r, const char *what, cay_err *err);
 /* Use of a sandbox now, its share of the CPU measured over a moment. */
 int e2b_sample(const cay_call *call, cay_sandbox *sb, cay_usage *out, double *cpu, cay_err *err);
 
 /* ---- policy (network.c): E2B's lists as ours; NULL text: nothing is reached. The caller frees. */
 int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err);
-/* network.maskRequestHost for a port: the Host that programs inside are told. false: it is none. out may be NULL. */
+/* network.maskRequestHost for a port: the Host that programs inside are told. false: it is none.
+ * out may be NULL. */
 #define E2B_HOST_MAX 200
 bool e2b_mask_host(const char *mask, unsigned port, char *out, size_t cap);
 /* Fields that are put in on the way out (rules.c). */
 typedef struct e2b_rule {
-    const char *name;               /* of the binding */
+    const char *name;                   /* of the binding */
     const char *domain, *header, *text; /* as given */
-    const char *secret;             /* of the store; NULL: the value is given */
-    const char *value, *own;        /* then it is kept as that secret of ours */
-    bool        kept, bearer;       /* it was before; the value is behind that word */
+    const char *secret;                 /* of the store; NULL: the value is given */
+    const char *value, *own;            /* then it is kept as that secret of ours */
+    bool kept, bearer;                  /* it was before; the value is behind that word */
 } e2b_rule;
-int  e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule **out, size_t *n, cay_err *err);
-/* Values into the store, and the bindings as a create has them. sandbox: that has some already, or NULL. */
-int  e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, const cay_secret **out, cay_err *err);
-void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n, const char *sandbox); /* NULL: it was not; what was stored for it goes */
-void e2b_rules_only(cay__req *r, const e2b_rule *v, size_t n, const char *sandbox); /* forgets other values that it had */
-int  e2b_rules_mask(cay__req *r, json_t *network, cay_err *err); /* what may be kept of them, in place */
+int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule **out, size_t *n,
+                   cay_err *err);
+/* Values into the store, and the bindings as a create has them. sandbox: that has some already, or
+ * NULL. */
+int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, const cay_secret **out,
+                    cay_err *err);
+void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n,
+                    const char *sandbox); /* NULL: it was not; what was stored for it goes */
+void e2b_rules_only(cay__req *r, const e2b_rule *v, size_t n,
+                    const char *sandbox); /* forgets other values that it had */
+int e2b_rules_mask(cay__req *r, json_t *network,
+                   cay_err *err);  /* what may be kept of them, in place */
 void e2b_rules_sweep(cay__req *r); /* forgets values of sandboxes that are gone */
 
 /* ---- the daemon's side */
 typedef struct e2b_daemon {
     cay_sandbox *sb;
-    const char  *id;
-    const char  *user;         /* whom the request names; NULL: */
-    const char  *default_user; /* … the sandbox's own */
-    const char  *home;         /* NULL: its accounts tell */
-    const char  *workdir; /* of its template; NULL: the home */
-    const cay_pair *env;  /* for its commands, besides its own: it got rules after it was made; or NULL */
+    const char *id;
+    const char *user;         /* whom the request names; NULL: */
+    const char *default_user; /* … the sandbox's own */
+    const char *home;         /* NULL: its accounts tell */
+    const char *workdir;      /* of its template; NULL: the home */
+    const cay_pair
+        *env; /* for its commands, besides its own: it got rules after it was made; or NULL */
 } e2b_daemon;
-enum { E2B_NO_TOKEN = 1, E2B_SIGNED = 2 /* a signed URL will do */, E2B_TRAFFIC = 4 /* so will the token of its ports */ };
-/* The sandbox of a request by its headers or host name, with its token checked, resumed where it asked for that; 502 when it does not run. */
+enum {
+    E2B_NO_TOKEN = 1,
+    E2B_SIGNED = 2 /* a signed URL will do */,
+    E2B_TRAFFIC = 4 /* so will the token of its ports */
+};
+/* The sandbox of a request by its headers or host name, with its token checked, resumed where it
+ * asked for that; 502 when it does not run. */
 int e2b_daemon_open(cay__req *r, unsigned flags, e2b_daemon *out, cay_err *err);
 /* As the SDKs mean a path: absolute, ~, or below the user's home. In the request's arena. */
 const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path);
 bool e2b_dead(const cay_err *err);
 bool e2b_nobody(const cay_err *err);
 #define E2B_ACCOUNTS_MAX ((size_t)1 << 20) /* of a passwd(5) or group(5) */
-void e2b_as(cay__req *r, e2b_daemon *d, const char *user); /* in the request's memory; "" or NULL: nothing changes */
+void e2b_as(cay__req *r, e2b_daemon *d,
+            const char *user); /* in the request's memory; "" or NULL: nothing changes */
 
 /* ---- Connect-RPC (rpc.c) */
 typedef struct e2b_rpc {
-    json_t    *in;      /* the message; the request's */
-    bool       stream;
-    uint64_t   timeout_ms, keepalive_ms;
+    json_t *in; /* the message; the request's */
+    bool stream;
+    uint64_t timeout_ms, keepalive_ms;
     e2b_daemon d;
 } e2b_rpc;
-int  e2b_rpc_open(cay__req *r, e2b_rpc *out, cay_err *err);
-int  e2b_rpc_answer(cay__req *r, json_t *j); /* takes j */
+int e2b_rpc_open(cay__req *r, e2b_rpc *out, cay_err *err);
+int e2b_rpc_answer(cay__req *r, json_t *j); /* takes j */
 
 /* process.c, input.c, filesystem.c, watch.c, files.c */
-int e2b_process_list(cay__req *r, cay_err *err), e2b_process_start(cay__req *r, cay_err *err), e2b_process_connect(cay__req *r, cay_err *err);
-int e2b_process_update(cay__req *r, cay_err *err), e2b_process_input(cay__req *r, cay_err *err), e2b_process_signal(cay__req *r, cay_err *err);
-int e2b_process_close_stdin(cay__req *r, cay_err *err), e2b_process_stream_input(cay__req *r, cay_err *err);
-int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *selector, cay_proc **out, cay_err *err);
-int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const json_t *input, cay_err *err); /* {"stdin"} or {"pty"}, in base64 */
-int e2b_fs_stat(cay__req *r, cay_err *err), e2b_fs_mkdir(cay__req *r, cay_err *err), e2b_fs_move(cay__req *r, cay_err *err);
+int e2b_process_list(cay__req *r, cay_err *err), e2b_process_start(cay__req *r, cay_err *err),
+    e2b_process_connect(cay__req *r, cay_err *err);
+int e2b_process_update(cay__req *r, cay_err *err), e2b_process_input(cay__req *r, cay_err *err),
+    e2b_process_signal(cay__req *r, cay_err *err);
+int e2b_process_close_stdin(cay__req *r, cay_err *err),
+    e2b_process_stream_input(cay__req *r, cay_err *err);
+int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *selector, cay_proc **out,
+                     cay_err *err);
+int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const json_t *input,
+                     cay_err *err); /* {"stdin"} or {"pty"}, in base64 */
+int e2b_fs_stat(cay__req *r, cay_err *err), e2b_fs_mkdir(cay__req *r, cay_err *err),
+    e2b_fs_move(cay__req *r, cay_err *err);
 int e2b_stream_last(cay__pump *p, cay__buf *out); /* the last words of any stream */
-int e2b_fs_list(cay__req *r, cay_err *err), e2b_fs_remove(cay__req *r, cay_err *err), e2b_fs_watch(cay__req *r, cay_err *err);
+int e2b_fs_list(cay__req *r, cay_err *err), e2b_fs_remove(cay__req *r, cay_err *err),
+    e2b_fs_watch(cay__req *r, cay_err *err);
 /* An entry as the SDKs read it. */
 typedef struct e2b_names { /* of owners: a sandbox's accounts, read when the first stranger comes */
-    cay_sandbox    *sb;
+    cay_sandbox *sb;
     const cay_call *call;
-    char           *passwd, *group;
-    size_t          npasswd, ngroup;
+    char *passwd, *group;
+    size_t npasswd, ngroup;
 } e2b_names;
 void e2b_names_clear(e2b_names *n);
 #define E2B_AUTONAMES __attribute__((cleanup(e2b_names_clear))) e2b_names
 json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st);
-int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out, cay_err *err); /* a path of the message */
-int e2b_watcher_create(cay__req *r, cay_err *err), e2b_watcher_events(cay__req *r, cay_err *err), e2b_watcher_remove(cay__req *r, cay_err *err);
-unsigned e2b_port(const cay__head *h); /* the port inside that a request names by E2B's headers or its host; 0: none */
+int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out,
+              cay_err *err); /* a path of the message */
+int e2b_watcher_create(cay__req *r, cay_err *err), e2b_watcher_events(cay__req *r, cay_err *err),
+    e2b_watcher_remove(cay__req *r, cay_err *err);
+unsigned e2b_port(const cay__head *h); /* the port inside that a request names by E2B's headers or
+                                          its host; 0: none */
 /* Does who asked want this file as gzip; and it as that. Takes from. */
 bool e2b_packs(const cay__head *h, uint64_t size);
-int  e2b_reply_packed(cay__req *r, int from, uint64_t size, cay_err *err);
-int e2b_files_get(cay__req *r, cay_err *err), e2b_files_post(cay__req *r, cay_err *err), e2b_files_compose(cay__req *r, cay_err *err);
+int e2b_reply_packed(cay__req *r, int from, uint64_t size, cay_err *err);
+int e2b_files_get(cay__req *r, cay_err *err), e2b_files_post(cay__req *r, cay_err *err),
+    e2b_files_compose(cay__req *r, cay_err *err);

@@ -42,7 +42,8 @@ bool e2b_ecr_region_ok(const char *region)
     return n >= 4 && n <= 32 && strspn(region, "abcdefghijklmnopqrstuvwxyz0123456789-") == n;
 }
 
-void e2b_ecr_sign(const e2b_ecr_key *k, const char *host, long long now, char date[E2B_ECR_DATE], char auth[E2B_ECR_AUTH])
+void e2b_ecr_sign(const e2b_ecr_key *k, const char *host, long long now, char date[E2B_ECR_DATE],
+                  char auth[E2B_ECR_AUTH])
 {
     static const char signed_[] = "content-type;host;x-amz-date;x-amz-target";
     char canonical[1024], scope[100], to_sign[400], digest[2 * HASH + 1], first[200];
@@ -51,7 +52,10 @@ void e2b_ecr_sign(const e2b_ecr_key *k, const char *host, long long now, char da
     time_t t = (time_t)now;
     strftime(date, E2B_ECR_DATE, "%Y%m%dT%H%M%SZ", gmtime_r(&t, &tm));
     sha256(BODY, digest);
-    snprintf(canonical, sizeof canonical, "POST\n/\n\ncontent-type:" TYPE "\nhost:%.200s\nx-amz-date:%s\nx-amz-target:" TARGET "\n\n%s\n%s", host, date, signed_, digest);
+    snprintf(canonical, sizeof canonical,
+             "POST\n/\n\ncontent-type:" TYPE "\nhost:%.200s\nx-amz-date:%s\nx-amz-target:" TARGET
+             "\n\n%s\n%s",
+             host, date, signed_, digest);
     sha256(canonical, digest);
     snprintf(scope, sizeof scope, "%.8s/%.32s/ecr/aws4_request", date, k->region);
     snprintf(to_sign, sizeof to_sign, "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, scope, digest);
@@ -65,27 +69,32 @@ void e2b_ecr_sign(const e2b_ecr_key *k, const char *host, long long now, char da
     hmac(key, to_sign);
     hex(key, digest);
     explicit_bzero(first, sizeof first);
-    snprintf(auth, E2B_ECR_AUTH, "AWS4-HMAC-SHA256 Credential=%.128s/%s, SignedHeaders=%s, Signature=%s", k->id, scope, signed_, digest);
+    snprintf(auth, E2B_ECR_AUTH,
+             "AWS4-HMAC-SHA256 Credential=%.128s/%s, SignedHeaders=%s, Signature=%s", k->id, scope,
+             signed_, digest);
 }
 
 int e2b_ecr_read(const char *body, size_t len, cay__buf *out, cay_err *err)
 {
     json_error_t je;
     CAY_AUTOJSON *o = json_loadb(body ? body : "", len, 0, &je);
-    const char *token = cay__json_str(json_array_get(json_object_get(o, "authorizationData"), 0), "authorizationToken", "");
-    if (!*token || !cay__base64_get(out, token, strlen(token)) || !out->data || !strchr(out->data, ':') || strlen(out->data) != out->len || strpbrk(out->data, "\r\n"))
-        return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer", "ECR answered without a password");
+    const char *token = cay__json_str(json_array_get(json_object_get(o, "authorizationData"), 0),
+                                      "authorizationToken", "");
+    if (!*token || !cay__base64_get(out, token, strlen(token)) || !out->data ||
+        !strchr(out->data, ':') || strlen(out->data) != out->len || strpbrk(out->data, "\r\n"))
+        return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer",
+                            "ECR answered without a password");
     return 0;
 }
 
 /* One request, judged by name and by each address that the name leads to. */
 typedef struct trip {
     cay_service *svc;
-    char         host[300];
-    uint16_t     port;
-    bool         own; /* the operator's environment names it */
-    cay_err      no;
-    cay__buf    *body;
+    char host[300];
+    uint16_t port;
+    bool own; /* the operator's environment names it */
+    cay_err no;
+    cay__buf *body;
 } trip;
 
 static bool may(const uint8_t addr[16], void *arg)
@@ -98,7 +107,9 @@ static int on_data(const char *p, size_t n, void *arg, cay_err *err)
 {
     trip *t = arg;
     cay__buf_add(t->body, p, n);
-    return t->body->full ? cay_fail_why(err, CAY_ETOOBIG, "registry_answer", "ECR answers more than %d bytes", ANSWER_MAX) : 0;
+    return t->body->full ? cay_fail_why(err, CAY_ETOOBIG, "registry_answer",
+                                        "ECR answers more than %d bytes", ANSWER_MAX)
+                         : 0;
 }
 
 /* "HOST[:PORT]" or "[ADDRESS][:PORT]" */
@@ -108,7 +119,9 @@ static bool place(const char *at, bool tls, trip *t)
     size_t n = six ? strcspn(at + 1, "]") : strcspn(at, ":/");
     const char *rest = at + six + n + (six && at[1 + n]);
     uint64_t port = tls ? 443 : 80;
-    if (!n || n >= sizeof t->host || (*rest == ':' && (!cay__str_to_u64(rest + 1, &port) || !port || port > 65535)) || (*rest && *rest != ':'))
+    if (!n || n >= sizeof t->host ||
+        (*rest == ':' && (!cay__str_to_u64(rest + 1, &port) || !port || port > 65535)) ||
+        (*rest && *rest != ':'))
         return false;
     for (size_t i = 0; i < n; i++)
         t->host[i] = (char)tolower((unsigned char)at[six + i]);
@@ -116,7 +129,8 @@ static bool place(const char *at, bool tls, trip *t)
     return true;
 }
 
-int e2b_ecr_login(cay_service *svc, const cay_call *call, const e2b_ecr_key *k, cay__buf *out, cay_err *err)
+int e2b_ecr_login(cay_service *svc, const cay_call *call, const e2b_ecr_key *k, cay__buf *out,
+                  cay_err *err)
 {
     trip t = { .svc = svc, .no = CAY_ERR_INIT };
     char url[300], date[E2B_ECR_DATE], auth[E2B_ECR_AUTH], line[3][E2B_ECR_AUTH + 40];
@@ -127,7 +141,8 @@ int e2b_ecr_login(cay_service *svc, const cay_call *call, const e2b_ecr_key *k, 
     if (own && *own)
         cay__str_copy(url, sizeof url, own);
     else
-        snprintf(url, sizeof url, "https://api.ecr.%.32s.amazonaws.com%s", k->region, cay__str_starts(k->region, "cn-") ? ".cn" : "");
+        snprintf(url, sizeof url, "https://api.ecr.%.32s.amazonaws.com%s", k->region,
+                 cay__str_starts(k->region, "cn-") ? ".cn" : "");
     if (!(host = strstr(url, "://")))
         return cay_fail(err, CAY_EINVAL, "AWS_ENDPOINT_URL_ECR is no URL");
     size_t n = strlen(url);
@@ -142,8 +157,17 @@ int e2b_ecr_login(cay_service *svc, const cay_call *call, const e2b_ecr_key *k, 
     snprintf(line[1], sizeof line[1], "X-Amz-Date: %s", date);
     snprintf(line[2], sizeof line[2], "X-Amz-Target: " TARGET);
     const char *const headers[] = { "Content-Type: " TYPE, line[0], line[1], line[2], NULL };
-    const cay__http_req req = { .method = "POST", .url = url, .headers = headers, .body = BODY, .body_len = sizeof BODY - 1, .connect_ms = WAIT_MS, .total_ms = WAIT_MS, .max_body = ANSWER_MAX,
-                                .on_data = on_data, .may = may, .arg = &t };
+    const cay__http_req req = { .method = "POST",
+                                .url = url,
+                                .headers = headers,
+                                .body = BODY,
+                                .body_len = sizeof BODY - 1,
+                                .connect_ms = WAIT_MS,
+                                .total_ms = WAIT_MS,
+                                .max_body = ANSWER_MAX,
+                                .on_data = on_data,
+                                .may = may,
+                                .arg = &t };
     CAY_TRY(cay__http_open(&h, err));
     t.body = &body;
     int rc = cay__http_do(h, call, &req, &reply, err);
@@ -153,39 +177,57 @@ int e2b_ecr_login(cay_service *svc, const cay_call *call, const e2b_ecr_key *k, 
     if (rc < 0)
         return t.no.code ? t.no.code : rc;
     if (reply.status == 400 || reply.status == 401 || reply.status == 403)
-        return cay_fail_why(err, CAY_EINVAL, "registry_auth", "ECR of %.32s does not take these keys (status %d)", k->region, reply.status);
+        return cay_fail_why(err, CAY_EINVAL, "registry_auth",
+                            "ECR of %.32s does not take these keys (status %d)", k->region,
+                            reply.status);
     if (reply.status != 200)
-        return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer", "ECR of %.32s answered %d", k->region, reply.status);
+        return cay_fail_why(err, CAY_EUPSTREAM, "registry_answer", "ECR of %.32s answered %d",
+                            k->region, reply.status);
     rc = e2b_ecr_read(body.data, body.len, out, err);
     explicit_bzero(body.data, body.len);
     return rc;
 }
 
-static int aws(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
+static int aws(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out,
+               cay_err *err)
 {
-    const e2b_ecr_key k = { cay__json_str(in, "awsAccessKeyId", ""), cay__json_str(in, "awsSecretAccessKey", ""), cay__json_str(in, "awsRegion", "") };
-    if (!*k.id || strspn(k.id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") != strlen(k.id) || strlen(k.id) > 128 || !*k.secret || strlen(k.secret) > 128)
-        return cay_fail(err, CAY_EINVAL, "fromImageRegistry of type aws has awsAccessKeyId and awsSecretAccessKey");
+    const e2b_ecr_key k = { cay__json_str(in, "awsAccessKeyId", ""),
+                            cay__json_str(in, "awsSecretAccessKey", ""),
+                            cay__json_str(in, "awsRegion", "") };
+    if (!*k.id ||
+        strspn(k.id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789") !=
+            strlen(k.id) ||
+        strlen(k.id) > 128 || !*k.secret || strlen(k.secret) > 128)
+        return cay_fail(err, CAY_EINVAL,
+                        "fromImageRegistry of type aws has awsAccessKeyId and awsSecretAccessKey");
     if (!e2b_ecr_region_ok(k.region))
-        return cay_fail(err, CAY_EINVAL, "fromImageRegistry: awsRegion is a region's name, such as eu-central-1");
+        return cay_fail(err, CAY_EINVAL,
+                        "fromImageRegistry: awsRegion is a region's name, such as eu-central-1");
     return e2b_ecr_login(svc, call, &k, out, err);
 }
 
 /* The file of a service account, in one line, is the password of a user of that name. */
-static int gcp(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
+static int gcp(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out,
+               cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     (void)svc, (void)call;
-    if (cay__json_object("serviceAccountJson", cay__json_str(in, "serviceAccountJson", ""), &o, NULL) < 0 || !*cay__json_str(o, "private_key", ""))
-        return cay_fail(err, CAY_EINVAL, "fromImageRegistry of type gcp has serviceAccountJson, the text of a service account's key file");
+    if (cay__json_object("serviceAccountJson", cay__json_str(in, "serviceAccountJson", ""), &o,
+                         NULL) < 0 ||
+        !*cay__json_str(o, "private_key", ""))
+        return cay_fail(err, CAY_EINVAL,
+                        "fromImageRegistry of type gcp has serviceAccountJson, the text of a "
+                        "service account's key file");
     CAY_AUTOFREE char *text = json_dumps(o, JSON_COMPACT);
     cay__buf_fmt(out, "_json_key:%s", text ? text : "");
     return 0;
 }
 
-static int plain(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out, cay_err *err)
+static int plain(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out,
+                 cay_err *err)
 {
-    const char *user = cay__json_str(in, "username", ""), *password = cay__json_str(in, "password", "");
+    const char *user = cay__json_str(in, "username", ""),
+               *password = cay__json_str(in, "password", "");
     (void)svc, (void)call;
     if (!*user || !*password || strchr(user, ':'))
         return cay_fail(err, CAY_EINVAL, "fromImageRegistry has a username and a password");
@@ -193,14 +235,18 @@ static int plain(cay_service *svc, const cay_call *call, const json_t *in, cay__
     return 0;
 }
 
-int e2b_registry_login(cay_service *svc, const cay_call *call, const json_t *registry, cay__buf *out, cay_err *err)
+int e2b_registry_login(cay_service *svc, const cay_call *call, const json_t *registry,
+                       cay__buf *out, cay_err *err)
 {
     static const struct {
         const char *type;
-        int       (*fn)(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out, cay_err *err);
+        int (*fn)(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out,
+                  cay_err *err);
     } types[] = { { "registry", plain }, { "aws", aws }, { "gcp", gcp } };
     for (size_t i = 0; i < CAY_LEN(types); i++)
         if (!strcmp(types[i].type, cay__json_str(registry, "type", "")))
             return types[i].fn(svc, call, registry, out, err);
-    return cay_fail(err, CAY_EINVAL, "fromImageRegistry: its type is registry, aws or gcp, not \"%.20s\"", cay__json_str(registry, "type", ""));
+    return cay_fail(err, CAY_EINVAL,
+                    "fromImageRegistry: its type is registry, aws or gcp, not \"%.20s\"",
+                    cay__json_str(registry, "type", ""));
 }

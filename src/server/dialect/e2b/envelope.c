@@ -5,13 +5,17 @@
 #include <base/mutant.h>
 
 static const struct {
-    int         code;
+    int code;
     const char *word;
 } words[] = {
-    { CAY_EINVAL, "invalid_argument" },   { CAY_EAUTH, "unauthenticated" },      { CAY_EPERM, "permission_denied" }, { CAY_ENOENT, "not_found" },
-    { CAY_EEXIST, "already_exists" },     { CAY_ETYPE, "invalid_argument" },     { CAY_ESTATE, "failed_precondition" }, { CAY_EBUSY, "unavailable" },
-    { CAY_EGONE, "unavailable" },         { CAY_ERATE, "resource_exhausted" },   { CAY_ETOOBIG, "resource_exhausted" }, { CAY_ENOSPACE, "resource_exhausted" },
-    { CAY_ETIMEOUT, "deadline_exceeded" }, { CAY_ECANCELED, "canceled" },        { CAY_ENOTSUP, "unimplemented" },   { CAY_EUPSTREAM, "unavailable" },
+    { CAY_EINVAL, "invalid_argument" },    { CAY_EAUTH, "unauthenticated" },
+    { CAY_EPERM, "permission_denied" },    { CAY_ENOENT, "not_found" },
+    { CAY_EEXIST, "already_exists" },      { CAY_ETYPE, "invalid_argument" },
+    { CAY_ESTATE, "failed_precondition" }, { CAY_EBUSY, "unavailable" },
+    { CAY_EGONE, "unavailable" },          { CAY_ERATE, "resource_exhausted" },
+    { CAY_ETOOBIG, "resource_exhausted" }, { CAY_ENOSPACE, "resource_exhausted" },
+    { CAY_ETIMEOUT, "deadline_exceeded" }, { CAY_ECANCELED, "canceled" },
+    { CAY_ENOTSUP, "unimplemented" },      { CAY_EUPSTREAM, "unavailable" },
 };
 
 const char *e2b_rpc_code(const cay_err *err)
@@ -24,7 +28,9 @@ const char *e2b_rpc_code(const cay_err *err)
 
 void e2b_envelope(cay__buf *out, unsigned flags, const char *json, size_t len)
 {
-    unsigned char head[5] = { (unsigned char)flags, (unsigned char)(len >> 24), (unsigned char)(len >> 16), (unsigned char)(len >> 8), (unsigned char)len };
+    unsigned char head[5] = { (unsigned char)flags, (unsigned char)(len >> 24),
+                              (unsigned char)(len >> 16), (unsigned char)(len >> 8),
+                              (unsigned char)len };
     cay__buf_add(out, head, sizeof head);
     cay__buf_add(out, json, len);
 }
@@ -39,7 +45,9 @@ void e2b_envelope_json(cay__buf *out, json_t *j)
 
 void e2b_envelope_end(cay__buf *out, const cay_err *err)
 {
-    CAY_AUTOJSON *o = err ? json_pack("{s:{s:s,s:s}}", "error", "code", e2b_rpc_code(err), "message", err->msg) : json_object();
+    CAY_AUTOJSON *o =
+        err ? json_pack("{s:{s:s,s:s}}", "error", "code", e2b_rpc_code(err), "message", err->msg)
+            : json_object();
     CAY_AUTOFREE char *text = cay__json_text(o, E2B_MESSAGE_MAX);
     e2b_envelope(out, 2, text ? text : "{}", text ? strlen(text) : 2);
 }
@@ -73,5 +81,8 @@ int e2b_unwrap(const char *data, size_t n, const char **text, size_t *len, cay_e
 {
     size_t used = 0;
     int rc = e2b_next(data, n, &used, text, len, err);
-    return rc < 0 ? rc : rc && used == n ? 0 : cay_fail(err, CAY_EINVAL, "the envelope's length does not fit what was sent");
+    return rc < 0 ? rc
+           : rc && used == n
+               ? 0
+               : cay_fail(err, CAY_EINVAL, "the envelope's length does not fit what was sent");
 }

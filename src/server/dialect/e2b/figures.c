@@ -27,8 +27,11 @@ static json_t *metric(const e2b_box *b, int64_t ms, double cpu, uint64_t memory,
     char when[32];
     int cpus = (int)(e2b_bounded(b->info->limits.cpu_milli, 1000) + 999) / 1000;
     e2b_when(ms, when);
-    return json_pack("{s:s,s:I,s:i,s:f,s:I,s:I,s:I,s:I,s:I}", "timestamp", when, "timestampUnix", (json_int_t)(ms / 1000), "cpuCount", cpus, "cpuUsedPct", cpu / cpus, "memUsed", (json_int_t)memory,
-                     "memTotal", (json_int_t)e2b_bounded(b->info->limits.memory, 0), "memCache", (json_int_t)0, "diskUsed", (json_int_t)disk, "diskTotal",
+    return json_pack("{s:s,s:I,s:i,s:f,s:I,s:I,s:I,s:I,s:I}", "timestamp", when, "timestampUnix",
+                     (json_int_t)(ms / 1000), "cpuCount", cpus, "cpuUsedPct", cpu / cpus, "memUsed",
+                     (json_int_t)memory, "memTotal",
+                     (json_int_t)e2b_bounded(b->info->limits.memory, 0), "memCache", (json_int_t)0,
+                     "diskUsed", (json_int_t)disk, "diskTotal",
                      (json_int_t)e2b_bounded(b->info->limits.disk, 0));
 }
 
@@ -43,7 +46,7 @@ static int sample(cay__req *r, const e2b_box *b, json_t **out, cay_err *err)
 
 typedef struct told {
     const e2b_box *b;
-    json_t        *list;
+    json_t *list;
 } told;
 
 static void tell(const cay__moment *m, const cay__pace *pace, void *arg)
@@ -52,7 +55,8 @@ static void tell(const cay__moment *m, const cay__pace *pace, void *arg)
     json_array_append_new(t->list, metric(t->b, m->ms, pace->cpu, m->memory, m->disk));
 }
 
-/* start and end are seconds; without them it is everything that is kept. Of a sandbox that runs, the moment itself is the last. */
+/* start and end are seconds; without them it is everything that is kept. Of a sandbox that runs,
+ * the moment itself is the last. */
 int e2b_on_metrics(cay__req *r, cay_err *err)
 {
     E2B_AUTOBOX b = { 0 };
@@ -68,7 +72,8 @@ int e2b_on_metrics(cay__req *r, cay_err *err)
     CAY_AUTOJSON *list = json_array();
     uint64_t now = (uint64_t)time(NULL);
     if (cay__history_dir(r->svc, &dir, NULL) == 0)
-        cay__history_read(dir, b.info->id, (int64_t)start * 1000, (int64_t)end * 1000 + 999, tell, &(told){ &b, list });
+        cay__history_read(dir, b.info->id, (int64_t)start * 1000, (int64_t)end * 1000 + 999, tell,
+                          &(told){ &b, list });
     if (e2b_running(b.info) && start <= now && end >= now) {
         CAY_TRY(sample(r, &b, &one, err));
         json_array_append_new(list, one);
@@ -87,7 +92,8 @@ int e2b_on_all_metrics(cay__req *r, cay_err *err)
         json_t *one;
         if (++n > 100)
             return cay_fail(err, CAY_EINVAL, "sandbox_ids has at most 100");
-        if (e2b_find(r, id, false, &b, NULL) == 0 && e2b_running(b.info) && sample(r, &b, &one, NULL) == 0)
+        if (e2b_find(r, id, false, &b, NULL) == 0 && e2b_running(b.info) &&
+            sample(r, &b, &one, NULL) == 0)
             json_object_set_new(all, b.info->id, one);
     }
     return cay__reply_json(r, 200, json_pack("{s:O}", "sandboxes", all));

@@ -31,10 +31,15 @@ int e2b_files_get(cay__req *r, cay_err *err)
     CAY_AUTOBUF disposition = CAY__BUF(2048);
     cay__buf_str(&disposition, "inline; filename=\"");
     for (const char *c = slash ? slash + 1 : path; *c; c++)
-        cay__buf_fmt(&disposition, "%c", (unsigned char)*c < 0x20 || *c == '"' || *c == '\\' || (unsigned char)*c >= 0x7f ? '_' : *c);
+        cay__buf_fmt(
+            &disposition, "%c",
+            (unsigned char)*c < 0x20 || *c == '"' || *c == '\\' || (unsigned char)*c >= 0x7f ? '_'
+                                                                                             : *c);
     cay__buf_str(&disposition, "\"");
     cay__reply_field(r, "Content-Disposition", disposition.full ? "inline" : disposition.data);
-    return e2b_packs(&r->head, st.size) ? e2b_reply_packed(r, fd, st.size, err) : cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
+    return e2b_packs(&r->head, st.size)
+               ? e2b_reply_packed(r, fd, st.size, err)
+               : cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
 }
 
 /* ------------------------------------------------------------------ up */
@@ -49,9 +54,9 @@ static int read_body(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
 /* Content-Encoding: gzip. */
 typedef struct inflater {
     cay__req *r;
-    z_stream  z;
-    bool      ended;
-    char      in[16384];
+    z_stream z;
+    bool ended;
+    char in[16384];
 } inflater;
 
 static int read_gzip(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
@@ -95,7 +100,8 @@ static int copy(cay_upload *up, source *src, void *arg, cay_err *err)
     }
 }
 
-/* X-Metadata-KEY: the whole set of a file, new with each upload. Looked at before anything is written. */
+/* X-Metadata-KEY: the whole set of a file, new with each upload. Looked at before anything is
+ * written. */
 static int read_metadata(cay__req *r, json_t *out, cay_err *err)
 {
     size_t total = 0;
@@ -106,7 +112,9 @@ static int read_metadata(cay__req *r, json_t *out, cay_err *err)
         const char *key = f->name + 11;
         total += strlen(key) + f->value_len;
         if (!*key || strlen(key) > 246 || total > METADATA_MAX)
-            return cay_fail(err, CAY_EINVAL, "metadata: keys have 1 to 246 bytes, and all of it at most %d", METADATA_MAX);
+            return cay_fail(err, CAY_EINVAL,
+                            "metadata: keys have 1 to 246 bytes, and all of it at most %d",
+                            METADATA_MAX);
         for (const char *c = f->value; *c; c++)
             if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
                 return cay_fail(err, CAY_EINVAL, "metadata %.60s is not printable ASCII", key);
@@ -115,19 +123,23 @@ static int read_metadata(cay__req *r, json_t *out, cay_err *err)
     return 0;
 }
 
-static int set_metadata(cay__req *r, const e2b_daemon *d, const char *path, json_t *metadata, cay_err *err)
+static int set_metadata(cay__req *r, const e2b_daemon *d, const char *path, json_t *metadata,
+                        cay_err *err)
 {
     const char *key;
     json_t *v;
-    json_object_foreach(metadata, key, v) {
+    json_object_foreach(metadata, key, v)
+    {
         char name[280];
         snprintf(name, sizeof name, "user.e2b.%s", key);
-        CAY_TRY(cay_file_setxattr(d->sb, &r->call, path, name, json_string_value(v), json_string_length(v), err));
+        CAY_TRY(cay_file_setxattr(d->sb, &r->call, path, name, json_string_value(v),
+                                  json_string_length(v), err));
     }
     return 0;
 }
 
-static int put(cay__req *r, const e2b_daemon *d, const char *path, source *src, void *arg, json_t *done, cay_err *err)
+static int put(cay__req *r, const e2b_daemon *d, const char *path, source *src, void *arg,
+               json_t *done, cay_err *err)
 {
     const cay_write spec = { .size = sizeof spec, .parents = true, .user = d->user };
     const char *slash = strrchr(path, '/');
@@ -137,9 +149,10 @@ static int put(cay__req *r, const e2b_daemon *d, const char *path, source *src, 
     json_t *one;
     size_t i;
     CAY_TRY(read_metadata(r, metadata, err));
-    json_array_foreach(done, i, one)
-        if (!strcmp(cay__json_str(one, "path", ""), path))
-            return cay_fail(err, CAY_EINVAL, "path %.150s is given twice", path);
+    json_array_foreach(done, i,
+                       one) if (!strcmp(cay__json_str(one, "path", ""),
+                                        path)) return cay_fail(err, CAY_EINVAL,
+                                                               "path %.150s is given twice", path);
     if (cay_file_stat(d->sb, &r->call, path, true, &st, NULL) == 0 && st.type == CAY_DIR)
         return cay_fail(err, CAY_EINVAL, "path '%.150s' is a directory", path);
     CAY_TRY(cay_file_open_write(d->sb, &r->call, path, &spec, &up, err));
@@ -150,14 +163,16 @@ static int put(cay__req *r, const e2b_daemon *d, const char *path, source *src, 
     }
     CAY_TRY(cay_upload_commit(up, &r->call, err));
     CAY_TRY(set_metadata(r, d, path, metadata, err));
-    one = json_pack("{s:o,s:o,s:s}", "path", cay__json_bytes(path), "name", cay__json_bytes(slash ? slash + 1 : path), "type", "file");
+    one = json_pack("{s:o,s:o,s:s}", "path", cay__json_bytes(path), "name",
+                    cay__json_bytes(slash ? slash + 1 : path), "type", "file");
     if (json_object_size(metadata))
         json_object_set(one, "metadata", metadata);
     json_array_append_new(done, one);
     return 0;
 }
 
-static int put_parts(cay__req *r, const e2b_daemon *d, const char *type, const char *path, json_t *done, cay_err *err)
+static int put_parts(cay__req *r, const e2b_daemon *d, const char *type, const char *path,
+                     json_t *done, cay_err *err)
 {
     cay__multipart *m;
     cay__form_part part;
@@ -167,7 +182,8 @@ static int put_parts(cay__req *r, const e2b_daemon *d, const char *type, const c
         if (strcmp(part.name, "file"))
             continue;
         const char *to = path ? path : part.filename;
-        rc = *to ? put(r, d, e2b_path(r, d, to), read_part, m, done, err) : cay_fail(err, CAY_EINVAL, "a file has neither path nor filename");
+        rc = *to ? put(r, d, e2b_path(r, d, to), read_part, m, done, err)
+                 : cay_fail(err, CAY_EINVAL, "a file has neither path nor filename");
         if (rc < 0)
             break;
     }
@@ -180,13 +196,17 @@ int e2b_files_post(cay__req *r, cay_err *err)
     e2b_daemon d;
     CAY_TRY(e2b_daemon_open(r, E2B_SIGNED, &d, err));
     e2b_as(r, &d, cay__req_query(r, "username"));
-    const char *type = cay__head_field(&r->head, "content-type"), *path = cay__req_query(r, "path"), *coding = cay__head_field(&r->head, "content-encoding");
+    const char *type = cay__head_field(&r->head, "content-type"), *path = cay__req_query(r, "path"),
+               *coding = cay__head_field(&r->head, "content-encoding");
     CAY_AUTOJSON *done = json_array();
     int rc;
     if (type && !strncasecmp(type, "multipart/form-data", 19)) {
         rc = put_parts(r, &d, type, path && *path ? path : NULL, done, err);
     } else if (!type || strncasecmp(type, "application/octet-stream", 24)) {
-        return cay_fail_why(err, CAY_EINVAL, "content_type", "content type %.60s: multipart/form-data and application/octet-stream are read", type ? type : "none");
+        return cay_fail_why(
+            err, CAY_EINVAL, "content_type",
+            "content type %.60s: multipart/form-data and application/octet-stream are read",
+            type ? type : "none");
     } else if (!path || !*path) {
         return cay_fail(err, CAY_EINVAL, "path is missing");
     } else if (coding && !strcasecmp(coding, "gzip")) {
@@ -205,11 +225,11 @@ int e2b_files_post(cay__req *r, cay_err *err)
 /* ------------------------------------------------------------------ several into one */
 
 typedef struct parts {
-    cay__req         *r;
+    cay__req *r;
     const e2b_daemon *d;
-    const json_t     *list;
-    size_t            i;
-    int               fd;
+    const json_t *list;
+    size_t i;
+    int fd;
 } parts;
 
 static int read_parts(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
@@ -222,7 +242,10 @@ static int read_parts(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
             return 0;
         }
         if (p->fd < 0)
-            CAY_TRY(cay_file_open_read(p->d->sb, &p->r->call, e2b_path(p->r, p->d, json_string_value(json_array_get(p->list, p->i))), &spec, &p->fd, err));
+            CAY_TRY(cay_file_open_read(
+                p->d->sb, &p->r->call,
+                e2b_path(p->r, p->d, json_string_value(json_array_get(p->list, p->i))), &spec,
+                &p->fd, err));
         ssize_t got = read(p->fd, buf, cap);
         if (got < 0 && errno == EINTR)
             continue;
@@ -238,13 +261,15 @@ static int read_parts(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
     }
 }
 
-static int check_parts(cay__req *r, const e2b_daemon *d, const json_t *list, const char *to, cay_err *err)
+static int check_parts(cay__req *r, const e2b_daemon *d, const json_t *list, const char *to,
+                       cay_err *err)
 {
     const json_t *v;
     size_t i;
     if (!json_is_array(list) || !json_array_size(list) || json_array_size(list) > 1000)
         return cay_fail(err, CAY_EINVAL, "source_paths is a list of 1 to 1000 paths");
-    json_array_foreach(list, i, v) {
+    json_array_foreach(list, i, v)
+    {
         cay_stat st = { .size_of = sizeof st };
         const char *s = json_string_value(v);
         if (!s || !*s || strlen(s) != json_string_length(v))
@@ -271,7 +296,8 @@ int e2b_files_compose(cay__req *r, cay_err *err)
     CAY_AUTOJSON *done = json_array();
     CAY_TRY(e2b_daemon_open(r, 0, &d, err));
     CAY_TRY(cay__req_json(r, 0, &in, err));
-    const char *to = cay__json_str(in, "destination", ""), *user = cay__json_str(in, "username", "");
+    const char *to = cay__json_str(in, "destination", ""),
+               *user = cay__json_str(in, "username", "");
     e2b_as(r, &d, user);
     if (!*to)
         return cay_fail(err, CAY_EINVAL, "destination is missing");
@@ -283,6 +309,9 @@ int e2b_files_compose(cay__req *r, cay_err *err)
         close(p.fd);
     CAY_TRY(rc);
     json_array_foreach(p.list, i, v) /* they are in it now */
-        CAY_TRY(cay_file_remove(d.sb, &r->call, e2b_path(r, &d, json_string_value(v)), false, NULL) == CAY_EGONE ? cay_fail(err, CAY_EGONE, "the sandbox ended") : 0);
+        CAY_TRY(cay_file_remove(d.sb, &r->call, e2b_path(r, &d, json_string_value(v)), false,
+                                NULL) == CAY_EGONE
+                    ? cay_fail(err, CAY_EGONE, "the sandbox ended")
+                    : 0);
     return cay__reply_json(r, 200, json_incref(json_array_get(done, 0)));
 }

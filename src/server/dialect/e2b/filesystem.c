@@ -36,7 +36,8 @@ void e2b_names_clear(e2b_names *n)
     free(n->group);
 }
 
-/* As the sandbox's own accounts have it: the two that every template has, who is in the file, else the number. */
+/* As the sandbox's own accounts have it: the two that every template has, who is in the file, else
+ * the number. */
 static json_t *owner(e2b_names *n, const char *file, char **text, size_t *len, uint32_t id)
 {
     char number[16], name[64];
@@ -47,15 +48,16 @@ static json_t *owner(e2b_names *n, const char *file, char **text, size_t *len, u
         *text = cay__strdup(""); /* once is enough */
         *len = 0;
     }
-    json_t *found = e2b_account(*text, *len, 2, number, 0, name, sizeof name) ? json_string(name) : NULL;
+    json_t *found =
+        e2b_account(*text, *len, 2, number, 0, name, sizeof name) ? json_string(name) : NULL;
     return found ? found : json_string(number);
 }
 
 typedef struct metadata {
     const cay_call *call;
-    cay_sandbox    *sb;
-    const char     *path;
-    json_t         *o;
+    cay_sandbox *sb;
+    const char *path;
+    json_t *o;
 } metadata;
 
 static int add_metadata(const char *name, void *arg)
@@ -63,7 +65,8 @@ static int add_metadata(const char *name, void *arg)
     metadata *m = arg;
     char value[4097];
     size_t len = sizeof value - 1;
-    if (!cay__str_starts(name, "user.e2b.") || cay_file_getxattr(m->sb, m->call, m->path, name, value, &len, NULL) < 0)
+    if (!cay__str_starts(name, "user.e2b.") ||
+        cay_file_getxattr(m->sb, m->call, m->path, name, value, &len, NULL) < 0)
         return 0;
     value[len] = 0;
     json_object_set_new(m->o, name + 9, json_string(value));
@@ -77,17 +80,30 @@ json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st)
     const cay_call *call = n->call;
     char perms[11], when[40];
     const char *slash = strrchr(path, '/');
-    cay_stat to = { .size_of = sizeof to, .type = st->type, .mode = st->mode, .uid = st->uid, .gid = st->gid, .size = st->size, .mtime_ns = st->mtime_ns };
-    bool link = st->type == CAY_LINK, broken = link && cay_file_stat(sb, call, path, true, &to, NULL) < 0;
-    const char *type = broken ? "FILE_TYPE_UNSPECIFIED" : to.type == CAY_DIR ? "FILE_TYPE_DIRECTORY" : to.type == CAY_FILE ? "FILE_TYPE_FILE" : "FILE_TYPE_UNSPECIFIED";
+    cay_stat to = { .size_of = sizeof to,
+                    .type = st->type,
+                    .mode = st->mode,
+                    .uid = st->uid,
+                    .gid = st->gid,
+                    .size = st->size,
+                    .mtime_ns = st->mtime_ns };
+    bool link = st->type == CAY_LINK,
+         broken = link && cay_file_stat(sb, call, path, true, &to, NULL) < 0;
+    const char *type = broken                ? "FILE_TYPE_UNSPECIFIED"
+                       : to.type == CAY_DIR  ? "FILE_TYPE_DIRECTORY"
+                       : to.type == CAY_FILE ? "FILE_TYPE_FILE"
+                                             : "FILE_TYPE_UNSPECIFIED";
     mode_text(st, perms);
     time_text(to.mtime_ns, when);
-    json_t *name = cay__json_bytes(slash && slash[1] ? slash + 1 : path), *full = cay__json_bytes(path);
+    json_t *name = cay__json_bytes(slash && slash[1] ? slash + 1 : path),
+           *full = cay__json_bytes(path);
     char size[24];
     snprintf(size, sizeof size, "%llu", (unsigned long long)to.size);
-    json_t *o = json_pack("{s:o,s:s,s:o,s:s,s:i,s:s,s:o,s:o,s:s}", "name", name, "type", type, "path", full, "size", size, "mode", (int)(to.mode & 07777), "permissions", perms,
-                          "owner", owner(n, "/etc/passwd", &n->passwd, &n->npasswd, to.uid), "group",
-                          owner(n, "/etc/group", &n->group, &n->ngroup, to.gid), "modifiedTime", when);
+    json_t *o =
+        json_pack("{s:o,s:s,s:o,s:s,s:i,s:s,s:o,s:o,s:s}", "name", name, "type", type, "path", full,
+                  "size", size, "mode", (int)(to.mode & 07777), "permissions", perms, "owner",
+                  owner(n, "/etc/passwd", &n->passwd, &n->npasswd, to.uid), "group",
+                  owner(n, "/etc/group", &n->group, &n->ngroup, to.gid), "modifiedTime", when);
     if (link) {
         char dir[4096];
         cay__str_copy(dir, sizeof dir, path);
@@ -96,7 +112,8 @@ json_t *e2b_entry(e2b_names *n, const char *path, const cay_stat *st)
             *cut = 0;
         size_t room = strlen(dir) + strlen(st->target) + 2;
         CAY_AUTOFREE char *target = cay__alloc(room);
-        cay__str_join(target, room, st->target[0] == '/' ? "" : dir, st->target[0] == '/' ? "" : "/", st->target, NULL);
+        cay__str_join(target, room, st->target[0] == '/' ? "" : dir,
+                      st->target[0] == '/' ? "" : "/", st->target, NULL);
         json_object_set_new(o, "symlinkTarget", cay__json_bytes(target));
     }
     if (to.type == CAY_FILE) {
@@ -150,7 +167,10 @@ int e2b_fs_mkdir(cay__req *r, cay_err *err)
     CAY_AUTOJSON *in = q.in;
     CAY_TRY(e2b_named(r, &q, "path", &path, err));
     if (cay_file_stat(q.d.sb, &r->call, path, true, &st, NULL) == 0)
-        return st.type == CAY_DIR ? cay_fail(err, CAY_EEXIST, "directory already exists: %.150s", path) : cay_fail(err, CAY_EINVAL, "path already exists but it is not a directory: %.150s", path);
+        return st.type == CAY_DIR
+                   ? cay_fail(err, CAY_EEXIST, "directory already exists: %.150s", path)
+                   : cay_fail(err, CAY_EINVAL,
+                              "path already exists but it is not a directory: %.150s", path);
     CAY_TRY(cay_file_mkdir(q.d.sb, &r->call, path, 0755, true, err));
     return answer_entry(r, &q, path, err);
 }
@@ -186,9 +206,9 @@ int e2b_fs_remove(cay__req *r, cay_err *err)
 }
 
 typedef struct listing {
-    e2b_names  *names;
+    e2b_names *names;
     const char *base;
-    json_t     *list;
+    json_t *list;
 } listing;
 
 static int add_entry(const cay_dirent *e, void *arg)
@@ -203,11 +223,12 @@ static int add_entry(const cay_dirent *e, void *arg)
     return 0;
 }
 
-/* What a walk found is described after it: while it lasts the sandbox answers nothing else on the same connection. */
+/* What a walk found is described after it: while it lasts the sandbox answers nothing else on the
+ * same connection. */
 typedef struct found {
-    cay__arena  *mem;
+    cay__arena *mem;
     cay_dirent **v; /* each as long as its target */
-    size_t       n, cap;
+    size_t n, cap;
 } found;
 
 static int keep_entry(const cay_dirent *e, void *arg)

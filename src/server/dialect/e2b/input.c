@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process.Process/StreamInput: one request whose body goes on as long as there is input for a process. Envelopes are gathered on the loop, and a
- * worker writes what is whole, so that a stream that is silent holds no thread; while one is written nothing more is taken from the peer.
+ * process.Process/StreamInput: one request whose body goes on as long as there is input for a
+ * process. Envelopes are gathered on the loop, and a worker writes what is whole, so that a stream
+ * that is silent holds no thread; while one is written nothing more is taken from the peer.
  */
 #include "e2b.h"
 #include <base/fd.h>
@@ -9,33 +10,42 @@
 #include <stdio.h>
 #include <strings.h>
 
-enum { WRITE_MS = 60000 /* a process that reads nothing for so long has failed */, HELD_MAX = 128 << 20 };
+enum {
+    WRITE_MS = 60000 /* a process that reads nothing for so long has failed */,
+    HELD_MAX = 128 << 20
+};
 
-static _Atomic size_t held; /* by all streams together: who announces much and sends slowly is not paid with memory */
+static _Atomic size_t
+    held; /* by all streams together: who announces much and sends slowly is not paid with memory */
 
 typedef struct feed {
     cay_sandbox *sb;
-    cay_proc    *p; /* NULL: start has not come */
-    cay__buf     in;
-    bool         all; /* the peer sends no more */
+    cay_proc *p; /* NULL: start has not come */
+    cay__buf in;
+    bool all; /* the peer sends no more */
 } feed;
 
 /* {"start": {"process"}}, {"data": {"input"}} or {"keepalive": {}}. */
 static int message(feed *f, const char *text, size_t len, cay_err *err)
 {
-    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + WRITE_MS, .actor = "e2b" };
+    cay_call call = { .size = sizeof call,
+                      .deadline_ms = cay__now_ms() + WRITE_MS,
+                      .actor = "e2b" };
     json_error_t je;
     CAY_AUTOJSON *in = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
     const json_t *start = json_object_get(in, "start"), *data = json_object_get(in, "data");
     if (!json_is_object(in))
         return cay_fail(err, CAY_EINVAL, "the message is not a JSON object");
     if (start)
-        return f->p ? cay_fail(err, CAY_EINVAL, "start comes once") : e2b_process_find(f->sb, &call, json_object_get(start, "process"), &f->p, err);
+        return f->p ? cay_fail(err, CAY_EINVAL, "start comes once")
+                    : e2b_process_find(f->sb, &call, json_object_get(start, "process"), &f->p, err);
     if (!f->p)
         return cay_fail(err, CAY_EINVAL, "the first message is start, with the process");
     if (data)
         return e2b_process_feed(f->sb, &call, f->p, json_object_get(data, "input"), err);
-    return json_object_get(in, "keepalive") ? 0 : cay_fail(err, CAY_EINVAL, "a message has start, data or keepalive");
+    return json_object_get(in, "keepalive")
+               ? 0
+               : cay_fail(err, CAY_EINVAL, "a message has start, data or keepalive");
 }
 
 static int answer(cay__pump *pump, const cay_err *err, cay__buf *out)
@@ -45,7 +55,10 @@ static int answer(cay__pump *pump, const cay_err *err, cay__buf *out)
     if (!err)
         e2b_envelope_json(&body, json_object());
     e2b_envelope_end(&body, err);
-    cay__buf_fmt(out, "HTTP/1.1 200 OK\r\nContent-Type: application/connect+json\r\nContent-Length: %zu\r\n%s\r\n", body.len, err ? "Connection: close\r\n" : "");
+    cay__buf_fmt(out,
+                 "HTTP/1.1 200 OK\r\nContent-Type: application/connect+json\r\nContent-Length: "
+                 "%zu\r\n%s\r\n",
+                 body.len, err ? "Connection: close\r\n" : "");
     cay__buf_add(out, body.data, body.len);
     return CAY__PUMP_END;
 }
@@ -67,7 +80,8 @@ static int work(cay__pump *pump, cay__buf *out)
     size_t at = 0, used, len;
     const char *text;
     int rc = 0;
-    while (rc == 0 && (rc = e2b_next(f->in.data + at, f->in.len - at, &used, &text, &len, &err)) > 0) {
+    while (rc == 0 &&
+           (rc = e2b_next(f->in.data + at, f->in.len - at, &used, &text, &len, &err)) > 0) {
         rc = message(f, text, len, &err);
         at += used;
     }
@@ -118,8 +132,14 @@ int e2b_process_stream_input(cay__req *r, cay_err *err)
     const char *type = cay__head_field(&r->head, "content-type");
     CAY_TRY(e2b_daemon_open(r, 0, &d, err));
     if (!type || strncasecmp(type, "application/connect+json", 24) != 0)
-        return cay_fail_why(err, CAY_EINVAL, "content_type", "content type %.60s: a stream of input is application/connect+json", type ? type : "none");
+        return cay_fail_why(err, CAY_EINVAL, "content_type",
+                            "content type %.60s: a stream of input is application/connect+json",
+                            type ? type : "none");
     feed *f = cay__alloc(sizeof *f);
     *f = (feed){ .sb = cay_sandbox_ref(d.sb), .in = CAY__BUF(E2B_MESSAGE_MAX + ((size_t)1 << 20)) };
-    return cay__reply_raw(r, &(cay__raw){ .pump = { .fd = { -1, -1, -1 }, .self = f, .push = push, .work = work, .close = done }, .status = 200 });
+    return cay__reply_raw(
+        r,
+        &(cay__raw){
+            .pump = { .fd = { -1, -1, -1 }, .self = f, .push = push, .work = work, .close = done },
+            .status = 200 });
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The code interpreter that SDKs expect on port 49999. It is a program inside the sandbox (src/kernel), a service of its template or started when it is wanted
- * first: whoever has the sandbox's token is passed on to it, and what it answers is passed back, by the preview proxy's code. Nothing is remembered here.
+ * The code interpreter that SDKs expect on port 49999. It is a program inside the sandbox
+ * (src/kernel), a service of its template or started when it is wanted first: whoever has the
+ * sandbox's token is passed on to it, and what it answers is passed back, by the preview proxy's
+ * code. Nothing is remembered here.
  */
 #include "e2b.h"
 #include <base/fd.h>
@@ -12,7 +14,8 @@
 /* What opens our doors is nobody's inside, where any program may have taken the port. */
 static void keep_secrets(cay__head *h)
 {
-    static const char *const ours[] = { "x-access-token", "authorization", "x-api-key", "cookie", "origin" };
+    static const char *const ours[] = { "x-access-token", "authorization", "x-api-key", "cookie",
+                                        "origin" };
     size_t n = 0;
     for (size_t i = 0; i < h->nfields; i++) {
         bool drop = cay__str_starts(h->fields[i].name, "e2b-");
@@ -38,18 +41,34 @@ static int on_pass(cay__req *r, cay_err *err)
     e2b_daemon d;
     CAY_AUTOBUF head = CAY__BUF(CAY__HEAD_MAX + 4096);
     CAY_TRY(e2b_daemon_open(r, E2B_TRAFFIC, &d, err));
-    /* By E2B's headers a request comes to the server's own name: its answer speaks for that no more than a preview by path does. */
-    cay__preview_start s = { .fd = -1, .sb = d.sb, .dial = dial, .back = { .at = { .port = CAY_INTERPRETER_PORT, .by_path = true }, .tls = r->tls, .http10 = r->head.minor == 0, .keep = r->head.keep_alive,
-                                                              .origin = cay__head_field(&r->head, "origin") && !r->as ? "*" : "" } }; /* as cors.c has it */
+    /* By E2B's headers a request comes to the server's own name: its answer speaks for that no more
+     * than a preview by path does. */
+    cay__preview_start s = {
+        .fd = -1,
+        .sb = d.sb,
+        .dial = dial,
+        .back = { .at = { .port = CAY_INTERPRETER_PORT, .by_path = true },
+                  .tls = r->tls,
+                  .http10 = r->head.minor == 0,
+                  .keep = r->head.keep_alive,
+                  .origin = cay__head_field(&r->head, "origin") && !r->as ? "*" : "" }
+    }; /* as cors.c has it */
     cay__str_copy(s.back.at.id, sizeof s.back.at.id, d.id);
     keep_secrets(&r->head);
-    cay__preview_request(&(cay__preview_ask){ .at = &s.back.at, .head = &r->head, .query = r->head.query, .peer = r->peer, .tls = r->tls }, &head);
+    cay__preview_request(&(cay__preview_ask){ .at = &s.back.at,
+                                              .head = &r->head,
+                                              .query = r->head.query,
+                                              .peer = r->peer,
+                                              .tls = r->tls },
+                         &head);
     if (head.full)
-        return cay_fail_why(err, CAY_ETOOBIG, "head_too_big", "the head is too long to be passed on");
+        return cay_fail_why(err, CAY_ETOOBIG, "head_too_big",
+                            "the head is too long to be passed on");
     return cay__preview_flow(r, &s, &head);
 }
 
-/* Without a token nothing is asked of what is inside: a sandbox that runs has an interpreter for whoever has one. */
+/* Without a token nothing is asked of what is inside: a sandbox that runs has an interpreter for
+ * whoever has one. */
 static int on_health(cay__req *r, cay_err *err)
 {
     e2b_daemon d;
@@ -69,8 +88,12 @@ static const cay__route routes[] = {
 /* SDKs show what an error's body says as it is. */
 static int fail(cay__req *r, const cay_err *err)
 {
-    int status = err->code == CAY_EINVAL ? 400 : err->code == CAY_EAUTH ? 401 : err->code == CAY_ENOENT ? 404 : err->code == CAY_ENOTSUP ? 501
-               : err->code == CAY_EUPSTREAM || e2b_dead(err) ? 502 : 500;
+    int status = err->code == CAY_EINVAL                       ? 400
+                 : err->code == CAY_EAUTH                      ? 401
+                 : err->code == CAY_ENOENT                     ? 404
+                 : err->code == CAY_ENOTSUP                    ? 501
+                 : err->code == CAY_EUPSTREAM || e2b_dead(err) ? 502
+                                                               : 500;
     return cay__reply(r, status, "text/plain; charset=utf-8", err->msg, strlen(err->msg));
 }
 
@@ -79,4 +102,9 @@ static bool first(cay__req *r)
     return e2b_port(&r->head) == CAY_INTERPRETER_PORT;
 }
 
-const cay__dialect cay__dialect_e2b_code = { .name = "e2b-code", .routes = routes, .nroutes = CAY_LEN(routes), .fail = fail, .first = first, .any_origin = true };
+const cay__dialect cay__dialect_e2b_code = { .name = "e2b-code",
+                                             .routes = routes,
+                                             .nroutes = CAY_LEN(routes),
+                                             .fail = fail,
+                                             .first = first,
+                                             .any_origin = true };

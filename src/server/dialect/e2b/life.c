@@ -18,10 +18,14 @@ int e2b_on_get(cay__req *r, cay_err *err)
     json_t *o = e2b_listed(&b);
     json_object_set_new(o, "envdAccessToken", json_string(token));
     json_object_set_new(o, "domain", e2b_domain(r));
-    json_object_set_new(o, "allowInternetAccess", b.note.internet_set ? json_boolean(b.note.internet) : json_null());
+    json_object_set_new(o, "allowInternetAccess",
+                        b.note.internet_set ? json_boolean(b.note.internet) : json_null());
     if (b.note.network)
         json_object_set(o, "network", b.note.network);
-    json_object_set_new(o, "lifecycle", json_pack("{s:b,s:s}", "autoResume", b.note.auto_resume, "onTimeout", b.info->on_expiry == CAY_EXPIRE_PAUSE || b.note.files ? "pause" : "kill"));
+    json_object_set_new(
+        o, "lifecycle",
+        json_pack("{s:b,s:s}", "autoResume", b.note.auto_resume, "onTimeout",
+                  b.info->on_expiry == CAY_EXPIRE_PAUSE || b.note.files ? "pause" : "kill"));
     return cay__reply_json(r, 200, o);
 }
 
@@ -136,12 +140,14 @@ int e2b_on_pause(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_ESTATE, "sandbox \"%s\" is already paused", b.info->id);
     /* What is paused stays until it is killed. */
     CAY_TRY(cay_sandbox_extend(b.sb, &r->call, CAY_UNLIMITED, 0, err));
-    CAY_TRY(cay__json_bool(in, "memory", true) ? cay_sandbox_pause(b.sb, &r->call, err) : cay_sandbox_kill(b.sb, &r->call, err));
+    CAY_TRY(cay__json_bool(in, "memory", true) ? cay_sandbox_pause(b.sb, &r->call, err)
+                                               : cay_sandbox_kill(b.sb, &r->call, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
 /* Another network for one that is there: policy, and the values that it binds. */
-static int change(cay__req *r, const e2b_box *b, const char *text, e2b_rule *rules, size_t n, cay_err *err)
+static int change(cay__req *r, const e2b_box *b, const char *text, e2b_rule *rules, size_t n,
+                  cay_err *err)
 {
     const cay_secret *list = NULL;
     bool had = json_object_size(json_object_get(b->note.network, "rules"));
@@ -173,10 +179,12 @@ int e2b_on_network(cay__req *r, cay_err *err)
     CAY_TRY(e2b_rules_read(r, net, open, &rules, &n, err));
     /* Whoever says where a secret goes can have it sent to themselves. */
     if (n && r->who.scope < CAY__SCOPE_TENANT && !CAY__MUTANT("net-bindings"))
-        return cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "network.rules: headers for other hosts need a key of scope tenant");
+        return cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
+                            "network.rules: headers for other hosts need a key of scope tenant");
     CAY_AUTOJSON *told = json_deep_copy(net);
     CAY_TRY(e2b_rules_mask(r, told, err));
-    CAY_AUTOJSON *o = json_pack("{s:O,s:b,s:b}", "network", told, "internet", open, "changed", n > 0);
+    CAY_AUTOJSON *o =
+        json_pack("{s:O,s:b,s:b}", "network", told, "internet", open, "changed", n > 0);
     if (!(note = cay__json_text(o, 60000)))
         return cay_fail(err, CAY_ETOOBIG, "network is longer than 60 kB");
     CAY_TRY(change(r, &b, text, rules, n, err));

@@ -25,11 +25,11 @@ static void unescape(char *s)
 }
 
 typedef struct pages {
-    json_t     *list;
-    json_t     *want; /* metadata */
-    bool        running, paused, asc;
+    json_t *list;
+    json_t *want; /* metadata */
+    bool running, paused, asc;
     const char *template_;
-    int64_t     after_ms; /* those that were started later */
+    int64_t after_ms; /* those that were started later */
 } pages;
 
 static json_t *wanted(cay__req *r)
@@ -66,17 +66,19 @@ static bool matches(const pages *p, const e2b_box *b)
         return false;
     if (p->template_ && strcmp(p->template_, b->note.template_))
         return false;
-    json_object_foreach(p->want, key, v)
-        if (!json_equal(json_object_get(b->note.metadata, key), v))
-            return false;
+    json_object_foreach(p->want, key,
+                        v) if (!json_equal(json_object_get(b->note.metadata, key), v)) return false;
     return true;
 }
 
 typedef struct ids {
     cay__listing kept;
-    cay__arena  *mem;
-    struct { const char *id; int64_t ms; } *v;
-    size_t       n, cap;
+    cay__arena *mem;
+    struct {
+        const char *id;
+        int64_t ms;
+    } * v;
+    size_t n, cap;
 } ids;
 
 static int keep_id(const cay_info *i, void *arg)
@@ -94,7 +96,8 @@ static int keep_id(const cay_info *i, void *arg)
     return 0;
 }
 
-/* Where a page begins whose token is "ID.MS" of the last one told: behind that one; when it is gone since, with the first that is on the other side of its time. */
+/* Where a page begins whose token is "ID.MS" of the last one told: behind that one; when it is gone
+ * since, with the first that is on the other side of its time. */
 static size_t begin_of(const ids *l, bool asc, const char *after)
 {
     size_t n = strcspn(after, "."), k;
@@ -163,7 +166,8 @@ static int read_after(cay__req *r, int64_t *ms, cay_err *err)
         for (rest++; isdigit((unsigned char)*rest); rest++)
             part += (*rest - '0') * (unit /= 10);
     if (!rest || strcmp(rest, "Z"))
-        return cay_fail(err, CAY_EINVAL, "startedAfter \"%.40s\": want a time like 2026-01-31T12:00:00Z", q);
+        return cay_fail(err, CAY_EINVAL,
+                        "startedAfter \"%.40s\": want a time like 2026-01-31T12:00:00Z", q);
     *ms = (int64_t)timegm(&tm) * 1000 + part;
     return 0;
 }
@@ -183,9 +187,14 @@ int e2b_on_list(cay__req *r, cay_err *err)
 {
     const char *state = cay__req_query(r, "state"), *order = cay__req_query(r, "order");
     if (state && !is_state(state))
-        return cay_fail(err, CAY_EINVAL, "state \"%.40s\": want running, paused or both with a comma", state);
+        return cay_fail(err, CAY_EINVAL,
+                        "state \"%.40s\": want running, paused or both with a comma", state);
     CAY_AUTOJSON *out = json_array(), *want = wanted(r);
-    pages p = { .list = out, .want = want, .running = !state || strstr(state, "running"), .paused = !state || strstr(state, "paused"), .asc = order && !strcmp(order, "asc"),
+    pages p = { .list = out,
+                .want = want,
+                .running = !state || strstr(state, "running"),
+                .paused = !state || strstr(state, "paused"),
+                .asc = order && !strcmp(order, "asc"),
                 .template_ = cay__req_query(r, "template") };
     CAY_TRY(read_after(r, &p.after_ms, err));
     return list(r, &p, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox's log: what was asked of it (the audit log), its commands, and what it reached or was refused (the network log), in order of time. */
+/* A sandbox's log: what was asked of it (the audit log), its commands, and what it reached or was
+ * refused (the network log), in order of time. */
 #include "e2b.h"
 #include <base/str.h>
 #include <cay/audit.h>
@@ -9,16 +10,16 @@
 enum { LINES = 1000, KEPT = 20000 };
 
 typedef struct line {
-    int64_t     ms;
-    size_t      n; /* lines of the same moment stay in order */
+    int64_t ms;
+    size_t n; /* lines of the same moment stay in order */
     const char *level, *logger;
-    char       *message;
+    char *message;
 } line;
 
 typedef struct log_ {
     cay__arena *mem;
-    line       *v;
-    size_t      n, cap;
+    line *v;
+    size_t n, cap;
 } log_;
 
 static void add(log_ *l, int64_t ms, const char *level, const char *logger, cay__buf *text)
@@ -33,14 +34,19 @@ static void add(log_ *l, int64_t ms, const char *level, const char *logger, cay_
         l->v = v;
         l->cap = cap;
     }
-    l->v[l->n] = (line){ .ms = ms, .n = l->n, .level = level, .logger = logger, .message = cay__arena_str(l->mem, text->data ? text->data : "") };
+    l->v[l->n] = (line){ .ms = ms,
+                         .n = l->n,
+                         .level = level,
+                         .logger = logger,
+                         .message = cay__arena_str(l->mem, text->data ? text->data : "") };
     l->n++;
 }
 
 static int add_audit(const cay_audit *a, void *arg)
 {
     CAY_AUTOBUF b = CAY__BUF(2048);
-    cay__buf_fmt(&b, "%s: %s, status %d, %llu us, by %s", a->action, a->verdict, a->status, (unsigned long long)a->us, a->actor);
+    cay__buf_fmt(&b, "%s: %s, status %d, %llu us, by %s", a->action, a->verdict, a->status,
+                 (unsigned long long)a->us, a->actor);
     add(arg, a->time_ms, strcmp(a->verdict, "ok") ? "warn" : "info", "api", &b);
     return 0;
 }
@@ -69,7 +75,8 @@ static int add_proc(const cay_proc_info *i, void *arg)
         return 0;
     cay__buf_fmt(&b, "process %d: %.1000s", i->pid, i->command);
     if (i->state == 'X')
-        cay__buf_fmt(&b, " (ended: %s %d)", i->exit.signal ? "signal" : "code", i->exit.signal ? i->exit.signal : i->exit.code);
+        cay__buf_fmt(&b, " (ended: %s %d)", i->exit.signal ? "signal" : "code",
+                     i->exit.signal ? i->exit.signal : i->exit.code);
     add(arg, i->started_ms, "info", "process", &b);
     return 0;
 }
@@ -95,8 +102,8 @@ static int collect(cay__req *r, const e2b_box *b, log_ *l, cay_err *err)
 /* ------------------------------------------------------------------ as it is asked for */
 
 typedef struct want {
-    uint64_t    cursor, limit;
-    bool        backward;
+    uint64_t cursor, limit;
+    bool backward;
     const char *level, *search;
 } want;
 
@@ -122,7 +129,8 @@ static json_t *entry(const line *x)
 {
     char when[32];
     e2b_when(x->ms, when);
-    return json_pack("{s:s,s:o,s:s,s:{s:s}}", "timestamp", when, "message", cay__json_bytes(x->message), "level", x->level, "fields", "logger", x->logger);
+    return json_pack("{s:s,s:o,s:s,s:{s:s}}", "timestamp", when, "message",
+                     cay__json_bytes(x->message), "level", x->level, "fields", "logger", x->logger);
 }
 
 /* E2B's command line reads each line as an object with a level. */
@@ -130,9 +138,11 @@ static json_t *plain(const line *x)
 {
     char when[32];
     e2b_when(x->ms, when);
-    CAY_AUTOJSON *o = json_pack("{s:s,s:s,s:o,s:s}", "level", x->level, "logger", x->logger, "message", cay__json_bytes(x->message), "timestamp", when);
+    CAY_AUTOJSON *o = json_pack("{s:s,s:s,s:o,s:s}", "level", x->level, "logger", x->logger,
+                                "message", cay__json_bytes(x->message), "timestamp", when);
     CAY_AUTOFREE char *text = cay__json_text(o, 65536);
-    return json_pack("{s:s,s:s}", "timestamp", when, "line", text ? text : "{\"level\":\"error\",\"message\":\"a line that is too long\"}");
+    return json_pack("{s:s,s:s}", "timestamp", when, "line",
+                     text ? text : "{\"level\":\"error\",\"message\":\"a line that is too long\"}");
 }
 
 static int answer(cay__req *r, const want *w, bool v1, cay_err *err)
@@ -152,7 +162,9 @@ static int answer(cay__req *r, const want *w, bool v1, cay_err *err)
     }
     free(l.v);
     CAY_TRY(rc);
-    return cay__reply_json(r, 200, v1 ? json_pack("{s:O,s:O}", "logs", lines, "logEntries", entries) : json_pack("{s:O}", "logs", entries));
+    return cay__reply_json(r, 200,
+                           v1 ? json_pack("{s:O,s:O}", "logs", lines, "logEntries", entries)
+                              : json_pack("{s:O}", "logs", entries));
 }
 
 int e2b_on_logs(cay__req *r, cay_err *err)
@@ -183,5 +195,7 @@ int e2b_on_logs_v2(cay__req *r, cay_err *err)
 int e2b_on_teams(cay__req *r, cay_err *err)
 {
     (void)err;
-    return cay__reply_json(r, 200, json_pack("[{s:s,s:s,s:s,s:b}]", "teamID", r->who.tenant, "name", r->who.tenant, "apiKey", "", "isDefault", true));
+    return cay__reply_json(r, 200,
+                           json_pack("[{s:s,s:s,s:s,s:b}]", "teamID", r->who.tenant, "name",
+                                     r->who.tenant, "apiKey", "", "isDefault", true));
 }

@@ -14,14 +14,18 @@ void e2b_when(int64_t ms, char out[32])
     snprintf(out + n, 32 - n, ".%03dZ", (int)(ms % 1000));
 }
 
-/* SDKs make host names of ports with it, so it is how this very client reaches us: "localhost:8090", or what is behind "api.". */
+/* SDKs make host names of ports with it, so it is how this very client reaches us:
+ * "localhost:8090", or what is behind "api.". */
 json_t *e2b_domain(cay__req *r)
 {
     const char *host = r->head.host, *colon = strrchr(host, ':');
     char text[300];
     if (cay__str_starts(host, "api."))
         return json_string(host + 4);
-    snprintf(text, sizeof text, "%s%s", cay__server_conf(r->server)->domain ? cay__server_conf(r->server)->domain : "localhost", colon && !strchr(colon, ']') ? colon : "");
+    snprintf(text, sizeof text, "%s%s",
+             cay__server_conf(r->server)->domain ? cay__server_conf(r->server)->domain
+                                                 : "localhost",
+             colon && !strchr(colon, ']') ? colon : "");
     return json_string(text);
 }
 
@@ -30,8 +34,9 @@ int e2b_sandbox_json(cay__req *r, const char *id, const char *template_, json_t 
     char token[E2B_TOKEN_LEN + 1], traffic[E2B_TOKEN_LEN + 1];
     CAY_TRY(e2b_token(r, "envd", id, token, err));
     CAY_TRY(e2b_token(r, "traffic", id, traffic, err));
-    *out = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:o}", "sandboxID", id, "templateID", template_, "clientID", "cay", "envdVersion", E2B_ENVD_VERSION, "envdAccessToken", token, "trafficAccessToken",
-                     traffic, "domain", e2b_domain(r));
+    *out = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:o}", "sandboxID", id, "templateID", template_,
+                     "clientID", "cay", "envdVersion", E2B_ENVD_VERSION, "envdAccessToken", token,
+                     "trafficAccessToken", traffic, "domain", e2b_domain(r));
     return 0;
 }
 
@@ -46,10 +51,14 @@ json_t *e2b_listed(const e2b_box *b)
     char started[32], end[32];
     e2b_when(i->created_ms, started);
     e2b_when(i->deadline_ms ? i->deadline_ms : i->created_ms + 86400000LL * 365, end);
-    json_t *o = json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:O,s:s,s:s}", "sandboxID", i->id, "templateID", b->note.template_, "clientID", "cay", "startedAt", started, "endAt", end, "cpuCount",
-                          (json_int_t)(e2b_bounded(i->limits.cpu_milli, 1000) + 999) / 1000, "memoryMB", (json_int_t)(e2b_bounded(i->limits.memory, 0) >> 20), "diskSizeMB",
-                          (json_int_t)(e2b_bounded(i->limits.disk, 0) >> 20), "metadata", b->note.metadata ? b->note.metadata : json_null(), "state", e2b_running(i) ? "running" : "paused", "envdVersion",
-                          E2B_ENVD_VERSION);
+    json_t *o =
+        json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:O,s:s,s:s}", "sandboxID", i->id, "templateID",
+                  b->note.template_, "clientID", "cay", "startedAt", started, "endAt", end,
+                  "cpuCount", (json_int_t)(e2b_bounded(i->limits.cpu_milli, 1000) + 999) / 1000,
+                  "memoryMB", (json_int_t)(e2b_bounded(i->limits.memory, 0) >> 20), "diskSizeMB",
+                  (json_int_t)(e2b_bounded(i->limits.disk, 0) >> 20), "metadata",
+                  b->note.metadata ? b->note.metadata : json_null(), "state",
+                  e2b_running(i) ? "running" : "paused", "envdVersion", E2B_ENVD_VERSION);
     if (*i->name)
         json_object_set_new(o, "alias", json_string(i->name));
     if (b->note.volumes)

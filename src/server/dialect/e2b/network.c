@@ -18,7 +18,7 @@ static bool is_everything(const char *s)
 /* An address or CIDR; without a length it is that one address. */
 typedef struct net {
     unsigned char a[16];
-    unsigned      len, bits; /* of the prefix; 32 or 128 */
+    unsigned len, bits; /* of the prefix; 32 or 128 */
 } net;
 
 static void clear_behind(net *n)
@@ -78,10 +78,14 @@ static int member(const json_t *network, const char *key, json_t **list, cay_err
     if (!v || json_is_null(v))
         return 0;
     if (!json_is_array(v) || json_array_size(v) > RULES_MAX)
-        return cay_fail(err, CAY_EINVAL, "network.%s is a list of at most %d texts", key, RULES_MAX);
-    json_array_foreach(v, i, one)
-        if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
-            return cay_fail(err, CAY_EINVAL, "network.%s[%zu] is not a text", key, i);
+        return cay_fail(err, CAY_EINVAL, "network.%s is a list of at most %d texts", key,
+                        RULES_MAX);
+    json_array_foreach(
+        v, i, one) if (!json_is_string(one) ||
+                       strlen(json_string_value(one)) !=
+                           json_string_length(one)) return cay_fail(err, CAY_EINVAL,
+                                                                    "network.%s[%zu] is not a text",
+                                                                    key, i);
     *list = v;
     return 0;
 }
@@ -89,7 +93,9 @@ static int member(const json_t *network, const char *key, json_t **list, cay_err
 /* It goes into heads that programs read: nothing but what a host can be. */
 bool e2b_mask_host(const char *mask, unsigned port, char *out, size_t cap)
 {
-    static const char var[] = "${PORT}", letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
+    static const char var[] = "${PORT}",
+                      letters[] =
+                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
     char text[E2B_HOST_MAX + 1], number[8];
     size_t n = 0, len = (size_t)snprintf(number, sizeof number, "%u", port & 0xffff);
     for (const char *s = mask ? mask : ""; *s;) {
@@ -110,11 +116,15 @@ static int https_ports(const json_t *list, cay_err *err)
     const json_t *v;
     size_t i;
     if (list && !json_is_null(list) && (!json_is_array(list) || json_array_size(list) > PORTS_MAX))
-        return cay_fail(err, CAY_EINVAL, "network.httpsPorts is a list of at most %d ports", PORTS_MAX);
-    json_array_foreach(list, i, v) {
+        return cay_fail(err, CAY_EINVAL, "network.httpsPorts is a list of at most %d ports",
+                        PORTS_MAX);
+    json_array_foreach(list, i, v)
+    {
         json_int_t port = json_integer_value(v);
         if (port < 1 || port > 65535 || port == E2B_ENVD_PORT)
-            return cay_fail(err, CAY_EINVAL, "network.httpsPorts[%zu] is no port from 1 to 65535 other than %d", i, E2B_ENVD_PORT);
+            return cay_fail(err, CAY_EINVAL,
+                            "network.httpsPorts[%zu] is no port from 1 to 65535 other than %d", i,
+                            E2B_ENVD_PORT);
     }
     return 0;
 }
@@ -122,33 +132,39 @@ static int https_ports(const json_t *list, cay_err *err)
 /* What we have no way to keep is refused by its name, never left out in silence. */
 static int known(const json_t *network, cay_err *err)
 {
-    static const char *const fields[] = { "allowOut", "denyOut", "allowPublicTraffic", "rules", "maskRequestHost", "httpsPorts" };
+    static const char *const fields[] = { "allowOut", "denyOut",         "allowPublicTraffic",
+                                          "rules",    "maskRequestHost", "httpsPorts" };
     static const char *const not_yet[] = { "egressProxy" };
     const char *key;
     json_t *v;
-    json_object_foreach((json_t *)network, key, v) {
+    json_object_foreach((json_t *)network, key, v)
+    {
         bool known = false;
         for (size_t i = 0; i < CAY_LEN(fields); i++)
             known |= !strcmp(key, fields[i]);
         for (size_t i = 0; i < CAY_LEN(not_yet); i++)
-            if (!strcmp(key, not_yet[i]) && !json_is_null(v) && (json_is_string(v) || json_object_size(v) || json_array_size(v)))
-                return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "network.%s is not supported by this server", key);
+            if (!strcmp(key, not_yet[i]) && !json_is_null(v) &&
+                (json_is_string(v) || json_object_size(v) || json_array_size(v)))
+                return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                                    "network.%s is not supported by this server", key);
             else
                 known |= !strcmp(key, not_yet[i]);
         if (!known)
             return cay_fail(err, CAY_EINVAL, "network.%.60s is not known", key);
     }
-    const json_t *mask = json_object_get(network, "maskRequestHost"), *open = json_object_get(network, "allowPublicTraffic");
+    const json_t *mask = json_object_get(network, "maskRequestHost"),
+                 *open = json_object_get(network, "allowPublicTraffic");
     if (open && !json_is_null(open) && !json_is_boolean(open))
         return cay_fail(err, CAY_EINVAL, "network.allowPublicTraffic is true or false");
     if (mask && !json_is_null(mask) && !e2b_mask_host(json_string_value(mask), 1, NULL, 0))
-        return cay_fail(err, CAY_EINVAL, "network.maskRequestHost is a host's name, perhaps with ${PORT} in it");
+        return cay_fail(err, CAY_EINVAL,
+                        "network.maskRequestHost is a host's name, perhaps with ${PORT} in it");
     return https_ports(json_object_get(network, "httpsPorts"), err);
 }
 
 typedef struct list {
     const char *v[2 * RULES_MAX + 2];
-    size_t      n;
+    size_t n;
     cay__arena *mem;
 } list;
 
@@ -171,8 +187,8 @@ static void add_allow(list *l, const char *s)
         add(l, "tcp://", s, ":1-65535");
 }
 
-/* What is allowed wins over what is denied, and with us it is the other way round: so of a denied range only that part is told which is not
- * allowed, halved until each half is one or the other. */
+/* What is allowed wins over what is denied, and with us it is the other way round: so of a denied
+ * range only that part is told which is not allowed, halved until each half is one or the other. */
 static bool add_without(list *l, const net *deny, const net *allow, size_t nallow)
 {
     char host[INET6_ADDRSTRLEN], text[64];
@@ -189,7 +205,8 @@ static bool add_without(list *l, const net *deny, const net *allow, size_t nallo
         half.a[deny->len / 8] |= (unsigned char)(0x80u >> deny->len % 8);
         return ok && add_without(l, &half, allow, nallow);
     }
-    if (l->n == RULES_MAX || !inet_ntop(deny->bits == 32 ? AF_INET : AF_INET6, deny->a, host, sizeof host))
+    if (l->n == RULES_MAX ||
+        !inet_ntop(deny->bits == 32 ? AF_INET : AF_INET6, deny->a, host, sizeof host))
         return false;
     snprintf(text, sizeof text, deny->len == deny->bits ? "%s" : "%s/%u", host, deny->len);
     add(l, "!", text, "");
@@ -201,12 +218,16 @@ static int add_denies(list *l, const json_t *deny, const json_t *allow, cay_err 
     net *keep = cay__arena_take(l->mem, (json_array_size(allow) + 1) * sizeof *keep), one;
     const json_t *v;
     size_t i;
-    json_array_foreach(allow, i, v)
-        read_net(json_string_value(v), &keep[i]);
+    json_array_foreach(allow, i, v) read_net(json_string_value(v), &keep[i]);
     l->n = 0;
-    json_array_foreach(deny, i, v)
-        if (read_net(json_string_value(v), &one) && !add_without(l, &one, keep, json_array_size(allow)))
-            return cay_fail(err, CAY_EINVAL, "network: what is denied and not allowed is more than %d ranges", RULES_MAX);
+    json_array_foreach(
+        deny, i, v) if (read_net(json_string_value(v), &one) &&
+                        !add_without(l, &one, keep,
+                                     json_array_size(
+                                         allow))) return cay_fail(err, CAY_EINVAL,
+                                                                  "network: what is denied and not "
+                                                                  "allowed is more than %d ranges",
+                                                                  RULES_MAX);
     return 0;
 }
 
@@ -225,20 +246,27 @@ int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err)
         CAY_TRY(member(network, "allowOut", &allow, err));
         CAY_TRY(member(network, "denyOut", &deny, err));
     }
-    json_array_foreach(deny, i, v) {
+    json_array_foreach(deny, i, v)
+    {
         const char *s = json_string_value(v);
         if (!is_address(s))
-            return cay_fail(err, CAY_EINVAL, "network.denyOut[%zu]: %.80s is no address or CIDR", i, s);
+            return cay_fail(err, CAY_EINVAL, "network.denyOut[%zu]: %.80s is no address or CIDR", i,
+                            s);
         closed |= is_everything(s);
     }
-    json_array_foreach(allow, i, v) {
+    json_array_foreach(allow, i, v)
+    {
         names |= !is_address(json_string_value(v));
         add_allow(l, json_string_value(v));
     }
     if (names && !closed)
-        return cay_fail(err, CAY_EINVAL, "network.allowOut names a domain, which needs 0.0.0.0/0 in network.denyOut");
+        return cay_fail(
+            err, CAY_EINVAL,
+            "network.allowOut names a domain, which needs 0.0.0.0/0 in network.denyOut");
     if (!closed) /* everything is open: only that matters which is denied */
         CAY_TRY(add_denies(l, deny, allow, err));
-    cay_policy p = { .size = sizeof p, .mode = closed ? l->n ? CAY_NET_RULES : CAY_NET_OFF : CAY_NET_ALL, .rules = l->n ? l->v : NULL };
+    cay_policy p = { .size = sizeof p,
+                     .mode = closed ? l->n ? CAY_NET_RULES : CAY_NET_OFF : CAY_NET_ALL,
+                     .rules = l->n ? l->v : NULL };
     return cay_policy_text(&p, text, err);
 }

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file as gzip, for who asks for nothing else: the SDK's `gzip: true`. The list that every HTTP client sends by itself gets the plain bytes, which cost nothing. */
+/* A file as gzip, for who asks for nothing else: the SDK's `gzip: true`. The list that every HTTP
+ * client sends by itself gets the plain bytes, which cost nothing. */
 #include "e2b.h"
 #include <base/fd.h>
 #include <strings.h>
 #include <sys/mman.h>
 #include <zlib.h>
 
-enum { PACKED_MAX = 16 << 20, PIECE = 16384 }; /* it is packed whole, in memory, before the first byte goes */
+enum {
+    PACKED_MAX = 16 << 20,
+    PIECE = 16384
+}; /* it is packed whole, in memory, before the first byte goes */
 
 bool e2b_packs(const cay__head *h, uint64_t size)
 {

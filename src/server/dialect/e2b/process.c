@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* process.Process: commands and terminals, whose lives do not hang on the connection that watches them. */
+/* process.Process: commands and terminals, whose lives do not hang on the connection that watches
+ * them. */
 #include "e2b.h"
 #include <base/base64.h>
 #include <base/str.h>
@@ -14,10 +15,10 @@
 
 typedef struct watcher {
     cay_sandbox *sb;
-    cay_proc    *p;
-    bool         tty, started;
-    int64_t      quiet_since;
-    uint64_t     keepalive_ms;
+    cay_proc *p;
+    bool tty, started;
+    int64_t quiet_since;
+    uint64_t keepalive_ms;
 } watcher;
 
 static void event(cay__buf *out, const char *name, json_t *what)
@@ -66,7 +67,8 @@ static int pull(cay__pump *pump, unsigned ready, cay__buf *out)
     /* Its streams end with it, or before; a worker asks how it ended. */
     if (ready & 4)
         return CAY__PUMP_WORK;
-    if (pump->fd[0] < 0 && pump->fd[1] < 0 && pump->fd[2] < 0 && (pump->fd[2] = cay_proc_exit_fd(w->p, NULL)) < 0)
+    if (pump->fd[0] < 0 && pump->fd[1] < 0 && pump->fd[2] < 0 &&
+        (pump->fd[2] = cay_proc_exit_fd(w->p, NULL)) < 0)
         return CAY__PUMP_WORK;
     if ((uint64_t)(now_ms() - w->quiet_since) >= w->keepalive_ms) {
         event(out, "keepalive", json_object());
@@ -84,8 +86,10 @@ static void end_event(const cay_exit *e, cay__buf *out)
     else if (e->signal == SIGKILL)
         snprintf(status, sizeof status, "signal: killed");
     else
-        snprintf(status, sizeof status, "signal: %.40s", e->signal == SIGTERM ? "terminated" : strsignal(e->signal));
-    json_t *end = json_pack("{s:i,s:b,s:s}", "exitCode", exited ? e->code : -1, "exited", exited, "status", status);
+        snprintf(status, sizeof status, "signal: %.40s",
+                 e->signal == SIGTERM ? "terminated" : strsignal(e->signal));
+    json_t *end = json_pack("{s:i,s:b,s:s}", "exitCode", exited ? e->code : -1, "exited", exited,
+                            "status", status);
     if (!exited || e->code)
         json_object_set_new(end, "error", json_string(status));
     event(out, "end", end);
@@ -140,8 +144,18 @@ static void done(cay__pump *pump)
 static int stream(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, uint64_t from, cay_err *err)
 {
     watcher *w = calloc(1, sizeof *w);
-    cay__pump pump = { .fd = { -1, -1, -1 }, .beat_ms = 1000, .self = w, .pull = pull, .work = work, .last = e2b_stream_last, .close = done };
-    *w = (watcher){ .sb = cay_sandbox_ref(q->d.sb), .p = p, .tty = tty, .quiet_since = now_ms(), .keepalive_ms = q->keepalive_ms };
+    cay__pump pump = { .fd = { -1, -1, -1 },
+                       .beat_ms = 1000,
+                       .self = w,
+                       .pull = pull,
+                       .work = work,
+                       .last = e2b_stream_last,
+                       .close = done };
+    *w = (watcher){ .sb = cay_sandbox_ref(q->d.sb),
+                    .p = p,
+                    .tty = tty,
+                    .quiet_since = now_ms(),
+                    .keepalive_ms = q->keepalive_ms };
     int rc = cay_proc_output(p, &r->call, CAY_STDOUT, from, &pump.fd[0], err);
     if (rc == 0 && !tty)
         rc = cay_proc_output(p, &r->call, CAY_STDERR, from, &pump.fd[1], err);
@@ -168,15 +182,17 @@ static const char *const *read_argv(cay__req *r, const json_t *process, cay_err 
         return NULL;
     }
     argv[0] = cmd;
-    json_array_foreach(args, i, v)
-        if (!(argv[i + 1] = json_string_value(v)) || strlen(argv[i + 1]) != json_string_length(v)) {
-            cay_fail(err, CAY_EINVAL, "process.args[%zu] is not a text without NUL", i);
-            return NULL;
-        }
+    json_array_foreach(args, i, v) if (!(argv[i + 1] = json_string_value(v)) ||
+                                       strlen(argv[i + 1]) != json_string_length(v))
+    {
+        cay_fail(err, CAY_EINVAL, "process.args[%zu] is not a text without NUL", i);
+        return NULL;
+    }
     return argv;
 }
 
-static int read_env(cay__req *r, const e2b_daemon *d, const json_t *envs, const cay_pair **out, cay_err *err)
+static int read_env(cay__req *r, const e2b_daemon *d, const json_t *envs, const cay_pair **out,
+                    cay_err *err)
 {
     size_t n = 0, more = 0;
     while (d->env && d->env[more].key)
@@ -186,7 +202,8 @@ static int read_env(cay__req *r, const e2b_daemon *d, const json_t *envs, const 
     json_t *v;
     for (; n < more; n++)
         list[n] = d->env[n];
-    json_object_foreach((json_t *)envs, key, v) {
+    json_object_foreach((json_t *)envs, key, v)
+    {
         if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
             return cay_fail(err, CAY_EINVAL, "process.envs.%.60s is not a text without NUL", key);
         list[n++] = (cay_pair){ key, json_string_value(v) };
@@ -210,9 +227,16 @@ int e2b_process_start(cay__req *r, cay_err *err)
     cay_proc *p;
     CAY_TRY(e2b_rpc_open(r, &q, err));
     CAY_AUTOJSON *in = q.in;
-    const json_t *process = json_object_get(in, "process"), *pty = json_object_get(in, "pty"), *size = json_object_get(pty, "size");
+    const json_t *process = json_object_get(in, "process"), *pty = json_object_get(in, "pty"),
+                 *size = json_object_get(pty, "size");
     const char *cwd = cay__json_str(process, "cwd", ""), *tag = cay__json_str(in, "tag", "");
-    cay_spawn s = { .size = sizeof s, .tty = json_is_object(pty), .timeout_ms = q.timeout_ms, .user = q.d.user, .tag = *tag ? tag : NULL, .attach = true, .on_full = CAY_FULL_BLOCK };
+    cay_spawn s = { .size = sizeof s,
+                    .tty = json_is_object(pty),
+                    .timeout_ms = q.timeout_ms,
+                    .user = q.d.user,
+                    .tag = *tag ? tag : NULL,
+                    .attach = true,
+                    .on_full = CAY_FULL_BLOCK };
     if (!(s.argv = read_argv(r, process, err)))
         return CAY_EINVAL;
     CAY_TRY(read_env(r, &q.d, json_object_get(process, "envs"), &s.env, err));
@@ -233,7 +257,8 @@ int e2b_process_start(cay__req *r, cay_err *err)
 /* ------------------------------------------------------------------ those that run */
 
 /* {"pid": N} or {"tag": T}. */
-int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *sel, cay_proc **out, cay_err *err)
+int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *sel, cay_proc **out,
+                     cay_err *err)
 {
     const char *tag = cay__json_str(sel, "tag", NULL);
     int64_t pid = cay__json_int(sel, "pid", 0);
@@ -243,13 +268,14 @@ int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *sel, c
         return cay_fail(err, CAY_EINVAL, "process is selected by pid or tag");
     int rc = cay_sandbox_attach(sb, call, tag ? tag : ref, out, err);
     if (rc == CAY_ENOENT)
-        return tag ? cay_fail(err, CAY_ENOENT, "process with tag %.60s not found", tag) : cay_fail(err, CAY_ENOENT, "process with pid %s not found", ref);
+        return tag ? cay_fail(err, CAY_ENOENT, "process with tag %.60s not found", tag)
+                   : cay_fail(err, CAY_ENOENT, "process with pid %s not found", ref);
     return rc;
 }
 
 typedef struct seek {
     const char *id;
-    bool        tty, ended;
+    bool tty, ended;
 } seek;
 
 static int find_one(const cay_proc_info *i, void *arg)
@@ -278,7 +304,8 @@ static bool is_tty(cay_sandbox *sb, const cay_call *call, cay_proc *p)
 static int told(cay_sandbox *sb, const cay_call *call, cay_proc *p, int rc, cay_err *err)
 {
     if ((rc == CAY_ESTATE || rc == CAY_EGONE) && look(sb, call, p).ended)
-        return cay_fail(err, CAY_ENOENT, "process with pid %d not found: it has ended", cay_proc_pid(p));
+        return cay_fail(err, CAY_ENOENT, "process with pid %d not found: it has ended",
+                        cay_proc_pid(p));
     return rc;
 }
 
@@ -292,12 +319,14 @@ int e2b_process_connect(cay__req *r, cay_err *err)
     return stream(r, &q, p, is_tty(q.d.sb, &r->call, p), CAY_FROM_NOW, err);
 }
 
-/* A command is told as one text: what SDKs start is a login shell with one argument, and others are cut at their blanks. */
+/* A command is told as one text: what SDKs start is a login shell with one argument, and others are
+ * cut at their blanks. */
 static json_t *config_of(const char *command)
 {
     static const char shell[] = "/bin/bash -l -c ";
     if (cay__str_starts(command, shell))
-        return json_pack("{s:s,s:[s,s,o]}", "cmd", "/bin/bash", "args", "-l", "-c", cay__json_bytes(command + sizeof shell - 1));
+        return json_pack("{s:s,s:[s,s,o]}", "cmd", "/bin/bash", "args", "-l", "-c",
+                         cay__json_bytes(command + sizeof shell - 1));
     json_t *args = json_array();
     CAY_AUTOFREE char *copy = cay__strdup(command);
     char *save = NULL, *word = strtok_r(copy, " ", &save);
@@ -346,19 +375,25 @@ static int do_update(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
     const json_t *size = json_object_get(json_object_get(q->in, "pty"), "size");
     if (!size)
         return 0;
-    return told(q->d.sb, &r->call, p, cay_proc_resize(p, &r->call, (uint16_t)cay__json_int(size, "cols", 80), (uint16_t)cay__json_int(size, "rows", 24), err), err);
+    return told(q->d.sb, &r->call, p,
+                cay_proc_resize(p, &r->call, (uint16_t)cay__json_int(size, "cols", 80),
+                                (uint16_t)cay__json_int(size, "rows", 24), err),
+                err);
 }
 
-int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const json_t *input, cay_err *err)
+int e2b_process_feed(cay_sandbox *sb, const cay_call *call, cay_proc *p, const json_t *input,
+                     cay_err *err)
 {
-    const char *stdin_ = cay__json_str(input, "stdin", NULL), *pty = cay__json_str(input, "pty", NULL);
+    const char *stdin_ = cay__json_str(input, "stdin", NULL),
+               *pty = cay__json_str(input, "pty", NULL);
     const char *text = stdin_ ? stdin_ : pty;
     CAY_AUTOBUF bytes = CAY__BUF((size_t)8 << 20);
     if (!text || !cay__base64_get(&bytes, text, strlen(text)))
         return cay_fail(err, CAY_EINVAL, "input has neither stdin nor pty in base64");
     if (stdin_ && is_tty(sb, call, p))
         return cay_fail(err, CAY_ESYS, "the process has a terminal: its input is pty, not stdin");
-    int rc = told(sb, call, p, cay_proc_write(p, call, bytes.data ? bytes.data : "", bytes.len, err), err);
+    int rc = told(sb, call, p,
+                  cay_proc_write(p, call, bytes.data ? bytes.data : "", bytes.len, err), err);
     return rc == CAY_ESTATE ? cay_fail(err, CAY_ESYS, "stdin is not open") : rc;
 }
 
@@ -371,7 +406,10 @@ static int do_signal(cay__req *r, const e2b_rpc *q, cay_proc *p, cay_err *err)
 {
     const json_t *s = json_object_get(q->in, "signal");
     const char *name = json_string_value(s);
-    int sig = name ? !strcmp(name, "SIGNAL_SIGTERM") ? SIGTERM : !strcmp(name, "SIGNAL_SIGKILL") ? SIGKILL : 0 : (int)json_integer_value(s);
+    int sig = name ? !strcmp(name, "SIGNAL_SIGTERM")   ? SIGTERM
+                     : !strcmp(name, "SIGNAL_SIGKILL") ? SIGKILL
+                                                       : 0
+                   : (int)json_integer_value(s);
     if (sig != SIGTERM && sig != SIGKILL)
         return cay_fail(err, CAY_ENOTSUP, "signal is SIGNAL_SIGTERM or SIGNAL_SIGKILL");
     return cay_proc_signal(p, &r->call, sig, CAY_SCOPE_ONE, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connect-RPC with its JSON codec: one message in, one out, or a stream of envelopes that ends with one of its own kind. */
+/* Connect-RPC with its JSON codec: one message in, one out, or a stream of envelopes that ends with
+ * one of its own kind. */
 #include "e2b.h"
 #include <strings.h>
-
 
 int e2b_rpc_answer(cay__req *r, json_t *j)
 {
@@ -27,7 +27,8 @@ static int read_all(cay__req *r, cay__buf *b, cay_err *err)
     while (n) {
         char *room = cay__buf_room(b, 16384);
         if (!room)
-            return cay_fail(err, CAY_ETOOBIG, "the message is longer than %zu bytes", E2B_MESSAGE_MAX);
+            return cay_fail(err, CAY_ETOOBIG, "the message is longer than %zu bytes",
+                            E2B_MESSAGE_MAX);
         CAY_TRY(cay__req_read(r, room, 16384, &n, err));
         cay__buf_used(b, n);
     }
@@ -42,7 +43,10 @@ static int read_message(cay__req *r, e2b_rpc *out, cay_err *err)
     json_error_t je;
     out->stream = type && !strncasecmp(type, "application/connect+json", 24);
     if (!out->stream && !(type && !strncasecmp(type, "application/json", 16)))
-        return cay_fail_why(err, CAY_EINVAL, "content_type", "content type %.60s: only application/json and application/connect+json are read", type ? type : "none");
+        return cay_fail_why(
+            err, CAY_EINVAL, "content_type",
+            "content type %.60s: only application/json and application/connect+json are read",
+            type ? type : "none");
     CAY_TRY(read_all(r, &body, err));
     text = body.data ? body.data : "";
     len = body.len;
@@ -59,7 +63,8 @@ static int read_message(cay__req *r, e2b_rpc *out, cay_err *err)
 
 int e2b_rpc_open(cay__req *r, e2b_rpc *out, cay_err *err)
 {
-    *out = (e2b_rpc){ .keepalive_ms = 1000 * header_number(r, "keepalive-ping-interval", 90), .timeout_ms = header_number(r, "connect-timeout-ms", 0) };
+    *out = (e2b_rpc){ .keepalive_ms = 1000 * header_number(r, "keepalive-ping-interval", 90),
+                      .timeout_ms = header_number(r, "connect-timeout-ms", 0) };
     if (out->keepalive_ms < 1000)
         out->keepalive_ms = 90000;
     CAY_TRY(e2b_daemon_open(r, 0, &out->d, err));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * network.rules: fields that are put into requests on their way out, as bindings of secrets to destinations. A value that is a secret of the
- * store stays there; one that was given as text goes there, under a name of ours and as long as the sandbox has the rule. Neither enters the
- * sandbox.
+ * network.rules: fields that are put into requests on their way out, as bindings of secrets to
+ * destinations. A value that is a secret of the store stays there; one that was given as text goes
+ * there, under a name of ours and as long as the sandbox has the rule. Neither enters the sandbox.
  */
 #include "e2b.h"
 #include <base/str.h>
@@ -18,16 +18,21 @@
 
 /* ------------------------------------------------------------------ values */
 
-/* A value as the store keeps it: each ${e2b.secrets.NAME} is ${store:…} there. *secret: it is one secret and nothing else, by its name in the store. */
-static int read_value(const char *domain, const char *value, const char **form, const char **secret, cay__arena *mem, cay_err *err)
+/* A value as the store keeps it: each ${e2b.secrets.NAME} is ${store:…} there. *secret: it is one
+ * secret and nothing else, by its name in the store. */
+static int read_value(const char *domain, const char *value, const char **form, const char **secret,
+                      cay__arena *mem, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(65536);
     *secret = NULL;
     *form = value;
     if (strstr(value, "${e2b.identity."))
-        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "network.rules: %.80s: iam identity tokens are not supported by this server", domain);
+        return cay_fail_why(
+            err, CAY_ENOTSUP, "not_supported",
+            "network.rules: %.80s: iam identity tokens are not supported by this server", domain);
     if (strstr(value, "${store:"))
-        return cay_fail(err, CAY_EINVAL, "network.rules: %.80s: a secret is ${e2b.secrets.NAME}", domain);
+        return cay_fail(err, CAY_EINVAL, "network.rules: %.80s: a secret is ${e2b.secrets.NAME}",
+                        domain);
     if (!strstr(value, SECRET))
         return 0;
     for (const char *s = value, *at; *s;) {
@@ -40,14 +45,17 @@ static int read_value(const char *domain, const char *value, const char **form, 
         name[at[n] ? n - (sizeof SECRET - 1) : 0] = 0;
         const char *stored = e2b_secret_stored(mem, name);
         if (!stored)
-            return cay_fail(err, CAY_EINVAL, "network.rules: %.80s: \"%.60s\" cannot be a secret's name", domain, name);
+            return cay_fail(err, CAY_EINVAL,
+                            "network.rules: %.80s: \"%.60s\" cannot be a secret's name", domain,
+                            name);
         cay__buf_fmt(&b, "${store:%s}", stored);
         s = at + n + 1;
         if (at == value && !*s)
             *secret = stored;
     }
     if (b.full)
-        return cay_fail(err, CAY_EINVAL, "network.rules: %.80s: a value is longer than 64 kB", domain);
+        return cay_fail(err, CAY_EINVAL, "network.rules: %.80s: a value is longer than 64 kB",
+                        domain);
     *form = cay__arena_str(mem, b.data);
     return 0;
 }
@@ -57,7 +65,8 @@ static int read_value(const char *domain, const char *value, const char **form, 
 static bool covers(const char *wild, const char *name)
 {
     size_t n = strlen(wild), d = strlen(name);
-    return wild[0] == '*' && wild[1] == '.' && d > n - 1 && !strcasecmp(name + d - (n - 1), wild + 1);
+    return wild[0] == '*' && wild[1] == '.' && d > n - 1 &&
+           !strcasecmp(name + d - (n - 1), wild + 1);
 }
 
 /* Rules grant nothing: one for a name that is not reached is without effect. */
@@ -66,9 +75,10 @@ static bool reached(const json_t *network, bool internet, const char *domain)
     const json_t *v;
     size_t i;
     bool closed = !internet;
-    json_array_foreach(json_object_get(network, "denyOut"), i, v)
-        closed |= json_is_string(v) && !strcmp(json_string_value(v), "0.0.0.0/0");
-    json_array_foreach(json_object_get(network, "allowOut"), i, v) {
+    json_array_foreach(json_object_get(network, "denyOut"), i, v) closed |=
+        json_is_string(v) && !strcmp(json_string_value(v), "0.0.0.0/0");
+    json_array_foreach(json_object_get(network, "allowOut"), i, v)
+    {
         const char *s = json_string_value(v);
         if (s && (!strcasecmp(s, domain) || covers(s, domain) || covers(domain, s)))
             return true;
@@ -76,14 +86,17 @@ static bool reached(const json_t *network, bool internet, const char *domain)
     return !closed;
 }
 
-/* A name without a header would be one that is left out of a wildcard: there is no such binding, and it is not passed over in silence. */
+/* A name without a header would be one that is left out of a wildcard: there is no such binding,
+ * and it is not passed over in silence. */
 static int check_empty(const json_t *rules, const char *domain, cay_err *err)
 {
     const char *other;
     json_t *v;
-    json_object_foreach((json_t *)rules, other, v)
-        if (covers(other, domain))
-            return cay_fail(err, CAY_EINVAL, "network.rules.%.80s has no header, and %.80s would give it some; give it a header of its own", domain, other);
+    json_object_foreach((json_t *)rules, other, v) if (covers(other, domain)) return cay_fail(
+        err, CAY_EINVAL,
+        "network.rules.%.80s has no header, and %.80s would give it some; give it a header of its "
+        "own",
+        domain, other);
     return 0;
 }
 
@@ -92,7 +105,7 @@ static int check_empty(const json_t *rules, const char *domain, cay_err *err)
 typedef struct reading {
     cay__req *r;
     e2b_rule *v;
-    size_t    n;
+    size_t n;
 } reading;
 
 /* The same field again, in a later rule: that one counts. */
@@ -104,27 +117,33 @@ static e2b_rule *room(reading *x, size_t first, const char *header)
     return x->n == RULES_MAX ? NULL : &x->v[x->n++];
 }
 
-static int read_header(reading *x, size_t first, const char *domain, const char *header, const json_t *value, cay_err *err)
+static int read_header(reading *x, size_t first, const char *domain, const char *header,
+                       const json_t *value, cay_err *err)
 {
     char name[32];
     cay__arena *mem = &x->r->arena;
     const char *given = json_string_value(value);
     if (!given || strlen(given) != json_string_length(value) || !*given)
-        return cay_fail(err, CAY_EINVAL, "network.rules.%.80s: header %.60s is not a text", domain, header);
-    const char *text = cay__arena_str(mem, given); /* in the request it is masked before we are done with it */
+        return cay_fail(err, CAY_EINVAL, "network.rules.%.80s: header %.60s is not a text", domain,
+                        header);
+    const char *text =
+        cay__arena_str(mem, given); /* in the request it is masked before we are done with it */
     e2b_rule *one = room(x, first, header);
     if (!one)
         return cay_fail(err, CAY_EINVAL, "network.rules: more than %d headers", RULES_MAX);
     *one = (e2b_rule){ .domain = domain, .header = header, .text = text };
-    /* The word before a token is no secret: told apart, the token is covered in answers by itself too. */
-    one->bearer = !strcasecmp(header, "authorization") && !strncasecmp(text, "Bearer ", 7) && text[7];
+    /* The word before a token is no secret: told apart, the token is covered in answers by itself
+     * too. */
+    one->bearer =
+        !strcasecmp(header, "authorization") && !strncasecmp(text, "Bearer ", 7) && text[7];
     CAY_TRY(read_value(domain, text + (one->bearer ? 7 : 0), &one->value, &one->secret, mem, err));
     snprintf(name, sizeof name, "E2B_RULE_%zu", (size_t)(one - x->v));
     one->name = cay__arena_str(mem, name);
     return 0;
 }
 
-static int read_domain(reading *x, const json_t *rules, const char *domain, const json_t *list, cay_err *err)
+static int read_domain(reading *x, const json_t *rules, const char *domain, const json_t *list,
+                       cay_err *err)
 {
     size_t first = x->n, i;
     const json_t *one;
@@ -132,17 +151,19 @@ static int read_domain(reading *x, const json_t *rules, const char *domain, cons
     json_t *v;
     if (!json_is_array(list))
         return cay_fail(err, CAY_EINVAL, "network.rules.%.80s is a list of rules", domain);
-    json_array_foreach(list, i, one) {
+    json_array_foreach(list, i, one)
+    {
         json_t *headers = json_object_get(json_object_get(one, "transform"), "headers");
         if (headers && !json_is_object(headers))
-            return cay_fail(err, CAY_EINVAL, "network.rules.%.80s: transform.headers is an object of texts", domain);
-        json_object_foreach(headers, key, v)
-            CAY_TRY(read_header(x, first, domain, key, v, err));
+            return cay_fail(err, CAY_EINVAL,
+                            "network.rules.%.80s: transform.headers is an object of texts", domain);
+        json_object_foreach(headers, key, v) CAY_TRY(read_header(x, first, domain, key, v, err));
     }
     return x->n == first ? check_empty(rules, domain, err) : 0;
 }
 
-int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule **out, size_t *n, cay_err *err)
+int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule **out, size_t *n,
+                   cay_err *err)
 {
     json_t *rules = json_object_get(network, "rules"), *list;
     const char *domain;
@@ -152,10 +173,13 @@ int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule *
     if (!json_is_object(rules))
         return cay_fail(err, CAY_EINVAL, "network.rules is an object of names");
     reading x = { .r = r, .v = cay__arena_take(&r->arena, (RULES_MAX + 1) * sizeof *x.v) };
-    json_object_foreach(rules, domain, list) {
+    json_object_foreach(rules, domain, list)
+    {
         size_t first = x.n;
         if (strchr(domain, ',') || strchr(domain, '/') || strchr(domain, ':'))
-            return cay_fail(err, CAY_EINVAL, "network.rules: \"%.80s\" is no name of a host, nor *. before one", domain);
+            return cay_fail(err, CAY_EINVAL,
+                            "network.rules: \"%.80s\" is no name of a host, nor *. before one",
+                            domain);
         CAY_TRY(read_domain(&x, rules, domain, list, err));
         if (!reached(network, internet, domain))
             x.n = first;
@@ -175,7 +199,8 @@ static int mask_of(cay__req *r, const char *text, char out[E2B_TOKEN_LEN + 8], c
     return 0;
 }
 
-/* A value that was given as text is not kept where it can be read: what stands for it tells only whether another is the same. */
+/* A value that was given as text is not kept where it can be read: what stands for it tells only
+ * whether another is the same. */
 int e2b_rules_mask(cay__req *r, json_t *network, cay_err *err)
 {
     json_t *list, *one, *v;
@@ -183,16 +208,18 @@ int e2b_rules_mask(cay__req *r, json_t *network, cay_err *err)
     char text[E2B_TOKEN_LEN + 8];
     size_t i;
     json_object_foreach(json_object_get(network, "rules"), domain, list)
-        json_array_foreach(list, i, one) {
-            json_t *headers = json_object_get(json_object_get(one, "transform"), "headers");
-            json_object_foreach(headers, key, v) {
-                const char *s = json_string_value(v);
-                if (!s || strstr(s, SECRET) || cay__str_starts(s, HIDDEN))
-                    continue;
-                CAY_TRY(mask_of(r, s, text, err));
-                json_object_set_new(headers, key, json_string(text));
-            }
+        json_array_foreach(list, i, one)
+    {
+        json_t *headers = json_object_get(json_object_get(one, "transform"), "headers");
+        json_object_foreach(headers, key, v)
+        {
+            const char *s = json_string_value(v);
+            if (!s || strstr(s, SECRET) || cay__str_starts(s, HIDDEN))
+                continue;
+            CAY_TRY(mask_of(r, s, text, err));
+            json_object_set_new(headers, key, json_string(text));
         }
+    }
     return 0;
 }
 
@@ -202,21 +229,24 @@ static const char *destination(cay__arena *mem, const e2b_rule *one)
 {
     size_t n = strlen(one->domain) + strlen(one->header) + 32;
     char *to = cay__arena_take(mem, n);
-    cay__str_join(to, n, "https://", one->domain, one->bearer ? ",bearer" : ",header:", one->bearer ? "" : one->header, NULL);
+    cay__str_join(to, n, "https://", one->domain,
+                  one->bearer ? ",bearer" : ",header:", one->bearer ? "" : one->header, NULL);
     return to;
 }
 
 typedef struct seek {
     const char *sandbox, *mask;
-    char        own[64];
-    bool        bearer;
+    char own[64];
+    bool bearer;
 } seek;
 
 static int same_mask(const char *key, const char *json, void *arg)
 {
     seek *s = arg;
     CAY_AUTOJSON *o = NULL;
-    if (cay__json_object("note", json, &o, NULL) < 0 || strcmp(cay__json_str(o, "sandbox", ""), s->sandbox) || strcmp(cay__json_str(o, "mask", ""), s->mask))
+    if (cay__json_object("note", json, &o, NULL) < 0 ||
+        strcmp(cay__json_str(o, "sandbox", ""), s->sandbox) ||
+        strcmp(cay__json_str(o, "mask", ""), s->mask))
         return 0;
     s->bearer = cay__json_bool(o, "bearer", false);
     return cay__str_copy(s->own, sizeof s->own, key);
@@ -229,14 +259,18 @@ static int find_hidden(cay__req *r, const char *sandbox, e2b_rule *one, cay_err 
     if (sandbox)
         cay_note_list(r->svc, SPACE, "", same_mask, &s, NULL);
     if (!*s.own)
-        return cay_fail(err, CAY_EINVAL, "network.rules: \"%.40s\" stands for a value that this sandbox does not have; give the value", one->text);
+        return cay_fail(err, CAY_EINVAL,
+                        "network.rules: \"%.40s\" stands for a value that this sandbox does not "
+                        "have; give the value",
+                        one->text);
     one->own = cay__arena_str(&r->arena, s.own);
     one->kept = true;
     one->bearer = s.bearer && !strcasecmp(one->header, "authorization");
     return 0;
 }
 
-int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, const cay_secret **out, cay_err *err)
+int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, const cay_secret **out,
+                    cay_err *err)
 {
     cay_secret *list = cay__arena_take(&r->arena, (n + 1) * sizeof *list);
     if (n)
@@ -250,8 +284,11 @@ int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, con
             CAY_TRY(cay_secret_put(r->svc, own, v[i].value, strlen(v[i].value), err));
             v[i].own = cay__arena_str(&r->arena, own);
         }
-        snprintf(source, sizeof source, "%s:%.64s", v[i].secret ? "store" : "fill", v[i].secret ? v[i].secret : v[i].own);
-        list[i] = (cay_secret){ .name = v[i].name, .source = cay__arena_str(&r->arena, source), .destination = destination(&r->arena, &v[i]) };
+        snprintf(source, sizeof source, "%s:%.64s", v[i].secret ? "store" : "fill",
+                 v[i].secret ? v[i].secret : v[i].own);
+        list[i] = (cay_secret){ .name = v[i].name,
+                                .source = cay__arena_str(&r->arena, source),
+                                .destination = destination(&r->arena, &v[i]) };
     }
     *out = list;
     return 0;
@@ -264,7 +301,8 @@ void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
         if (!v[i].own || v[i].kept)
             continue;
         mask_of(r, v[i].text, mask, NULL);
-        CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:b}", "sandbox", sandbox ? sandbox : "", "mask", mask, "bearer", v[i].bearer);
+        CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:b}", "sandbox", sandbox ? sandbox : "", "mask",
+                                       mask, "bearer", v[i].bearer);
         CAY_AUTOFREE char *text = cay__json_text(note, 1000);
         if (!sandbox)
             cay_secret_remove(r->svc, v[i].own, NULL);
@@ -296,7 +334,8 @@ void e2b_rules_only(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
     json_t *of;
     if (cay_note_list(r->svc, SPACE, "", keep, all, NULL) < 0)
         return;
-    json_object_foreach(all, key, of) {
+    json_object_foreach(all, key, of)
+    {
         bool used = strcmp(json_string_value(of), sandbox) != 0;
         for (size_t i = 0; i < n; i++)
             used |= v[i].own && !strcmp(v[i].own, key);
@@ -312,7 +351,8 @@ void e2b_rules_sweep(cay__req *r)
     json_t *v;
     if (cay_note_list(r->svc, SPACE, "", keep, all, NULL) < 0)
         return;
-    json_object_foreach(all, key, v) {
+    json_object_foreach(all, key, v)
+    {
         cay_sandbox *sb;
         cay_err err = CAY_ERR_INIT;
         int rc = cay_service_find(r->svc, &r->call, json_string_value(v), &sb, &err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets: values go into the service's store and are never told; what else there is of one is a note. Here a secret's id is its name. */
+/* Secrets: values go into the service's store and are never told; what else there is of one is a
+ * note. Here a secret's id is its name. */
 #include "e2b.h"
 #include <base/str.h>
 #include <cay/note.h>
@@ -11,7 +12,8 @@
 #define METADATA_MAX 32
 #define METADATA_LEN 8192
 
-/* Names here may have dashes, dots and a digit first, those of the store not: such a one is kept under another, which its note tells. */
+/* Names here may have dashes, dots and a digit first, those of the store not: such a one is kept
+ * under another, which its note tells. */
 const char *e2b_secret_stored(cay__arena *mem, const char *name)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -32,7 +34,9 @@ const char *e2b_secret_stored(cay__arena *mem, const char *name)
 static int stored_name(cay__req *r, const char *name, const char **out, cay_err *err)
 {
     *out = e2b_secret_stored(&r->arena, name);
-    return *out ? 0 : cay_fail(err, CAY_EINVAL, "a secret's name has 1 to 48 letters, digits, '_', '-' and '.'");
+    return *out ? 0
+                : cay_fail(err, CAY_EINVAL,
+                           "a secret's name has 1 to 48 letters, digits, '_', '-' and '.'");
 }
 
 static int64_t wall_ms(void)
@@ -44,8 +48,8 @@ static int64_t wall_ms(void)
 
 typedef struct found {
     const char *name;
-    int64_t     changed_ms;
-    bool        there;
+    int64_t changed_ms;
+    bool there;
 } found;
 
 static int look(const char *name, int64_t changed_ms, void *arg)
@@ -76,8 +80,10 @@ static json_t *secret_json(cay__req *r, const char *name, int64_t changed_ms)
     e2b_when(cay__json_int(note, "created", changed_ms), made);
     e2b_when(changed_ms, changed);
     name = cay__json_str(note, "name", name);
-    return json_pack("{s:s,s:s,s:I,s:o,s:s,s:s}", "secretID", name, "name", name, "currentVersion", (json_int_t)cay__json_int(note, "version", 1), "metadata",
-                     json_is_object(metadata) ? json_incref(metadata) : json_object(), "createdAt", made, "updatedAt", changed);
+    return json_pack("{s:s,s:s,s:I,s:o,s:s,s:s}", "secretID", name, "name", name, "currentVersion",
+                     (json_int_t)cay__json_int(note, "version", 1), "metadata",
+                     json_is_object(metadata) ? json_incref(metadata) : json_object(), "createdAt",
+                     made, "updatedAt", changed);
 }
 
 static int find(cay__req *r, const char *name, found *out, cay_err *err)
@@ -86,7 +92,9 @@ static int find(cay__req *r, const char *name, found *out, cay_err *err)
     int rc = cay_secret_list(r->svc, look, out, err);
     if (rc < 0)
         return rc;
-    return out->there ? 0 : cay_fail_why(err, CAY_ENOENT, "secret_not_found", "secret %.60s not found", name);
+    return out->there
+               ? 0
+               : cay_fail_why(err, CAY_ENOENT, "secret_not_found", "secret %.60s not found", name);
 }
 
 static int check_metadata(const json_t *m, cay_err *err)
@@ -98,21 +106,27 @@ static int check_metadata(const json_t *m, cay_err *err)
         return 0;
     if (!json_is_object(m) || json_object_size(m) > METADATA_MAX)
         return cay_fail(err, CAY_EINVAL, "metadata is an object of at most %d texts", METADATA_MAX);
-    json_object_foreach((json_t *)m, key, v) {
+    json_object_foreach((json_t *)m, key, v)
+    {
         if (!json_is_string(v))
             return cay_fail(err, CAY_EINVAL, "metadata.%.60s is not a text", key);
         len += strlen(key) + json_string_length(v);
     }
-    return len <= METADATA_LEN ? 0 : cay_fail(err, CAY_EINVAL, "metadata has at most %d bytes", METADATA_LEN);
+    return len <= METADATA_LEN
+               ? 0
+               : cay_fail(err, CAY_EINVAL, "metadata has at most %d bytes", METADATA_LEN);
 }
 
-static int store(cay__req *r, const char *name, const char *stored, const json_t *in, int64_t version, int64_t created, json_t *metadata, cay_err *err)
+static int store(cay__req *r, const char *name, const char *stored, const json_t *in,
+                 int64_t version, int64_t created, json_t *metadata, cay_err *err)
 {
     const json_t *v = json_object_get(in, "value");
     if (!json_is_string(v) || !json_string_length(v))
         return cay_fail(err, CAY_EINVAL, "value is a text that is not empty");
     CAY_TRY(check_metadata(metadata, err));
-    CAY_AUTOJSON *note = json_pack("{s:s,s:I,s:I,s:O*}", "name", name, "version", (json_int_t)version, "created", (json_int_t)created, "metadata", metadata);
+    CAY_AUTOJSON *note =
+        json_pack("{s:s,s:I,s:I,s:O*}", "name", name, "version", (json_int_t)version, "created",
+                  (json_int_t)created, "metadata", metadata);
     CAY_AUTOFREE char *text = cay__json_text(note, 60000);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "metadata is too long");
@@ -149,7 +163,9 @@ int e2b_on_secret_update(cay__req *r, cay_err *err)
     CAY_TRY(find(r, stored, &f, err));
     CAY_AUTOJSON *note = note_of(r, stored);
     json_t *metadata = json_object_get(in, "metadata");
-    CAY_TRY(store(r, r->param[0], stored, in, cay__json_int(note, "version", 1) + 1, cay__json_int(note, "created", f.changed_ms), metadata ? metadata : json_object_get(note, "metadata"), err));
+    CAY_TRY(store(r, r->param[0], stored, in, cay__json_int(note, "version", 1) + 1,
+                  cay__json_int(note, "created", f.changed_ms),
+                  metadata ? metadata : json_object_get(note, "metadata"), err));
     return cay__reply_json(r, 200, secret_json(r, stored, wall_ms()));
 }
 
@@ -175,9 +191,9 @@ int e2b_on_secret_delete(cay__req *r, cay_err *err)
 
 typedef struct page {
     const char **name;
-    int64_t     *changed;
-    size_t       n, cap;
-    cay__arena  *mem;
+    int64_t *changed;
+    size_t n, cap;
+    cay__arena *mem;
 } page;
 
 static int keep(const char *name, int64_t changed_ms, void *arg)
@@ -199,7 +215,10 @@ int e2b_on_secrets(cay__req *r, cay_err *err)
     CAY_AUTOJSON *list = json_array();
     CAY_TRY(e2b_shared(r, "secrets", err));
     CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
-    page p = { .name = cay__arena_take(&r->arena, MAX * sizeof *p.name), .changed = cay__arena_take(&r->arena, MAX * sizeof *p.changed), .cap = MAX, .mem = &r->arena };
+    page p = { .name = cay__arena_take(&r->arena, MAX * sizeof *p.name),
+               .changed = cay__arena_take(&r->arena, MAX * sizeof *p.changed),
+               .cap = MAX,
+               .mem = &r->arena };
     CAY_TRY(cay_secret_list(r->svc, keep, &p, err));
     for (size_t i = 0; i < p.n; i++) {
         if (after && *after && strcmp(p.name[i], after) <= 0)

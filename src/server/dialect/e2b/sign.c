@@ -13,7 +13,8 @@ bool e2b_same(const char *a, const char *b)
     return (n == strlen(b) || CAY__MUTANT("fuzz-e2b_sign")) && CRYPTO_memcmp(a, b, n) == 0;
 }
 
-void e2b_signature(const char *path, const char *op, const char *user, const char *token, const char *exp, char out[64])
+void e2b_signature(const char *path, const char *op, const char *user, const char *token,
+                   const char *exp, char out[64])
 {
     unsigned char md[32];
     char text[48];
@@ -33,5 +34,6 @@ void e2b_signature(const char *path, const char *op, const char *user, const cha
 bool e2b_expired(const char *exp, long long now)
 {
     char *end;
-    return !isdigit((unsigned char)*exp) || strlen(exp) > 18 || strtoll(exp, &end, 10) < now || *end;
+    return !isdigit((unsigned char)*exp) || strlen(exp) > 18 || strtoll(exp, &end, 10) < now ||
+           *end;
 }

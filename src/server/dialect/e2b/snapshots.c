@@ -19,7 +19,9 @@ int e2b_on_snapshot(cay__req *r, cay_err *err)
     cay_snapshot *s;
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
-    const cay_snapshot_spec spec = { .size = sizeof spec, .label = cay__json_str(in, "name", NULL), .stop = true };
+    const cay_snapshot_spec spec = { .size = sizeof spec,
+                                     .label = cay__json_str(in, "name", NULL),
+                                     .stop = true };
     CAY_TRY(cay_sandbox_snapshot(b.sb, &r->call, &spec, &s, err));
     json_t *o = snapshot_json(s);
     cay_snapshot_free(s);
@@ -27,10 +29,10 @@ int e2b_on_snapshot(cay__req *r, cay_err *err)
 }
 
 typedef struct snaps {
-    json_t     *list;
+    json_t *list;
     const char *name;
-    size_t      limit;
-    char        next[CAY_ID_LEN + 1];
+    size_t limit;
+    char next[CAY_ID_LEN + 1];
 } snaps;
 
 static int add_snapshot(const cay_snapshot *s, void *arg)
@@ -52,7 +54,10 @@ int e2b_on_snapshots(cay__req *r, cay_err *err)
     const char *after = cay__req_query(r, "nextToken"), *sandbox = cay__req_query(r, "sandboxID");
     CAY_TRY(cay__req_number(r, "limit", E2B_PAGE, E2B_PAGE, &limit, err));
     snaps l = { .list = out, .name = cay__req_query(r, "name"), .limit = limit };
-    const cay_snapshot_filter f = { .size = sizeof f, .sandbox = sandbox && *sandbox ? sandbox : NULL, .after = after && *after ? after : NULL, .tenant = cay__req_tenant(r) };
+    const cay_snapshot_filter f = { .size = sizeof f,
+                                    .sandbox = sandbox && *sandbox ? sandbox : NULL,
+                                    .after = after && *after ? after : NULL,
+                                    .tenant = cay__req_tenant(r) };
     int rc = cay_service_snapshots(r->svc, &r->call, &f, add_snapshot, &l, err);
     if (rc < 0)
         return rc;
@@ -62,10 +67,10 @@ int e2b_on_snapshots(cay__req *r, cay_err *err)
 }
 
 typedef struct forks {
-    cay__req   *r;
+    cay__req *r;
     const char *template_;
-    json_t     *list;
-    cay_err    *err;
+    json_t *list;
+    cay_err *err;
 } forks;
 
 static int add_fork(cay_sandbox *sb, void *arg)
@@ -92,7 +97,9 @@ int e2b_on_fork(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "count is 1 to 100");
     CAY_AUTOJSON *list = json_array();
     forks f = { r, b.note.template_, list, err };
-    const cay_fork spec = { .size = sizeof spec, .n = (size_t)n, .ttl_ms = (uint64_t)CAY_MAX(s, 1) * 1000 };
+    const cay_fork spec = { .size = sizeof spec,
+                            .n = (size_t)n,
+                            .ttl_ms = (uint64_t)CAY_MAX(s, 1) * 1000 };
     CAY_TRY(cay_service_fork(r->svc, &r->call, b.info->id, &spec, add_fork, &f, err));
     return cay__reply_json(r, 201, json_incref(list));
 }

@@ -25,7 +25,9 @@ typedef struct state {
 static json_t *copy_step(const json_t *step, const json_t *args, const state *s)
 {
     const char *owner = arg(args, 2), *mode = arg(args, 3);
-    json_t *c = json_pack("{s:s,s:s,s:s,s:s}", "src", arg(args, 0), "dest", arg(args, 1), "owner", *owner ? owner : s->user, "archive", cay__json_str(step, "filesHash", ""));
+    json_t *c =
+        json_pack("{s:s,s:s,s:s,s:s}", "src", arg(args, 0), "dest", arg(args, 1), "owner",
+                  *owner ? owner : s->user, "archive", cay__json_str(step, "filesHash", ""));
     if (*mode)
         json_object_set_new(c, "mode", json_string(mode));
     return json_pack("{s:o}", "copy", c);
@@ -50,19 +52,31 @@ static json_t *env_step(const json_t *args)
 /* One of the SDK's as one of ours; CAY_EINVAL names it. */
 static int read_step(const json_t *step, size_t i, state *s, json_t **out, cay_err *err)
 {
-    static const struct { const char *type; size_t least; } kinds[] = { { "COPY", 2 }, { "ADD", 2 }, { "RUN", 1 }, { "ENV", 2 }, { "ARG", 2 }, { "WORKDIR", 1 }, { "USER", 1 } };
+    static const struct {
+        const char *type;
+        size_t least;
+    } kinds[] = { { "COPY", 2 }, { "ADD", 2 },     { "RUN", 1 }, { "ENV", 2 },
+                  { "ARG", 2 },  { "WORKDIR", 1 }, { "USER", 1 } };
     const char *type = cay__json_str(step, "type", "");
     const json_t *args = json_object_get(step, "args"), *v;
     size_t k = 0, n;
     while (k < CAY_LEN(kinds) && strcmp(kinds[k].type, type) != 0)
         k++;
     if (k == CAY_LEN(kinds) && !CAY__MUTANT("fuzz-e2b_steps"))
-        return cay_fail(err, CAY_EINVAL, "steps[%zu]: type \"%.20s\" is none of COPY, ADD, RUN, ENV, ARG, WORKDIR and USER", i, type);
+        return cay_fail(
+            err, CAY_EINVAL,
+            "steps[%zu]: type \"%.20s\" is none of COPY, ADD, RUN, ENV, ARG, WORKDIR and USER", i,
+            type);
     if (!json_is_array(args) || json_array_size(args) < kinds[k].least)
-        return cay_fail(err, CAY_EINVAL, "steps[%zu]: %s has at least %zu arguments", i, type, kinds[k].least);
-    json_array_foreach(args, n, v)
-        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-            return cay_fail(err, CAY_EINVAL, "steps[%zu]: args[%zu] is not a text without NUL", i, n);
+        return cay_fail(err, CAY_EINVAL, "steps[%zu]: %s has at least %zu arguments", i, type,
+                        kinds[k].least);
+    json_array_foreach(
+        args, n,
+        v) if (!json_is_string(v) ||
+               strlen(json_string_value(v)) !=
+                   json_string_length(
+                       v)) return cay_fail(err, CAY_EINVAL,
+                                           "steps[%zu]: args[%zu] is not a text without NUL", i, n);
     if (kinds[k].type[0] == 'C' || !strcmp(type, "ADD")) {
         if (!e2b_is_hash(cay__json_str(step, "filesHash", "")))
             return cay_fail(err, CAY_EINVAL, "steps[%zu]: %s has no filesHash", i, type);
@@ -94,7 +108,8 @@ int e2b_read_steps(const json_t *steps, bool image, json_t *out, cay_err *err)
         json_array_append_new(out, json_pack("{s:s}", "user", "user"));
         json_array_append_new(out, json_pack("{s:s}", "workdir", "/home/user"));
     }
-    json_array_foreach(steps, i, v) {
+    json_array_foreach(steps, i, v)
+    {
         json_t *one = NULL;
         CAY_TRY(read_step(v, i, &s, &one, err));
         json_array_append_new(out, one);

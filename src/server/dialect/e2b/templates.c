@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Templates: what a sandbox starts from. Theirs are called NAME:TAG, tag `default` unless said; a template's id is its name without a tag, so that it
- * is known before it is built.
+ * Templates: what a sandbox starts from. Theirs are called NAME:TAG, tag `default` unless said; a
+ * template's id is its name without a tag, so that it is known before it is built.
  */
 #include "e2b.h"
 #include <base/str.h>
@@ -24,17 +24,28 @@ bool e2b_is_base(const char *name)
 }
 
 /* [a-z0-9-_]+, with a namespace that is left out: there is one for each key. */
-int e2b_template_name(cay__req *r, const char *given, const char *tag, const char **out, cay_err *err)
+int e2b_template_name(cay__req *r, const char *given, const char *tag, const char **out,
+                      cay_err *err)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     const char *slash = strrchr(given, '/'), *name = slash ? slash + 1 : given;
     size_t n = strcspn(name, ":"), t = name[n] ? strlen(name + n + 1) : 0;
     char text[260];
-    if (!n || n > 128 || t > 64 || strspn(name, letters) != n || (name[n] && (!t || strspn(name + n + 1, letters) + strspn(name + n + 1, ".") == 0)))
-        return cay_fail(err, CAY_EINVAL, "a template's name has 1 to 128 letters, digits, '-' and '_', and maybe \":TAG\": %.60s", given);
-    if (name[n] && strspn(name + n + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != t)
-        return cay_fail(err, CAY_EINVAL, "a tag has letters, digits, '-', '_' and '.': %.60s", name + n + 1);
-    snprintf(text, sizeof text, "%.*s:%s", (int)n, name, tag ? tag : name[n] ? name + n + 1 : "default");
+    if (!n || n > 128 || t > 64 || strspn(name, letters) != n ||
+        (name[n] && (!t || strspn(name + n + 1, letters) + strspn(name + n + 1, ".") == 0)))
+        return cay_fail(err, CAY_EINVAL,
+                        "a template's name has 1 to 128 letters, digits, '-' and '_', and maybe "
+                        "\":TAG\": %.60s",
+                        given);
+    if (name[n] && strspn(name + n + 1,
+                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != t)
+        return cay_fail(err, CAY_EINVAL, "a tag has letters, digits, '-', '_' and '.': %.60s",
+                        name + n + 1);
+    snprintf(text, sizeof text, "%.*s:%s", (int)n, name,
+             tag       ? tag
+             : name[n] ? name + n + 1
+                       : "default");
     for (char *c = text; *c; c++)
         *c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 32) : *c;
     *out = cay__arena_str(&r->arena, text);
@@ -47,10 +58,13 @@ int e2b_template_find(cay__req *r, const char *ref, cay_template **out, cay_err 
     int rc = CAY_ENOENT;
     if (e2b_template_name(r, ref, NULL, &name, NULL) == 0)
         rc = cay_template_find(r->svc, &r->call, cay__req_tenant(r), name, out, NULL);
-    if (rc == CAY_ENOENT) /* by its id, or as others call theirs: image, image:latest, registry/path:tag */
+    if (rc == CAY_ENOENT) /* by its id, or as others call theirs: image, image:latest,
+                             registry/path:tag */
         rc = cay_template_find(r->svc, &r->call, cay__req_tenant(r), ref, out, err);
     if (rc == CAY_ENOENT)
-        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "template '%.80s' not found: there are base, your templates and your snapshots", ref);
+        return cay_fail_why(
+            err, CAY_ENOENT, "template_not_found",
+            "template '%.80s' not found: there are base, your templates and your snapshots", ref);
     return rc;
 }
 
@@ -64,9 +78,12 @@ bool e2b_has_base(cay__req *r, const char *name)
 
 static json_t *base_template(void)
 {
-    return json_pack("{s:s,s:s,s:i,s:i,s:i,s:b,s:[s],s:[s],s:s,s:s,s:n,s:n,s:i,s:i,s:s,s:s}", "templateID", "base", "buildID", "00000000-0000-0000-0000-000000000000", "cpuCount", 2, "memoryMB", 2048,
-                     "diskSizeMB", 10240, "public", true, "aliases", "base", "names", "base", "createdAt", "2026-01-01T00:00:00Z", "updatedAt", "2026-01-01T00:00:00Z", "createdBy", "lastSpawnedAt", "spawnCount",
-                     0, "buildCount", 1, "envdVersion", E2B_ENVD_VERSION, "buildStatus", "ready");
+    return json_pack(
+        "{s:s,s:s,s:i,s:i,s:i,s:b,s:[s],s:[s],s:s,s:s,s:n,s:n,s:i,s:i,s:s,s:s}", "templateID",
+        "base", "buildID", "00000000-0000-0000-0000-000000000000", "cpuCount", 2, "memoryMB", 2048,
+        "diskSizeMB", 10240, "public", true, "aliases", "base", "names", "base", "createdAt",
+        "2026-01-01T00:00:00Z", "updatedAt", "2026-01-01T00:00:00Z", "createdBy", "lastSpawnedAt",
+        "spawnCount", 0, "buildCount", 1, "envdVersion", E2B_ENVD_VERSION, "buildStatus", "ready");
 }
 
 static json_t *bare(const char *name)
@@ -92,10 +109,15 @@ static json_t *template_json(const cay_template *t)
             json_array_append_new(aliases, bare(t->names[i]));
     }
     e2b_when(t->created_ms, when);
-    return json_pack("{s:o,s:s,s:I,s:I,s:I,s:b,s:O,s:O,s:s,s:s,s:n,s:n,s:I,s:i,s:s,s:s}", "templateID", first ? bare(first) : json_string(t->id), "buildID", t->id, "cpuCount",
-                     (json_int_t)(limit_of(config, "cpu_milli", 2000) + 999) / 1000, "memoryMB", (json_int_t)(limit_of(config, "memory", (int64_t)2048 << 20) >> 20), "diskSizeMB",
-                     (json_int_t)(limit_of(config, "disk", (int64_t)10240 << 20) >> 20), "public", t->shared, "aliases", aliases, "names", names, "createdAt", when, "updatedAt", when, "createdBy",
-                     "lastSpawnedAt", "spawnCount", (json_int_t)t->users, "buildCount", 1, "envdVersion", E2B_ENVD_VERSION, "buildStatus", "ready");
+    return json_pack(
+        "{s:o,s:s,s:I,s:I,s:I,s:b,s:O,s:O,s:s,s:s,s:n,s:n,s:I,s:i,s:s,s:s}", "templateID",
+        first ? bare(first) : json_string(t->id), "buildID", t->id, "cpuCount",
+        (json_int_t)(limit_of(config, "cpu_milli", 2000) + 999) / 1000, "memoryMB",
+        (json_int_t)(limit_of(config, "memory", (int64_t)2048 << 20) >> 20), "diskSizeMB",
+        (json_int_t)(limit_of(config, "disk", (int64_t)10240 << 20) >> 20), "public", t->shared,
+        "aliases", aliases, "names", names, "createdAt", when, "updatedAt", when, "createdBy",
+        "lastSpawnedAt", "spawnCount", (json_int_t)t->users, "buildCount", 1, "envdVersion",
+        E2B_ENVD_VERSION, "buildStatus", "ready");
 }
 
 static int add_template(const cay_template *t, void *arg)
@@ -124,8 +146,11 @@ int e2b_on_template(cay__req *r, cay_err *err)
         o = template_json(t);
     }
     json_t *when = json_object_get(o, "createdAt");
-    json_object_set_new(o, "builds", json_pack("[{s:O,s:s,s:O,s:O,s:O,s:O}]", "buildID", json_object_get(o, "buildID"), "status", "ready", "createdAt", when, "updatedAt", when, "cpuCount",
-                                               json_object_get(o, "cpuCount"), "memoryMB", json_object_get(o, "memoryMB")));
+    json_object_set_new(
+        o, "builds",
+        json_pack("[{s:O,s:s,s:O,s:O,s:O,s:O}]", "buildID", json_object_get(o, "buildID"), "status",
+                  "ready", "createdAt", when, "updatedAt", when, "cpuCount",
+                  json_object_get(o, "cpuCount"), "memoryMB", json_object_get(o, "memoryMB")));
     return cay__reply_json(r, 200, o);
 }
 
@@ -133,9 +158,11 @@ int e2b_on_alias(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
     if (e2b_is_base(r->param[0]))
-        return cay__reply_json(r, 200, json_pack("{s:s,s:b}", "templateID", "base", "public", true));
+        return cay__reply_json(r, 200,
+                               json_pack("{s:s,s:b}", "templateID", "base", "public", true));
     CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
-    return cay__reply_json(r, 200, json_pack("{s:o,s:b}", "templateID", bare(r->param[0]), "public", t->shared));
+    return cay__reply_json(
+        r, 200, json_pack("{s:o,s:b}", "templateID", bare(r->param[0]), "public", t->shared));
 }
 
 /* ------------------------------------------------------------------ changes */
@@ -158,7 +185,8 @@ int e2b_on_template_delete(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-/* {"public"}: for other tenants, too. What is shared may stand in for an image of that name when they build, so it is the operator's to say. */
+/* {"public"}: for other tenants, too. What is shared may stand in for an image of that name when
+ * they build, so it is the operator's to say. */
 int e2b_on_template_patch(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
@@ -170,7 +198,8 @@ int e2b_on_template_patch(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "public is true or false");
     if (public && json_is_true(public) != t->shared) {
         CAY_TRY(e2b_shared(r, "publishing templates", err));
-        CAY_TRY(cay_template_share(r->svc, &r->call, cay__req_tenant(r), t->id, json_is_true(public), err));
+        CAY_TRY(cay_template_share(r->svc, &r->call, cay__req_tenant(r), t->id,
+                                   json_is_true(public), err));
     }
     json_t *o = template_json(t), *names = json_incref(json_object_get(o, "names"));
     json_decref(o);
@@ -184,9 +213,11 @@ static int tag_list(const json_t *in, const json_t **out, cay_err *err)
     *out = json_object_get(in, "tags");
     if (!json_is_array(*out) || !json_array_size(*out) || json_array_size(*out) > 32)
         return cay_fail(err, CAY_EINVAL, "tags is a list of 1 to 32 texts");
-    json_array_foreach(*out, i, v)
-        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
-            return cay_fail(err, CAY_EINVAL, "tags[%zu] is not a text", i);
+    json_array_foreach(
+        *out, i, v) if (!json_is_string(v) ||
+                        strlen(json_string_value(v)) !=
+                            json_string_length(v)) return cay_fail(err, CAY_EINVAL,
+                                                                   "tags[%zu] is not a text", i);
     return 0;
 }
 
@@ -201,7 +232,8 @@ int e2b_on_tags_add(cay__req *r, cay_err *err)
     CAY_TRY(e2b_template_name(r, target = cay__json_str(in, "target", ""), NULL, &name, err));
     CAY_TRY(tag_list(in, &tags, err));
     CAY_TRY(e2b_template_find(r, target, &t, err));
-    json_array_foreach(tags, i, v) {
+    json_array_foreach(tags, i, v)
+    {
         CAY_TRY(e2b_template_name(r, target, json_string_value(v), &name, err));
         CAY_TRY(cay_template_name(r->svc, &r->call, cay__req_tenant(r), t->id, name, err));
     }
@@ -216,15 +248,17 @@ int e2b_on_tags_remove(cay__req *r, cay_err *err)
     const char *name;
     CAY_TRY(cay__req_json(r, 0, &in, err));
     CAY_TRY(tag_list(in, &tags, err));
-    json_array_foreach(tags, i, v) {
-        CAY_TRY(e2b_template_name(r, cay__json_str(in, "name", ""), json_string_value(v), &name, err));
+    json_array_foreach(tags, i, v)
+    {
+        CAY_TRY(
+            e2b_template_name(r, cay__json_str(in, "name", ""), json_string_value(v), &name, err));
         CAY_TRY(cay_template_remove(r->svc, &r->call, cay__req_tenant(r), name, err));
     }
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
 typedef struct tags {
-    json_t     *list;
+    json_t *list;
     const char *name;
 } tags;
 
@@ -236,7 +270,8 @@ static int add_tags(const cay_template *t, void *arg)
     e2b_when(t->created_ms, when);
     for (size_t i = 0; t->names && t->names[i]; i++)
         if (!strncmp(t->names[i], l->name, n) && t->names[i][n] == ':')
-            json_array_append_new(l->list, json_pack("{s:s,s:s,s:s}", "tag", t->names[i] + n + 1, "buildID", t->id, "createdAt", when));
+            json_array_append_new(l->list, json_pack("{s:s,s:s,s:s}", "tag", t->names[i] + n + 1,
+                                                     "buildID", t->id, "createdAt", when));
     return 0;
 }
 
@@ -251,7 +286,8 @@ int e2b_on_tags(cay__req *r, cay_err *err)
     const cay_template_filter f = { .size = sizeof f, .tenant = cay__req_tenant(r) };
     CAY_TRY(cay_template_list(r->svc, &r->call, &f, add_tags, &l, err));
     if (!json_array_size(list))
-        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "template '%.80s' not found", cut);
+        return cay_fail_why(err, CAY_ENOENT, "template_not_found", "template '%.80s' not found",
+                            cut);
     return cay__reply_json(r, 200, json_incref(list));
 }
 
@@ -262,7 +298,8 @@ static bool ready(cay__req *r, cay_sandbox *sb, const char *command)
     const char *argv[] = { "/bin/bash", "-l", "-c", command, NULL };
     const cay_spawn s = { .size = sizeof s, .argv = argv, .timeout_ms = 10000 };
     cay_result res = { .size = sizeof res };
-    bool yes = cay_sandbox_run(sb, &r->call, &s, NULL, 0, 4096, &res, NULL) == 0 && res.exit.code == 0 && !res.exit.signal;
+    bool yes = cay_sandbox_run(sb, &r->call, &s, NULL, 0, 4096, &res, NULL) == 0 &&
+               res.exit.code == 0 && !res.exit.signal;
     cay_result_clear(&res);
     return yes;
 }
@@ -274,7 +311,9 @@ int e2b_template_start(cay__req *r, cay_sandbox *sb, const char *config, cay_err
     CAY_TRY(cay__json_object("config", config, &o, err));
     const char *start = cay__json_str(o, "start", ""), *command = cay__json_str(o, "ready", "");
     const char *argv[] = { "/bin/bash", "-l", "-c", start, NULL };
-    const cay_spawn s = { .size = sizeof s, .argv = argv, .tag = "e2b-start", .stdin_mode = CAY_STDIN_NULL };
+    const cay_spawn s = {
+        .size = sizeof s, .argv = argv, .tag = "e2b-start", .stdin_mode = CAY_STDIN_NULL
+    };
     struct timespec t;
     cay_proc *p;
     if (*start) {
@@ -283,11 +322,16 @@ int e2b_template_start(cay__req *r, cay_sandbox *sb, const char *config, cay_err
     }
     clock_gettime(CLOCK_MONOTONIC, &t);
     int64_t end = t.tv_sec * 1000 + t.tv_nsec / 1000000 + READY_MS;
-    for (unsigned pause_ms = 20; *command && !ready(r, sb, command); pause_ms = CAY_MIN(2 * pause_ms, 1000u)) {
+    for (unsigned pause_ms = 20; *command && !ready(r, sb, command);
+         pause_ms = CAY_MIN(2 * pause_ms, 1000u)) {
         clock_gettime(CLOCK_MONOTONIC, &t);
         if (t.tv_sec * 1000 + t.tv_nsec / 1000000 > end)
-            return cay_fail_why(err, CAY_ETIMEOUT, "template_not_ready", "the template's ready command did not succeed in %d s", READY_MS / 1000);
-        nanosleep(&(struct timespec){ .tv_sec = pause_ms / 1000, .tv_nsec = (pause_ms % 1000) * 1000000L }, NULL);
+            return cay_fail_why(err, CAY_ETIMEOUT, "template_not_ready",
+                                "the template's ready command did not succeed in %d s",
+                                READY_MS / 1000);
+        nanosleep(&(struct timespec){ .tv_sec = pause_ms / 1000,
+                                      .tv_nsec = (pause_ms % 1000) * 1000000L },
+                  NULL);
     }
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens of sandboxes: made from a secret of the state directory, so that nothing about them is kept. */
+/* Tokens of sandboxes: made from a secret of the state directory, so that nothing about them is
+ * kept. */
 #include "e2b.h"
 #include <base/fd.h>
 #include <fcntl.h>
@@ -52,7 +53,8 @@ static void hex(const unsigned char *p, size_t n, char *to)
         snprintf(to, 3, "%02x", p[i]);
 }
 
-int e2b_token_by(const unsigned char key[32], const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err)
+int e2b_token_by(const unsigned char key[32], const char *kind, const char *id,
+                 char token[E2B_TOKEN_LEN + 1], cay_err *err)
 {
     unsigned char mac[EVP_MAX_MD_SIZE];
     unsigned n = 0;
@@ -65,7 +67,8 @@ int e2b_token_by(const unsigned char key[32], const char *kind, const char *id, 
     return 0;
 }
 
-int e2b_token(cay__req *r, const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1], cay_err *err)
+int e2b_token(cay__req *r, const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1],
+              cay_err *err)
 {
     unsigned char key[32];
     CAY_TRY(e2b_secret(r, key, err));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is in a volume, without a sandbox of the user's: whoever has its token reads and writes there. The work is done inside a sandbox that
- * lives for the one request and has nothing but the volume, so that links in it lead nowhere else.
+ * What is in a volume, without a sandbox of the user's: whoever has its token reads and writes
+ * there. The work is done inside a sandbox that lives for the one request and has nothing but the
+ * volume, so that links in it lead nowhere else.
  */
 #include "e2b.h"
 #include <base/str.h>
@@ -9,13 +10,13 @@
 #include <stdio.h>
 #include <strings.h>
 
-#define ROOT "/volume"
+#define ROOT      "/volume"
 #define DEPTH_MAX 64
 
 typedef struct content {
     cay_sandbox *sb;
-    const char  *path;  /* inside */
-    const char  *given; /* in the volume, "/…" */
+    const char *path;  /* inside */
+    const char *given; /* in the volume, "/…" */
 } content;
 
 static void give_back(void *sb)
@@ -57,7 +58,9 @@ static int open_content(cay__req *r, content *out, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "path is missing, or has \"..\" in it");
     path += strspn(path, "/");
     const cay_volume_use use = { .name = name, .target = ROOT, .rw = true };
-    const cay_create c = { .size = sizeof c, .ephemeral = true, .volumes = &use, .nvolumes = 1, .workdir = ROOT };
+    const cay_create c = {
+        .size = sizeof c, .ephemeral = true, .volumes = &use, .nvolumes = 1, .workdir = ROOT
+    };
     CAY_TRY(cay_service_create(r->svc, &r->call, &c, &out->sb, err));
     cay__req_defer(r, give_back, out->sb);
     size_t n = strlen(path) + sizeof ROOT + 1;
@@ -72,11 +75,17 @@ static int open_content(cay__req *r, content *out, cay_err *err)
 
 static json_t *entry(const char *path, const cay_stat *st)
 {
-    const char *slash = strrchr(path, '/'), *type = st->type == CAY_FILE ? "file" : st->type == CAY_DIR ? "directory" : st->type == CAY_LINK ? "symlink" : "unknown";
+    const char *slash = strrchr(path, '/'), *type = st->type == CAY_FILE   ? "file"
+                                                    : st->type == CAY_DIR  ? "directory"
+                                                    : st->type == CAY_LINK ? "symlink"
+                                                                           : "unknown";
     char when[32];
     e2b_when(st->mtime_ns / 1000000, when);
-    json_t *o = json_pack("{s:o,s:s,s:o,s:I,s:i,s:I,s:I,s:s,s:s,s:s}", "name", cay__json_bytes(slash && slash[1] ? slash + 1 : path), "type", type, "path", cay__json_bytes(path), "size",
-                          (json_int_t)st->size, "mode", (int)(st->mode & 07777), "uid", (json_int_t)st->uid, "gid", (json_int_t)st->gid, "atime", when, "mtime", when, "ctime", when);
+    json_t *o = json_pack("{s:o,s:s,s:o,s:I,s:i,s:I,s:I,s:s,s:s,s:s}", "name",
+                          cay__json_bytes(slash && slash[1] ? slash + 1 : path), "type", type,
+                          "path", cay__json_bytes(path), "size", (json_int_t)st->size, "mode",
+                          (int)(st->mode & 07777), "uid", (json_int_t)st->uid, "gid",
+                          (json_int_t)st->gid, "atime", when, "mtime", when, "ctime", when);
     if (st->type == CAY_LINK)
         json_object_set_new(o, "target", cay__json_bytes(st->target));
     return o;
@@ -127,7 +136,7 @@ static int apply(cay__req *r, const content *c, const owner *o, cay_err *err)
 
 typedef struct listing {
     const content *c;
-    json_t        *list;
+    json_t *list;
 } listing;
 
 static int add_entry(const cay_dirent *e, void *arg)
@@ -162,7 +171,8 @@ int e2b_on_volume_mkdir(cay__req *r, cay_err *err)
     CAY_TRY(cay_file_exists(c.sb, &r->call, c.path, &there, err));
     if (there && !force)
         return cay_fail(err, CAY_EEXIST, "path %.150s already exists", c.given);
-    CAY_TRY(cay_file_mkdir(c.sb, &r->call, c.path, o.mode == UINT32_MAX ? 0755 : (uint32_t)o.mode, force, err));
+    CAY_TRY(cay_file_mkdir(c.sb, &r->call, c.path, o.mode == UINT32_MAX ? 0755 : (uint32_t)o.mode,
+                           force, err));
     CAY_TRY(apply(r, &c, &o, err));
     return reply_entry(r, &c, 201, err);
 }
@@ -219,7 +229,9 @@ int e2b_on_volume_put(cay__req *r, cay_err *err)
     uint64_t n;
     CAY_TRY(from_query(r, &o, err));
     CAY_TRY(open_content(r, &c, err));
-    const cay_write spec = { .size = sizeof spec, .parents = cay__req_flag(r, "force"), .mode = o.mode == UINT32_MAX ? 0 : (uint32_t)o.mode };
+    const cay_write spec = { .size = sizeof spec,
+                             .parents = cay__req_flag(r, "force"),
+                             .mode = o.mode == UINT32_MAX ? 0 : (uint32_t)o.mode };
     CAY_TRY(cay_file_open_write(c.sb, &r->call, c.path, &spec, &up, err));
     int rc = cay__req_to_fd(r, cay_upload_fd(up), UINT64_MAX, &n, err);
     if (rc < 0) {

@@ -5,22 +5,29 @@
 
 int e2b_shared(const cay__req *r, const char *what, cay_err *err)
 {
-    if (r->who.scope == CAY__SCOPE_ADMIN || (r->who.scope == CAY__SCOPE_TENANT && !strcmp(r->who.tenant, "default")))
+    if (r->who.scope == CAY__SCOPE_ADMIN ||
+        (r->who.scope == CAY__SCOPE_TENANT && !strcmp(r->who.tenant, "default")))
         return 0;
-    return cay_fail_why(err, CAY_EPERM, "admin_only", "%s are the service's; this needs a key of scope admin, or of tenant default", what);
+    return cay_fail_why(
+        err, CAY_EPERM, "admin_only",
+        "%s are the service's; this needs a key of scope admin, or of tenant default", what);
 }
 
 static int volume_json(cay__req *r, const char *name, int status, cay_err *err)
 {
     char token[E2B_TOKEN_LEN + 1];
     CAY_TRY(e2b_token(r, "volume", name, token, err));
-    return cay__reply_json(r, status, json_pack("{s:s,s:s,s:s,s:o}", "volumeID", name, "name", name, "token", token, "domain", e2b_domain(r)));
+    return cay__reply_json(r, status,
+                           json_pack("{s:s,s:s,s:s,s:o}", "volumeID", name, "name", name, "token",
+                                     token, "domain", e2b_domain(r)));
 }
 
 static bool name_valid(const char *s)
 {
     size_t n = strlen(s);
-    return n && n <= CAY_VOLUME_NAME && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n && *s != '-' && *s != '_';
+    return n && n <= CAY_VOLUME_NAME &&
+           strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n &&
+           *s != '-' && *s != '_';
 }
 
 int e2b_on_volume_create(cay__req *r, cay_err *err)
@@ -30,7 +37,10 @@ int e2b_on_volume_create(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_json(r, 0, &in, err));
     const char *name = cay__json_str(in, "name", "");
     if (!name_valid(name))
-        return cay_fail(err, CAY_EINVAL, "name has 1 to %d letters, digits, '_' and '-', and begins with a letter or digit", CAY_VOLUME_NAME);
+        return cay_fail(
+            err, CAY_EINVAL,
+            "name has 1 to %d letters, digits, '_' and '-', and begins with a letter or digit",
+            CAY_VOLUME_NAME);
     const cay_volume_spec spec = { .size = sizeof spec, .name = name };
     cay__req_about(r, name);
     CAY_TRY(cay_volume_create(r->svc, &r->call, &spec, err));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* filesystem.Filesystem, what changes: as a stream, or asked for again and again (the Python SDK's synchronous form). */
+/* filesystem.Filesystem, what changes: as a stream, or asked for again and again (the Python SDK's
+ * synchronous form). */
 #include "e2b.h"
 #include "watchers.h"
 #include <base/fd.h>
@@ -19,16 +20,20 @@ static int64_t now_ms(void)
 }
 
 static const struct {
-    cay_change  change;
+    cay_change change;
     const char *word;
-    bool        entry; /* there is something to describe */
+    bool entry; /* there is something to describe */
 } kinds[] = {
-    { CAY_CHANGE_CREATE, "EVENT_TYPE_CREATE", true }, { CAY_CHANGE_WRITE, "EVENT_TYPE_WRITE", true },   { CAY_CHANGE_REMOVE, "EVENT_TYPE_REMOVE", false },
-    { CAY_CHANGE_RENAME, "EVENT_TYPE_RENAME", false }, { CAY_CHANGE_CHMOD, "EVENT_TYPE_CHMOD", true },
+    { CAY_CHANGE_CREATE, "EVENT_TYPE_CREATE", true },
+    { CAY_CHANGE_WRITE, "EVENT_TYPE_WRITE", true },
+    { CAY_CHANGE_REMOVE, "EVENT_TYPE_REMOVE", false },
+    { CAY_CHANGE_RENAME, "EVENT_TYPE_RENAME", false },
+    { CAY_CHANGE_CHMOD, "EVENT_TYPE_CHMOD", true },
 };
 
 /* One change to a list of events; a new name is a RENAME of the old one and a CREATE. */
-static void add_event(const e2b_watched *y, e2b_names *names, cay_change change, const char *name, json_t *list)
+static void add_event(const e2b_watched *y, e2b_names *names, cay_change change, const char *name,
+                      json_t *list)
 {
     for (size_t i = 0; i < CAY_LEN(kinds); i++) {
         if (kinds[i].change != change)
@@ -71,9 +76,9 @@ static int drain(const e2b_watched *y, json_t *list)
 
 typedef struct eye {
     e2b_watched at;
-    bool        started;
-    int64_t     quiet_since;
-    uint64_t    keepalive_ms;
+    bool started;
+    int64_t quiet_since;
+    uint64_t keepalive_ms;
 } eye;
 
 static void tell(cay__buf *out, const char *what, json_t *j)
@@ -103,8 +108,7 @@ static int watch_work(cay__pump *p, cay__buf *out)
     json_t *one;
     size_t i;
     int rc = drain(&y->at, list);
-    json_array_foreach(list, i, one)
-        tell(out, "filesystem", json_incref(one));
+    json_array_foreach(list, i, one) tell(out, "filesystem", json_incref(one));
     y->quiet_since = now_ms();
     return rc < 0 ? rc : CAY__PUMP_ON;
 }
@@ -126,9 +130,15 @@ static int open_watch(cay__req *r, const e2b_rpc *q, e2b_watched *out, cay_err *
     CAY_TRY(cay_file_stat(q->d.sb, &r->call, path, true, &st, err));
     if (st.type != CAY_DIR)
         return cay_fail(err, CAY_EINVAL, "path %.150s is not a directory", path);
-    CAY_TRY(cay_watch_open(q->d.sb, &r->call, path, cay__json_bool(q->in, "recursive", false), &w, err));
-    *out = (e2b_watched){ .sb = cay_sandbox_ref(q->d.sb), .w = w, .path = cay__strdup(path), .user = q->d.user ? cay__strdup(q->d.user) : NULL,
-                          .entries = cay__json_bool(q->in, "includeEntry", cay__json_bool(q->in, "include_entry", false)) };
+    CAY_TRY(cay_watch_open(q->d.sb, &r->call, path, cay__json_bool(q->in, "recursive", false), &w,
+                           err));
+    *out =
+        (e2b_watched){ .sb = cay_sandbox_ref(q->d.sb),
+                       .w = w,
+                       .path = cay__strdup(path),
+                       .user = q->d.user ? cay__strdup(q->d.user) : NULL,
+                       .entries = cay__json_bool(q->in, "includeEntry",
+                                                 cay__json_bool(q->in, "include_entry", false)) };
     return 0;
 }
 
@@ -141,7 +151,13 @@ int e2b_fs_watch(cay__req *r, cay_err *err)
     CAY_TRY(open_watch(r, &q, &at, err));
     eye *y = cay__alloc(sizeof *y);
     *y = (eye){ .at = at, .quiet_since = now_ms(), .keepalive_ms = q.keepalive_ms };
-    const cay__pump pump = { .fd = { cay_watch_fd(at.w), -1, -1 }, .beat_ms = 1000, .self = y, .pull = watch_pull, .work = watch_work, .last = e2b_stream_last, .close = watch_close };
+    const cay__pump pump = { .fd = { cay_watch_fd(at.w), -1, -1 },
+                             .beat_ms = 1000,
+                             .self = y,
+                             .pull = watch_pull,
+                             .work = watch_work,
+                             .last = e2b_stream_last,
+                             .close = watch_close };
     return cay__reply_pump(r, 200, "application/connect+json", &pump);
 }
 
@@ -172,7 +188,8 @@ int e2b_watcher_events(cay__req *r, cay_err *err)
     CAY_TRY(e2b_watchers_take(cay__server_watchers(r->server), watcher_id(&q), q.d.id, &at, err));
     int rc = drain(at, list);
     e2b_watchers_give(cay__server_watchers(r->server), at);
-    return rc < 0 ? cay_fail(err, rc, "the sandbox ended") : e2b_rpc_answer(r, json_pack("{s:O}", "events", list));
+    return rc < 0 ? cay_fail(err, rc, "the sandbox ended")
+                  : e2b_rpc_answer(r, json_pack("{s:O}", "events", list));
 }
 
 int e2b_watcher_remove(cay__req *r, cay_err *err)

@@ -9,16 +9,16 @@
 enum { OF_ONE = 64, OF_ALL = 4096, IDLE_S = 600 };
 
 typedef struct watcher {
-    e2b_watched     at; /* first: e2b_watchers_give() gets its address */
+    e2b_watched at; /* first: e2b_watchers_give() gets its address */
     struct watcher *next;
-    char            id[CAY_ID_LEN + 1], sandbox[CAY_ID_LEN + 1];
-    bool            taken, removed;
-    int64_t         used_s;
+    char id[CAY_ID_LEN + 1], sandbox[CAY_ID_LEN + 1];
+    bool taken, removed;
+    int64_t used_s;
 } watcher;
 
 struct e2b_watchers {
     pthread_mutex_t lock;
-    watcher        *first;
+    watcher *first;
 };
 
 static int64_t now_s(void)
@@ -64,7 +64,8 @@ void e2b_watchers_free(struct e2b_watchers *all)
     free(all);
 }
 
-/* Takes those out of the list that are removed or forgotten, unless somebody has them; tells how many are left of a sandbox and of all. */
+/* Takes those out of the list that are removed or forgotten, unless somebody has them; tells how
+ * many are left of a sandbox and of all. */
 static watcher *sweep(struct e2b_watchers *all, const char *sandbox, size_t *mine, size_t *count)
 {
     watcher *out = NULL;
@@ -97,7 +98,8 @@ static int none(const char *id, cay_err *err)
     return cay_fail(err, CAY_ENOENT, "watcher with id %.60s not found", id);
 }
 
-int e2b_watchers_add(struct e2b_watchers *all, const char *id, const char *sandbox, e2b_watched *y, cay_err *err)
+int e2b_watchers_add(struct e2b_watchers *all, const char *id, const char *sandbox, e2b_watched *y,
+                     cay_err *err)
 {
     size_t mine, count;
     watcher *w = cay__alloc(sizeof *w);
@@ -116,10 +118,12 @@ int e2b_watchers_add(struct e2b_watchers *all, const char *id, const char *sandb
     if (fits)
         return 0;
     end(w);
-    return cay_fail_why(err, CAY_ERATE, "watchers_limit", "a sandbox has at most %d watchers; remove one", OF_ONE);
+    return cay_fail_why(err, CAY_ERATE, "watchers_limit",
+                        "a sandbox has at most %d watchers; remove one", OF_ONE);
 }
 
-int e2b_watchers_take(struct e2b_watchers *all, const char *id, const char *sandbox, e2b_watched **out, cay_err *err)
+int e2b_watchers_take(struct e2b_watchers *all, const char *id, const char *sandbox,
+                      e2b_watched **out, cay_err *err)
 {
     pthread_mutex_lock(&all->lock);
     watcher *w = find(all, id, sandbox);

@@ -19,7 +19,8 @@ static const cay__field line_fields[] = {
     { "us", CAY__F_U64, AT(us), CAY__F_MAYBE, .about = "how long it took" },
     { "hash", CAY__F_STR, AT(hash) },
 };
-static const cay__shape line_shape = CAY__SHAPE("AuditLine", cay_audit, line_fields, "one thing that was done, or refused");
+static const cay__shape line_shape =
+    CAY__SHAPE("AuditLine", cay_audit, line_fields, "one thing that was done, or refused");
 
 static int add_line(const cay_audit *a, void *arg)
 {
@@ -34,15 +35,21 @@ static const cay__query list_query[] = {
     { "tenant", "string", "only of this one; to scope admin" },
     { NULL },
 };
-const cay__doc cay__doc_audit_list = { "listAudit", "audit", "who did what, oldest first", .query = list_query, .answers = { { 200, &line_shape, .list = true }, { 400 } } };
+const cay__doc cay__doc_audit_list = { "listAudit", "audit", "who did what, oldest first",
+                                       .query = list_query,
+                                       .answers = { { 200, &line_shape, .list = true }, { 400 } } };
 int cay__on_audit_list(cay__req *r, cay_err *err)
 {
     uint64_t last, since;
     cay__items l;
     CAY_TRY(cay__req_number(r, "last", 100, 10000, &last, err));
     CAY_TRY(cay__req_number(r, "since_ms", 0, INT64_MAX, &since, err));
-    cay_audit_filter f = { .size = sizeof f, .tenant = cay__req_tenant(r), .object = cay__req_query(r, "object"), .action = cay__req_query(r, "action"),
-                           .since_ms = (int64_t)since, .last = (size_t)CAY_MAX(last, 1u) };
+    cay_audit_filter f = { .size = sizeof f,
+                           .tenant = cay__req_tenant(r),
+                           .object = cay__req_query(r, "object"),
+                           .action = cay__req_query(r, "action"),
+                           .since_ms = (int64_t)since,
+                           .last = (size_t)CAY_MAX(last, 1u) };
     cay__items_begin(&l, r, &line_shape);
     int rc = cay_audit_list(r->svc, &f, add_line, &l, err);
     if (rc < 0)
@@ -52,7 +59,7 @@ int cay__on_audit_list(cay__req *r, cay_err *err)
 
 typedef struct proof {
     cay_audit_proof p;
-    bool            sound;
+    bool sound;
 } proof;
 static const cay__field proof_fields[] = {
     { "sound", CAY__F_BOOL, offsetof(proof, sound) },
@@ -63,10 +70,15 @@ static const cay__field proof_fields[] = {
     { "head", CAY__F_TEXT, offsetof(proof, p.head) },
     { "why", CAY__F_TEXT, offsetof(proof, p.why), CAY__F_MAYBE },
 };
-static const cay__shape proof_shape = CAY__SHAPE("AuditProof", proof, proof_fields, "do all lines follow each other");
+static const cay__shape proof_shape =
+    CAY__SHAPE("AuditProof", proof, proof_fields, "do all lines follow each other");
 
-static const cay__query proof_query[] = { { "head", "string", "SEQ:HASH of an earlier proof, which has to be there still" }, { NULL } };
-const cay__doc cay__doc_audit_proof = { "proveAudit", "audit", "is it all still so", .query = proof_query, .answers = { { 200, &proof_shape }, { 400 } } };
+static const cay__query proof_query[] = {
+    { "head", "string", "SEQ:HASH of an earlier proof, which has to be there still" }, { NULL }
+};
+const cay__doc cay__doc_audit_proof = { "proveAudit", "audit", "is it all still so",
+                                        .query = proof_query,
+                                        .answers = { { 200, &proof_shape }, { 400 } } };
 int cay__on_audit_proof(cay__req *r, cay_err *err)
 {
     proof p = { .p = { .size = sizeof p.p } };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates that are built by steps: sent, followed, canceled. The work is done by the queue, so neither a client that leaves nor a server that ends loses one. */
+/* Templates that are built by steps: sent, followed, canceled. The work is done by the queue, so
+ * neither a client that leaves nor a server that ends loses one. */
 #include "native.h"
 #include <base/base.h>
 #include <base/str.h>
@@ -16,10 +17,12 @@ enum { ARGS = 100, NAMES = 16, RULES = 200, LOOK_MS = 250, BEAT_MS = 15000, HOUR
 static const cay__field build_fields[] = {
     { "id", CAY__F_STR, AT(id) },
     { "tenant", CAY__F_STR, AT(tenant) },
-    { "state", CAY__F_STR, AT(state), .about = "waiting, building, ready, failed, canceled or lost" },
+    { "state", CAY__F_STR, AT(state),
+      .about = "waiting, building, ready, failed, canceled or lost" },
     { "names", CAY__F_STR, AT(names), CAY__F_MAYBE, .about = "of the template, between blanks" },
     { "template", CAY__F_STR, AT(template_), CAY__F_MAYBE, .about = "once it is ready" },
-    { "sandbox", CAY__F_STR, AT(sandbox), CAY__F_MAYBE, .about = "in which a step failed, with keep_failed" },
+    { "sandbox", CAY__F_STR, AT(sandbox), CAY__F_MAYBE,
+      .about = "in which a step failed, with keep_failed" },
     { "reason", CAY__F_STR, AT(reason), CAY__F_MAYBE },
     { "error", CAY__F_STR, AT(error), CAY__F_MAYBE },
     { "step", CAY__F_U32, AT(step) },
@@ -28,7 +31,8 @@ static const cay__field build_fields[] = {
     { "started_ms", CAY__F_I64, AT(started_ms) },
     { "ended_ms", CAY__F_I64, AT(ended_ms) },
 };
-static const cay__shape build_shape = CAY__SHAPE("Build", cay_build_info, build_fields, "a template that is made by steps");
+static const cay__shape build_shape =
+    CAY__SHAPE("Build", cay_build_info, build_fields, "a template that is made by steps");
 
 static const char *owner(const cay__req *r)
 {
@@ -37,7 +41,7 @@ static const char *owner(const cay__req *r)
 
 typedef struct answering {
     cay__req *r;
-    int       status;
+    int status;
 } answering;
 
 static int on_one(const cay_build_info *b, void *arg)
@@ -60,23 +64,28 @@ static const cay__query build_query[] = {
     { "file", "string", "in the context; else template.json or Dockerfile" },
     { "target", "string", "stage to build" },
     { "arg", "string", "NAME=VALUE for an ARG", .many = true },
-    { "net", "string", "what steps may reach: a rule or preset; else what the file says, or debian, pypi and npm", .many = true },
+    { "net", "string",
+      "what steps may reach: a rule or preset; else what the file says, or debian, pypi and npm",
+      .many = true },
     { "no_cache", "boolean", "do every step anew" },
     { "no_pull", "boolean", "what FROM names has to be here" },
     { "keep_failed", "boolean", "keep the sandbox in which a step failed" },
     { "hidden", "boolean", "not for other tenants; a tenant's own never are" },
-    { "step_ms", "integer", "most for one RUN; else an hour, which is the most but for scope admin" },
+    { "step_ms", "integer",
+      "most for one RUN; else an hour, which is the most but for scope admin" },
     { "memory", "integer", "bytes of a step" },
     { "disk", "integer", "bytes that a step may write" },
     { "cpu_milli", "integer", "CPU of a step, in thousandths" },
     { NULL },
 };
 
-static int many(cay__req *r, const char *name, const char **out, size_t most, size_t *n, cay_err *err)
+static int many(cay__req *r, const char *name, const char **out, size_t most, size_t *n,
+                cay_err *err)
 {
     for (*n = 0; (out[*n] = cay__native_query_nth(r, name, *n)); ++*n)
         if (*n + 1 == most)
-            return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s= comes at most %zu times", name, most - 1);
+            return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s= comes at most %zu times", name,
+                                most - 1);
     return 0;
 }
 
@@ -103,11 +112,14 @@ static int take_body(cay__req *r, cay_build *b, int *fd, cay_err *err)
     *fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a file for the context");
-    bool text = type && (!strncasecmp(type, "text/", 5) || !strncasecmp(type, "application/json", 16));
+    bool text =
+        type && (!strncasecmp(type, "text/", 5) || !strncasecmp(type, "application/json", 16));
     CAY_TRY(cay__req_to_fd(r, *fd, text ? 1u << 20 : CONTEXT_MAX, &n, err));
     CAY_TRY(cay__once_file(r, *fd, n, err));
     if (!n)
-        return cay_fail_why(err, CAY_EINVAL, "build_context", "the body is empty: send a tar of the context, or the file itself as text/plain or application/json");
+        return cay_fail_why(err, CAY_EINVAL, "build_context",
+                            "the body is empty: send a tar of the context, or the file itself as "
+                            "text/plain or application/json");
     if (!text) {
         b->tar = *fd;
         return 0;
@@ -116,33 +128,50 @@ static int take_body(cay__req *r, cay_build *b, int *fd, cay_err *err)
     if (pread(*fd, all, (size_t)n, 0) != (ssize_t)n)
         return cay_fail_sys(err, CAY_ESYS, "read the file");
     if (strlen(all) != n)
-        return cay_fail_why(err, CAY_EINVAL, "dockerfile_invalid", "there is a NUL byte in the file");
+        return cay_fail_why(err, CAY_EINVAL, "dockerfile_invalid",
+                            "there is a NUL byte in the file");
     b->text = all;
     return 0;
 }
 
-const cay__doc cay__doc_build_create = { "createBuild", "builds", "build a template: the body is a tar of the context, or the file itself as text/plain or application/json",
-                                         .query = build_query, .body_type = "application/x-tar", .answers = { { 202, &build_shape }, { 400 }, { 413 } } };
+const cay__doc cay__doc_build_create = { "createBuild",
+                                         "builds",
+                                         "build a template: the body is a tar of the context, or "
+                                         "the file itself as text/plain or application/json",
+                                         .query = build_query,
+                                         .body_type = "application/x-tar",
+                                         .answers = { { 202, &build_shape }, { 400 }, { 413 } } };
 int cay__on_build_create(cay__req *r, cay_err *err)
 {
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFD fd = -1;
     CAY_AUTOFREE char *net = NULL;
     size_t nnames, nrules;
-    const char **names = cay__arena_take(&r->arena, NAMES * sizeof *names), **rules = cay__arena_take(&r->arena, RULES * sizeof *rules);
+    const char **names = cay__arena_take(&r->arena, NAMES * sizeof *names),
+               **rules = cay__arena_take(&r->arena, RULES * sizeof *rules);
     cay_pair *args = cay__arena_take(&r->arena, (ARGS + 1) * sizeof *args);
     CAY_TRY(many(r, "name", names, NAMES, &nnames, err));
     CAY_TRY(many(r, "net", rules, RULES, &nrules, err));
     CAY_TRY(take_args(r, args, err));
-    cay_build b = { .size = sizeof b, .names = nnames ? names : NULL, .args = args, .file = cay__req_query(r, "file"), .target = cay__req_query(r, "target"),
-                    .no_cache = cay__req_flag(r, "no_cache"), .no_pull = cay__req_flag(r, "no_pull"), .keep_failed = cay__req_flag(r, "keep_failed"), .tenant = r->who.tenant,
+    cay_build b = { .size = sizeof b,
+                    .names = nnames ? names : NULL,
+                    .args = args,
+                    .file = cay__req_query(r, "file"),
+                    .target = cay__req_query(r, "target"),
+                    .no_cache = cay__req_flag(r, "no_cache"),
+                    .no_pull = cay__req_flag(r, "no_pull"),
+                    .keep_failed = cay__req_flag(r, "keep_failed"),
+                    .tenant = r->who.tenant,
                     .hidden = cay__req_flag(r, "hidden") || strcmp(r->who.tenant, "default") != 0 };
-    CAY_TRY(cay__req_number(r, "step_ms", 0, r->who.scope == CAY__SCOPE_ADMIN ? 24 * HOUR_MS : HOUR_MS, &b.step_ms, err));
+    CAY_TRY(cay__req_number(r, "step_ms", 0,
+                            r->who.scope == CAY__SCOPE_ADMIN ? 24 * HOUR_MS : HOUR_MS, &b.step_ms,
+                            err));
     CAY_TRY(cay__req_number(r, "memory", 0, 1ull << 50, &b.limits.memory, err));
     CAY_TRY(cay__req_number(r, "disk", 0, 1ull << 50, &b.limits.disk, err));
     CAY_TRY(cay__req_number(r, "cpu_milli", 0, 1000000, &b.limits.cpu_milli, err));
     if (nrules)
-        CAY_TRY(cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &net, err));
+        CAY_TRY(cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &net,
+                                err));
     b.net = net;
     CAY_TRY(cay_build_room(r->svc, r->who.tenant, err)); /* before gigabytes are sent for nothing */
     CAY_TRY(cay__crowd_enter(r, "send it", err));
@@ -154,20 +183,28 @@ int cay__on_build_create(cay__req *r, cay_err *err)
 
 /* An image from its registry takes the same way. */
 typedef struct pull_body {
-    const char        *image, *platform;
+    const char *image, *platform;
     const char *const *names;
-    bool               hidden;
+    bool hidden;
 } pull_body;
 static const cay__field pull_fields[] = {
-    { "image", CAY__F_STR, offsetof(pull_body, image), CAY__F_REQUIRED, .min = 1, .max = 400, .about = "[HOST[:PORT]/]NAME[:TAG][@DIGEST]" },
-    { "names", CAY__F_STRS, offsetof(pull_body, names), .max = NAMES, .about = "of the template; left out: what the image is called" },
-    { "platform", CAY__F_STR, offsetof(pull_body, platform), .max = 100, .about = "os/architecture; left out: this machine's" },
-    { "hidden", CAY__F_BOOL, offsetof(pull_body, hidden), .about = "not for other tenants; a tenant's own never are" },
+    { "image", CAY__F_STR, offsetof(pull_body, image), CAY__F_REQUIRED, .min = 1, .max = 400,
+      .about = "[HOST[:PORT]/]NAME[:TAG][@DIGEST]" },
+    { "names", CAY__F_STRS, offsetof(pull_body, names), .max = NAMES,
+      .about = "of the template; left out: what the image is called" },
+    { "platform", CAY__F_STR, offsetof(pull_body, platform), .max = 100,
+      .about = "os/architecture; left out: this machine's" },
+    { "hidden", CAY__F_BOOL, offsetof(pull_body, hidden),
+      .about = "not for other tenants; a tenant's own never are" },
 };
-static const cay__shape pull_shape = CAY__SHAPE("TemplatePull", pull_body, pull_fields, "an image to get from its registry");
+static const cay__shape pull_shape =
+    CAY__SHAPE("TemplatePull", pull_body, pull_fields, "an image to get from its registry");
 
-const cay__doc cay__doc_template_pull = { "pullTemplate", "templates", "get an image from its registry; what is answered is followed, listed and canceled as a build", .body = &pull_shape,
-                                          .answers = { { 202, &build_shape }, { 400 } } };
+const cay__doc cay__doc_template_pull = {
+    "pullTemplate", "templates",
+    "get an image from its registry; what is answered is followed, listed and canceled as a build",
+    .body = &pull_shape, .answers = { { 202, &build_shape }, { 400 } }
+};
 int cay__on_template_pull(cay__req *r, cay_err *err)
 {
     char id[CAY_ID_LEN + 1];
@@ -175,8 +212,13 @@ int cay__on_template_pull(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_shape(r, &pull_shape, &b, err));
     for (const char *p = b.image; *p; p++)
         if ((unsigned char)*p <= ' ' || *p == 0x7f)
-            return cay_fail_why(err, CAY_EINVAL, "template_name", "image: blanks and control characters are in no name");
-    cay_build spec = { .size = sizeof spec, .pull = b.image, .names = b.names, .platform = b.platform && *b.platform ? b.platform : NULL, .tenant = r->who.tenant,
+            return cay_fail_why(err, CAY_EINVAL, "template_name",
+                                "image: blanks and control characters are in no name");
+    cay_build spec = { .size = sizeof spec,
+                       .pull = b.image,
+                       .names = b.names,
+                       .platform = b.platform && *b.platform ? b.platform : NULL,
+                       .tenant = r->who.tenant,
                        .hidden = b.hidden || strcmp(r->who.tenant, "default") != 0 };
     CAY_TRY(cay_build_submit(r->svc, &spec, id, err));
     cay__req_about(r, id);
@@ -190,7 +232,8 @@ static int add_build(const cay_build_info *b, void *arg)
     return cay__items_add(arg, b);
 }
 
-const cay__doc cay__doc_build_list = { "listBuilds", "builds", "builds, the newest first", .answers = { { 200, &build_shape, .list = true } } };
+const cay__doc cay__doc_build_list = { "listBuilds", "builds", "builds, the newest first",
+                                       .answers = { { 200, &build_shape, .list = true } } };
 int cay__on_build_list(cay__req *r, cay_err *err)
 {
     cay__items l;
@@ -210,14 +253,17 @@ static const cay__field cache_fields[] = {
     { "limit", CAY__F_U64, OF(limit) },
     { "used_ms", CAY__F_I64, OF(used_ms), .about = "when a build last had it; 0: not known" },
 };
-static const cay__shape cache_shape = CAY__SHAPE("BuildCache", cay_build_cache, cache_fields, "a directory that builds keep for the next one");
+static const cay__shape cache_shape = CAY__SHAPE("BuildCache", cay_build_cache, cache_fields,
+                                                 "a directory that builds keep for the next one");
 
 static int add_cache(const cay_build_cache *c, void *arg)
 {
     return cay__items_add(arg, c);
 }
 
-const cay__doc cay__doc_build_caches = { "listBuildCaches", "builds", "what builds keep by RUN --mount=type=cache", .answers = { { 200, &cache_shape, .list = true } } };
+const cay__doc cay__doc_build_caches = { "listBuildCaches", "builds",
+                                         "what builds keep by RUN --mount=type=cache",
+                                         .answers = { { 200, &cache_shape, .list = true } } };
 int cay__on_build_caches(cay__req *r, cay_err *err)
 {
     cay__items l;
@@ -228,13 +274,15 @@ int cay__on_build_caches(cay__req *r, cay_err *err)
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
 }
 
-const cay__doc cay__doc_build_get = { "getBuild", "builds", "one of them", .answers = { { 200, &build_shape }, { 404 } } };
+const cay__doc cay__doc_build_get = { "getBuild", "builds", "one of them",
+                                      .answers = { { 200, &build_shape }, { 404 } } };
 int cay__on_build_get(cay__req *r, cay_err *err)
 {
     return tell(r, r->param[0], 200, err);
 }
 
-const cay__doc cay__doc_build_cancel = { "cancelBuild", "builds", "stop one that waits or runs", .answers = { { 200, &build_shape }, { 404 }, { 409 } } };
+const cay__doc cay__doc_build_cancel = { "cancelBuild", "builds", "stop one that waits or runs",
+                                         .answers = { { 200, &build_shape }, { 404 }, { 409 } } };
 int cay__on_build_cancel(cay__req *r, cay_err *err)
 {
     CAY_TRY(tell(r, r->param[0], 0, err));
@@ -245,10 +293,16 @@ int cay__on_build_cancel(cay__req *r, cay_err *err)
 typedef struct pruned {
     size_t removed;
 } pruned;
-static const cay__field pruned_fields[] = { { "removed", CAY__F_SIZE, offsetof(pruned, removed), .about = "how many" } };
-static const cay__shape pruned_shape = CAY__SHAPE("Removed", pruned, pruned_fields, "how much was removed");
+static const cay__field pruned_fields[] = { { "removed", CAY__F_SIZE, offsetof(pruned, removed),
+                                              .about = "how many" } };
+static const cay__shape pruned_shape =
+    CAY__SHAPE("Removed", pruned, pruned_fields, "how much was removed");
 
-const cay__doc cay__doc_build_prune = { "pruneBuilds", "builds", "forget what builds keep of their steps and nobody stands on; templates stay", .answers = { { 200, &pruned_shape } } };
+const cay__doc cay__doc_build_prune = {
+    "pruneBuilds", "builds",
+    "forget what builds keep of their steps and nobody stands on; templates stay",
+    .answers = { { 200, &pruned_shape } }
+};
 int cay__on_build_prune(cay__req *r, cay_err *err)
 {
     pruned p = { 0 };
@@ -257,7 +311,11 @@ int cay__on_build_prune(cay__req *r, cay_err *err)
 }
 
 /* Its own in the same shape: what a crash left is removed. */
-const cay__doc cay__doc_gc = { "collectGarbage", "about", "remove what belongs to no sandbox, template or snapshot: left by a crash, or by hand", .answers = { { 200, &pruned_shape } } };
+const cay__doc cay__doc_gc = {
+    "collectGarbage", "about",
+    "remove what belongs to no sandbox, template or snapshot: left by a crash, or by hand",
+    .answers = { { 200, &pruned_shape } }
+};
 int cay__on_gc(cay__req *r, cay_err *err)
 {
     pruned p = { 0 };
@@ -272,18 +330,19 @@ int cay__on_gc(cay__req *r, cay_err *err)
 
 typedef struct logger {
     cay_service *svc;
-    char         id[CAY_ID_LEN + 1];
-    uint64_t     at;
-    int64_t      said_ms;
-    bool         over, follow;
-    cay__buf    *out;
+    char id[CAY_ID_LEN + 1];
+    uint64_t at;
+    int64_t said_ms;
+    bool over, follow;
+    cay__buf *out;
 } logger;
 
 static int log_line(const cay_build_event *e, void *arg)
 {
     logger *g = arg;
     CAY_AUTOBUF b = CAY__BUF(128u << 10);
-    cay__buf_fmt(&b, "{\"time_ms\":%lld,\"step\":%u,\"steps\":%u,\"cached\":%s,\"text\":", (long long)e->time_ms, e->step, e->steps, e->cached ? "true" : "false");
+    cay__buf_fmt(&b, "{\"time_ms\":%lld,\"step\":%u,\"steps\":%u,\"cached\":%s,\"text\":",
+                 (long long)e->time_ms, e->step, e->steps, e->cached ? "true" : "false");
     cay__buf_json(&b, e->text, e->len);
     cay__buf_str(&b, "}");
     if (!b.full)
@@ -303,7 +362,8 @@ static int log_last(const cay_build_info *i, void *arg)
 {
     logger *g = arg;
     CAY_AUTOBUF b = CAY__BUF(8192);
-    cay__buf_fmt(&b, "{\"state\":\"%s\",\"template\":\"%s\",\"reason\":\"%s\",\"error\":", i->state, i->template_, i->reason);
+    cay__buf_fmt(&b, "{\"state\":\"%s\",\"template\":\"%s\",\"reason\":\"%s\",\"error\":", i->state,
+                 i->template_, i->reason);
     cay__buf_json(&b, i->error, strlen(i->error));
     cay__buf_str(&b, "}");
     cay__sse_event(g->out, NULL, "end", b.data, b.len);
@@ -348,10 +408,17 @@ static void log_close(cay__pump *p)
     free(p->self);
 }
 
-static const cay__query log_query[] = { { "after", "integer", "go on from the id of an `at` event; the header Last-Event-ID does the same" },
-                                        { "follow", "boolean", "0: what there is now, without waiting for more" }, { NULL } };
-const cay__doc cay__doc_build_log = { "streamBuildLog", "builds", "what it says, as events step, out, err, note, warn and fail; the last one is end", .query = log_query,
-                                      .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } } };
+static const cay__query log_query[] = {
+    { "after", "integer",
+      "go on from the id of an `at` event; the header Last-Event-ID does the same" },
+    { "follow", "boolean", "0: what there is now, without waiting for more" },
+    { NULL }
+};
+const cay__doc cay__doc_build_log = {
+    "streamBuildLog", "builds",
+    "what it says, as events step, out, err, note, warn and fail; the last one is end",
+    .query = log_query, .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } }
+};
 int cay__on_build_log(cay__req *r, cay_err *err)
 {
     const char *last = cay__head_field(&r->head, "last-event-id");
@@ -361,8 +428,16 @@ int cay__on_build_log(cay__req *r, cay_err *err)
     if (last && !cay__str_to_u64(last, &at))
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "Last-Event-ID is a number");
     logger *g = cay__alloc(sizeof *g);
-    *g = (logger){ .svc = r->svc, .at = at, .said_ms = cay__native_now(), .follow = !cay__req_query(r, "follow") || cay__req_flag(r, "follow") };
+    *g = (logger){ .svc = r->svc,
+                   .at = at,
+                   .said_ms = cay__native_now(),
+                   .follow = !cay__req_query(r, "follow") || cay__req_flag(r, "follow") };
     cay__str_copy(g->id, sizeof g->id, r->param[0]);
-    cay__pump p = { .fd = { -1, -1, -1 }, .beat_ms = LOOK_MS, .self = g, .pull = log_pull, .work = log_work, .close = log_close };
+    cay__pump p = { .fd = { -1, -1, -1 },
+                    .beat_ms = LOOK_MS,
+                    .self = g,
+                    .pull = log_pull,
+                    .work = log_work,
+                    .close = log_close };
     return cay__reply_pump(r, 200, "text/event-stream", &p);
 }

@@ -11,15 +11,15 @@ CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 
 typedef struct side {
     const char *type;
-    uint32_t    mode;
-    uint64_t    size;
+    uint32_t mode;
+    uint64_t size;
 } side;
 typedef struct change {
-    char        kind[2];
+    char kind[2];
     const char *path, *from, *text;
-    size_t      text_len;
+    size_t text_len;
     const char *old_digest;
-    bool        content, mode, owner;
+    bool content, mode, owner;
     const side *old, *new;
 } change;
 
@@ -33,7 +33,8 @@ static const cay__field side_fields[] = {
     { "mode", CAY__F_MODE, offsetof(side, mode) },
     { "size", CAY__F_U64, offsetof(side, size) },
 };
-static const cay__shape side_shape = CAY__SHAPE("ChangeSide", side, side_fields, "what it was, or is");
+static const cay__shape side_shape =
+    CAY__SHAPE("ChangeSide", side, side_fields, "what it was, or is");
 
 static void put_side(cay__buf *b, const void *value)
 {
@@ -44,10 +45,13 @@ static void put_side(cay__buf *b, const void *value)
         cay__buf_str(b, "null");
 }
 
-static const char side_schema[] = "{\"type\":[\"object\",\"null\"],\"required\":[\"type\",\"mode\",\"size\"],\"properties\":{\"type\":{\"type\":\"string\"},"
-                                  "\"mode\":{\"type\":\"string\"},\"size\":{\"type\":\"integer\"}}}";
+static const char side_schema[] =
+    "{\"type\":[\"object\",\"null\"],\"required\":[\"type\",\"mode\",\"size\"],\"properties\":{"
+    "\"type\":{\"type\":\"string\"},"
+    "\"mode\":{\"type\":\"string\"},\"size\":{\"type\":\"integer\"}}}";
 static const cay__field change_fields[] = {
-    { "kind", CAY__F_TEXT, offsetof(change, kind), .about = "A added, M modified, D deleted, T of another type, R a renamed directory" },
+    { "kind", CAY__F_TEXT, offsetof(change, kind),
+      .about = "A added, M modified, D deleted, T of another type, R a renamed directory" },
     { "path", CAY__F_PATH, offsetof(change, path) },
     { "from", CAY__F_PATH, offsetof(change, from), CAY__F_MAYBE },
     { "old", CAY__F_CALC, offsetof(change, old), .more = side_schema, .put = put_side },
@@ -55,15 +59,18 @@ static const cay__field change_fields[] = {
     { "content", CAY__F_BOOL, offsetof(change, content) },
     { "mode", CAY__F_BOOL, offsetof(change, mode) },
     { "owner", CAY__F_BOOL, offsetof(change, owner) },
-    { "old_digest", CAY__F_STR, offsetof(change, old_digest), CAY__F_MAYBE, .about = "SHA-256 of what the file held, or of where the link led" },
-    { "patch", CAY__F_BYTES, offsetof(change, text), CAY__F_MAYBE, .count = offsetof(change, text_len) },
+    { "old_digest", CAY__F_STR, offsetof(change, old_digest), CAY__F_MAYBE,
+      .about = "SHA-256 of what the file held, or of where the link led" },
+    { "patch", CAY__F_BYTES, offsetof(change, text), CAY__F_MAYBE,
+      .count = offsetof(change, text_len) },
 };
-const cay__shape cay__change_shape = CAY__SHAPE("Change", change, change_fields, "one file that is not as it was");
+const cay__shape cay__change_shape =
+    CAY__SHAPE("Change", change, change_fields, "one file that is not as it was");
 
 typedef struct walk {
     cay__items l;
-    cay__buf   patch;
-    bool       text;
+    cay__buf patch;
+    bool text;
 } walk;
 
 static int on_change(const cay_file_change *c, void *arg)
@@ -73,9 +80,19 @@ static int on_change(const cay_file_change *c, void *arg)
         cay__buf_add(&w->patch, c->text ? c->text : "", c->text ? c->text_len : 0);
         return w->patch.full ? CAY_ETOOBIG : 0;
     }
-    side was = { type_of(c->old_mode), c->old_mode & 07777, c->old_size }, is = { type_of(c->new_mode), c->new_mode & 07777, c->new_size };
-    change x = { .kind = { c->kind }, .path = c->path, .from = c->from, .text = c->text, .text_len = c->text_len, .old_digest = c->old_digest, .content = c->content, .mode = c->mode,
-                 .owner = c->owner, .old = c->old_mode ? &was : NULL, .new = c->new_mode ? &is : NULL };
+    side was = { type_of(c->old_mode), c->old_mode & 07777, c->old_size },
+         is = { type_of(c->new_mode), c->new_mode & 07777, c->new_size };
+    change x = { .kind = { c->kind },
+                 .path = c->path,
+                 .from = c->from,
+                 .text = c->text,
+                 .text_len = c->text_len,
+                 .old_digest = c->old_digest,
+                 .content = c->content,
+                 .mode = c->mode,
+                 .owner = c->owner,
+                 .old = c->old_mode ? &was : NULL,
+                 .new = c->new_mode ? &is : NULL };
     return cay__items_add(&w->l, &x);
 }
 
@@ -89,7 +106,8 @@ static int point(cay__req *r, const char *ref, const char **out, cay_err *err)
         *out = cay__arena_str(&r->arena, cay_sandbox_id(sb));
         return 0;
     }
-    CAY_TRY(cay_service_snapshot_of(r->svc, &r->call, r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant, ref, &s, err));
+    CAY_TRY(cay_service_snapshot_of(
+        r->svc, &r->call, r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant, ref, &s, err));
     *out = cay__arena_str(&r->arena, s->id);
     return 0;
 }
@@ -109,7 +127,10 @@ static int compare(cay__req *r, bool text, cay_err *err)
     uint64_t context, left = 0;
     const char *a, *b = cay__req_query(r, "b");
     walk w = { .text = text, .patch = CAY__BUF(65u << 20) };
-    cay_diff d = { .size = sizeof d, .all = cay__req_flag(r, "all"), .every = cay__req_flag(r, "every"), .patch = cay__req_flag(r, "patch") || w.text,
+    cay_diff d = { .size = sizeof d,
+                   .all = cay__req_flag(r, "all"),
+                   .every = cay__req_flag(r, "every"),
+                   .patch = cay__req_flag(r, "patch") || w.text,
                    .digest = cay__req_flag(r, "digest") };
     CAY_TRY(cay__native_query(r, "a", &a, err));
     CAY_TRY(cay__req_number(r, "context", 0, 1000, &context, err));
@@ -132,15 +153,19 @@ static int compare(cay__req *r, bool text, cay_err *err)
     return rc;
 }
 
-const cay__doc cay__doc_diff = { "diff", "snapshots", "what changed", .query = diff_query,
-                                 .answers = { { 200, &cay__change_shape, .list = true }, { 400 }, { 404 } } };
+const cay__doc cay__doc_diff = {
+    "diff", "snapshots", "what changed", .query = diff_query,
+    .answers = { { 200, &cay__change_shape, .list = true }, { 400 }, { 404 } }
+};
 int cay__on_diff(cay__req *r, cay_err *err)
 {
     return compare(r, false, err);
 }
 
-const cay__doc cay__doc_diff_patch = { "diffPatch", "snapshots", "what changed, as a patch that git takes", .query = diff_query,
-                                       .answers = { { 200, .type = "text/x-diff" }, { 400 }, { 404 } } };
+const cay__doc cay__doc_diff_patch = {
+    "diffPatch", "snapshots", "what changed, as a patch that git takes", .query = diff_query,
+    .answers = { { 200, .type = "text/x-diff" }, { 400 }, { 404 } }
+};
 int cay__on_diff_patch(cay__req *r, cay_err *err)
 {
     return compare(r, true, err);

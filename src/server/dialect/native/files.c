@@ -19,7 +19,8 @@ static void put_type(cay__buf *b, const void *v)
 
 static const cay__field file_fields[] = {
     { "path", CAY__F_PATH, offsetof(cay_dirent, path) },
-    { "type", CAY__F_CALC, ST(type), .put = put_type, .more = "{\"enum\":[\"file\",\"directory\",\"link\",\"other\"]}" },
+    { "type", CAY__F_CALC, ST(type), .put = put_type,
+      .more = "{\"enum\":[\"file\",\"directory\",\"link\",\"other\"]}" },
     { "size", CAY__F_U64, ST(size) },
     { "mode", CAY__F_MODE, ST(mode) },
     { "uid", CAY__F_U32, ST(uid) },
@@ -29,9 +30,11 @@ static const cay__field file_fields[] = {
     { "nlink", CAY__F_U32, ST(nlink) },
     { "target", CAY__F_PLACE, ST(target), CAY__F_MAYBE, .about = "of a link" },
 };
-const cay__shape cay__file_shape = CAY__SHAPE("File", cay_dirent, file_fields, "a file, directory or link");
+const cay__shape cay__file_shape =
+    CAY__SHAPE("File", cay_dirent, file_fields, "a file, directory or link");
 
-int cay__reply_file(cay__req *r, int status, cay_sandbox *sb, const char *path, bool follow, cay_err *err)
+int cay__reply_file(cay__req *r, int status, cay_sandbox *sb, const char *path, bool follow,
+                    cay_err *err)
 {
     cay_dirent e = { .path = path, .st = { .size_of = sizeof e.st } };
     CAY_TRY(cay_file_stat(sb, &r->call, path, follow, &e.st, err));
@@ -46,7 +49,8 @@ static const cay__query stat_query[] = {
     CAY__USER_QUERY,
     { NULL },
 };
-const cay__doc cay__doc_file_stat = { "statFile", "files", "what it is", .query = stat_query, .answers = { { 200, &cay__file_shape }, { 400 }, { 404 } } };
+const cay__doc cay__doc_file_stat = { "statFile", "files", "what it is", .query = stat_query,
+                                      .answers = { { 200, &cay__file_shape }, { 400 }, { 404 } } };
 int cay__on_file_stat(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -78,12 +82,15 @@ static int reply_items(cay__items *l, int rc, cay_err *err)
 static const cay__query list_query[] = {
     { "path", "string", "a directory", .required = true },
     { "depth", "integer", "1: the directory itself; 0: all the way down" },
-    { "kept", "boolean", "of one that is stopped, as it was left, without starting it; depth is 1 then" },
+    { "kept", "boolean",
+      "of one that is stopped, as it was left, without starting it; depth is 1 then" },
     CAY__USER_QUERY,
     { NULL },
 };
-const cay__doc cay__doc_file_list = { "listFiles", "files", "what is in a directory", .query = list_query,
-                                      .answers = { { 200, &cay__file_shape, .list = true }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_file_list = {
+    "listFiles", "files", "what is in a directory", .query = list_query,
+    .answers = { { 200, &cay__file_shape, .list = true }, { 400 }, { 404 }, { 409 } }
+};
 int cay__on_file_list(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -97,7 +104,8 @@ int cay__on_file_list(cay__req *r, cay_err *err)
     cay__items_begin(&l, r, &cay__file_shape);
     if (kept)
         return reply_items(&l, cay_sandbox_kept_list(sb, &r->call, path, on_entry, &l, err), err);
-    return reply_items(&l, cay_dir_list(sb, &r->call, path, (unsigned)depth, on_entry, &l, err), err);
+    return reply_items(&l, cay_dir_list(sb, &r->call, path, (unsigned)depth, on_entry, &l, err),
+                       err);
 }
 
 static const cay__query glob_query[] = {
@@ -106,8 +114,10 @@ static const cay__query glob_query[] = {
     CAY__USER_QUERY,
     { NULL },
 };
-const cay__doc cay__doc_file_glob = { "globFiles", "files", "those whose path fits", .query = glob_query,
-                                      .answers = { { 200, &cay__file_shape, .list = true }, { 400 }, { 404 } } };
+const cay__doc cay__doc_file_glob = {
+    "globFiles", "files", "those whose path fits", .query = glob_query,
+    .answers = { { 200, &cay__file_shape, .list = true }, { 400 }, { 404 } }
+};
 int cay__on_file_glob(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -123,15 +133,17 @@ int cay__on_file_glob(cay__req *r, cay_err *err)
 /* ------------------------------------------------------------------ grep */
 
 typedef struct grep_body {
-    cay_grep    g;
+    cay_grep g;
     const char *path;
 } grep_body;
 static const cay__field grep_fields[] = {
     { "path", CAY__F_PATH, offsetof(grep_body, path), CAY__F_REQUIRED, .about = "where to look" },
-    { "pattern", CAY__F_STR, offsetof(grep_body, g.pattern), CAY__F_REQUIRED, .about = "a POSIX extended regular expression" },
+    { "pattern", CAY__F_STR, offsetof(grep_body, g.pattern), CAY__F_REQUIRED,
+      .about = "a POSIX extended regular expression" },
     { "plain", CAY__F_BOOL, offsetof(grep_body, g.plain), .about = "it is plain text" },
     { "ignore_case", CAY__F_BOOL, offsetof(grep_body, g.ignore_case) },
-    { "include", CAY__F_STR, offsetof(grep_body, g.include), .about = "only files whose name fits this pattern" },
+    { "include", CAY__F_STR, offsetof(grep_body, g.include),
+      .about = "only files whose name fits this pattern" },
     { "max", CAY__F_U64, offsetof(grep_body, g.max), .max = 1000000, .about = "matches; 10000" },
 };
 static const cay__shape grep_shape = CAY__SHAPE("Grep", grep_body, grep_fields, NULL);
@@ -139,7 +151,8 @@ static const cay__field match_fields[] = {
     { "path", CAY__F_PATH, offsetof(cay_match, path) },
     { "line", CAY__F_U64, offsetof(cay_match, line) },
     { "column", CAY__F_U64, offsetof(cay_match, column), .about = "byte, from 1" },
-    { "text", CAY__F_BYTES, offsetof(cay_match, text), .count = offsetof(cay_match, text_len), .about = "the line, cut at 4096 bytes" },
+    { "text", CAY__F_BYTES, offsetof(cay_match, text), .count = offsetof(cay_match, text_len),
+      .about = "the line, cut at 4096 bytes" },
 };
 static const cay__shape match_shape = CAY__SHAPE("Match", cay_match, match_fields, NULL);
 
@@ -149,7 +162,11 @@ static int on_match(const cay_match *m, void *arg)
 }
 
 static const cay__query grep_query[] = { CAY__USER_QUERY, { NULL } };
-const cay__doc cay__doc_file_grep = { "grepFiles", "files", "lines that fit", .query = grep_query, .body = &grep_shape, .answers = { { 200, &match_shape, .list = true }, { 400 }, { 404 } } };
+const cay__doc cay__doc_file_grep = {
+    "grepFiles",         "files",
+    "lines that fit",    .query = grep_query,
+    .body = &grep_shape, .answers = { { 200, &match_shape, .list = true }, { 400 }, { 404 } }
+};
 int cay__on_file_grep(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;

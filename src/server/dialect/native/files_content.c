@@ -21,7 +21,8 @@ enum { SMALL = 65536 };
 
 static void version_of(const cay_stat *st, char *etag, size_t cap)
 {
-    snprintf(etag, cap, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", st->inode, (uint64_t)st->mtime_ns, st->size);
+    snprintf(etag, cap, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", st->inode,
+             (uint64_t)st->mtime_ns, st->size);
 }
 
 static void tell_version(cay__req *r, const cay_stat *st, const char *etag)
@@ -36,8 +37,10 @@ static void tell_version(cay__req *r, const cay_stat *st, const char *etag)
         cay__reply_field(r, "Last-Modified", when);
 }
 
-/* The file itself, at the first byte that is wanted. It stays on disk while its client reads, even if its sandbox is removed: so a tenant has few at once. */
-static int open_kept(cay__req *r, cay_sandbox *sb, const char *path, const cay_read *spec, int *out, cay_err *err)
+/* The file itself, at the first byte that is wanted. It stays on disk while its client reads, even
+ * if its sandbox is removed: so a tenant has few at once. */
+static int open_kept(cay__req *r, cay_sandbox *sb, const char *path, const cay_read *spec, int *out,
+                     cay_err *err)
 {
     int got;
     CAY_TRY(cay__crowd_enter(r, "ask for it", err));
@@ -49,46 +52,74 @@ static int open_kept(cay__req *r, cay_sandbox *sb, const char *path, const cay_r
     return 0;
 }
 
-static const cay__query get_query[] = { { "path", "string", "", .required = true }, { "user", "string", "with whose rights" },
-                                      { "kept", "boolean", "of one that is stopped, as it was left, without starting it" }, { NULL } };
-const cay__doc cay__doc_file_get = { "readFile", "files", "its bytes; Range, If-Range and If-None-Match are heard", .query = get_query,
-                                     .answers = { { 200, .type = "application/octet-stream" }, { 206, .type = "application/octet-stream" }, { 304 }, { 400 }, { 404 }, { 409 }, { 416 } } };
-/* One look at it, what is wanted of it, and its bytes: 1 when another file was put in its place meanwhile. */
-static int get_once(cay__req *r, cay_sandbox *sb, const char *path, bool kept, int nth, cay_err *err)
+static const cay__query get_query[] = {
+    { "path", "string", "", .required = true },
+    { "user", "string", "with whose rights" },
+    { "kept", "boolean", "of one that is stopped, as it was left, without starting it" },
+    { NULL }
+};
+const cay__doc cay__doc_file_get = { "readFile", "files",
+                                     "its bytes; Range, If-Range and If-None-Match are heard",
+                                     .query = get_query,
+                                     .answers = { { 200, .type = "application/octet-stream" },
+                                                  { 206, .type = "application/octet-stream" },
+                                                  { 304 },
+                                                  { 400 },
+                                                  { 404 },
+                                                  { 409 },
+                                                  { 416 } } };
+/* One look at it, what is wanted of it, and its bytes: 1 when another file was put in its place
+ * meanwhile. */
+static int get_once(cay__req *r, cay_sandbox *sb, const char *path, bool kept, int nth,
+                    cay_err *err)
 {
-    const char *if_none = cay__head_field(&r->head, "if-none-match"), *if_range = cay__head_field(&r->head, "if-range");
+    const char *if_none = cay__head_field(&r->head, "if-none-match"),
+               *if_range = cay__head_field(&r->head, "if-range");
     cay_stat st = { .size_of = sizeof st };
     char etag[80], range[80];
     uint64_t from = 0, len = 0;
     int got;
-    CAY_TRY(kept ? cay_sandbox_kept_stat(sb, &r->call, path, &st, err) : cay_file_stat(sb, &r->call, path, true, &st, err));
+    CAY_TRY(kept ? cay_sandbox_kept_stat(sb, &r->call, path, &st, err)
+                 : cay_file_stat(sb, &r->call, path, true, &st, err));
     if (st.type != CAY_FILE)
         return cay_fail_why(err, CAY_ETYPE, "not_a_file", "%.200s is not a file", path);
     version_of(&st, etag, sizeof etag);
-    if (if_none && (strstr(if_none, etag) || !strcmp(if_none, "*"))) { /* one of a list: with its quotes it is part of no other */
+    if (if_none &&
+        (strstr(if_none, etag) ||
+         !strcmp(if_none, "*"))) { /* one of a list: with its quotes it is part of no other */
         tell_version(r, &st, etag);
         return cay__reply(r, 304, NULL, NULL, 0);
     }
-    int part = !if_range || !strcmp(if_range, etag) ? cay__range_parse(cay__head_field(&r->head, "range"), st.size, &from, &len) : 0;
+    int part = !if_range || !strcmp(if_range, etag)
+                   ? cay__range_parse(cay__head_field(&r->head, "range"), st.size, &from, &len)
+                   : 0;
     if (part < 0) {
         tell_version(r, &st, etag);
         snprintf(range, sizeof range, "bytes */%" PRIu64, st.size);
         cay__reply_field(r, "Content-Range", range);
-        return cay_fail_why(err, CAY_EINVAL, "range_not_satisfiable", "the file has %" PRIu64 " bytes", st.size);
+        return cay_fail_why(err, CAY_EINVAL, "range_not_satisfiable",
+                            "the file has %" PRIu64 " bytes", st.size);
     }
-    /* Not beyond what was promised, should it grow; a file of no size may be one of proc(5), which has no size but bytes. */
-    cay_read spec = { .size = sizeof spec, .offset = from, .length = part ? len : st.size, .user = cay__req_query(r, "user") };
-    CAY_TRY(kept ? open_kept(r, sb, path, &spec, &got, err) : cay_file_open_read(sb, &r->call, path, &spec, &got, err));
+    /* Not beyond what was promised, should it grow; a file of no size may be one of proc(5), which
+     * has no size but bytes. */
+    cay_read spec = { .size = sizeof spec,
+                      .offset = from,
+                      .length = part ? len : st.size,
+                      .user = cay__req_query(r, "user") };
+    CAY_TRY(kept ? open_kept(r, sb, path, &spec, &got, err)
+                 : cay_file_open_read(sb, &r->call, path, &spec, &got, err));
     CAY_AUTOFD fd = got;
     int rc = kept ? 0 : cay__file_again(sb, &r->call, path, &st, nth, err);
     if (rc)
         return rc;
     tell_version(r, &st, etag);
     if (part) {
-        snprintf(range, sizeof range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from, from + len - 1, st.size);
+        snprintf(range, sizeof range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from,
+                 from + len - 1, st.size);
         cay__reply_field(r, "Content-Range", range);
     }
-    return cay__reply_fd(r, part ? 206 : 200, "application/octet-stream", CAY_STEAL_FD(fd), spec.length ? (int64_t)spec.length : -1);
+    return cay__reply_fd(r, part ? 206 : 200, "application/octet-stream", CAY_STEAL_FD(fd),
+                         spec.length ? (int64_t)spec.length : -1);
 }
 
 int cay__on_file_get(cay__req *r, cay_err *err)
@@ -114,7 +145,8 @@ static int take_mode(cay__req *r, uint32_t *out, cay_err *err)
         return 0;
     unsigned long v = *s >= '0' && *s <= '7' && strlen(s) <= 5 ? strtoul(s, &end, 8) : 0;
     if (!end || *end || v > 07777)
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?mode=%.20s: want permissions in octal, such as 0644", s);
+        return cay_fail_why(err, CAY_EINVAL, "bad_query",
+                            "?mode=%.20s: want permissions in octal, such as 0644", s);
     *out = (uint32_t)v;
     return 0;
 }
@@ -146,7 +178,9 @@ static int end_upload(cay_upload *up, const cay_call *call, int rc, cay_err *err
 }
 
 /* Bytes from anywhere become a file, all at once when they are complete. */
-int cay__native_store(cay_sandbox *sb, const cay_call *call, const char *path, const cay_write *spec, cay__native_give *fn, void *arg, uint64_t *total, cay_err *err)
+int cay__native_store(cay_sandbox *sb, const cay_call *call, const char *path,
+                      const cay_write *spec, cay__native_give *fn, void *arg, uint64_t *total,
+                      cay_err *err)
 {
     cay_upload *up;
     CAY_AUTOFREE char *piece = cay__alloc(SMALL);
@@ -165,11 +199,13 @@ int cay__native_store(cay_sandbox *sb, const cay_call *call, const char *path, c
 }
 
 /* What is small goes in one call. */
-static int store_body(cay__req *r, cay_sandbox *sb, const char *path, const cay_write *spec, cay_err *err)
+static int store_body(cay__req *r, cay_sandbox *sb, const char *path, const cay_write *spec,
+                      cay_err *err)
 {
     uint64_t total;
     size_t len = 0, n = 1;
-    if (r->head.body == CAY__BODY_CHUNKED || (r->head.body == CAY__BODY_LENGTH && r->head.length > SMALL))
+    if (r->head.body == CAY__BODY_CHUNKED ||
+        (r->head.body == CAY__BODY_LENGTH && r->head.length > SMALL))
         return cay__native_store(sb, &r->call, path, spec, give_body, r, &total, err);
     char *data = cay__arena_take(&r->arena, SMALL);
     while (n && len < SMALL) {
@@ -188,15 +224,24 @@ static const cay__query put_query[] = {
     { "user", "string", "whose it becomes, and with whose rights" },
     { NULL },
 };
-const cay__doc cay__doc_file_put = { "writeFile", "files", "the body becomes the file, at once when it is complete", .query = put_query, .body_type = "application/octet-stream",
-                                     .answers = { { 200, &cay__file_shape }, { 201, &cay__file_shape }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_file_put = {
+    "writeFile",
+    "files",
+    "the body becomes the file, at once when it is complete",
+    .query = put_query,
+    .body_type = "application/octet-stream",
+    .answers = { { 200, &cay__file_shape }, { 201, &cay__file_shape }, { 400 }, { 404 }, { 409 } }
+};
 int cay__on_file_put(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
     const char *path;
     bool there = false;
-    cay_write spec = { .size = sizeof spec, .parents = cay__req_flag(r, "parents"), .append = cay__req_flag(r, "append"),
-                       .exclusive = cay__req_flag(r, "exclusive"), .user = cay__req_query(r, "user") };
+    cay_write spec = { .size = sizeof spec,
+                       .parents = cay__req_flag(r, "parents"),
+                       .append = cay__req_flag(r, "append"),
+                       .exclusive = cay__req_flag(r, "exclusive"),
+                       .user = cay__req_query(r, "user") };
     CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     CAY_TRY(take_mode(r, &spec.mode, err));
@@ -207,7 +252,8 @@ int cay__on_file_put(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ several in one body */
 
-/* A name of the peer's, below the directory that it may write to: no way up, and none to elsewhere. */
+/* A name of the peer's, below the directory that it may write to: no way up, and none to elsewhere.
+ */
 bool cay__native_below(const char *name)
 {
     if (!*name || *name == '/')
@@ -218,24 +264,37 @@ bool cay__native_below(const char *name)
     return true;
 }
 
-static int store_part(cay__req *r, cay_sandbox *sb, cay__multipart *m, const cay__form_part *part, cay__items *l, cay_err *err)
+static int store_part(cay__req *r, cay_sandbox *sb, cay__multipart *m, const cay__form_part *part,
+                      cay__items *l, cay_err *err)
 {
     char path[4096];
     uint64_t total;
     cay_write spec = { .size = sizeof spec, .parents = true, .user = cay__req_query(r, "user") };
     cay_dirent e = { .path = part->filename, .st = { .size_of = sizeof e.st } };
     if (!part->file)
-        return cay_fail_why(err, CAY_EINVAL, "multipart_part", "part %.60s has no filename; each part has to be a file", part->name);
-    if (!cay__native_below(part->filename) || !cay__str_join(path, sizeof path, cay__req_query(r, "path"), "/", part->filename, NULL))
-        return cay_fail_why(err, CAY_EINVAL, "multipart_part", "filename %.100s: want a path below ?path=, without ..", part->filename);
+        return cay_fail_why(err, CAY_EINVAL, "multipart_part",
+                            "part %.60s has no filename; each part has to be a file", part->name);
+    if (!cay__native_below(part->filename) ||
+        !cay__str_join(path, sizeof path, cay__req_query(r, "path"), "/", part->filename, NULL))
+        return cay_fail_why(err, CAY_EINVAL, "multipart_part",
+                            "filename %.100s: want a path below ?path=, without ..",
+                            part->filename);
     CAY_TRY(cay__native_store(sb, &r->call, path, &spec, give_part, m, &total, err));
     CAY_TRY(cay_file_stat(sb, &r->call, path, false, &e.st, err));
     return cay__items_add(l, &e);
 }
 
-static const cay__query post_query[] = { { "path", "string", "a directory", .required = true }, { "user", "string", "whose they become" }, { NULL } };
-const cay__doc cay__doc_file_post = { "uploadFiles", "files", "each part with a filename becomes a file below path", .query = post_query, .body_type = "multipart/form-data",
-                                      .answers = { { 200, &cay__file_shape, .list = true }, { 400 }, { 404 } } };
+static const cay__query post_query[] = { { "path", "string", "a directory", .required = true },
+                                         { "user", "string", "whose they become" },
+                                         { NULL } };
+const cay__doc cay__doc_file_post = {
+    "uploadFiles",
+    "files",
+    "each part with a filename becomes a file below path",
+    .query = post_query,
+    .body_type = "multipart/form-data",
+    .answers = { { 200, &cay__file_shape, .list = true }, { 400 }, { 404 } }
+};
 int cay__on_file_post(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -246,7 +305,8 @@ int cay__on_file_post(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_files(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     if (!type || strncasecmp(type, "multipart/form-data", 19))
-        return cay_fail_why(err, CAY_EINVAL, "content_type", "want Content-Type: multipart/form-data; one file goes by PUT");
+        return cay_fail_why(err, CAY_EINVAL, "content_type",
+                            "want Content-Type: multipart/form-data; one file goes by PUT");
     CAY_TRY(cay__multipart_open(type, give_body, r, &m, err));
     cay__items_begin(&l, r, &cay__file_shape);
     int rc;

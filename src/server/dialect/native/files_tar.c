@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trees as archives, out and in. Every file goes through the sandbox's own calls, so an archive reaches no further than its user does. */
+/* Trees as archives, out and in. Every file goes through the sandbox's own calls, so an archive
+ * reaches no further than its user does. */
 #include "native.h"
 #include <base/base.h>
 #include <base/fsop.h>
@@ -9,42 +10,57 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-enum { ENTRIES_MAX = 1000000, NAMES_MAX = 128 << 20, TURN = 128 << 10, FIRST = 32 << 10, DIRS_MAX = 10000 };
+enum {
+    ENTRIES_MAX = 1000000,
+    NAMES_MAX = 128 << 20,
+    TURN = 128 << 10,
+    FIRST = 32 << 10,
+    DIRS_MAX = 10000
+};
 
 /* ------------------------------------------------------------------ out */
 
 typedef struct entry {
     struct entry *next;
-    uint64_t      size;
-    int64_t       mtime;
-    uint32_t      mode, uid, gid;
-    char          type;
-    char          names[]; /* path, NUL, target, NUL */
+    uint64_t size;
+    int64_t mtime;
+    uint32_t mode, uid, gid;
+    char type;
+    char names[]; /* path, NUL, target, NUL */
 } entry;
 
 typedef struct packer {
     cay_sandbox *sb;
-    char        *base;  /* the directory; "" when the path is a file of its own */
-    cay__arena   mem;
-    entry       *first, **last;
-    size_t       n, bytes;
-    int          fd;    /* the file under way, or -1 */
-    uint64_t     left, size;
-    int          turn;  /* eventfd: always readable, so that work goes on whenever there is room */
+    char *base; /* the directory; "" when the path is a file of its own */
+    cay__arena mem;
+    entry *first, **last;
+    size_t n, bytes;
+    int fd; /* the file under way, or -1 */
+    uint64_t left, size;
+    int turn; /* eventfd: always readable, so that work goes on whenever there is room */
 } packer;
 
 static int on_entry(const cay_dirent *e, void *arg)
 {
     packer *k = arg;
-    char type = e->st.type == CAY_FILE ? '0' : e->st.type == CAY_DIR ? '5' : e->st.type == CAY_LINK ? '2' : 0;
+    char type = e->st.type == CAY_FILE   ? '0'
+                : e->st.type == CAY_DIR  ? '5'
+                : e->st.type == CAY_LINK ? '2'
+                                         : 0;
     size_t a = strlen(e->path) + 1, b = e->st.type == CAY_LINK ? strlen(e->st.target) + 1 : 1;
     const char *slash = strrchr(e->path, '/');
-    if (!type || a >= CAY__TAR_NAME - 1 || cay__str_starts(slash ? slash + 1 : e->path, CAY__FS_TMP))
+    if (!type || a >= CAY__TAR_NAME - 1 ||
+        cay__str_starts(slash ? slash + 1 : e->path, CAY__FS_TMP))
         return 0; /* sockets, pipes, devices; what is being written and has no name yet */
     if (++k->n > ENTRIES_MAX || (k->bytes += sizeof(entry) + a + b) > NAMES_MAX)
         return CAY_ETOOBIG;
     entry *o = cay__arena_take(&k->mem, sizeof *o + a + b);
-    *o = (entry){ .size = type == '0' ? e->st.size : 0, .mtime = e->st.mtime_ns / 1000000000, .mode = e->st.mode, .uid = e->st.uid, .gid = e->st.gid, .type = type };
+    *o = (entry){ .size = type == '0' ? e->st.size : 0,
+                  .mtime = e->st.mtime_ns / 1000000000,
+                  .mode = e->st.mode,
+                  .uid = e->st.uid,
+                  .gid = e->st.gid,
+                  .type = type };
     memcpy(o->names, e->path, a);
     memcpy(o->names + a, e->st.type == CAY_LINK ? e->st.target : "", b);
     *k->last = o;
@@ -67,9 +83,11 @@ static int open_first(packer *k, const cay_call *call, const char *path, char *f
     return 0;
 }
 
-/* The first bytes of a member's file, before its head is written, and how long it is. One that is gone is just not there; another may have been put in its place
- * since it was listed. One that ends within these bytes is as long as they are; of a longer one stat(2) tells. */
-static int open_member(packer *k, const cay_call *call, const entry *e, char *first, size_t *n, uint64_t *size)
+/* The first bytes of a member's file, before its head is written, and how long it is. One that is
+ * gone is just not there; another may have been put in its place since it was listed. One that ends
+ * within these bytes is as long as they are; of a longer one stat(2) tells. */
+static int open_member(packer *k, const cay_call *call, const entry *e, char *first, size_t *n,
+                       uint64_t *size)
 {
     char path[2 * CAY__TAR_NAME];
     cay__str_join(path, sizeof path, k->base, *k->base ? "/" : "", e->names, NULL);
@@ -96,7 +114,12 @@ static int begin(packer *k, const cay_call *call, cay__buf *out)
     uint64_t size = 0;
     int rc = e->size ? open_member(k, call, e, first, &n, &size) : 0;
     k->first = e->next;
-    *m = (cay__member){ .type = e->type, .mode = e->mode, .uid = e->uid, .gid = e->gid, .size = size, .mtime = e->mtime };
+    *m = (cay__member){ .type = e->type,
+                        .mode = e->mode,
+                        .uid = e->uid,
+                        .gid = e->gid,
+                        .size = size,
+                        .mtime = e->mtime };
     cay__str_join(m->name, sizeof m->name, e->names, e->type == '5' ? "/" : "", NULL);
     cay__str_copy(m->target, sizeof m->target, e->names + strlen(e->names) + 1);
     if (rc >= 0) {
@@ -171,7 +194,10 @@ static int gather(packer *k, cay__req *r, const char *path, cay_err *err)
     if (e.st.type == CAY_DIR) {
         k->base = cay__strdup(path);
         int rc = cay_dir_list(k->sb, &r->call, path, 0, on_entry, k, err);
-        return rc == CAY_ETOOBIG ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "%.200s has more than %d files; take a part of it", path, ENTRIES_MAX) : rc;
+        return rc == CAY_ETOOBIG ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                                                "%.200s has more than %d files; take a part of it",
+                                                path, ENTRIES_MAX)
+                                 : rc;
     }
     const char *slash = strrchr(path, '/');
     k->base = slash ? strndup(path, (size_t)(slash - path) + (slash == path)) : cay__strdup("");
@@ -180,8 +206,10 @@ static int gather(packer *k, cay__req *r, const char *path, cay_err *err)
 }
 
 static const cay__query tar_query[] = { { "path", "string", "", .required = true }, { NULL } };
-const cay__doc cay__doc_file_tar_get = { "packFiles", "files", "the tree below path as a tar", .query = tar_query,
-                                         .answers = { { 200, .type = "application/x-tar" }, { 400 }, { 404 } } };
+const cay__doc cay__doc_file_tar_get = {
+    "packFiles", "files", "the tree below path as a tar", .query = tar_query,
+    .answers = { { 200, .type = "application/x-tar" }, { 400 }, { 404 } }
+};
 int cay__on_file_tar_get(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -189,9 +217,15 @@ int cay__on_file_tar_get(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__native_query(r, "path", &path, err));
     packer *k = cay__alloc(sizeof *k);
-    *k = (packer){ .sb = cay_sandbox_ref(sb), .fd = -1, .turn = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK) };
+    *k = (packer){ .sb = cay_sandbox_ref(sb),
+                   .fd = -1,
+                   .turn = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK) };
     k->last = &k->first;
-    cay__pump p = { .fd = { k->turn, -1, -1 }, .self = k, .pull = pack_pull, .work = pack_work, .close = pack_close };
+    cay__pump p = { .fd = { k->turn, -1, -1 },
+                    .self = k,
+                    .pull = pack_pull,
+                    .work = pack_work,
+                    .close = pack_close };
     int rc = k->turn < 0 ? cay_fail_sys(err, CAY_ESYS, "eventfd") : gather(k, r, path, err);
     if (rc < 0) {
         pack_close(&p);
@@ -216,19 +250,19 @@ static const cay__shape unpacked_shape = CAY__SHAPE("Unpacked", unpacked, unpack
 /* A directory whose owner may not write into it gets its mode when all is in place. */
 typedef struct later {
     struct later *next;
-    uint32_t      mode;
-    char          path[];
+    uint32_t mode;
+    char path[];
 } later;
 
 typedef struct unpacker {
-    cay__req    *r;
+    cay__req *r;
     cay_sandbox *sb;
-    const char  *base;
-    cay__tar     tar;
-    cay__member  m;
-    later       *dirs;
-    size_t       ndirs;
-    unpacked     n;
+    const char *base;
+    cay__tar tar;
+    cay__member m;
+    later *dirs;
+    size_t ndirs;
+    unpacked n;
 } unpacker;
 
 static int give_body(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
@@ -249,7 +283,8 @@ static int make_dir(unpacker *u, const char *path, cay_err *err)
     if (!closed)
         return 0;
     if (++u->ndirs > DIRS_MAX)
-        return cay_fail_why(err, CAY_ETOOBIG, "archive_limit", "more than %d directories that are closed to their owner", DIRS_MAX);
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_limit",
+                            "more than %d directories that are closed to their owner", DIRS_MAX);
     later *l = cay__arena_take(&u->r->arena, sizeof *l + strlen(path) + 1);
     *l = (later){ .next = u->dirs, .mode = u->m.mode };
     memcpy(l->path, path, strlen(path) + 1);
@@ -264,7 +299,8 @@ static int make_link(unpacker *u, const char *path, cay_err *err)
     if (rc == CAY_EEXIST) {
         CAY_TRY(cay_file_remove(u->sb, &u->r->call, path, false, err));
         rc = cay_file_symlink(u->sb, &u->r->call, u->m.target, path, err);
-    } else if (rc == CAY_ENOENT && cay__str_copy(up, sizeof up, path) && strrchr(up, '/')) { /* its directory was not in the archive */
+    } else if (rc == CAY_ENOENT && cay__str_copy(up, sizeof up, path) &&
+               strrchr(up, '/')) { /* its directory was not in the archive */
         *strrchr(up, '/') = 0;
         CAY_TRY(cay_file_mkdir(u->sb, &u->r->call, up, 0755, true, err));
         rc = cay_file_symlink(u->sb, &u->r->call, u->m.target, path, err);
@@ -286,23 +322,32 @@ static int place(unpacker *u, cay_err *err)
     if (!n || !strcmp(name, "."))
         return 0; /* path itself */
     if (!cay__native_below(name) || strchr(name, '\n'))
-        return cay_fail_why(err, CAY_EINVAL, "archive_path", "member %.100s leads elsewhere; want a path below, without ..", u->m.name);
+        return cay_fail_why(err, CAY_EINVAL, "archive_path",
+                            "member %.100s leads elsewhere; want a path below, without ..",
+                            u->m.name);
     cay__str_join(path, sizeof path, u->base, "/", name, NULL);
     cay_write spec = { .size = sizeof spec, .mode = u->m.mode, .parents = true };
     switch (u->m.type) {
     case '0':
-        CAY_TRY(cay__native_store(u->sb, &u->r->call, path, &spec, give_member, &u->tar, &total, err));
+        CAY_TRY(
+            cay__native_store(u->sb, &u->r->call, path, &spec, give_member, &u->tar, &total, err));
         u->n.files++;
         u->n.bytes += total;
         return 0;
     case '5': return make_dir(u, path, err);
     case '2': return make_link(u, path, err);
     }
-    return cay_fail_why(err, CAY_EINVAL, "archive_special", "member %.100s is no file, directory or symbolic link", u->m.name);
+    return cay_fail_why(err, CAY_EINVAL, "archive_special",
+                        "member %.100s is no file, directory or symbolic link", u->m.name);
 }
 
-const cay__doc cay__doc_file_tar_put = { "unpackFiles", "files", "the members of the body are put below path", .query = tar_query, .body_type = "application/x-tar",
-                                         .answers = { { 200, &unpacked_shape }, { 400 }, { 404 } } };
+const cay__doc cay__doc_file_tar_put = { "unpackFiles",
+                                         "files",
+                                         "the members of the body are put below path",
+                                         .query = tar_query,
+                                         .body_type = "application/x-tar",
+                                         .answers = {
+                                             { 200, &unpacked_shape }, { 400 }, { 404 } } };
 int cay__on_file_tar_put(cay__req *r, cay_err *err)
 {
     unpacker *u = cay__arena_take(&r->arena, sizeof *u);

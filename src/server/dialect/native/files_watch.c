@@ -19,7 +19,8 @@ static void put_change(cay__buf *b, const void *v)
 }
 
 static const cay__field change_fields[] = {
-    { "change", CAY__F_CALC, offsetof(cay_watch_event, change), .put = put_change, .more = "{\"type\":\"string\"}" },
+    { "change", CAY__F_CALC, offsetof(cay_watch_event, change), .put = put_change,
+      .more = "{\"type\":\"string\"}" },
     { "path", CAY__F_PATH, offsetof(cay_watch_event, path) },
     { "from", CAY__F_PATH, offsetof(cay_watch_event, from), CAY__F_MAYBE },
     { "directory", CAY__F_BOOL, offsetof(cay_watch_event, dir) },
@@ -28,7 +29,7 @@ static const cay__shape change_shape = CAY__SHAPE("Change", cay_watch_event, cha
 
 typedef struct watcher {
     cay_watch *w;
-    bool       begun;
+    bool begun;
 } watcher;
 
 static void tell(cay__buf *out, const cay_watch_event *e)
@@ -88,9 +89,14 @@ static void watch_close(cay__pump *p)
     free(w);
 }
 
-static const cay__query watch_query[] = { { "path", "string", "a directory", .required = true }, { "recursive", "boolean", "what is below it, too" }, CAY__USER_QUERY, { NULL } };
-const cay__doc cay__doc_file_watch = { "watchFiles", "files", "what changes: `ready`, then `change` events", .query = watch_query,
-                                       .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } } };
+static const cay__query watch_query[] = { { "path", "string", "a directory", .required = true },
+                                          { "recursive", "boolean", "what is below it, too" },
+                                          CAY__USER_QUERY,
+                                          { NULL } };
+const cay__doc cay__doc_file_watch = {
+    "watchFiles", "files", "what changes: `ready`, then `change` events", .query = watch_query,
+    .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } }
+};
 int cay__on_file_watch(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -101,7 +107,12 @@ int cay__on_file_watch(cay__req *r, cay_err *err)
     CAY_TRY(cay_watch_open(sb, &r->call, path, cay__req_flag(r, "recursive"), &watch, err));
     watcher *w = cay__alloc(sizeof *w);
     w->w = watch;
-    cay__pump p = { .fd = { cay_watch_fd(watch), -1, -1 }, .beat_ms = 1, .self = w, .pull = watch_pull, .work = watch_work, .close = watch_close };
+    cay__pump p = { .fd = { cay_watch_fd(watch), -1, -1 },
+                    .beat_ms = 1,
+                    .self = w,
+                    .pull = watch_pull,
+                    .work = watch_work,
+                    .close = watch_close };
     cay__reply_field(r, "Cache-Control", "no-store");
     return cay__reply_pump(r, 200, "text/event-stream", &p);
 }

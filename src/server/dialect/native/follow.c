@@ -41,7 +41,8 @@ static int open_stream(cay__follow *f, const cay_call *call, int i, uint64_t off
     return 0;
 }
 
-int cay__follow_open(cay__follow *f, const cay_call *call, cay_proc *p, const uint64_t offset[2], const cay__teller *t, cay_err *err)
+int cay__follow_open(cay__follow *f, const cay_call *call, cay_proc *p, const uint64_t offset[2],
+                     const cay__teller *t, cay_err *err)
 {
     int rc = 0;
     f->p = p;
@@ -104,7 +105,8 @@ static int again(cay__follow *f, const cay_call *call, int i, cay_err *err)
     return open_stream(f, call, i, s->at, err);
 }
 
-/* Caught up: take what was read out of the descriptor. What is left in it then is older than the ring, and was told as lost. */
+/* Caught up: take what was read out of the descriptor. What is left in it then is older than the
+ * ring, and was told as lost. */
 static int settle(cay__follow *f, const cay_call *call, int i, uint64_t before, cay_err *err)
 {
     cay__followed *s = &f->s[i];
@@ -124,7 +126,8 @@ static int pull_stream(cay__follow *f, const cay_call *call, int i, cay__buf *ou
         size_t n = 0, before = there(s->fd);
         uint64_t lost = 0, from = s->at;
         bool eof = false;
-        CAY_TRY(cay_proc_read_at(f->p, call, names[i], &s->at, piece, sizeof piece, &n, &lost, &eof, f->teller->times ? &s->time_ms : NULL, err));
+        CAY_TRY(cay_proc_read_at(f->p, call, names[i], &s->at, piece, sizeof piece, &n, &lost, &eof,
+                                 f->teller->times ? &s->time_ms : NULL, err));
         if (lost)
             f->teller->lost(f, i, from, lost, out);
         if (n)
@@ -184,7 +187,8 @@ int cay__follow_work(cay__pump *p, cay__buf *out)
         return finish(f, out);
     for (int i = 0; i < 2; i++)
         if (f->s[i].fd >= 0 && ready & 1u << i && pull_stream(f, &call, i, out, &err) < 0) {
-            if (err.code == CAY_ENOENT) /* its sandbox was stopped: what it held went along, how the process ended is known */
+            if (err.code == CAY_ENOENT) /* its sandbox was stopped: what it held went along, how the
+                                           process ended is known */
                 return finish(f, out);
             f->teller->fail(f, &err, out);
             return CAY__PUMP_END;
@@ -209,6 +213,10 @@ int cay__follow_pull(cay__pump *p, unsigned ready, cay__buf *out)
 
 void cay__follow_pump(cay__follow *f, cay__pump *out)
 {
-    *out = (cay__pump){ .fd = { -1, -1, -1 }, .beat_ms = BEAT_MS, .self = f, .pull = cay__follow_pull, .work = cay__follow_work };
+    *out = (cay__pump){ .fd = { -1, -1, -1 },
+                        .beat_ms = BEAT_MS,
+                        .self = f,
+                        .pull = cay__follow_pull,
+                        .work = cay__follow_work };
     watch(f, out);
 }

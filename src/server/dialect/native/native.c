@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The API of our own: every operation that there is, and how its handlers answer. docs/wire/native.md tells it to people. */
+/* The API of our own: every operation that there is, and how its handlers answer.
+ * docs/wire/native.md tells it to people. */
 #include "native.h"
 #include <base/base.h>
 #include <base/str.h>
@@ -9,12 +10,15 @@
 
 enum { ITEMS_MAX = 64 << 20, DRAIN_MS = 20 };
 
-#define OP(method, path, name, flags) { method, path, cay__on_##name, flags, &cay__doc_##name }
-#define BOX "/sandboxes/{id}"
-#define PROC BOX "/processes/{ref}"
-#define FILES BOX "/files"
+#define OP(method, path, name, flags)                                                              \
+    {                                                                                              \
+        method, path, cay__on_##name, flags, &cay__doc_##name                                      \
+    }
+#define BOX    "/sandboxes/{id}"
+#define PROC   BOX "/processes/{ref}"
+#define FILES  BOX "/files"
 #define CREATE CAY__ROUTE_CREATE
-#define RAW CAY__ROUTE_RAW
+#define RAW    CAY__ROUTE_RAW
 #define SECRET (CAY__ROUTE_CREATE | CAY__ROUTE_SECRET)
 
 static const cay__route routes[] = {
@@ -169,9 +173,12 @@ static const cay__route routes[] = {
     OP("GET", "/audit/proof", audit_proof, CAY__ROUTE_ADMIN),
 };
 
-const cay__dialect cay__dialect_native = { .name = "native", .base = "/api/v1", .routes = routes, .nroutes = CAY_LEN(routes), .pages = true };
+const cay__dialect cay__dialect_native = {
+    .name = "native", .base = "/api/v1", .routes = routes, .nroutes = CAY_LEN(routes), .pages = true
+};
 
-const cay__doc cay__doc_openapi = { "getDocument", "about", "this document", .answers = { { 200, .type = "application/json" } } };
+const cay__doc cay__doc_openapi = { "getDocument", "about", "this document",
+                                    .answers = { { 200, .type = "application/json" } } };
 int cay__on_openapi(cay__req *r, cay_err *err)
 {
     (void)err;
@@ -221,7 +228,10 @@ int cay__items_end(cay__items *l, cay_err *err)
         cay__buf_json(&l->b, l->next, strlen(l->next));
     }
     cay__buf_str(&l->b, "}");
-    return l->b.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the answer is larger than %d MiB; ask for less", ITEMS_MAX >> 20) : 0;
+    return l->b.full
+               ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                              "the answer is larger than %d MiB; ask for less", ITEMS_MAX >> 20)
+               : 0;
 }
 
 int cay__items_reply(cay__items *l, int status, cay_err *err)
@@ -245,7 +255,8 @@ int cay__native_use(cay__req *r, cay_sandbox **out, cay_err *err)
 
 int cay__native_files(cay__req *r, cay_sandbox **out, cay_err *err)
 {
-    CAY_TRY(cay__native_use(r, out, err)); /* whoever asks, it starts with the rights that it was made with */
+    CAY_TRY(cay__native_use(
+        r, out, err)); /* whoever asks, it starts with the rights that it was made with */
     r->call.user = cay__req_query(r, "user");
     return 0;
 }
@@ -255,7 +266,9 @@ int cay__native_proc(cay__req *r, cay_proc **out, cay_err *err)
     cay_sandbox *sb;
     CAY_TRY(cay__native_use(r, &sb, err));
     int rc = cay_sandbox_attach(sb, &r->call, r->param[1], out, err);
-    return rc < 0 && !cay__str_starts(err->msg, "process ") ? cay_wrap(err, rc, "process %.60s", r->param[1]) : rc; /* some providers name it themselves */
+    return rc < 0 && !cay__str_starts(err->msg, "process ")
+               ? cay_wrap(err, rc, "process %.60s", r->param[1])
+               : rc; /* some providers name it themselves */
 }
 
 void cay__native_drain(cay_events *ev)

@@ -10,18 +10,25 @@
 CAY_DEFINE_AUTO(cay_policy, cay_policy_free)
 
 typedef struct revised {
-    uint64_t    revision;
+    uint64_t revision;
     const char *policy;
 } revised;
-static const cay__field revision_fields[] = { { "revision", CAY__F_U64, offsetof(revised, revision), .about = "0: it is stopped, and takes it up when it starts" } };
-static const cay__shape revision_shape = CAY__SHAPE("Revision", revised, revision_fields, "the policy that holds has this number");
+static const cay__field revision_fields[] = {
+    { "revision", CAY__F_U64, offsetof(revised, revision),
+      .about = "0: it is stopped, and takes it up when it starts" }
+};
+static const cay__shape revision_shape =
+    CAY__SHAPE("Revision", revised, revision_fields, "the policy that holds has this number");
 static const cay__field holding_fields[] = {
     { "revision", CAY__F_U64, offsetof(revised, revision) },
-    { "policy", CAY__F_JSON, offsetof(revised, policy), .about = "mode, rules, rate_up, rate_down, connections, bindings" },
+    { "policy", CAY__F_JSON, offsetof(revised, policy),
+      .about = "mode, rules, rate_up, rate_down, connections, bindings" },
 };
-static const cay__shape holding_shape = CAY__SHAPE("HoldingPolicy", revised, holding_fields, "what it may reach");
+static const cay__shape holding_shape =
+    CAY__SHAPE("HoldingPolicy", revised, holding_fields, "what it may reach");
 
-const cay__doc cay__doc_net_get = { "getPolicy", "network", "what it may reach", .answers = { { 200, &holding_shape }, { 404 } } };
+const cay__doc cay__doc_net_get = { "getPolicy", "network", "what it may reach",
+                                    .answers = { { 200, &holding_shape }, { 404 } } };
 int cay__on_net_get(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -42,7 +49,8 @@ static bool has_binding(const cay_policy *p, const cay_bind *b)
     return false;
 }
 
-/* Whoever says where a secret goes can have it sent to themselves. A key of one sandbox may leave bindings out, and make none. */
+/* Whoever says where a secret goes can have it sent to themselves. A key of one sandbox may leave
+ * bindings out, and make none. */
 static int may_bind(cay__req *r, cay_sandbox *sb, const char *text, cay_err *err)
 {
     CAY_AUTOPTR(cay_policy) now = NULL;
@@ -57,12 +65,17 @@ static int may_bind(cay__req *r, cay_sandbox *sb, const char *text, cay_err *err
     CAY_TRY(cay_policy_parse(held, &now, err));
     for (const cay_bind *b = next->bindings; b->name; b++)
         if (!has_binding(now, b))
-            return cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "bindings: another destination for secret %.63s needs a key of scope tenant", b->name);
+            return cay_fail_why(
+                err, CAY_EPERM, "scope_too_narrow",
+                "bindings: another destination for secret %.63s needs a key of scope tenant",
+                b->name);
     return 0;
 }
 
-const cay__doc cay__doc_net_put = { "putPolicy", "network", "another policy, at once", .body_type = "application/json",
-                                    .answers = { { 200, &revision_shape }, { 400 }, { 403 }, { 404 } } };
+const cay__doc cay__doc_net_put = {
+    "putPolicy", "network", "another policy, at once", .body_type = "application/json",
+    .answers = { { 200, &revision_shape }, { 400 }, { 403 }, { 404 } }
+};
 int cay__on_net_put(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -82,13 +95,19 @@ int cay__on_net_put(cay__req *r, cay_err *err)
 
 typedef struct rules_body {
     const char *const *rules;
-    uint64_t           ttl_ms;
+    uint64_t ttl_ms;
 } rules_body;
-static const cay__field rules_fields[] = { { "rules", CAY__F_STRS, offsetof(rules_body, rules), CAY__F_REQUIRED, .max = 1000, .about = "[!][SCHEME://]TARGET[:PORT[-PORT]], or a preset" },
-                                           { "ttl_ms", CAY__F_U64, offsetof(rules_body, ttl_ms), .max = 30ull * 86400000, .about = "they end after that; 0: they stay" } };
-static const cay__shape rules_shape = CAY__SHAPE("Rules", rules_body, rules_fields, "rules to be added");
+static const cay__field rules_fields[] = {
+    { "rules", CAY__F_STRS, offsetof(rules_body, rules), CAY__F_REQUIRED, .max = 1000,
+      .about = "[!][SCHEME://]TARGET[:PORT[-PORT]], or a preset" },
+    { "ttl_ms", CAY__F_U64, offsetof(rules_body, ttl_ms), .max = 30ull * 86400000,
+      .about = "they end after that; 0: they stay" }
+};
+static const cay__shape rules_shape =
+    CAY__SHAPE("Rules", rules_body, rules_fields, "rules to be added");
 
-const cay__doc cay__doc_net_rules = { "addRules", "network", "let it reach more, or less", .body = &rules_shape,
+const cay__doc cay__doc_net_rules = { "addRules", "network", "let it reach more, or less",
+                                      .body = &rules_shape,
                                       .answers = { { 200, &revision_shape }, { 400 }, { 404 } } };
 int cay__on_net_rules(cay__req *r, cay_err *err)
 {
@@ -107,8 +126,8 @@ int cay__on_net_rules(cay__req *r, cay_err *err)
 /* ------------------------------------------------------------------ why */
 
 typedef struct judged {
-    const char     *host;
-    uint16_t        port;
+    const char *host;
+    uint16_t port;
     cay_net_verdict v;
 } judged;
 static const cay__field why_fields[] = {
@@ -121,10 +140,16 @@ static const cay__field why_fields[] = {
     { "proto", CAY__F_TEXT, offsetof(judged, v.proto), CAY__F_MAYBE },
     { "remedy", CAY__F_TEXT, offsetof(judged, v.remedy), CAY__F_MAYBE },
 };
-static const cay__shape why_shape = CAY__SHAPE("Verdict", judged, why_fields, "may it be reached, and which rule says so");
+static const cay__shape why_shape =
+    CAY__SHAPE("Verdict", judged, why_fields, "may it be reached, and which rule says so");
 
-static const cay__query why_query[] = { { "host", "string", "a name or an address", .required = true }, { "port", "integer", "without: may the name be looked up" }, { 0 } };
-const cay__doc cay__doc_net_why = { "why", "network", "may it be reached, and why", .query = why_query, .answers = { { 200, &why_shape }, { 400 }, { 404 } } };
+static const cay__query why_query[] = { { "host", "string", "a name or an address",
+                                          .required = true },
+                                        { "port", "integer", "without: may the name be looked up" },
+                                        { 0 } };
+const cay__doc cay__doc_net_why = { "why", "network", "may it be reached, and why",
+                                    .query = why_query,
+                                    .answers = { { 200, &why_shape }, { 400 }, { 404 } } };
 int cay__on_net_why(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -149,7 +174,7 @@ static void put_record(cay__buf *b, const cay_net_record *rec)
 typedef struct walk {
     cay__buf b;
     uint64_t seen, skip;
-    bool     denied, print;
+    bool denied, print;
     cay__net_follow *follow; /* what was told already is not told again */
 } walk;
 
@@ -179,10 +204,15 @@ static int read_log(cay_sandbox *sb, walk *w, uint64_t count, cay_err *err)
 }
 
 static const cay__query log_query[] = {
-    { "denied", "boolean", "only what was refused" }, { "count", "integer", "only the last ones" }, { "follow", "boolean", "as SSE, and what comes" }, { 0 },
+    { "denied", "boolean", "only what was refused" },
+    { "count", "integer", "only the last ones" },
+    { "follow", "boolean", "as SSE, and what comes" },
+    { 0 },
 };
-const cay__doc cay__doc_net_log = { "netLog", "network", "what it reached and was refused", .query = log_query,
-                                    .answers = { { 200, .type = "application/json" }, { 400 }, { 404 } } };
+const cay__doc cay__doc_net_log = {
+    "netLog", "network", "what it reached and was refused", .query = log_query,
+    .answers = { { 200, .type = "application/json" }, { 400 }, { 404 } }
+};
 int cay__on_net_log(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -199,13 +229,16 @@ int cay__on_net_log(cay__req *r, cay_err *err)
     int rc = read_log(sb, &w, count, err);
     cay__buf_str(&w.b, "]}");
     if (rc == 0)
-        rc = w.b.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big", "the log is too long; ask for the last ones by ?count=") :
-                        cay__reply(r, 200, "application/json", w.b.data, w.b.len);
+        rc = w.b.full ? cay_fail_why(err, CAY_ETOOBIG, "answer_too_big",
+                                     "the log is too long; ask for the last ones by ?count=")
+                      : cay__reply(r, 200, "application/json", w.b.data, w.b.len);
     cay__buf_clear(&w.b);
     return rc;
 }
 
-const cay__doc cay__doc_net_presets = { "netPresets", "network", "words that stand for several rules", .answers = { { 200, .type = "application/json" } } };
+const cay__doc cay__doc_net_presets = { "netPresets", "network",
+                                        "words that stand for several rules",
+                                        .answers = { { 200, .type = "application/json" } } };
 int cay__on_net_presets(cay__req *r, cay_err *err)
 {
     const char *name;

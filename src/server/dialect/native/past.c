@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was used in the past day: of one sandbox, or of all that ran. The server looks every few seconds and keeps it on disk: server/history.h. */
+/* What was used in the past day: of one sandbox, or of all that ran. The server looks every few
+ * seconds and keeps it on disk: server/history.h. */
 #include "native.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -8,22 +9,27 @@
 enum { HOUR_MS = 3600000 };
 
 typedef struct point {
-    int64_t  time_ms;
+    int64_t time_ms;
     uint64_t cpu_milli, memory, disk, net_rx, net_tx;
 } point;
 static const cay__field point_fields[] = {
     { "time_ms", CAY__F_I64, offsetof(point, time_ms) },
-    { "cpu_milli", CAY__F_U64, offsetof(point, cpu_milli), .about = "thousandths of a CPU, since the moment before" },
+    { "cpu_milli", CAY__F_U64, offsetof(point, cpu_milli),
+      .about = "thousandths of a CPU, since the moment before" },
     { "memory", CAY__F_U64, offsetof(point, memory) },
     { "disk", CAY__F_U64, offsetof(point, disk) },
-    { "net_rx", CAY__F_U64, offsetof(point, net_rx), .about = "bytes a second that came in, since the moment before" },
-    { "net_tx", CAY__F_U64, offsetof(point, net_tx), .about = "bytes a second that left, likewise" },
+    { "net_rx", CAY__F_U64, offsetof(point, net_rx),
+      .about = "bytes a second that came in, since the moment before" },
+    { "net_tx", CAY__F_U64, offsetof(point, net_tx),
+      .about = "bytes a second that left, likewise" },
 };
-static const cay__shape point_shape = CAY__SHAPE("UsagePoint", point, point_fields, "what was used at a moment");
+static const cay__shape point_shape =
+    CAY__SHAPE("UsagePoint", point, point_fields, "what was used at a moment");
 
 static void add_point(const cay__moment *m, const cay__pace *pace, void *arg)
 {
-    cay__items_add(arg, &(point){ m->ms, (uint64_t)(pace->cpu * 10), m->memory, m->disk, (uint64_t)pace->net_rx, (uint64_t)pace->net_tx });
+    cay__items_add(arg, &(point){ m->ms, (uint64_t)(pace->cpu * 10), m->memory, m->disk,
+                                  (uint64_t)pace->net_rx, (uint64_t)pace->net_tx });
 }
 
 static int reply_past(cay__req *r, const char *id, cay_err *err)
@@ -41,10 +47,14 @@ static int reply_past(cay__req *r, const char *id, cay_err *err)
 }
 
 static const cay__query past_query[] = {
-    { "since_ms", "integer", "from then on; an hour ago unless told, and a day is kept" }, { "until_ms", "integer", "until then; now" }, { NULL },
+    { "since_ms", "integer", "from then on; an hour ago unless told, and a day is kept" },
+    { "until_ms", "integer", "until then; now" },
+    { NULL },
 };
-const cay__doc cay__doc_sandbox_past = { "listUsage", "sandboxes", "what it used, oldest first; at most 1,000 points, evenly", .query = past_query,
-                                         .answers = { { 200, &point_shape, .list = true }, { 400 }, { 404 } } };
+const cay__doc cay__doc_sandbox_past = {
+    "listUsage", "sandboxes", "what it used, oldest first; at most 1,000 points, evenly",
+    .query = past_query, .answers = { { 200, &point_shape, .list = true }, { 400 }, { 404 } }
+};
 int cay__on_sandbox_past(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -52,8 +62,10 @@ int cay__on_sandbox_past(cay__req *r, cay_err *err)
     return reply_past(r, cay_sandbox_id(sb), err);
 }
 
-const cay__doc cay__doc_host_past = { "listHostUsage", "about", "what all running sandboxes together used", .query = past_query,
-                                      .answers = { { 200, &point_shape, .list = true }, { 400 }, { 403 } } };
+const cay__doc cay__doc_host_past = {
+    "listHostUsage", "about", "what all running sandboxes together used", .query = past_query,
+    .answers = { { 200, &point_shape, .list = true }, { 400 }, { 403 } }
+};
 int cay__on_host_past(cay__req *r, cay_err *err)
 {
     return reply_past(r, CAY__HISTORY_ALL, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools: sandboxes of a template that are ready before anybody asks. What they hold is the host's, so they are the operator's. */
+/* Pools: sandboxes of a template that are ready before anybody asks. What they hold is the host's,
+ * so they are the operator's. */
 #include "native.h"
 #include <base/base.h>
 #include <cay/warm.h>
@@ -16,17 +17,20 @@ static const cay__field pool_fields[] = {
     { "making", CAY__F_U32, AT(making) },
     { "error", CAY__F_STR, AT(error), CAY__F_MAYBE, .about = "why the last one could not be made" },
 };
-static const cay__shape pool_shape = CAY__SHAPE("Pool", cay_warm, pool_fields, "sandboxes that are ready");
+static const cay__shape pool_shape =
+    CAY__SHAPE("Pool", cay_warm, pool_fields, "sandboxes that are ready");
 static const cay__field put_fields[] = {
-    { "template", CAY__F_STR, AT(template_), CAY__F_REQUIRED, .about = "a name, looked up each time, or an id" },
+    { "template", CAY__F_STR, AT(template_), CAY__F_REQUIRED,
+      .about = "a name, looked up each time, or an id" },
     { "tenant", CAY__F_STR, AT(tenant), .about = "who looks it up; default" },
     { "low", CAY__F_U32, AT(low), .max = CAY_WARM_MOST, .about = "1" },
     { "high", CAY__F_U32, AT(high), CAY__F_REQUIRED, .max = CAY_WARM_MOST },
 };
-static const cay__shape put_shape = CAY__SHAPE("PoolPut", cay_warm, put_fields, "a pool as it is wanted");
+static const cay__shape put_shape =
+    CAY__SHAPE("PoolPut", cay_warm, put_fields, "a pool as it is wanted");
 
 typedef struct finding {
-    cay__req       *r;
+    cay__req *r;
     const cay_warm *of;
 } finding;
 
@@ -39,7 +43,9 @@ static int reply_it(const cay_warm *w, void *arg)
     return 1;
 }
 
-const cay__doc cay__doc_pool_put = { "putPool", "pools", "keep sandboxes of a template ready, or change how many", .body = &put_shape,
+const cay__doc cay__doc_pool_put = { "putPool", "pools",
+                                     "keep sandboxes of a template ready, or change how many",
+                                     .body = &put_shape,
                                      .answers = { { 200, &pool_shape }, { 400 }, { 404 } } };
 int cay__on_pool_put(cay__req *r, cay_err *err)
 {
@@ -49,7 +55,10 @@ int cay__on_pool_put(cay__req *r, cay_err *err)
     CAY_TRY(cay_warm_put(r->svc, &r->call, &w, err));
     cay__req_about(r, w.template_);
     int rc = cay_warm_list(r->svc, &r->call, reply_it, &(finding){ r, &w }, err);
-    return rc > 0 ? 0 : rc < 0 ? rc : cay_fail_why(err, CAY_ENOENT, "warm_not_found", "the pool was removed meanwhile");
+    return rc > 0 ? 0
+           : rc < 0
+               ? rc
+               : cay_fail_why(err, CAY_ENOENT, "warm_not_found", "the pool was removed meanwhile");
 }
 
 static int add_pool(const cay_warm *w, void *arg)
@@ -57,7 +66,9 @@ static int add_pool(const cay_warm *w, void *arg)
     return cay__items_add(arg, w);
 }
 
-const cay__doc cay__doc_pool_list = { "listPools", "pools", "the pools there are, and how many of each are ready", .answers = { { 200, &pool_shape, .list = true } } };
+const cay__doc cay__doc_pool_list = { "listPools", "pools",
+                                      "the pools there are, and how many of each are ready",
+                                      .answers = { { 200, &pool_shape, .list = true } } };
 int cay__on_pool_list(cay__req *r, cay_err *err)
 {
     cay__items l;
@@ -68,14 +79,20 @@ int cay__on_pool_list(cay__req *r, cay_err *err)
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
 }
 
-static const cay__query drop_query[] = { { "template", "string", "as it was put", .required = true }, { "tenant", "string", "likewise; default" }, { NULL } };
-const cay__doc cay__doc_pool_delete = { "removePool", "pools", "keep none ready any more; those that are go", .query = drop_query,
+static const cay__query drop_query[] = { { "template", "string", "as it was put",
+                                           .required = true },
+                                         { "tenant", "string", "likewise; default" },
+                                         { NULL } };
+const cay__doc cay__doc_pool_delete = { "removePool", "pools",
+                                        "keep none ready any more; those that are go",
+                                        .query = drop_query,
                                         .answers = { { 204 }, { 400 }, { 404 } } };
 int cay__on_pool_delete(cay__req *r, cay_err *err)
 {
     const char *name = cay__req_query(r, "template");
     if (!name || !*name)
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?template=: want the one that the pool is of");
+        return cay_fail_why(err, CAY_EINVAL, "bad_query",
+                            "?template=: want the one that the pool is of");
     cay__req_about(r, name);
     CAY_TRY(cay_warm_remove(r->svc, &r->call, cay__req_query(r, "tenant"), name, err));
     return cay__reply(r, 204, NULL, NULL, 0);

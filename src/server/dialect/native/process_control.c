@@ -7,8 +7,14 @@
 CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 static const cay__query stdin_query[] = { { "close", "boolean", "close it afterwards" }, { NULL } };
-const cay__doc cay__doc_process_stdin = { "writeInput", "processes", "the body becomes its input; the answer comes when all is taken", .query = stdin_query,
-                                          .body_type = "application/octet-stream", .answers = { { 204 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_process_stdin = {
+    "writeInput",
+    "processes",
+    "the body becomes its input; the answer comes when all is taken",
+    .query = stdin_query,
+    .body_type = "application/octet-stream",
+    .answers = { { 204 }, { 404 }, { 409 } }
+};
 int cay__on_process_stdin(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
@@ -28,12 +34,15 @@ int cay__on_process_stdin(cay__req *r, cay_err *err)
 
 static const cay__field signal_fields[] = {
     { "signal", CAY__F_SIGNAL, offsetof(cay__signal_body, sig), .about = "a name or number; TERM" },
-    { "scope", CAY__F_WORD, offsetof(cay__signal_body, scope), .more = cay__scope_words, .about = "below: all it started, not itself" },
+    { "scope", CAY__F_WORD, offsetof(cay__signal_body, scope), .more = cay__scope_words,
+      .about = "below: all it started, not itself" },
 };
 const char *const cay__scope_words[] = { "one", "group", "tree", "below", NULL };
 const cay__shape cay__signal_shape = CAY__SHAPE("Signal", cay__signal_body, signal_fields, NULL);
 
-const cay__doc cay__doc_process_signal = { "signalProcess", "processes", "send it a signal", .body = &cay__signal_shape, .answers = { { 204 }, { 400 }, { 404 } } };
+const cay__doc cay__doc_process_signal = { "signalProcess", "processes", "send it a signal",
+                                           .body = &cay__signal_shape,
+                                           .answers = { { 204 }, { 400 }, { 404 } } };
 int cay__on_process_signal(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
@@ -50,7 +59,8 @@ static const cay__field size_fields[] = {
 };
 const cay__shape cay__size_shape = CAY__SHAPE("Size", cay__size_body, size_fields, "of a terminal");
 
-const cay__doc cay__doc_process_resize = { "resizeTerminal", "processes", "another size of its terminal", .body = &cay__size_shape,
+const cay__doc cay__doc_process_resize = { "resizeTerminal", "processes",
+                                           "another size of its terminal", .body = &cay__size_shape,
                                            .answers = { { 204 }, { 400 }, { 404 }, { 409 } } };
 int cay__on_process_resize(cay__req *r, cay_err *err)
 {
@@ -66,11 +76,11 @@ int cay__on_process_resize(cay__req *r, cay_err *err)
 
 typedef struct waiter {
     cay_proc *p;
-    int64_t   end_ms;
+    int64_t end_ms;
 } waiter;
 
 typedef struct waited {
-    bool            ended;
+    bool ended;
     const cay_exit *exit;
 } waited;
 
@@ -78,7 +88,8 @@ static const cay__field waited_fields[] = {
     { "ended", CAY__F_BOOL, offsetof(waited, ended) },
     { "exit", CAY__F_POINT, offsetof(waited, exit), .more = &cay__exit_shape },
 };
-static const cay__shape waited_shape = CAY__SHAPE("ProcessWaited", waited, waited_fields, "exit is there when it ended");
+static const cay__shape waited_shape =
+    CAY__SHAPE("ProcessWaited", waited, waited_fields, "exit is there when it ended");
 
 static int wait_work(cay__pump *p, cay__buf *out)
 {
@@ -120,8 +131,11 @@ static void wait_close(cay__pump *p)
     free(w);
 }
 
-static const cay__query wait_query[] = { { "timeout_ms", "integer", "at most 600000; 30000" }, { NULL } };
-const cay__doc cay__doc_process_wait = { "waitProcess", "processes", "until it has ended, or the time is over", .query = wait_query,
+static const cay__query wait_query[] = { { "timeout_ms", "integer", "at most 600000; 30000" },
+                                         { NULL } };
+const cay__doc cay__doc_process_wait = { "waitProcess", "processes",
+                                         "until it has ended, or the time is over",
+                                         .query = wait_query,
                                          .answers = { { 200, &waited_shape }, { 400 }, { 404 } } };
 int cay__on_process_wait(cay__req *r, cay_err *err)
 {
@@ -134,6 +148,12 @@ int cay__on_process_wait(cay__req *r, cay_err *err)
         return fd;
     waiter *w = cay__alloc(sizeof *w);
     *w = (waiter){ .p = CAY_STEAL(p), .end_ms = cay__native_now() + (int64_t)ms };
-    cay__pump pump = { .fd = { fd, -1, -1 }, .beat_ms = (unsigned)CAY_MAX(ms, 1u), .self = w, .pull = wait_pull, .work = wait_work, .last = wait_last, .close = wait_close };
+    cay__pump pump = { .fd = { fd, -1, -1 },
+                       .beat_ms = (unsigned)CAY_MAX(ms, 1u),
+                       .self = w,
+                       .pull = wait_pull,
+                       .work = wait_work,
+                       .last = wait_last,
+                       .close = wait_close };
     return cay__reply_pump(r, 200, "application/json", &pump);
 }

@@ -11,9 +11,9 @@ enum { OUTPUT_DEFAULT = 16 << 20, OUTPUT_MAX = 64 << 20 };
 /* ------------------------------------------------------------------ what is asked */
 
 typedef struct spawn_body {
-    cay_spawn   s;
+    cay_spawn s;
     const char *input, *input64; /* of a run alone */
-    size_t      input_len, max_output;
+    size_t input_len, max_output;
 } spawn_body;
 
 #define AT(field) offsetof(spawn_body, s.field)
@@ -22,71 +22,88 @@ static const char *const stdin_words[] = { "null", "pipe", NULL };
 static const char *const full_words[] = { "drop", "block", NULL };
 static const char *const profile_words[] = { "default", "root", NULL };
 
-#define COMMAND                                                                                                  \
-    { "argv", CAY__F_STRS, AT(argv), .min = 1, .about = "the command and its words; or shell" },                 \
-    { "shell", CAY__F_STR, AT(shell), .about = "one line for the sandbox's shell" },                             \
-    { "login", CAY__F_BOOL, AT(login), .about = "with shell: a login shell" },                                   \
-    { "env", CAY__F_PAIRS, AT(env) },                                                                            \
-    { "env_mode", CAY__F_WORD, AT(env_mode), .more = env_words, .about = "only: nothing of the sandbox's" },     \
-    { "cwd", CAY__F_PATH, AT(cwd) },                                                                             \
-    { "user", CAY__F_STR, AT(user), .about = "name or uid" },                                                    \
-    { "profile", CAY__F_CHOICE, AT(profile), .more = profile_words },                                            \
-    { "tty", CAY__F_BOOL, AT(tty) },                                                                             \
-    { "cols", CAY__F_U16, AT(cols) },                                                                            \
-    { "rows", CAY__F_U16, AT(rows) },                                                                            \
-    { "timeout_ms", CAY__F_U64, AT(timeout_ms), .about = "TERM to all it started, KILL one second later" },      \
-    { "tag", CAY__F_STR, AT(tag), .about = "a name to find it by" },                                             \
-    { "labels", CAY__F_PAIRS, AT(labels) },                                                                      \
-    { "ring_bytes", CAY__F_U32, AT(ring_bytes), .about = "output kept of each stream: 4096 to 16777216; 1 MiB" }
+#define COMMAND                                                                                    \
+    { "argv", CAY__F_STRS, AT(argv), .min = 1, .about = "the command and its words; or shell" },   \
+        { "shell", CAY__F_STR, AT(shell), .about = "one line for the sandbox's shell" },           \
+        { "login", CAY__F_BOOL, AT(login), .about = "with shell: a login shell" },                 \
+        { "env", CAY__F_PAIRS, AT(env) },                                                          \
+        { "env_mode", CAY__F_WORD, AT(env_mode), .more = env_words,                                \
+          .about = "only: nothing of the sandbox's" },                                             \
+        { "cwd", CAY__F_PATH, AT(cwd) }, { "user", CAY__F_STR, AT(user), .about = "name or uid" }, \
+        { "profile", CAY__F_CHOICE, AT(profile), .more = profile_words },                          \
+        { "tty", CAY__F_BOOL, AT(tty) }, { "cols", CAY__F_U16, AT(cols) },                         \
+        { "rows", CAY__F_U16, AT(rows) },                                                          \
+        { "timeout_ms", CAY__F_U64, AT(timeout_ms),                                                \
+          .about = "TERM to all it started, KILL one second later" },                              \
+        { "tag", CAY__F_STR, AT(tag), .about = "a name to find it by" },                           \
+        { "labels", CAY__F_PAIRS, AT(labels) },                                                    \
+    {                                                                                              \
+        "ring_bytes", CAY__F_U32, AT(ring_bytes),                                                  \
+            .about = "output kept of each stream: 4096 to 16777216; 1 MiB"                         \
+    }
 
 static const cay__field spawn_fields[] = {
     COMMAND,
     { "stdin", CAY__F_WORD, AT(stdin_mode), .more = stdin_words },
-    { "on_full", CAY__F_WORD, AT(on_full), .more = full_words, .about = "block: it waits for readers instead of dropping its oldest output" },
+    { "on_full", CAY__F_WORD, AT(on_full), .more = full_words,
+      .about = "block: it waits for readers instead of dropping its oldest output" },
 };
-const cay__shape cay__spawn_shape = CAY__SHAPE("Spawn", spawn_body, spawn_fields, "a command as it is wanted");
+const cay__shape cay__spawn_shape =
+    CAY__SHAPE("Spawn", spawn_body, spawn_fields, "a command as it is wanted");
 
 static const cay__field run_fields[] = {
     COMMAND,
-    { "input", CAY__F_STR, offsetof(spawn_body, input), .max = 8 << 20, .about = "its standard input" },
-    { "input_base64", CAY__F_BASE64, offsetof(spawn_body, input64), .count = offsetof(spawn_body, input_len), .about = "the same for bytes that are no text" },
-    { "max_output", CAY__F_SIZE, offsetof(spawn_body, max_output), .max = OUTPUT_MAX, .about = "bytes of each stream that are told; 16 MiB" },
+    { "input", CAY__F_STR, offsetof(spawn_body, input), .max = 8 << 20,
+      .about = "its standard input" },
+    { "input_base64", CAY__F_BASE64, offsetof(spawn_body, input64),
+      .count = offsetof(spawn_body, input_len), .about = "the same for bytes that are no text" },
+    { "max_output", CAY__F_SIZE, offsetof(spawn_body, max_output), .max = OUTPUT_MAX,
+      .about = "bytes of each stream that are told; 16 MiB" },
 };
-static const cay__shape run_shape = CAY__SHAPE("Run", spawn_body, run_fields, "a command to its end");
+static const cay__shape run_shape =
+    CAY__SHAPE("Run", spawn_body, run_fields, "a command to its end");
 
 /* ------------------------------------------------------------------ what is told */
 
 typedef struct started {
     const char *id;
-    int         pid;
+    int pid;
 } started;
-static const cay__field started_fields[] = { { "id", CAY__F_STR, offsetof(started, id) }, { "pid", CAY__F_INT, offsetof(started, pid), .about = "as seen inside" } };
+static const cay__field started_fields[] = { { "id", CAY__F_STR, offsetof(started, id) },
+                                             { "pid", CAY__F_INT, offsetof(started, pid),
+                                               .about = "as seen inside" } };
 static const cay__shape started_shape = CAY__SHAPE("Started", started, started_fields, NULL);
 
-#define EXIT(base)                                                       \
-    { "code", CAY__F_INT, base + offsetof(cay_exit, code) },             \
-    { "signal", CAY__F_INT, base + offsetof(cay_exit, signal) },         \
-    { "reason", CAY__F_TEXT, base + offsetof(cay_exit, reason) },        \
-    { "cpu_us", CAY__F_U64, base + offsetof(cay_exit, cpu_us) },         \
-    { "max_rss", CAY__F_U64, base + offsetof(cay_exit, max_rss) },       \
-    { "lost_stdout", CAY__F_U64, base + offsetof(cay_exit, lost_out) },  \
-    { "lost_stderr", CAY__F_U64, base + offsetof(cay_exit, lost_err) }
+#define EXIT(base)                                                                                 \
+    { "code", CAY__F_INT, base + offsetof(cay_exit, code) },                                       \
+        { "signal", CAY__F_INT, base + offsetof(cay_exit, signal) },                               \
+        { "reason", CAY__F_TEXT, base + offsetof(cay_exit, reason) },                              \
+        { "cpu_us", CAY__F_U64, base + offsetof(cay_exit, cpu_us) },                               \
+        { "max_rss", CAY__F_U64, base + offsetof(cay_exit, max_rss) },                             \
+        { "lost_stdout", CAY__F_U64, base + offsetof(cay_exit, lost_out) },                        \
+    {                                                                                              \
+        "lost_stderr", CAY__F_U64, base + offsetof(cay_exit, lost_err)                             \
+    }
 static const cay__field exit_fields[] = { EXIT(0) };
 const cay__shape cay__exit_shape = CAY__SHAPE("Exit", cay_exit, exit_fields, "how it ended");
 static const cay__field result_fields[] = {
     EXIT(offsetof(cay_result, exit)),
     { "stdout", CAY__F_BYTES, offsetof(cay_result, out), .count = offsetof(cay_result, out_len) },
-    { "stderr", CAY__F_BYTES, offsetof(cay_result, errout), .count = offsetof(cay_result, errout_len) },
-    { "truncated", CAY__F_BOOL, offsetof(cay_result, truncated), .about = "more came than max_output" },
+    { "stderr", CAY__F_BYTES, offsetof(cay_result, errout),
+      .count = offsetof(cay_result, errout_len) },
+    { "truncated", CAY__F_BOOL, offsetof(cay_result, truncated),
+      .about = "more came than max_output" },
 };
-const cay__shape cay__result_shape = CAY__SHAPE("Result", cay_result, result_fields, "how it ended, and what it printed");
+const cay__shape cay__result_shape =
+    CAY__SHAPE("Result", cay_result, result_fields, "how it ended, and what it printed");
 
 static void put_proc_state(cay__buf *b, const void *v)
 {
     static const struct {
-        char        state;
+        char state;
         const char *word;
-    } words[] = { { 'R', "running" }, { 'S', "sleeping" }, { 'D', "waiting" }, { 'T', "stopped" }, { 't', "stopped" }, { 'Z', "zombie" }, { 'X', "ended" } };
+    } words[] = { { 'R', "running" }, { 'S', "sleeping" }, { 'D', "waiting" }, { 'T', "stopped" },
+                  { 't', "stopped" }, { 'Z', "zombie" },   { 'X', "ended" } };
     const char *word = "other";
     for (size_t i = 0; i < CAY_LEN(words); i++)
         if (words[i].state == *(const char *)v)
@@ -95,7 +112,7 @@ static void put_proc_state(cay__buf *b, const void *v)
 }
 
 typedef struct told {
-    cay_proc_info   i;
+    cay_proc_info i;
     const cay_exit *exit; /* of one that ended */
 } told;
 
@@ -106,7 +123,9 @@ static const cay__field proc_fields[] = {
     { "pid", CAY__F_INT, INFO(pid) },
     { "ppid", CAY__F_INT, INFO(ppid) },
     { "user", CAY__F_STR, INFO(user) },
-    { "state", CAY__F_CALC, INFO(state), .put = put_proc_state, .more = "{\"enum\":[\"running\",\"sleeping\",\"waiting\",\"stopped\",\"zombie\",\"ended\",\"other\"]}" },
+    { "state", CAY__F_CALC, INFO(state), .put = put_proc_state,
+      .more = "{\"enum\":[\"running\",\"sleeping\",\"waiting\",\"stopped\",\"zombie\",\"ended\","
+              "\"other\"]}" },
     { "tty", CAY__F_BOOL, INFO(tty) },
     { "cpu_us", CAY__F_U64, INFO(cpu_us) },
     { "rss", CAY__F_U64, INFO(rss) },
@@ -116,7 +135,8 @@ static const cay__field proc_fields[] = {
     { "labels", CAY__F_PAIRS, INFO(labels) },
     { "exit", CAY__F_POINT, offsetof(told, exit), .more = &cay__exit_shape },
 };
-static const cay__shape proc_shape = CAY__SHAPE("Process", told, proc_fields, "one process; it has `exit` once it ended");
+static const cay__shape proc_shape =
+    CAY__SHAPE("Process", told, proc_fields, "one process; it has `exit` once it ended");
 
 static told tell(const cay_proc_info *i)
 {
@@ -142,8 +162,13 @@ static int start(cay__req *r, spawn_body *b, cay_sandbox *sb, cay_err *err)
     return cay__reply_shape(r, 201, &started_shape, &s);
 }
 
-const cay__doc cay__doc_process_start = { "startProcess", "processes", "start a command", .body = &cay__spawn_shape,
-                                          .answers = { { 200, .type = "text/event-stream" }, { 201, &started_shape }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_process_start = { "startProcess", "processes", "start a command",
+                                          .body = &cay__spawn_shape,
+                                          .answers = { { 200, .type = "text/event-stream" },
+                                                       { 201, &started_shape },
+                                                       { 400 },
+                                                       { 404 },
+                                                       { 409 } } };
 int cay__on_process_start(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -153,8 +178,14 @@ int cay__on_process_start(cay__req *r, cay_err *err)
     return start(r, &b, sb, err);
 }
 
-const cay__doc cay__doc_pty_start = { "startTerminal", "processes", "start a command, or the login shell, on a terminal", .body = &cay__spawn_shape,
-                                      .answers = { { 200, .type = "text/event-stream" }, { 201, &started_shape }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_pty_start = { "startTerminal", "processes",
+                                      "start a command, or the login shell, on a terminal",
+                                      .body = &cay__spawn_shape,
+                                      .answers = { { 200, .type = "text/event-stream" },
+                                                   { 201, &started_shape },
+                                                   { 400 },
+                                                   { 404 },
+                                                   { 409 } } };
 int cay__on_pty_start(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -172,8 +203,10 @@ int cay__on_pty_start(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ run */
 
-const cay__doc cay__doc_process_run = { "run", "processes", "start, feed, collect and wait in one; it dies with the connection", .body = &run_shape,
-                                        .answers = { { 200, &cay__result_shape }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_process_run = {
+    "run", "processes", "start, feed, collect and wait in one; it dies with the connection",
+    .body = &run_shape, .answers = { { 200, &cay__result_shape }, { 400 }, { 404 }, { 409 } }
+};
 int cay__on_process_run(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -182,10 +215,12 @@ int cay__on_process_run(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__req_shape(r, &run_shape, &b, err));
     if (b.input && b.input64)
-        return cay_fail_why(err, CAY_EINVAL, "field_invalid", "input and input_base64 exclude each other");
+        return cay_fail_why(err, CAY_EINVAL, "field_invalid",
+                            "input and input_base64 exclude each other");
     const char *in = b.input ? b.input : b.input64;
     size_t len = b.input ? strlen(b.input) : b.input_len;
-    CAY_TRY(cay_sandbox_run(sb, &r->call, &b.s, in, len, b.max_output ? b.max_output : OUTPUT_DEFAULT, &res, err));
+    CAY_TRY(cay_sandbox_run(sb, &r->call, &b.s, in, len,
+                            b.max_output ? b.max_output : OUTPUT_DEFAULT, &res, err));
     int rc = cay__reply_shape(r, 200, &cay__result_shape, &res);
     cay_result_clear(&res);
     return rc;
@@ -194,11 +229,11 @@ int cay__on_process_run(cay__req *r, cay_err *err)
 /* ------------------------------------------------------------------ look */
 
 typedef struct looker {
-    cay__items  list;
-    bool        ended;
-    const char *id;  /* one process: its id, or its pid when it has none */
-    int         pid;
-    bool        found;
+    cay__items list;
+    bool ended;
+    const char *id; /* one process: its id, or its pid when it has none */
+    int pid;
+    bool found;
 } looker;
 
 static int on_listed(const cay_proc_info *i, void *arg)
@@ -208,9 +243,13 @@ static int on_listed(const cay_proc_info *i, void *arg)
     return i->state == 'X' && !l->ended ? 0 : cay__items_add(&l->list, &t);
 }
 
-static const cay__query list_query[] = { { "ended", "boolean", "those that ended and are kept, too" }, { NULL } };
-const cay__doc cay__doc_process_list = { "listProcesses", "processes", "what runs in it", .query = list_query,
-                                         .answers = { { 200, &proc_shape, .list = true }, { 404 }, { 409 } } };
+static const cay__query list_query[] = {
+    { "ended", "boolean", "those that ended and are kept, too" }, { NULL }
+};
+const cay__doc cay__doc_process_list = {
+    "listProcesses", "processes", "what runs in it", .query = list_query,
+    .answers = { { 200, &proc_shape, .list = true }, { 404 }, { 409 } }
+};
 int cay__on_process_list(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -236,7 +275,9 @@ static int on_one(const cay_proc_info *i, void *arg)
     return 1;
 }
 
-const cay__doc cay__doc_process_get = { "getProcess", "processes", "one of them, by id, pid inside or tag", .answers = { { 200, &proc_shape }, { 404 } } };
+const cay__doc cay__doc_process_get = { "getProcess", "processes",
+                                        "one of them, by id, pid inside or tag",
+                                        .answers = { { 200, &proc_shape }, { 404 } } };
 int cay__on_process_get(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
@@ -247,7 +288,8 @@ int cay__on_process_get(cay__req *r, cay_err *err)
     int rc = cay_sandbox_procs(sb, &r->call, on_one, &l, err);
     if (rc >= 0)
         rc = l.found ? cay__reply(r, 200, "application/json", l.list.b.data, l.list.b.len)
-                     : cay_fail_why(err, CAY_ENOENT, "process_not_found", "process %.60s is no longer kept", r->param[1]);
+                     : cay_fail_why(err, CAY_ENOENT, "process_not_found",
+                                    "process %.60s is no longer kept", r->param[1]);
     cay__buf_clear(&l.list.b);
     return rc;
 }

@@ -16,7 +16,8 @@ int cay__native_query(cay__req *r, const char *name, const char **out, cay_err *
 const char *cay__native_query_nth(cay__req *r, const char *name, size_t nth)
 {
     size_t len = strlen(name);
-    for (const char *q = r->head.query; q && *q; q += q[strcspn(q, "&")] ? strcspn(q, "&") + 1 : strlen(q)) {
+    for (const char *q = r->head.query; q && *q;
+         q += q[strcspn(q, "&")] ? strcspn(q, "&") + 1 : strlen(q)) {
         size_t n = strcspn(q, "&");
         if (n > len && !strncmp(q, name, len) && q[len] == '=' && nth-- == 0) {
             char *word = cay__arena_take(&r->arena, n - len);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log-ins at registries: a tenant's own, or of a tenant that an admin names. They go in and are never told. */
+/* Log-ins at registries: a tenant's own, or of a tenant that an admin names. They go in and are
+ * never told. */
 #include "native.h"
 #include <base/base.h>
 #include <cay/template.h>
@@ -8,12 +9,17 @@ typedef struct login_body {
     const char *username, *password;
 } login_body;
 static const cay__field login_fields[] = {
-    { "username", CAY__F_STR, offsetof(login_body, username), CAY__F_REQUIRED, .min = 1, .max = 2000 },
-    { "password", CAY__F_STR, offsetof(login_body, password), CAY__F_REQUIRED, .min = 1, .max = 2000, .about = "goes in, and is never told" },
+    { "username", CAY__F_STR, offsetof(login_body, username), CAY__F_REQUIRED, .min = 1,
+      .max = 2000 },
+    { "password", CAY__F_STR, offsetof(login_body, password), CAY__F_REQUIRED, .min = 1,
+      .max = 2000, .about = "goes in, and is never told" },
 };
-static const cay__shape login_shape = CAY__SHAPE("RegistryLogin", login_body, login_fields, "who a tenant's pulls are to a registry");
+static const cay__shape login_shape =
+    CAY__SHAPE("RegistryLogin", login_body, login_fields, "who a tenant's pulls are to a registry");
 
-static const cay__query whose_query[] = { { "tenant", "string", "whose; another than your own to scope admin" }, { NULL } };
+static const cay__query whose_query[] = {
+    { "tenant", "string", "whose; another than your own to scope admin" }, { NULL }
+};
 
 static const char *whose(cay__req *r)
 {
@@ -21,8 +27,14 @@ static const char *whose(cay__req *r)
     return t ? t : r->who.tenant;
 }
 
-const cay__doc cay__doc_registry_put = { "putRegistryLogin", "templates", "keep a user and password for pulls from a registry, HOST[:PORT] as images name it", .query = whose_query,
-                                         .body = &login_shape, .answers = { { 204 }, { 400 } } };
+const cay__doc cay__doc_registry_put = {
+    "putRegistryLogin",
+    "templates",
+    "keep a user and password for pulls from a registry, HOST[:PORT] as images name it",
+    .query = whose_query,
+    .body = &login_shape,
+    .answers = { { 204 }, { 400 } }
+};
 int cay__on_registry_put(cay__req *r, cay_err *err)
 {
     login_body b = { 0 };
@@ -34,21 +46,25 @@ int cay__on_registry_put(cay__req *r, cay_err *err)
 
 typedef struct login {
     const char *registry, *tenant;
-    int64_t     changed_ms;
+    int64_t changed_ms;
 } login;
 static const cay__field seen_fields[] = {
     { "registry", CAY__F_STR, offsetof(login, registry) },
     { "tenant", CAY__F_STR, offsetof(login, tenant) },
     { "changed_ms", CAY__F_I64, offsetof(login, changed_ms) },
 };
-static const cay__shape seen_shape = CAY__SHAPE("Registry", login, seen_fields, "that there is a log-in; who and what is never told");
+static const cay__shape seen_shape = CAY__SHAPE(
+    "Registry", login, seen_fields, "that there is a log-in; who and what is never told");
 
 static int on_login(const char *tenant, const char *host, int64_t changed_ms, void *arg)
 {
     return cay__items_add(arg, &(login){ host, tenant, changed_ms });
 }
 
-const cay__doc cay__doc_registry_list = { "listRegistryLogins", "templates", "registries that there is a log-in for", .query = whose_query, .answers = { { 200, &seen_shape, .list = true } } };
+const cay__doc cay__doc_registry_list = { "listRegistryLogins", "templates",
+                                          "registries that there is a log-in for",
+                                          .query = whose_query,
+                                          .answers = { { 200, &seen_shape, .list = true } } };
 int cay__on_registry_list(cay__req *r, cay_err *err)
 {
     cay__items l;
@@ -59,7 +75,9 @@ int cay__on_registry_list(cay__req *r, cay_err *err)
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
 }
 
-const cay__doc cay__doc_registry_delete = { "deleteRegistryLogin", "templates", "forget one", .query = whose_query, .answers = { { 204 }, { 400 }, { 404 } } };
+const cay__doc cay__doc_registry_delete = { "deleteRegistryLogin", "templates", "forget one",
+                                            .query = whose_query,
+                                            .answers = { { 204 }, { 400 }, { 404 } } };
 int cay__on_registry_delete(cay__req *r, cay_err *err)
 {
     CAY_TRY(cay_registry_logout(r->svc, whose(r), r->param[0], err));

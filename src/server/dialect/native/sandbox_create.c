@@ -14,30 +14,37 @@ CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 enum { CREATE_BODY = 64 << 20 };
 
 typedef struct create_body {
-    cay_create  c;
+    cay_create c;
     const char *isolation, *net;
 } create_body;
 
 #define AT(field) offsetof(create_body, c.field)
 
 static const cay__field grant_fields[] = {
-    { "source", CAY__F_STR, offsetof(cay_grant, source), CAY__F_REQUIRED, .about = "directory on the server's host" },
-    { "target", CAY__F_STR, offsetof(cay_grant, target), CAY__F_REQUIRED, .about = "absolute path inside" },
+    { "source", CAY__F_STR, offsetof(cay_grant, source), CAY__F_REQUIRED,
+      .about = "directory on the server's host" },
+    { "target", CAY__F_STR, offsetof(cay_grant, target), CAY__F_REQUIRED,
+      .about = "absolute path inside" },
     { "rw", CAY__F_BOOL, offsetof(cay_grant, rw) },
 };
-static const cay__shape grant_shape = CAY__SHAPE("Mount", cay_grant, grant_fields, "a directory of the host shown inside");
+static const cay__shape grant_shape =
+    CAY__SHAPE("Mount", cay_grant, grant_fields, "a directory of the host shown inside");
 static const cay__field volume_fields[] = {
     { "name", CAY__F_STR, offsetof(cay_volume_use, name), CAY__F_REQUIRED },
-    { "target", CAY__F_STR, offsetof(cay_volume_use, target), CAY__F_REQUIRED, .about = "absolute path inside" },
+    { "target", CAY__F_STR, offsetof(cay_volume_use, target), CAY__F_REQUIRED,
+      .about = "absolute path inside" },
     { "rw", CAY__F_BOOL, offsetof(cay_volume_use, rw) },
 };
-static const cay__shape volume_shape = CAY__SHAPE("VolumeUse", cay_volume_use, volume_fields, "a named volume shown inside");
+static const cay__shape volume_shape =
+    CAY__SHAPE("VolumeUse", cay_volume_use, volume_fields, "a named volume shown inside");
 static const cay__field secret_fields[] = {
     { "name", CAY__F_STR, offsetof(cay_secret, name), CAY__F_REQUIRED },
-    { "source", CAY__F_STR, offsetof(cay_secret, source), CAY__F_REQUIRED, .about = "store:NAME or fill:NAME; others to scope admin" },
+    { "source", CAY__F_STR, offsetof(cay_secret, source), CAY__F_REQUIRED,
+      .about = "store:NAME or fill:NAME; others to scope admin" },
     { "destination", CAY__F_STR, offsetof(cay_secret, destination) },
 };
-const cay__shape cay__secret_use_shape = CAY__SHAPE("SecretUse", cay_secret, secret_fields, "a secret that never enters");
+const cay__shape cay__secret_use_shape =
+    CAY__SHAPE("SecretUse", cay_secret, secret_fields, "a secret that never enters");
 
 static const char *const levels[] = { "none", "process", "rootless", "root", "vm", NULL };
 static const char *const expiry[] = { "kill", "pause", NULL };
@@ -51,37 +58,50 @@ static const cay__field create_fields[] = {
     { "labels", CAY__F_PAIRS, AT(labels) },
     { "metadata", CAY__F_JSON, AT(metadata), .max = 1 << 20, .about = "kept for the caller" },
     { "limits", CAY__F_OBJECT, AT(limits), .more = &cay__limits_shape },
-    { "isolation", CAY__F_CHOICE, offsetof(create_body, isolation), .more = levels, .about = "least that is accepted" },
-    { "require", CAY__F_STRS, AT(require), .max = 32, .about = "features by name: memory-limit, disk-quota, …" },
+    { "isolation", CAY__F_CHOICE, offsetof(create_body, isolation), .more = levels,
+      .about = "least that is accepted" },
+    { "require", CAY__F_STRS, AT(require), .max = 32,
+      .about = "features by name: memory-limit, disk-quota, …" },
     { "ttl_ms", CAY__F_LIMIT, AT(ttl_ms) },
     { "idle_ms", CAY__F_LIMIT, AT(idle_ms) },
     { "on_expiry", CAY__F_WORD, AT(on_expiry), .more = expiry },
-    { "net", CAY__F_JSON, offsetof(create_body, net), CAY__F_ANY, .about = "a list of rules, or a policy" },
-    { "secrets", CAY__F_LIST, AT(secrets), .count = AT(nsecrets), .max = 64, .more = &cay__secret_use_shape },
+    { "net", CAY__F_JSON, offsetof(create_body, net), CAY__F_ANY,
+      .about = "a list of rules, or a policy" },
+    { "secrets", CAY__F_LIST, AT(secrets), .count = AT(nsecrets), .max = 64,
+      .more = &cay__secret_use_shape },
     { "from", CAY__F_STR, AT(from), .about = "a snapshot to stand on" },
     { "manifest", CAY__F_JSON, AT(manifest), .about = "what is put into it" },
-    { "services", CAY__F_JSON, AT(services), .max = 1 << 20, .about = "what is kept running in it, by name; a manifest's come on top" },
+    { "services", CAY__F_JSON, AT(services), .max = 1 << 20,
+      .about = "what is kept running in it, by name; a manifest's come on top" },
     { "sudo", CAY__F_BOOL, AT(sudo), .about = "its users may become others inside" },
-    { "settings", CAY__F_PAIRS, AT(settings), .about = "of those that its template has, by name; `permissions` of claude and codex" },
-    { "checkpoint", CAY__F_U32, AT(checkpoint), .max = 1000, .about = "keep that many automatic snapshots" },
-    { "volumes", CAY__F_LIST, AT(volumes), .count = AT(nvolumes), .max = 64, .more = &volume_shape },
+    { "settings", CAY__F_PAIRS, AT(settings),
+      .about = "of those that its template has, by name; `permissions` of claude and codex" },
+    { "checkpoint", CAY__F_U32, AT(checkpoint), .max = 1000,
+      .about = "keep that many automatic snapshots" },
+    { "volumes", CAY__F_LIST, AT(volumes), .count = AT(nvolumes), .max = 64,
+      .more = &volume_shape },
     { "durable", CAY__F_BOOL, AT(durable) },
     { "no_pin", CAY__F_BOOL, AT(no_pin) },
     { "auto_resume", CAY__F_BOOL, AT(auto_resume), .about = "it is resumed when it is used" },
     { "provider", CAY__F_STR, AT(provider) },
-    { "options", CAY__F_PAIRS, AT(options), .about = "what only this provider knows, as image of docker; all but image, pull and read_only to scope admin" },
+    { "options", CAY__F_PAIRS, AT(options),
+      .about = "what only this provider knows, as image of docker; all but image, pull and "
+               "read_only to scope admin" },
     { "tenant", CAY__F_STR, AT(tenant), .about = "whose it is; to scope admin" },
     { "root", CAY__F_STR, AT(root), .about = "a directory of the host; to scope admin" },
     { "on", CAY__F_STR, AT(on), .about = "a directory of the host; to scope admin" },
-    { "mounts", CAY__F_LIST, AT(grants), .count = AT(ngrants), .max = 64, .more = &grant_shape, .about = "to scope admin" },
+    { "mounts", CAY__F_LIST, AT(grants), .count = AT(ngrants), .max = 64, .more = &grant_shape,
+      .about = "to scope admin" },
 };
-static const cay__shape create_shape = CAY__SHAPE("Create", create_body, create_fields, "a sandbox as it is wanted; all may be left out");
+static const cay__shape create_shape = CAY__SHAPE("Create", create_body, create_fields,
+                                                  "a sandbox as it is wanted; all may be left out");
 
 /* ------------------------------------------------------------------ who may ask for what */
 
 static int only_admin(const char *what, cay_err *err)
 {
-    return cay_fail_why(err, CAY_EPERM, "admin_only", "%s reaches into the host; it needs a key of scope admin", what);
+    return cay_fail_why(err, CAY_EPERM, "admin_only",
+                        "%s reaches into the host; it needs a key of scope admin", what);
 }
 
 int cay__native_sources(const cay__req *r, const cay_secret *list, size_t n, cay_err *err)
@@ -98,10 +118,12 @@ static int check_rights(const cay__req *r, const create_body *b, cay_err *err)
     if (r->who.scope == CAY__SCOPE_ADMIN)
         return 0;
     if (c->tenant && strcmp(c->tenant, r->who.tenant))
-        return cay_fail_why(err, CAY_EPERM, "admin_only", "tenant: another one than your own needs a key of scope admin");
+        return cay_fail_why(err, CAY_EPERM, "admin_only",
+                            "tenant: another one than your own needs a key of scope admin");
     if (c->root || c->on || c->ngrants)
         return only_admin(c->root ? "root" : c->on ? "on" : "mounts", err);
-    /* Without namespaces a command runs as us, and what we own can be changed by chmod(2) from there, the state directory first. */
+    /* Without namespaces a command runs as us, and what we own can be changed by chmod(2) from
+     * there, the state directory first. */
     if (c->provider && (!strcmp(c->provider, "local") || !strcmp(c->provider, "process")))
         return only_admin(*c->provider == 'l' ? "provider local" : "provider process", err);
     for (const cay_pair *p = c->options; p && p->key; p++)
@@ -121,7 +143,8 @@ static int take_isolation(create_body *b, cay_err *err)
     if (b->c.min_level != CAY_LEVEL_NONE)
         return 0;
     if (b->c.provider && strcmp(b->c.provider, "local"))
-        return cay_fail_why(err, CAY_EINVAL, "field_invalid", "isolation: none and provider %.40s exclude each other", b->c.provider);
+        return cay_fail_why(err, CAY_EINVAL, "field_invalid",
+                            "isolation: none and provider %.40s exclude each other", b->c.provider);
     b->c.provider = "local";
     return 0;
 }
@@ -139,14 +162,20 @@ static int take_net(cay__req *r, create_body *b, cay_err *err)
         const char **rules = cay__arena_take(&r->arena, (n + 1) * sizeof *rules);
         for (size_t i = 0; i < n; i++) {
             const json_t *rule = json_array_get(j, i);
-            if (!json_is_string(rule) || strlen(json_string_value(rule)) != json_string_length(rule))
-                return cay_fail_why(err, CAY_EINVAL, "field_invalid", "net[%zu]: want a rule, such as \"pypi\" or \"api.example.com\"", i);
+            if (!json_is_string(rule) ||
+                strlen(json_string_value(rule)) != json_string_length(rule))
+                return cay_fail_why(
+                    err, CAY_EINVAL, "field_invalid",
+                    "net[%zu]: want a rule, such as \"pypi\" or \"api.example.com\"", i);
             rules[i] = json_string_value(rule);
         }
-        rc = n ? cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &text, err) : 0;
+        rc = n ? cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &text,
+                                 err)
+               : 0;
     } else {
         rc = json_is_object(j) ? cay_policy_from_json(b->net, &text, err)
-                               : cay_fail_why(err, CAY_EINVAL, "field_invalid", "net: want a list of rules, or a policy object");
+                               : cay_fail_why(err, CAY_EINVAL, "field_invalid",
+                                              "net: want a list of rules, or a policy object");
     }
     if (rc < 0)
         return rc;
@@ -158,9 +187,9 @@ static int take_net(cay__req *r, create_body *b, cay_err *err)
 
 enum { TELL_MS = 100 };
 typedef struct watched {
-    cay__req   *r;
+    cay__req *r;
     const char *tenant, *key;
-    int64_t     told_ms;
+    int64_t told_ms;
 } watched;
 
 static void on_progress(const cay_manifest_progress *p, void *arg)
@@ -179,8 +208,10 @@ static uint64_t no_end(uint64_t ms)
     return ms == CAY_UNLIMITED ? 0 : ms;
 }
 
-const cay__doc cay__doc_sandbox_create = { "createSandbox", "sandboxes", "make one", .body = &create_shape,
-                                           .answers = { { 201, &cay__sandbox_shape }, { 400 }, { 403 }, { 404 }, { 422 } } };
+const cay__doc cay__doc_sandbox_create = {
+    "createSandbox", "sandboxes", "make one", .body = &create_shape,
+    .answers = { { 201, &cay__sandbox_shape }, { 400 }, { 403 }, { 404 }, { 422 } }
+};
 int cay__on_sandbox_create(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_sandbox) sb = NULL;

@@ -18,7 +18,8 @@ static void put_state(cay__buf *b, const void *v)
     cay__buf_json(b, s, strlen(s));
 }
 
-/* Of one that does not run it is not known yet, and `none` would be read as unprotected; local ones never have a wall. */
+/* Of one that does not run it is not known yet, and `none` would be read as unprotected; local ones
+ * never have a wall. */
 static bool level_known(const cay_info *i)
 {
     return i->level != CAY_LEVEL_NONE || i->nlayers || !strcmp(i->provider, "local");
@@ -46,36 +47,48 @@ static const cay__field layer_fields[] = {
     { "why", CAY__F_STR, offsetof(cay_layer, why), CAY__F_MAYBE },
     { "remedy", CAY__F_STR, offsetof(cay_layer, remedy), CAY__F_MAYBE },
 };
-const cay__shape cay__layer_shape = CAY__SHAPE("Layer", cay_layer, layer_fields, "one isolation layer or feature as found");
+const cay__shape cay__layer_shape =
+    CAY__SHAPE("Layer", cay_layer, layer_fields, "one isolation layer or feature as found");
 
 static const cay__field limit_fields[] = {
     { "memory", CAY__F_LIMIT, offsetof(cay_limits, memory), .about = "bytes; 2 GiB" },
     { "swap", CAY__F_LIMIT, offsetof(cay_limits, swap), .about = "bytes; none" },
-    { "cpu_milli", CAY__F_LIMIT, offsetof(cay_limits, cpu_milli), .about = "thousandths of a CPU; 2000" },
+    { "cpu_milli", CAY__F_LIMIT, offsetof(cay_limits, cpu_milli),
+      .about = "thousandths of a CPU; 2000" },
     { "pids", CAY__F_LIMIT, offsetof(cay_limits, pids), .about = "processes and threads; 512" },
     { "disk", CAY__F_LIMIT, offsetof(cay_limits, disk), .about = "bytes; 10 GiB" },
     { "inodes", CAY__F_LIMIT, offsetof(cay_limits, inodes), .about = "files; 1,000,000" },
-    { "nofile", CAY__F_LIMIT, offsetof(cay_limits, nofile), .about = "descriptors of a process; 4096" },
+    { "nofile", CAY__F_LIMIT, offsetof(cay_limits, nofile),
+      .about = "descriptors of a process; 4096" },
     { "io_read", CAY__F_LIMIT, offsetof(cay_limits, io_read), .about = "bytes per second" },
     { "io_write", CAY__F_LIMIT, offsetof(cay_limits, io_write), .about = "bytes per second" },
 };
-const cay__shape cay__limits_shape = CAY__SHAPE("Limits", cay_limits, limit_fields, "0 or left out: the default");
+const cay__shape cay__limits_shape =
+    CAY__SHAPE("Limits", cay_limits, limit_fields, "0 or left out: the default");
 
 static const char *const expiry_words[] = { "kill", "pause", NULL };
 static const cay__field info_fields[] = {
     { "id", CAY__F_STR, AT(id) },
     { "name", CAY__F_STR, AT(name) },
-    { "state", CAY__F_CALC, AT(state), .put = put_state, .more = "{\"enum\":[\"creating\",\"running\",\"paused\",\"stopped\",\"deleting\",\"gone\",\"damaged\"]}" },
-    { "reason", CAY__F_STR, AT(reason), .about = "why it is in that state: killed, ttl, idle, oom, reboot, …" },
+    { "state", CAY__F_CALC, AT(state), .put = put_state,
+      .more = "{\"enum\":[\"creating\",\"running\",\"paused\",\"stopped\",\"deleting\",\"gone\","
+              "\"damaged\"]}" },
+    { "reason", CAY__F_STR, AT(reason),
+      .about = "why it is in that state: killed, ttl, idle, oom, reboot, …" },
     { "provider", CAY__F_STR, AT(provider) },
-    { "isolation", CAY__F_CALC, 0, .put = put_isolation, .more = "{\"enum\":[\"none\",\"process\",\"rootless\",\"root\",\"vm\",null]}", .about = "null while it does not run: it is known when it starts" },
-    { "level", CAY__F_CALC, 0, .put = put_level, .more = "{\"type\":[\"integer\",\"null\"]}", .about = "likewise" },
+    { "isolation", CAY__F_CALC, 0, .put = put_isolation,
+      .more = "{\"enum\":[\"none\",\"process\",\"rootless\",\"root\",\"vm\",null]}",
+      .about = "null while it does not run: it is known when it starts" },
+    { "level", CAY__F_CALC, 0, .put = put_level, .more = "{\"type\":[\"integer\",\"null\"]}",
+      .about = "likewise" },
     { "template", CAY__F_STR, AT(template_) },
     { "hostname", CAY__F_STR, AT(hostname) },
     { "user", CAY__F_STR, AT(user) },
     { "workdir", CAY__F_STR, AT(workdir) },
-    { "path", CAY__F_STR, AT(path), CAY__F_MAYBE, .about = "where its files are on the host; to scope admin" },
-    { "pid", CAY__F_INT, AT(pid), CAY__F_MAYBE, .about = "of its init on the host; to scope admin" },
+    { "path", CAY__F_STR, AT(path), CAY__F_MAYBE,
+      .about = "where its files are on the host; to scope admin" },
+    { "pid", CAY__F_INT, AT(pid), CAY__F_MAYBE,
+      .about = "of its init on the host; to scope admin" },
     { "created_ms", CAY__F_I64, AT(created_ms) },
     { "changed_ms", CAY__F_I64, AT(changed_ms) },
     { "deadline_ms", CAY__F_I64, AT(deadline_ms), CAY__F_MAYBE },
@@ -83,15 +96,21 @@ static const cay__field info_fields[] = {
     { "on_expiry", CAY__F_WORD, AT(on_expiry), .more = expiry_words },
     { "auto_resume", CAY__F_BOOL, AT(auto_resume) },
     { "tenant", CAY__F_STR, AT(tenant) },
-    { "from", CAY__F_STR, AT(from), CAY__F_MAYBE, .about = "the snapshot it stands on: the last one taken, or the one it was made, forked or put back from; one that was forgotten since, as is that of a saved template, is told still" },
-    { "network", CAY__F_STR, AT(network), CAY__F_MAYBE, .about = "what it may reach: off, rules or all; without, that is not known" },
-    { "settings", CAY__F_PAIRS, AT(settings), CAY__F_MAYBE, .about = "those of its template, as they are in it" },
+    { "from", CAY__F_STR, AT(from), CAY__F_MAYBE,
+      .about = "the snapshot it stands on: the last one taken, or the one it was made, forked or "
+               "put back from; one that was forgotten since, as is that of a saved template, is "
+               "told still" },
+    { "network", CAY__F_STR, AT(network), CAY__F_MAYBE,
+      .about = "what it may reach: off, rules or all; without, that is not known" },
+    { "settings", CAY__F_PAIRS, AT(settings), CAY__F_MAYBE,
+      .about = "those of its template, as they are in it" },
     { "labels", CAY__F_PAIRS, AT(labels) },
     { "metadata", CAY__F_JSON, AT(metadata), CAY__F_MAYBE },
     { "limits", CAY__F_OBJECT, AT(limits), .more = &cay__limits_shape },
     { "layers", CAY__F_LIST, AT(layers), .count = AT(nlayers), .more = &cay__layer_shape },
 };
-const cay__shape cay__sandbox_shape = CAY__SHAPE("Sandbox", cay_info, info_fields, "one isolated workspace");
+const cay__shape cay__sandbox_shape =
+    CAY__SHAPE("Sandbox", cay_info, info_fields, "one isolated workspace");
 
 /* ------------------------------------------------------------------ answers */
 
@@ -122,7 +141,8 @@ int cay__items_sandbox(cay__items *l, const cay_info *i)
     return cay__items_add(l, &o);
 }
 
-const cay__doc cay__doc_sandbox_get = { "getSandbox", "sandboxes", "all that is known of it", .answers = { { 200, &cay__sandbox_shape }, { 404 } } };
+const cay__doc cay__doc_sandbox_get = { "getSandbox", "sandboxes", "all that is known of it",
+                                        .answers = { { 200, &cay__sandbox_shape }, { 404 } } };
 int cay__on_sandbox_get(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -133,12 +153,16 @@ int cay__on_sandbox_get(cay__req *r, cay_err *err)
 /* ------------------------------------------------------------------ list */
 
 static const cay__query list_query[] = {
-    { "state", "string", "creating, running, paused, stopped, deleting, damaged; again for more", .many = true },
+    { "state", "string", "creating, running, paused, stopped, deleting, damaged; again for more",
+      .many = true },
     { "label", "string", "KEY=VALUE that it has to carry; again for more", .many = true },
     { "metadata", "string", "a JSON object whose members its metadata has, with the same values" },
     { "provider", "string", "only of this one" },
     { "tenant", "string", "only of this one; to scope admin" },
-    { "id", "string", "only these, whole ids; again for more, at most 100. What is not there is left out, and nothing else is looked at", .many = true },
+    { "id", "string",
+      "only these, whole ids; again for more, at most 100. What is not there is left out, and "
+      "nothing else is looked at",
+      .many = true },
     { "limit", "integer", "how many at most: 1 to 1000; 100" },
     { "after", "string", "`next` of the answer before, or an id" },
     { NULL },
@@ -148,15 +172,16 @@ enum { NAMED_MAX = 100 };
 typedef struct lister {
     cay__items list;
     cay__listing kept;
-    size_t     n, limit;
-    unsigned   states; /* 0: any */
-    char       last[CAY__LISTED_NEXT];
+    size_t n, limit;
+    unsigned states; /* 0: any */
+    char last[CAY__LISTED_NEXT];
 } lister;
 
 static int on_info(const cay_info *i, void *arg)
 {
     lister *l = arg;
-    cay__listing_saw(&l->kept, i); /* also one that is left out: it may come to be one that is told */
+    cay__listing_saw(&l->kept,
+                     i); /* also one that is left out: it may come to be one that is told */
     if (l->states && !(l->states & (1u << i->state)))
         return 0;
     if (l->n == l->limit) { /* one more than is told, to know whether there is more */
@@ -174,7 +199,9 @@ static int take_states(cay__req *r, unsigned *out, cay_err *err)
     for (size_t i = 0; (s = cay__native_query_nth(r, "state", i)); i++) {
         cay_state st = cay_state_parse(s);
         if (st == CAY_STATE_NONE || st == CAY_GONE)
-            return cay_fail_why(err, CAY_EINVAL, "bad_query", "?state=%.20s: want creating, running, paused, stopped, deleting or damaged", s);
+            return cay_fail_why(
+                err, CAY_EINVAL, "bad_query",
+                "?state=%.20s: want creating, running, paused, stopped, deleting or damaged", s);
         *out |= 1u << st;
     }
     return 0;
@@ -206,7 +233,10 @@ static int list_named(cay__req *r, cay_err *err)
     int rc = 0;
     for (size_t i = 0; (id = cay__native_query_nth(r, "id", i)); i++)
         if (i == NAMED_MAX || !cay__id_valid(id, 'c'))
-            return cay_fail_why(err, CAY_EINVAL, "bad_query", i == NAMED_MAX ? "?id=: at most %d of them" : "?id=: want a sandbox's whole id", NAMED_MAX);
+            return cay_fail_why(err, CAY_EINVAL, "bad_query",
+                                i == NAMED_MAX ? "?id=: at most %d of them"
+                                               : "?id=: want a sandbox's whole id",
+                                NAMED_MAX);
     cay__items_begin(&l, r, &cay__sandbox_shape);
     for (size_t i = 0; rc >= 0 && (id = cay__native_query_nth(r, "id", i)); i++) {
         cay_sandbox *sb;
@@ -224,26 +254,34 @@ static int list_named(cay__req *r, cay_err *err)
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
 }
 
-const cay__doc cay__doc_sandbox_list = { "listSandboxes", "sandboxes", "those there are, oldest first", .query = list_query,
-                                         .answers = { { 200, &cay__sandbox_shape, .list = true }, { 400 }, { 404 } } };
+const cay__doc cay__doc_sandbox_list = {
+    "listSandboxes", "sandboxes", "those there are, oldest first", .query = list_query,
+    .answers = { { 200, &cay__sandbox_shape, .list = true }, { 400 }, { 404 } }
+};
 int cay__on_sandbox_list(cay__req *r, cay_err *err)
 {
     if (cay__native_query_nth(r, "id", 0))
         return list_named(r, err);
     uint64_t limit;
     lister l = { .n = 0 };
-    cay_filter f = { .size = sizeof f, .provider = cay__req_query(r, "provider"), .after = cay__req_query(r, "after"),
-                     .tenant = cay__req_tenant(r), .metadata = cay__req_query(r, "metadata") };
+    cay_filter f = { .size = sizeof f,
+                     .provider = cay__req_query(r, "provider"),
+                     .after = cay__req_query(r, "after"),
+                     .tenant = cay__req_tenant(r),
+                     .metadata = cay__req_query(r, "metadata") };
     CAY_TRY(cay__req_number(r, "limit", 100, 1000, &limit, err));
     CAY_TRY(take_states(r, &l.states, err));
     CAY_TRY(cay__native_labels(r, &f.labels, err));
     CAY_AUTOJSON *metadata = NULL;
     if (f.metadata && cay__json_object("metadata", f.metadata, &metadata, NULL) < 0)
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?metadata=%.40s: want one JSON object", f.metadata);
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?metadata=%.40s: want one JSON object",
+                            f.metadata);
     if (!limit)
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?limit=0: want 1 to 1000");
     if (f.after && !cay__mark_valid(f.after, 'c'))
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?after=%.30s: want `next` of the answer before, or a sandbox's whole id", f.after);
+        return cay_fail_why(
+            err, CAY_EINVAL, "bad_query",
+            "?after=%.30s: want `next` of the answer before, or a sandbox's whole id", f.after);
     l.limit = limit;
     f.limit = l.states ? 0 : limit + 1;
     if (cay__listing_reply(&l.kept, r))
@@ -262,11 +300,19 @@ int cay__on_sandbox_list(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ usage */
 
-#define USE(field) { #field, CAY__F_U64, offsetof(cay_usage, field) }
-static const cay__field usage_fields[] = { USE(cpu_us), USE(memory), USE(memory_peak), USE(pids), USE(disk), USE(inodes), USE(oom_kills), USE(pids_hits), USE(net_rx), USE(net_tx) };
-static const cay__shape usage_shape = CAY__SHAPE("Usage", cay_usage, usage_fields, "what it uses now, and used so far");
+#define USE(field)                                                                                 \
+    {                                                                                              \
+#field, CAY__F_U64, offsetof(cay_usage, field)                                             \
+    }
+static const cay__field usage_fields[] = { USE(cpu_us),    USE(memory),    USE(memory_peak),
+                                           USE(pids),      USE(disk),      USE(inodes),
+                                           USE(oom_kills), USE(pids_hits), USE(net_rx),
+                                           USE(net_tx) };
+static const cay__shape usage_shape =
+    CAY__SHAPE("Usage", cay_usage, usage_fields, "what it uses now, and used so far");
 
-const cay__doc cay__doc_sandbox_usage = { "getUsage", "sandboxes", "what it uses", .answers = { { 200, &usage_shape }, { 404 }, { 409 } } };
+const cay__doc cay__doc_sandbox_usage = { "getUsage", "sandboxes", "what it uses",
+                                          .answers = { { 200, &usage_shape }, { 404 }, { 409 } } };
 int cay__on_sandbox_usage(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;

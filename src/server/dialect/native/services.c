@@ -16,20 +16,24 @@ static void put_state(cay__buf *b, const void *v)
 static const cay__field unit_fields[] = {
     { "name", CAY__F_STR, AT(name) },
     { "state", CAY__F_CALC, AT(state), .put = put_state,
-      .more = "{\"enum\":[\"waiting\",\"starting\",\"ready\",\"unhealthy\",\"backoff\",\"done\",\"failed\",\"stopping\",\"stopped\"]}" },
+      .more = "{\"enum\":[\"waiting\",\"starting\",\"ready\",\"unhealthy\",\"backoff\",\"done\","
+              "\"failed\",\"stopping\",\"stopped\"]}" },
     { "ready", CAY__F_BOOL, AT(ready), .about = "it serves, or has done what it is for" },
     { "pid", CAY__F_INT, AT(pid), CAY__F_MAYBE, .about = "inside" },
     { "port", CAY__F_U16, AT(port), CAY__F_MAYBE },
     { "restarts", CAY__F_U32, AT(restarts) },
     { "code", CAY__F_INT, AT(code), .about = "how it ended last; -1: it never did" },
     { "reason", CAY__F_STR, AT(reason), CAY__F_MAYBE },
-    { "process", CAY__F_STR, AT(process), CAY__F_MAYBE, .about = "whose output is the service's, through all restarts; its tag is the name" },
+    { "process", CAY__F_STR, AT(process), CAY__F_MAYBE,
+      .about = "whose output is the service's, through all restarts; its tag is the name" },
     { "since_ms", CAY__F_I64, AT(since_ms), .about = "in this state" },
     { "ready_ms", CAY__F_I64, AT(ready_ms), CAY__F_MAYBE },
     { "ready_after_ms", CAY__F_U32, AT(ready_after_ms) },
-    { "wait_ms", CAY__F_U32, AT(wait_ms), CAY__F_MAYBE, .about = "backoff: from since_ms to its next start" },
+    { "wait_ms", CAY__F_U32, AT(wait_ms), CAY__F_MAYBE,
+      .about = "backoff: from since_ms to its next start" },
 };
-static const cay__shape unit_shape = CAY__SHAPE("Service", cay_unit_info, unit_fields, "a command that is kept running");
+static const cay__shape unit_shape =
+    CAY__SHAPE("Service", cay_unit_info, unit_fields, "a command that is kept running");
 
 static int on_unit(const cay_unit_info *u, void *arg)
 {
@@ -48,8 +52,10 @@ static int reply_units(cay__req *r, cay_sandbox *sb, cay_err *err)
     return cay__items_reply(&l, 200, err);
 }
 
-const cay__doc cay__doc_service_list = { "listServices", "services", "what it keeps running, and how each does",
-                                         .answers = { { 200, &unit_shape, .list = true }, { 404 }, { 409 } } };
+const cay__doc cay__doc_service_list = {
+    "listServices", "services", "what it keeps running, and how each does",
+    .answers = { { 200, &unit_shape, .list = true }, { 404 }, { 409 } }
+};
 int cay__on_service_list(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -60,18 +66,22 @@ int cay__on_service_list(cay__req *r, cay_err *err)
 /* ------------------------------------------------------------------ start, stop, restart */
 
 typedef struct act_body {
-    int                op;
+    int op;
     const char *const *names;
 } act_body;
 static const char *const ops[] = { "start", "stop", "restart", NULL };
 static const cay__field act_fields[] = {
     { "op", CAY__F_WORD, offsetof(act_body, op), CAY__F_REQUIRED, .more = ops },
-    { "names", CAY__F_STRS, offsetof(act_body, names), .max = CAY_UNITS_MAX, .about = "which; all without it" },
+    { "names", CAY__F_STRS, offsetof(act_body, names), .max = CAY_UNITS_MAX,
+      .about = "which; all without it" },
 };
-static const cay__shape act_shape = CAY__SHAPE("ServiceAct", act_body, act_fields, "what is done to services");
+static const cay__shape act_shape =
+    CAY__SHAPE("ServiceAct", act_body, act_fields, "what is done to services");
 
-const cay__doc cay__doc_service_act = { "actOnServices", "services", "start, stop or restart some, or all", .body = &act_shape,
-                                        .answers = { { 200, &unit_shape, .list = true }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_service_act = {
+    "actOnServices", "services", "start, stop or restart some, or all", .body = &act_shape,
+    .answers = { { 200, &unit_shape, .list = true }, { 400 }, { 404 }, { 409 } }
+};
 int cay__on_service_act(cay__req *r, cay_err *err)
 {
     static const char *const all[] = { NULL };
@@ -91,11 +101,11 @@ int cay__on_service_act(cay__req *r, cay_err *err)
 /* Waits on the loop for events of the sandbox, and looks at it on a worker. */
 typedef struct waiter {
     cay_sandbox *sb;
-    cay_events  *ev;
-    int64_t      end_ms;
-    char         name[CAY_UNIT_NAME];
-    bool         late, over; /* of this look: one is not ready; one is not going to be */
-    cay__buf     items;
+    cay_events *ev;
+    int64_t end_ms;
+    char name[CAY_UNIT_NAME];
+    bool late, over; /* of this look: one is not ready; one is not going to be */
+    cay__buf items;
 } waiter;
 
 static int on_waited(const cay_unit_info *u, void *arg)
@@ -123,7 +133,8 @@ static int wait_work(cay__pump *p, cay__buf *out)
     bool gone = cay_sandbox_units(w->sb, &call, on_waited, w, NULL) < 0;
     if (!gone && w->late && !w->over && cay__native_now() < w->end_ms)
         return CAY__PUMP_ON;
-    cay__buf_fmt(out, "{\"ready\":%s,\"items\":[%s]}", !gone && !w->late ? "true" : "false", w->items.data ? w->items.data : "");
+    cay__buf_fmt(out, "{\"ready\":%s,\"items\":[%s]}", !gone && !w->late ? "true" : "false",
+                 w->items.data ? w->items.data : "");
     return CAY__PUMP_END;
 }
 
@@ -161,19 +172,25 @@ static int see_name(const cay_unit_info *u, void *arg)
 }
 
 typedef struct waited {
-    bool                 ready;
+    bool ready;
     const cay_unit_info *items;
-    size_t               n;
+    size_t n;
 } waited;
 static const cay__field waited_fields[] = {
-    { "ready", CAY__F_BOOL, offsetof(waited, ready), .about = "false: the time is over, or one is not going to be" },
-    { "items", CAY__F_LIST, offsetof(waited, items), .count = offsetof(waited, n), .more = &unit_shape },
+    { "ready", CAY__F_BOOL, offsetof(waited, ready),
+      .about = "false: the time is over, or one is not going to be" },
+    { "items", CAY__F_LIST, offsetof(waited, items), .count = offsetof(waited, n),
+      .more = &unit_shape },
 };
 static const cay__shape waited_shape = CAY__SHAPE("ServicesWaited", waited, waited_fields, NULL);
-static const cay__query wait_query[] = { { "timeout_ms", "integer", "at most 600000; 30000" }, { "name", "string", "of this one alone" }, { NULL } };
+static const cay__query wait_query[] = { { "timeout_ms", "integer", "at most 600000; 30000" },
+                                         { "name", "string", "of this one alone" },
+                                         { NULL } };
 
-const cay__doc cay__doc_service_wait = { "waitServices", "services", "until they are ready, one is not going to be, or the time is over", .query = wait_query,
-                                         .answers = { { 200, &waited_shape }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_service_wait = {
+    "waitServices", "services", "until they are ready, one is not going to be, or the time is over",
+    .query = wait_query, .answers = { { 200, &waited_shape }, { 400 }, { 404 }, { 409 } }
+};
 int cay__on_service_wait(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -184,13 +201,23 @@ int cay__on_service_wait(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_number(r, "timeout_ms", 30000, 600000, &ms, err));
     CAY_TRY(cay_sandbox_units(sb, &r->call, see_name, &left, err));
     if (*left)
-        return cay_fail_why(err, CAY_ENOENT, "service_not_found", "service %.40s: there is none of this name", left);
+        return cay_fail_why(err, CAY_ENOENT, "service_not_found",
+                            "service %.40s: there is none of this name", left);
     CAY_TRY(cay_service_events(r->svc, cay_sandbox_id(sb), &ev, err));
     waiter *w = cay__alloc(sizeof *w);
-    *w = (waiter){ .sb = cay_sandbox_ref(sb), .ev = ev, .end_ms = cay__native_now() + (int64_t)ms, .items = CAY__BUF(1 << 20) };
+    *w = (waiter){ .sb = cay_sandbox_ref(sb),
+                   .ev = ev,
+                   .end_ms = cay__native_now() + (int64_t)ms,
+                   .items = CAY__BUF(1 << 20) };
     if (name)
         memcpy(w->name, name, CAY_MIN(strlen(name), sizeof w->name - 1));
-    cay__pump p = { .fd = { cay_events_fd(ev), -1, -1 }, .beat_ms = 250, .self = w, .pull = wait_pull, .work = wait_work, .last = wait_last, .close = wait_close };
+    cay__pump p = { .fd = { cay_events_fd(ev), -1, -1 },
+                    .beat_ms = 250,
+                    .self = w,
+                    .pull = wait_pull,
+                    .work = wait_work,
+                    .last = wait_last,
+                    .close = wait_close };
     CAY_AUTOBUF now = CAY__BUF(1 << 20);
     if (wait_work(&p, &now) == CAY__PUMP_END) { /* they are already */
         wait_close(&p);

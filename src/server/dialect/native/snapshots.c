@@ -27,15 +27,21 @@ static int find(cay__req *r, const char *ref, cay_snapshot **out, cay_err *err)
 }
 
 static const cay__field take_fields[] = {
-    { "label", CAY__F_STR, offsetof(cay_snapshot_spec, label), .about = "a name that no other snapshot has" },
+    { "label", CAY__F_STR, offsetof(cay_snapshot_spec, label),
+      .about = "a name that no other snapshot has" },
     { "metadata", CAY__F_JSON, offsetof(cay_snapshot_spec, metadata) },
-    { "quiet", CAY__F_BOOL, offsetof(cay_snapshot_spec, quiet), .about = "refuse while processes run" },
-    { "stop", CAY__F_BOOL, offsetof(cay_snapshot_spec, stop), .about = "where processes cannot be frozen, stop them by signals meanwhile" },
+    { "quiet", CAY__F_BOOL, offsetof(cay_snapshot_spec, quiet),
+      .about = "refuse while processes run" },
+    { "stop", CAY__F_BOOL, offsetof(cay_snapshot_spec, stop),
+      .about = "where processes cannot be frozen, stop them by signals meanwhile" },
 };
-static const cay__shape take_shape = CAY__SHAPE("SnapshotSpec", cay_snapshot_spec, take_fields, "a snapshot to be taken");
+static const cay__shape take_shape =
+    CAY__SHAPE("SnapshotSpec", cay_snapshot_spec, take_fields, "a snapshot to be taken");
 
-const cay__doc cay__doc_snapshot_create = { "createSnapshot", "snapshots", "keep its files as they are now", .body = &take_shape,
-                                            .answers = { { 201, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_snapshot_create = {
+    "createSnapshot", "snapshots", "keep its files as they are now", .body = &take_shape,
+    .answers = { { 201, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } }
+};
 int cay__on_snapshot_create(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -52,8 +58,8 @@ int cay__on_snapshot_create(cay__req *r, cay_err *err)
 
 typedef struct page {
     cay__items l;
-    size_t     n, limit;
-    char       last[CAY__LISTED_NEXT];
+    size_t n, limit;
+    char last[CAY__LISTED_NEXT];
 } page;
 
 static int on_snapshot(const cay_snapshot *s, void *arg)
@@ -68,20 +74,32 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
 }
 
 static const cay__query list_query[] = {
-    { "sandbox", "string", "of this one" }, { "label", "string", "with this label" }, { "limit", "integer", "how many at most" },
-    { "after", "string", "`next` of the answer before, or an id" }, { 0 },
+    { "sandbox", "string", "of this one" },
+    { "label", "string", "with this label" },
+    { "limit", "integer", "how many at most" },
+    { "after", "string", "`next` of the answer before, or an id" },
+    { 0 },
 };
-const cay__doc cay__doc_snapshot_list = { "listSnapshots", "snapshots", "those there are, oldest first", .query = list_query,
-                                          .answers = { { 200, &cay__snapshot_shape, .list = true }, { 400 }, { 404 } } };
+const cay__doc cay__doc_snapshot_list = {
+    "listSnapshots", "snapshots", "those there are, oldest first", .query = list_query,
+    .answers = { { 200, &cay__snapshot_shape, .list = true }, { 400 }, { 404 } }
+};
 int cay__on_snapshot_list(cay__req *r, cay_err *err)
 {
     uint64_t limit;
     page p = { .n = 0 };
-    cay_snapshot_filter f = { .size = sizeof f, .sandbox = cay__req_query(r, "sandbox"), .label = cay__req_query(r, "label"),
-                              .after = cay__req_query(r, "after"), .tenant = owner(r) };
+    cay_snapshot_filter f = { .size = sizeof f,
+                              .sandbox = cay__req_query(r, "sandbox"),
+                              .label = cay__req_query(r, "label"),
+                              .after = cay__req_query(r, "after"),
+                              .tenant = owner(r) };
     CAY_TRY(cay__req_number(r, "limit", LIMIT, LIMIT_MAX, &limit, err));
-    if (!limit || (f.after && !cay__mark_valid(f.after, 's')) || (f.sandbox && !cay__id_valid(f.sandbox, 'c')))
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s", !limit ? "limit= is at least 1" : "after= is `next` of the answer before, or a whole id, and so is sandbox=");
+    if (!limit || (f.after && !cay__mark_valid(f.after, 's')) ||
+        (f.sandbox && !cay__id_valid(f.sandbox, 'c')))
+        return cay_fail_why(
+            err, CAY_EINVAL, "bad_query", "?%s",
+            !limit ? "limit= is at least 1"
+                   : "after= is `next` of the answer before, or a whole id, and so is sandbox=");
     p.limit = (size_t)limit;
     f.limit = p.limit + 1;
     cay__items_begin(&p.l, r, &cay__snapshot_shape);
@@ -93,7 +111,8 @@ int cay__on_snapshot_list(cay__req *r, cay_err *err)
     return cay__items_reply(&p.l, 200, err);
 }
 
-const cay__doc cay__doc_snapshot_get = { "getSnapshot", "snapshots", "all that is known of one", .answers = { { 200, &cay__snapshot_shape }, { 404 } } };
+const cay__doc cay__doc_snapshot_get = { "getSnapshot", "snapshots", "all that is known of one",
+                                         .answers = { { 200, &cay__snapshot_shape }, { 404 } } };
 int cay__on_snapshot_get(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -101,11 +120,17 @@ int cay__on_snapshot_get(cay__req *r, cay_err *err)
     return cay__reply_shape(r, 200, &cay__snapshot_shape, s);
 }
 
-static const cay__field label_fields[] = { { "label", CAY__F_STR, 0, CAY__F_REQUIRED, .max = 63, .about = "a name that no other snapshot has; empty: none" } };
-static const cay__shape label_shape = CAY__SHAPE("SnapshotLabel", const char *, label_fields, "another name for a snapshot");
+static const cay__field label_fields[] = {
+    { "label", CAY__F_STR, 0, CAY__F_REQUIRED, .max = 63,
+      .about = "a name that no other snapshot has; empty: none" }
+};
+static const cay__shape label_shape =
+    CAY__SHAPE("SnapshotLabel", const char *, label_fields, "another name for a snapshot");
 
-const cay__doc cay__doc_snapshot_patch = { "renameSnapshot", "snapshots", "give it another label", .body = &label_shape,
-                                           .answers = { { 200, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_snapshot_patch = {
+    "renameSnapshot", "snapshots", "give it another label", .body = &label_shape,
+    .answers = { { 200, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } }
+};
 int cay__on_snapshot_patch(cay__req *r, cay_err *err)
 {
     const char *label = NULL;
@@ -118,10 +143,15 @@ int cay__on_snapshot_patch(cay__req *r, cay_err *err)
     return cay__reply_shape(r, 200, &cay__snapshot_shape, s);
 }
 
-static const cay__field gone_fields[] = { { "deferred", CAY__F_BOOL, 0, .about = "others stand on its files, which stay until the last of them is gone" } };
-static const cay__shape gone_shape = CAY__SHAPE("SnapshotGone", bool, gone_fields, "a snapshot is forgotten");
+static const cay__field gone_fields[] = {
+    { "deferred", CAY__F_BOOL, 0,
+      .about = "others stand on its files, which stay until the last of them is gone" }
+};
+static const cay__shape gone_shape =
+    CAY__SHAPE("SnapshotGone", bool, gone_fields, "a snapshot is forgotten");
 
-const cay__doc cay__doc_snapshot_delete = { "deleteSnapshot", "snapshots", "forget one", .answers = { { 200, &gone_shape }, { 404 } } };
+const cay__doc cay__doc_snapshot_delete = { "deleteSnapshot", "snapshots", "forget one",
+                                            .answers = { { 200, &gone_shape }, { 404 } } };
 int cay__on_snapshot_delete(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -133,7 +163,8 @@ int cay__on_snapshot_delete(cay__req *r, cay_err *err)
 
 /* ------------------------------------------------------------------ archives */
 
-/* An archive is whole on the disk before any of it is sent or believed, in a file without a name: a slow peer holds no worker. */
+/* An archive is whole on the disk before any of it is sent or believed, in a file without a name: a
+ * slow peer holds no worker. */
 static int scratch(cay__req *r, int *fd, cay_err *err)
 {
     *fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -146,9 +177,14 @@ static void told(cay__req *r, const char *name, uint64_t v)
     cay__reply_field(r, name, cay__str_u64(text, v));
 }
 
-static const cay__query export_query[] = { { "since", "string", "only what changed after this snapshot" }, { "format", "string", "cay, tar or js" }, { 0 } };
-const cay__doc cay__doc_snapshot_export = { "exportSnapshot", "snapshots", "as an archive", .query = export_query,
-                                            .answers = { { 200, .type = "application/octet-stream" }, { 400 }, { 404 } } };
+static const cay__query export_query[] = { { "since", "string",
+                                             "only what changed after this snapshot" },
+                                           { "format", "string", "cay, tar or js" },
+                                           { 0 } };
+const cay__doc cay__doc_snapshot_export = {
+    "exportSnapshot", "snapshots", "as an archive", .query = export_query,
+    .answers = { { 200, .type = "application/octet-stream" }, { 400 }, { 404 } }
+};
 int cay__on_snapshot_export(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
@@ -156,7 +192,9 @@ int cay__on_snapshot_export(cay__req *r, cay_err *err)
     CAY_AUTOFD fd = -1;
     struct stat st;
     cay_archived a = { .size = sizeof a };
-    cay_export spec = { .size = sizeof spec, .since = cay__req_query(r, "since"), .format = cay__req_query(r, "format") };
+    cay_export spec = { .size = sizeof spec,
+                        .since = cay__req_query(r, "since"),
+                        .format = cay__req_query(r, "format") };
     CAY_TRY(cay__crowd_enter(r, "ask for it", err));
     CAY_TRY(find(r, r->param[0], &s, err));
     spec.ref = s->id;
@@ -175,15 +213,22 @@ int cay__on_snapshot_export(cay__req *r, cay_err *err)
 }
 
 static const cay__query import_query[] = { { "label", "string", "a name for it" }, { 0 } };
-const cay__doc cay__doc_snapshot_import = { "importSnapshot", "snapshots", "an archive as a snapshot", .query = import_query, .body_type = "application/octet-stream",
-                                            .answers = { { 201, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } } };
+const cay__doc cay__doc_snapshot_import = {
+    "importSnapshot",
+    "snapshots",
+    "an archive as a snapshot",
+    .query = import_query,
+    .body_type = "application/octet-stream",
+    .answers = { { 201, &cay__snapshot_shape }, { 400 }, { 404 }, { 409 } }
+};
 int cay__on_snapshot_import(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_AUTOFD fd = -1;
     uint64_t n;
     cay_import spec = { .size = sizeof spec, .label = cay__req_query(r, "label") };
-    CAY_TRY(cay__native_shared(r, "imported snapshots", err)); /* the library makes them the default tenant's */
+    CAY_TRY(cay__native_shared(r, "imported snapshots",
+                               err)); /* the library makes them the default tenant's */
     CAY_TRY(cay__crowd_enter(r, "send it", err));
     CAY_TRY(scratch(r, &fd, err));
     CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &n, err));

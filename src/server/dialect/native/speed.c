@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How quick this host is, tried now: a sandbox is made, `true` runs in it, it is removed; and beside it the bare spawn of `true`, so that the figures have a yardstick. */
+/* How quick this host is, tried now: a sandbox is made, `true` runs in it, it is removed; and
+ * beside it the bare spawn of `true`, so that the figures have a yardstick. */
 #include "native.h"
 #include <base/base.h>
 #include <base/fd.h>
@@ -8,20 +9,28 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-enum { TRIES = 9, LEFT_MS = 60000 /* should we die meanwhile, it ends by itself */, CALL_MS = 20000, KEEP_US = 600000000 };
+enum {
+    TRIES = 9,
+    LEFT_MS = 60000 /* should we die meanwhile, it ends by itself */,
+    CALL_MS = 20000,
+    KEEP_US = 600000000
+};
 
 typedef struct speed {
     uint64_t create_us, exec_us, remove_us, spawn_us;
-    int64_t  time_ms;
+    int64_t time_ms;
 } speed;
 static const cay__field speed_fields[] = {
     { "create_us", CAY__F_U64, offsetof(speed, create_us), .about = "until a sandbox was there" },
-    { "exec_us", CAY__F_U64, offsetof(speed, exec_us), .about = "`true` in it, started and waited for; the median of nine" },
+    { "exec_us", CAY__F_U64, offsetof(speed, exec_us),
+      .about = "`true` in it, started and waited for; the median of nine" },
     { "remove_us", CAY__F_U64, offsetof(speed, remove_us), .about = "until it was gone" },
-    { "spawn_us", CAY__F_U64, offsetof(speed, spawn_us), .about = "`true` beside it, without a sandbox; the median of nine" },
+    { "spawn_us", CAY__F_U64, offsetof(speed, spawn_us),
+      .about = "`true` beside it, without a sandbox; the median of nine" },
     { "time_ms", CAY__F_I64, offsetof(speed, time_ms) },
 };
-static const cay__shape speed_shape = CAY__SHAPE("Speed", speed, speed_fields, "how quick this host is, tried now");
+static const cay__shape speed_shape =
+    CAY__SHAPE("Speed", speed, speed_fields, "how quick this host is, tried now");
 
 static int by_size(const void *a, const void *b)
 {
@@ -37,7 +46,9 @@ static uint64_t median(uint64_t us[TRIES])
 
 int cay__native_spawn_us(uint64_t *out, cay_err *err)
 {
-    static char *const argv[] = { (char *)"true", NULL }, *const env[] = { (char *)"PATH=/usr/bin:/bin", NULL };
+    static char *const argv[] = { (char *)"true", NULL }, *const env[] = {
+        (char *)"PATH=/usr/bin:/bin", NULL
+    };
     uint64_t us[TRIES];
     for (int i = 0; i < TRIES; i++) {
         pid_t pid;
@@ -89,7 +100,10 @@ static int try_exec(cay_sandbox *sb, const cay_call *call, uint64_t *out, cay_er
     return 0;
 }
 
-const cay__doc cay__doc_doctor_speed = { "measureSpeed", "about", "how quick this host is: makes a sandbox, runs true in it, removes it", .answers = { { 200, &speed_shape }, { 403 } } };
+const cay__doc cay__doc_doctor_speed = {
+    "measureSpeed", "about", "how quick this host is: makes a sandbox, runs true in it, removes it",
+    .answers = { { 200, &speed_shape }, { 403 } }
+};
 int cay__on_doctor_speed(cay__req *r, cay_err *err)
 {
     const cay_create spec = { .size = sizeof spec, .ttl_ms = LEFT_MS, .tenant = r->who.tenant };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process's output as server-sent events: every event has an id, the offsets reached, and a stream goes on after any of them. */
+/* A process's output as server-sent events: every event has an id, the offsets reached, and a
+ * stream goes on after any of them. */
 #include "follow.h"
 #include <base/base.h>
 #include <base/base64.h>
@@ -18,7 +19,8 @@ static const char *const stream_words[] = { "stdout", "stderr" };
 static void event(cay__follow *f, const char *name, const cay__buf *data, cay__buf *out)
 {
     char id[48];
-    snprintf(id, sizeof id, "%" PRIu64 ".%" PRIu64, f->s[0].at - f->s[0].ncarry, f->s[1].at - f->s[1].ncarry);
+    snprintf(id, sizeof id, "%" PRIu64 ".%" PRIu64, f->s[0].at - f->s[0].ncarry,
+             f->s[1].at - f->s[1].ncarry);
     cay__sse_event(out, id, name, data->data ? data->data : "", data->len);
 }
 
@@ -31,7 +33,8 @@ static void tell_start(cay__follow *f, cay__buf *out)
     event(f, "start", &b, out);
 }
 
-static void tell_piece(cay__follow *f, int which, uint64_t offset, const char *data, size_t n, cay__buf *out)
+static void tell_piece(cay__follow *f, int which, uint64_t offset, const char *data, size_t n,
+                       cay__buf *out)
 {
     CAY_AUTOBUF b = CAY__BUF(1 << 20);
     bool text = cay__utf8(data, n);
@@ -57,12 +60,16 @@ static size_t unfinished(const char *s, size_t n)
         unsigned char c = (unsigned char)s[n - k];
         if ((c & 0xc0) == 0x80)
             continue;
-        return (c >= 0xf0 && k < 4) || (c >= 0xe0 && c < 0xf0 && k < 3) || (c >= 0xc0 && c < 0xe0 && k < 2) ? k : 0;
+        return (c >= 0xf0 && k < 4) || (c >= 0xe0 && c < 0xf0 && k < 3) ||
+                       (c >= 0xc0 && c < 0xe0 && k < 2)
+                   ? k
+                   : 0;
     }
     return 0;
 }
 
-static void tell_data(cay__follow *f, int which, uint64_t offset, const char *data, size_t n, bool last, cay__buf *out)
+static void tell_data(cay__follow *f, int which, uint64_t offset, const char *data, size_t n,
+                      bool last, cay__buf *out)
 {
     cay__followed *s = &f->s[which];
     char all[(32 << 10) + sizeof s->carry];
@@ -81,7 +88,8 @@ static void tell_lost(cay__follow *f, int which, uint64_t offset, uint64_t bytes
 {
     CAY_AUTOBUF b = CAY__BUF(256);
     tell_data(f, which, offset, "", 0, true, out);
-    cay__buf_fmt(&b, "{\"stream\":\"%s\",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", stream_words[which], offset, bytes);
+    cay__buf_fmt(&b, "{\"stream\":\"%s\",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
+                 stream_words[which], offset, bytes);
     event(f, "lost", &b, out);
 }
 
@@ -105,7 +113,8 @@ static void tell_beat(cay__follow *f, cay__buf *out)
     cay__buf_str(out, ": on\n\n");
 }
 
-static const cay__teller sse = { tell_start, tell_data, tell_lost, tell_end, tell_fail, tell_beat, .times = true };
+static const cay__teller sse = { tell_start, tell_data, tell_lost,    tell_end,
+                                 tell_fail,  tell_beat, .times = true };
 
 /* ------------------------------------------------------------------ the answer */
 
@@ -137,7 +146,8 @@ static int take_offset(const char *what, const char *s, uint64_t *out, cay_err *
     if (s && !strcmp(s, "now"))
         *out = CAY_FROM_NOW;
     else if (s && (!cay__str_to_u64(s, out) || *out > INT64_MAX))
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s=%.40s: want an offset, or now", what, s);
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?%s=%.40s: want an offset, or now", what,
+                            s);
     return 0;
 }
 
@@ -152,8 +162,11 @@ int cay__native_offsets(cay__req *r, uint64_t out[2], cay_err *err)
     char *dot = cay__str_copy(text, sizeof text, last) ? strchr(text, '.') : NULL;
     if (dot)
         *dot++ = 0;
-    if (!dot || !cay__str_to_u64(text, &out[0]) || !cay__str_to_u64(dot, &out[1]) || out[0] > INT64_MAX || out[1] > INT64_MAX)
-        return cay_fail_why(err, CAY_EINVAL, "header_invalid", "Last-Event-ID %.40s: want OUT.ERR, as an event of this stream has it", last);
+    if (!dot || !cay__str_to_u64(text, &out[0]) || !cay__str_to_u64(dot, &out[1]) ||
+        out[0] > INT64_MAX || out[1] > INT64_MAX)
+        return cay_fail_why(err, CAY_EINVAL, "header_invalid",
+                            "Last-Event-ID %.40s: want OUT.ERR, as an event of this stream has it",
+                            last);
     return 0;
 }
 
@@ -162,8 +175,11 @@ static const cay__query offset_query[] = {
     { "stderr", "string", "likewise" },
     { NULL },
 };
-const cay__doc cay__doc_process_stream = { "streamProcess", "processes", "its output and its end as events; Last-Event-ID goes on after that one", .query = offset_query,
-                                           .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } } };
+const cay__doc cay__doc_process_stream = {
+    "streamProcess", "processes",
+    "its output and its end as events; Last-Event-ID goes on after that one", .query = offset_query,
+    .answers = { { 200, .type = "text/event-stream" }, { 400 }, { 404 } }
+};
 int cay__on_process_stream(cay__req *r, cay_err *err)
 {
     cay_proc *p;
@@ -218,7 +234,8 @@ static int reply_follow(cay__req *r, cay_proc *p, cay_stream which, uint64_t off
     size_t n;
     int fd;
     uint64_t at = offset;
-    CAY_TRY(cay_proc_read(p, &r->call, which, &at, &(char){ 0 }, 0, &n, NULL, NULL, err)); /* where it will begin */
+    CAY_TRY(cay_proc_read(p, &r->call, which, &at, &(char){ 0 }, 0, &n, NULL, NULL,
+                          err)); /* where it will begin */
     CAY_TRY(cay_proc_output(p, &r->call, which, at, &fd, err));
     number_field(r, "X-Cay-Offset", at);
     return cay__reply_fd(r, 200, "application/octet-stream", fd, -1);
@@ -230,8 +247,10 @@ static const cay__query output_query[] = {
     { "follow", "boolean", "as it comes, until the process ends" },
     { NULL },
 };
-const cay__doc cay__doc_process_output = { "readOutput", "processes", "the bytes of one stream from an offset on", .query = output_query,
-                                           .answers = { { 200, .type = "application/octet-stream" }, { 400 }, { 404 } } };
+const cay__doc cay__doc_process_output = {
+    "readOutput", "processes", "the bytes of one stream from an offset on", .query = output_query,
+    .answers = { { 200, .type = "application/octet-stream" }, { 400 }, { 404 } }
+};
 int cay__on_process_output(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_proc) p = NULL;
@@ -239,8 +258,10 @@ int cay__on_process_output(cay__req *r, cay_err *err)
     uint64_t offset;
     bool second = s && !strcmp(s, "stderr");
     if (s && !second && strcmp(s, "stdout"))
-        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?stream=%.20s: want stdout or stderr", s);
+        return cay_fail_why(err, CAY_EINVAL, "bad_query", "?stream=%.20s: want stdout or stderr",
+                            s);
     CAY_TRY(take_offset("offset", cay__req_query(r, "offset"), &offset, err));
     CAY_TRY(cay__native_proc(r, &p, err));
-    return (cay__req_flag(r, "follow") ? reply_follow : reply_kept)(r, p, second ? CAY_STDERR : CAY_STDOUT, offset, err);
+    return (cay__req_flag(r, "follow") ? reply_follow : reply_kept)(
+        r, p, second ? CAY_STDERR : CAY_STDOUT, offset, err);
 }

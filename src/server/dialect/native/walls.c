@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walls, looked at from inside: a sandbox is made for it, each layer is tried by what a program there would see, with the time that took, and it is
- * removed. Nothing is filled up or killed for this: that a limit is counted is told by its count, and that it holds by what the sandbox says of itself. A layer that shows itself to nobody inside is not in the answer.
+ * The walls, looked at from inside: a sandbox is made for it, each layer is tried by what a program
+ * there would see, with the time that took, and it is removed. Nothing is filled up or killed for
+ * this: that a limit is counted is told by its count, and that it holds by what the sandbox says of
+ * itself. A layer that shows itself to nobody inside is not in the answer.
  */
 #include "native.h"
 #include <base/base.h>
@@ -10,17 +12,23 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { LEFT_MS = 60000 /* should we die meanwhile, it ends by itself */, CALL_MS = 20000, TRY_MS = 5000, FOUND = 120, WALLS = 24 };
+enum {
+    LEFT_MS = 60000 /* should we die meanwhile, it ends by itself */,
+    CALL_MS = 20000,
+    TRY_MS = 5000,
+    FOUND = 120,
+    WALLS = 24
+};
 
 typedef struct wall {
     const char *name;
-    bool        ok;
-    char        found[FOUND];
-    uint64_t    took_us;
+    bool ok;
+    char found[FOUND];
+    uint64_t took_us;
 } wall;
 typedef struct walls {
-    wall    at[WALLS];
-    size_t  n;
+    wall at[WALLS];
+    size_t n;
     int64_t time_ms;
     uint64_t took_us;
     const wall *items;
@@ -31,21 +39,25 @@ static const cay__field wall_fields[] = {
     { "found", CAY__F_TEXT, offsetof(wall, found), .about = "for people" },
     { "took_us", CAY__F_U64, offsetof(wall, took_us) },
 };
-static const cay__shape wall_shape = CAY__SHAPE("Wall", wall, wall_fields, "a layer as it was tried");
+static const cay__shape wall_shape =
+    CAY__SHAPE("Wall", wall, wall_fields, "a layer as it was tried");
 static const cay__field walls_fields[] = {
     { "time_ms", CAY__F_I64, offsetof(walls, time_ms) },
-    { "took_us", CAY__F_U64, offsetof(walls, took_us), .about = "all of them, with the making and removing of a sandbox" },
-    { "checks", CAY__F_LIST, offsetof(walls, items), .more = &wall_shape, .count = offsetof(walls, n) },
+    { "took_us", CAY__F_U64, offsetof(walls, took_us),
+      .about = "all of them, with the making and removing of a sandbox" },
+    { "checks", CAY__F_LIST, offsetof(walls, items), .more = &wall_shape,
+      .count = offsetof(walls, n) },
 };
-static const cay__shape walls_shape = CAY__SHAPE("Walls", walls, walls_fields, "each layer as it was tried in a sandbox made for it");
+static const cay__shape walls_shape =
+    CAY__SHAPE("Walls", walls, walls_fields, "each layer as it was tried in a sandbox made for it");
 
 /* ------------------------------------------------------------------ what a program inside sees */
 
 typedef struct tried {
-    cay_sandbox    *sb;
+    cay_sandbox *sb;
     const cay_call *call;
-    cay_result      res; /* of the command */
-    wall           *to;
+    cay_result res; /* of the command */
+    wall *to;
 } tried;
 
 static int word_after(const char *text, const char *name, char *out, size_t cap)
@@ -67,9 +79,11 @@ static void judge_ns(tried *t, const char *kind)
     char path[40], host[64] = "", in[64] = "";
     snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
     ssize_t n = readlink(path, host, sizeof host - 1);
-    snprintf(in, sizeof in, "%.*s", (int)strcspn(t->res.out ? t->res.out : "", "\n"), t->res.out ? t->res.out : "");
+    snprintf(in, sizeof in, "%.*s", (int)strcspn(t->res.out ? t->res.out : "", "\n"),
+             t->res.out ? t->res.out : "");
     t->to->ok = n > 0 && *in && strcmp(host, in) != 0;
-    snprintf(t->to->found, FOUND, t->to->ok ? "%.40s, and the host's is another" : "%.40s: the same as the host's", in);
+    snprintf(t->to->found, FOUND,
+             t->to->ok ? "%.40s, and the host's is another" : "%.40s: the same as the host's", in);
 }
 
 static void judge_ids(tried *t, const char *kind)
@@ -78,7 +92,8 @@ static void judge_ids(tried *t, const char *kind)
     bool read = t->res.out && sscanf(t->res.out, "%lu %lu %lu", &inside, &outside, &count) == 3;
     (void)kind;
     t->to->ok = read && outside != inside && count > 1; /* a single one is somebody's own */
-    snprintf(t->to->found, FOUND, "id %lu inside is %lu outside, %lu in all", inside, outside, count);
+    snprintf(t->to->found, FOUND, "id %lu inside is %lu outside, %lu in all", inside, outside,
+             count);
 }
 
 static void judge_status(tried *t, const char *kind)
@@ -86,7 +101,9 @@ static void judge_status(tried *t, const char *kind)
     char v[32] = "";
     int rc = t->res.out ? word_after(t->res.out, kind, v, sizeof v) : -1;
     bool zero = strspn(v, "0") == strlen(v);
-    t->to->ok = rc == 0 && (!strcmp(kind, "CapEff:") ? zero : !strcmp(v, !strcmp(kind, "Seccomp:") ? "2" : "1"));
+    t->to->ok =
+        rc == 0 &&
+        (!strcmp(kind, "CapEff:") ? zero : !strcmp(v, !strcmp(kind, "Seccomp:") ? "2" : "1"));
     snprintf(t->to->found, FOUND, "%s %s", kind, v);
 }
 
@@ -95,25 +112,35 @@ static void judge_refused(tried *t, const char *kind)
     (void)kind;
     bool there = t->res.exit.code != 127 && t->res.exit.code != 126;
     t->to->ok = there && t->res.exit.code != 0;
-    snprintf(t->to->found, FOUND, "%s", !there ? "nothing inside asks for names" : t->to->ok ? "a name that no rule allows was refused" : "a name that no rule allows was answered");
+    snprintf(t->to->found, FOUND, "%s",
+             !there      ? "nothing inside asks for names"
+             : t->to->ok ? "a name that no rule allows was refused"
+                         : "a name that no rule allows was answered");
 }
 
 #define NS(kind) "readlink /proc/self/ns/" kind
 static const struct {
     const char *name, *shell, *kind;
-    void      (*judge)(tried *t, const char *kind);
+    void (*judge)(tried *t, const char *kind);
 } inside[] = {
-    { "user-namespace", NS("user"), "user", judge_ns },      { "mount-namespace", NS("mnt"), "mnt", judge_ns },
-    { "pid-namespace", NS("pid"), "pid", judge_ns },         { "ipc-namespace", NS("ipc"), "ipc", judge_ns },
-    { "net-namespace", NS("net"), "net", judge_ns },         { "own-ids", "cat /proc/self/uid_map", "", judge_ids },
-    { "seccomp", "cat /proc/self/status", "Seccomp:", judge_status }, { "capabilities", "cat /proc/self/status", "CapEff:", judge_status },
-    { "no-new-privs", "cat /proc/self/status", "NoNewPrivs:", judge_status }, { "egress-policy", "getent hosts doctor.invalid", "", judge_refused },
+    { "user-namespace", NS("user"), "user", judge_ns },
+    { "mount-namespace", NS("mnt"), "mnt", judge_ns },
+    { "pid-namespace", NS("pid"), "pid", judge_ns },
+    { "ipc-namespace", NS("ipc"), "ipc", judge_ns },
+    { "net-namespace", NS("net"), "net", judge_ns },
+    { "own-ids", "cat /proc/self/uid_map", "", judge_ids },
+    { "seccomp", "cat /proc/self/status", "Seccomp:", judge_status },
+    { "capabilities", "cat /proc/self/status", "CapEff:", judge_status },
+    { "no-new-privs", "cat /proc/self/status", "NoNewPrivs:", judge_status },
+    { "egress-policy", "getent hosts doctor.invalid", "", judge_refused },
 };
 
 static int try_inside(walls *w, cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     for (size_t i = 0; i < CAY_LEN(inside); i++) {
-        const cay_spawn spec = { .size = sizeof spec, .shell = inside[i].shell, .timeout_ms = TRY_MS };
+        const cay_spawn spec = { .size = sizeof spec,
+                                 .shell = inside[i].shell,
+                                 .timeout_ms = TRY_MS };
         tried t = { .sb = sb, .call = call, .res.size = sizeof t.res, .to = &w->at[w->n] };
         int64_t began = cay__now_us();
         CAY_TRY(cay_sandbox_run(sb, call, &spec, NULL, 0, 4096, &t.res, err));
@@ -137,7 +164,8 @@ static bool holds(const cay_info *info, const char *name)
     return false;
 }
 
-static int try_freeze(walls *w, cay_sandbox *sb, const cay_info *info, const cay_call *call, cay_err *err)
+static int try_freeze(walls *w, cay_sandbox *sb, const cay_info *info, const cay_call *call,
+                      cay_err *err)
 {
     int64_t began = cay__now_us();
     int rc = cay_sandbox_pause(sb, call, err);
@@ -145,13 +173,20 @@ static int try_freeze(walls *w, cay_sandbox *sb, const cay_info *info, const cay
         return 0;
     CAY_TRY(rc);
     CAY_TRY(cay_sandbox_resume(sb, call, err));
-    bool whole = holds(info, "freeze"); /* else its processes were stopped one by one, and may go on by themselves */
-    w->at[w->n++] = (wall){ .name = "freeze", .ok = whole, .found = "", .took_us = (uint64_t)(cay__now_us() - began) };
-    snprintf(w->at[w->n - 1].found, FOUND, "%s", whole ? "it stood still, and went on" : "it was stopped and went on, not by the kernel's freezer");
+    bool whole = holds(
+        info,
+        "freeze"); /* else its processes were stopped one by one, and may go on by themselves */
+    w->at[w->n++] = (wall){
+        .name = "freeze", .ok = whole, .found = "", .took_us = (uint64_t)(cay__now_us() - began)
+    };
+    snprintf(w->at[w->n - 1].found, FOUND, "%s",
+             whole ? "it stood still, and went on"
+                   : "it was stopped and went on, not by the kernel's freezer");
     return 0;
 }
 
-static int try_counts(walls *w, cay_sandbox *sb, const cay_info *info, const cay_call *call, cay_err *err)
+static int try_counts(walls *w, cay_sandbox *sb, const cay_info *info, const cay_call *call,
+                      cay_err *err)
 {
     cay_usage u = { .size = sizeof u };
     int64_t began = cay__now_us();
@@ -159,12 +194,16 @@ static int try_counts(walls *w, cay_sandbox *sb, const cay_info *info, const cay
     uint64_t took = (uint64_t)(cay__now_us() - began);
     const struct {
         const char *name, *unit;
-        uint64_t    v, per;
-    } counts[] = { { "memory-limit", "KiB", u.memory, 1024 }, { "pids-limit", "processes and threads", u.pids, 1 }, { "cpu-limit", "ms", u.cpu_us, 1000 }, { "disk-quota", "KiB", u.disk, 1024 } };
+        uint64_t v, per;
+    } counts[] = { { "memory-limit", "KiB", u.memory, 1024 },
+                   { "pids-limit", "processes and threads", u.pids, 1 },
+                   { "cpu-limit", "ms", u.cpu_us, 1000 },
+                   { "disk-quota", "KiB", u.disk, 1024 } };
     for (size_t i = 0; i < CAY_LEN(counts); i++) {
         wall *to = &w->at[w->n++];
         *to = (wall){ .name = counts[i].name, .ok = holds(info, counts[i].name), .took_us = took };
-        snprintf(to->found, FOUND, "%" PRIu64 " %s counted%s", counts[i].v / counts[i].per, counts[i].unit, to->ok ? "" : ", and the kernel holds none to it");
+        snprintf(to->found, FOUND, "%" PRIu64 " %s counted%s", counts[i].v / counts[i].per,
+                 counts[i].unit, to->ok ? "" : ", and the kernel holds none to it");
     }
     return 0;
 }
@@ -181,7 +220,10 @@ static int try_all(walls *w, cay_sandbox *sb, const cay_call *call, cay_err *err
     return rc;
 }
 
-const cay__doc cay__doc_doctor_walls = { "tryWalls", "about", "try each layer in a sandbox that is made for it and removed", .answers = { { 200, &walls_shape }, { 403 } } };
+const cay__doc cay__doc_doctor_walls = {
+    "tryWalls", "about", "try each layer in a sandbox that is made for it and removed",
+    .answers = { { 200, &walls_shape }, { 403 } }
+};
 int cay__on_doctor_walls(cay__req *r, cay_err *err)
 {
     const cay_create spec = { .size = sizeof spec, .ttl_ms = LEFT_MS, .tenant = r->who.tenant };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process over a WebSocket, both ways. Output and its end come by the follower. A write of input may wait for the process as long as it likes,
- * and output has to flow meanwhile: so input has a thread, which lives only while there is some on its way.
+ * A process over a WebSocket, both ways. Output and its end come by the follower. A write of input
+ * may wait for the process as long as it likes, and output has to flow meanwhile: so input has a
+ * thread, which lives only while there is some on its way.
  */
 #include "follow.h"
 #include <base/base.h>
@@ -14,27 +15,35 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
-enum { INPUT_HIGH = 256 << 10, INPUT_LOW = 64 << 10, INPUT_MAX = 2 << 20, TEXT_MAX = 4096, ORDERS_MAX = 64, LAST_S = 5 /* for input of somebody who left */, ALONE_MAX = 64 };
+enum {
+    INPUT_HIGH = 256 << 10,
+    INPUT_LOW = 64 << 10,
+    INPUT_MAX = 2 << 20,
+    TEXT_MAX = 4096,
+    ORDERS_MAX = 64,
+    LAST_S = 5 /* for input of somebody who left */,
+    ALONE_MAX = 64
+};
 static atomic_int alone_now; /* threads that nobody waits for */
 
 typedef struct order {
     enum { RESIZE, SIGNAL } what;
-    cay__size_body   size;
+    cay__size_body size;
     cay__signal_body sig;
 } order;
 
 typedef struct ws {
-    cay__follow     f; /* first */
+    cay__follow f; /* first */
     pthread_mutex_t lock;
-    cay__buf        in;      /* input that waits */
-    bool            feeding, joinable, close_in;
-    bool            alone;   /* nobody listens any more: the thread frees it */
-    cay_err         in_err;  /* why input is no longer taken; code 0: it is */
-    bool            in_told;
-    int             stop;    /* timerfd: when it is due the thread ends; it runs once nobody listens */
-    pthread_t       thread;
-    order           orders[ORDERS_MAX];
-    size_t          norders;
+    cay__buf in; /* input that waits */
+    bool feeding, joinable, close_in;
+    bool alone;     /* nobody listens any more: the thread frees it */
+    cay_err in_err; /* why input is no longer taken; code 0: it is */
+    bool in_told;
+    int stop; /* timerfd: when it is due the thread ends; it runs once nobody listens */
+    pthread_t thread;
+    order orders[ORDERS_MAX];
+    size_t norders;
 } ws;
 
 /* ------------------------------------------------------------------ out */
@@ -49,12 +58,15 @@ static void text(cay__buf *out, const cay__buf *b)
 static void tell_start(cay__follow *f, cay__buf *out)
 {
     CAY_AUTOBUF b = CAY__BUF(512);
-    cay__buf_fmt(&b, "{\"type\":\"start\",\"id\":\"%s\",\"pid\":%d,\"stdout\":%" PRIu64 ",\"stderr\":%" PRIu64 "}", cay_proc_id(f->p), cay_proc_pid(f->p), f->s[0].at,
-                 f->s[1].at);
+    cay__buf_fmt(&b,
+                 "{\"type\":\"start\",\"id\":\"%s\",\"pid\":%d,\"stdout\":%" PRIu64
+                 ",\"stderr\":%" PRIu64 "}",
+                 cay_proc_id(f->p), cay_proc_pid(f->p), f->s[0].at, f->s[1].at);
     text(out, &b);
 }
 
-static void tell_data(cay__follow *f, int which, uint64_t offset, const char *data, size_t n, bool last, cay__buf *out)
+static void tell_data(cay__follow *f, int which, uint64_t offset, const char *data, size_t n,
+                      bool last, cay__buf *out)
 {
     char all[(32 << 10) + 1];
     (void)f, (void)offset, (void)last;
@@ -69,7 +81,9 @@ static void tell_lost(cay__follow *f, int which, uint64_t offset, uint64_t bytes
 {
     CAY_AUTOBUF b = CAY__BUF(512);
     (void)f;
-    cay__buf_fmt(&b, "{\"type\":\"lost\",\"stream\":\"%s\",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", stream_words[which], offset, bytes);
+    cay__buf_fmt(
+        &b, "{\"type\":\"lost\",\"stream\":\"%s\",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
+        stream_words[which], offset, bytes);
     text(out, &b);
 }
 
@@ -113,7 +127,8 @@ static void ws_free(ws *w)
     free(w);
 }
 
-/* Takes what waits; false when there is nothing, and then this thread counts as gone. *alone: what is left is its own. */
+/* Takes what waits; false when there is nothing, and then this thread counts as gone. *alone: what
+ * is left is its own. */
 static bool take_input(ws *w, cay__buf *out, bool *close_in, bool *alone)
 {
     pthread_mutex_lock(&w->lock);
@@ -137,7 +152,8 @@ static void *feed(void *arg)
     bool close_in, alone;
     while (take_input(w, &b, &close_in, &alone)) {
         cay_err err = CAY_ERR_INIT;
-        int rc = close_in ? cay_proc_close_stdin(w->f.p, &call, &err) : cay_proc_write(w->f.p, &call, b.data, b.len, &err);
+        int rc = close_in ? cay_proc_close_stdin(w->f.p, &call, &err)
+                          : cay_proc_write(w->f.p, &call, b.data, b.len, &err);
         cay__buf_clear(&b);
         pthread_mutex_lock(&w->lock);
         if (rc < 0)
@@ -192,19 +208,23 @@ static int take_order(ws *w, cay__pump *p, const char *data, size_t len, cay_err
     char line[TEXT_MAX + 1];
     order o = { .sig = { .sig = SIGTERM } };
     if (len > TEXT_MAX || memchr(data, 0, len))
-        return cay_fail(err, CAY_EINVAL, "a text message of more than %d bytes, or with a NUL", TEXT_MAX);
+        return cay_fail(err, CAY_EINVAL, "a text message of more than %d bytes, or with a NUL",
+                        TEXT_MAX);
     memcpy(line, data, len);
     line[len] = 0;
     CAY_TRY(cay__json_object("message", line, &j, err));
     const char *type = cay__json_str(j, "type", "");
-    bool resize = !strcmp(type, "resize"), sig = !strcmp(type, "signal"), close_in = !strcmp(type, "close_stdin");
+    bool resize = !strcmp(type, "resize"), sig = !strcmp(type, "signal"),
+         close_in = !strcmp(type, "close_stdin");
     if (!resize && !sig && !close_in)
         return cay_fail(err, CAY_EINVAL, "type: want resize, signal or close_stdin");
     json_object_del(j, "type");
     o.what = resize ? RESIZE : SIGNAL;
     if (close_in && json_object_size(j))
         return cay_fail(err, CAY_EINVAL, "close_stdin has no other members");
-    int rc = close_in ? 0 : cay__shape_read(&mem, j, resize ? &cay__size_shape : &cay__signal_shape, resize ? (void *)&o.size : (void *)&o.sig, err);
+    int rc = close_in ? 0
+                      : cay__shape_read(&mem, j, resize ? &cay__size_shape : &cay__signal_shape,
+                                        resize ? (void *)&o.size : (void *)&o.sig, err);
     cay__arena_clear(&mem);
     if (rc < 0)
         return rc;
@@ -259,7 +279,8 @@ static int ws_work(cay__pump *p, cay__buf *out)
     int rc = cay__follow_work(p, out);
     pthread_mutex_lock(&w->lock);
     p->hold = w->in.len > INPUT_LOW;
-    bool tell = w->in_err.code && w->in_err.code != CAY_ECANCELED && !w->in_told && rc == CAY__PUMP_ON;
+    bool tell =
+        w->in_err.code && w->in_err.code != CAY_ECANCELED && !w->in_told && rc == CAY__PUMP_ON;
     if (tell)
         tell_error(out, "input", &w->in_err);
     w->in_told |= tell;
@@ -267,15 +288,18 @@ static int ws_work(cay__pump *p, cay__buf *out)
     return rc;
 }
 
-/* What somebody typed before leaving is typed: a thread that is at it goes on without us, for as long as LAST_S, or not at all if too many do. */
+/* What somebody typed before leaving is typed: a thread that is at it goes on without us, for as
+ * long as LAST_S, or not at all if too many do. */
 static void ws_close(cay__pump *p)
 {
     ws *w = p->self;
-    static const struct itimerspec last = { .it_value.tv_sec = LAST_S }, at_once = { .it_value.tv_nsec = 1 };
+    static const struct itimerspec last = { .it_value.tv_sec = LAST_S },
+                                   at_once = { .it_value.tv_nsec = 1 };
     pthread_mutex_lock(&w->lock);
     bool left = w->alone = w->feeding;
     if (left) {
-        timerfd_settime(w->stop, 0, atomic_fetch_add(&alone_now, 1) < ALONE_MAX ? &last : &at_once, NULL);
+        timerfd_settime(w->stop, 0, atomic_fetch_add(&alone_now, 1) < ALONE_MAX ? &last : &at_once,
+                        NULL);
         pthread_detach(w->thread);
     }
     pthread_mutex_unlock(&w->lock);
@@ -291,7 +315,9 @@ static const cay__query offset_query[] = {
     { "stderr", "string", "likewise" },
     { NULL },
 };
-const cay__doc cay__doc_process_ws = { "connectProcess", "processes", "a WebSocket: output, input, size, signals, end", .query = offset_query,
+const cay__doc cay__doc_process_ws = { "connectProcess", "processes",
+                                       "a WebSocket: output, input, size, signals, end",
+                                       .query = offset_query,
                                        .answers = { { 101 }, { 400 }, { 404 }, { 426 } } };
 int cay__on_process_ws(cay__req *r, cay_err *err)
 {
