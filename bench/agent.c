@@ -24,8 +24,6 @@ enum { TURNS = 20, WIDE = 20, CROWD = 1000, CROWD_TURNS = 10, WAIT_MS = 20 };
 static int port;
 static const char *script, *packages;
 
-/* ------------------------------------------------------------------ our side */
-
 typedef struct played {
     size_t at, turns, wide;
     unsigned wait_ms;
@@ -181,8 +179,6 @@ static cost ours(size_t runs)
     return c;
 }
 
-/* ------------------------------------------------------------------ theirs */
-
 static cost theirs(size_t runs)
 {
     cost c = { 0 };
@@ -236,8 +232,6 @@ static double middle(const cost *v, size_t n, size_t at)
     return m;
 }
 
-/* ------------------------------------------------------------------ many at once */
-
 static void *one_of_many(void *arg)
 {
     pthread_barrier_wait(arg);
@@ -288,8 +282,6 @@ static void crowd(size_t n)
         .name = "agent-1000-memory", .unit = "kB", .value = (most - before) / (double)n, .n = n });
     free(t);
 }
-
-/* ------------------------------------------------------------------ a large file */
 
 static void patch(size_t runs)
 {

@@ -121,8 +121,6 @@ static void tell(const char *name, const char *unit, double scale, series *ours,
                   .peers = (peer[]){ { peer_name, b }, { NULL, 0 } } });
 }
 
-/* ------------------------------------------------------------------ the SDK's client */
-
 enum { SDK_EXEC, SDK_READ, SDK_CREATE, SDK_MANY, SDK_FIGURES };
 
 static void ask_sdk(const char *script, const char *packages, const char *image, size_t files,

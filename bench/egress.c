@@ -38,8 +38,6 @@ static void nodelay(int s)
     setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
-/* ---- the server: echoes; to 'b' and a number it sends so many bytes ---- */
-
 static int serve(uint16_t *port)
 {
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -77,8 +75,6 @@ static int serve(uint16_t *port)
                 close(fd);
         }
 }
-
-/* ---- who asks: a process inside a sandbox's net namespace, or outside ---- */
 
 static int dial(const order *o)
 {
@@ -213,8 +209,6 @@ static double tell(const agent *a, what w, const char *addr, uint16_t port, uint
         give_up("an agent ended");
     return v;
 }
-
-/* ---- egress, and the keeper that we play ---- */
 
 static int memory_file(const char *text)
 {

@@ -16,8 +16,6 @@ static bool quick;
 static char keys[KEYS][CAY_KEY_LEN + 1];
 static const char *http_host = "localhost", *http_more = ""; /* more: whole lines of the head */
 
-/* ------------------------------------------------------------------ a plain client */
-
 static inline int dial(int port)
 {
     struct sockaddr_in a = { .sin_family = AF_INET,
@@ -133,8 +131,6 @@ static inline double rate(int port, const char *path, bool keyed, double seconds
     close(ep);
     return (double)done / took * 1e6;
 }
-
-/* ------------------------------------------------------------------ peers */
 
 static inline int free_port(void)
 {

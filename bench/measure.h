@@ -35,8 +35,6 @@ static inline _Noreturn __attribute__((format(printf, 1, 2))) void give_up(const
     exit(1);
 }
 
-/* ---- samples ---- */
-
 typedef struct series {
     double *v;
     size_t n, cap;
@@ -80,8 +78,6 @@ static inline double percentile(series *s, double p)
     return s->v[(size_t)(p / 100 * (double)(s->n - 1) + 0.5)];
 }
 
-/* ---- the floor ---- */
-
 typedef struct bare_spawn {
     int fd;
     char *stack;
@@ -113,8 +109,6 @@ static inline double spawn_time(bare_spawn *s)
         give_up("bare spawn: status %x", pid < 0 ? 0 : status);
     return now_us() - t;
 }
-
-/* ---- figures ---- */
 
 typedef struct peer {
     const char *name;

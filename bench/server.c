@@ -41,8 +41,6 @@ static void fill(const char *path, size_t n)
     close(fd);
 }
 
-/* ------------------------------------------------------------------ figures */
-
 /* A kilobyte line of /proc/PID/smaps_rollup, in bytes; all those that begin so. */
 static double memory_of(int pid, const char *field)
 {

@@ -25,8 +25,6 @@ static const char *named(const char *what)
     return names[nnames++];
 }
 
-/* ---- sandboxes ---- */
-
 static cay_sandbox *make(cay_service *svc, const char *manifest)
 {
     cay_err err = CAY_ERR_INIT;
@@ -90,8 +88,6 @@ static double snapshot(cay_sandbox *sb, bool quiet, double *frozen, char *id)
     cay_snapshot_free(s);
     return t / 1e3;
 }
-
-/* ---- floors ---- */
 
 static void in_scratch(const char *name)
 {
@@ -229,8 +225,6 @@ static double write_floor(size_t files)
         pthread_join(t[i], NULL);
     return (now_us() - at) / 1e3;
 }
-
-/* ---- figures ---- */
 
 /* An upper directory of that many files, each time a new one. */
 static void quiet(cay_service *svc, const char *what, size_t files, size_t n)

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ------------------------------------------------------------------ a tool */
-
 /* Runs here, not in the sandbox: what it knows stays on this side unless it says it. */
 static int greet(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
@@ -29,8 +27,6 @@ static const cay_tool greeting = {
     .call = greet,
     .arg = "Ahoy",
 };
-
-/* ------------------------------------------------------------------ a model of our own */
 
 /* What a real one would say, turn by turn. cay/sys/model.h is all that it takes. */
 static int play(void *self, const cay_call *call, const cay_model_request *req,
@@ -56,8 +52,6 @@ static int play(void *self, const cay_call *call, const cay_model_request *req,
 static const cay_model_ops player = {
     .size = sizeof player, .name = "player", .custom_tools = true, .compaction = true, .ask = play
 };
-
-/* ------------------------------------------------------------------ the run */
 
 static int show(void *arg, const cay_run_event *ev)
 {

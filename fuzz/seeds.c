@@ -149,7 +149,7 @@ static void units(const char *dir)
         config((const char *)&c, sizeof c.config + 3);
 }
 
-/* ---- control: who (client 0 or 1; 4: no turn of the loop after it), descriptors as companion() of
+/* control: who (client 0 or 1; 4: no turn of the loop after it), descriptors as companion() of
  * that target has them ---- */
 
 #define BOX "caaaaaaaaaaaaaaaaaaa"
@@ -246,8 +246,6 @@ static void control(const char *dir)
         ask(0, 0x31, CAY_MSG_NET, &net, sizeof net, "", 0);
     seed(dir, "unknown_type"), ask(0, 0, 77, "", 0, "", 0);
 }
-
-/* ---- what init says ---- */
 
 static void result(unsigned with, uint16_t type, const char *name, int sys, const char *step)
 {

@@ -95,8 +95,6 @@ static void close_nest(size_t at)
     ((struct nlattr *)(void *)(buf + at))->nla_len = (unsigned short)(len - at);
 }
 
-/* ---- expressions ---- */
-
 static size_t expr_at, data_at;
 
 static void expr(const char *name)
@@ -185,8 +183,6 @@ static void reject(unsigned type, unsigned char code)
         attr(NFTA_REJECT_ICMP_CODE, &code, 1);
     expr_end();
 }
-
-/* ---- objects ---- */
 
 static size_t list_at;
 
@@ -369,8 +365,6 @@ static void ruleset(const char *name, void (*first)(void))
     end();
     print(name);
 }
-
-/* ---- link, addresses, routes ---- */
 
 static void family(int af, const char *own, size_t n, unsigned char bits, unsigned char scope)
 {

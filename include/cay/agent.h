@@ -43,8 +43,6 @@ struct cay_extracted;
 CAY_API int cay_run_extract(const cay_run *run, const struct cay_extract *spec,
                             struct cay_extracted *out, cay_err *err);
 
-/* ------------------------------------------------------------------ tools */
-
 typedef struct cay_tool_call {
     cay_run *run;
     const char *tool, *call_id;
@@ -96,8 +94,6 @@ typedef struct cay_tool {
      * "SERVER.TOOL". */
     const char *hosted;
 } cay_tool;
-
-/* ------------------------------------------------------------------ guards, hooks, handoffs */
 
 typedef struct cay_guard {
     const char *name;
@@ -193,8 +189,6 @@ struct cay_agent {
  * both; cay_tool_free() frees it. */
 CAY_API cay_tool *cay_agent_as_tool(cay_agent *agent, const char *tool, const char *description);
 CAY_API void cay_tool_free(cay_tool *t);
-
-/* ------------------------------------------------------------------ a run */
 
 typedef enum cay_run_event_kind {
     CAY_RUN_RAW = 1, /* a piece of the model's stream: name is its type, json the event */
@@ -320,7 +314,7 @@ CAY_API int cay_agent_run(cay_agent *agent, const cay_call *call, const char *in
                           const cay_run_config *config, cay_run_result **out, cay_err *err);
 CAY_API void cay_run_result_free(cay_run_result *r);
 
-/* ------------------------------------------------------------------ approvals of an interrupted
+/* approvals of an interrupted
  * run */
 
 typedef struct cay_state_doc cay_state_doc;
@@ -334,8 +328,6 @@ CAY_API int cay_state_reject(cay_state_doc *st, const char *call_id, bool always
                              const char *message, cay_err *err);
 CAY_API char *cay_state_text(
     const cay_state_doc *st); /* for cay_run_config.state; the caller frees */
-
-/* ------------------------------------------------------------------ conversations */
 
 typedef struct cay_conversation_ops {
     size_t size;

@@ -143,7 +143,6 @@ CAY_API int cay_build_log(cay_service *svc, const char *id, uint64_t *offset,
 CAY_API int cay_build_log_path(cay_service *svc, const char *id, char **path, cay_err *err);
 /* Marks one that waits or runs as canceled; who is at it sees that and stops. */
 CAY_API int cay_build_cancel(cay_service *svc, const char *id, cay_err *err);
-/* ------------------------------------------------------------------ for servers */
 
 /* Leaves a build in the queue (cay/jobs.h, kind "build", subject its id) and returns. All of spec
  * is kept but dir, which is refused, event and archive: archives are those of cay_build_upload().

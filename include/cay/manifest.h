@@ -58,8 +58,6 @@ CAY_API const char *cay_manifest_root(
     const cay_manifest *m); /* "/workspace" unless it says otherwise */
 CAY_API const char *cay_manifest_run_as(const cay_manifest *m); /* NULL: nobody in particular */
 
-/* ------------------------------------------------------------------ builders */
-
 /* What every entry may have; NULL for none of it. */
 typedef struct cay_entry {
     size_t size;
@@ -146,8 +144,6 @@ CAY_API int cay_manifest_set_limits(cay_manifest *m, unsigned manifest_entries,
 CAY_API int cay_manifest_path_grant(cay_manifest *m, const char *path, const char *host_path,
                                     bool read_only, cay_err *err);
 
-/* ------------------------------------------------------------------ looking */
-
 typedef struct cay_entry_info {
     size_t size;
     const char *path;                /* relative to the root */
@@ -208,8 +204,6 @@ typedef struct cay_manifest_sum {
 CAY_API int cay_manifest_look(const cay_manifest *m, const char *base, cay_manifest_sum *out,
                               cay_err *err);
 
-/* ------------------------------------------------------------------ changing a live sandbox */
-
 typedef struct cay_manifest_delta {
     size_t size;
     const char *what;   /* "root", "environment", "users", "groups", "entry", "mount", "grants",
@@ -224,8 +218,6 @@ enum { CAY_MANIFEST_REPLACE = 1 }; /* entries that are there may get other conte
 CAY_API int cay_manifest_change(const cay_manifest *old, const cay_manifest *new_, unsigned flags,
                                 int (*fn)(const cay_manifest_delta *d, void *arg), void *arg,
                                 cay_err *err);
-
-/* ------------------------------------------------------------------ in a sandbox */
 
 /* The manifest behind a sandbox, as cay_manifest_to_json() gives it. CAY_ENOENT: it has none. */
 CAY_API int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err);

@@ -25,8 +25,6 @@ extern "C" {
 
 typedef struct cay_proc cay_proc;
 
-/* ------------------------------------------------------------------ processes */
-
 typedef enum cay_stdin { CAY_STDIN_NULL = 0, CAY_STDIN_PIPE = 1 } cay_stdin;
 typedef enum cay_stream { CAY_STDOUT = 1, CAY_STDERR = 2 } cay_stream; /* a tty has STDOUT only */
 typedef enum cay_on_full {
@@ -174,8 +172,6 @@ typedef struct cay_proc_info {
 CAY_API int cay_sandbox_procs(cay_sandbox *sb, const cay_call *call,
                               int (*fn)(const cay_proc_info *info, void *arg), void *arg,
                               cay_err *err);
-
-/* ------------------------------------------------------------------ files */
 
 typedef enum cay_file_type {
     CAY_FILE = 'f',
@@ -330,8 +326,6 @@ CAY_API int cay_watch_open(cay_sandbox *sb, const cay_call *call, const char *pa
 CAY_API int cay_watch_fd(const cay_watch *w); /* readable when next() will not block */
 CAY_API int cay_watch_next(cay_watch *w, const cay_call *call, cay_watch_event *out, cay_err *err);
 CAY_API void cay_watch_close(cay_watch *w);
-
-/* ------------------------------------------------------------------ ports */
 
 typedef struct cay_port {
     uint16_t port;

@@ -71,8 +71,6 @@ CAY_API int cay_units_json(const cay_units *u, char **json, cay_err *err);
  * be NULL: none. *json is judged, and NULL when nothing is left. */
 CAY_API int cay_units_merge(const char *below, const char *above, char **json, cay_err *err);
 
-/* ------------------------------------------------------------------ those of a sandbox */
-
 typedef enum cay_unit_state {
     CAY_UNIT_WAITING = 0, /* for others, or for its turn */
     CAY_UNIT_STARTING,    /* it runs and is not ready */

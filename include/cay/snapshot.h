@@ -118,8 +118,6 @@ CAY_API int cay_service_settle(cay_service *svc, const cay_call *call, cay_err *
 /* Is there anything for it to do that nobody is at? Cheap. */
 CAY_API bool cay_service_unsettled(cay_service *svc);
 
-/* ------------------------------------------------------------------ archives; docs/archives.md */
-
 typedef struct cay_export {
     size_t size;
     const char *ref; /* a snapshot, or a sandbox, of which one is taken for it */

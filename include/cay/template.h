@@ -116,8 +116,6 @@ typedef struct cay_template_spec {
 CAY_API int cay_template_publish(cay_service *svc, const cay_call *call,
                                  const cay_template_spec *spec, cay_template **out, cay_err *err);
 
-/* ------------------------------------------------------------------ images */
-
 typedef struct cay_template_progress {
     size_t size;
     const char *what;     /* "fetch", "unpack", "pack" */
@@ -186,8 +184,6 @@ typedef struct cay_template_remote {
  * or nothing. Free the answer. */
 CAY_API int cay_template_pull(cay_service *svc, const cay_call *call,
                               const cay_template_remote *spec, cay_template **out, cay_err *err);
-
-/* ------------------------------------------------------------------ log-ins at registries */
 
 /* USER:PASSWORD that pulls of this tenant from this registry use, builds' too, where nothing else
  * is said. host: HOST[:PORT] as images name it; docker.io has no other name. They are encrypted as

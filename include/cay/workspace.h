@@ -98,8 +98,6 @@ typedef struct cay_applied {
 CAY_API int cay_sandbox_apply(cay_sandbox *sb, const cay_call *call, const cay_apply *spec,
                               cay_applied *out, cay_err *err);
 
-/* ------------------------------------------------------------------ archives into it */
-
 /* Zero: no bound of yours; 2 GiB in, 8 GiB out and 500,000 members are never exceeded, nor is 200
  * times as much out as in. */
 typedef struct cay_archive_limits {
@@ -129,7 +127,7 @@ typedef struct cay_extracted {
 CAY_API int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract *spec,
                                 cay_extracted *out, cay_err *err);
 
-/* ------------------------------------------------------------------ what is kept of one that is
+/* what is kept of one that is
  * stopped */
 
 /* Read where it is kept, without starting it: what its template of the host's own directories and

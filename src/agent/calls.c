@@ -38,8 +38,6 @@ typedef struct one_call {
     char span_id[32];
 } one_call;
 
-/* ------------------------------------------------------------------ answers */
-
 int cay__answer(cay_run *r, const json_t *call, json_t *output, cay_err *err)
 {
     bool custom = cay__item_is(call, "custom_tool_call");
@@ -110,8 +108,6 @@ static fate approve(cay_run *r, const one_call *c, json_t **out)
     *out = sound("%s", why);
     return FATE_TOLD;
 }
-
-/* ------------------------------------------------------------------ one tool */
 
 /* Its arguments as the tool wants them, or a text that tells the model what is wrong with them. */
 static int read_arguments(one_call *c, cay_err *err)
@@ -246,8 +242,6 @@ static int end_tool(cay_run *r, one_call *c, cay_err *err)
     hook_end(r, &c->pub, c->out);
     return 0;
 }
-
-/* ------------------------------------------------------------------ its guards */
 
 /* c->out NULL: before the call, and what a guard says instead of it makes the call FATE_TOLD; else
  * it stands for the answer. */
@@ -423,8 +417,6 @@ int cay__call_inside(cay_run *r, const char *tool, const char *call_id, const ch
     forget(&c);
     return rc;
 }
-
-/* ------------------------------------------------------------------ all of them */
 
 /* The first handoff that can be taken; others are answered. What an endpoint asks for its own MCP
  * servers is decided here. */

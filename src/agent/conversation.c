@@ -50,8 +50,6 @@ const char *cay__conversation_id(const cay_conversation *c)
     return c->id;
 }
 
-/* ------------------------------------------------------------------ memory */
-
 static int memory_load(void *self, char **items, cay_err *err)
 {
     *items = cay__json_text(self, CAY__TEXT_MAX);
@@ -88,8 +86,6 @@ cay_conversation *cay_conversation_memory(const char *id)
 {
     return cay_conversation_new(&memory, json_array(), id);
 }
-
-/* ------------------------------------------------------------------ SQLite */
 
 typedef struct kept {
     sqlite3 *db;

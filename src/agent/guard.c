@@ -83,8 +83,6 @@ int cay__guard_output(cay_run *r, cay_err *err)
     return in_order(r, a->output_guards, a->noutput_guards, r->output, false, err);
 }
 
-/* ------------------------------------------------------------------ beside the model */
-
 typedef struct one_guard {
     const cay_guard *g;
     cay_run view; /* the run as it was when the model was asked */

@@ -102,8 +102,6 @@ int cay__hosted_check(const cay_agent *a, const cay_model *m, cay_err *err)
     return cay__hosted_fit(list, m, a->name, err);
 }
 
-/* ------------------------------------------------------------------ items */
-
 const char *cay__hosted_event(const json_t *item)
 {
     for (size_t i = 0; i < CAY_LEN(items); i++)
@@ -139,8 +137,6 @@ const char *cay__item_arguments(const json_t *item)
 {
     return cay__json_str(item, cay__item_is(item, "custom_tool_call") ? "input" : "arguments", "");
 }
-
-/* ------------------------------------------------------------------ in a run */
 
 int cay__hosted_decide(cay_run *r, json_t *item, cay_err *err)
 {

@@ -119,8 +119,6 @@ int cay__ledger(cay_run *r, const char *event, json_t *more, cay_err *err)
                         "the audit could not be written, so the run ends: %.150s", why.msg);
 }
 
-/* ------------------------------------------------------------------ to a file */
-
 static int file_write(void *self, const char *json, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(CAY__EVENT_MAX + 16);

@@ -53,8 +53,6 @@ static int send_one(post *p, const char *json, size_t len, cay_err *err)
     }
 }
 
-/* ------------------------------------------------------------------ what waits */
-
 /* What waits for one server must not be sent to another, nor be cut by somebody else while it is
  * added to: a spool has one sink at a time. */
 static int spool_own(post *p, cay_err *err)
@@ -152,8 +150,6 @@ static int deliver(post *p, const char *json, cay_err *err)
     return rc;
 }
 
-/* ------------------------------------------------------------------ a thread that sends */
-
 static void *work(void *arg)
 {
     post *p = arg;
@@ -213,8 +209,6 @@ static void post_close(void *self)
 static const cay_ledger_sink sink = { .size = sizeof sink,
                                       .write = post_write,
                                       .close = post_close };
-
-/* ------------------------------------------------------------------ opening */
 
 static int set_up(post *p, const cay_ledger_http_spec *spec, cay_err *err)
 {

@@ -47,8 +47,6 @@ const char *cay__mcp_workdir(const cay_mcp *m)
     return m->link.workdir;
 }
 
-/* ------------------------------------------------------------------ messages */
-
 static cay_call bounded(const cay_mcp *m, const cay_call *call)
 {
     cay_call c = cay__call_copy(call);
@@ -85,8 +83,6 @@ int cay__mcp_request(cay_mcp *m, const cay_call *call, const char *method, json_
         *result = json_incref(json_object_get(answer, "result"));
     return 0;
 }
-
-/* ------------------------------------------------------------------ tools */
 
 static int call_tool(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
@@ -234,8 +230,6 @@ static int greet(cay_mcp *m, const cay_call *call, cay_err *err)
     m->offers = json_incref(json_object_get(result, "capabilities"));
     return cay__mcp_request(m, call, "notifications/initialized", NULL, NULL, err);
 }
-
-/* ------------------------------------------------------------------ beginning and end */
 
 int cay_mcp_open(const cay_mcp_spec *given, const cay_call *call, cay_mcp **out, cay_err *err)
 {

@@ -34,8 +34,6 @@ static json_t *result(json_t *r) /* takes r */
     return json_pack("{s:o}", "result", r ? r : json_object());
 }
 
-/* ------------------------------------------------------------------ sampling */
-
 /* Its messages as input of a model: what a server writes counts as the user's or the model's word.
  */
 static json_t *sampled_input(const json_t *params)
@@ -141,8 +139,6 @@ static json_t *on_sampling(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, cons
     return ask_model(run, a, call, params, input);
 }
 
-/* ------------------------------------------------------------------ elicitation */
-
 /* A form of plain fields, as the specification has it; anything deeper is not put to a user. */
 static bool plain_form(const json_t *schema)
 {
@@ -192,8 +188,6 @@ static json_t *on_elicitation(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, c
             json_pack("{s:s}", "action", "cancel")); /* it would not be what was asked for */
     return result(json_pack("{s:s, s:O}", "action", "accept", "content", value));
 }
-
-/* ------------------------------------------------------------------ roots, pings, all of them */
 
 static json_t *on_roots(cay_mcp *m, cay_run *run, const cay_mcp_asks *a, const cay_call *call,
                         const json_t *params)

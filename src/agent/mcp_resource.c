@@ -59,8 +59,6 @@ int cay_mcp_read(cay_mcp *m, const cay_call *call, const char *uri, char **conte
     return as_text(list, contents, err);
 }
 
-/* ------------------------------------------------------------------ for models */
-
 static void say(cay_tool_output *out, const char *text)
 {
     cay_output_text(out, text, strlen(text));

@@ -34,8 +34,6 @@ static int bad_path(cay_err *err, const char *path, const char *reason)
     return rc;
 }
 
-/* ------------------------------------------------------------------ paths */
-
 static bool below(const char *path, const char *root)
 {
     size_t n = strlen(root);
@@ -98,8 +96,6 @@ int cay__patch_resolve(cay_sandbox *sb, const cay_call *call, const char *root, 
     const target t = { .sb = sb, .call = call, .root = root, .cwd = cwd };
     return resolve(&t, path, buf, err);
 }
-
-/* ------------------------------------------------------------------ one file */
 
 static int read_text(const target *t, const char *path, const char *shown, cay__buf *b,
                      cay_err *err)

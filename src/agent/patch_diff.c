@@ -47,8 +47,6 @@ static void add_chunk(work *w, chunk c)
     w->chunks[w->n++] = c;
 }
 
-/* ------------------------------------------------------------------ comparing */
-
 static cay__line trim_end(cay__line l)
 {
     while (l.n && strchr(" \t\r\v\f", l.p[l.n - 1]) && l.p[l.n - 1])
@@ -118,8 +116,6 @@ static size_t find_at_end(const work *w, const cay__lines *context, size_t start
     *fuzz += 10000;
     return at;
 }
-
-/* ------------------------------------------------------------------ reading the diff */
 
 /* A line that names a place. The first may stand before the cursor already; the others are looked
  * for ahead. */
@@ -239,8 +235,6 @@ static int place_section(work *w, size_t *cursor, bool begun, cay_err *err)
     cay__lines_clear(&s.context);
     return rc;
 }
-
-/* ------------------------------------------------------------------ writing the result */
 
 static int apply_chunks(const work *w, const char *nl, cay__buf *out, cay_err *err)
 {

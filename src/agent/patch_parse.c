@@ -82,8 +82,6 @@ static cay__line trimmed(cay__line l)
     return l;
 }
 
-/* ------------------------------------------------------------------ text */
-
 static bool is_header(cay__line l)
 {
     return cay__line_starts(l, ADD) || cay__line_starts(l, DELETE) || cay__line_starts(l, UPDATE) ||
@@ -182,8 +180,6 @@ static int parse_text(parsed *p, const char *text, cay_err *err)
     }
     return p->n ? 0 : bad(err, "the patch holds no operation");
 }
-
-/* ------------------------------------------------------------------ JSON */
 
 static int json_text(parsed *p, const json_t *o, const char *key, const char *other, bool must,
                      size_t at, const char **out, cay_err *err)

@@ -67,8 +67,6 @@ void cay__request_add(cay_run *r, const cay_model *m, const cay_model_reply *rep
         json_array_append_new(r->requests, e);
 }
 
-/* ------------------------------------------------------------------ events and items */
-
 int cay__run_event(cay_run *r, cay_run_event_kind kind, const char *name, const json_t *json,
                    cay_err *err)
 {
@@ -107,8 +105,6 @@ int cay__run_add(cay_run *r, const char *event, json_t *item, cay_err *err)
         json_array_append(r->context, own);
     return cay__run_event(r, CAY_RUN_ITEM, event, own, err);
 }
-
-/* ------------------------------------------------------------------ the loop */
 
 static void hooks_agent(cay_run *r, const char *output)
 {
@@ -150,8 +146,6 @@ static int go(cay_run *r, cay_err *err)
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ beginning and end */
 
 /* It becomes the name of a file. */
 static bool sound_rollout(const char *id)
@@ -273,8 +267,6 @@ static int keep_conversation(cay_run *r, int rc, cay_err *err)
     CAY_AUTOFREE char *text = cay__json_text(new, CAY__TEXT_MAX);
     return text ? cay__conversation_append(r->conf->conversation, text, err) : 0;
 }
-
-/* ------------------------------------------------------------------ the result */
 
 typedef struct result {
     cay_run_result pub;

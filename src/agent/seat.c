@@ -41,8 +41,6 @@ cay_model *cay__seat_model(const cay_run *r, const cay__seat *s)
     return s->agent->model ? s->agent->model : r->conf->model;
 }
 
-/* ------------------------------------------------------------------ the sandbox */
-
 /* Spans of an agent's sandbox say whose it is, and where it runs. */
 static cay__span *named_span(const cay__seat *s, cay__span *span)
 {
@@ -251,8 +249,6 @@ static int look_around(cay_run *r, cay__seat *s, cay__span *span, cay_err *err)
     draw_tree(r, s);
     return 0;
 }
-
-/* ------------------------------------------------------------------ capabilities */
 
 static bool has_capability(const cay__seat *s, const char *name)
 {

@@ -81,8 +81,6 @@ cay_sandbox *cay_session_sandbox(const cay_session *s)
     return s->sb;
 }
 
-/* ------------------------------------------------------------------ the end */
-
 int cay_session_before_stop(cay_session *s, int (*fn)(void *arg, cay_err *err), void *arg,
                             cay_err *err)
 {
@@ -149,7 +147,7 @@ const char *cay_session_state(const cay_session *s)
     return s->state;
 }
 
-/* ------------------------------------------------------------------ what differs from the
+/* what differs from the
  * sandbox's own */
 
 int cay_session_rm(cay_session *s, const cay_call *call, const char *path, bool recursive,

@@ -91,8 +91,6 @@ const char *cay__span_id(const cay__span *s)
     return s ? s->id : "";
 }
 
-/* ------------------------------------------------------------------ telling */
-
 /* Takes object. Any thread. */
 static void tell(const trace *t, json_t *object, bool span)
 {
@@ -201,8 +199,6 @@ char *cay__trace_end(cay_run *r, const cay_err *fault)
     cay__buf_clear(&b);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ spans */
 
 static json_t *span_object(const trace *t, const cay__span *s, const char *ended, json_t *error)
 {
@@ -322,8 +318,6 @@ void cay__span_end(cay__span *s, const cay_err *fault)
     json_decref(s->data);
     free(s);
 }
-
-/* ------------------------------------------------------------------ operations of a sandbox */
 
 /* The SDK's word for an operation, where it has one. */
 static const char *sdk_word(const char *name)

@@ -15,8 +15,6 @@ static int bad(cay_err *err, const char *what)
                         what);
 }
 
-/* ------------------------------------------------------------------ saving */
-
 json_t *cay__state_save(const cay_run *r)
 {
     json_t *sessions = json_object();
@@ -54,8 +52,6 @@ json_t *cay__state_save(const cay_run *r)
                         "request_usage_entries", r->requests);
     return st;
 }
-
-/* ------------------------------------------------------------------ checking */
 
 static bool list_of_objects(const json_t *l, size_t most)
 {
@@ -163,8 +159,6 @@ static int check(const json_t *st, unsigned depth, cay_err *err)
                                                "it names a sandbox by something that is no id");
     return check_nested(st, depth, err);
 }
-
-/* ------------------------------------------------------------------ loading */
 
 /* Every agent that can be reached from the first gets its seat, in one order, so that keys mean the
  * same as when it was saved. */

@@ -131,8 +131,6 @@ int cay__tools_json(const cay__seat *s, const cay_model *m, char **out, cay_err 
                            s->agent->name);
 }
 
-/* ------------------------------------------------------------------ output */
-
 /* Text for a model: broken UTF-8 and NUL bytes replaced. */
 static void add_sound(cay__buf *b, const char *s, size_t n)
 {

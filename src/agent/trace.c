@@ -30,8 +30,6 @@ struct cay_tracer {
     size_t nprocessors;
 };
 
-/* ------------------------------------------------------------------ the queue */
-
 cay_tracer *cay_tracer_new(const cay_trace_sink *sink, void *self)
 {
     cay_tracer *t = cay__alloc(sizeof *t);
@@ -192,8 +190,6 @@ void cay_tracer_process(cay_tracer *t, const cay_trace_processor *p, void *self)
     if (p && cay__spec_take(&new->ops, sizeof new->ops, p, "cay_trace_processor", NULL) == 0)
         t->nprocessors++;
 }
-
-/* ------------------------------------------------------------------ to a file */
 
 static int file_write(void *self, const char *const *objects, size_t n, cay_err *err)
 {

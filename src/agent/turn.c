@@ -18,8 +18,6 @@ static int on_model_event(const char *type, const char *data, void *arg)
     return r->conf->on_event(r->conf->event_arg, &ev);
 }
 
-/* ------------------------------------------------------------------ asking */
-
 /* What capabilities make of the history: compaction cuts it. */
 static int rewrite(cay_run *r, char **text, cay_err *err)
 {
@@ -184,8 +182,6 @@ static int ask(cay_run *r, cay_model_reply *reply, cay_err *err)
     r->response_id = reply->id ? cay__strdup(reply->id) : NULL;
     return 0;
 }
-
-/* ------------------------------------------------------------------ sorting */
 
 static int behavior(cay_err *err, const char *what)
 {

@@ -17,8 +17,6 @@ typedef struct head {
     uint64_t size;
 } head;
 
-/* ---- writing ---- */
-
 void cay__items_start(cay__items_out *o, int fd)
 {
     *o = (cay__items_out){ .fd = fd, .buf = cay__alloc(OUT_BYTES) };
@@ -86,8 +84,6 @@ void cay__item_done(cay__items_out *o)
     emit(o, &(uint32_t){ 0 }, sizeof(uint32_t));
     o->in_file = false;
 }
-
-/* ---- reading ---- */
 
 void cay__items_open(cay__items_in *in, int fd)
 {

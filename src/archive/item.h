@@ -56,8 +56,6 @@ typedef struct cay__item {
     size_t extra_len;
 } cay__item;
 
-/* ---- writing ---- */
-
 typedef struct cay__items_out {
     int fd;
     char *buf;
@@ -72,8 +70,6 @@ void cay__item_data(cay__items_out *o, const void *p, size_t n);
 void cay__item_done(cay__items_out *o); /* after the last bytes of a FILE */
 bool cay__items_flush(cay__items_out *o);
 void cay__items_stop(cay__items_out *o); /* frees; does not flush */
-
-/* ---- reading ---- */
 
 typedef struct cay__items_in {
     int fd; /* -1: what is in buf is all there is */
@@ -99,8 +95,6 @@ bool cay__item_attr(const cay__item *it, size_t *at, const char **name, const ch
 /* "a/b", or "." when `dot`: relative, no empty, "." or ".." part, none longer than 255 bytes, no
  * NUL. */
 bool cay__item_path_ok(const char *path, bool dot);
-
-/* ---- sink.c: into a directory ---- */
 
 typedef struct cay__sink {
     int root; /* an empty directory; everything is made beneath it, no link is followed */

@@ -62,8 +62,6 @@ typedef struct sink {
     size_t nthreads;
 } sink;
 
-/* ---- one inode ---- */
-
 /* A file's capabilities are those of the root that its owners belong to: vfs_ns_cap_data,
  * linux/capability.h. An image may name another root, even the host's own; whatever it says, they
  * are worth something in the sandbox's namespace alone. What has no such form is left out. */
@@ -173,8 +171,6 @@ static int parent_of(sink *s, const char *path, int *fd, const char **leaf, cay_
     return 0;
 }
 
-/* ---- batches ---- */
-
 static int write_small(sink *s, const small *f, const char *data, cay_err *err)
 {
     CAY_AUTOFD fd = -1;
@@ -264,8 +260,6 @@ static int barrier(sink *s, cay_err *err)
     pthread_mutex_unlock(&s->lock);
     return rc;
 }
-
-/* ---- items ---- */
 
 static int count(sink *s, size_t bytes, cay_err *err)
 {
@@ -654,8 +648,6 @@ static int items(sink *s, cay_err *err)
     CAY_TRY(barrier(s, err));
     return finish_dirs(s, err);
 }
-
-/* ---- the whole ---- */
 
 static void start_threads(sink *s)
 {

@@ -79,8 +79,6 @@ int cay__call_wait(const cay_call *call, int fd, short events, const char *what,
     }
 }
 
-/* ------------------------------------------------------------------ what is told of it */
-
 static int64_t wall_ns(void)
 {
     struct timespec ts;

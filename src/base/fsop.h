@@ -65,8 +65,6 @@ int cay__fs_remove(const cay__fs *fs, const char *path, bool recursive);
 /* The directory that holds the last part of path, and that part in name (256 bytes). */
 int cay__fs_parent(const cay__fs *fs, const char *path, char *name);
 
-/* ---- walking */
-
 typedef struct cay__fs_entry {
     const char *path; /* relative to where the walk began */
     const char *name; /* its last part */
@@ -121,8 +119,6 @@ typedef struct cay__fs_line {
  * pieces. EINVAL: the expression is wrong. */
 int cay__fs_grep(const cay__fs *fs, const char *base, const cay__fs_grep_spec *spec,
                  int (*fn)(const cay__fs_line *l, void *arg), void *arg);
-
-/* ---- writing */
 
 typedef struct cay__fs_write {
     uint32_t mode; /* permission bits; 0: what the replaced file had, else 0644 */

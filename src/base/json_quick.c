@@ -32,8 +32,6 @@ static bool sign(text *t, char c)
     return t->p < t->end && *t->p == c && t->p++;
 }
 
-/* ---- strings ---- */
-
 typedef unsigned char sixteen __attribute__((vector_size(16)));
 
 /* Bytes at the front that stand for themselves: no quote, backslash, control character or part of a
@@ -145,8 +143,6 @@ static bool string(text *t, const char **s, size_t *n)
     *n = t->room.len;
     return !t->room.full;
 }
-
-/* ---- the others ---- */
 
 static json_t *number(text *t)
 {

@@ -14,8 +14,6 @@
 
 static const char *const files[] = { "template.json", "Dockerfile", NULL };
 
-/* ------------------------------------------------------------------ what is built */
-
 static int read_text(cay__recipe *r, const char *name, const char *text, size_t len, cay_err *err)
 {
     size_t i = strspn(text, " \t\r\n");
@@ -151,8 +149,6 @@ static int find_net(cay__builder *b, cay_err *err)
     return cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &b->net,
                            err);
 }
-
-/* ------------------------------------------------------------------ what is told of it */
 
 static int set_json(json_t *config, const char *name, const char *text, cay_err *err)
 {
@@ -409,8 +405,6 @@ static int build_all(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
         drop_nameless(b, before[i], id);
     return 0;
 }
-
-/* ------------------------------------------------------------------ before and after */
 
 typedef struct dead {
     char ids[64][CAY_ID_LEN + 1];

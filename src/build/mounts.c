@@ -17,8 +17,6 @@
 #define FILL    "/mnt" /* where a volume is filled */
 #define SECRETS "/run/secrets"
 
-/* ------------------------------------------------------------------ volumes */
-
 /* sharing=locked: one step at a time. A byte of a file for each cache, so that nothing stays.
  * Waited for as long as a step may take. */
 static int lock_cache(cay__builder *b, cay__bmount *m, cay_err *err)
@@ -184,8 +182,6 @@ void cay__lent_close(cay__builder *b, const cay__task *t)
         cay__close_fd(&m->lock);
     }
 }
-
-/* ------------------------------------------------------------------ files */
 
 /* The uppermost directory on the way that is not there yet. */
 static const char *missing(cay__builder *b, cay_sandbox *sb, const char *path)

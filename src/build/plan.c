@@ -34,8 +34,6 @@ void cay__plan_sum(cay__sha256 *sum, const char *text)
     cay__sha256_add(sum, text ? text : "", strlen(text ? text : "") + 1);
 }
 
-/* ------------------------------------------------------------------ variables */
-
 static json_t *env_of(const pass *p)
 {
     json_t *env = json_object_get(p->st->config, "env");
@@ -140,7 +138,7 @@ static const cay_pair *pairs_of(pass *p)
     return out;
 }
 
-/* ------------------------------------------------------------------ steps that only change what is
+/* steps that only change what is
  * told */
 
 static int set_text(pass *p, const char *name, const char *text, cay_err *err)
@@ -253,8 +251,6 @@ static int on_argv(pass *p, const cay__step *s, const char *name, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ steps that work */
-
 static const char *step_user(const pass *p, const cay__step *s)
 {
     const char *u = cay__json_str(p->st->config, "user", "");
@@ -353,8 +349,6 @@ static int one_step(pass *p, const cay__step *s, cay_err *err)
     default: return on_work(p, s, err);
     }
 }
-
-/* ------------------------------------------------------------------ stages */
 
 static long stage_named(const cay__builder *b, const char *name, size_t before)
 {

@@ -21,8 +21,6 @@ typedef struct putting {
     uint32_t uid, gid;
 } putting;
 
-/* ------------------------------------------------------------------ owners */
-
 /* name:…:id:gid… of /etc/passwd and /etc/group. */
 static bool account(const char *text, const char *name, uint32_t *id, uint32_t *gid)
 {
@@ -83,8 +81,6 @@ static int find_owner(putting *p, cay_err *err)
     }
     return colon && colon[1] ? look_up(p, "/etc/group", colon + 1, &p->gid, NULL, err) : 0;
 }
-
-/* ------------------------------------------------------------------ one thing */
 
 static int own(const putting *p, const cay__twig *w, const char *path, cay_err *err)
 {
@@ -216,8 +212,6 @@ static int put_all(putting *p, const cay__pick *pick, cay_err *err)
             CAY_TRY(put_one(p, &pick->leaves[i], err));
     return 0;
 }
-
-/* ------------------------------------------------------------------ where to, where from */
 
 static int find_dest(putting *p, cay_err *err)
 {

@@ -25,8 +25,6 @@
 #define ARCHIVE_MAX  (1ull << 30)
 #define ARCHIVE_KEEP 86400 /* seconds */
 
-/* ------------------------------------------------------------------ files */
-
 static char *path_of(cay_service *svc, const char *id, const char *end)
 {
     char *p;
@@ -82,8 +80,6 @@ static int keep(const char *path, int from, const char *text, uint64_t max, cay_
         unlink(tmp);
     return rc;
 }
-
-/* ------------------------------------------------------------------ archives by hash */
 
 static int archive_path(cay_service *svc, const char *tenant, const char *hash, char **out,
                         cay_err *err)
@@ -154,8 +150,6 @@ static int open_archive(void *arg, const char *hash, int *fd, cay_err *err)
     *fd = f;
     return 0;
 }
-
-/* ------------------------------------------------------------------ the request as JSON */
 
 static json_t *texts(const char *const *list)
 {
@@ -299,8 +293,6 @@ int cay_build_submit(cay_service *svc, const cay_build *given, char *id, cay_err
     }
     return rc;
 }
-
-/* ------------------------------------------------------------------ doing one */
 
 typedef struct lease {
     cay_service *svc;

@@ -34,8 +34,6 @@ static char *log_path(cay_service *svc, const char *id)
     return path;
 }
 
-/* ------------------------------------------------------------------ the record */
-
 bool cay__report_alive(const json_t *record)
 {
     int64_t pid = cay__json_int(record, "pid", 0), start = cay__json_int(record, "pid_start", 0);
@@ -199,8 +197,6 @@ void cay__report_close(cay__report *r)
     cay__buf_clear(&r->tail);
 }
 
-/* ------------------------------------------------------------------ the log */
-
 static void emit(cay__report *r, cay_build_event_kind kind, bool cached, const char *text,
                  size_t len)
 {
@@ -279,8 +275,6 @@ void cay__report_flush(cay__report *r)
         if (r->line[i].len)
             whole(r, i ? CAY_BUILD_ERR : CAY_BUILD_OUT);
 }
-
-/* ------------------------------------------------------------------ afterwards */
 
 static int told(const char *id, const json_t *o, int (*fn)(const cay_build_info *, void *),
                 void *arg)

@@ -14,8 +14,6 @@
 
 #define DEEPEST 100
 
-/* ------------------------------------------------------------------ .dockerignore */
-
 typedef struct ignore {
     cay__ignore rules;
     bool keeps; /* some rule takes back, so nothing below can be skipped unseen */
@@ -65,8 +63,6 @@ static bool left_out(const ignore *ig, const char *path)
     }
     return false;
 }
-
-/* ------------------------------------------------------------------ lists */
 
 static int add(cay__tree *t, const cay__twig *w, cay_err *err)
 {
@@ -267,8 +263,6 @@ int cay__tree_box(cay__tree *t, cay_sandbox *sb, const char *base, const char *t
         qsort(t->twigs, t->n, sizeof *t->twigs, by_path);
     return 0;
 }
-
-/* ------------------------------------------------------------------ bytes */
 
 int cay__tree_open(const cay__tree *t, const cay__twig *w, const cay_call *call, int *fd,
                    cay_err *err)

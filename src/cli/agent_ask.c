@@ -10,8 +10,6 @@ enum { VALUE_BYTES = 4096, VALUE_LINES = 60, ARGUMENTS = 32, STATE_MOST = 256 <<
 #define LINE    "    | "
 #define GOES_ON "    \\ "
 
-/* ------------------------------------------------------------------ what is asked about */
-
 /* One line, broken by us: where a terminal breaks it, blanks could make the rest look like a line
  * of ours. */
 static void put_line(cay__buf *b, const char *s, size_t n, size_t width)
@@ -98,8 +96,6 @@ size_t agent_ask_text(cay__buf *b, const char *tool, const char *arguments, size
     return hidden;
 }
 
-/* ------------------------------------------------------------------ asking */
-
 /* Answers come from the terminal itself, so that a task may be piped in. */
 cay_verdict agent_ask(void *arg, const cay_tool_call *call, char **message)
 {
@@ -138,8 +134,6 @@ cay_verdict agent_ask(void *arg, const cay_tool_call *call, char **message)
         *message = cay__strdup(said);
     return CAY_REJECT;
 }
-
-/* ------------------------------------------------------------------ what a state says */
 
 char *agent_ask_forget(const char *state)
 {

@@ -133,8 +133,6 @@ int agent_form(const char *server, const char *message, const char *schema,
     return *content ? 1 : 0;
 }
 
-/* ------------------------------------------------------------------ of cay agent */
-
 cay_verdict agent_sample(void *arg, const char *server, const char *request, char **message)
 {
     char tool[80];

@@ -7,8 +7,6 @@
 
 enum { TEXT_MOST = 1 << 20 };
 
-/* ------------------------------------------------------------------ what is asked for */
-
 static json_t *stores(const char *text)
 {
     CAY_AUTOFREE char *own = cay__strdup(text);
@@ -81,8 +79,6 @@ int agent_dir(const char *option, const char *path, cay_err *err)
                ? 0
                : cay_fail(err, CAY_ETYPE, "%s %.200s is no directory", option, path);
 }
-
-/* ------------------------------------------------------------------ what they did */
 
 /* Members that tell most, in this order. */
 static const char *best(const json_t *o)

@@ -50,8 +50,6 @@ static void add_tools(agent_mcp *m, const char *server, const cay_mcp *one)
     }
 }
 
-/* ------------------------------------------------------------------ all at once */
-
 typedef struct one {
     void (*fn)(void *arg, size_t i);
     void *arg;

@@ -11,8 +11,6 @@
 
 enum { FILE_MAX = 256 << 10 };
 
-/* ------------------------------------------------------------------ one member */
-
 static int wrong(cay_err *err, const char *name, const char *key, const char *what)
 {
     return cay_fail_why(err, CAY_EINVAL, "config_invalid", "MCP server %.40s: %s: %s", name, key,
@@ -134,8 +132,6 @@ static int read_text(mcp_server *s, const char *key, const json_t *v, cay_err *e
     return 0; /* "type" is known by what else there is */
 }
 
-/* ------------------------------------------------------------------ one server */
-
 static int read_server(mcp_server *s, const char *name, const json_t *o, cay_err *err)
 {
     static const struct {
@@ -212,8 +208,6 @@ static int read_file(mcp_servers *s, const char *path, cay_err *err)
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ what a word names */
 
 static bool is_file(const char *word)
 {

@@ -47,8 +47,6 @@ static void line(agent_show *s, out_style style, const char *text)
     to(2, "\n");
 }
 
-/* ------------------------------------------------------------------ what it says on the way */
-
 static void show_said(agent_show *s)
 {
     CAY_AUTOJSON *item = CAY_STEAL(s->said);
@@ -61,8 +59,6 @@ static void show_said(agent_show *s)
             line(s, OUT_PLAIN, text);
     }
 }
-
-/* ------------------------------------------------------------------ calls and outputs */
 
 /* A call in passing: its tool and what matters most of its arguments. */
 static void show_call(int fd, const char *tool, const char *arguments)
@@ -216,8 +212,6 @@ static void show_note(agent_show *s, const char *name, const char *json)
                  json_is_string(j) ? json_string_value(j) : "");
     line(s, OUT_DIM, text);
 }
-
-/* ------------------------------------------------------------------ events */
 
 static void json_line(const cay_run_event *ev)
 {

@@ -103,8 +103,6 @@ const opt_def box_opt_defs[] = {
     OPT_END
 };
 
-/* ------------------------------------------------------------------ pairs */
-
 void pairs_add(cli_pairs *p, const char *key, const char *value)
 {
     p->v = realloc(p->v, (p->n + 2) * sizeof *p->v);
@@ -195,8 +193,6 @@ void pairs_clear(cli_pairs *p)
     free(p->v);
     memset(p, 0, sizeof *p);
 }
-
-/* ------------------------------------------------------------------ the request */
 
 static int make_grants(const box_opts *o, box_spec *s, cay_err *err)
 {

@@ -22,8 +22,6 @@ const char *build_took(char *buf, int64_t ms)
     return buf;
 }
 
-/* ------------------------------------------------------------------ the line of a silent step */
-
 static void wipe(build_show *v)
 {
     if (v->drawn)
@@ -68,8 +66,6 @@ static void *tick(void *arg)
     pthread_mutex_unlock(&v->lock);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ what is said */
 
 /* What steps print is escaped: a file that is built may come from anybody. */
 static void line(const build_show *v, out_style style, const char *before, const char *text,

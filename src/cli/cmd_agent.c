@@ -120,8 +120,6 @@ static const opt_def defs[] = {
     OPT_END
 };
 
-/* ------------------------------------------------------------------ Ctrl-C */
-
 static int stop_pipe[2] = { -1, -1 };
 static volatile sig_atomic_t stops;
 
@@ -143,8 +141,6 @@ static int catch_stop(void)
     sigaction(SIGTERM, &sa, NULL);
     return stop_pipe[0];
 }
-
-/* ------------------------------------------------------------------ files */
 
 /* A run that was saved waits because it had to be asked for: that stays so unless told otherwise.
  */
@@ -213,8 +209,6 @@ static int open_session(const char *text, cay_conversation **out, cay_err *err)
     int rc = cay_conversation_sqlite(path, colon && *colon ? colon : "default", out, err);
     return rc < 0 ? cay_wrap(err, rc, "--session") : 0;
 }
-
-/* ------------------------------------------------------------------ the run */
 
 typedef struct parts {
     box_spec box;

@@ -38,8 +38,6 @@ static void print_archived(const char *where, const cay_archived *a)
     }
 }
 
-/* ------------------------------------------------------------------ export */
-
 typedef struct export_args {
     const char *output, *since, *format, *auth;
 } export_args;
@@ -127,8 +125,6 @@ const cli_verb cli_snapshot_export = {
     .fn = export_run,
 };
 
-/* ------------------------------------------------------------------ import */
-
 typedef struct import_args {
     const char *label, *metadata, *auth, *root;
 } import_args;
@@ -188,8 +184,6 @@ const cli_verb cli_snapshot_import = {
     .max = 1,
     .fn = import_run,
 };
-
-/* ------------------------------------------------------------------ stores */
 
 static const opt_def push_defs[] = {
     { "since", 0, "SNAPSHOT", "only what changed after this one", OPT_STR,

@@ -257,8 +257,6 @@ const cli_verb cli_template_build = {
     .fn = build,
 };
 
-/* ------------------------------------------------------------------ log, builds, prune */
-
 typedef struct log_args {
     bool follow;
 } log_args;

@@ -9,8 +9,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 
-/* ------------------------------------------------------------------ shared */
-
 int files_begin(const cli_verb *v, int argc, char **argv, int min, int max, files_words *w)
 {
     cay_err err = CAY_ERR_INIT;
@@ -88,8 +86,6 @@ void file_json(out_json *j, const char *path, const cay_stat *st)
         js_kstr(j, "target", st->target);
     js_close(j, '}');
 }
-
-/* ------------------------------------------------------------------ ls and find */
 
 typedef struct view {
     bool wide, zero;
@@ -232,8 +228,6 @@ const cli_verb cli_files_find = {
     .fn = files_find,
 };
 
-/* ------------------------------------------------------------------ cat and put */
-
 typedef struct cat_args {
     uint64_t offset, length;
 } cat_args;
@@ -371,8 +365,6 @@ const cli_verb cli_files_put = {
     .max = 3,
     .fn = files_put,
 };
-
-/* ------------------------------------------------------------------ stat */
 
 typedef struct stat_args {
     bool follow;

@@ -177,8 +177,6 @@ const cli_verb cli_files_ln = {
     .fn = files_ln,
 };
 
-/* ------------------------------------------------------------------ extended attributes */
-
 typedef struct xattr_args {
     bool remove;
 } xattr_args;

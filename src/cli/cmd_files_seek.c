@@ -94,8 +94,6 @@ const cli_verb cli_files_grep = {
     .fn = files_grep,
 };
 
-/* ------------------------------------------------------------------ watch */
-
 typedef struct watch_args {
     bool flat;
     uint64_t count;

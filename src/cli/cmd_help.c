@@ -85,8 +85,6 @@ const cli_verb cli_version = {
     .fn = version,
 };
 
-/* ------------------------------------------------------------------ for the shells' completion */
-
 static void print_options(const opt_def *d)
 {
     for (; d->name; d++) {

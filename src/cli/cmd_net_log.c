@@ -141,8 +141,6 @@ const cli_verb cli_net_log = {
     .fn = net_log,
 };
 
-/* ------------------------------------------------------------------ blocked */
-
 typedef struct refused {
     char host[256], reason[40];
     uint16_t port;

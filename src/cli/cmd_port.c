@@ -16,8 +16,6 @@
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 enum { CONNECTIONS = 256, CHUNK = 64 << 10 };
 
-/* ------------------------------------------------------------------ ls */
-
 static int on_port(const cay_port *p, void *arg)
 {
     rows *v = arg;
@@ -60,8 +58,6 @@ const cli_verb cli_port_ls = {
     .max = 1,
     .fn = port_ls,
 };
-
-/* ------------------------------------------------------------------ relay */
 
 /* One direction: read what is there and pass it on; false at the end. */
 static bool pass(int from, int to)

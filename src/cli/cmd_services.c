@@ -53,8 +53,6 @@ char *show_units_json(cay_sandbox *sb)
     return text;
 }
 
-/* ------------------------------------------------------------------ ls */
-
 static out_style style_of(const cay_unit_info *u)
 {
     switch (u->state) {
@@ -115,8 +113,6 @@ const cli_verb cli_services = {
     .max = 1,
     .fn = ls,
 };
-
-/* ------------------------------------------------------------------ start, stop, restart, wait */
 
 typedef struct act_args {
     uint64_t timeout_ms;

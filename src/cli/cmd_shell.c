@@ -51,8 +51,6 @@ static int go(const char *id, const proc_opts *o, const cay_spawn *spawn)
     return code;
 }
 
-/* ------------------------------------------------------------------ one that stays */
-
 static int print_output(cay_stream which, const void *data, size_t len, void *arg)
 {
     (void)arg;

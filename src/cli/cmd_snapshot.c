@@ -57,8 +57,6 @@ void cli_snapshot_print(const cay_snapshot *s)
         out_fmt("%s\n", s->id);
 }
 
-/* ------------------------------------------------------------------ take */
-
 typedef struct take_args {
     const char *label, *metadata;
     bool quiet, stop;
@@ -117,8 +115,6 @@ const cli_verb cli_snapshot = {
     .max = 1,
     .fn = take,
 };
-
-/* ------------------------------------------------------------------ list */
 
 static const char *state_of(const cay_snapshot *s)
 {
@@ -186,8 +182,6 @@ const cli_verb cli_snapshots = {
     .max = 1,
     .fn = list,
 };
-
-/* ------------------------------------------------------------------ one of them */
 
 static int inspect(void *opts, int argc, char **argv)
 {

@@ -14,8 +14,6 @@
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 enum { MANIFEST_MAX = 64 << 20 };
 
-/* ------------------------------------------------------------------ state */
-
 typedef struct state_args {
     bool snapshot, js;
 } state_args;
@@ -58,8 +56,6 @@ const cli_verb cli_state = {
     .max = 1,
     .fn = state,
 };
-
-/* ------------------------------------------------------------------ resume */
 
 typedef struct resume_args {
     const char *state, *manifest;

@@ -62,8 +62,6 @@ const char *const *cli_template_names(const char **room, int n, char **words)
     return room;
 }
 
-/* ------------------------------------------------------------------ ls */
-
 static int on_template(const cay_template *t, void *arg)
 {
     rows *r = arg;
@@ -120,8 +118,6 @@ const cli_verb cli_template_ls = {
     .max = 1,
     .fn = list,
 };
-
-/* ------------------------------------------------------------------ one of them */
 
 static int inspect(void *opts, int argc, char **argv)
 {
@@ -193,8 +189,6 @@ const cli_verb cli_template_rm = {
     .max = 1000,
     .fn = rm,
 };
-
-/* ------------------------------------------------------------------ save */
 
 typedef struct save_args {
     const char *config;

@@ -55,8 +55,6 @@ static bool layer_on(const tour *t, const char *name)
     return false;
 }
 
-/* ------------------------------------------------------------------ the steps */
-
 static int step_doctor(tour *t, cay_err *err)
 {
     cay_probe *p = NULL;
@@ -230,8 +228,6 @@ static int step_kill(tour *t, cay_err *err)
     say(t, "every process ended, files removed; `cay ls` does not know it any more");
     return gone ? 0 : cay_fail(err, CAY_EUPSTREAM, "it is still listed");
 }
-
-/* ------------------------------------------------------------------ the telling */
 
 static const struct {
     const char *name, *like;

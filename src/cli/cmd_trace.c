@@ -32,8 +32,6 @@ static const char *took(char buf[OUT_HUMAN], int64_t us)
     return buf;
 }
 
-/* ------------------------------------------------------------------ the list */
-
 static int list(const traces *t)
 {
     static const char *const titles[] = { "TRACE",   "BEGAN", ">TOOK", ">SPANS",
@@ -65,8 +63,6 @@ static int list(const traces *t)
     }
     return rows_done(&r, 0, NULL);
 }
-
-/* ------------------------------------------------------------------ one of them */
 
 static void reached(const trace_tree *t, const trace_span *s, size_t in, out_json *json);
 
@@ -154,8 +150,6 @@ static void print_span(const trace_tree *t, const trace_span *s, size_t names, s
     }
     out_str("\n");
 }
-
-/* ------------------------------------------------------------------ what a command reached */
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 

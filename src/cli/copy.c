@@ -76,8 +76,6 @@ int copy_fd_out(cay_sandbox *sb, const char *path, int fd, const copy_opts *o, c
     return move_bytes(from, fd, path, o->bar, err);
 }
 
-/* ------------------------------------------------------------------ inwards */
-
 static int join(char *out, size_t cap, const char *dir, const char *name, cay_err *err)
 {
     size_t n = strlen(dir);
@@ -183,8 +181,6 @@ int copy_tree_in(cay_sandbox *sb, const char *from, const char *to, copy_opts *o
         o->bar->total = size_of(AT_FDCWD, from, 0);
     return entry_in(sb, AT_FDCWD, from, to, 0, o, err);
 }
-
-/* ------------------------------------------------------------------ outwards */
 
 /* What is to be made here. */
 typedef struct thing {

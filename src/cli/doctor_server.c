@@ -35,8 +35,6 @@ static void add(doctor_rows *d, const char *name, const char *state, const char 
     d->n++;
 }
 
-/* ------------------------------------------------------------------ does one answer */
-
 /* The server leaves its address in the state directory as long as it runs; else where one is unless
  * it is told otherwise. */
 static uint16_t port_of(cay_service *svc, bool *tls)
@@ -98,8 +96,6 @@ static void ask_server(cay_service *svc, doctor_rows *d)
         add(d, "server", "soft", "something else has this port: `cay serve --listen :PORT`",
             "127.0.0.1:%u answers \"%.40s\"", port, line);
 }
-
-/* ------------------------------------------------------------------ what it would find */
 
 typedef struct keys {
     size_t good, admin;

@@ -82,8 +82,6 @@ void out_note(const char *fmt, ...)
     free(text);
 }
 
-/* ------------------------------------------------------------------ colours */
-
 static bool coloured(int fd)
 {
     static signed char known[3] = { -1, -1, -1 };
@@ -107,8 +105,6 @@ const char *out_off(int fd)
 {
     return coloured(fd) ? "\033[0m" : "";
 }
-
-/* ------------------------------------------------------------------ numbers for people */
 
 const char *out_size(char *buf, uint64_t v)
 {
@@ -161,8 +157,6 @@ const char *out_time(char *buf, int64_t wall_ms)
         cay__str_copy(buf, OUT_HUMAN, "-");
     return buf;
 }
-
-/* ------------------------------------------------------------------ tables */
 
 void out_table_open(out_table *t, const char *const *titles)
 {

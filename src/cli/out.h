@@ -10,8 +10,6 @@
 #include <base/buf.h>
 #include <cay/service.h>
 
-/* ------------------------------------------------------------------ streams */
-
 /* Whole writes to standard output. A reader that went away is remembered, not reported. */
 void out_write(const void *data, size_t len);
 void out_str(const char *s);
@@ -23,8 +21,6 @@ void out_safe(const char *s);
 bool out_broken(void); /* nobody reads any more */
 /* A line on standard error, escaped, unless --quiet. */
 void out_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-/* ------------------------------------------------------------------ colours */
 
 typedef enum out_style {
     OUT_PLAIN,
@@ -39,15 +35,11 @@ typedef enum out_style {
 const char *out_on(int fd, out_style s);
 const char *out_off(int fd);
 
-/* ------------------------------------------------------------------ numbers for people */
-
 /* Each returns buf, which holds 24 bytes. */
 #define OUT_HUMAN 24
 const char *out_size(char *buf, uint64_t bytes);  /* "1.5 GiB", "unlimited" */
 const char *out_span(char *buf, uint64_t ms);     /* "350 ms", "12 s", "5 min", "3 h", "2 d" */
 const char *out_time(char *buf, int64_t wall_ms); /* "2026-01-31 12:00:00" */
-
-/* ------------------------------------------------------------------ tables */
 
 #define OUT_COLUMNS 12
 typedef struct out_table {
@@ -65,8 +57,6 @@ void out_table_text(out_table *t,
                     cay__buf *to);  /* aligned, with colours if standard output wants them */
 void out_table_print(out_table *t); /* to standard output, then frees it */
 void out_table_close(out_table *t);
-
-/* ------------------------------------------------------------------ JSON */
 
 typedef struct out_json {
     cay__buf b;

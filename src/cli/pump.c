@@ -60,8 +60,6 @@ void pump_block_signals(void)
     sigprocmask(SIG_BLOCK, &s, NULL);
 }
 
-/* ------------------------------------------------------------------ input */
-
 /* Ctrl-P Ctrl-Q: true when the second key of the pair arrived. The first is held back until it is
  * clear. */
 static bool detach_seen(char *buf, size_t *n, bool *held)
@@ -129,8 +127,6 @@ static void feeder_stop(pump *u)
         pthread_join(u->feeder, NULL);
     u->feeding = false;
 }
-
-/* ------------------------------------------------------------------ output */
 
 static void stream_open(stream *s, int from, int to, bool raw, char *last)
 {
@@ -232,8 +228,6 @@ static bool stream_move(stream *s)
     return s->escape ? put_escaped(s, buf, (size_t)n, false) : put(s->to, buf, (size_t)n);
 }
 
-/* ------------------------------------------------------------------ signals */
-
 static void on_winch(pump *u)
 {
     uint16_t cols, rows;
@@ -272,8 +266,6 @@ static void on_signal(pump *u)
         cay_proc_signal(u->p, NULL, sig, CAY_SCOPE_GROUP, NULL);
     }
 }
-
-/* ------------------------------------------------------------------ the loop */
 
 static void poll_for(struct pollfd *p, const stream *s)
 {

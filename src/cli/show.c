@@ -15,8 +15,6 @@ out_style show_state_style(cay_state s)
     }
 }
 
-/* ------------------------------------------------------------------ layers */
-
 void show_layers(const cay_layer *layers, size_t n)
 {
     int room = 0;
@@ -63,8 +61,6 @@ void show_layers_json(out_json *j, const cay_layer *layers, size_t n)
     }
     js_close(j, ']');
 }
-
-/* ------------------------------------------------------------------ a sandbox */
 
 static void limits_json(out_json *j, const cay_limits *l)
 {

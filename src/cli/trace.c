@@ -8,8 +8,6 @@
 
 enum { SPANS_MAX = 20000, TRACES_MAX = 100000, LINE_MAX_BYTES = 1 << 20, DEEP = 64 };
 
-/* ------------------------------------------------------------------ lines */
-
 /* "2026-01-31T12:00:00.123456+00:00" */
 static bool read_time(const char *text, int64_t *us)
 {
@@ -84,8 +82,6 @@ static void *grown(void *v, size_t n, size_t *cap, size_t size)
         abort();
     return p;
 }
-
-/* ------------------------------------------------------------------ which there are */
 
 /* The last ones first: lines of a trace stand close to each other. */
 static trace_one *one_of(traces *t, const char *id)
@@ -175,8 +171,6 @@ const trace_one *traces_find(const traces *t, const char *id, cay_err *err)
     }
     return found;
 }
-
-/* ------------------------------------------------------------------ one of them */
 
 static int take(void *arg, const line *l)
 {

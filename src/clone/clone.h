@@ -44,8 +44,6 @@ typedef struct clone_answer {
     uint64_t frozen_us, total_us, bytes, files;
 } clone_answer;
 
-/* ---- index.c: files of the last clone, by the inode they had in the upper directory ---- */
-
 typedef struct clone_mark {
     uint64_t ino, size;
     int64_t ctime_s, mtime_s;
@@ -73,8 +71,6 @@ const clone_mark *index_find(const clone_index *x,
 void index_add(clone_index *x, const struct stat *st, const char *path);
 void index_free(clone_index *x);
 
-/* ---- hold.c ---- */
-
 typedef struct clone_hold {
     int events; /* cgroup.events, or -1: by signals */
     int guard;  /* socket of the guard, or -1 */
@@ -88,8 +84,6 @@ int hold_begin(clone_hold *h, const char *id, bool stop, clone_answer *a);
 bool hold_still(const clone_hold *h); /* it did all the time */
 void hold_end(clone_hold *h, const char *id);
 
-/* ---- stop.c ---- */
-
 /* Processes of a pid namespace and of those below it. fn's false ends the walk, and is answered. */
 bool each_process(int init, bool (*fn)(int pid, void *arg), void *arg);
 /* Each of them is in the freezer. guess: on a kernel that does not tell, one that sleeps is. */
@@ -100,8 +94,6 @@ void guard_release(void);  /* continues those that were stopped, if that was not
 /* Never returns. Stops all, writes one byte ('y', or 'n' and errno), waits until `sock` ends,
  * continues those it stopped. */
 _Noreturn void guard_main(int sock, int init);
-
-/* ---- mapped.c: inodes of the upper directory that some process has mapped and shares ---- */
 
 typedef struct inode_set {
     uint64_t *ino;
@@ -114,8 +106,6 @@ void mapped_files(inode_set *s, int init, int upper, const char *at);
 void inode_set_sort(inode_set *s);
 bool inode_set_has(const inode_set *s, uint64_t ino);
 void inode_set_free(inode_set *s);
-
-/* ---- copy.c: false sets errno ---- */
 
 enum copy_how { COPY_BYTES, COPY_SHARED }; /* by reflink where the file is large */
 
@@ -131,8 +121,6 @@ bool copy_looks(int from, int to,
                 const struct stat *st); /* owner, attributes, mode, times of an open one */
 bool same_bytes(int a, const char *name, int b, const char *path, off_t size);
 
-/* ---- subvol.c ---- */
-
 typedef struct clone_subvol {
     int root, stage; /* of the subvolume; the directory that its snapshot is in */
     char home[4096]; /* the state directory, from there */
@@ -146,8 +134,6 @@ int subvol_open(const clone_subvol *s, const char *path,
                 const struct stat *want); /* a directory below the state directory, as it was; -1 */
 void subvol_end(clone_subvol *s, int layers);
 void subvol_destroy(int stage); /* what a killed one left in its directory */
-
-/* ---- tree.c ---- */
 
 typedef struct clone_tree {
     int upper, to; /* directories */

@@ -17,8 +17,6 @@
 
 static char buffer[SMALL];
 
-/* ---- extended attributes ---- */
-
 /* Those of a security module are the host's affair: the new file has its own. */
 static bool wanted(const char *name)
 {
@@ -72,8 +70,6 @@ bool copy_looks(int from, int to, const struct stat *st)
     return fchown(to, st->st_uid, st->st_gid) == 0 && copy_fd_attrs(from, to) &&
            fchmod(to, st->st_mode & 07777) == 0 && futimens(to, times) == 0;
 }
-
-/* ---- bytes ---- */
 
 static bool copy_small(int in, int out, off_t size)
 {
@@ -169,8 +165,6 @@ bool same_bytes(int a, const char *name, int b, const char *path, off_t size)
     }
     return size == 0;
 }
-
-/* ---- what has no bytes ---- */
 
 static bool make_special(int from, const char *name, int to, const struct stat *st)
 {

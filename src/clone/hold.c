@@ -26,8 +26,6 @@ static int fail(clone_answer *a, int code, int sys, const char *reason, const ch
     return code;
 }
 
-/* ---- the keeper ---- */
-
 typedef struct packet {
     cay_msg h;
     union {
@@ -88,8 +86,6 @@ static int await_frozen(const clone_hold *h, clone_answer *a)
     return 0;
 }
 
-/* ---- by signals ---- */
-
 static int start_guard(clone_hold *h, clone_answer *a)
 {
     int sv[2], sys = 0;
@@ -120,8 +116,6 @@ static int start_guard(clone_hold *h, clone_answer *a)
                : fail(a, CAY_EGONE, sys, "sandbox_gone",
                       "the sandbox ended while it was being stopped");
 }
-
-/* ---- both ---- */
 
 int hold_begin(clone_hold *h, const char *id, bool stop, clone_answer *a)
 {

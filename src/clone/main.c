@@ -71,8 +71,6 @@ __attribute__((format(printf, 4, 5))) static int fail(job *j, int code, const ch
     return j->answer.code;
 }
 
-/* ---- before anything stands still ---- */
-
 /* Where the sandbox has a disk image, what it wrote is in there. */
 static int open_disk(job *j, int *disk)
 {
@@ -167,8 +165,6 @@ static void prepare(const job *j, part *p)
     if (t->how == COPY_SHARED)
         syncfs(p->upper);
 }
-
-/* ---- the moment ---- */
 
 static int interrupted(job *j)
 {

@@ -23,8 +23,6 @@
 
 #define STOP_MS 5000
 
-/* ---- who is in it ---- */
-
 static bool pid_ns(int pid, struct stat *st)
 {
     char path[64], n[21];
@@ -69,8 +67,6 @@ bool each_process(int init, bool (*fn)(int pid, void *arg), void *arg)
         closedir(d);
     return ok;
 }
-
-/* ---- who is at rest ---- */
 
 /* The letter of /proc/…/stat. */
 static char state_of(const char *file)
@@ -138,8 +134,6 @@ bool all_frozen(int init, bool guess)
 {
     return each_process(init, on_frozen, &guess);
 }
-
-/* ---- the guard ---- */
 
 #define PROCESSES_MAX 65536
 
@@ -222,8 +216,6 @@ static bool stop_all(int init)
     errno = ETIMEDOUT;
     return false;
 }
-
-/* ---- whether they stayed so ---- */
 
 static uint64_t mix(uint64_t h, uint64_t v)
 {

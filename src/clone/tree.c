@@ -10,8 +10,6 @@
 
 #define DEPTH_MAX 1500 /* two descriptors each; a path of 4095 bytes has seldom more */
 
-/* ---- files of several names ---- */
-
 typedef struct twin {
     uint64_t ino;
     char *path; /* its first name below the new layer */
@@ -52,8 +50,6 @@ static void twins_free(void)
     free(twins.at);
     memset(&twins, 0, sizeof twins);
 }
-
-/* ---- one entry ---- */
 
 /* Opens the directory of the last clone in which *path is, which is most often the one of the file
  * before it, and leaves the name. */

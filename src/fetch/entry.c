@@ -33,8 +33,6 @@ void cay__fetched_clear(cay__fetched *f)
     *f = (cay__fetched){ .fd = -1 };
 }
 
-/* ---- fields ---- */
-
 static const char **strings(cay__arena *mem, const json_t *list)
 {
     size_t n = json_array_size(list);
@@ -101,8 +99,6 @@ static int read_fields(const cay__fetch_ask *ask, cay__arena *mem, cay__source *
     return 0;
 }
 
-/* ---- which entry it is ---- */
-
 /* Not only what came but all that was asked for: whoever may read one place gets nothing that was
  * brought from another. */
 static int entry_hash(const cay__fetch_ask *ask, char hex[CAY__SHA256_HEX], cay_err *err)
@@ -124,8 +120,6 @@ static void without_hash(const char *known, char identity[CAY__IDENTITY])
     memcpy(identity, known, n);
     identity[n] = 0;
 }
-
-/* ---- the answer ---- */
 
 static int content(cay_service *svc, const cay_call *call, const cay__source *s, const char *known,
                    cay__fetched *out, cay_err *err)

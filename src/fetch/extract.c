@@ -26,8 +26,6 @@ enum { PIECE = 64 << 10, BASE_MAX = 2048 };
 #define OUTPUT_MOST  (8ull << 30)
 #define MEMBERS_MOST 500000ull
 
-/* ------------------------------------------------------------------ what it is */
-
 static const struct {
     const char *suffix, *scheme;
 } known[] = {
@@ -85,8 +83,6 @@ static int spool(const cay_service *svc, const cay_call *call, int from, uint64_
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
-
-/* ------------------------------------------------------------------ where it goes */
 
 typedef struct placing {
     cay_sandbox *sb;
@@ -178,8 +174,6 @@ static int walk(placing *p, int dir)
            : rc < 0  ? cay_fail_sys(p->err, CAY_ESYS, "look through the archive")
                      : 0;
 }
-
-/* ------------------------------------------------------------------ all of it */
 
 static int unpack(cay_service *svc, const cay_call *call, const char *scheme,
                   const cay_archive_limits *l, int in, int dir, cay_err *err)

@@ -61,8 +61,6 @@ static const cay_pair env[] = {
     { NULL, NULL },
 };
 
-/* ---- running git ---- */
-
 typedef struct git {
     const cay__source *f;
     const cay_call *call;
@@ -179,8 +177,6 @@ static int start(cay_service *svc, const cay__url *url, git *g, cay_err *err)
     return cay__source_sandbox(svc, g->call, g->f, url, &s, g->f->credentials ? 1 : 0, &g->o, err);
 }
 
-/* ---- which commit ---- */
-
 /* The commit that a line of ls-remote names `name`, in hex. */
 static bool listed(const char *text, const char *name, char out[HEX_SHA256 + 1])
 {
@@ -241,8 +237,6 @@ int cay__git_identity(cay_service *svc, const cay_call *call, const cay__source 
     snprintf(identity, CAY__IDENTITY, "git:%s", commit);
     return 0;
 }
-
-/* ---- the clone ---- */
 
 static int bring(const git *g, const char *commit, cay_err *err)
 {

@@ -77,8 +77,6 @@ int cay__oneshot_bring(cay__oneshot *o, const cay_call *call, const char *progra
                         &(cay_write){ .size = sizeof(cay_write), .mode = 0755 }, err);
 }
 
-/* ---- a program with its streams ---- */
-
 struct cay__feed {
     cay_proc *p;
     int in, out, errs; /* in: the caller's */
@@ -211,8 +209,6 @@ int cay__feed_end(cay__feed *f, const cay_call *call, cay_exit *exit, char *said
     feed_free(f);
     return rc;
 }
-
-/* ---- cay-unpack ---- */
 
 int cay__oneshot_unpack(cay__oneshot *o, const cay_call *call, const char *const *args, int in,
                         cay__sink *sink, cay_err *err)

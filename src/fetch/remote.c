@@ -86,8 +86,6 @@ static int start(ask *a, cay_err *err)
     return cay__oneshot_bring(a->o, a->call, "cay-fetch", err);
 }
 
-/* ---- one request ---- */
-
 /* What is not secret goes in; to another place than the URL's nothing does. */
 static int header_file(const ask *a, int *out, cay_err *err)
 {
@@ -226,8 +224,6 @@ static int hops(ask *a, const char *verb, reply *r, int body, cay_err *err)
                         a->first.host, REDIRECTS);
 }
 
-/* ---- what it is, and all of it ---- */
-
 /* URL and tag under one short word; a weak tag promises less than the same bytes, so it is none. */
 static void tag_identity(const cay__source *f, const reply *r, char identity[CAY__IDENTITY])
 {
@@ -365,8 +361,6 @@ int cay__remote_fetch(cay_service *svc, const cay_call *call, const cay__source 
     free(a);
     return rc;
 }
-
-/* ---- for whoever has a URL and no manifest ---- */
 
 static int with_url(cay_service *svc, const cay_call *call, const cay_url *given,
                     int (*fn)(ask *a, void *arg, cay_err *err), void *arg, cay_err *err)

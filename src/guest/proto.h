@@ -142,8 +142,6 @@ typedef struct cay_g_state {
                      8 stdout ring, 16 stderr ring; descriptors come in this order */
 } cay_g_state;
 
-/* ---- services ---- */
-
 #define CAY_UNITS_MARK "\1services"
 enum {
     CAY_GU_START = 1,

@@ -28,8 +28,6 @@
 #define CHILD_STACK 32768
 #define FEW         512 /* strings that need no memory of their own */
 
-/* ---- identity ---- */
-
 /* All five capability sets empty, or the root profile's; raw calls: libc's wrappers would signal
  * other threads. */
 void drop_to(const ident *id, bool root_profile)
@@ -54,8 +52,6 @@ void drop_to(const ident *id, bool root_profile)
     if (!root_profile && syscall(SYS_capset, &h, none) < 0)
         _exit(126);
 }
-
-/* ---- the child ---- */
 
 static void die(plan *p, const char *step)
 {
@@ -212,8 +208,6 @@ static int vspawn(plan *p)
     return pid;
 }
 
-/* ---- without a group: a sub-reaper in front ---- */
-
 static _Noreturn void shim_main(plan *p, int slot, int report)
 {
     int32_t head[2] = { 0, 0 };
@@ -280,8 +274,6 @@ static int shim_spawn(plan *p)
     return head[0];
 }
 
-/* ---- terminals ---- */
-
 /* Our own devpts instance: nothing of it exists outside. */
 static int open_pty(const cay_g_spawn *m, int *slave)
 {
@@ -296,8 +288,6 @@ static int open_pty(const cay_g_spawn *m, int *slave)
     ioctl(*slave, TIOCSWINSZ, &ws);
     return CAY_STEAL_FD(master);
 }
-
-/* ---- the request ---- */
 
 static void sort_fds(const cay_g_spawn *m, plan *p, gproc *g, int *fds, int nfds)
 {
@@ -459,8 +449,6 @@ void spawn_run(const cay_g_spawn *m, const char *tail, size_t len, int *fds, int
     if (!G.nlate++)
         G.late_until = cay__now_ms() + LATE_MS;
 }
-
-/* ---- file worker ---- */
 
 int worker_lock(void)
 {

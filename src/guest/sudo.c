@@ -38,8 +38,6 @@ static struct {
     uid_t untold_uid; /* of the last of these */
 } S = { .listen = -1 };
 
-/* ---- the socket and the programs ---- */
-
 /* We are the program: it is copied out of ourselves, so that there is nothing to be found or
  * trusted. */
 static bool copy_self(const char *to)
@@ -90,8 +88,6 @@ void sudo_open(void)
     G.sudo = true;
 }
 
-/* ---- what they send with it ---- */
-
 /* Closing it may be made to wait: here, or by the kernel, of a packet that is cut or was never
  * read. */
 static void hurry(bool on)
@@ -99,8 +95,6 @@ static void hurry(bool on)
     if (!CAY__MUTANT("sudo-linger"))
         cay__fd_hurry(on);
 }
-
-/* ---- who may ---- */
 
 /* root, the user that commands run as when nobody is named, and user 1000. A service under an
  * account of its own is nobody's friend. */
@@ -152,8 +146,6 @@ static void leave(visit *v)
     hurry(false);
     v->due = 0;
 }
-
-/* ---- the command ---- */
 
 static const char *nth(const char *s, size_t len, unsigned n)
 {
@@ -250,8 +242,6 @@ static void hear(visit *v)
         cay__close_fd(&fds[i]);
     hurry(false);
 }
-
-/* ---- the loop ---- */
 
 static visit *room(void)
 {

@@ -29,8 +29,6 @@ static _Noreturn void die(const wish *w, int code, const char *a, const char *b)
     _exit(code);
 }
 
-/* ---- words ---- */
-
 /* The value of an option: the rest of its word, or the next one. */
 static const char *value(const wish *w, char **argv, int *i, const char *rest)
 {
@@ -125,8 +123,6 @@ static void su_words(wish *w, char **argv)
     w->as_shell = true;
     w->argv = argv + i;
 }
-
-/* ---- the packet ---- */
 
 typedef struct packet {
     cay_g_sudo head;
@@ -260,8 +256,6 @@ static void fill(wish *w)
     put_env(w, vars);
 }
 
-/* ---- terminals ---- */
-
 static struct termios before;
 static int outer = -1;
 
@@ -317,8 +311,6 @@ static bool pass(int from, int to)
     return n > 0 ? cay__fd_write_all(to, buf, (size_t)n)
                  : n < 0 && (errno == EINTR || errno == EAGAIN);
 }
-
-/* ---- until it ends ---- */
 
 static int signals(void)
 {

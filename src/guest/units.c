@@ -56,8 +56,6 @@ static struct {
 static const char *const words[] = { "waiting", "starting", "ready",    "unhealthy", "backoff",
                                      "done",    "failed",   "stopping", "stopped" };
 
-/* ---- telling ---- */
-
 /* To who asked and still listens. One that does not read, or went away, is forgotten: nothing here
  * waits. */
 static bool give(int fd, const cay_g_told *t)
@@ -109,8 +107,6 @@ void units_tell(void)
         tell_keeper("", "", 0);
 }
 
-/* ---- its process to the outside ---- */
-
 static bool open_streams(unit *u)
 {
     if (u->g)
@@ -155,8 +151,6 @@ static void close_streams(unit *u, int status)
     g->unit = 0;
     gproc_ended(g, status, NULL);
 }
-
-/* ---- starting ---- */
 
 static void check_end(unit *u)
 {
@@ -241,8 +235,6 @@ static void begin(unit *u)
     become(u, CAY_UNIT_READY, "");
 }
 
-/* ---- looking ---- */
-
 static void judged(unit *u, bool good)
 {
     int64_t now = cay__now_ms();
@@ -312,8 +304,6 @@ static void look(unit *u)
     u->check_until = cay__now_ms() + u->d.timeout_ms;
 }
 
-/* ---- the end of one ---- */
-
 static void text_end(int status, char *out, size_t cap)
 {
     char n[21];
@@ -372,8 +362,6 @@ bool unit_reaped(int pid, int status)
         }
     return false;
 }
-
-/* ---- time ---- */
 
 static bool may_start(const unit *u)
 {
@@ -434,8 +422,6 @@ int units_wait(void)
     }
     return wait_until(first);
 }
-
-/* ---- what is asked ---- */
 
 static void stop(unit *u, bool again)
 {
@@ -501,8 +487,6 @@ bool units_held(void)
 {
     return U.hold & (HOLD_ASKED | HOLD_TURN);
 }
-
-/* ---- the config ---- */
 
 static bool take(const char **at, const char *end, void *to, size_t n)
 {

@@ -22,8 +22,6 @@ typedef struct hand_job {
     int conn, fds[HAND_FDS], nfds;
 } hand_job;
 
-/* ---- trees.c ---- */
-
 /* Makes HOME.root, root's own, in which the server's group may look and nothing else. */
 int trees_open(const char *home, gid_t gid, char *path, size_t cap, int *fd, cay_err *err);
 /* Where it is asked; CAY_EBUSY when another serves this tree. */
@@ -31,14 +29,10 @@ int trees_listen(int tree, gid_t gid, int *sock, cay_err *err);
 /* As the server's user: the links by which its library finds what is in there. */
 int trees_link(const char *home, const char *tree, cay_err *err);
 
-/* ---- jail.c ---- */
-
 /* In a process that is about to execute a program: from now on there is nothing of the host in its
  * sight. The directory that stands for HOME.root; -1 and errno. looks_at_processes: it keeps the
  * host's, and its rights. */
 int jail_enter(const hand *h, bool looks_at_processes);
-
-/* ---- work.c ---- */
 
 void hand_answer_send(int sock, int code, const cay_err *err, hand_answer *a, int fd);
 /* A connection to the keeper that cannot grant anything of the host; -1: there is no keeper, or it

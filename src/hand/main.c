@@ -36,8 +36,6 @@ typedef struct state {
     int64_t again_ms, since_ms; /* when it is started again, 0: it runs; when that was */
 } state;
 
-/* ------------------------------------------------------------------ the server */
-
 /* No terminal of root's to type on, no way back, no capability left, and its end with ours: without
  * us it could make no sandbox. */
 static bool give_up(const struct passwd *pw)
@@ -90,8 +88,6 @@ static bool server_ended(state *s, int status, int *code)
     return false;
 }
 
-/* ------------------------------------------------------------------ what it asks */
-
 static void by_child(state *s, hand_job *j)
 {
     sigset_t none;
@@ -143,8 +139,6 @@ static void on_ask(state *s)
     for (int i = 0; i < j.nfds; i++)
         close(j.fds[i]);
 }
-
-/* ------------------------------------------------------------------ life */
 
 /* True: that was all, with this code. */
 static bool on_signal(state *s, int sfd, int *code)

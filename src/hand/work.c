@@ -34,8 +34,6 @@ void hand_answer_send(int sock, int code, const cay_err *err, hand_answer *a, in
     cay__fd_send(sock, a, sizeof *a, &fd, fd >= 0, MSG_DONTWAIT);
 }
 
-/* ---- the keeper ---- */
-
 /* Before the server has the connection the keeper has agreed to refuse on it whatever is of the
  * host. */
 static bool limit(int sock)
@@ -58,8 +56,6 @@ static int start_keeper(const hand *h, hand_job *j, cay_err *err)
     CAY_TRY(cay__native_meet(h->n, NULL, err));
     return cay_fail_why(err, CAY_EBUSY, "again", "the keeper was started");
 }
-
-/* ---- programs ---- */
 
 /* Nothing that the kernel does more for root's hand than for the one that opened it. */
 static bool harmless(const hand *h, int fd)
@@ -187,8 +183,6 @@ static int clone_box(const hand *h, hand_job *j, cay_err *err)
     int fds[] = { TREE, keeper, j->fds[0] };
     return start(h, j, "cay-clone", argv, fds, (int)CAY_LEN(fds), SIGTERM, err);
 }
-
-/* ---- small things ---- */
 
 static int base(const hand *h, hand_job *j, cay_err *err)
 {

@@ -45,7 +45,6 @@ enum {
 typedef struct vault vault;
 typedef struct flow flow;
 
-/* ---- ca.c ---- */
 typedef struct leaf {
     struct leaf *next;
     X509 *cert;
@@ -65,7 +64,6 @@ void ca_close(authority *a);
 /* trust.c: a sealed memfd as proto.h says, or -1. */
 int trust_files(const authority *a, const char *roots);
 
-/* ---- vault.c ---- */
 typedef struct secret {
     char *name;
     char *value; /* locked, zeroed when it goes */
@@ -92,7 +90,6 @@ void vault_judge(vault *v);                       /* ends the flows that may be 
 void vault_drop(vault *v);
 const secret *vault_secret(const vault *v, const char *name);
 
-/* ---- mask.c: values out of answers ---- */
 typedef struct needle {
     struct needle *next;
     size_t len;
@@ -108,7 +105,6 @@ void mask_clear(mask *m);
  */
 size_t mask_apply(const mask *m, char *p, size_t len, bool end);
 
-/* ---- side.c ---- */
 enum { SIDE_AGAIN = -1, SIDE_BROKEN = -2 };
 typedef struct side {
     cay__watch w;
@@ -126,7 +122,6 @@ void side_finish(side *s); /* says that no more comes */
 void side_wait(side *s);   /* for what it wants */
 void side_close(side *s, bool orderly);
 
-/* ---- flow.c, relay.c ---- */
 typedef struct relay {
     char *in;         /* from the sandbox, not yet judged or not yet sent */
     size_t len, pass; /* in `in`; of them, what may go as it is */
@@ -168,7 +163,6 @@ void flow_pause(flow *f); /* comes again when its bandwidth may have some left *
 /* Moves what can be moved. False: the flow is over (and freed). */
 bool relay_step(flow *f);
 
-/* ---- inject.c: pure, but for the vault it reads ---- */
 typedef struct injected {
     char *head; /* malloc() */
     size_t len;
@@ -182,7 +176,6 @@ void mask_bound(const vault *v, const char *name, uint16_t port, bool tls, mask 
 int inject(const vault *v, const char *name, uint16_t port, bool tls, const char *p, size_t len,
            injected *out, cay_err *err);
 
-/* ---- main.c ---- */
 typedef struct intercept {
     cay__loop loop;
     cay__watch listen, egress;
@@ -194,7 +187,6 @@ typedef struct intercept {
 } intercept;
 extern intercept I;
 
-/* ---- egress.c ---- */
 void egress_take(int fd); /* another one; it hears of every flow that is here */
 void note(const flow *f, const cay__binding *b, bool allowed, const char *reason);
 void note_end(const flow *f, const char *reason, bool closed); /* f->in is counted */

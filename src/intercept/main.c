@@ -41,8 +41,6 @@ static void answer(link_ *l, const cay_n_box *m, const vault *v, const cay_err *
     cay__fd_sendv(l->w.fd, io, 2, &trust, trust >= 0, MSG_DONTWAIT);
 }
 
-/* ---- the keeper ---- */
-
 static SSL_CTX *client_side(void)
 {
     static const unsigned char only[] = "\x08http/1.1";
@@ -180,8 +178,6 @@ static void on_listen(cay__watch *w, uint32_t events)
     cay__loop_add(&I.loop, &l->w);
     I.nlinks++;
 }
-
-/* ---- start ---- */
 
 static int complain(const char *what, const char *why)
 {

@@ -132,8 +132,6 @@ const char *adopt_instance(void)
     return cay__id_valid(A.instance, 'i') ? A.instance : NULL;
 }
 
-/* ---- what init says ---- */
-
 void adopt_state(box *b, const cay_g_state *s, size_t len, int *fds, int nfds)
 {
     int slot[5] = { -1, -1, -1, -1, -1 }, at = 0;

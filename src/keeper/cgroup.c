@@ -139,8 +139,6 @@ void cgroup_use(char *mountinfo, char *own)
                   (g->v2_io || g->v1_fd[CG_IO] >= 0 ? CAY_FEAT_IO : 0);
 }
 
-/* ---- one sandbox ---- */
-
 static char *sub(char *buf, size_t cap, const char *a, const char *b)
 {
     cay__str_join(buf, cap, a, b, NULL);
@@ -308,8 +306,6 @@ void cgroup_leave(void)
     }
 }
 
-/* ---- limits ---- */
-
 /* Where v1 has that controller. */
 static bool put_v1(const box *b, int controller, const char *file, const char *value)
 {
@@ -418,8 +414,6 @@ void cgroup_limits_ahead(box *b)
     b->limits = K.usual;
     b->limited = plain_limits(&K.usual) && set_limits(b);
 }
-
-/* ---- pause, kill, what was used ---- */
 
 bool cgroup_freeze(box *b, bool on)
 {

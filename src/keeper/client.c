@@ -4,8 +4,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* ---- answers ---- */
-
 void reply_fds(client *c, uint16_t type, const void *body, size_t blen, const void *tail,
                size_t tlen, const int *fds, int nfds)
 {
@@ -56,8 +54,6 @@ void event_send(const char *id, const char *kind, const char *reason, const char
             c->events_lost++;
     }
 }
-
-/* ---- requests ---- */
 
 static cay_m_hello hello(void)
 {
@@ -453,8 +449,6 @@ void client_packet(client *c, const char *buf, size_t n, int *fds, int nfds)
     }
     reply_error(c, CAY_EINVAL, 0, "bad_request", "unknown or malformed request", NULL);
 }
-
-/* ---- connections ---- */
 
 static void maybe_leave(cay__timer *t)
 {

@@ -121,8 +121,6 @@ void box_hand_out(box *b, pending *p)
     pool_refill_soon();
 }
 
-/* ---- the request ---- */
-
 static void enqueue(pending *p)
 {
     pool_learn(p);

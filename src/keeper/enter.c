@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* ---- the user namespace ---- */
-
 static bool map_single(uid_t uid, gid_t gid)
 {
     char map[64], n[21];
@@ -73,8 +71,6 @@ int enter_namespaces(int adopt_userns, int starter)
     /* Slave, until the janitor has its copy: that one goes on seeing what the host mounts later. */
     return mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL);
 }
-
-/* ---- the small tree ---- */
 
 static const struct {
     const char *name;

@@ -61,7 +61,6 @@ typedef struct proc proc;
 typedef struct client client;
 typedef struct helper helper;
 
-/* ---- one stream of a process ---- */
 typedef struct reader {
     cay__watch w; /* the client's write end; first, so that a watch is its reader */
     struct stream *s;
@@ -95,7 +94,6 @@ typedef struct own_group {
     bool killed;
 } own_group;
 
-/* ---- one command ---- */
 struct proc {
     proc *next, *newer; /* of its sandbox, newest first */
     proc *same;         /* chain in K.procs */
@@ -128,7 +126,6 @@ typedef struct waiter {
     struct waiter *next;
 } waiter;
 
-/* ---- one sandbox, parked or bound ---- */
 enum box_phase { BOX_PARKING, BOX_PARKED, BOX_BINDING, BOX_BOUND, BOX_LIVE, BOX_DYING };
 
 struct box {

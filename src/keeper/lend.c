@@ -13,8 +13,6 @@
 lender L;
 static cay_job job;
 
-/* ---- answers to the keeper ---- */
-
 void lender_answer(uint32_t seq, int code, int sys, const char *reason, const char *msg,
                    const cay_m_netinfo *net, int fd)
 {
@@ -35,8 +33,6 @@ void lender_refuse(uint32_t seq, int code, const char *reason, const char *msg)
 {
     lender_answer(seq, code, errno, reason, msg, NULL, -1);
 }
-
-/* ---- what the keeper says ---- */
 
 static void do_get(void)
 {
@@ -144,8 +140,6 @@ static void on_job(int *fds, int nfds)
     ask_new(job.seq, &job.net, set ? CAY_STEAL_FD(fds[4]) : -1);
     CAY_FAULT("lender.asked");
 }
-
-/* ---- the loop ---- */
 
 /* The keeper knows that nothing lives; we, whose lists are empty until it has adopted, do not. One
  * that was killed says nothing: the next one finds both at work, or ends them when it leaves,

@@ -28,8 +28,6 @@ typedef struct stage_fds {
     int usr, root, boxes, layers; /* -1: none */
 } stage_fds;
 
-/* ---- what the child does, before anything of a tenant exists ---- */
-
 static _Noreturn void die(int ctl, const char *step)
 {
     cay_g_result r = { .sys = errno ? errno : EIO };
@@ -245,8 +243,6 @@ static _Noreturn void child(const cay_job *job, const groups *g, int ctl, int go
     init_main(ctl, listen_fd, home, net->fd, (int)job->mode, job->uid0, job->ahead && rooted);
 }
 
-/* ---- what the zygote does meanwhile ---- */
-
 static bool write_maps(int pid, const cay_job *job)
 {
     char block[64], n[21];
@@ -296,8 +292,6 @@ static bool take_groups(int keeper, groups *g)
     return n == sizeof more && more.type == CAY_JOB_GROUPS && g->nfds &&
            (uint64_t)g->nfds == 1ull + g->cg2 + g->nv1;
 }
-
-/* ---- the clone ---- */
 
 /* In a page that the process in between shares. */
 typedef struct birth {

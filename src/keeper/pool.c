@@ -196,8 +196,6 @@ static counts count(void)
     return c;
 }
 
-/* ---- demand ---- */
-
 /* Nothing but a root is to be made for it. */
 static bool plain(const pending *p)
 {

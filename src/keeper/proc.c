@@ -7,8 +7,6 @@
 #define GRACE_MS  1000 /* between TERM and KILL */
 #define SETTLE_MS 200  /* a background child may hold the pipe for so long */
 
-/* ---- life of the record ---- */
-
 static proc **bucket(const char *id)
 {
     return &K.procs[cay__hash(id, CAY__ID_LEN) % CAY_LEN(K.procs)];
@@ -112,8 +110,6 @@ void proc_reply(client *c, const proc *p)
         memcpy(tail + a + b + 1, p->labels, p->nlabels);
     reply(c, CAY_MSG_PROC, &m, sizeof m, tail, a + b + 1 + p->nlabels);
 }
-
-/* ---- ending ---- */
 
 /* Which limit, if any, ended it: read only when something went wrong. */
 static const char *why(proc *p, int status)
@@ -248,8 +244,6 @@ void proc_lost(box *b)
         settle_now(p);
     }
 }
-
-/* ---- time-outs ---- */
 
 static void on_timeout(cay__timer *t)
 {

@@ -33,8 +33,6 @@ static clones kept[KEPT];
 static unsigned kept_next;
 static bool attach; /* this kernel wants layers of a mount that is attached */
 
-/* ---- directories ---- */
-
 static bool make_dir(const cay_job *job, int at, const char *name)
 {
     if (mkdirat(at, name, 0755) < 0)
@@ -73,8 +71,6 @@ bool root_dirs(const cay_job *job, int disk, bool *trash)
     *trash |= root_trash(at, "work");
     return make_dir(job, at, "work") && *trash;
 }
-
-/* ---- ids ---- */
 
 bool root_write_map(int pid, const char *file, const char *text)
 {
@@ -132,8 +128,6 @@ static int store_userns(uint32_t block)
     return map_userns(map, map);
 }
 
-/* ---- clones ---- */
-
 /* Not of the state directory itself: that one is closed to everybody but its owner, whom the map
  * does not have. */
 int root_clone(const char *dir, int userns)
@@ -186,8 +180,6 @@ bool root_map(uint32_t block, const int *mounts, int n, const char **step)
             return false;
     return true;
 }
-
-/* ---- the overlay ---- */
 
 /* The mounter's fsuid must lie in the block, or overlayfs cannot make its work directory and comes
  * up read-only without a word. */
@@ -282,8 +274,6 @@ int root_make(const cay_job *job, int lower, int disk, const char **step)
             : (overlay_at){ c->boxes, c->layers, lower, s.name, s.n, job->name, false, false },
         step);
 }
-
-/* ---- a directory of the host, copy-on-write ---- */
 
 /* Ids of the host as they are, but its owner and the sandbox's user change places: what is the
  * owner's is the user's inside. */

@@ -30,8 +30,6 @@ typedef struct ring_head {
 static void on_source(cay__watch *w, uint32_t ev);
 static void on_reader(cay__watch *w, uint32_t ev);
 
-/* ---- the ring ---- */
-
 static bool ring_map(ring *r)
 {
     r->map = mmap(NULL, HEADER + r->size, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
@@ -134,8 +132,6 @@ static const char *ring_at(const stream *s, uint64_t offset, size_t *n)
     return s->ring.map + HEADER + at;
 }
 
-/* ---- readers ---- */
-
 static void reader_free(reader *r)
 {
     stream *s = r->s;
@@ -234,8 +230,6 @@ bool stream_attach(stream *s, uint64_t offset, int fd, cay_m_data *out)
     reader_feed(r);
     return true;
 }
-
-/* ---- the source ---- */
 
 /* How much may be read now. With on_full block, what a reader has not had is not overwritten, and
  * the writer waits; not for longer than half a minute. */

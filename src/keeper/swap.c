@@ -50,8 +50,6 @@ typedef struct swap {
     char mem[STACK] __attribute__((aligned(16))); /* stack of who is inside */
 } swap;
 
-/* ---- inside ---- */
-
 static struct {
     swap *s;
     const char *(*fn)(swap *s);
@@ -190,8 +188,6 @@ static const char *clear(swap *s)
         return "mounts";
     return umount2("/", MNT_DETACH) == 0 ? NULL : "second root";
 }
-
-/* ---- outside ---- */
 
 static bool there(int at, const char *name)
 {

@@ -44,8 +44,6 @@ static void failed(const char *step)
     done(&d, NULL, 0);
 }
 
-/* ---- zygote ---- */
-
 static void do_park(void)
 {
     park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .net = { .fd = { -1, -1, -1, -1 } } };
@@ -105,8 +103,6 @@ static void do_swap(const int *fds, int nfds)
     done(&d, &r.old, r.old >= 0);
     cay__close_fd(&r.old);
 }
-
-/* ---- janitor and sweeper: what takes long must not keep a create waiting ---- */
 
 /* The client opened the directory with its own rights and sent the descriptor; we open the same
  * path in our copy of the host's tree and go on only if both are one directory. */
@@ -281,8 +277,6 @@ static void do_du(void)
         measure(AT_FDCWD, job.name, &d, 0);
     done(&d, NULL, 0);
 }
-
-/* ---- both ---- */
 
 #ifdef CAY_FAULTS
 static void print_name(const char *name)

@@ -51,8 +51,6 @@ static context *contexts;
 static size_t ncontexts;
 static char own[4096], dir[4096]; /* this program, and where it is */
 
-/* ------------------------------------------------------------------ languages */
-
 static const struct language *language_of(const char *given, cay_err *err)
 {
     for (size_t i = 0; i < CAY_LEN(languages); i++)
@@ -80,8 +78,6 @@ static bool find_program(const char *name, char path[64])
     }
     return false;
 }
-
-/* ------------------------------------------------------------------ a kernel's life */
 
 /* A sandbox that got rules for the network after it was made has the certificates since then; its
  * processes had no variables for them. */
@@ -220,8 +216,6 @@ static void kill_tree(pid_t root)
         kill(found[i], SIGKILL);
 }
 
-/* ------------------------------------------------------------------ what it is given */
-
 static void flush(context *x)
 {
     ssize_t n =
@@ -275,8 +269,6 @@ void context_left(conn *c)
             return;
         }
 }
-
-/* ------------------------------------------------------------------ what it says */
 
 static void over(conn *c)
 {
@@ -416,8 +408,6 @@ static void end(context *x)
     cay__close_fd(&x->out);
     died(x, SIGKILL);
 }
-
-/* ------------------------------------------------------------------ contexts */
 
 static context *find(const char *id)
 {
@@ -585,8 +575,6 @@ void contexts_begin(const char *self, char *const *wanted)
             fprintf(stderr, "%s\n", err.msg);
     }
 }
-
-/* ------------------------------------------------------------------ on the loop */
 
 size_t contexts_count(void)
 {

@@ -96,8 +96,6 @@ static void tell(const char *body, size_t n)
     free(line.p);
 }
 
-/* ------------------------------------------------------------------ what it prints */
-
 static void tell_text(const stream *s, const char *p, size_t n)
 {
     text body = { 0 };
@@ -149,8 +147,6 @@ static bool take_output(stream *s)
     text_cut(&s->held, s->held.len - keep);
     return n > 0;
 }
-
-/* ------------------------------------------------------------------ what it is given */
 
 static void quote(text *t, const char *s)
 {
@@ -251,8 +247,6 @@ static void send_code(void)
         H.sent += (size_t)n;
 }
 
-/* ------------------------------------------------------------------ requests */
-
 static void drop(request *q)
 {
     free(q->line);
@@ -296,8 +290,6 @@ static bool take_requests(void)
     }
     return n > 0;
 }
-
-/* ------------------------------------------------------------------ what it says */
 
 static void take_event(const char *s, size_t n)
 {
@@ -345,8 +337,6 @@ static void finish(void)
     H.now = NULL;
     H.kill_at = H.seen_by = 0;
 }
-
-/* ------------------------------------------------------------------ the program */
 
 static void need(bool ok)
 {

@@ -244,8 +244,6 @@ bool json_text(const char *at, const char *stop, text *out)
     return true;
 }
 
-/* ------------------------------------------------------------------ is it JSON at all */
-
 enum { DEPTH = 64 };
 
 static const char *value(const char *s, const char *end, int depth);

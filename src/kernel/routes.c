@@ -20,8 +20,6 @@ void answer_error(conn *c, const cay_err *err)
     answer(c, status, "text/plain; charset=utf-8", err->msg, strlen(err->msg));
 }
 
-/* ------------------------------------------------------------------ bodies */
-
 static bool is_json(const char *type)
 {
     static const char want[] = "application/json";
@@ -62,8 +60,6 @@ static void add_flat(text *t, const char *at, const char *end)
         if (*s == '\n' || *s == '\r')
             *s = ' ';
 }
-
-/* ------------------------------------------------------------------ routes */
 
 static int on_health(conn *c, const char *id, cay_err *err)
 {

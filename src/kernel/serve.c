@@ -38,8 +38,6 @@ int64_t now_ms(void)
     return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
 }
 
-/* ------------------------------------------------------------------ answers */
-
 static const char *word_of(int status)
 {
     static const struct {
@@ -97,8 +95,6 @@ void stream_end(conn *c)
         text_str(&c->out, "0\r\n\r\n");
     c->whole = true;
 }
-
-/* ------------------------------------------------------------------ requests */
 
 static bool take_head(conn *c, cay_err *err)
 {
@@ -173,8 +169,6 @@ static void again(conn *c)
     c->has_head = c->answered = c->whole = false;
     c->due = now_ms() + ASK_MS;
 }
-
-/* ------------------------------------------------------------------ connections */
 
 static void meet(int door)
 {
@@ -260,8 +254,6 @@ static int open_door(int family)
     cay__close_fd(&fd);
     return -1;
 }
-
-/* ------------------------------------------------------------------ the loop */
 
 static size_t list_fds(struct pollfd *p)
 {

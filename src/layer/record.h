@@ -34,16 +34,12 @@ enum cay__rec_type {
 
 enum { CAY__APPLY_DONE, CAY__APPLY_CONFLICT, CAY__APPLY_REFUSED, CAY__APPLY_GONE, CAY__APPLY_SAME };
 
-/* ---- writing: a cay__buf collects the bytes of one record ---- */
-
 void cay__rec_num(cay__buf *b, uint64_t v);
 void cay__rec_bytes(cay__buf *b, const void *p, size_t n);
 void cay__rec_str(cay__buf *b, const char *s);
 /* false and errno when the peer is gone (EPIPE) or the record is too long (EMSGSIZE). */
 bool cay__rec_send(int fd, uint32_t type, const void *data, size_t len);
 bool cay__rec_send_buf(int fd, uint32_t type, cay__buf *b); /* and empties it for the next */
-
-/* ---- reading ---- */
 
 /* What is left of one record. Once something did not fit, `bad` stays and every later answer is 0
  * or "". */

@@ -13,8 +13,6 @@
 
 #define BENEATH (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV)
 
-/* ---- words ---- */
-
 static int says(item *it, unsigned status, const char *why)
 {
     it->status = status;
@@ -36,8 +34,6 @@ static int says_errno(item *it, const char *what)
                                                                              : CAY__APPLY_REFUSED,
                 why);
 }
-
-/* ---- owners ---- */
 
 /* As plain root: what is made from here on is of this owner from its first moment, so that nothing
  * has to be given away by a name which the directory's owner may have put onto something else
@@ -93,8 +89,6 @@ static bool make_link(const apply *a, int parent, const char *target, const stru
     return made;
 }
 
-/* ---- ways ---- */
-
 /* A directory that is missing on the way to a change. */
 static bool make_way(void *self, int at, const char *name)
 {
@@ -128,8 +122,6 @@ static void go_home(apply *a)
         view_up(&a->from);
 }
 
-/* ---- conflicts ---- */
-
 static bool is_later(const apply *a, const struct stat *st)
 {
     return (int64_t)st->st_ctim.tv_sec * 1000 + st->st_ctim.tv_nsec / 1000000 > a->since &&
@@ -148,8 +140,6 @@ static bool user_removed(const apply *a, int parent, const entry *src, const cha
            lgetxattr(path, a->t->root ? "trusted.overlay.origin" : "user.overlay.origin", NULL,
                      0) >= 0;
 }
-
-/* ---- putting ---- */
 
 static mode_t mode_for(const apply *a, const struct stat *src, const struct stat *old)
 {
@@ -355,8 +345,6 @@ static int put(apply *a, item *it, const entry *src, const char *src_name)
         return says(it, CAY__APPLY_GONE, "it changed meanwhile");
     return a->dry ? says(it, CAY__APPLY_DONE, "") : put_file(a, it, fd, parent, name, &st, was);
 }
-
-/* ---- the two steps ---- */
 
 int apply_put(apply *a, item *it, cay_err *err)
 {

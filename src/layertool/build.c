@@ -18,8 +18,6 @@ enum { WORKERS_MAX = 64, TELL_MS = 100 };
 #define COPY_MAX (1u << 30)
 #define PLAN_MAX (1ll << 30) /* as plan/wire.c makes them */
 
-/* ------------------------------------------------------------------ the plan */
-
 static void *take_list(cay__rec *r, size_t *n, size_t one, size_t least)
 {
     uint64_t count = cay__rec_get_num(r);
@@ -108,8 +106,6 @@ static int open_roots(build *b, cay_err *err)
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ one thing */
 
 static uint32_t on_disk(const build *b, uint32_t id)
 {
@@ -277,8 +273,6 @@ static void *run(void *arg)
     cay__close_fd(&w->dir);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ all of it */
 
 static unsigned cpus(void)
 {

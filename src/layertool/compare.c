@@ -32,8 +32,6 @@ typedef struct run {
     pathmap by_to, by_from; /* numbers in mv */
 } run;
 
-/* ---- the same? ---- */
-
 int compare_bytes(int a, int b, uint64_t size)
 {
     char x[CHUNK], y[CHUNK];
@@ -109,8 +107,6 @@ static unsigned differs(const compare *c, const entry *a, const char *an, const 
                : what;
 }
 
-/* ---- renamed directories, found ahead ---- */
-
 /* The nearest renamed directory above, where it was, and how much of the path that stands for. */
 static const char *parent_from(const run *r, const char *path, size_t *cut)
 {
@@ -162,8 +158,6 @@ static bool moved_away(const run *r, const char *from)
 {
     return pathmap_get(&r->by_from, from, strlen(from)) != PATHMAP_NONE;
 }
-
-/* ---- the walk ---- */
 
 static int push(run *r, bool full, bool is_moved, cay_err *err)
 {

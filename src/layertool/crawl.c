@@ -107,8 +107,6 @@ int crawl_up(crawl *c)
     return rc;
 }
 
-/* ---- names ---- */
-
 void names_add(names *l, const char *name)
 {
     if (l->n == l->cap) {
@@ -174,8 +172,6 @@ void names_clear(names *l)
     free(l->v);
     *l = (names){ 0 };
 }
-
-/* ---- a walk ---- */
 
 typedef struct frames {
     names *v;

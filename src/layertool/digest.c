@@ -55,8 +55,6 @@ static void add_bytes(digest *d, const void *p, size_t n)
     add(d, p, n);
 }
 
-/* ---- hard links ---- */
-
 static first *slot(first *v, size_t cap, dev_t dev, ino_t ino)
 {
     size_t i = (size_t)(ino * 0x9e3779b97f4a7c15u ^ dev) & (cap - 1);
@@ -100,8 +98,6 @@ static int first_name(digest *d, const struct stat *st, const char *path, const 
     d->n++;
     return 0;
 }
-
-/* ---- bytes ---- */
 
 static bool all_zero(const char *p, size_t n)
 {
@@ -166,8 +162,6 @@ static int add_file(digest *d, int fd, const struct stat *st)
         return -1;
     return d->hooks && (d->rc = d->hooks->end(d->arg, (uint64_t)st->st_size, d->err)) < 0 ? -1 : 0;
 }
-
-/* ---- an entry ---- */
 
 static void add_xattrs(digest *d, const xattrs *x)
 {

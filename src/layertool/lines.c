@@ -55,8 +55,6 @@ static bool same(const line *a, const line *b)
     return a->hash == b->hash && a->n == b->n && !memcmp(a->p, b->p, a->n);
 }
 
-/* ---- where the shortest way through a box has its middle ---- */
-
 /* One more step of either search: the furthest x on diagonal k, after at most one more difference.
  */
 static long reach(const long *v, long k, long n, long m)
@@ -140,8 +138,6 @@ static void solve(myers *s)
             s->b.v[i].touched = true;
     }
 }
-
-/* ---- hunks ---- */
 
 static void put(cay__buf *out, char mark, const line *l)
 {

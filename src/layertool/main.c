@@ -36,8 +36,6 @@ static const struct {
 #endif
 };
 
-/* ---- for the verbs ---- */
-
 int tool_layer_name(const char *name, cay_err *err)
 {
     size_t n = strlen(name);
@@ -113,8 +111,6 @@ int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err)
                : cay_fail_sys(err, errno == EPIPE ? CAY_ECANCELED : CAY_ESYS, "answer");
 }
 
-/* ---- where it works ---- */
-
 /* Root of the namespace that the layers' ids belong to; a capability beyond it is never gained. */
 static int enter_user(cay_err *err)
 {
@@ -165,8 +161,6 @@ static void quiet_start(void)
     for (int fd = TOOL_SOCK; fd < TOOL_FD + TOOL_FDS; fd++)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
-
-/* ---- request and answer ---- */
 
 /* What a stack stands on, or what is above a directory there. */
 static bool of_the_host(const char *arg)

@@ -37,8 +37,6 @@ typedef struct merge {
     pathmap by_to; /* number in v */
 } merge;
 
-/* ---- marks of overlayfs ---- */
-
 static bool mark_get(const tool *t, int dir, const char *name, const char *what, char *value,
                      size_t cap)
 {
@@ -78,8 +76,6 @@ static void mark_drop(const tool *t, int dir, const char *name, const char *what
     if (meta_path(path, dir, name))
         lremovexattr(path, attr);
 }
-
-/* ---- the tree ---- */
 
 static int clear_away(merge *m, int dir, const char *name, cay_err *err)
 {
@@ -174,8 +170,6 @@ static int put_other(merge *m, int from, const char *name, const struct stat *st
         return cay_fail_sys(err, CAY_ESYS, "link %.100s", name);
     return 0;
 }
-
-/* ---- renamed directories ---- */
 
 /* Follows an absolute path through the tree as it is: the descriptor of its last directory's parent
  * (-1: the tree ends before), and under which path whatever is below the stack has it ("" when that
@@ -314,8 +308,6 @@ static held *held_for(merge *m, const char *path)
     return i == PATHMAP_NONE ? NULL : &m->v[i];
 }
 
-/* ---- a directory ---- */
-
 static int put_dir(merge *m, walk *w, const char *name, const struct stat *st, cay_err *err)
 {
     int from = crawl_fd(&w->at), to = crawl_fd(&m->at);
@@ -397,8 +389,6 @@ static int lay(merge *m, const char *layer, cay_err *err)
     crawl_close(&m->at);
     return rc < 0 ? cay_wrap(err, rc, "layer %s", layer) : 0;
 }
-
-/* ---- whiteouts that hide nothing ---- */
 
 typedef struct prune {
     tool *t;

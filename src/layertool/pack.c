@@ -97,8 +97,6 @@ static int parse(tool *t, ask *q, cay_err *err)
     return 0;
 }
 
-/* ---- what an item says ---- */
-
 static bool skipped(const pack *p, const char *path)
 {
     for (size_t i = 0; i < p->q.nskip; i++) {
@@ -216,8 +214,6 @@ static int progress(pack *p, cay_err *err)
     return tool_say(p->t, CAY__REC_PROGRESS, &b, err);
 }
 
-/* ---- directories around a change ---- */
-
 static bool told(const pack *p, const char *path, size_t n)
 {
     const char *c = p->chain.data ? p->chain.data : "";
@@ -281,8 +277,6 @@ static int parents(pack *p, const compare *c, const char *path, cay_err *err)
     }
     return 0;
 }
-
-/* ---- files ---- */
 
 static first *slot(first *v, size_t cap, dev_t dev, ino_t ino)
 {
@@ -429,8 +423,6 @@ static int on_change(compare *c, const change *ch, cay_err *err)
     return 0;
 }
 
-/* ---- one layer as it is ---- */
-
 static int raw_kind(pack *p, const char *path, const struct stat *st, const xattrs *x, char *type,
                     unsigned *flags, cay_err *err)
 {
@@ -512,8 +504,6 @@ static int raw(pack *p, digested *as_layer, cay_err *err)
     CAY_TRY(p->w.ops->open(&p->w, p->q.meta ? p->q.meta : "{}", err));
     return digest_layer(p->t, p->q.top, &hooks, p, as_layer, err);
 }
-
-/* ---- the whole ---- */
 
 static int open_views(pack *p, compare *c, cay_err *err)
 {

@@ -21,8 +21,6 @@ struct tarring {
     size_t room_len;
 };
 
-/* ---- bytes out ---- */
-
 static int squeeze(writer *w, const void *p, size_t n, ZSTD_EndDirective how, cay_err *err)
 {
     struct tarring *t = w->t;
@@ -72,8 +70,6 @@ static int start(writer *w, bool ours, cay_err *err)
                ? cay_fail(err, CAY_ESYS, "compress the archive: %s", ZSTD_getErrorName(rc))
                : 0;
 }
-
-/* ---- members ---- */
 
 static int text_member(writer *w, const char *name, const char *text, cay_err *err)
 {

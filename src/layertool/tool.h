@@ -63,8 +63,6 @@ typedef struct tool {
     const char *bottom;  /* a directory of the host below every stack, or NULL */
 } tool;
 
-/* ---- main.c ---- */
-
 /* A name that a layer may have: no slash, no dot in front, at most 63 bytes. Fails naming it. */
 int tool_layer_name(const char *name, cay_err *err);
 /* One name of a directory, and not the way out of it. */
@@ -84,8 +82,6 @@ int tool_say(tool *t, uint32_t type, cay__buf *b, cay_err *err);
 /* build.c: the user namespace has one id. */
 bool tool_one_id(void);
 
-/* ---- stack.c ---- */
-
 /* Mounts the merged view of a stack, bottom first, read-only; the descriptor of its root. /tmp is
  * gone for us then: what a verb needs of the host's tree it has opened before. */
 int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *err);
@@ -95,12 +91,8 @@ int stack_open(tool *t, const char *const *layers, size_t n, int *fd, cay_err *e
 int stack_cover(tool *t, int view, const char *name, const char *layer, int dir, cay_err *err);
 int stack_host_dir(int given, int *fd, cay_err *err);
 
-/* ---- diff.c ---- */
-
 /* sandboxes/ID/upper, sandboxes/ID/on/upper or, of a snapshot, layers/o…/upper; path NULL: -1. */
 int tool_top_open(tool *t, const char *path, int *fd, cay_err *err);
-
-/* ---- crawl.c: a place in a tree of any depth ---- */
 
 /* Down by one name, up again. The descriptors of the last 128 levels are kept; further up it goes
  * by "..", checked by device and inode, so that neither stack nor descriptors grow with the depth a
@@ -145,8 +137,6 @@ typedef struct walk {
 } walk;
 int walk_tree(walk *w, int root, cay_err *err); /* takes root over */
 
-/* ---- meta.c: what an inode carries besides bytes ---- */
-
 /* Extended attributes that belong to the content, sorted; those that overlayfs only notes for
  * itself are left out, and this mode's own, trusted.overlay.X or user.overlay.X, appear as
  * overlay.X. `name` is one name in dir. */
@@ -180,8 +170,6 @@ int meta_follow(int root, int dir, const char *to);
  * part. */
 bool meta_path(char out[300], int dir,
                const char *name); /* false: ENAMETOOLONG, it is more than one name */
-
-/* ---- one file per verb ---- */
 
 int build_run(tool *t, cay_err *err);
 int digest_run(tool *t, cay_err *err);

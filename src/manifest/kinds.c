@@ -4,8 +4,6 @@
 #include <base/str.h>
 #include <ctype.h>
 
-/* ------------------------------------------------------------------ file */
-
 static const cay__field file_fields[] = {
     { "content", CAY__STR, CAY__RAW },
     { "content_base64", CAY__STR, CAY__EMPTY },
@@ -41,7 +39,7 @@ static int check_file(cay_manifest *m, cay__entry *e, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ directories and what the host
+/* directories and what the host
  * has */
 
 static const cay__field dir_fields[] = { { "children", CAY__OBJ, 0 }, { NULL } };
@@ -70,8 +68,6 @@ static int check_local_dir(cay_manifest *m, cay__entry *e, cay_err *err)
                             "a pattern of exclude has at most 1024 bytes");
     return 0;
 }
-
-/* ------------------------------------------------------------------ git */
 
 static const cay__field git_fields[] = {
     { "host", CAY__STR, 0 },
@@ -142,8 +138,6 @@ static int check_git(cay_manifest *m, cay__entry *e, cay_err *err)
     return from ? cay__reference_check(m, e->path, from, err) : 0;
 }
 
-/* ------------------------------------------------------------------ remote */
-
 #define REMOTE                                                                                     \
     { "url", CAY__STR, CAY__NEEDED }, { "headers", CAY__OBJ, 0 }, { "sha256", CAY__STR, 0 },       \
     {                                                                                              \
@@ -203,8 +197,6 @@ static int check_remote(cay_manifest *m, cay__entry *e, cay_err *err)
                         "subpath \"%.60s\" has to stay in the archive", sub);
     return check_headers(m, e, err);
 }
-
-/* ------------------------------------------------------------------ the table */
 
 const cay__kind cay__kinds[] = {
     { "file", CAY__FILE, false, file_fields, check_file, 0, 0 },

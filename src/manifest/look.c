@@ -59,8 +59,6 @@ int cay_manifest_ephemeral(const cay_manifest *m, int (*fn)(const char *path, vo
     return rc;
 }
 
-/* ------------------------------------------------------------------ mounts */
-
 static size_t parts(const char *path)
 {
     size_t n = 0;
@@ -126,8 +124,6 @@ int cay_manifest_skips(const cay_manifest *m, int (*fn)(const char *path, void *
             rc = fn(m->entries[i].path, arg);
     return rc ? rc : cay_manifest_mounts(m, skip_mount, &s);
 }
-
-/* ------------------------------------------------------------------ the tree */
 
 /* A part of a path, which may have no entry of its own: "src" of "src/main.c". */
 typedef struct branch {

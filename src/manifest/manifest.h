@@ -117,8 +117,6 @@ struct cay_manifest {
 
 #define CAY__ROOT "/workspace"
 
-/* ------------------------------------------------------------------ errors, paths: path.c */
-
 /* Names the entry: message "entry PATH: …", detail {"entry":PATH,"reason":word}. */
 int cay__bad(cay_err *err, const char *reason, const char *entry, const char *word, const char *fmt,
              ...) __attribute__((format(printf, 5, 6)));
@@ -136,7 +134,7 @@ int cay__persist_check(const cay_manifest *m, cay_err *err);
 int cay__mount_path(const cay_manifest *m, cay__arena *mem, const cay__entry *e, const char **out,
                     cay_err *err);
 
-/* ------------------------------------------------------------------ reading: read.c, top.c,
+/* reading: read.c, top.c,
  * perms.c, base64.c */
 
 void *cay__more(void *list, size_t n, size_t one); /* room for one more; grows by doubling */
@@ -168,16 +166,12 @@ void *cay__base64(cay__arena *mem, const char *text, size_t len, size_t *out);
 int cay__reference_check(const cay_manifest *m, const char *entry, const char *source,
                          cay_err *err);
 
-/* ------------------------------------------------------------------ mounts.c */
-
 extern const cay__field cay__s3_fields[], cay__gcs_fields[], cay__r2_fields[], cay__azure_fields[],
     cay__box_fields[], cay__s3files_fields[], cay__mount_fields[];
 int cay__mount_check(cay_manifest *m, cay__entry *e, cay_err *err);
 bool cay__is_mount(const cay__entry *e);
 bool cay__mount_read_only(const cay__entry *e);
 const char *cay__mount_strategy(const cay__entry *e, const char **pattern);
-
-/* ------------------------------------------------------------------ write.c */
 
 json_t *cay__entry_json(const cay_manifest *m, size_t at, bool secrets); /* with its children */
 json_t *cay__manifest_json(const cay_manifest *m, bool secrets);

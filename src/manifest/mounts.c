@@ -100,8 +100,6 @@ const cay__field cay__mount_fields[] = {
     { NULL },
 };
 
-/* ------------------------------------------------------------------ patterns of in_container */
-
 static const cay__field rclone[] = {
     TEXT("type"),
     TEXT("mode"),
@@ -273,8 +271,6 @@ static int check_strategy(cay__entry *e, cay_err *err)
     json_object_set(e->fields, "mount_strategy", s);
     return 0;
 }
-
-/* ------------------------------------------------------------------ what belongs together */
 
 static const struct {
     const char *kind, *a, *b;

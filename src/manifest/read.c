@@ -14,8 +14,6 @@ void *cay__more(void *list, size_t n, size_t one)
     return list;
 }
 
-/* ------------------------------------------------------------------ fields */
-
 /* "extraPathGrants" is extra_path_grants; what has no capital is left as it is. */
 static void snake(const char *key, char *to, size_t cap)
 {
@@ -139,8 +137,6 @@ int cay__fields_check(const char *reason, const char *entry, json_t *obj, const 
     return 0;
 }
 
-/* ------------------------------------------------------------------ the index of paths */
-
 static uint32_t *slot(const cay_manifest *m, const char *path)
 {
     size_t at = cay__hash(path, strlen(path)) & (m->nindex - 1);
@@ -165,8 +161,6 @@ cay__entry *cay__entry_find(const cay_manifest *m, const char *path)
     uint32_t i = m->nindex ? *slot(m, path) : 0;
     return i ? &m->entries[i - 1] : NULL;
 }
-
-/* ------------------------------------------------------------------ entries */
 
 static const cay__field common[] = {
     { "type", CAY__STR, 0 },       { "description", CAY__STR, CAY__EMPTY },

@@ -50,8 +50,6 @@ static const char *take(cay_units *u, const char *s)
     return cay__arena_str(u->mem, s);
 }
 
-/* ------------------------------------------------------------------ fields */
-
 typedef int (*reader)(cay_units *u, cay_unit *one, const json_t *j, const char *field,
                       cay_err *err);
 
@@ -282,8 +280,6 @@ static int read_unit(cay_units *u, const char *name, const json_t *j, cay_err *e
     return 0;
 }
 
-/* ------------------------------------------------------------------ the whole */
-
 static size_t find(const cay_units *u, const char *name)
 {
     size_t i = 0;
@@ -391,8 +387,6 @@ const cay_unit *cay_units_list(const cay_units *u, size_t *n)
     *n = u->n;
     return u->list;
 }
-
-/* ------------------------------------------------------------------ told again */
 
 static json_t *list_json(const char *const *list)
 {

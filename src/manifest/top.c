@@ -19,8 +19,6 @@ static const char *take(cay_manifest *m, const char *s)
     return s ? cay__arena_str(&m->mem, s) : NULL;
 }
 
-/* ------------------------------------------------------------------ root */
-
 int cay__root_set(cay_manifest *m, const char *root, cay_err *err)
 {
     char *normal = NULL;
@@ -39,8 +37,6 @@ int cay__root_set(cay_manifest *m, const char *root, cay_err *err)
     m->root = normal;
     return 0;
 }
-
-/* ------------------------------------------------------------------ environment */
 
 int cay__reference_check(const cay_manifest *m, const char *entry, const char *source, cay_err *err)
 {
@@ -147,8 +143,6 @@ static int read_env(cay_manifest *m, const json_t *j, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ accounts */
-
 static bool account_name(const char *s)
 {
     if (!s || !*s || strlen(s) > 32 || !(islower((unsigned char)*s) || *s == '_'))
@@ -225,8 +219,6 @@ static int read_groups(cay_manifest *m, const json_t *j, cay_err *err)
     return json_is_array(j) ? 0 : bad(err, "field_type", "groups", "it is a list");
 }
 
-/* ------------------------------------------------------------------ grants */
-
 static const cay__field grant_fields[] = {
     { "path", CAY__STR, CAY__NEEDED },
     { "host_path", CAY__STR, 0 },
@@ -269,8 +261,6 @@ static int read_grants(cay_manifest *m, const json_t *j, cay_err *err)
         CAY_TRY(cay__grant_read(m, json_array_get(j, i), err));
     return json_is_array(j) ? 0 : bad(err, "field_type", "extra_path_grants", "it is a list");
 }
-
-/* ------------------------------------------------------------------ the rest of the top */
 
 static int read_texts(cay_manifest *m, const char *what, const json_t *j, const char ***list,
                       size_t *n, cay_err *err)
@@ -514,8 +504,6 @@ int cay__top_read(cay_manifest *m, const json_t *j, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ the whole */
-
 static bool known_group(const cay_manifest *m, const char *name)
 {
     for (size_t i = 0; i < m->ngroups; i++)
@@ -588,8 +576,6 @@ int cay_manifest_check(const cay_manifest *m, cay_err *err)
         return bad(err, "account", m->run_as, "run_as is not among users");
     return 0;
 }
-
-/* ------------------------------------------------------------------ making one */
 
 cay_manifest *cay_manifest_new(void)
 {

@@ -53,8 +53,6 @@ static void on_end(int sig)
     ended = 1;
 }
 
-/* ------------------------------------------------------------------ a place of its own */
-
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
 {
     (void)st, (void)flag, (void)at;
@@ -175,8 +173,6 @@ static const char *prepare(const char *home)
         return "show its cache";
     return put_helper() ? NULL : "make fusermount3";
 }
-
-/* ------------------------------------------------------------------ one mount */
 
 static bool put_file(const char *name, const char *text)
 {
@@ -371,8 +367,6 @@ static int serve(const cay_mount_ask *a, char *const *text, cay_mount_answer *ou
     last_words(log, out->msg, sizeof out->msg);
     return -1;
 }
-
-/* ------------------------------------------------------------------ the end */
 
 /* A mount whose sandbox is gone has no more writers; what they wrote is brought away before the
  * program ends. */

@@ -91,8 +91,6 @@ const char *cay__client_url(const cay__client *c)
     return c->url;
 }
 
-/* ------------------------------------------------------------------ connections */
-
 /* One that waits and that the server has not closed; or -1. */
 static int take_kept(cay__client *c)
 {
@@ -139,8 +137,6 @@ int cay__answer_take(cay__answer *a)
     cay__answer_end(a);
     return fd;
 }
-
-/* ------------------------------------------------------------------ a request */
 
 static int cut(const cay__client *c, const char *how, cay_err *err)
 {
@@ -213,8 +209,6 @@ static int send_ask(cay__client *c, int fd, const cay_call *call, const cay__ask
         rc = send_fd(fd, call, ask, err);
     return rc < 0 ? rc : 0;
 }
-
-/* ------------------------------------------------------------------ its answer */
 
 /* 1: the connection ended before a byte came. */
 static int more(cay__answer *a, const cay_call *call, int flags, cay_err *err)

@@ -61,8 +61,6 @@ static int client_open(void **out, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ what comes back */
-
 static void copy_value(char *dst, size_t cap, const char *s, size_t n)
 {
     n = CAY_MIN(n, cap - 1);
@@ -144,8 +142,6 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg)
         t->rc = t->req->on_data(bytes, n, t->req->arg, t->err);
     return t->rc ? CURL_WRITEFUNC_ERROR : n;
 }
-
-/* ------------------------------------------------------------------ one request */
 
 static const struct {
     CURLcode code;

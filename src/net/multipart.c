@@ -175,8 +175,6 @@ int cay__multipart_text(cay__multipart *m, size_t max, char **out, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ heads */
-
 static int take_line(char *line, cay__form_part *out, cay_err *err)
 {
     char *colon = line + strcspn(line, ": \t"), *v;

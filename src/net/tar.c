@@ -20,8 +20,6 @@ static int bad(cay_err *err, const char *what)
     return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "the archive is not sound: %s", what);
 }
 
-/* ------------------------------------------------------------------ reading */
-
 /* Exactly n bytes; *got 0 when the stream ends before the first. */
 static int take(cay__tar *t, void *buf, size_t n, size_t *got, cay_err *err)
 {
@@ -246,8 +244,6 @@ int cay__tar_next(cay__tar *t, cay__member *out, cay_err *err)
     }
     return bad(err, "too many heads before one member");
 }
-
-/* ------------------------------------------------------------------ writing */
 
 static void octal(char *dst, size_t n, uint64_t v)
 {

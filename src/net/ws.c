@@ -7,8 +7,6 @@
 
 enum { CONTROL_MAX = 125 };
 
-/* ------------------------------------------------------------------ the handshake */
-
 /* SHA-1 (FIPS 180-4), of less than 120 bytes: the protocol wants it, and nothing is kept secret by
  * it. */
 static void sha1(const uint8_t *s, size_t n, uint8_t out[20])
@@ -74,8 +72,6 @@ bool cay__ws_accepts(const char *key, const char *accept)
     cay__base64_put(&b, sum, sizeof sum);
     return accept && !strcmp(accept, b.data);
 }
-
-/* ------------------------------------------------------------------ frames */
 
 void cay__ws_frame(cay__buf *out, int kind, const void *data, size_t len)
 {

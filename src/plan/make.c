@@ -8,8 +8,6 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 
-/* ------------------------------------------------------------------ nodes by path */
-
 static uint32_t *slot(const cay__plan *p, const char *path)
 {
     size_t at = cay__hash(path, strlen(path)) & (p->nindex - 1);
@@ -97,8 +95,6 @@ bool cay__plan_ephemeral(const cay__plan *p, const cay__entry *e)
     }
     return e->ephemeral;
 }
-
-/* ------------------------------------------------------------------ local sources */
 
 static int source_add(cay__plan *p, int fd, uint32_t *out)
 {
@@ -257,8 +253,6 @@ static int add_local_dir(cay__plan *p, const cay__entry *e, const char *base, co
     return cay__plan_walk(p, e, fd, source, rel, path, &ig, err);
 }
 
-/* ------------------------------------------------------------------ entries */
-
 static int add_fetch(cay__plan *p, const cay__entry *e, cay__node *n, const cay__plan_ask *from,
                      const cay_call *call, cay_err *err)
 {
@@ -337,8 +331,6 @@ int cay__plan_make(cay__plan *p, const cay_manifest *m, const cay__plan_ask *ask
         cay__plan_clear(p);
     return rc;
 }
-
-/* ------------------------------------------------------------------ what comes from elsewhere */
 
 static int fetch_one(cay__plan *p, size_t at, cay__fetched *f, cay_service *svc,
                      const cay_call *call, cay_err *err)

@@ -85,8 +85,6 @@ int cay__plan_wire(cay__plan *p, int *fd, cay_err *err);
 int cay__plan_apply(const cay__plan *p, cay_sandbox *sb, const cay_call *call, bool only_ephemeral,
                     cay_err *err);
 
-/* ---- between its files ---- */
-
 /* Adds a node, or puts it in the place of one of the same path. NULL and err when a file and a
  * directory want the same path. */
 cay__node *cay__plan_add(cay__plan *p, const cay__node *n, cay_err *err);

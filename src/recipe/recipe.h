@@ -114,8 +114,6 @@ bool cay__recipe_mode(const char *text, unsigned *mode);
 /* "", "true", "1", "false", "0". */
 bool cay__recipe_flag(const char *text, bool *yes);
 
-/* ---- between its files ---- */
-
 /* One instruction: what is behind its name, with continuations joined. */
 typedef struct cay__line {
     const char *what; /* the file */

@@ -27,8 +27,6 @@ int cay_port_connect(cay_sandbox *sb, const cay_call *call, uint16_t port, int *
     return sb->ops->connect(sb->box, call, port, fd, err);
 }
 
-/* ------------------------------------------------------------------ published by the provider */
-
 typedef struct published {
     int (*fn)(const cay_endpoint *e, void *arg);
     void *arg;

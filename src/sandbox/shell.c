@@ -69,8 +69,6 @@ static const char prelude[] =
                                             "trap 'kill -INT $$' URG\n" /* see press() */
                                             "{ __cay_z ready; } 2>/dev/null\n";
 
-/* ------------------------------------------------------------------ its streams */
-
 typedef struct gather {
     const cay_shell_cmd *cmd;
     cay_stream which;
@@ -143,8 +141,6 @@ static int say(cay_shell *sh, const cay_call *call, const char *text, size_t len
     }
     return rc == CAY_ESTATE ? gone(sh, err) : rc;
 }
-
-/* ------------------------------------------------------------------ open and end */
 
 static int check_name(const char *name, cay_err *err)
 {
@@ -278,8 +274,6 @@ int cay_shell_end(cay_shell *sh, const cay_call *call, cay_err *err)
         return rc;
     return cay_proc_wait(sh->p, call, NULL, err);
 }
-
-/* ------------------------------------------------------------------ one command */
 
 typedef struct job {
     cay_shell *sh;

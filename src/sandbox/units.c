@@ -43,8 +43,6 @@ int cay_sandbox_unit_act(cay_sandbox *sb, const cay_call *call, const char *name
     return sb->ops->unit_act(sb->box, call, name, op, err);
 }
 
-/* ---- waiting ---- */
-
 typedef struct verdict {
     const char *name; /* NULL: all */
     bool seen;

@@ -76,8 +76,6 @@ static int identify(cay__req *r, cay_err *err)
     return rc == CAY_EAUTH && open ? 0 : rc;
 }
 
-/* ------------------------------------------------------------------ what a key opens */
-
 /* The path that a file's route speaks of, at or below what the key opens, without detours. */
 static bool path_fits(const char *path, const char *root)
 {
@@ -137,8 +135,6 @@ int cay__auth(cay__req *r, cay_err *err)
     r->call.actor = cay__arena_str(&r->arena, *r->who.key ? r->who.key : r->who.tenant);
     return 0;
 }
-
-/* ------------------------------------------------------------------ whose things */
 
 const char *cay__req_tenant(cay__req *r)
 {

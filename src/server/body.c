@@ -12,8 +12,6 @@
 
 enum { JSON_MOST = 8 << 20, JSON_DEPTH = 64, JSON_VALUES = 200000, PIECE = 65536, LEAST = 512 };
 
-/* ------------------------------------------------------------------ query */
-
 const char *cay__req_query(cay__req *r, const char *name)
 {
     size_t want = strlen(name);
@@ -48,8 +46,6 @@ int cay__req_number(cay__req *r, const char *name, uint64_t none, uint64_t max, 
     *out = n;
     return 0;
 }
-
-/* ------------------------------------------------------------------ body, in pieces */
 
 /* Bytes of the connection that are here already. */
 static size_t at_hand(const cay__conn *c, const char **data)
@@ -238,8 +234,6 @@ bool cay__body_settle(cay__req *r)
             return a->chunk.done;
     }
 }
-
-/* ------------------------------------------------------------------ JSON */
 
 /* Deep nesting and millions of tiny values cost the reader far more than their bytes: both are
  * counted before any is made. */

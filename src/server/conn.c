@@ -28,8 +28,6 @@ static void set_until(cay__conn *c, int64_t ms)
     c->until = cay__now_ms() + ms;
 }
 
-/* ------------------------------------------------------------------ come and go */
-
 static void name_peer(cay__conn *c)
 {
     struct sockaddr_storage a;
@@ -143,8 +141,6 @@ void cay__conn_sweep(cay__conn *c, int64_t now)
         cay__conn_close(c);
 }
 
-/* ------------------------------------------------------------------ answers */
-
 /* What is in c->req was answered: forget it. */
 static void end_request(cay__conn *c)
 {
@@ -240,8 +236,6 @@ void cay__conn_worked(cay__conn *c)
     c->parked = true;
     epoll_ctl(ep, EPOLL_CTL_MOD, fd, &e);
 }
-
-/* ------------------------------------------------------------------ requests */
 
 /* An id for the log: one of its own, nothing that a secret hangs on, so the kernel is not asked
  * (splitmix64). */

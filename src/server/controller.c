@@ -31,8 +31,6 @@ struct cay__controller {
     char owner[32];
 };
 
-/* ------------------------------------------------------------------ what there is to do */
-
 /* Each may come twice: what is so already is fine, and what is gone as well. */
 static int with_box(cay_service *svc, const cay_call *call, const cay_task *t,
                     int (*fn)(cay_sandbox *, const cay_call *, cay_err *), cay_err *err)
@@ -139,8 +137,6 @@ int cay__controller_step(cay_service *svc, const cay_call *call, const char *own
     cay_task_free(t);
     return rc < 0 && rc != CAY_ESTATE ? rc : 1; /* canceled meanwhile: it is what somebody wanted */
 }
-
-/* ------------------------------------------------------------------ the thread */
 
 static void sweep(cay_service *svc, const cay_call *call)
 {

@@ -157,8 +157,6 @@ int cay__events_reply(cay__req *r, const cay__listen_spec *spec, cay_err *err)
                                          .close = listener_close });
 }
 
-/* ------------------------------------------------------------------ one sandbox's network log */
-
 struct cay__net_follow {
     listener l; /* first: the same close */
     cay__req *r;

@@ -27,8 +27,6 @@ typedef struct reader {
 
 static int read_shape(reader *r, const spot *up, const json_t *obj, const cay__shape *s, void *out);
 
-/* ------------------------------------------------------------------ errors */
-
 static void spell(cay__buf *b, const spot *s)
 {
     if (s->up)
@@ -71,8 +69,6 @@ static int want(reader *r, const spot *at, const char *fmt, ...)
     va_end(ap);
     return wrong(r, at, "field_invalid", "want %s", text);
 }
-
-/* ------------------------------------------------------------------ one value */
 
 static int get_str(reader *r, const spot *at, const cay__field *f, const json_t *j,
                    const char **out)
@@ -164,8 +160,6 @@ int cay__signal_parse(const json_t *j)
             return i;
     return -1;
 }
-
-/* ------------------------------------------------------------------ lists and objects */
 
 static int get_strs(reader *r, const spot *up, const cay__field *f, const json_t *j,
                     const char *const **out)

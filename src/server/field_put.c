@@ -177,8 +177,6 @@ void cay__shape_put(cay__buf *b, const cay__shape *s, const void *obj)
     cay__buf_str(b, "}");
 }
 
-/* ------------------------------------------------------------------ schema */
-
 static json_t *ref(const cay__shape *s)
 {
     char text[100];

@@ -122,8 +122,6 @@ void cay__gate_free(cay__gate *g)
     free(g);
 }
 
-/* ------------------------------------------------------------------ Host and Origin */
-
 /* The name without its port, in small letters; an address without brackets. false: it is neither.
  */
 static bool split(const char *host, char name[HOST_MAX + 1], bool *address)
@@ -200,8 +198,6 @@ int cay__gate_origin(const cay__gate *g, const char *host, const char *origin, c
     return cay_fail_why(err, CAY_EPERM, "origin_not_allowed",
                         "pages of that Origin may not ask this server; name it by --allow-origin");
 }
-
-/* ------------------------------------------------------------------ how many */
 
 /* Full ones tell nothing and go when there are many. */
 static bucket *find(cay__gate *g, size_t slot, const char *key, int64_t now)

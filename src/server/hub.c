@@ -84,8 +84,6 @@ uint32_t cay__net_mark(const cay_net_record *rec)
     return cay__hash(text, (size_t)CAY_MIN(n, (int)sizeof text - 1));
 }
 
-/* ------------------------------------------------------------------ whose it is */
-
 static owner *place(struct cay__hub *h, const char *id)
 {
     return &h->owners[cay__hash(id, strlen(id)) % OWNERS];
@@ -121,8 +119,6 @@ static const char *tenant_of(struct cay__hub *h, const char *id)
     cay_sandbox_unref(sb);
     return !strcmp(o->id, id) ? o->tenant : "";
 }
-
-/* ------------------------------------------------------------------ one subscription */
 
 static void string_member(cay__buf *b, const char *name, const char *value)
 {
@@ -177,8 +173,6 @@ static void publish(struct cay__hub *h, const cay_event *e, const char *more)
     publish_of(h, tenant_of(h, e->sandbox), e, more);
 }
 
-/* ------------------------------------------------------------------ manifests */
-
 void cay__hub_progress(struct cay__hub *h, const char *tenant, const char *key,
                        const cay_manifest_progress *p)
 {
@@ -203,8 +197,6 @@ void cay__hub_progress(struct cay__hub *h, const char *tenant, const char *key,
                                  .process = "" },
                    more.data);
 }
-
-/* ------------------------------------------------------------------ snapshots */
 
 static void publish_snap(struct cay__hub *h, const cay_event *e, const char *snapshot)
 {
@@ -338,8 +330,6 @@ static int start(struct cay__hub *h, cay_err *err)
     h->events = NULL;
     return cay_fail_sys(err, CAY_ESYS, "listen to events");
 }
-
-/* ------------------------------------------------------------------ those who listen */
 
 int cay__hub_join(struct cay__hub *h, cay__ear *ear, cay_err *err)
 {

@@ -77,8 +77,6 @@ static void name_instance(cay__server *s)
     snprintf(s->instance, sizeof s->instance, "%08x", cay__hash(home, strlen(home)));
 }
 
-/* ------------------------------------------------------------------ words */
-
 typedef struct words {
     const char *addr[CAY__LISTENERS], *dialect[CAY__LISTENERS], *as[CAY__LISTENERS];
     size_t n;
@@ -220,8 +218,6 @@ static int open_listeners(cay__server *s, const words *w, cay_err *err)
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ life */
 
 static void allow_many_files(void)
 {

@@ -23,8 +23,6 @@ static const cay__field problem_fields[] = {
 static const cay__shape problem = { "Problem", problem_fields, CAY_LEN(problem_fields), 0,
                                     "what went wrong" };
 
-/* ------------------------------------------------------------------ shapes that are named */
-
 static void need(json_t *schemas, const cay__shape *s)
 {
     if (!s || json_object_get(schemas, s->name))
@@ -89,8 +87,6 @@ static json_t *answer(json_t *schemas, const cay__answer *a)
         json_object_set_new(j, "content", content("application/json", ref(schemas, a->shape)));
     return j;
 }
-
-/* ------------------------------------------------------------------ an operation */
 
 static void path_params(json_t *params, const char *path)
 {

@@ -30,8 +30,6 @@ typedef struct cay__preview_at {
                       empty */
 } cay__preview_at;
 
-/* ------------------------------------------------------------------ preview_name.c */
-
 /* PORT-ID.domain, perhaps with :PORT of ours behind it. */
 bool cay__preview_host(const char *host, const char *domain, cay__preview_at *out);
 /* 1: /preview/ID/PORT…; 0: another path; -1: /preview/ and what is neither. */
@@ -49,8 +47,6 @@ bool cay__set_cookie(const char *value, cay__buf *out);
 /* The query without every pair of that name, of which the first is put into value ("" without one,
  * or when it is too long). */
 void cay__query_strip(const char *query, const char *name, cay__buf *rest, char *value, size_t cap);
-
-/* ------------------------------------------------------------------ preview_head.c */
 
 typedef struct cay__preview_ask {
     const cay__preview_at *at;
@@ -86,8 +82,6 @@ cay__preview_frame cay__preview_framing(const cay__preview_back *b, const cay__h
 /* The answer's head for the peer. */
 void cay__preview_answer(const cay__preview_back *b, const cay__head *answer,
                          cay__preview_frame frame, cay__buf *out);
-
-/* ------------------------------------------------------------------ the rest */
 
 /* May it? token: of the query, or "". Fills r->who. */
 int cay__preview_access(cay__req *r, const cay__preview_at *at, const char *token, cay_err *err);

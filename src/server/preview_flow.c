@@ -56,8 +56,6 @@ static void flow_free(flow *f)
     free(f);
 }
 
-/* ------------------------------------------------------------------ to the program */
-
 /* Sends what goes. A program that reads no more may still answer. */
 static void flush_up(cay__pump *p, flow *f)
 {
@@ -90,8 +88,6 @@ static int push(cay__pump *p, int kind, const char *data, size_t len, cay__buf *
     flush_up(p, f);
     return CAY__PUMP_ON;
 }
-
-/* ------------------------------------------------------------------ ends */
 
 static cay__raw *raw_of(cay__pump *p)
 {
@@ -132,8 +128,6 @@ static int broken_by(cay__pump *p, flow *f, const char *why, cay__buf *out)
     cay_fail_why(&err, CAY_EUPSTREAM, "preview_upstream", "port %u: %s", f->s.back.at.port, why);
     return broken(p, f, &err, out);
 }
-
-/* ------------------------------------------------------------------ the answer */
 
 static int begin_body(cay__pump *p, flow *f, const cay__head *h, cay__buf *out)
 {

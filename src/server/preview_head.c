@@ -98,8 +98,6 @@ static void prefix(cay__buf *out, const cay__preview_at *at)
         cay__buf_fmt(out, "/preview/%s/%u", at->id, at->port);
 }
 
-/* ------------------------------------------------------------------ to the program inside */
-
 static void told_host(const cay__preview_ask *a, cay__buf *out)
 {
     if (a->host)
@@ -170,8 +168,6 @@ void cay__preview_request(const cay__preview_ask *a, cay__buf *out)
         cay__buf_str(out, "connection: Upgrade\r\nupgrade: websocket\r\n");
     cay__buf_str(out, "\r\n");
 }
-
-/* ------------------------------------------------------------------ to the peer */
 
 /* What follows a name of the program's own origin in a Location, or NULL. */
 static const char *inside(const char *value, uint16_t port, bool tls)

@@ -67,8 +67,6 @@ int cay__preview_path(const char *path, cay__preview_at *out)
     return 1;
 }
 
-/* ------------------------------------------------------------------ cookies */
-
 static const char *blanks(const char *s)
 {
     return s + strspn(s, " \t");
@@ -147,8 +145,6 @@ bool cay__set_cookie(const char *value, cay__buf *out)
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ queries */
 
 void cay__query_strip(const char *query, const char *name, cay__buf *rest, char *value, size_t cap)
 {

@@ -32,8 +32,6 @@ cay__stream *cay__stream_new(cay__conn *c, const cay__pump *pump, cay__framing f
     return s;
 }
 
-/* ------------------------------------------------------------------ answers */
-
 int cay__reply_pump(cay__req *r, int status, const char *type, const cay__pump *pump)
 {
     cay__reply_head(r, status, type, -1);
@@ -72,8 +70,6 @@ int cay__reply_raw(cay__req *r, const cay__raw *raw)
         cay__buf_str(&r->conn->out, "HTTP/1.1 100 Continue\r\n\r\n");
     return 0;
 }
-
-/* ------------------------------------------------------------------ sources */
 
 static void on_source(cay__watch *w, uint32_t events)
 {
@@ -134,8 +130,6 @@ static unsigned always_ready(cay__stream *s)
     return ready;
 }
 
-/* ------------------------------------------------------------------ the pump's functions */
-
 /* What the pump said, framed, into the connection. */
 static void frame(cay__conn *c, cay__stream *s)
 {
@@ -189,8 +183,6 @@ void cay__stream_work(cay__conn *c)
     cay__pump *p = &s->raw.pump;
     s->result = p->work ? p->work(p, &s->stage) : -1;
 }
-
-/* ------------------------------------------------------------------ turns */
 
 /* All is said: on to the next request, if there may be one. */
 static void finish(cay__conn *c)

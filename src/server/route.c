@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <strings.h>
 
-/* ------------------------------------------------------------------ a request's own things */
-
 cay__req *cay__req_new(cay__server *s)
 {
     struct both {
@@ -63,8 +61,6 @@ void cay__req_defer(cay__req *r, void (*fn)(void *p), void *p)
     *d = (struct cay__deferred){ .next = r->reply->deferred, .fn = fn, .p = p };
     r->reply->deferred = d;
 }
-
-/* ------------------------------------------------------------------ match */
 
 static bool below(const char *path, const char *base, const char **rest)
 {
@@ -210,8 +206,6 @@ int cay__route_find(cay__req *r, cay_err *err)
     }
     return cay_fail_why(err, CAY_ENOENT, "no_such_route", "nothing is served at this path");
 }
-
-/* ------------------------------------------------------------------ run */
 
 void cay__route_fail(cay__req *r, const cay_err *err)
 {

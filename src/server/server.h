@@ -27,8 +27,6 @@
 typedef struct cay__server cay__server;
 typedef struct cay__req cay__req;
 
-/* ------------------------------------------------------------------ routes */
-
 enum {
     CAY__ROUTE_OPEN = 1u << 0,  /* needs no key */
     CAY__ROUTE_ADMIN = 1u << 1, /* needs scope admin */
@@ -108,8 +106,6 @@ cay_service *cay__server_service(const cay__server *s);
 /* Runs fn(arg) on a worker soon; false when too much is waiting. */
 bool cay__server_later(cay__server *s, void (*fn)(void *arg), void *arg);
 
-/* ------------------------------------------------------------------ who asks: server/auth.c */
-
 typedef enum cay__scope {
     CAY__SCOPE_NOBODY = 0,
     CAY__SCOPE_PORT,
@@ -137,8 +133,6 @@ const cay__route *cay__cors_preflight(
 /* The key that the request shows: by the dialect's own way, else Authorization: Bearer, else
  * X-API-Key; NULL without. */
 const char *cay__req_key(cay__req *r);
-
-/* ------------------------------------------------------------------ a request */
 
 struct cay__req {
     const char
@@ -207,8 +201,6 @@ int cay__once_choose(cay__req *r, char *text, size_t len, cay_err *err);
 /* What the request is about, for the audit log; without it what the first {…} of the route matched.
  */
 void cay__req_about(cay__req *r, const char *object);
-
-/* ------------------------------------------------------------------ answers; each returns 0 */
 
 const char *cay__status_text(int status); /* "Not Found" */
 /* The status of an error: by its reason word where that has one of its own, else by its code. */
@@ -283,8 +275,6 @@ typedef struct cay__raw {
 } cay__raw;
 int cay__reply_raw(cay__req *r, const cay__raw *raw); /* copied */
 
-/* ------------------------------------------------------------------ files: server/file_open.c */
-
 /* Whether what was opened since, as the nth try, is what st tells of: 0, or 1: look at it and open
  * it again. After CAY__FILE_TRIES, each of which loses to a writer who comes within some hundred
  * microseconds, one to which somebody writes all the time is taken as it is, one that is replaced
@@ -296,8 +286,6 @@ int cay__file_again(cay_sandbox *sb, const cay_call *call, const char *path, con
  * then. user: with whose rights, or NULL. */
 int cay__file_open(cay__req *r, cay_sandbox *sb, const char *path, const char *user, cay_stat *st,
                    int *fd, cay_err *err);
-
-/* ------------------------------------------------------------------ previews: server/preview.h */
 
 /* Asked first for every head: a row when it is for a preview, by its Host or, where paths are not a
  * protocol's own, its path. Its dialect is cay__preview_dialect, its route is open and raw;

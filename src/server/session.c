@@ -16,7 +16,7 @@
 
 enum { SESSION_S = 7 * 86400, CSRF_LEN = 32 };
 
-/* ------------------------------------------------------------------ may this request use the
+/* may this request use the
  * cookie? */
 
 /* Only the console's own pages: a preview, another program on this machine and every other site
@@ -83,8 +83,6 @@ const char *cay__session_text(cay__req *r, int *rc, cay_err *err)
     return cay__arena_str(&r->arena, kept);
 }
 
-/* ------------------------------------------------------------------ sockets */
-
 int cay__session_upgrade(cay__req *r, cay_err *err)
 {
     const char *ticket = cay__req_query(r, "ticket");
@@ -105,8 +103,6 @@ int cay__on_ticket(cay__req *r, cay_err *err)
     return cay__reply_json(r, 201,
                            json_pack("{s:s,s:i}", "ticket", text, "ttl_ms", CAY__TICKET_MS));
 }
-
-/* ------------------------------------------------------------------ in and out */
 
 static const char *const scope_words[] = { [CAY__SCOPE_PORT] = "port",
                                            [CAY__SCOPE_FILE] = "file",

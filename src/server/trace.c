@@ -24,8 +24,6 @@ struct cay__tracing {
     bool stop, told;
 };
 
-/* ------------------------------------------------------------------ the queue */
-
 static void add(struct cay__tracing *t, cay__buf *b)
 {
     char *text = b->full ? NULL : CAY_STEAL(b->data);
@@ -95,8 +93,6 @@ uint64_t cay__tracing_lost(struct cay__tracing *t)
     pthread_mutex_unlock(&t->lock);
     return n;
 }
-
-/* ------------------------------------------------------------------ where they go */
 
 /* OTEL_EXPORTER_OTLP_HEADERS: "name=value,name=value", values percent-encoded. */
 static int headers_of(char *text, cay__arena *mem, const char *list[HEADERS + 1], cay_err *err)
@@ -190,8 +186,6 @@ void cay__tracing_close(struct cay__tracing *t)
         cay_tracer_free(t->to[i]);
     free(t);
 }
-
-/* ------------------------------------------------------------------ spans */
 
 static void put_time(cay__buf *b, const char *key, int64_t ns)
 {

@@ -39,8 +39,6 @@ void cay__uplink_flush(cay__uplink *u, cay__pump *p, unsigned which)
     p->hold = waits > HOLD;
 }
 
-/* ------------------------------------------------------------------ a tunnel */
-
 enum { READ = 64 << 10, ROUND = 256 << 10 };
 
 typedef struct tunnel {

@@ -25,8 +25,6 @@ typedef struct cay__ws {
     cay__buf *out;
 } cay__ws;
 
-/* ------------------------------------------------------------------ handshake */
-
 static bool key_sound(const char *key)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -124,8 +122,6 @@ int cay__reply_ws(cay__req *r, const char *protocol, const cay__pump *pump, cay_
     s->ws = ws;
     return 0;
 }
-
-/* ------------------------------------------------------------------ frames */
 
 static void send_frame(cay__buf *out, unsigned opcode, const void *data, size_t len)
 {

@@ -84,8 +84,6 @@ int cay_tenant_get(cay_service *svc, const char *name, int (*fn)(const cay_tenan
     return svc->store->tenant_list(svc->db, name, fn, arg, err);
 }
 
-/* ------------------------------------------------------------------ aliases */
-
 static bool alias_key(const char *tenant, const char *alias, char *out, size_t cap)
 {
     size_t n = strlen(alias);

@@ -24,8 +24,6 @@ typedef struct applying {
     cay_applied sum;
 } applying;
 
-/* ------------------------------------------------------------------ paths that were named */
-
 /* "./src/", "/workspace/src" and "src" are one. */
 static const char *normal(const char *path, cay__arena *mem)
 {
@@ -65,8 +63,6 @@ static bool is_guarded(const applying *a, const char *path)
             return false;
     return true;
 }
-
-/* ------------------------------------------------------------------ the list */
 
 static int gather(const cay_file_change *c, void *arg)
 {
@@ -144,8 +140,6 @@ static int choose_all(applying *a, cay_err *err)
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ putting it there */
 
 static int by_path(const void *x, const void *y)
 {

@@ -63,8 +63,6 @@ static int auditor(cay_service *svc, struct cay__auditor **out, cay_err *err)
     return rc;
 }
 
-/* ------------------------------------------------------------------ where the chain ends */
-
 /* The last sound line of a file that others may have added to, or a crash cut. */
 static int find_head(struct cay__auditor *w, cay_err *err)
 {
@@ -132,8 +130,6 @@ static int catch_up(struct cay__auditor *w, cay_err *err)
     }
     return open_number(w, last ? last : 1, err);
 }
-
-/* ------------------------------------------------------------------ adding */
 
 static void field(cay__buf *b, const char *name, const char *value, size_t most)
 {

@@ -54,8 +54,6 @@ int cay__audit_files(int dir, unsigned *first, unsigned *last, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ one line */
-
 void cay__audit_line_clear(cay__audit_line *l)
 {
     json_decref(l->j);
@@ -92,8 +90,6 @@ bool cay__audit_read(const char *text, size_t len, cay__audit_line *l)
     return cay__str_copy(l->prev, sizeof l->prev, cay__json_str(j, "prev", "")) &&
            strlen(l->prev) == 64;
 }
-
-/* ------------------------------------------------------------------ all of them */
 
 typedef struct walk {
     unsigned file;
@@ -149,8 +145,6 @@ static int walk_all(cay_service *svc, walk *w, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ list */
-
 typedef struct lister {
     const cay_audit_filter *f;
     int (*fn)(const cay_audit *, void *);
@@ -194,8 +188,6 @@ int cay_audit_list(cay_service *svc, const cay_audit_filter *given,
     l.arg = arg;
     return walk_all(svc, &(walk){ .fn = list_line, .arg = &l }, err);
 }
-
-/* ------------------------------------------------------------------ prove */
 
 typedef struct prover {
     cay_audit_proof *p;

@@ -7,8 +7,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-/* ------------------------------------------------------------------ pruning */
-
 typedef struct prune {
     cay__snaprow **at; /* automatic ones of this sandbox without a label, oldest first */
     size_t n, cap;
@@ -88,8 +86,6 @@ static int checkpoint(cay_sandbox *sb, cay_err *err)
     return cut(sb->owner, sb->id, id, sb->checkpoint, err);
 }
 
-/* ------------------------------------------------------------------ arming */
-
 void cay__checkpoint_arm(cay_sandbox *sb, unsigned keep)
 {
     sb->checkpoint = keep;
@@ -114,7 +110,7 @@ int cay__checkpoint_begin(cay_sandbox *sb, const cay_call *call, unsigned keep, 
     return cay__snap_take(sb, call, NULL, true, id, err);
 }
 
-/* ------------------------------------------------------------------ the mark for the small program
+/* the mark for the small program
  */
 
 int cay__checkpoint_mark(cay_service *svc, const char *id, cay_err *err)

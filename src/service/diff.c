@@ -12,8 +12,6 @@
 #define WORDS_MAX (2 * CAY_STACK_MAX + 16)
 #define TEXT_MAX_ (16u << 20)
 
-/* ------------------------------------------------------------------ points */
-
 static void add_mount(cay__point *p, size_t *used, const char *target)
 {
     size_t n = strlen(target) + 1;
@@ -136,8 +134,6 @@ static int start_of(cay_service *svc, const cay__point *now, cay__point *out, ca
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ asking cay-layer */
 
 typedef struct words {
     const char *v[WORDS_MAX];
@@ -278,8 +274,6 @@ static void add_manner(words *w, const cay_diff *d)
     add(w, context, "");
     add(w, "patch", "");
 }
-
-/* ------------------------------------------------------------------ the call */
 
 typedef struct asked {
     cay_service *svc;

@@ -52,8 +52,6 @@ static void add(words *w, const char *key, const char *value)
         w->v[w->n++] = s;
 }
 
-/* ---- what it says of itself ---- */
-
 static int meta(work *k, cay_err *err)
 {
     const cay_snap_row *r = &k->snap->row;
@@ -108,8 +106,6 @@ static void skips(work *k)
         cay_manifest_skips(m, on_skip, k);
     cay_manifest_free(m);
 }
-
-/* ---- which layers ---- */
 
 static bool begins_with(const cay__stack *all, const cay__stack *below)
 {
@@ -168,8 +164,6 @@ static int on_host(work *k, cay_err *err)
     return 0;
 }
 
-/* ---- are they what they were ---- */
-
 typedef struct check {
     work *k;
     pthread_t thread;
@@ -219,8 +213,6 @@ static void *verify_all(void *arg)
         c->rc = verify(c->k, c->k->stack.name[i], &c->err);
     return NULL;
 }
-
-/* ---- the whole ---- */
 
 static int on_record(cay__rec *r, void *arg, cay_err *err)
 {

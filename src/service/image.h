@@ -44,8 +44,6 @@ int cay__image_config(const char *text, size_t len, cay__image *im, cay_err *err
 void cay__image_platform(char *out, size_t cap);
 bool cay__digest_ok(const char *s);
 
-/* ------------------------------------------------------------------ image_tar.c */
-
 typedef struct cay__member {
     char name[256];
     uint64_t at, size;
@@ -59,8 +57,6 @@ typedef struct cay__members {
 int cay__members_read(int fd, cay__members *out, cay_err *err);
 const cay__member *cay__members_find(const cay__members *m, const char *name);
 void cay__members_clear(cay__members *m);
-
-/* ------------------------------------------------------------------ image_make.c */
 
 typedef struct cay__image_spec {
     const char *tenant, *source;

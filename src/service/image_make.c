@@ -57,8 +57,6 @@ typedef struct work {
     size_t at; /* the layer under way */
 } work;
 
-/* ------------------------------------------------------------------ names */
-
 static void name_layer(const char *below, const char *digest, char chain[CAY__SHA256_HEX],
                        char name[CAY_ID_LEN + 1])
 {
@@ -121,8 +119,6 @@ static void look(cay_service *svc, const char *tenant, const char *name, known *
         out->there = false;
 }
 
-/* ------------------------------------------------------------------ whose they are */
-
 /* A digest is no secret and no key: it stands in manifests that anybody may write. A layer that is
  * here is therefore given only to a tenant that has brought its bytes, now or before, or that sees
  * a template with it. */
@@ -182,8 +178,6 @@ int cay__layers_lock(cay_service *svc, bool remove, int *out, cay_err *err)
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
-
-/* ------------------------------------------------------------------ one layer */
 
 static int tell(work *k, const char *what, uint64_t done)
 {
@@ -339,8 +333,6 @@ static int need_layer(work *k, size_t i, cay_err *err)
     k->files += n.files;
     return 0;
 }
-
-/* ------------------------------------------------------------------ all of them */
 
 static int lease(work *k, cay_err *err)
 {

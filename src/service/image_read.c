@@ -174,8 +174,6 @@ int cay__image_read(const char *text, size_t len, const char *platform, cay__ima
     return take_layers(json_object_get(o, "layers"), out, err);
 }
 
-/* ------------------------------------------------------------------ config */
-
 static bool whole(const json_t *s)
 {
     return json_is_string(s) && strlen(json_string_value(s)) == json_string_length(s);

@@ -33,8 +33,6 @@ typedef struct work {
     uint64_t items, bytes;
 } work;
 
-/* ---- where it stands ---- */
-
 static int copy_id(const char *value, void *arg)
 {
     cay__str_copy(arg, CAY_ID_LEN + 1, value);
@@ -177,8 +175,6 @@ static int record(work *k, const char *meta, cay_err *err)
     CAY_FAULT("import.recorded");
     return 0;
 }
-
-/* ---- the two programs ---- */
 
 static int converse(work *k, cay__layer_conn *c, cay_err *err)
 {

@@ -40,8 +40,6 @@ cay_key_scope cay_key_scope_parse(const char *name)
     return CAY_KEY_NONE;
 }
 
-/* ------------------------------------------------------------------ what is known for now */
-
 typedef struct known {
     atomic_int refs;
     int64_t asked_ms;
@@ -163,8 +161,6 @@ static int ask(cay_service *svc, const char *id, known **out, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ showing one */
-
 static bool is_hex(const char *s, size_t n)
 {
     return strspn(s, "0123456789abcdef") >= n;
@@ -284,8 +280,6 @@ int cay_session_check(cay_service *svc, const char *text, int (*fn)(const cay_ke
     }
     return fn(&as, arg);
 }
-
-/* ------------------------------------------------------------------ making and unmaking */
 
 static int check_name(const char *name, cay_err *err)
 {

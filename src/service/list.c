@@ -141,8 +141,6 @@ int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *g
     return l->enough ? 0 : rc;
 }
 
-/* ------------------------------------------------------------------ does it still hold? */
-
 /* splitmix64: two different histories do not meet by adding up. */
 static uint64_t stir(uint64_t h, uint64_t v)
 {

@@ -25,8 +25,6 @@ void cay__mani_clear(cay__mani *f)
     *f = (cay__mani){ 0 };
 }
 
-/* ------------------------------------------------------------------ the request */
-
 static bool has_env(const cay_pair *env, const char *name)
 {
     for (; env && env->key; env++)
@@ -277,8 +275,6 @@ int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__man
     return take_grants(c, mem, f, err);
 }
 
-/* ------------------------------------------------------------------ the layer */
-
 static bool only_ephemeral(const cay__plan *p, const cay__entry *e, void *arg)
 {
     (void)arg;
@@ -473,8 +469,6 @@ int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char 
     cay_sandbox_unref(sb);
     return rc;
 }
-
-/* ------------------------------------------------------------------ later */
 
 static int find_key(const cay_row *row, void *arg)
 {

@@ -70,7 +70,7 @@ int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err 
 int cay__mani_unhide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err);
 /* Is the layer there? Touched, so that a sweep sees that it is wanted. */
 bool cay__mani_there(cay_service *svc, const char *name, bool touch);
-/* ---- manifest_kept.c ---- */
+
 /* Keeps it under a key, in mem. given: the text it was read from, NULL when it was not. */
 int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__arena *mem,
                   const char **key, cay_err *err);
@@ -82,7 +82,7 @@ int cay__kept_get(cay_service *svc, const char *key, bool brief, cay__arena *mem
 int cay__kept_alone(cay_service *svc, int *dir);
 void cay__kept_drop(cay_service *svc, int dir, const char *key);
 void cay__kept_strays(cay_service *svc, int dir);
-/* ---- manifest_seen.c ---- */
+
 /* What it makes depends on nothing but its text, and none of it is passing. */
 bool cay__mani_text_alone(const cay_manifest *m);
 bool cay__seen_find(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f);

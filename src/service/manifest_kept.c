@@ -56,8 +56,6 @@ static json_t *note_of(const cay__mani *f, json_t *manifest)
     return o;
 }
 
-/* ---- files ---- */
-
 static int open_dir(const cay_service *svc, int how, int *out, cay_err *err)
 {
     CAY_AUTOFD dir =
@@ -129,8 +127,6 @@ int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__
                             : svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, *key, text, err);
 }
 
-/* ---- reading ---- */
-
 static int missing(const char *key, cay_err *err)
 {
     return cay_fail_why(err, CAY_ENOENT, "manifest_missing",
@@ -179,8 +175,6 @@ int cay__kept_get(cay_service *svc, const char *key, bool brief, cay__arena *mem
     return cay_manifest_parse(text ? text : "", text ? strlen(text) : 0,
                               f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err);
 }
-
-/* ---- when nobody needs it ---- */
 
 int cay__kept_alone(cay_service *svc, int *dir)
 {

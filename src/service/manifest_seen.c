@@ -106,8 +106,6 @@ void cay__seen_put(cay_service *svc, const cay__mani *f, const char *layer, cons
                              NULL); /* without it the next time takes longer */
 }
 
-/* ------------------------------------------------------------------ what nobody needs any more */
-
 typedef struct keys {
     char (*v)[65];
     size_t n;

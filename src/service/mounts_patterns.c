@@ -30,8 +30,6 @@ void cay__inside_var(cay__helper *h, const char *name, const char *value)
         h->over |= *value != 0;
 }
 
-/* ------------------------------------------------------------------ patterns */
-
 /* A file of the image may say more than the manifest does: of the remote that it names. */
 static int take_file(cay__inside *in, const cay__storage_mount *m, const char *path,
                      cay__storage_plan *plan, cay_err *err)

@@ -18,8 +18,6 @@ static int bad(const cay__storage_mount *m, const char *what, const char *why, c
                         what, why);
 }
 
-/* ------------------------------------------------------------------ rclone */
-
 /* The options of a backend begin with its own short word. */
 static const char *const backends[][2] = { { "s3", "s3" },
                                            { "google cloud storage", "gcs" },
@@ -89,8 +87,6 @@ static int by_rclone(const cay__storage_mount *m, const char *id, size_t index, 
     return 0;
 }
 
-/* ------------------------------------------------------------------ mountpoint */
-
 static int by_mountpoint(const cay__storage_mount *m, const char *id, size_t index, json_t *o,
                          cay_err *err)
 {
@@ -113,8 +109,6 @@ static int by_mountpoint(const cay__storage_mount *m, const char *id, size_t ind
                                 json_string(cay__json_str(m->fields, fields[i][0], "")));
     return 0;
 }
-
-/* ------------------------------------------------------------------ all */
 
 static const struct {
     const char *name, *own; /* own: what says which storage it is, and is not for driver_options */

@@ -80,8 +80,6 @@ int cay_net_operator_may(cay_service *svc, const char *host, uint16_t port, cons
                         host, port);
 }
 
-/* ------------------------------------------------------------------ the record */
-
 static int row_of(cay_sandbox *sb, cay__row **out, cay_err *err)
 {
     return sb->owner ? cay__svc_row(sb->owner, sb->id, out, err) : CAY_ENOENT;
@@ -118,8 +116,6 @@ static int record(cay_sandbox *sb, const char *text, cay_err *err)
             return rc;
     }
 }
-
-/* ------------------------------------------------------------------ set and get */
 
 static int no_policy(const cay_sandbox *sb, cay_err *err)
 {
@@ -264,8 +260,6 @@ int cay_sandbox_net_add(cay_sandbox *sb, const cay_call *call, const char *const
     CAY_TRY(cay__policy_write(&p, &text, &len, err));
     return cay_sandbox_set_policy(sb, call, text, revision, err);
 }
-
-/* ------------------------------------------------------------------ why */
 
 static void remedy(const cay__verdict *v, const char *host, uint16_t port, cay_net_verdict *out)
 {

@@ -58,8 +58,6 @@ typedef struct purge {
     size_t n, cap;
 } purge;
 
-/* ------------------------------------------------------------------ sandboxes */
-
 static int on_box(const cay_info *i, void *arg)
 {
     purge *p = arg;
@@ -90,8 +88,6 @@ static int remove_box(purge *p, const char *id, cay_err *err)
         *err = why;
     return cay_wrap(err, rc, "sandbox %s", id);
 }
-
-/* ------------------------------------------------------------------ the directory */
 
 /* The kernel writes blanks, tabs, newlines and backslashes of a path as a backslash and three octal
  * digits. */

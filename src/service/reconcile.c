@@ -28,8 +28,6 @@
 #define START_MS  60000
 #define FINISH_MS 20000
 
-/* ------------------------------------------------------------------ who makes it */
-
 /* Field 22 of proc(5) stat: with the pid it names a process for ever. */
 static int64_t start_time(int64_t pid)
 {
@@ -86,8 +84,6 @@ bool cay__maker_is_dead(const cay_row *row)
         return since < 0 ? older(row->created_ms, GRACE_MS) : cay__boot_ms() - since > GRACE_MS;
     return start_time(pid) != start;
 }
-
-/* ------------------------------------------------------------------ what to do */
 
 typedef struct work {
     cay_service *svc;
@@ -206,8 +202,6 @@ static int settle(const cay_row *row, void *arg)
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ when */
 
 static int needs_it(const cay_row *row, void *arg)
 {

@@ -53,8 +53,6 @@ static bool loopback(const char *host)
     return cay__http_is_loopback(url);
 }
 
-/* ------------------------------------------------------------------ where a request may go */
-
 /* "host[:port]" of a URL, in small letters; false: it is none that we follow. */
 static bool host_of(const char *url, bool *tls, char out[300])
 {
@@ -148,8 +146,6 @@ static bool may(const uint8_t addr[16], void *arg)
     *(range ? &t->blocked : &t->denied) = true;
     return false;
 }
-
-/* ------------------------------------------------------------------ one request */
 
 static void on_header(const char *name, size_t n, const char *value, size_t len, void *arg)
 {

@@ -48,8 +48,6 @@ struct cay_service {
     char owner[160]; /* as of cay__creator_text(), the same as long as it is open */
 };
 
-/* ------------------------------------------------------------------ service.c */
-
 void cay__svc_unref(cay_service *svc);
 /* CAY_ENOENT naming the providers there are. */
 int cay__svc_place(cay_service *svc, const char *name, cay__place **out, cay_err *err);
@@ -63,8 +61,6 @@ int cay__svc_move(cay_service *svc, const char *id, cay_state to, const char *re
 /* Lets providers remove what no record owns; only those in use already unless `all`. */
 int cay__svc_sweep(cay_service *svc, const cay_call *call, bool all, size_t *removed, cay_err *err);
 
-/* ------------------------------------------------------------------ access.c */
-
 void cay__keyring_free(struct cay__keyring *k);
 void cay__auditor_free(struct cay__auditor *w);
 /* CAY_EINVAL, "tenant_invalid". */
@@ -72,8 +68,6 @@ int cay__tenant_check(const char *name, cay_err *err);
 int cay__alias_get(cay_service *svc, const char *tenant, const char *alias,
                    int (*fn)(const char *id, void *arg), void *arg);
 void cay__alias_forget(cay_service *svc, const char *id);
-
-/* ------------------------------------------------------------------ box.c */
 
 /* A handle of its own on the provider's box; CAY_EGONE when it is no more. ops->release() it. */
 int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place,
@@ -108,7 +102,7 @@ void cay__truth_clear(cay__truth *t);
 /* Why a box is no more: what its provider said, or "lost" when that tells nothing. */
 const char *cay__gone_reason(const char *said);
 
-/* ------------------------------------------------------------------ handle.c, info.c, reconcile.c
+/* handle.c, info.c, reconcile.c
  */
 
 /* A handle that keeps the service; box may be NULL and is taken over. */

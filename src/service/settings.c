@@ -10,8 +10,6 @@
 
 enum { VALUE_LEN = 512, RENDERED = 1 << 20, FILE_MODE = 0600, RANDOM = 32 };
 
-/* ------------------------------------------------------------------ values */
-
 /* Nothing that ends a quoted text in JSON, TOML, YAML or a shell: files are put together without
  * asking what they are. */
 bool cay__setting_value_ok(const char *s)
@@ -90,7 +88,7 @@ int cay__settings_values(const json_t *settings, const cay_pair *given, const ca
     return 0;
 }
 
-/* ------------------------------------------------------------------ a text with ${NAME} and
+/* a text with ${NAME} and
  * ${NAME.KEY} in it */
 
 typedef struct render {
@@ -182,8 +180,6 @@ int cay__settings_render(const json_t *settings, const cay_pair *values, const c
 {
     return put_text(&(render){ settings, values, random, out, err }, content);
 }
-
-/* ------------------------------------------------------------------ a request */
 
 static int make_files(const json_t *config, cay_create *c, cay__arena *mem, cay_err *err)
 {

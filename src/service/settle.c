@@ -61,8 +61,6 @@ int cay__layers_place(cay_service *svc, const char *provider, cay__place **place
     return cay__svc_self(svc, *place, self, err);
 }
 
-/* ------------------------------------------------------------------ layers that nobody names */
-
 int cay__layer_drop(cay_service *svc, const cay_call *call, const char *layer, const char *provider,
                     cay_err *err)
 {
@@ -151,8 +149,6 @@ int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, c
     return rc;
 }
 
-/* ------------------------------------------------------------------ to the disk */
-
 typedef struct young {
     const char *boot;
     char (*ids)[CAY_ID_LEN + 1];
@@ -206,8 +202,6 @@ static int settle_young(settling *s)
     free(y.ids);
     return rc;
 }
-
-/* ------------------------------------------------------------------ merging */
 
 typedef struct deep {
     cay_service *svc;
@@ -359,8 +353,6 @@ static int begin_merge(settling *s)
     free(d.provider);
     return rc;
 }
-
-/* ------------------------------------------------------------------ all of it */
 
 static int round_of(settling *s)
 {

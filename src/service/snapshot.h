@@ -20,8 +20,6 @@
     "checkpoint" /* a file for each sandbox that wants one after every command, for the small      \
                     program */
 
-/* ------------------------------------------------------------------ snapshot.c */
-
 /* By id, unique beginning or label; only one that is whole. free() it. */
 int cay__snap_find(cay_service *svc, const char *ref, cay__snaprow **out, cay_err *err);
 /* Only among those of one tenant; NULL: of all. */
@@ -32,8 +30,6 @@ cay_snapshot *cay__snapshot_new(const cay_snap_row *row); /* cay_snapshot_free()
 /* Its label, when one is given: a name as of a sandbox, and not to be taken for an id. */
 int cay__snap_label_check(const char *label, cay_err *err);
 void cay__boot_id(char *buf, size_t cap);
-
-/* ------------------------------------------------------------------ snapshot_take.c */
 
 /* The whole of taking one; id holds CAY_ID_LEN + 1 bytes. */
 int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spec *spec,
@@ -59,8 +55,6 @@ void cay__upper_path(char *buf, size_t cap, const char *id);
  * fails because of one. only: those of one sandbox, whose lock the caller has. */
 void cay__snap_reconcile(cay_service *svc, const char *only);
 
-/* ------------------------------------------------------------------ stack.c */
-
 /* The directory of the host that it is above, or "", and since when that is worked on. */
 int cay__snap_on(const cay_snap_row *s, char *dir, size_t cap, int64_t *since_ms, cay_err *err);
 /* spec->from becomes layers, provider and template. What it makes lives in mem. */
@@ -81,8 +75,6 @@ bool cay__stack_merged(cay_service *svc, cay__stack *s);
 /* Leases of makers that are dead. */
 void cay__leases_drop(cay_service *svc);
 
-/* ------------------------------------------------------------------ checkpoint.c */
-
 /* From now on a snapshot after each command that is started and waited for through this handle. */
 void cay__checkpoint_arm(cay_sandbox *sb, unsigned keep);
 void cay__checkpoint_look(cay_sandbox *sb,
@@ -94,8 +86,6 @@ int cay__checkpoint_drop(cay_service *svc, const char *sandbox, cay_err *err);
 void cay__checkpoint_unmark(cay_service *svc, const char *id);
 /* Arms it and takes the first one, so that the first command can be undone. */
 int cay__checkpoint_begin(cay_sandbox *sb, const cay_call *call, unsigned keep, cay_err *err);
-
-/* ------------------------------------------------------------------ settle.c */
 
 /* Removes layers that nobody names and that are older than the grace; counts them. */
 int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err);

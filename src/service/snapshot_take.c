@@ -21,8 +21,6 @@
 #define LOCK_STEP  2 /* ms */
 #define DECIDE_MS  5000
 
-/* ------------------------------------------------------------------ one at a time */
-
 /* A byte of one file for each sandbox: nothing is left behind. Two sandboxes may share one, and
  * then wait for each other. */
 int cay__box_lock(cay_service *svc, const cay_call *call, const char *id, bool wait, int *out,
@@ -72,8 +70,6 @@ static bool layer_there(const cay_service *svc, const char *layer)
     cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", layer, NULL);
     return fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
-
-/* ------------------------------------------------------------------ the sandbox, awake */
 
 int cay__box_awake(cay_sandbox *sb, const cay_call *call, const char *verb, void **box,
                    bool *started, cay_err *err)
@@ -131,8 +127,6 @@ static int check(cay_sandbox *sb, const cay_call *call, cay_snapshot_spec *s, ca
                             "provider %s cannot take snapshots", sb->ops->name);
     return 0;
 }
-
-/* ------------------------------------------------------------------ the record */
 
 /* What a fork needs to be like it: the request and the labels. */
 static int spec_for_forks(const cay_row *row, char **out, cay_err *err)
@@ -333,8 +327,6 @@ int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapsh
     CAY_TRY(cay__snap_take(sb, call, spec, false, id, err));
     return out ? cay_service_snapshot(sb->owner, call, id, out, err) : 0;
 }
-
-/* ------------------------------------------------------------------ after a crash */
 
 static bool at_it(const cay_service *svc, const char *id)
 {

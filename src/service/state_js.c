@@ -18,8 +18,6 @@ bool cay__state_is_js(const json_t *o)
            json_is_string(json_object_get(o, "backendId"));
 }
 
-/* ------------------------------------------------------------------ written */
-
 /* read_only → readOnly */
 static void camel(const char *name, char *out, size_t cap)
 {
@@ -122,8 +120,6 @@ json_t *cay__state_to_js(const json_t *state)
                      manifest_js(json_object_get(state, "manifest")), "workspaceReady", true,
                      "providerState", own);
 }
-
-/* ------------------------------------------------------------------ read */
 
 static int bad(const char *what, cay_err *err)
 {

@@ -23,8 +23,6 @@ static bool is_mount(const char *type)
     return n >= 5 && !strcmp(type + n - 5, "mount");
 }
 
-/* ------------------------------------------------------------------ taking out */
-
 /* Where a value is read from is the business of who has it. */
 static bool is_reference(const json_t *v)
 {
@@ -152,8 +150,6 @@ void cay__state_manifest_clear(cay__state_manifest *m)
     json_decref(m->targets);
     *m = (cay__state_manifest){ 0 };
 }
-
-/* ------------------------------------------------------------------ comparing */
 
 static int differs(const char *path, const char *how, cay_err *err)
 {

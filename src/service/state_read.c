@@ -28,8 +28,6 @@ static int refused(const char *what, cay_err *err)
                         "state: it holds %s, which no state may; whoever resumes gives that", what);
 }
 
-/* ------------------------------------------------------------------ values */
-
 static int take_text(const json_t *o, const char *key, bool must, cay__arena *mem, const char **out,
                      cay_err *err)
 {
@@ -93,8 +91,6 @@ static int take_things(const json_t *o, const char *key, bool named, cay__arena 
     *out = list;
     return 0;
 }
-
-/* ------------------------------------------------------------------ parts */
 
 static int take_id(const json_t *o, const char *key, char kind, char out[CAY_ID_LEN + 1],
                    cay_err *err)

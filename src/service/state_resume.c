@@ -53,8 +53,6 @@ static int check_provider(const way *w, cay_err *err)
         w->s->provider, want);
 }
 
-/* ------------------------------------------------------------------ it has files */
-
 /* Are its files those of the snapshot, and the manifest the one of the state? What cannot be told
  * counts as changed. */
 static bool unchanged(const way *w, const cay_row *row)
@@ -159,8 +157,6 @@ static int reconnect(const way *w, const cay_row *row, cay_sandbox **out, cay_re
     return rc;
 }
 
-/* ------------------------------------------------------------------ it is gone */
-
 static int check_snapshot(const way *w, cay_err *err)
 {
     cay_snapshot *snap = NULL;
@@ -233,8 +229,6 @@ static int rebuild(const way *w, cay_sandbox **out, cay_err *err)
     c.manifest_applied = true;
     return cay__create_as(w->svc, w->call, w->s->id, &c, out, err);
 }
-
-/* ------------------------------------------------------------------ the public call */
 
 static int check_given(way *w, cay_err *err)
 {

@@ -115,8 +115,6 @@ static int sandbox_json(const cay_row *row, const cay_create *whole, const cay__
     return 0;
 }
 
-/* ------------------------------------------------------------------ its snapshot */
-
 static int on_snapshot(const cay_snapshot *s, void *arg)
 {
     cay__str_copy(arg, CAY_ID_LEN + 1, s->id); /* oldest first: the last one stays */
@@ -151,8 +149,6 @@ static void put_snapshot(json_t *o, const char *id, const char *manifest)
     json_object_set_new(o, "snapshot_fingerprint_version",
                         *id ? json_string(CAY__STATE_FINGERPRINT) : json_null());
 }
-
-/* ------------------------------------------------------------------ the whole */
 
 static int on_port(const cay_exposed *e, void *arg)
 {

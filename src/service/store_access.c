@@ -21,8 +21,6 @@ static int no_tenant(const char *name, cay_err *err)
                         "there is no tenant %.63s; cay tenant ls shows those there are", name);
 }
 
-/* ------------------------------------------------------------------ quotas */
-
 enum { SANDBOXES, CPU, MEMORY, DISK, KINDS, TEMPLATES = KINDS, NAMED };
 static const struct {
     const char *name, *unit;
@@ -182,8 +180,6 @@ int cay__quota_check_start(cay__db *db, const char *id, cay_err *err)
     }
     return cay__quota_check(db, tenant, uses, false, err);
 }
-
-/* ------------------------------------------------------------------ tenants */
 
 typedef struct tenant_change {
     const cay_tenant *t;
@@ -350,8 +346,6 @@ int cay__s_tenant_list(void *self, const char *name, int (*fn)(const cay_tenant 
     }
     return rc;
 }
-
-/* ------------------------------------------------------------------ keys */
 
 static int do_key_put(cay__db *db, void *arg, cay_err *err)
 {
@@ -527,8 +521,6 @@ int cay__s_key_sweep(void *self, int64_t before_ms, cay_err *err)
 {
     return cay__db_write(self, CAY__TX_FREES, do_sweep, &before_ms, err);
 }
-
-/* ------------------------------------------------------------------ words of one time */
 
 static int once_locked(cay__db *db, const char *tenant, const char *once, char *id, cay_err *err)
 {

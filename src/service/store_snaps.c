@@ -64,8 +64,6 @@ int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err)
                : free_layers(db, layers, sandbox, provider, err);
 }
 
-/* ------------------------------------------------------------------ changes */
-
 static int do_insert(cay__db *db, void *arg, cay_err *err)
 {
     const cay_snap_row *r = arg;
@@ -271,8 +269,6 @@ int cay__s_restack(void *self, const char *id, const char *layers, const char *f
     return cay__db_write(self, 0, do_restack, &(restack){ id, layers, from }, err);
 }
 
-/* ------------------------------------------------------------------ merging */
-
 typedef struct merge {
     const char *layers, *merged, *provider, *id;
     size_t *left;
@@ -311,8 +307,6 @@ int cay__s_layers_merge(void *self, const char *layers, const char *merged, cons
     return cay__db_write(self, CAY__TX_DURABLE, do_merge,
                          &(merge){ layers, merged, provider, id, left ? left : &none }, err);
 }
-
-/* ------------------------------------------------------------------ reading */
 
 int cay__s_snap_get(void *self, const char *id, int (*fn)(const cay_snap_row *, void *), void *arg,
                     cay_err *err)
@@ -437,8 +431,6 @@ int cay__s_unsettled(void *self, const char *boot, unsigned *what, cay_err *err)
     *what = (unsigned)n;
     return rc;
 }
-
-/* ------------------------------------------------------------------ jobs */
 
 static int do_put(cay__db *db, void *arg, cay_err *err)
 {

@@ -34,8 +34,6 @@ static int no_row(const char *id, cay_err *err)
     return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "no sandbox %.64s", id);
 }
 
-/* ------------------------------------------------------------------ changes */
-
 static int do_insert(cay__db *db, void *arg, cay_err *err)
 {
     const cay_row *r = arg;
@@ -215,8 +213,6 @@ static int s_remove(void *self, const char *id, cay_err *err)
     return cay__db_write(self, CAY__TX_DURABLE | CAY__TX_FREES, do_remove, (void *)id, err);
 }
 
-/* ------------------------------------------------------------------ reading */
-
 static cay__row *take_row(sqlite3_stmt *st)
 {
     cay__cols c;
@@ -329,8 +325,6 @@ static int s_resolve(void *self, const char *prefix, char (*ids)[CAY_ID_LEN + 1]
     return cay__db_resolve(self, CAY__Q_RESOLVE, NULL, prefix, "look up the sandbox", ids, max, n,
                            err);
 }
-
-/* ------------------------------------------------------------------ notes */
 
 typedef struct note {
     const char *space, *key, *value;

@@ -72,8 +72,6 @@ static void add(tasks *all, sqlite3_stmt *st)
                           .changed_ms = v[7] };
 }
 
-/* ------------------------------------------------------------------ putting */
-
 typedef struct putting {
     const cay_task *t;
     unsigned how;
@@ -153,8 +151,6 @@ int cay__s_task_put(void *self, const cay_task *t, unsigned how, char *id, cay_e
     cay__id_make(id, 'j');
     return cay__db_write(self, CAY__TX_DURABLE, do_put, &(putting){ t, how, id }, err);
 }
-
-/* ------------------------------------------------------------------ claiming */
 
 typedef struct claim {
     const char *kinds, *owner;
@@ -278,8 +274,6 @@ int cay__s_task_turn(void *self, const char *kinds, const char *owner, int64_t n
 {
     return claim_by(self, CAY__Q_TASK_TURN, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
 }
-
-/* ------------------------------------------------------------------ ending */
 
 typedef struct ending {
     const char *id, *state, *error;
@@ -410,8 +404,6 @@ int cay__s_task_sweep(void *self, int64_t before_ms, size_t *n, cay_err *err)
         *n = (size_t)v[1];
     return 0;
 }
-
-/* ------------------------------------------------------------------ reading */
 
 static int list_locked(cay__db *db, const cay_task_filter *f, tasks *out, cay_err *err)
 {

@@ -26,8 +26,6 @@ static int no_template(const char *id, cay_err *err)
                         "there is no template %.64s; cay template ls shows those there are", id);
 }
 
-/* ------------------------------------------------------------------ changes */
-
 static int change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c,
                   cay_err *err)
 {
@@ -174,8 +172,6 @@ int cay__s_template_share(void *self, const char *id, bool shared, cay_err *err)
 {
     return cay__db_write(self, CAY__TX_DURABLE, do_share, &(sharing){ id, shared }, err);
 }
-
-/* ------------------------------------------------------------------ reading */
 
 typedef struct kept {
     cay_template_row row;

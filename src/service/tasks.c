@@ -57,8 +57,6 @@ int cay_task_put(cay_service *svc, const cay_task *given, unsigned how, char *id
     return svc->store->task_put(svc->db, &t, how, id ? id : mine, err);
 }
 
-/* ------------------------------------------------------------------ one that is taken */
-
 static int copy(const cay_task *t, void *arg)
 {
     const char *from[] = { t->kind, t->subject, t->tenant, t->key,  t->detail,
@@ -159,8 +157,6 @@ int cay_task_fail(cay_service *svc, const cay_task *t, const char *why, cay_err 
     return svc->store->task_end(svc->db, t->id, t->fence, "waiting",
                                 cay__wall_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text, err);
 }
-
-/* ------------------------------------------------------------------ by others */
 
 static int check_id(const char *id, cay_err *err)
 {

@@ -68,8 +68,6 @@ void cay_template_free(cay_template *t)
     free(f);
 }
 
-/* ------------------------------------------------------------------ looking */
-
 static int not_found(const char *ref, cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(300);
@@ -187,8 +185,6 @@ int cay_template_list(cay_service *svc, const cay_call *call, const cay_template
     return l.enough ? 0 : rc;
 }
 
-/* ------------------------------------------------------------------ changing */
-
 /* One that the tenant sees may still be somebody else's. */
 static int own_only(const cay_template *t, const char *tenant, const char *what, cay_err *err)
 {
@@ -235,8 +231,6 @@ int cay_template_share(cay_service *svc, const cay_call *call, const char *tenan
     CAY_TRY(own_only(t, tenant, "shared", err));
     return svc->store->template_share(svc->db, t->id, shared, err);
 }
-
-/* ------------------------------------------------------------------ what it says */
 
 static bool pairs_ok(const json_t *j)
 {
@@ -352,8 +346,6 @@ int cay_template_config_check(const char *text, cay_err *err)
     }
     return cay__settings_check(o, err);
 }
-
-/* ------------------------------------------------------------------ a new one */
 
 static int clean_names(const char *const *names, char **out, cay_err *err)
 {

@@ -16,8 +16,6 @@
 
 CAY_DEFINE_AUTO(cay_template, cay_template_free)
 
-/* ------------------------------------------------------------------ template_name.c */
-
 /* A reference taken apart. */
 typedef struct cay__tname {
     char host[256];  /* "docker.io" when none is named */
@@ -34,22 +32,16 @@ void cay__tname_text(const cay__tname *n, char out[CAY_TEMPLATE_NAME + 1]);
 #define CAY__TEMPLATE_NAMES 32 /* most of one template */
 int cay__tname_clean(const char *ref, char out[CAY_TEMPLATE_NAME + 1], cay_err *err);
 
-/* ------------------------------------------------------------------ template.c */
-
 cay_template *cay__template_new(const cay_template_row *row);
 /* The record becomes one that counts; layers that are gone meanwhile are CAY_EBUSY, "layers_gone",
  * and nothing is recorded. */
 int cay__template_record(cay_service *svc, const cay_call *call, cay_template_row *row,
                          const char *const *names, cay_template **out, cay_err *err);
 
-/* ------------------------------------------------------------------ template_root.c */
-
 /* Layers of base image show directories, or nothing, where a sandbox's own mounts and files go:
  * CAY_EINVAL, "image_root", names the one that is none. */
 int cay__template_root_check(const cay_service *svc, const char *base, const char *layers,
                              cay_err *err);
-
-/* ------------------------------------------------------------------ template_quota.c */
 
 #define CAY__NOTE_LAYER_BYTES "layer-bytes" /* name of a layer that is no image's → its bytes */
 /* What the tenant's templates may have and have; most 0: no bound. */
@@ -65,8 +57,6 @@ int cay__layers_merged_bytes(cay_service *svc, const cay__stack *s, const char *
 void cay__layer_bytes_forget(cay_service *svc, const char *layer);
 int cay__quota_templates(const char *tenant, int64_t most, int64_t need,
                          cay_err *err); /* store_access.c */
-
-/* ------------------------------------------------------------------ template_use.c */
 
 /* spec->template_ becomes layers, and what the template says goes where the request is silent.
  * After cay__stack_prepare(). */

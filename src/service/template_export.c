@@ -31,8 +31,6 @@ typedef struct work {
     int fd;
 } work;
 
-/* ------------------------------------------------------------------ the tar around it */
-
 static void octal(char *to, size_t n, uint64_t v)
 {
     for (to[--n] = 0; n-- > 0; v >>= 3)
@@ -106,8 +104,6 @@ static int put_document(work *k, const json_t *j, cay__blob *out, cay_err *err)
     blob_name(out, name);
     return put_text(k, name, text, err);
 }
-
-/* ------------------------------------------------------------------ one layer */
 
 static int on_record(cay__rec *r, void *arg, cay_err *err)
 {
@@ -205,8 +201,6 @@ static int layer(work *k, cay_err *err)
             return 0; /* it is there already */
     return send(k, fd, b, err);
 }
-
-/* ------------------------------------------------------------------ what it says of itself */
 
 static json_t *described(const cay__blob *b, const char *type)
 {
@@ -312,8 +306,6 @@ static int documents(work *k, cay_err *err)
     CAY_TRY(put_text(k, "index.json", text ? text : "{}", err));
     return put_text(k, "oci-layout", "{\"imageLayoutVersion\":\"1.0.0\"}", err);
 }
-
-/* ------------------------------------------------------------------ the whole */
 
 static int all(work *k, cay_err *err)
 {

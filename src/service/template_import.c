@@ -43,8 +43,6 @@ static int missing(const char *name, cay_err *err)
                         "%.100s is not in it: it is cut, or no image", name);
 }
 
-/* ------------------------------------------------------------------ its parts */
-
 /* A descriptor to read from `at` on; the caller closes. */
 static int part_open(origin *o, const char *name, int *fd, uint64_t *at, uint64_t *size,
                      cay_err *err)
@@ -165,8 +163,6 @@ static void say_name(origin *o, const char *name)
         o->nnames++;
 }
 
-/* ------------------------------------------------------------------ an OCI layout */
-
 static const char *ref_of(const json_t *d)
 {
     const json_t *a = json_object_get(d, "annotations");
@@ -241,8 +237,6 @@ static int layout_blob(void *arg, size_t i, int *fd, cay_err *err)
     blob_name(o->im.layers[i].digest, name);
     return part_copy(o, name, &o->im.layers[i], fd, err);
 }
-
-/* ------------------------------------------------------------------ what `docker save` makes */
 
 static const json_t *docker_pick(origin *o, const json_t *list, cay_err *err)
 {
@@ -339,8 +333,6 @@ static int docker_blob(void *arg, size_t i, int *fd, cay_err *err)
     return part_copy(o, o->layer[i], &o->im.layers[i], fd, err);
 }
 
-/* ------------------------------------------------------------------ a root filesystem */
-
 static int tree_blob(void *arg, size_t i, int *fd, cay_err *err)
 {
     origin *o = arg;
@@ -428,8 +420,6 @@ static int read_tree(origin *o, cay_err *err)
     o->im.text = cay__strdup(o->spec->config ? o->spec->config : "{}");
     return cay_template_config_check(o->im.text, err);
 }
-
-/* ------------------------------------------------------------------ which it is */
 
 static const struct kind {
     const char *name, *has, *also; /* the parts that tell it */

@@ -58,8 +58,6 @@ static void part_name(const pulling *p, const char *digest, bool whole, char out
     snprintf(out, BLOB_NAME, "%.64s-%.16s%s", digest + 7, p->whose, whole ? "" : ".part");
 }
 
-/* ------------------------------------------------------------------ one blob */
-
 typedef struct blob {
     pulling *p;
     const cay__blob *want;
@@ -179,8 +177,6 @@ static int get_blob(pulling *p, cay__reg *reg, const cay__blob *want, cay_err *e
                : 0;
 }
 
-/* ------------------------------------------------------------------ all of them */
-
 static void give_up(pulling *p, int rc, const cay_err *why)
 {
     if (rc < 0 && !p->stop) {
@@ -284,8 +280,6 @@ static void fetch_end(pulling *p)
     p->nthreads = 0;
 }
 
-/* ------------------------------------------------------------------ documents */
-
 static int on_doc(const char *data, size_t n, void *arg, cay_err *err)
 {
     cay__buf *b = arg;
@@ -324,8 +318,6 @@ static int documents(pulling *p, cay__reg *reg, cay_err *err)
             p->im.config.digest);
     return cay__image_config(config.data, config.len, &p->im, err);
 }
-
-/* ------------------------------------------------------------------ who and where */
 
 static int find_login(pulling *p, cay_err *err)
 {
@@ -396,8 +388,6 @@ static int look_for(pulling *p, const char *ref, cay_err *err)
     }
     return rc;
 }
-
-/* ------------------------------------------------------------------ the whole */
 
 static int layer_blob(void *arg, size_t i, int *fd, cay_err *err)
 {

@@ -46,8 +46,6 @@ static int nameless(cay_service *svc, int *out, cay_err *err)
                     : 0;
 }
 
-/* ---- programs ---- */
-
 typedef struct program {
     const char *const *argv;
     int in, out, headers; /* -1: none */
@@ -96,8 +94,6 @@ static int await(program *p, const cay_call *call, int *status, cay_err *err)
     *status = WIFEXITED(st) ? WEXITSTATUS(st) : 128 + WTERMSIG(st);
     return rc;
 }
-
-/* ---- HTTP, by cay-fetch ---- */
 
 static int headers(cay_service *svc, const char *auth, int *out, cay_err *err)
 {
@@ -174,8 +170,6 @@ static int http(cay_service *svc, const cay_call *call, const cay_transfer *t, b
     return 0;
 }
 
-/* ---- S3, by rclone ---- */
-
 /* rclone's own configuration is not asked: credentials are those of the environment, as every S3
  * program takes them. */
 static void s3_env(char **env, size_t room)
@@ -224,8 +218,6 @@ static int s3(const cay_call *call, const char *url, bool put, int file, cay_err
         return cay_fail_why(err, CAY_ENOENT, "store_failed", "there is nothing at %.120s", url);
     return 0;
 }
-
-/* ---- a directory ---- */
 
 static int path_open(const char *url, const char *id, char *path, size_t cap, int *dir,
                      const char **name, cay_err *err)
@@ -286,8 +278,6 @@ static int push_path(cay_service *svc, const cay_call *call, const cay_export *s
     return 0;
 }
 
-/* ---- both ways ---- */
-
 static int take(const cay_transfer *given, cay_transfer *t, cay_err *err)
 {
     CAY_TRY(cay__spec_take(t, sizeof *t, given, "cay_transfer", err));
@@ -339,8 +329,6 @@ int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
     return cay_service_import(svc, call, spec, file, out, err);
 }
-
-/* ---- any bytes ---- */
 
 int cay_store_put(cay_service *svc, const cay_call *call, const cay_transfer *given,
                   const void *data, size_t len, cay_err *err)

@@ -108,7 +108,7 @@ static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_s
     return rc;
 }
 
-/* ------------------------------------------------------------------ above a directory of the host
+/* above a directory of the host
  */
 
 /* Two overlays cannot be exchanged at one moment under a sandbox that runs, so it is stopped, and

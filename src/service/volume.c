@@ -76,8 +76,6 @@ static int lock_volumes(cay_service *svc, const cay_call *call, int *out, cay_er
     return 0;
 }
 
-/* ------------------------------------------------------------------ records */
-
 typedef struct note {
     char provider[64];
     uint64_t limit;
@@ -131,8 +129,6 @@ static int place_of(cay_service *svc, const char *provider, cay__place **p, void
                             (*p)->ops->name);
     return cay__svc_self(svc, *p, self, err);
 }
-
-/* ------------------------------------------------------------------ who uses one */
 
 typedef struct uses {
     cay_service *svc;
@@ -261,8 +257,6 @@ void cay__volumes_forget(cay_service *svc, const char *id)
     cay__str_join(prefix, sizeof prefix, id, "/", NULL);
     svc->store->note_list(svc->db, SPACE_USE, prefix, on_forget, svc, NULL);
 }
-
-/* ------------------------------------------------------------------ the public calls */
 
 int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_spec *given,
                       cay_err *err)

@@ -74,8 +74,6 @@ int cay__warm_write(cay_service *svc, const cay__pool_note *n, cay_err *err)
                 : cay_fail(err, CAY_ETOOBIG, "the pool's request is too long");
 }
 
-/* ------------------------------------------------------------------ what a pool holds */
-
 typedef struct counting {
     const char *pool;
     unsigned *ready, *making;
@@ -104,8 +102,6 @@ int cay__warm_rows(cay_service *svc, const char *pool, int (*fn)(const cay_row *
     *ready = *making = 0;
     return svc->store->list(svc->db, &f, on_row, &(counting){ pool, ready, making, fn, arg }, err);
 }
-
-/* ------------------------------------------------------------------ from outside */
 
 static int count_one(const char *key, const char *value, void *arg)
 {

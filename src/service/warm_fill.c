@@ -29,8 +29,6 @@ static void made_of(const cay__pool_note *n, const char *template_id, char out[3
     snprintf(out, 33, "%.32s", hex);
 }
 
-/* ------------------------------------------------------------------ is there work? */
-
 static int due(const char *key, const char *value, void *arg)
 {
     cay_service *svc = arg;
@@ -67,8 +65,6 @@ int cay_warm_due(cay_service *svc, cay_err *err)
     int rc = svc->store->note_list(svc->db, "warm", "", due, svc, err);
     return rc < 0 ? rc : 0;
 }
-
-/* ------------------------------------------------------------------ the work */
 
 typedef struct tidying {
     cay_service *svc;

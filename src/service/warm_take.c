@@ -67,8 +67,6 @@ bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND])
     return true;
 }
 
-/* ------------------------------------------------------------------ none was ready */
-
 typedef struct lack {
     cay_service *svc;
     const char *template_id, *tenant;
@@ -157,8 +155,6 @@ void cay__warm_missed(cay_service *svc, const cay_create *c, const cay_create *g
     svc->store->note_list(svc->db, "warm", "", learn, &m, NULL);
     free(m.request);
 }
-
-/* ------------------------------------------------------------------ one is */
 
 static int take_row(cay_service *svc, const char *kind, const cay_create *c,
                     char id[CAY_ID_LEN + 1], char **box, cay_err *err)

@@ -26,8 +26,6 @@ static void *grown(void *p, size_t n, size_t each)
     return q;
 }
 
-/* ------------------------------------------------------------------ out */
-
 typedef struct twig {
     char type;
     uint32_t mode;
@@ -223,8 +221,6 @@ int cay__workspace_export(cay_service *svc, const cay_call *call, const cay_snap
             rc = cay_fail_sys(err, CAY_ESYS, "write the archive");
     return rc;
 }
-
-/* ------------------------------------------------------------------ in */
 
 typedef struct member {
     cay_fill_item item;

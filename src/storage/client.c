@@ -18,8 +18,6 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-/* ------------------------------------------------------------------ can this host */
-
 static bool in_path(const char *program)
 {
     char path[PATH_MAX];
@@ -64,8 +62,6 @@ int cay__storage_check(const cay__storage_mount *m, size_t n, cay_err *err)
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ the program */
 
 static int start(const char *path, const char *home, int sock, cay_err *err)
 {
@@ -208,8 +204,6 @@ void cay__storage_close(cay__storage *s)
     s->n = 0;
     cay__close_fd(&s->sock);
 }
-
-/* ------------------------------------------------------------------ into a sandbox that runs */
 
 int cay__storage_show(cay__storage *s, int pid, const char *name, const char *target, cay_err *err)
 {

@@ -45,8 +45,6 @@ static int check_values(const cay__storage_mount *m, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ lines */
-
 static void line(cay__buf *b, const char *key, const char *value)
 {
     if (*value)
@@ -198,8 +196,6 @@ static const struct {
     { "box_mount", "box", "path", "", box },
 };
 
-/* ------------------------------------------------------------------ the kernel's own */
-
 static bool option_ok(const char *s)
 {
     return *s && !strpbrk(s, ",= \t\r\n\\\"'");
@@ -248,8 +244,6 @@ static int s3files(const cay__storage_mount *m, cay__storage_plan *out, cay_err 
     out->args[out->nargs++] = cay__strdup(b.data);
     return 0;
 }
-
-/* ------------------------------------------------------------------ all */
 
 static bool name_ok(const char *s)
 {

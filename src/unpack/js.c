@@ -70,8 +70,6 @@ static int want(js *j, char c)
     return got == -2 ? -1 : bad(j, why);
 }
 
-/* ---- strings ---- */
-
 static int hex4(js *j, unsigned *out)
 {
     *out = 0;
@@ -183,8 +181,6 @@ static int string(js *j, char *out, size_t cap)
     }
     return 0;
 }
-
-/* ---- what is in it ---- */
 
 static int digit64(int c)
 {

@@ -20,8 +20,6 @@ static int broken(unpack *u, struct archive *a, const char *member)
     return fail(u, member, "archive_corrupt", "%.150s", why ? why : "it cannot be read");
 }
 
-/* ---- a member ---- */
-
 /* Bytes up to `to` are a hole. */
 static int zeros(unpack *u, const char *path, uint64_t *at, uint64_t to)
 {
@@ -264,8 +262,6 @@ static int members(unpack *u, struct archive *a)
     }
 }
 
-/* ---- tar ---- */
-
 static la_ssize_t on_read(struct archive *a, void *arg, const void **p)
 {
     feed *f = arg;
@@ -309,8 +305,6 @@ int read_tar(unpack *u, stream *s)
     tarcheck_clear(&f.check);
     return rc;
 }
-
-/* ---- zip ---- */
 
 /* The list of members is at the end of a zip, so the whole of it is put into a file without a name
  * first. */

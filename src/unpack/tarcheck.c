@@ -82,8 +82,6 @@ static bool zeros(const uint8_t *b)
     return !b[0] && !memcmp(b, b + 1, BLOCK - 1);
 }
 
-/* ---- what stands before a member: pax records and long names ---- */
-
 static bool known(const char *key, size_t n, const char *word)
 {
     return n == strlen(word) && !memcmp(key, word, n);
@@ -174,8 +172,6 @@ static bool body(tarcheck *t)
 {
     return t->kind == 'x' || t->kind == 'g' ? pax(t) : long_name(t);
 }
-
-/* ---- a header ---- */
 
 static bool extension(tarcheck *t, uint64_t size)
 {

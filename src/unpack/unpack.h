@@ -63,8 +63,6 @@ int fail(unpack *u, const char *member, const char *reason, const char *fmt, ...
 /* n more bytes come out: over a limit? */
 int grow(unpack *u, const char *member, uint64_t n);
 
-/* ---- names.c ---- */
-
 void names_start(unpack *u);
 void names_stop(unpack *u);
 /* "./a//b/" → "a/b", "" → "."; refused: absolute, "..", drive letters, backslashes, over-long. */
@@ -76,15 +74,11 @@ int link_check(unpack *u, const char *path, const char *target);
 /* What is at path: a CAY__ITEM_… type, 0: nothing. */
 char name_kind(const unpack *u, const char *path);
 
-/* ---- oci.c: names that remove, image-spec layer.md "Whiteouts" ---- */
-
 /* 1: the member was one, and is kept in mind. 0: it was not. */
 int whiteout(unpack *u, const char *path);
 /* After the last member: what they say of this layer. A file or directory of the layer itself is
  * not removed by it, whichever came first. */
 int whiteouts_tell(unpack *u);
-
-/* ---- tarcheck.c: every block of a tar, before libarchive sees it ---- */
 
 typedef struct tarcheck {
     uint64_t max_size; /* of one member */
@@ -104,8 +98,6 @@ typedef struct tarcheck {
 bool tarcheck_feed(tarcheck *t, const void *data, size_t len);
 void tarcheck_clear(tarcheck *t);
 
-/* ---- stream.c: the input, with its compression taken off ---- */
-
 typedef struct stream stream;
 stream *stream_open(unpack *u, int fd);
 void stream_close(stream *s);
@@ -114,8 +106,6 @@ int stream_read(stream *s, const void **p, size_t *n);
 /* oci: reads to the end and tells the SHA-256 of all of it, which is the layer's diff id. */
 int stream_sum(stream *s, char hex[65]);
 void stream_back(stream *s, const void *p, size_t n); /* the last bytes read come again */
-
-/* ---- formats: 0 when the whole archive was sound, -1 when it was told that it is not ---- */
 
 int read_tar(unpack *u, stream *s);
 int read_zip(unpack *u, stream *s);

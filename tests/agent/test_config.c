@@ -10,8 +10,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-/* ------------------------------------------------------------------ compaction */
-
 static void a_window_that_is_told_counts(void **state)
 {
     (void)state;
@@ -100,7 +98,7 @@ static void a_small_window_is_compacted_here(void **state)
     cay_cap_free(caps[1]);
 }
 
-/* ------------------------------------------------------------------ what capabilities bring, and
+/* what capabilities bring, and
  * how their tools are */
 
 static char *entry;
@@ -274,8 +272,6 @@ static void a_capability_says_whether_it_is_available(void **state)
     cay_cap_free(caps[0]);
 }
 
-/* ------------------------------------------------------------------ whose rights it has */
-
 /* Whom the manifest does not name is made with the sandbox, and everything is done as that user:
  * commands, patches, and what the manifest put there. */
 static void an_agent_works_as_its_user(void **state)
@@ -335,8 +331,6 @@ static void a_user_that_is_none_is_told_first(void **state)
     cay_run_result_free(r);
 }
 
-/* ------------------------------------------------------------------ what tools of yours reach */
-
 /* The sandbox of the run, for commands and files. */
 static int run_command(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
@@ -373,8 +367,6 @@ static void a_tool_reaches_the_sandbox_of_its_run(void **state)
     cay_run_result_free(box_run(&b, "go", (cay_run_config){ 0 }));
     box_told_has(1, "no sandbox here");
 }
-
-/* ------------------------------------------------------------------ what it is told first */
 
 static int turn_text(cay_run *run, const cay_agent *agent, char **text, cay_err *err)
 {
@@ -416,8 +408,6 @@ static void base_instructions_are_made_for_each_turn(void **state)
     cay_run_result_free(box_run(&a, "go", (cay_run_config){ 0 }));
     has(p.instructions[2], "Written down.");
 }
-
-/* ------------------------------------------------------------------ rollouts */
 
 /* The lines of a record, the first of which nobody ran; freed. */
 static size_t record_lines(char *text, const char *id)
@@ -526,8 +516,6 @@ static void a_rollout_begins_in_the_store(void **state)
     support_home_remove(store);
 }
 
-/* ------------------------------------------------------------------ limits of a run */
-
 static int members(void)
 {
     static const char ustar[8] = { 'u', 's', 't', 'a', 'r', 0, '0', '0' };
@@ -623,7 +611,7 @@ static void a_run_says_how_much_is_done_at_once(void **state)
     cay_run_result_free(r);
 }
 
-/* ------------------------------------------------------------------ who decides, and what it cost
+/* who decides, and what it cost
  */
 
 static int sum(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
@@ -706,8 +694,6 @@ static void each_request_has_its_entry(void **state)
     cay_run_result_free(r);
     cay_tool_free(nested);
 }
-
-/* ------------------------------------------------------------------ audits of several kinds */
 
 static int count(void *self, const char *json, cay_err *err)
 {

@@ -24,7 +24,7 @@ static const char *peer;
 static int peer_stop = -1, port;
 static pid_t peer_pid;
 
-/* ------------------------------------------------------------------ a provider that fails when
+/* a provider that fails when
  * told to */
 
 static bool no_sessions, no_end;
@@ -157,8 +157,6 @@ static size_t times(const char *text, const char *part)
     return n;
 }
 
-/* ------------------------------------------------------------------ spans of a result */
-
 static const json_t *data_of(const json_t *span)
 {
     return json_object_get(json_object_get(span, "span_data"), "data");
@@ -187,8 +185,6 @@ static const char *span_name(const json_t *trace, const char *id)
                                                                 "name", "");
     return "";
 }
-
-/* ------------------------------------------------------------------ processes */
 
 /* 58 */
 static void the_one_that_ended_makes_room(void **state)
@@ -323,8 +319,6 @@ static void commands_run_beside_each_other(void **state)
     cay_run_result_free(r);
 }
 
-/* ------------------------------------------------------------------ the runner */
-
 static char notes[512];
 static const cay_agent *seen_agent;
 static int agents_seen;
@@ -403,8 +397,6 @@ static void everybody_sees_the_callers_agent(void **state)
     cay_run_result_free(RUN(svc, &a, .on_event = on_event));
     assert_int_equal(agents_seen, 3 /* hooks */ + 2 /* guards */ + 3 /* call, output, message */);
 }
-
-/* ------------------------------------------------------------------ stores of memory */
 
 #define EXTRACT(slug, summary, raw)                                                                \
     TEXT("{\\\"rollout_slug\\\":\\\"" slug "\\\",\\\"rollout_summary\\\":\\\"" summary             \
@@ -550,8 +542,6 @@ static void a_store_that_forgets_once_loses_no_memories(void **state)
     has(after, "{\"path\":\"notes/kept.md\",\"data\":\"b2xk\"}");
     has(after, "\"memories/memory_summary.md\",\"data\":\"bGlrZXMgdGFicw==\"");
 }
-
-/* ------------------------------------------------------------------ a store that is slow */
 
 /* How many are in it, and how many were at most. */
 typedef struct slow {
@@ -780,8 +770,6 @@ static void phases_have_settings_of_their_own(void **state)
     cay_sandbox_remove(sb, NULL, NULL);
     cay_sandbox_unref(sb);
 }
-
-/* ------------------------------------------------------------------ traces */
 
 static char *spans;
 static size_t batches;

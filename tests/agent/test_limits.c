@@ -122,8 +122,6 @@ static void only_these_programs_run(void **state)
     has(seen, "\"capability\":\"exec\"");
 }
 
-/* ------------------------------------------------------------------ audit */
-
 static cay__buf written = CAY__BUF(1 << 20);
 static int fail_at;
 

@@ -110,8 +110,6 @@ static int clean(void **state)
     return box_set_up(state);
 }
 
-/* ------------------------------------------------------------------ */
-
 static void ten_megabytes_never_reach_the_model(void **state)
 {
     (void)state;

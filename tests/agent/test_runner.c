@@ -268,8 +268,6 @@ static void a_tool_may_have_the_last_word(void **state)
     cay_run_result_free(r);
 }
 
-/* ------------------------------------------------------------------ approvals */
-
 static cay_agent careful = {
     .size = sizeof careful, .name = "Careful", .tools = guarded_tools, .ntools = 1
 };
@@ -405,8 +403,6 @@ static void somebody_may_decide_at_once(void **state)
     assert_int_equal(calls, 1);
 }
 
-/* ------------------------------------------------------------------ handoffs, nesting */
-
 static void work_is_handed_over(void **state)
 {
     (void)state;
@@ -505,7 +501,7 @@ static void an_agent_as_a_tool_waits_with_its_caller(void **state)
     cay_tool_free(t);
 }
 
-/* ------------------------------------------------------------------ beside each other, guards of
+/* beside each other, guards of
  * tools, what is kept elsewhere */
 
 /* Waits until as many others are in it at the same time. */
@@ -760,8 +756,6 @@ static void what_an_endpoint_lacks_is_told(void **state)
     cay_model_free(plain);
 }
 
-/* ------------------------------------------------------------------ guards, hooks, events */
-
 static int trips(void *arg, cay_run *r, const char *text, char **info, cay_err *err)
 {
     (void)r;
@@ -953,8 +947,6 @@ static void an_event_may_cancel(void **state)
     fails(&a, "go", CONF(.on_event = on_event, .event_arg = "tool_called"), "canceled");
     assert_int_equal(calls, 0);
 }
-
-/* ------------------------------------------------------------------ conversations */
 
 static void a_conversation_goes_on(void **state)
 {

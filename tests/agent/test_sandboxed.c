@@ -153,8 +153,6 @@ static int session_of(size_t turn)
     return id;
 }
 
-/* ------------------------------------------------------------------ shell */
-
 /* 74, 78 */
 static void the_default_set_is_there(void **state)
 {
@@ -326,8 +324,6 @@ static void long_output_is_cut_to_its_budget(void **state)
         cay__buf_clear(&b);
     }
 }
-
-/* ------------------------------------------------------------------ files */
 
 /* 64, 69 */
 static void patches_are_carried_out(void **state)
@@ -519,8 +515,6 @@ static void images_are_looked_at(void **state)
     told_has(5, "`i/none.png` was not found");
     told_has(6, "outside the workspace");
 }
-
-/* ------------------------------------------------------------------ the sandbox of a run */
 
 /* 89, 91 */
 static void a_given_sandbox_stays_and_a_made_one_goes(void **state)

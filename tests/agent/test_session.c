@@ -257,8 +257,6 @@ static void case_50_a_port_that_nobody_declared(void **state)
     cay_session_free(s);
 }
 
-/* ------------------------------------------------------------------ archives */
-
 /* A tar of n files d/f1 …, and of one member more. The caller closes it. */
 static int tar_with(unsigned n, const cay__member *more)
 {

@@ -80,8 +80,6 @@ static void soon(const char *args, const char *want)
     has(all.data, want);
 }
 
-/* ------------------------------------------------------------------ definitions */
-
 static const char *const wanted[] = {
     "file_read",         "file_write",   "file_delete", "file_list", "file_search",  "shell_exec",
     "shell_interactive", "git_clone",    "git_commit",  "git_push",  "git_status",   "python_exec",
@@ -127,8 +125,6 @@ static void unknown_names_are_refused(void **state)
     assert_int_equal(cay_cap_tools(&o, &c, &err), CAY_EINVAL);
     assert_int_equal(cay_toolset_call(ts, NULL, "rm_rf", "{}", &text, NULL, &err), CAY_ENOENT);
 }
-
-/* ------------------------------------------------------------------ files */
 
 static void files_are_written_read_and_edited(void **state)
 {
@@ -190,8 +186,6 @@ static void arguments_are_checked(void **state)
     bad("http_request", "{\"url\":\"file:///etc/passwd\"}", "want http");
     bad("http_request", "{\"url\":\"http://x/\",\"headers\":{\"A\":\"b\\r\\nC: d\"}}", "header");
 }
-
-/* ------------------------------------------------------------------ commands */
 
 static int shells_failed, shell_code;
 static void note_shell(void *arg, const cay_op *op)
@@ -315,8 +309,6 @@ static void requests_reach_servers_inside(void **state)
     good("shell_kill", "{}", "ended");
     bad("http_request", "{\"url\":\"http://127.0.0.1:1/\",\"timeout\":5}", "ERROR: ");
 }
-
-/* ------------------------------------------------------------------ in a run */
 
 static void an_agent_uses_them(void **state)
 {

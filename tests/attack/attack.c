@@ -31,8 +31,6 @@ static const struct {
               { "range", "cay-range", RANGE },
               { "single", "cay-single", SINGLE } };
 
-/* ---- programs that are run by name ---- */
-
 static int run(const char *const *argv, const char *out)
 {
     int status = -1, pid = fork();
@@ -70,8 +68,6 @@ static bool bring(const char *build)
     }
     return true;
 }
-
-/* ---- what the case asks of the host ---- */
 
 /* Every process one pid namespace below: all sandboxes, parked ones too. */
 static bool power_cut(void)
@@ -139,8 +135,6 @@ static bool serve(const char *ask)
         return atoi(path) > 1 && kill(atoi(path), SIGSTOP) == 0;
     return false;
 }
-
-/* ---- one case ---- */
 
 static void become_user(void)
 {
@@ -259,8 +253,6 @@ static int one_case(const attack *a, const char *build)
     }
     return verdict;
 }
-
-/* ---- the world ---- */
 
 static bool make_clock(void)
 {

@@ -49,7 +49,6 @@ extern world W;
 
 #define SECRET "s3cr3t-of-the-host"
 
-/* ---- verdicts: each is a line; any breach fails the case ---- */
 __attribute__((format(printf, 1, 2))) void breach(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) void note(const char *fmt, ...);
 /* Cannot go on: the case fails here, and what it made is removed. */
@@ -64,7 +63,6 @@ unsigned many(unsigned full);
  * holds in the soak test. */
 int64_t soon(int64_t ms);
 
-/* ---- sandboxes ---- */
 cay_service *service_open(void);              /* W.home */
 cay_sandbox *box_new(const cay_create *spec); /* NULL: the default; the probe is in it */
 void box_remove(cay_sandbox *sb);
@@ -85,7 +83,6 @@ cay_proc *inside_start(cay_sandbox *sb, cay_spawn *base, const char *name, ...)
 /* Any command: its exit code, -1 when it could not be run; out may be NULL. */
 int command(cay_sandbox *sb, const char *user, const char *shell, char *out, size_t cap);
 
-/* ---- the host ---- */
 /* "mount PATH", "small PATH", "umount PATH", "next-pid N", "kill PID", "stop PID", "power-cut",
  * "stranger SOCKET": by the parent, as root where it is. */
 bool as_host(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

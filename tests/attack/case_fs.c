@@ -50,8 +50,6 @@ static void s08_root(void)
     box_remove(sb);
 }
 
-/* ---- S-09 ---- */
-
 static int count_entry(const cay_dirent *e, void *arg)
 {
     (void)arg;
@@ -183,8 +181,6 @@ static void s12_readonly(void)
     rmdir(sub);
     canary_check(dir);
 }
-
-/* ---- grants of what must not be shown ---- */
 
 static struct {
     char real[300], link[300];
@@ -362,8 +358,6 @@ static void s14_propagation(void)
     rmdir(sub);
     canary_check(dir);
 }
-
-/* ---- S-17: templates that lie ---- */
 
 static void make_root(char *root, size_t cap, const char *name)
 {

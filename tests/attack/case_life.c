@@ -119,8 +119,6 @@ static void s71_keeper_killed(void)
     }
 }
 
-/* ---- S-72, basic: at random moments ---- */
-
 static void *creates(void *arg)
 {
     volatile bool *stop = arg;
@@ -168,8 +166,6 @@ static void s72_killed_anywhere(void)
           cay_state_name(box_state(kept, NULL, 0)));
     box_remove(kept);
 }
-
-/* ---- S-73: the store ---- */
 
 static int damaged;
 static int tell(const cay_info *info, void *arg)
@@ -266,8 +262,6 @@ static void s73_full(void)
     rmdir(small);
 }
 
-/* ---- S-74: a newer program comes, an older one is refused ---- */
-
 static void s74_upgrade(void)
 {
     enum { MANY = 10 };
@@ -329,8 +323,6 @@ static void s74_upgrade(void)
         box_remove(sb[i]);
     }
 }
-
-/* ---- S-75: another boot ---- */
 
 static uint32_t crc32c(const unsigned char *p, size_t n)
 {
@@ -429,8 +421,6 @@ static void s75_boot(void)
     waitpid(decoy, &status, 0);
 }
 
-/* ---- S-76: what is not ours stays ---- */
-
 static void s76_restraint(void)
 {
     cay_err err = CAY_ERR_INIT;
@@ -481,8 +471,6 @@ static void s76_restraint(void)
     W.svc = first;
     box_remove(a);
 }
-
-/* ---- S-77: many hands on few ids ---- */
 
 static struct {
     pthread_mutex_t lock;
@@ -593,8 +581,6 @@ static void s77_races(void)
     cay_service_list(W.svc, within(5000), NULL, any, &n, &err);
     CHECK(n == 0, "%d sandboxes are listed that nobody owns", n);
 }
-
-/* ---- S-78: removed while in use ---- */
 
 typedef struct user {
     cay_sandbox *sb;

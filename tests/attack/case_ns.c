@@ -226,8 +226,6 @@ static void s15_upload(void)
     box_remove(sb);
 }
 
-/* ---- S-07 ---- */
-
 static bool host_sees_abstract(const char *tag)
 {
     struct sockaddr_un sa = { .sun_family = AF_UNIX };

@@ -288,8 +288,6 @@ static void s43_flood(void)
     box_remove(sb);
 }
 
-/* ---- S-44 ---- */
-
 static int count_probe(const cay_proc_info *info, void *arg)
 {
     if (strstr(info->command, "/tmp/probe") && info->state != 'X' && info->state != 'Z')

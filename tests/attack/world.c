@@ -12,8 +12,6 @@
 
 world W;
 
-/* ---- verdicts ---- */
-
 static void line(const char *word, const char *fmt, va_list ap)
 {
     char text[1200];
@@ -68,8 +66,6 @@ int64_t soon(int64_t ms)
     return getenv("CAY_ATTACK_FULL") ? ms : ms * 10;
 }
 
-/* ---- time ---- */
-
 int64_t now_ms(void)
 {
     struct timespec t;
@@ -105,8 +101,6 @@ const cay_call *within(unsigned ms)
     c = (cay_call){ .size = sizeof c, .deadline_ms = now_ms() + ms };
     return &c;
 }
-
-/* ---- sandboxes ---- */
 
 cay_service *service_open(void)
 {
@@ -206,8 +200,6 @@ cay_state box_state(cay_sandbox *sb, char *reason, size_t cap)
     cay_info_free(info);
     return s;
 }
-
-/* ---- the probe ---- */
 
 void judge_output(const char *text, const char *name)
 {
@@ -315,8 +307,6 @@ int command(cay_sandbox *sb, const char *user, const char *shell, char *out, siz
     cay_result_clear(&r);
     return code;
 }
-
-/* ---- the host ---- */
 
 bool as_host(const char *fmt, ...)
 {

@@ -31,8 +31,6 @@ static void tell(const char *what, int code, const char *reason)
     printf("%s: %s\n", what, code == 0 ? "done" : *reason ? reason : cay_code_name(code));
 }
 
-/* ---- the keeper ---- */
-
 static int dial(void)
 {
     cay_err err = CAY_ERR_INIT;
@@ -106,8 +104,6 @@ static void ask_keeper(const char *volume)
     create("covered volume", other, 0, 1, 0, true, covered);
 }
 
-/* ---- root's programs ---- */
-
 static void ask(const char *what, hand_ask q, const char *name, const char *more, const int *fds,
                 int n)
 {
@@ -134,8 +130,6 @@ static void run(const char *what, const char *at, const char *verb, const char *
     int rc = cay__layer_run(&(cay__layer_at){ .home = at }, NULL, &q, NULL, &err);
     tell(what, rc, err.reason);
 }
-
-/* ---- plans that no library writes ---- */
 
 typedef struct node {
     char type;

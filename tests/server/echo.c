@@ -81,8 +81,6 @@ static int on_fault(cay__req *r, cay_err *err)
     return cay_fail_sys(err, CAY_ESYS, "open /secret/path/of/the/host");
 }
 
-/* ------------------------------------------------------------------ streams */
-
 typedef struct counter {
     uint64_t n, at;
     bool work;
@@ -159,8 +157,6 @@ static int on_flood(cay__req *r, cay_err *err)
         r, 200, "application/octet-stream",
         &(cay__pump){ .fd = { fd, -1, -1 }, .pull = pull_flood, .close = close_flood });
 }
-
-/* ------------------------------------------------------------------ both ways */
 
 static int push_ws(cay__pump *p, int kind, const char *data, size_t len, cay__buf *out)
 {
@@ -244,8 +240,6 @@ static int on_proxy(cay__req *r, cay_err *err)
                                                     .push = push_sum,
                                                     .close = free_sum } });
 }
-
-/* ------------------------------------------------------------------ peers that go */
 
 static int on_wait(cay__req *r, cay_err *err)
 {

@@ -84,8 +84,6 @@ static ssize_t slurp(const char *path, char *buf, size_t cap)
     return got < 0 && n == 0 ? -1 : n;
 }
 
-/* ---- processes and the namespaces they are in ---- */
-
 static void mounts_of(list *l, int pid, const char *ns)
 {
     static char text[1 << 20];
@@ -154,8 +152,6 @@ static void processes(list *l)
         closedir(d);
 }
 
-/* ---- groups: ours in every hierarchy, and what is below ---- */
-
 static int group(const char *path, const struct stat *st, int type, struct FTW *f)
 {
     (void)st, (void)f;
@@ -203,8 +199,6 @@ static void groups(void)
         nftw(path, group, 16, FTW_PHYS | FTW_MOUNT);
     }
 }
-
-/* ---- files, sockets, loop devices, descriptors ---- */
 
 static int file(const char *path, const struct stat *st, int type, struct FTW *f)
 {
@@ -273,8 +267,6 @@ static void look(list *l, char **dirs, int ndirs)
     descriptors(l);
     sort(l);
 }
-
-/* ---- the two verbs ---- */
 
 static int write_down(const list *l, const char *name)
 {

@@ -29,8 +29,6 @@ struct mproc {
     mproc *next;
 };
 
-/* ------------------------------------------------------------------ fake programs */
-
 static void say(mproc *p, const char *data, size_t n)
 {
     char *fresh = realloc(p->out, p->out_len + n + 1);
@@ -133,8 +131,6 @@ static void *proc_main(void *arg)
     pthread_mutex_unlock(&memory_lock);
     return NULL;
 }
-
-/* ------------------------------------------------------------------ processes */
 
 static mproc *proc_find(mbox *b, const char *ref)
 {
@@ -393,8 +389,6 @@ bool memory_runs(const mbox *b)
             return true;
     return false;
 }
-
-/* ------------------------------------------------------------------ boxes */
 
 static int mem_open(const cay_provider_conf *conf, void **self, cay_err *err)
 {

@@ -54,8 +54,6 @@ static bool service(void)
     return OK(cay_service_open(&o, &svc, E), "open");
 }
 
-/* ---- the pieces of a load ---- */
-
 static cay_sandbox *make(cay_create c, const char *note)
 {
     cay_sandbox *sb = NULL;
@@ -366,8 +364,6 @@ static cay_sandbox *shared(int n)
         fclose(f);
     return *id && OK(cay_service_find(svc, CALL, id, &sb, E), "find") ? sb : NULL;
 }
-
-/* ---- roles ---- */
 
 static int base(void)
 {

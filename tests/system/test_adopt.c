@@ -35,8 +35,6 @@ static void nap(int ms)
     poll(NULL, 0, ms);
 }
 
-/* ---- the keeper and its helpers ---- */
-
 static bool of_proc(int pid, const char *file, char *buf, size_t cap)
 {
     char path[64];
@@ -113,8 +111,6 @@ static void kill_keeper(void)
     for (int i = 0; i < 5000 && !has_ended(pid); i++)
         nap(2);
 }
-
-/* ---- sandboxes ---- */
 
 static int up(void **state)
 {
@@ -236,8 +232,6 @@ static void assert_counted(const char *text, const char *word, int n, const char
     assert_string_equal(text, "");
 }
 
-/* ---- commands ---- */
-
 /* Lines on both streams, a terminal, an open stdin; the keeper is killed again and again meanwhile.
  */
 static void streams_terminal_and_stdin_survive(void **state)
@@ -352,8 +346,6 @@ static void no_byte_of_a_flood_is_lost(void **state)
     cay_sandbox_unref(sb);
 }
 
-/* ---- deadlines, pause ---- */
-
 typedef struct stopped {
     cay_sandbox *sb;
     char reason[24];
@@ -419,8 +411,6 @@ static void a_paused_one_stays_paused(void **state)
     cay_sandbox_unref(sb);
 }
 
-/* ---- slowness is not death ---- */
-
 static void an_init_that_is_slow_is_not_lost(void **state)
 {
     (void)state;
@@ -462,8 +452,6 @@ static void a_dead_init_is_noticed(void **state)
     assert_true(support_until(has_stopped, &s, 5000));
     cay_sandbox_unref(s.sb);
 }
-
-/* ---- pause against commands that are being born ---- */
 
 typedef struct starter {
     pthread_t thread;
@@ -548,8 +536,6 @@ static void pause_and_kills_of_the_keeper_do_not_wedge(void **state)
     pausing(true);
 }
 
-/* ---- one id, two creates ---- */
-
 static int create_raw(const char *id)
 {
     cay_provider_conf conf = {
@@ -586,8 +572,6 @@ static void an_id_is_given_once(void **state)
     OK(cay_service_gc(svc, CALL(20000), &removed, E));
     assert_int_equal(removed, 1);
 }
-
-/* ---- helpers ---- */
 
 typedef struct another {
     helper_of h;
@@ -664,8 +648,6 @@ static void a_grant_does_not_wait_for_removals(void **state)
     cay_sandbox_unref(old);
     cay_sandbox_unref(sb);
 }
-
-/* ---- nobody will adopt ---- */
 
 static bool init_left(void *arg)
 {

@@ -39,8 +39,6 @@ static cay__nbox *box;
 static char layers[LAYERS][24];
 static int nlayers;
 
-/* ---- a sandbox in which somebody counts ---- */
-
 static void run_as(const char *user, const char *line, bool wait)
 {
     void *p;
@@ -184,8 +182,6 @@ static void goes_on(void)
     run_shell("true", true);
 }
 
-/* ---- what it is ---- */
-
 static void each_is_one_moment(void **state)
 {
     (void)state;
@@ -251,8 +247,6 @@ static void unchanged_files_are_shared_by_clones_and_never_with_the_upper(void *
     says(a, "/workspace/many/5", "5\n");
     check_moment(c);
 }
-
-/* ---- nothing is lost ---- */
 
 static void same_attrs(const char *a, const char *b)
 {
@@ -329,8 +323,6 @@ static void all_that_belongs_to_a_file_is_kept(void **state)
     path_of(b, sizeof b, second, "/workspace/sparse");
     assert_true(stat(b, &st) == 0 && st.st_blocks * 512 < 4 << 20);
 }
-
-/* ---- whatever is killed ---- */
 
 #ifdef CAY_FAULTS
 static int leftover_stages(void)

@@ -74,8 +74,6 @@ static int count_info(const cay_info *i, void *arg)
     return count_any(i, arg);
 }
 
-/* ------------------------------------------------------------------ the store */
-
 static void a_tenant_is_made_changed_counted_and_removed(void **s)
 {
     (void)s;
@@ -332,8 +330,6 @@ static void a_store_of_before_is_taken_over(void **s)
     st = open_store(); /* once is enough */
     ops->close(st);
 }
-
-/* ------------------------------------------------------------------ the library */
 
 static int take_key(const cay_key *k, void *arg)
 {

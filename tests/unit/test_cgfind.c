@@ -202,8 +202,6 @@ static void what_is_too_long_is_not_there(void **s)
     assert_string_equal(f.v2, "");
 }
 
-/* ---- a tree of plain files in place of the kernel's ---- */
-
 static char top[64];
 
 static void put(const char *name, const char *value, mode_t mode)

@@ -656,7 +656,7 @@ static void a_registrys_password_is_found(void **state)
     unsetenv("DOCKER_CONFIG");
 }
 
-/* ------------------------------------------------------------------ an engine that says what it is
+/* an engine that says what it is
  * told to */
 
 static int false_log = -1; /* where it writes what it is asked */

@@ -787,7 +787,7 @@ static void limits_of_size(void **s)
     free(big);
 }
 
-/* ------------------------------------------------------------------ the schema says what the
+/* the schema says what the
  * reader takes */
 
 static void the_schema_has_every_field(void **state)

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-/* ------------------------------------------------------------------ shares */
-
 static void case_14_no_more_entries_than_allowed(void **s)
 {
     (void)s;
@@ -99,8 +97,6 @@ static void threads_share_all_of_it_within_the_bound(void **s)
     free(of);
 }
 
-/* ------------------------------------------------------------------ patterns */
-
 static void patterns_as_git_has_them(void **s)
 {
     (void)s;
@@ -148,8 +144,6 @@ static void patterns_as_git_has_them(void **s)
         cay__ignore_clear(&ig);
     }
 }
-
-/* ------------------------------------------------------------------ names of layers */
 
 static void name_of(const char *text, const char *more, char name[CAY_ID_LEN + 1])
 {

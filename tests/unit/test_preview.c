@@ -155,8 +155,6 @@ static void the_token_leaves_the_query(void **s)
     }
 }
 
-/* ------------------------------------------------------------------ heads */
-
 static void ask(const char *text, bool by_path, cay__buf *out)
 {
     cay__head *h = cay__alloc(sizeof *h);

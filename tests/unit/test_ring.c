@@ -262,8 +262,6 @@ static void block_without_a_reader_does_not_wait(void **s)
     assert_int_equal(out->head, at);
 }
 
-/* ---- after an adoption ---- */
-
 typedef struct head {
     uint32_t magic, size;
     uint64_t head, lost;

@@ -91,8 +91,6 @@ static void raw(const char *sql)
     sqlite3_close(db);
 }
 
-/* ------------------------------------------------------------------ one life */
-
 static void a_sandbox_lives_through_all_its_states(void **s)
 {
     (void)s;
@@ -285,8 +283,6 @@ static void an_ephemeral_one_has_no_record(void **s)
     cay_service_close(svc);
 }
 
-/* ------------------------------------------------------------------ bad requests */
-
 static void expect(cay_service *svc, const cay_create *c, int code, const char *text)
 {
     cay_sandbox *sb = NULL;
@@ -418,8 +414,6 @@ static void a_bad_home_is_named(void **s)
     assert_int_equal(cay_service_open(&o, &svc, &err), CAY_ETYPE);
     assert_non_null(strstr(err.msg, "/dev/null"));
 }
-
-/* ------------------------------------------------------------------ after a crash */
 
 static void a_lost_box_is_a_stopped_sandbox(void **s)
 {
@@ -665,8 +659,6 @@ static void a_living_maker_is_left_alone(void **s)
     cay_service_close(svc);
 }
 
-/* ------------------------------------------------------------------ many at once */
-
 static void *client(void *arg)
 {
     cay_service *svc = arg;
@@ -837,8 +829,6 @@ static void rival_programs_leave_store_and_boxes_agreeing(void **s)
     assert_int_equal(boxes_on_disk(), 0);
     cay_service_close(svc);
 }
-
-/* ------------------------------------------------------------------ events and probe */
 
 static void events_of_all_are_one_stream(void **s)
 {

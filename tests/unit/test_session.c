@@ -409,8 +409,6 @@ static void a_dead_worker_is_gone_and_replaced(void **s)
     assert_int_equal(cay__nf_commit_write(up, NULL, &err), CAY_EGONE);
 }
 
-/* ---- watch */
-
 static const char *next_change(void *w)
 {
     static char line[512];
@@ -500,8 +498,6 @@ static void a_watch_that_is_not_read_overflows_once(void **s)
     usleep(20000);
     cay__nf_watch_close(w);
 }
-
-/* ---- ports and processes */
 
 static int want_port, found_pid;
 static char found_addr[46];
@@ -625,8 +621,6 @@ static void a_process_that_is_ending_has_ended(void **s)
     }
 }
 
-/* ---- bounds */
-
 static void deadline_and_cancel_are_kept(void **s)
 {
     (void)s;
@@ -650,8 +644,6 @@ static void deadline_and_cancel_are_kept(void **s)
     longer[4999] = 0;
     assert_int_equal(cay__nf_stat(&ses, NULL, longer, true, &st, &err), CAY_EINVAL);
 }
-
-/* ---- hostile sides */
 
 static void hostile_requests_end_or_are_refused(void **s)
 {

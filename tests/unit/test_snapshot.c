@@ -85,8 +85,6 @@ static cay_snapshot *look(const char *ref)
     return s;
 }
 
-/* ------------------------------------------------------------------ taking and finding */
-
 static void a_snapshot_is_taken_found_and_removed(void **s)
 {
     (void)s;
@@ -199,8 +197,6 @@ static void a_stopped_sandbox_is_snapshotted_and_stays_stopped(void **s)
     cay_sandbox_unref(sb);
 }
 
-/* ------------------------------------------------------------------ forks */
-
 typedef struct forks {
     cay_sandbox *sb[8];
     size_t n;
@@ -281,8 +277,6 @@ static void a_fork_that_fails_leaves_nothing(void **s)
     assert_int_equal(n, 1);
     cay_sandbox_unref(sb);
 }
-
-/* ------------------------------------------------------------------ undo and checkpoints */
 
 static void undo_goes_back_and_further_back(void **s)
 {
@@ -393,8 +387,6 @@ static void checkpoints_are_pruned_but_never_a_label(void **s)
     assert_int_equal(rmdir(dir), 0); /* it is empty */
 }
 
-/* ------------------------------------------------------------------ what may wait */
-
 static void settling_makes_durable(void **s)
 {
     (void)s;
@@ -496,8 +488,6 @@ static void merged_stacks_change_over(void **s)
     cay_sandbox_unref(sb);
 }
 
-/* ------------------------------------------------------------------ after a crash */
-
 #ifdef CAY_FAULTS
 /* Does it in a process of its own, which dies at the point. */
 static void killed_at(const char *point, void (*fn)(void))
@@ -571,8 +561,6 @@ static void a_killed_undo_is_ended_or_taken_back(void **s)
     cay_snapshot_free(two);
 }
 #endif
-
-/* ------------------------------------------------------------------ parts */
 
 static void stacks_are_read_strictly(void **s)
 {

@@ -110,8 +110,6 @@ static int count_notes(const char *value, void *arg)
     return 5;
 }
 
-/* ------------------------------------------------------------------ the contract */
-
 static void a_row_is_inserted_moved_and_removed(void **s)
 {
     (void)s;
@@ -369,8 +367,6 @@ static void only_one_of_two_moves_wins(void **s)
     assert_int_equal(won, 1);
 }
 
-/* ------------------------------------------------------------------ faults */
-
 #ifdef CAY_FAULTS
 static int dies_at(const char *point, const char *id)
 {
@@ -444,8 +440,6 @@ static void a_failed_commit_changes_nothing(void **s)
     ops->close(st);
 }
 #endif
-
-/* ------------------------------------------------------------------ store.db itself */
 
 static void raw(const char *sql)
 {

@@ -58,8 +58,6 @@ static int count(const cay_task *t, void *arg)
     return 0;
 }
 
-/* ------------------------------------------------------------------ the queue */
-
 static void what_is_due_first_is_taken_first(void **s)
 {
     (void)s;
@@ -471,8 +469,6 @@ static void wrong_tasks_are_refused(void **s)
     assert_int_equal(cay_task_claim(svc, NULL, "me", 0, &t, &err), CAY_EINVAL);
     cay_service_close(svc);
 }
-
-/* ------------------------------------------------------------------ answers */
 
 static int take_body(const cay_answer *a, void *arg)
 {

@@ -22,8 +22,6 @@ typedef struct bound {
     bool local;
 } bound;
 
-/* ------------------------------------------------------------------ windows */
-
 static const struct {
     const char *family; /* lower case, without dots and hyphens */
     bool whole;         /* the name itself, not a beginning */
@@ -54,8 +52,6 @@ static uint64_t window_of(const char *model)
             return windows[i].window;
     return 0;
 }
-
-/* ------------------------------------------------------------------ a summary of our own */
 
 static bool is_type(const json_t *item, const char *type)
 {
@@ -158,8 +154,6 @@ static int compact_here(bound *b, json_t *items, char **instead, cay_err *err)
     *instead = list ? cay__json_text(list, 256u << 20) : NULL;
     return 0;
 }
-
-/* ------------------------------------------------------------------ the capability */
 
 /* Four bytes are a token; a line's end is one byte of them, however it is written in JSON. */
 static uint64_t tokens(const char *text)

@@ -77,8 +77,6 @@ static const char about[] = "## Files\n"
                             "of File\" behind a change binds it to the end.";
 static const char about_images[] = "\n- Look at images with view_image.";
 
-/* ------------------------------------------------------------------ apply_patch */
-
 static int add_line(const char *line, void *arg)
 {
     cay__buf *b = arg;
@@ -134,8 +132,6 @@ static bool patch_asks(void *arg, const cay_tool_call *call)
     cay_patch_free(p);
     return sound && yes;
 }
-
-/* ------------------------------------------------------------------ view_image */
 
 static bool is_svg(const char *data, size_t len, const char *path)
 {
@@ -249,8 +245,6 @@ static int view_image(void *arg, const cay_tool_call *call, cay_tool_output *out
     cay_output_image(out, type, data.data, data.len);
     return 0;
 }
-
-/* ------------------------------------------------------------------ the capability */
 
 static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {

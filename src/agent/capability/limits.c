@@ -10,8 +10,6 @@
 
 enum { LIST_MAX = 256, DEEP = 4 };
 
-/* ------------------------------------------------------------------ the descriptions */
-
 typedef struct list {
     char **v; /* NULL-terminated */
     size_t n;
@@ -85,8 +83,6 @@ int cay_cap_write(const cay_list_options *o, cay_capability **out, cay_err *err)
     return make("path", &write_ops, o, out, err);
 }
 
-/* ------------------------------------------------------------------ network */
-
 typedef struct net {
     cay_sandbox *sb;
     char *before;
@@ -158,8 +154,6 @@ int cay_cap_network(const cay_list_options *given, cay_capability **out, cay_err
                             err)); /* what is no rule is said now, not in the middle of a run */
     return make("rule", &net_ops, &o, out, err);
 }
-
-/* ------------------------------------------------------------------ programs */
 
 static const char *const places[] = { "/usr/local/bin",  "/usr/bin",  "/bin",
                                       "/usr/local/sbin", "/usr/sbin", "/sbin" };
@@ -248,8 +242,6 @@ static void resolve_paths(const cay__seat *s, const list *from, list *to)
         list_add(to, path);
     }
 }
-
-/* ------------------------------------------------------------------ who holds it */
 
 static const struct {
     const char *name, *files, *cannot_stop[4];

@@ -26,8 +26,6 @@ static cay__memory_at where(const bound *b)
                              .user = b->user };
 }
 
-/* ------------------------------------------------------------------ reading */
-
 static int read_summary(const bound *b, char **text, size_t *len)
 {
     cay__memory_at at = where(b);
@@ -61,8 +59,6 @@ static int instructions(void *arg, char **out, cay_err *err)
     *out = t.data;
     return 0;
 }
-
-/* ------------------------------------------------------------------ others in the same sandbox */
 
 static void close_memory(void *self);
 
@@ -132,8 +128,6 @@ static bool records(const bound *b)
     each_memory(b, find_first, &first);
     return b->m->o.generate && first == b;
 }
-
-/* ------------------------------------------------------------------ recording */
 
 static void queue(cay__memory *m, const char *sandbox, const char *id)
 {
@@ -238,8 +232,6 @@ int cay_memory_rollout(cay_capability *memory, cay_sandbox *sb, const cay_call *
     memcpy(dst, name, sizeof name);
     return 0;
 }
-
-/* ------------------------------------------------------------------ the capability */
 
 static void stop(void *arg)
 {

@@ -15,8 +15,6 @@ typedef struct work {
     cay__memory *m;
 } work;
 
-/* ------------------------------------------------------------------ phase one */
-
 static const char extract_schema[] =
     "{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"rollout_slug\",\"rollout_"
     "summary\",\"raw_memory\"],\"properties\":{"
@@ -129,8 +127,6 @@ static int phase_one(work *w, const char *id, bool *made, cay_err *err)
     snprintf(path, sizeof path, "raw_memories/%s.md", id);
     return cay__memory_write(&w->at, w->m->memories, path, raw.data, raw.len, false, err);
 }
-
-/* ------------------------------------------------------------------ phase two */
 
 typedef struct raw {
     char name[200], updated[40];
@@ -344,8 +340,6 @@ static int phase_two(work *w, cay_err *err)
     free(l.v);
     return rc;
 }
-
-/* ------------------------------------------------------------------ both */
 
 static cay__rollout_job *take_jobs(cay__memory *m, const char *sandbox)
 {

@@ -45,8 +45,6 @@ static int open_store(const char *store, const char *sub, cay_err *err)
     return fd < 0 ? cay_fail_sys(err, CAY_ESYS, "memory store %.200s", path) : fd;
 }
 
-/* ------------------------------------------------------------------ into the sandbox */
-
 static int put_one(const cay__fs_entry *e, void *arg)
 {
     transfer *t = arg;
@@ -117,8 +115,6 @@ static int fetch_all(const cay__memory_at *at, cay_err *err)
     return fetch_dir(at, "sessions", at->m->sessions, err);
 }
 
-/* ------------------------------------------------------------------ out of it */
-
 static int note_name(const cay_dirent *e, void *arg)
 {
     transfer *t = arg;
@@ -187,8 +183,6 @@ static int keep_all(const cay__memory_at *at, cay_err *err)
     CAY_TRY(keep_dir(at, "sessions", at->m->sessions, err));
     return commit(at->m, err);
 }
-
-/* ------------------------------------------------------------------ one at a time */
 
 /* A run that begins while the one before is still being kept would read half of it, and two that
  * are kept at once would be mixed. Whoever waits here can be canceled. */

@@ -28,8 +28,6 @@ static bool ours_to_tell(int rc)
     return rc < 0 && rc != CAY_ECANCELED && rc != CAY_ETIMEOUT && rc != CAY_EGONE;
 }
 
-/* ------------------------------------------------------------------ tools */
-
 typedef struct listing {
     const char *dir;
     cay__buf *b;
@@ -102,8 +100,6 @@ static int read_file(void *arg, const cay_tool_call *call, cay_tool_output *out,
     cay_output_text(out, text.data ? text.data : "", text.len);
     return 0;
 }
-
-/* ------------------------------------------------------------------ the capability */
 
 static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {

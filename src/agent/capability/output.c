@@ -54,8 +54,6 @@ void cay__printed_text(cay__printed *p, cay__buf *out)
     cay__buf_str(out, "");
 }
 
-/* ------------------------------------------------------------------ cutting */
-
 /* The most of the first `want` bytes that does not cut a character. */
 static size_t head_of(const char *s, size_t len, size_t want)
 {

@@ -39,8 +39,6 @@ static const char parameters[] =
     "\"auto_install\":{\"type\":\"boolean\",\"description\":\"Install a package that it imports "
     "and that is missing, and try again; so by default.\"}}}";
 
-/* ------------------------------------------------------------------ modules */
-
 typedef struct module {
     char name[64];
     cay__buf text;
@@ -136,8 +134,6 @@ static int write_modules(bound *b, const cay_call *outer, cay_err *err)
     free(v);
     return rc;
 }
-
-/* ------------------------------------------------------------------ one execution */
 
 typedef struct execution {
     char id[32];
@@ -348,8 +344,6 @@ static bool install(bound *b, const cay_call *call, execution *x, const char *na
     return ok;
 }
 
-/* ------------------------------------------------------------------ the tool */
-
 static json_t *printed(const bound *b, execution *x, int i)
 {
     CAY_AUTOBUF all = CAY__BUF(8 * CAY__KEEP_BYTES);
@@ -429,8 +423,6 @@ static int execute_code(void *arg, const cay_tool_call *call, cay_tool_output *o
     json_decref(x.installed);
     return rc;
 }
-
-/* ------------------------------------------------------------------ the capability */
 
 static bool asks(void *arg, const cay_tool_call *call)
 {

@@ -8,8 +8,6 @@
 #include <agent/run.h>
 #include <base/buf.h>
 
-/* ------------------------------------------------------------------ ptc_module.c */
-
 typedef struct cay__py_tool {
     const char *name, *about;
     const json_t *schema; /* of its arguments, or NULL */
@@ -24,8 +22,6 @@ void cay__py_function(const cay__py_tool *t, const char *fn, cay__buf *out);
 /* The same for people: docs/SERVER/TOOL.md. */
 void cay__py_document(const cay__py_tool *t, const char *module, const char *fn, cay__buf *out);
 void cay__py_head(const char *server, cay__buf *out); /* of a module */
-
-/* ------------------------------------------------------------------ ptc_wire.c */
 
 /* A process inside that listens on a unix socket and passes calls on by its streams: there is no
  * network in it. */
@@ -52,8 +48,6 @@ int cay__relay_answer(cay__relay *w, const cay_call *call, uint64_t id, bool ok,
                       const json_t *output, cay_err *err);
 /* One line of it, "ID JSON", NUL-terminated; false when it is none. */
 bool cay__relay_parse(const char *line, cay__relay_call *out);
-
-/* ------------------------------------------------------------------ ptc_files.c */
 
 typedef struct cay__seen cay__seen; /* files of a directory at one moment */
 int cay__seen_look(cay_sandbox *sb, const cay_call *call, const char *root, cay__seen **out,

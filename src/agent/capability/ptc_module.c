@@ -52,8 +52,6 @@ const char cay__py_client[] =
     "    out = answer['output']\n"
     "    return Result(out) if isinstance(out, str) else out\n";
 
-/* ------------------------------------------------------------------ names and literals */
-
 static bool keyword(const char *s)
 {
     static const char *const words[] = {
@@ -94,8 +92,6 @@ static void literal(cay__buf *b, const char *text)
     else
         cay__buf_json(b, text, strlen(text));
 }
-
-/* ------------------------------------------------------------------ types */
 
 static void type_of(const json_t *s, int depth, cay__buf *b);
 
@@ -177,8 +173,6 @@ static void type_of(const json_t *s, int depth, cay__buf *b)
         cay__buf_str(b, "Any");
     }
 }
-
-/* ------------------------------------------------------------------ functions */
 
 typedef struct argument {
     const char *key;

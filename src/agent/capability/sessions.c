@@ -29,8 +29,6 @@ void cay__cmds_drop(cay__cmds *t)
         cay__cmd_drop(&t->v[i]);
 }
 
-/* ------------------------------------------------------------------ places */
-
 static bool has_ended(cay__cmd *s)
 {
     struct pollfd p = { .fd = s->exited ? -1 : cay_proc_exit_fd(s->p, NULL), .events = POLLIN };
@@ -153,8 +151,6 @@ void cay__cmds_warn(cay__cmds *t, cay__printed *out)
     cay__printed_add(out, text, (size_t)len);
 }
 
-/* ------------------------------------------------------------------ finding */
-
 typedef struct sought {
     char id[12], proc[CAY_ID_LEN + 1];
     bool tty;
@@ -206,8 +202,6 @@ int cay__cmd_find(cay__cmds *t, const cay_call *call, int64_t id, cay__cmd **out
     *out = s;
     return 0;
 }
-
-/* ------------------------------------------------------------------ collecting */
 
 /* A stream that ended because what serves it was replaced is opened again where it was. */
 static bool again(cay__cmd *s, const cay_call *call, int i)

@@ -58,8 +58,6 @@ static const char about_shell[] =
     "- Search with rg and rg --files where ripgrep is installed; it is faster than grep and find.\n"
     "- Do not write scripts only to print parts of files; sed -n, head and tail do that.";
 
-/* ------------------------------------------------------------------ answers */
-
 static void tell(const bound *b, cay__told *t, cay__printed *p, const json_t *args,
                  cay_tool_output *out)
 {
@@ -176,8 +174,6 @@ static int run_once(act *a, const cay_spawn *spec)
     return 0;
 }
 
-/* ------------------------------------------------------------------ tools */
-
 static int exec_one(act *a)
 {
     CAY_AUTOBUF dir = CAY__BUF(8192);
@@ -274,8 +270,6 @@ static bool typing_asks(void *arg, const cay_tool_call *call)
         return false;
     return b->shell->o.needs_approval ? asks(arg, call) : b->shell->o.approval;
 }
-
-/* ------------------------------------------------------------------ the capability */
 
 static int start(void *self, const cay_scope_info *scope, void **out, cay_err *err)
 {

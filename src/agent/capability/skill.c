@@ -9,8 +9,6 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 
-/* ------------------------------------------------------------------ front matter */
-
 static void take(char *dst, size_t cap, const char *s, size_t n)
 {
     size_t w = 0;
@@ -66,8 +64,6 @@ bool cay__skill_name(const char *name)
     static const char set[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     return *name && *name != '.' && strlen(name) < 128 && strspn(name, set) == strlen(name);
 }
-
-/* ------------------------------------------------------------------ copying */
 
 typedef struct copy {
     cay_sandbox *sb;

@@ -46,8 +46,6 @@ static int wrong(cay_err *err, const char *what, const char *name)
                         *name ? ": " : "", name);
 }
 
-/* ------------------------------------------------------------------ literal skills */
-
 static bool plain_path(const char *p)
 {
     for (const char *s = p; *s; s += strcspn(s, "/"), s += *s == '/') {
@@ -123,8 +121,6 @@ static int put_file(const char *path, const char *data, size_t len, bool run, vo
     return cay_file_put(b->sb, cay_run_call(b->run), whole, data, len, &w, err);
 }
 
-/* ------------------------------------------------------------------ the manifest */
-
 static bool overlaps(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
@@ -184,8 +180,6 @@ static int bring_in(bound *b, cay_err *err)
     const char *src = cay__json_str(entry, "src", "");
     return cay_sandbox_set_manifest(b->sb, call, text, *src == '/' ? src : NULL, 0, err);
 }
-
-/* ------------------------------------------------------------------ the index */
 
 static void add_listed(bound *b, const char *dir, const char *text, size_t len)
 {
@@ -291,8 +285,6 @@ static int instructions(void *arg, char **out, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ load_skill */
-
 static int answer(cay_tool_output *out, const char *status, const listed *l, const char *path)
 {
     CAY_AUTOJSON *j =
@@ -331,8 +323,6 @@ static int load_skill(void *arg, const cay_tool_call *call, cay_tool_output *out
         cay__skill_copy(b->sb, cay_run_call(call->run), b->host, hit->dir, whole, b->user, err));
     return answer(out, "loaded", hit, path);
 }
-
-/* ------------------------------------------------------------------ the capability */
 
 static void stop(void *arg)
 {

@@ -44,8 +44,6 @@ static int on_data(const char *bytes, size_t n, void *arg, cay_err *err)
                         : 0;
 }
 
-/* ------------------------------------------------------------------ errors */
-
 /* The server's words for people; ours to cut, and never with the key in them. */
 static void server_words(const cay__endpoint *e, const cay__buf *body, char *out, size_t cap)
 {
@@ -92,8 +90,6 @@ static int status_error(const cay__endpoint *e, const cay__http_reply *r, const 
     return rc;
 }
 
-/* ------------------------------------------------------------------ tries */
-
 static int try_once(cay__endpoint *e, const cay_call *call, attempt *a, cay_err *err)
 {
     char url[2048];
@@ -124,8 +120,6 @@ static int try_once(cay__endpoint *e, const cay_call *call, attempt *a, cay_err 
     a->told = true;
     return a->ask->on_json(j, a->ask->arg, err);
 }
-
-/* ------------------------------------------------------------------ over a WebSocket */
 
 typedef struct turn {
     cay__endpoint *e;
@@ -172,8 +166,6 @@ static int try_socket(cay__endpoint *e, const cay_call *call, attempt *a, cay_er
                                   .arg = &t };
     return cay__socket_try(e, call, &ask, err);
 }
-
-/* ------------------------------------------------------------------ again */
 
 static uint64_t wait_for(const cay_err *err, unsigned attempt_no)
 {
@@ -224,8 +216,6 @@ int cay__endpoint_ask(cay__endpoint *e, const cay_call *call, const cay__ask *as
         CAY_TRY(pause_for(call, ms, err));
     }
 }
-
-/* ------------------------------------------------------------------ bodies */
 
 static void begin_member(cay__body *b, const char *key)
 {

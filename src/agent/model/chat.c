@@ -26,8 +26,6 @@ typedef struct answer {
     bool done, any; /* a reason to stop was told; a choice was seen */
 } answer;
 
-/* ------------------------------------------------------------------ the request */
-
 static void add_raw(cay__body *b, const char *key, json_t *value)
 {
     CAY_AUTOFREE char *text = cay__json_text(value, BODY_MAX);
@@ -94,8 +92,6 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     int end = cay__body_end(b, rc == 0 ? err : NULL);
     return rc < 0 ? rc : end;
 }
-
-/* ------------------------------------------------------------------ the answer */
 
 static int emit(answer *a, const char *type, json_t *ev, cay_err *err)
 {
@@ -259,8 +255,6 @@ static int on_retry(unsigned attempt, uint64_t ms, const char *why, void *arg)
                           "why", why),
                 NULL);
 }
-
-/* ------------------------------------------------------------------ back to items */
 
 static json_t *message_item(const char *part, const char *key, const cay__buf *text)
 {

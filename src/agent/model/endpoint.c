@@ -9,8 +9,6 @@
 #define DEFAULT_BASE "https://api.openai.com/v1"
 enum { KEY_MAX = 4096, CONFIG_MAX = 1 << 20 };
 
-/* ------------------------------------------------------------------ configuration */
-
 /* Its name alone, or an object. What belongs into that and stands beside it would be passed over in
  * silence, and a key or a task go to the wrong server. */
 static int take_config(const char *path, const json_t *j, json_t **out, cay_err *err)

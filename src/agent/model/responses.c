@@ -19,8 +19,6 @@ typedef struct answer {
     bool failed;
 } answer;
 
-/* ------------------------------------------------------------------ the request */
-
 static bool reasons(const char *model, const cay_model_settings *s)
 {
     const char *slash = strrchr(model, '/');
@@ -165,8 +163,6 @@ static int make_body(const cay__endpoint *e, const cay_model_request *q, cay__bo
     int end = cay__body_end(b, rc == 0 ? err : NULL);
     return rc < 0 ? rc : end;
 }
-
-/* ------------------------------------------------------------------ the answer */
 
 static int on_event(const char *name, const char *data, size_t len, void *arg, cay_err *err)
 {

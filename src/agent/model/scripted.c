@@ -24,8 +24,6 @@ typedef struct scripted {
     bool functions; /* plays an endpoint without free-form tools */
 } scripted;
 
-/* ------------------------------------------------------------------ what it was to be sent */
-
 static int mismatch(const scripted *s, cay_err *err, const char *what, const char *text)
 {
     return cay_fail_why(err, CAY_EINVAL, "script_mismatch", "turn %zu of the script: %s \"%.120s\"",
@@ -102,8 +100,6 @@ static int check(const scripted *s, const json_t *expect, const cay_model_reques
                                                                          json_string_value(v));
     return 0;
 }
-
-/* ------------------------------------------------------------------ what it answers */
 
 /* What was told last and only a run knows. */
 static const struct {

@@ -50,7 +50,7 @@ void cay__cdp_close(cay__cdp *c)
     free(c);
 }
 
-/* ------------------------------------------------------------------ messages: JSON, each ended by
+/* messages: JSON, each ended by
  * a NUL */
 
 static int send_message(cay__cdp *c, const cay_call *call, const char *method, json_t *params,
@@ -169,8 +169,6 @@ int cay__cdp_eval(cay__cdp *c, const cay_call *call, const char *script, json_t 
     *value = v ? json_incref(v) : json_null();
     return 0;
 }
-
-/* ------------------------------------------------------------------ beginning */
 
 static int open_page(cay__cdp *c, const cay_call *call, cay_err *err)
 {

@@ -12,8 +12,6 @@ static const char *str(const json_t *args, const char *key)
     return cay__json_str(args, key, "");
 }
 
-/* ------------------------------------------------------------------ reading */
-
 int cay__tool_file_read(cay_toolset *ts, const cay_call *call, const json_t *args,
                         cay_tool_output *out, cay_err *err)
 {
@@ -45,8 +43,6 @@ int cay__tool_file_read(cay_toolset *ts, const cay_call *call, const json_t *arg
     cay_output_text(out, from, (size_t)(p - from));
     return 0;
 }
-
-/* ------------------------------------------------------------------ writing */
 
 static int from_base64(const char *s, cay__buf *b, cay_err *err)
 {
@@ -152,8 +148,6 @@ int cay__tool_file_delete(cay_toolset *ts, const cay_call *call, const json_t *a
     return cay__tool_say(out, "Successfully deleted %s", cay__tool_shown(ts, path));
 }
 
-/* ------------------------------------------------------------------ lists */
-
 typedef struct listing {
     cay__buf b;
     size_t n, most;
@@ -235,8 +229,6 @@ int cay__tool_file_find(cay_toolset *ts, const cay_call *call, const json_t *arg
     }
     return tell_list(&l, "No file fits.", out);
 }
-
-/* ------------------------------------------------------------------ searching */
 
 int cay__tool_file_search(cay_toolset *ts, const cay_call *call, const json_t *args,
                           cay_tool_output *out, cay_err *err)

@@ -93,8 +93,6 @@ int cay__tool_shell_exec(cay_toolset *ts, const cay_call *call, const json_t *ar
     return 0;
 }
 
-/* ------------------------------------------------------------------ terminals */
-
 /* Escape sequences and carriage returns say nothing to a model. */
 static void plain(cay__buf *b)
 {

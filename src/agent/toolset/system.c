@@ -6,8 +6,6 @@
 
 enum { HTTP_S = 30, HEADERS_MAX = 64 };
 
-/* ------------------------------------------------------------------ http */
-
 /* For sandboxes without curl: the same on its standard output. Arguments: method, url, seconds,
  * then "Name: value". */
 static const char by_python[] =
@@ -140,8 +138,6 @@ int cay__tool_http_request(cay_toolset *ts, const cay_call *call, const json_t *
     return rc;
 }
 
-/* ------------------------------------------------------------------ environment */
-
 static int check_name(const char *name, cay_err *err)
 {
     bool sound = *name && !isdigit((unsigned char)*name) && strlen(name) <= 256;
@@ -207,8 +203,6 @@ int cay__tool_env_set(cay_toolset *ts, const cay_call *call, const json_t *args,
     CAY_TRY(cay__python_setenv(ts, call, name, value, err));
     return cay__tool_say(out, "Set %s for this session.", name);
 }
-
-/* ------------------------------------------------------------------ what there is */
 
 typedef struct procs {
     cay_tool_output *out;

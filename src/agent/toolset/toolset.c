@@ -10,8 +10,6 @@
 #include <signal.h>
 #include <stdio.h>
 
-/* ------------------------------------------------------------------ beginning and end */
-
 static int find_root(cay_toolset *ts, const cay_toolset_spec *spec, const cay_call *call,
                      cay_err *err)
 {
@@ -82,8 +80,6 @@ void cay_toolset_close(cay_toolset *ts)
     free(ts);
 }
 
-/* ------------------------------------------------------------------ calls */
-
 static bool ends_run(const cay_call *call, int rc)
 {
     return rc == CAY_ECANCELED || rc == CAY_EGONE ||
@@ -138,8 +134,6 @@ int cay_toolset_call(cay_toolset *ts, const cay_call *call, const char *name, co
         *failed = wrong;
     return 0;
 }
-
-/* ------------------------------------------------------------------ what tools share */
 
 int cay__tool_say(cay_tool_output *out, const char *fmt, ...)
 {

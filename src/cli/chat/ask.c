@@ -104,8 +104,6 @@ cay_verdict chat_ask(void *arg, const cay_tool_call *call, char **message)
     return judge(c, call->tool, said, message);
 }
 
-/* ------------------------------------------------------------------ what MCP servers ask for */
-
 cay_verdict chat_sample(void *arg, const char *server, const char *request, char **message)
 {
     char tool[80];

@@ -16,8 +16,6 @@ static void fail(chat *c, const cay_err *err)
     chat_text(c, OUT_BAD, "cay: %s", err->msg);
 }
 
-/* ------------------------------------------------------------------ about the talk */
-
 static void clear(chat *c, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
@@ -148,8 +146,6 @@ static void output(chat *c, int argc, char **argv)
     (void)argc, (void)argv;
     chat_text(c, OUT_PLAIN, "%s", c->output ? c->output : "no tool was called yet");
 }
-
-/* ------------------------------------------------------------------ about files */
 
 static void told_back(chat *c, const keep_done *d)
 {
@@ -305,8 +301,6 @@ static void apply(chat *c, int argc, char **argv)
         chat_text(c, OUT_DIM, "%zu applied to %s%s", sum.done, c->s.dir,
                   sum.left ? "; what was left is named above" : "");
 }
-
-/* ------------------------------------------------------------------ the table */
 
 static void help(chat *c, int argc, char **argv);
 static const struct {

@@ -24,8 +24,6 @@ struct edit {
     cay__buf above; /* lines that ended with a backslash */
 };
 
-/* ------------------------------------------------------------------ keys */
-
 static edit *of(EditLine *el)
 {
     void *e = NULL;
@@ -68,8 +66,6 @@ static unsigned char on_toggle(EditLine *el, int c)
         e->spec.toggle(e->spec.arg);
     return CC_REDISPLAY;
 }
-
-/* ------------------------------------------------------------------ an editor of theirs */
 
 static int run_editor(const char *path)
 {
@@ -126,8 +122,6 @@ static unsigned char on_editor(EditLine *el, int c)
         return CC_ERROR;
     return CC_REDISPLAY;
 }
-
-/* ------------------------------------------------------------------ completion */
 
 typedef struct offers {
     char *word[OFFERS];
@@ -221,8 +215,6 @@ static unsigned char on_tab(EditLine *el, int c)
     return rc;
 }
 
-/* ------------------------------------------------------------------ what is pasted */
-
 #define PASTE_ON  "\033[?2004h"
 #define PASTE_OFF "\033[?2004l"
 #define PASTE_END "\033[201~"
@@ -292,7 +284,7 @@ static unsigned char on_paste(EditLine *el, int c)
     return text.len && el_insertstr(el, text.data) < 0 ? CC_ERROR : CC_REFRESH;
 }
 
-/* ------------------------------------------------------------------ a terminal that changes its
+/* a terminal that changes its
  * size */
 
 /* The terminal has broken the lines anew. Where the prompt began follows from what stands before
@@ -343,8 +335,6 @@ static int on_char(EditLine *el, wchar_t *out)
         return 1;
     }
 }
-
-/* ------------------------------------------------------------------ reading */
 
 static char *show_prompt(EditLine *el)
 {

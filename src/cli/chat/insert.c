@@ -111,8 +111,6 @@ char *chat_insert(chat *c, const char *text)
     return items ? cay__json_text(items, 256 << 20) : NULL;
 }
 
-/* ------------------------------------------------------------------ completion */
-
 typedef struct looking {
     const char *dir, *begin;
     void (*add)(void *to, const char *word);

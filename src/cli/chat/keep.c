@@ -84,8 +84,6 @@ static int changes(keep *k, entries *out, cay_err *err)
     return rc;
 }
 
-/* ------------------------------------------------------------------ a point */
-
 static int64_t last_point(keep *k, const char *sql, uint64_t turn, cay_err *err)
 {
     sqlite3_stmt *s = NULL;
@@ -226,8 +224,6 @@ int keep_take(keep *k, uint64_t turn, cay_err *err)
     k->off = rc == CAY_ENOTSUP;
     return rc;
 }
-
-/* ------------------------------------------------------------------ back */
 
 static void could_not(keep_done *d, const char *path)
 {

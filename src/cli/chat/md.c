@@ -33,8 +33,6 @@ typedef struct layout {
     size_t ncells, ncols;
 } layout;
 
-/* ------------------------------------------------------------------ columns */
-
 static size_t wide(const char *s, size_t n, size_t *used)
 {
     wchar_t w;
@@ -71,8 +69,6 @@ size_t md_columns(const char *s, size_t n)
     }
     return cols;
 }
-
-/* ------------------------------------------------------------------ lines */
 
 static void add_line(md_doc *d, char *line)
 {
@@ -211,8 +207,6 @@ static void gap(layout *l)
     end_line(l, &b, 0);
 }
 
-/* ------------------------------------------------------------------ tables */
-
 static void keep_cell(layout *l, MD_ALIGN align)
 {
     l->cells = realloc(l->cells, (l->ncells + 1) * sizeof *l->cells);
@@ -318,8 +312,6 @@ static void table(layout *l)
     l->cells = NULL;
     l->ncells = 0;
 }
-
-/* ------------------------------------------------------------------ what md4c tells */
 
 static void set_style(layout *l, unsigned style)
 {

@@ -13,8 +13,6 @@ void md_paint_begin(md_paint *p)
     *p = (md_paint){ .text = CAY__BUF(TEXT_MOST) };
 }
 
-/* ------------------------------------------------------------------ on the terminal */
-
 /* Columns of a line with its colours. */
 static size_t columns(const char *s)
 {
@@ -75,8 +73,6 @@ static void paint(md_paint *p)
     p->shown = now;
     p->last_ms = cay__now_ms();
 }
-
-/* ------------------------------------------------------------------ blocks */
 
 static void finish(md_paint *p, size_t n)
 {

@@ -109,8 +109,6 @@ char *memory_text(chat *c)
     return b.data;
 }
 
-/* ------------------------------------------------------------------ remember */
-
 static int remember(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
     chat *c = arg;

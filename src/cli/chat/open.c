@@ -23,8 +23,6 @@ int chat_db(chat *c, cay_err *err)
     return store_open(path, &c->db, err);
 }
 
-/* ------------------------------------------------------------------ the model */
-
 /* A name may be one of "models" of the configuration, with an address of its own. */
 static const json_t *known_model(const chat *c, const char *name)
 {
@@ -74,8 +72,6 @@ int chat_model(chat *c, const char *name, cay_err *err)
     c->s.model = cay__strdup(name ? name : cay_model_name(model));
     return 0;
 }
-
-/* ------------------------------------------------------------------ the sandbox */
 
 static const char *provider(const chat *c)
 {
@@ -195,8 +191,6 @@ static int get_sandbox(chat *c, cay_err *err)
     }
     return make_sandbox(c, err);
 }
-
-/* ------------------------------------------------------------------ sessions */
 
 int chat_lock(chat *c, const char *name, int *lock, cay_err *err)
 {
@@ -364,8 +358,6 @@ int chat_forget(chat *c, const char *name, cay_err *err)
     store_session_clear(&s);
     return store_remove(c->db, name, err);
 }
-
-/* ------------------------------------------------------------------ all of it */
 
 static const char *prompt(void *arg)
 {

@@ -126,8 +126,6 @@ void chat_text(chat *c, out_style style, const char *fmt, ...)
     to(fd, b.data, b.len);
 }
 
-/* ------------------------------------------------------------------ calls */
-
 static chat_call *find(chat *c, const char *id)
 {
     for (size_t i = 0; i < c->ncalls; i++)
@@ -251,8 +249,6 @@ void chat_call_seen(chat *c, const char *id)
     c->apart = true;
 }
 
-/* ------------------------------------------------------------------ outputs */
-
 /* Folded: the first lines, and how many more there are. */
 static void show_output(chat *c, const json_t *item)
 {
@@ -308,8 +304,6 @@ static void show_thought(chat *c, const json_t *item)
     }
     c->apart = true;
 }
-
-/* ------------------------------------------------------------------ words */
 
 static void say(chat *c, const char *s, size_t n)
 {

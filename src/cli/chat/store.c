@@ -27,8 +27,6 @@ static const char schema[] =
     "CREATE TABLE blobs(n INTEGER PRIMARY KEY, data BLOB NOT NULL);"
     "PRAGMA user_version = 1;";
 
-/* ------------------------------------------------------------------ statements */
-
 int store_fail(sqlite3 *db, cay_err *err)
 {
     bool busy = sqlite3_errcode(db) == SQLITE_BUSY;
@@ -99,8 +97,6 @@ void store_close(sqlite3 *db)
 {
     sqlite3_close(db);
 }
-
-/* ------------------------------------------------------------------ sessions */
 
 void store_session_clear(store_session *s)
 {
@@ -280,8 +276,6 @@ int store_forget(sqlite3 *db, const char *session, uint64_t from, cay_err *err)
     return store_do(db, "DELETE FROM items WHERE session = ?1 AND turn >= ?2", session,
                     (int64_t)from, err);
 }
-
-/* ------------------------------------------------------------------ what was said */
 
 typedef struct talk {
     sqlite3 *db;

@@ -12,8 +12,6 @@
 
 enum { TURNS = 100, OUTPUT_TOKENS = 16000, CAPS = 4 };
 
-/* ------------------------------------------------------------------ signals */
-
 static int stop_pipe[2] = { -1, -1 };
 static volatile sig_atomic_t stops, in_turn, ending, have_tty;
 static struct termios cooked;
@@ -92,8 +90,6 @@ static bool end(void)
     return stopped;
 }
 
-/* ------------------------------------------------------------------ hooks */
-
 static void on_model_start(void *arg, cay_run *run, const char *instructions, const char *input)
 {
     chat *c = arg;
@@ -131,8 +127,6 @@ static void on_tool_end(void *arg, cay_run *run, const cay_tool_call *call, cons
         chat_text(c, OUT_WARN, "this cannot be taken back by /undo: %s", err.msg);
     }
 }
-
-/* ------------------------------------------------------------------ the run */
 
 typedef struct equipment {
     cay_capability *caps[CAPS];

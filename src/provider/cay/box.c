@@ -8,8 +8,6 @@
 
 #define WAIT_MS 30000
 
-/* ------------------------------------------------------------------ the server */
-
 static int far_open(const cay_provider_conf *conf, void **self, cay_err *err)
 {
     cay__where w = { 0 };
@@ -38,8 +36,6 @@ static void far_close(void *self)
     cay__client_unref(f->client);
     free(f);
 }
-
-/* ------------------------------------------------------------------ handles */
 
 int cay__far_box_new(cay__far *f, const char *id, const char *remote, const char *home,
                      cay__far_box **out)
@@ -154,8 +150,6 @@ static int far_state(void *box, cay_json **out, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ making and ending */
-
 static int far_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
                       void **box, cay_err *err)
 {
@@ -211,8 +205,6 @@ static int far_remove_files(void *self, const cay_call *call, const char *id, ca
     return rc;
 }
 
-/* ------------------------------------------------------------------ all of ours */
-
 typedef struct lister {
     int (*fn)(const char *id, void *arg);
     void *arg;
@@ -258,8 +250,6 @@ static int far_gc(void *self, const cay_call *call, int (*known)(const char *id,
     cay__buf_clear(&s.ids);
     return rc;
 }
-
-/* ------------------------------------------------------------------ its state */
 
 /* Takes over what was answered. The answer before lives on with the handle: somebody may look at
  * its strings. */
@@ -421,8 +411,6 @@ static int far_probe(void *self, cay_probe **out, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ ports, events, network */
-
 static int far_ports(void *box, const cay_call *call, int (*fn)(const cay_port *, void *),
                      void *arg, cay_err *err)
 {
@@ -571,8 +559,6 @@ static int far_events(void *self, const char *id, int *fd, cay_err *err)
     cay__far_release(box);
     return rc;
 }
-
-/* ------------------------------------------------------------------ what it can */
 
 const cay_provider_ops cay__far_ops = {
     .size = sizeof cay__far_ops,

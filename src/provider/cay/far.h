@@ -57,8 +57,6 @@ typedef struct cay__far_proc {
     atomic_uint breaks;
 } cay__far_proc;
 
-/* ------------------------------------------------------------------ wire.c */
-
 /* Adds "?name=value" or "&name=value", encoded. */
 void cay__far_query(cay__buf *target, const char *name, const char *value);
 void cay__far_query_u64(cay__buf *target, const char *name, uint64_t value);
@@ -85,8 +83,6 @@ int cay__far_create_watched(cay__far *f, const cay_call *call, const cay_create 
                             const cay__buf *target, const char *fields, json_t *body, json_t **out,
                             cay_err *err);
 
-/* ------------------------------------------------------------------ shape.c */
-
 /* Members of what the server takes; CAY_ENOTSUP for what concerns this host alone. `whole`: of a
  * service that is the server's, where names of snapshots and volumes are the server's, too. */
 int cay__far_create_json(const cay_create *c, bool whole, json_t **out, cay_err *err);
@@ -102,7 +98,7 @@ const char *cay__far_word(const json_t *j, const char *name); /* "" when it is n
 const char *cay__far_id(const json_t *j, const char *name,
                         char kind); /* "" when it is none of that kind: an id is shown as it is */
 
-/* ------------------------------------------------------------------ pump.c: each ends the answer
+/* pump.c: each ends the answer
  */
 
 typedef int cay__far_again(void *arg, uint64_t offset, cay__answer **out);
@@ -119,8 +115,6 @@ int cay__far_events(cay__answer *a, const cay_call *call, const char *ready, cay
                     void *arg, int *fd, cay_err *err);
 /* Runs fn(arg) on a thread of its own that nobody waits for. */
 int cay__far_thread(void *(*fn)(void *), void *arg, cay_err *err);
-
-/* ------------------------------------------------------------------ the rest */
 
 int cay__far_box_new(cay__far *f, const char *id, const char *remote, const char *home,
                      cay__far_box **out);

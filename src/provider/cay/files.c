@@ -27,8 +27,6 @@ static void at_path(cay__buf *target, const cay__far_box *b, const char *rest, c
     as_user(target, call, user);
 }
 
-/* ------------------------------------------------------------------ reading */
-
 static int memory_file(int *out, cay_err *err)
 {
     *out = memfd_create("file", MFD_CLOEXEC);
@@ -87,8 +85,6 @@ int cay__far_open_read(void *box, const cay_call *call, const char *path, const 
     cay__answer_end(a);
     return rc;
 }
-
-/* ------------------------------------------------------------------ writing */
 
 static int put(cay__far_box *b, const cay_call *call, const char *path, const cay_write *w,
                const cay__ask *body, cay_err *err)
@@ -209,8 +205,6 @@ void cay__far_abort_write(void *up)
     upload_free(up);
 }
 
-/* ------------------------------------------------------------------ names */
-
 int cay__far_file_stat(void *box, const cay_call *call, const char *path, bool follow,
                        cay_stat *out, cay_err *err)
 {
@@ -292,8 +286,6 @@ int cay__far_symlink(void *box, const cay_call *call, const char *target, const 
                   err);
 }
 
-/* ------------------------------------------------------------------ attributes */
-
 int cay__far_getxattr(void *box, const cay_call *call, const char *path, const char *name,
                       void *buf, size_t *len, cay_err *err)
 {
@@ -355,8 +347,6 @@ int cay__far_listxattr(void *box, const cay_call *call, const char *path,
         CAY_TRY(json_is_string(o) ? fn(json_string_value(o), arg) : 0);
     return 0;
 }
-
-/* ------------------------------------------------------------------ many at once */
 
 static int each(const json_t *answer, int (*fn)(const cay_dirent *, void *), void *arg)
 {
@@ -430,8 +420,6 @@ int cay__far_grep(void *box, const cay_call *call, const char *base, const cay_g
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ watches */
 
 /* A packet: the change's letter, 'd' for a directory, then both names with their NULs. */
 typedef struct watch {

@@ -73,8 +73,6 @@ const char *cay__far_proc_id(void *proc, int *pid)
     return p->id;
 }
 
-/* ------------------------------------------------------------------ output */
-
 /* What is needed to ask again for a stream, without the handles it came from. */
 typedef struct source {
     cay__far far;
@@ -153,8 +151,6 @@ int cay__far_proc_read(void *proc, const cay_call *call, cay_stream which, uint6
     return 0;
 }
 
-/* ------------------------------------------------------------------ control */
-
 static int feed(cay__far_proc *p, const cay_call *call, const char *rest, const void *data,
                 size_t len, cay_err *err)
 {
@@ -207,8 +203,6 @@ int cay__far_proc_resize(void *proc, const cay_call *call, uint16_t cols, uint16
     return cay__far_json(p->box->far, call, "POST", &target,
                          json_pack("{s:i,s:i}", "cols", cols, "rows", rows), NULL, err);
 }
-
-/* ------------------------------------------------------------------ its end */
 
 /* 1: it runs on. */
 static int wait_once(cay__far *f, const cay_call *call, const char *target, cay_exit *out,
@@ -295,8 +289,6 @@ int cay__far_proc_exit_fd(void *proc, cay_err *err)
     (void)CAY_STEAL_FD(copy);
     return p->exit_fd = CAY_STEAL_FD(fd);
 }
-
-/* ------------------------------------------------------------------ all of them */
 
 static const cay_pair *pairs_of(const json_t *o)
 {

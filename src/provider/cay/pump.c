@@ -62,8 +62,6 @@ static bool send_all(int fd, const char *p, size_t n)
     return true;
 }
 
-/* ------------------------------------------------------------------ bytes */
-
 typedef struct stream {
     cay__client *client; /* held: it is asked again */
     cay__answer *a;
@@ -139,8 +137,6 @@ int cay__far_pump(cay__far *f, cay__answer *a, cay__far_again *again, void *arg,
     *fd = pair[0];
     return 0;
 }
-
-/* ------------------------------------------------------------------ events */
 
 /* What whoever listens has not taken yet waits here, up to a bound; beyond it events are dropped,
  * and that is told. */

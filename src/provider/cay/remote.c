@@ -61,8 +61,6 @@ static void far_close(void *self)
     free(r);
 }
 
-/* ------------------------------------------------------------------ sandboxes */
-
 static int handle(cay_service *svc, const json_t *o, cay_sandbox **out, cay_err *err)
 {
     remote *r = of(svc);
@@ -137,8 +135,6 @@ static int each(cay_service *svc, const cay_call *call, const cay_filter *f,
     }
 }
 
-/* ---- by part of an id, or by name ---- */
-
 typedef struct search {
     const char *ref;
     json_t *found; /* counted */
@@ -187,7 +183,7 @@ static int far_find(cay_service *svc, const cay_call *call, const char *ref, cay
     return handle(svc, o, out, err);
 }
 
-/* ---- what is known of one: as a record and a status, which is what a description is made of ----
+/* what is known of one: as a record and a status, which is what a description is made of ----
  */
 
 static const cay_pair *pairs_of(cay__arena *mem, const json_t *o)
@@ -326,7 +322,7 @@ static int far_events(cay_service *svc, const char *id, int *fd, cay_err *err)
     return cay__far_hear(&of(svc)->far, id, id, fd, err);
 }
 
-/* ------------------------------------------------------------------ what others do in two steps,
+/* what others do in two steps,
  * too */
 
 int cay__remote_each(cay_service *svc, const cay_call *call, const cay__buf *target,
@@ -349,8 +345,6 @@ int cay__remote_order(cay_service *svc, const char *method, const char *what, co
     cay__buf_str(&target, rest);
     return cay__far_json(&of(svc)->far, NULL, method, &target, body, out, err);
 }
-
-/* ------------------------------------------------------------------ snapshots */
 
 static cay_snapshot *snapshot_of(const json_t *o)
 {
@@ -538,8 +532,6 @@ static int far_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_s
         *out = snapshot_of(o);
     return 0;
 }
-
-/* ------------------------------------------------------------------ ports and network */
 
 static void exposed_of(const json_t *o, cay_exposed *out)
 {

@@ -4,8 +4,6 @@
 #include "remote.h"
 #include <base/fd.h>
 
-/* ------------------------------------------------------------------ keys and tenants */
-
 int cay__remote_key_create(cay_service *svc, const cay_key *given, char *text, cay_err *err)
 {
     cay_key k;
@@ -137,8 +135,6 @@ int cay__remote_tenant_list(cay_service *svc, const char *only,
                ? cay_fail_why(err, CAY_ENOENT, "tenant_not_found", "there is no tenant %.60s", only)
                : 0;
 }
-
-/* ------------------------------------------------------------------ jobs and audit */
 
 typedef struct tasks {
     int (*fn)(const cay_task *, void *);

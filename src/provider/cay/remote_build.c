@@ -19,8 +19,6 @@
 
 enum { IGNORE_MAX = 1 << 20, TRIES = 30, AGAIN_MS = 1000, LINE = 128 << 10 };
 
-/* ------------------------------------------------------------------ a directory as a tar */
-
 static int nameless(int *fd, cay_err *err)
 {
     const char *tmp = getenv("TMPDIR");
@@ -139,8 +137,6 @@ int cay__remote_tar(int dir, const char *path, const cay_call *call, int *out, u
     return pack(dir, path, false, NULL, call, out, len, err);
 }
 
-/* ------------------------------------------------------------------ sent */
-
 static void words(cay__buf *target, const cay_build *s)
 {
     const struct {
@@ -255,8 +251,6 @@ static int submit_pull(cay_service *svc, const cay_call *call, const cay_build *
     return cay__far_json_with(cay__remote_far(svc), call, "POST", &target, fields, body, out, err);
 }
 
-/* ------------------------------------------------------------------ what it says */
-
 typedef struct hearing {
     int (*line)(const cay_build_event *e, void *arg);
     void (*event)(void *arg, const cay_build_event *e);
@@ -341,8 +335,6 @@ static int follow(cay_service *svc, const cay_call *call, const char *id, hearin
     return 0;
 }
 
-/* ------------------------------------------------------------------ its end */
-
 /* What is no id of the kind is none: ids go to terminals as they are. */
 static void keep_end(const json_t *o, cay_built *out)
 {
@@ -381,8 +373,6 @@ int cay__remote_build_run(cay_service *svc, const cay_call *call, const cay_buil
         cay__answer_give(out, &b, sizeof b);
     return rc;
 }
-
-/* ------------------------------------------------------------------ which there were */
 
 typedef struct lister {
     int (*fn)(const cay_build_info *b, void *arg);
@@ -473,7 +463,7 @@ int cay__remote_build_cancel(cay_service *svc, const char *id, cay_err *err)
     return cay__remote_order(svc, "POST", "builds", id, "/cancel", NULL, NULL, err);
 }
 
-/* ------------------------------------------------------------------ what is kept, and what is left
+/* what is kept, and what is left
  * over */
 
 typedef struct cache_lister {

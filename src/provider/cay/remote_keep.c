@@ -11,8 +11,6 @@
 #include <service/net.h>
 #include <sys/stat.h>
 
-/* ------------------------------------------------------------------ changes */
-
 static uint32_t mode_of(const json_t *side)
 {
     static const struct {
@@ -102,8 +100,6 @@ int cay__remote_diff(cay_service *svc, const cay_call *call, const cay_diff *giv
     return cay__remote_each(svc, call, &target, on_change, &(differ){ fn, arg }, err);
 }
 
-/* ------------------------------------------------------------------ network log */
-
 typedef struct recorder {
     int (*fn)(const cay_net_record *, void *);
     void *arg;
@@ -125,8 +121,6 @@ int cay__remote_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void
     cay__buf_str(&target, "/net/log");
     return cay__remote_each(sb->owner, NULL, &target, on_record, &(recorder){ fn, arg }, err);
 }
-
-/* ------------------------------------------------------------------ secrets */
 
 int cay__remote_secret_put(cay_service *svc, const char *name, const void *value, size_t len,
                            cay_err *err)
@@ -192,8 +186,6 @@ int cay__remote_set_secrets(cay_sandbox *sb, const cay_call *call, const char *n
     return cay__far_json(cay__remote_far(sb->owner), call, "PUT", &target, CAY_STEAL(body), NULL,
                          err);
 }
-
-/* ------------------------------------------------------------------ volumes */
 
 /* What it points to is in o. */
 static cay_volume volume_of(const json_t *o, const char **users)
@@ -290,8 +282,6 @@ int cay__remote_volume_remove(cay_service *svc, const char *name, cay_err *err)
 {
     return cay__remote_order(svc, "DELETE", "volumes", name, "", NULL, NULL, err);
 }
-
-/* ------------------------------------------------------------------ archives */
 
 static int copy_body(cay__answer *a, const cay_call *call, int fd, const cay_export *spec,
                      cay_err *err)

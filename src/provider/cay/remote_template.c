@@ -39,8 +39,6 @@ static cay_template *template_of(const json_t *o)
     return cay__template_new(&r);
 }
 
-/* ------------------------------------------------------------------ which there are */
-
 int cay__remote_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *f,
                               int (*fn)(const cay_template *, void *), void *arg, cay_err *err)
 {
@@ -128,8 +126,6 @@ int cay__remote_template_find(cay_service *svc, const cay_call *call, const char
     return 0;
 }
 
-/* ------------------------------------------------------------------ changes */
-
 int cay__remote_template_remove(cay_service *svc, const cay_call *call, const char *ref,
                                 cay_err *err)
 {
@@ -196,8 +192,6 @@ int cay__remote_template_publish(cay_service *svc, const cay_call *call, const c
         *out = template_of(o);
     return 0;
 }
-
-/* ------------------------------------------------------------------ images */
 
 int cay__remote_template_import(cay_service *svc, const cay_call *call, const cay_template_file *s,
                                 cay_template **out, cay_err *err)
@@ -349,8 +343,6 @@ int cay__remote_template_pull(cay_service *svc, const cay_call *call, const cay_
     CAY_TRY(rc);
     return out ? cay__remote_template_find(svc, call, built.template_, out, err) : 0;
 }
-
-/* ------------------------------------------------------------------ log-ins at registries */
 
 static void whose(cay__buf *target, const char *host, const char *tenant)
 {

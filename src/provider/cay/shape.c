@@ -17,8 +17,6 @@ const char *cay__far_id(const json_t *j, const char *name, char kind)
     return cay__id_valid(id, kind) ? id : "";
 }
 
-/* ------------------------------------------------------------------ requests */
-
 static int set_str(json_t *o, const char *name, const char *value, cay_err *err)
 {
     if (!value)
@@ -226,8 +224,6 @@ int cay__far_spawn_json(const cay_spawn *s, json_t **out, cay_err *err)
         *out = o;
     return rc;
 }
-
-/* ------------------------------------------------------------------ answers */
 
 void cay__far_exit(const json_t *j, cay_exit *out)
 {

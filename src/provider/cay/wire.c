@@ -32,8 +32,6 @@ void cay__far_at(cay__buf *target, const cay__far_box *b, const char *rest)
     cay__buf_fmt(target, CAY__FAR_API "/sandboxes/%s%s", b->remote, rest);
 }
 
-/* ------------------------------------------------------------------ errors */
-
 static int code_of(const char *name)
 {
     for (int c = CAY_EINVAL; c >= CAY_ESYS; c--)
@@ -82,8 +80,6 @@ static int failed(cay__far *f, int status, const char *text, cay_err *err)
     }
     return code;
 }
-
-/* ------------------------------------------------------------------ requests */
 
 static int read_all(cay__answer *a, const cay_call *call, cay__buf *out, cay_err *err)
 {

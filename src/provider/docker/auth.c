@@ -77,8 +77,6 @@ static bool take_password(json_t *o, const char *auth)
     return rc == 0;
 }
 
-/* ------------------------------------------------------------------ credential helpers */
-
 enum { HELPER_MS = 60000, ANSWER_MAX = 64 << 10 };
 extern char **environ;
 
@@ -193,8 +191,6 @@ static int ask_helper(const char *name, const char *registry, const cay_call *ca
     explicit_bzero(text.data, text.len);
     return 0;
 }
-
-/* ------------------------------------------------------------------ who that is */
 
 static bool from_file(json_t *o, const json_t *conf, const char *registry)
 {

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* ------------------------------------------------------------------ handles */
-
 void cay__docker_release(void *box)
 {
     cay__docker_box *b = box;
@@ -81,8 +79,6 @@ int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, 
     return 0;
 }
 
-/* ------------------------------------------------------------------ what the engine says */
-
 void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest)
 {
     char container[72] = "";
@@ -144,8 +140,6 @@ int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view 
         err, CAY_EGONE, "sandbox_gone",
         "the container of %s is gone; the one of that name has a network, and it had none", b->id);
 }
-
-/* ------------------------------------------------------------------ making one */
 
 static int write_file(int dir, const char *name, const void *data, size_t len, cay_err *err)
 {
@@ -395,8 +389,6 @@ int cay__docker_start(void *self, const cay_call *call, const char *id, const ca
     *box = b;
     return 0;
 }
-
-/* ------------------------------------------------------------------ taking one away */
 
 static int remove_container(cay__docker *d, const cay_call *call, const char *id, cay_err *err)
 {

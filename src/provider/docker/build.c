@@ -21,8 +21,6 @@ typedef struct source {
     char *text;                /* of the Dockerfile */
 } source;
 
-/* ------------------------------------------------------------------ what is built */
-
 static int not_there(const char *path, cay_err *err)
 {
     return cay_fail_why(
@@ -95,8 +93,6 @@ static int read_args(const char *text, json_t **out, cay_err *err)
     *out = json_incref(o);
     return 0;
 }
-
-/* ------------------------------------------------------------------ the context */
 
 static int flush(cay__buf *b, int fd, cay_err *err)
 {
@@ -191,8 +187,6 @@ static int make_context(cay__docker *d, const cay_call *call, const source *s, i
     return 0;
 }
 
-/* ------------------------------------------------------------------ who pulls what it stands on */
-
 /* The image of a FROM line, or false. A stage's name is no registry's, and costs nothing to ask
  * for. */
 static bool from_line(const char **at, char *out, size_t cap)
@@ -249,8 +243,6 @@ static int registry_config(const cay_call *call, const char *text, char **out, c
     *out = b.data && !b.full ? cay__strdup(b.data) : NULL;
     return 0;
 }
-
-/* ------------------------------------------------------------------ building */
 
 typedef struct building {
     const cay_create *c;

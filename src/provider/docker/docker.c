@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* ------------------------------------------------------------------ opening */
-
 static void docker_close(void *self)
 {
     cay__docker *d = self;
@@ -165,8 +163,6 @@ static int docker_probe(void *self, cay_probe **out, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ boxes */
-
 static int docker_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
                          void **box, cay_err *err)
 {
@@ -297,8 +293,6 @@ static int docker_endpoints(void *box, const cay_call *call,
     return rc;
 }
 
-/* ------------------------------------------------------------------ all of them */
-
 typedef struct each {
     cay__docker *d;
     int (*fn)(const char *id, void *arg);
@@ -398,8 +392,6 @@ static int docker_gc(void *self, const cay_call *call, int (*known)(const char *
     return 0;
 }
 
-/* ------------------------------------------------------------------ events */
-
 static int event_reach(void *arg, const char *id, int *sock)
 {
     cay__docker_box *b = NULL;
@@ -436,8 +428,6 @@ static int docker_events(void *self, const char *id, int *fd, cay_err *err)
     return cay__events_listen(&(cay__events_from){ up, d->boxes, event_reach, event_done, own }, id,
                               fd, err);
 }
-
-/* ------------------------------------------------------------------ the tables */
 
 static const cay__docker_kind docker_kind = { "docker", "DOCKER_HOST", "/var/run/docker.sock",
                                               "/docker.sock" };

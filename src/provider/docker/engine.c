@@ -62,8 +62,6 @@ void cay__engine_encode(cay__buf *path, const char *value)
     }
 }
 
-/* ------------------------------------------------------------------ requests */
-
 /* Why its socket could not be reached, by trying once more without anything between. */
 static int unreachable(const cay__engine *e, cay_err *err)
 {
@@ -194,8 +192,6 @@ static int ask_json(cay__engine *e, const cay_call *call, const char *method, co
     return rc;
 }
 
-/* ------------------------------------------------------------------ who it is */
-
 static int minor(const char *api)
 {
     uint64_t n;
@@ -301,8 +297,6 @@ int cay__engine_ask(cay__engine *e, const cay_call *call, const char *method, co
     }
     return ask_json(e, call, method, target.data, body, out, err);
 }
-
-/* ------------------------------------------------------------------ streams */
 
 static int each_line(cay__buf *got, cay__engine_line *fn, void *arg, cay_err *err)
 {

@@ -46,8 +46,6 @@ int cay__docker_far_check(const cay__docker_options *o, const cay__engine_info *
     return 0;
 }
 
-/* ------------------------------------------------------------------ what is put into it */
-
 static void add_member(cay__buf *tar, const char *name, char type, uint32_t mode, const void *data,
                        size_t len)
 {
@@ -97,8 +95,6 @@ int cay__docker_far_put(cay__docker_box *b, const cay_call *call, cay_err *err)
     return rc < 0 ? cay_wrap(err, rc, "put pid 1 into the container of %s", b->id) : 0;
 }
 
-/* ------------------------------------------------------------------ what pid 1 left behind */
-
 typedef struct source {
     const char *at;
     size_t left;
@@ -134,8 +130,6 @@ bool cay__docker_far_meta(cay__docker_box *b, const cay_call *call, local_meta *
     out->deadline_boot = 0;
     return true;
 }
-
-/* ------------------------------------------------------------------ the way to it */
 
 typedef struct way {
     cay__demux demux;

@@ -28,8 +28,6 @@ static int inspect(cay__engine *e, const cay_call *call, const char *ref, json_t
                : rc;
 }
 
-/* ------------------------------------------------------------------ whose it is */
-
 static bool is_other(const cay_create *c)
 {
     return c && c->tenant && *c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0;
@@ -58,8 +56,6 @@ static bool is_listed(const cay_create *c, const char *image)
 {
     return cay__docker_image_listed(getenv("CAY_DOCKER_IMAGES"), c->tenant, image);
 }
-
-/* ------------------------------------------------------------------ pulling */
 
 typedef struct pull {
     const char *image;
@@ -131,8 +127,6 @@ static int fetch(cay__engine *e, const cay_call *call, const cay__docker_options
         abort();
     return cay__engine_lines(e, call, path.data, fields, -1, 0, on_line, p, err);
 }
-
-/* ------------------------------------------------------------------ judging */
 
 static int take(const json_t *j, const char *ref, const cay__engine_info *engine,
                 cay__docker_image *out, cay_err *err)

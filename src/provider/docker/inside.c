@@ -33,8 +33,6 @@ static struct {
     bool units, sudo;
 } I;
 
-/* ------------------------------------------------------------------ commands */
-
 static void run_free(run *r)
 {
     run **at = &I.runs;
@@ -122,7 +120,7 @@ static run *run_of(const gproc *g)
     return r;
 }
 
-/* ------------------------------------------------------------------ what a service is to the
+/* what a service is to the
  * outside */
 
 static gproc all[CAY_UNITS_MAX];
@@ -188,8 +186,6 @@ int wait_until(int64_t at)
     int64_t left = at - cay__now_ms();
     return at == INT64_MAX ? -1 : left < 0 ? 0 : (int)CAY_MIN(left, 60000);
 }
-
-/* ------------------------------------------------------------------ the loop */
 
 static int sooner(int a, int b)
 {

@@ -108,7 +108,7 @@ static int make_socket(int dir)
     return CAY_STEAL_FD(fd);
 }
 
-/* ------------------------------------------------------------------ what the host hands over
+/* what the host hands over
  * (door.c) */
 
 enum { COME = -1, BROKEN = -2 }; /* to be tried again; never to be */

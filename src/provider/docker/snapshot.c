@@ -34,8 +34,6 @@ static int bad_name(const char *layer, cay_err *err)
     return cay_fail_why(err, CAY_EINVAL, "layer_invalid", "%.60s is no name of a layer", layer);
 }
 
-/* ------------------------------------------------------------------ files of ours */
-
 static int read_json(int dir, const char *name, json_t **out, cay_err *err)
 {
     struct stat st;
@@ -113,8 +111,6 @@ static int put_layer(const cay__docker *d, const char *layer, const char *image,
     return rc;
 }
 
-/* ------------------------------------------------------------------ standing on one */
-
 int cay__docker_layer_image(cay__docker *d, const cay_call *call, const char *layer,
                             const char *asked, cay__docker_image *out, cay_err *err)
 {
@@ -148,8 +144,6 @@ int cay__docker_layer_image(cay__docker *d, const cay_call *call, const char *la
     out->of = cay__strdup(of);
     return 0;
 }
-
-/* ------------------------------------------------------------------ taking one */
 
 static void tag_of(const cay__docker *d, const char *layer, char *out, size_t cap)
 {
@@ -256,8 +250,6 @@ int cay__docker_snapshot(void *box, const cay_call *call, const cay_snap *spec, 
     return rc;
 }
 
-/* ------------------------------------------------------------------ taking one away */
-
 static int remove_image(cay__docker *d, const cay_call *call, const char *layer, cay_err *err)
 {
     CAY_AUTOBUF path = CAY__BUF(256);
@@ -324,8 +316,6 @@ size_t cay__docker_layers_reap(cay__docker *d, const cay_call *call)
     }
     return n;
 }
-
-/* ------------------------------------------------------------------ undo */
 
 static int post(cay__docker_box *b, const cay_call *call, const char *container, const char *what,
                 cay_err *err)
@@ -416,8 +406,6 @@ int cay__docker_restack(void *box, const cay_call *call, const char *const *laye
     }
     return exchange(b, call, body, err);
 }
-
-/* ------------------------------------------------------------------ what undo may leave */
 
 static bool remove_listed(cay__docker *d, const cay_call *call, const char *container)
 {

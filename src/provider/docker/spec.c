@@ -35,8 +35,6 @@ static bool given(const char *s)
     return s && *s;
 }
 
-/* ------------------------------------------------------------------ what cannot be */
-
 static int refuse(cay_err *err, const char *what, const char *remedy)
 {
     return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
@@ -110,8 +108,6 @@ int cay__docker_check(const cay_create *c, const cay__docker_options *o,
                             "port reaches inside as well");
     return 0;
 }
-
-/* ------------------------------------------------------------------ lists in options */
 
 /* One piece of a comma list, copied; false at the end. */
 static bool next(const char **at, char *out, size_t cap)
@@ -239,8 +235,6 @@ static int add_mounts(json_t *host, const cay_create *c, const cay__docker_optio
     cay__docker_volumes_show(list, o->storage, at->id);
     return add_volumes(list, o->volumes, err);
 }
-
-/* ------------------------------------------------------------------ walls */
 
 static int add_security(json_t *host, const cay__docker_options *o, cay_err *err)
 {
@@ -379,8 +373,6 @@ int cay__docker_spec(const cay_create *c, const cay__docker_options *o,
     *out = json_incref(top);
     return 0;
 }
-
-/* ------------------------------------------------------------------ what pid 1 is told */
 
 static const char *default_user(const cay_create *c, const json_t *config, char *buf, size_t cap)
 {

@@ -69,8 +69,6 @@ struct cay__tunnel {
     char room[PACKET];
 };
 
-/* ------------------------------------------------------------------ buffers */
-
 static void add(bytes *b, const void *p, size_t n)
 {
     if (b->at && b->at == b->len)
@@ -102,8 +100,6 @@ static void send_frame(cay__tunnel *t, uint32_t ch, uint32_t type, const void *p
     add(&t->tx, &f, sizeof f);
     add(&t->tx, p, n);
 }
-
-/* ------------------------------------------------------------------ channels */
 
 static chan *find(cay__tunnel *t, uint32_t id)
 {
@@ -176,8 +172,6 @@ static void hang_up(cay__tunnel *t, chan *c)
     drop(c);
 }
 
-/* ------------------------------------------------------------------ what a packet carries */
-
 static kind kind_of(int fd)
 {
     struct stat st;
@@ -240,7 +234,7 @@ static bool make_for(cay__tunnel *t, uint32_t id, uint32_t k)
     return false;
 }
 
-/* ------------------------------------------------------------------ from our descriptors to the
+/* from our descriptors to the
  * stream */
 
 static void read_packet(cay__tunnel *t, chan *c)
@@ -297,7 +291,7 @@ static void read_bytes(cay__tunnel *t, chan *c)
     settle(t, c);
 }
 
-/* ------------------------------------------------------------------ from the stream to our
+/* from the stream to our
  * descriptors */
 
 static void acknowledge(cay__tunnel *t, chan *c)
@@ -437,8 +431,6 @@ bool cay__tunnel_feed(cay__tunnel *t, const char *data, size_t n)
     }
     return true;
 }
-
-/* ------------------------------------------------------------------ the loop */
 
 static bool take_stream(cay__tunnel *t, bool (*take)(void *, cay__tunnel *, const char *, size_t),
                         void *arg)

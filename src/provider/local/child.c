@@ -39,8 +39,6 @@ bool cay__child_become(const ident *who)
     return who->uid == 0 || syscall(SYS_capset, &head, none) == 0;
 }
 
-/* ------------------------------------------------------------------ the command */
-
 typedef struct failure {
     int sys;
     char step[20];
@@ -124,8 +122,6 @@ static _Noreturn void command(const child_spec *s, int fail)
     execvp(s->argv[0], s->argv);
     die(fail, "exec");
 }
-
-/* ------------------------------------------------------------------ the reaper */
 
 typedef struct reaper {
     int ctl;

@@ -100,8 +100,6 @@ void cay__conn_stopped(host *h)
     }
 }
 
-/* ------------------------------------------------------------------ requests */
-
 typedef struct request {
     conn *c;
     cay_msg head;

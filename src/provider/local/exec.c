@@ -14,8 +14,6 @@
 
 enum { KEPT = 64, GRACE_MS = 1000, LINGER_MS = 150 };
 
-/* ------------------------------------------------------------------ finding and forgetting */
-
 proc *cay__exec_find(host *h, const char *ref)
 {
     uint64_t pid = 0;
@@ -105,8 +103,6 @@ void cay__exec_forget_conn(host *h, conn *c)
                 f->c = NULL;
 }
 
-/* ------------------------------------------------------------------ the end of one */
-
 /* Tells the exit once, when both streams have ended or their time is up. */
 static void finish(proc *p)
 {
@@ -169,8 +165,6 @@ void cay__exec_on_exit_status(proc *p, const child_msg *m)
     else
         cay__timer_arm(&p->h->loop, &p->linger, cay__boot_ms() + LINGER_MS);
 }
-
-/* ------------------------------------------------------------------ signals and time */
 
 static void order(proc *p, int sig, cay_scope scope)
 {
@@ -280,8 +274,6 @@ void cay__exec_on_ctl(cay__watch *w, uint32_t events)
         }
     }
 }
-
-/* ------------------------------------------------------------------ stdin */
 
 void cay__exec_on_in(cay__watch *w, uint32_t events)
 {

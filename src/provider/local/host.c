@@ -49,8 +49,6 @@ const jail *cay__host_jail(host *h)
     return &h->jail;
 }
 
-/* ------------------------------------------------------------------ life */
-
 static void all(host *h, int sig)
 {
     for (proc *p = h->procs; p; p = p->next)
@@ -159,8 +157,6 @@ static void on_look(cay__timer *t)
         cay__host_stop(h, "ephemeral");
     cay__timer_arm(&h->loop, t, cay__boot_ms() + LOOK_MS);
 }
-
-/* ------------------------------------------------------------------ start */
 
 static void on_listen(cay__watch *w, uint32_t events)
 {

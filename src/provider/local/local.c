@@ -28,8 +28,6 @@ static const cay_layer *list_layers(size_t *n)
     return layers;
 }
 
-/* ------------------------------------------------------------------ the provider */
-
 void cay__local_close(void *self)
 {
     local *l = self;
@@ -72,8 +70,6 @@ static int local_probe(void *self, cay_probe **out, cay_err *err)
     *out = cay__probe_new(CAY_LEVEL_NONE, "none", layers, CAY_LEN(layers));
     return 0;
 }
-
-/* ------------------------------------------------------------------ making a box */
 
 static int refuse(cay_err *err, const char *what)
 {
@@ -207,8 +203,6 @@ static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
     return rc;
 }
 
-/* ------------------------------------------------------------------ handles */
-
 void cay__local_release(void *box)
 {
     local_box *b = box;
@@ -315,8 +309,6 @@ int cay__local_start(void *self, const cay_call *call, const char *id, const cay
     return 0;
 }
 
-/* ------------------------------------------------------------------ ending one */
-
 static int remove_dir(local *l, const char *id, cay_err *err)
 {
     cay__fs boxes = { .root = l->boxes };
@@ -354,8 +346,6 @@ int cay__local_remove_files(void *self, const cay_call *call, const char *id, ca
     }
     return remove_dir(self, id, err);
 }
-
-/* ------------------------------------------------------------------ all of them */
 
 typedef struct each {
     int (*fn)(const char *id, void *arg);
@@ -424,8 +414,6 @@ int cay__local_gc(void *self, const cay_call *call, int (*known)(const char *id,
     return 0;
 }
 
-/* ------------------------------------------------------------------ processes */
-
 int cay__local_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
                      cay_err *err)
 {
@@ -439,8 +427,6 @@ int cay__local_proc_attach(void *box, const cay_call *call, const char *ref, voi
     local_box *b = box;
     return cay__proc_attach(&b->link, b->id, call, ref, proc, err);
 }
-
-/* ------------------------------------------------------------------ level 0 */
 
 static const local_kind none = { "local", "", CAY_LEVEL_NONE, check, list_layers };
 

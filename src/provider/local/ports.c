@@ -23,8 +23,6 @@ static pid_t holder(local_box *b, const cay_call *call)
     return cay__local_status(b, call, &st, NULL) == 0 ? st.pid : 0;
 }
 
-/* ------------------------------------------------------------------ who has which socket */
-
 typedef struct owned {
     uint64_t inode;
     pid_t pid;
@@ -160,8 +158,6 @@ int cay__local_connect(void *box, const cay_call *call, uint16_t port, int *out,
     *out = CAY_STEAL_FD(fd);
     return 0;
 }
-
-/* ------------------------------------------------------------------ who runs */
 
 typedef struct kept {
     cay__kept k;

@@ -76,8 +76,6 @@ static const cay_layer *layers(size_t *n)
     return old;
 }
 
-/* ------------------------------------------------------------------ can this host */
-
 /* cay-local tries every step on itself and tells the one that failed. */
 static int try_jail(const local *l, char *line, size_t cap, cay_err *err)
 {
@@ -154,8 +152,6 @@ static int op_probe(void *self, cay_probe **out, cay_err *err)
                   : cay__probe_new(CAY_LEVEL_PROCESS, "process", all, n);
     return 0;
 }
-
-/* ------------------------------------------------------------------ what it refuses */
 
 static int refuse(cay_err *err, const char *what, const char *remedy)
 {

@@ -320,7 +320,7 @@ void cay__exec_spawn(conn *c, const cay_m_spawn *m, const char *blob, const char
     plan_close(&k);
 }
 
-/* ------------------------------------------------------------------ what is started from in here
+/* what is started from in here
  */
 
 /* Waits for the reaper's first word: it comes when the command runs, or could not be started. */

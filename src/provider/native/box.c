@@ -9,8 +9,6 @@
 
 #define SAME_US 2000 /* between attach and status of one question */
 
-/* ---- handles ---- */
-
 static int open_session(void *arg, const cay_call *call, const char *user, int *sock, cay_err *err)
 {
     cay__nbox *b = arg;
@@ -113,8 +111,6 @@ int cay__nbox_attach(cay__native *n, const cay_call *call, const char *id, cay__
     CAY_TRY(cay__nbox_look_up(n, call, id, &l, err));
     return cay__nbox_seen(n, &l, id, out, err);
 }
-
-/* ---- operations ---- */
 
 /* Its default user is looked up with the first command: who made it is told which one is missing.
  */

@@ -95,8 +95,6 @@ void cay__link_give(cay__link *l, int sock);
 /* CAY_EGONE of such a link as what it means to others. */
 int cay__link_died(const cay__link *l, int rc, cay_err *err);
 
-/* ------------------------------------------------------------------ processes */
-
 /* The link must live longer than the process handles made from it. */
 int cay__proc_spawn(cay__link *l, const char *box, const cay_call *call, const cay_spawn *spec,
                     void **out, cay_err *err);

@@ -33,8 +33,6 @@ bool cay__disk_there(void)
     return geteuid() == 0 && mkfs() && access("/dev/loop-control", R_OK | W_OK) == 0;
 }
 
-/* ---- a filesystem of that size ---- */
-
 static int run_mkfs(int image, uint64_t inodes, bool journal, cay_err *err)
 {
     char count[21], size[24], *env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", NULL };
@@ -141,8 +139,6 @@ static int fill(int image, const cay_limits *l, bool journal, int *mnt, cay_err 
     return 0;
 }
 
-/* ---- that of a sandbox ---- */
-
 static int set_spare(int mnt, cay_err *err)
 {
     CAY_AUTOFD spare = openat(mnt, "spare", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -213,8 +209,6 @@ int cay__disk_again(int home_fd, const char *id, int *mnt, int *spare, cay_err *
     *mnt = CAY_STEAL_FD(at);
     return 0;
 }
-
-/* ---- that of a volume ---- */
 
 /* No volume's name begins with a dot, and nothing that a sandbox writes is beside them: what is
  * mounted is never a file of a tenant's. */

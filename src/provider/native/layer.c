@@ -122,8 +122,6 @@ static bool put_dir(int at, const char *path, mode_t mode)
            own(at, path);
 }
 
-/* ---- copying ---- */
-
 static bool copy_bytes(int from, int to)
 {
     char buf[16384];
@@ -217,8 +215,6 @@ static bool copy_etc(int out)
     closedir(d);
     return ok;
 }
-
-/* ---- the layer ---- */
 
 /* The host's links into /usr; a host whose /bin is a directory of its own is not merged, and cannot
  * serve. */

@@ -9,8 +9,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-/* ---- many at once ---- */
-
 /* What every box of this keeper says of its layers, made once. Until then it is looked for under
  * the lock. */
 typedef struct cay__news {
@@ -130,8 +128,6 @@ int cay__native_look(void *self, const cay_call *call, const char *const *ids, s
     cay__link_give(&me->link, CAY_STEAL_FD(sock));
     return 0;
 }
-
-/* ---- has anything changed? ---- */
 
 /* The keeper sends an event before it answers whoever caused it, so what was acknowledged waits in
  * the socket already. One whose socket was full is missed, but what filled it counts. A keeper that

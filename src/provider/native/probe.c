@@ -129,8 +129,6 @@ int cay__native_require(const cay_m_hello *h, int min_level, const char *const *
     return 0;
 }
 
-/* ---- when there is no keeper ---- */
-
 static bool reads(const char *path, char first)
 {
     char buf[16];

@@ -74,8 +74,6 @@ int cay__proc_conn(void *proc)
     return ((nproc *)proc)->conn;
 }
 
-/* ------------------------------------------------------------------ start and find */
-
 static uint32_t flags_of(const cay_spawn *s)
 {
     uint32_t f = CAY_SPAWN_WAIT;
@@ -326,8 +324,6 @@ int cay__proc_attach(cay__link *l, const char *box, const cay_call *call, const 
     return 0;
 }
 
-/* ------------------------------------------------------------------ streams */
-
 static cay_m_stream stream_of(const nproc *p, uint32_t which, uint64_t offset, uint64_t a,
                               uint64_t b)
 {
@@ -437,8 +433,6 @@ int cay__proc_signal(void *proc, const cay_call *call, int sig, cay_scope scope,
 {
     return simple(proc, call, CAY_MSG_SIGNAL, (uint64_t)sig, scope, err);
 }
-
-/* ------------------------------------------------------------------ the end */
 
 static void keep_exit(nproc *p, const cay_m_exit *m)
 {
@@ -556,8 +550,6 @@ unsigned cay__proc_breaks(void *proc)
     pthread_mutex_unlock(&p->lock);
     return n;
 }
-
-/* ------------------------------------------------------------------ all of them */
 
 int cay__procs_kept(cay__link *l, const char *box, const cay_call *call,
                     int (*fn)(const cay__kept *k, void *arg), void *arg, cay_err *err)

@@ -24,8 +24,6 @@
 
 enum { START_MS = 20000, TRIES = 5 };
 
-/* ---- where the program is ---- */
-
 static bool try_dir(char *out, size_t cap, const char *dir, const char *sub)
 {
     return cay__str_join(out, cap, dir, sub, "/cay-keeper", NULL) && access(out, X_OK) == 0;
@@ -54,8 +52,6 @@ static int find_keeper(const char *libexec, char *out, size_t cap, cay_err *err)
                         "cay-keeper was not found in %s; set CAY_LIBEXEC to where it is",
                         CAY_LIBEXEC);
 }
-
-/* ---- starting it ---- */
 
 typedef struct launch {
     cay__native *n;
@@ -251,8 +247,6 @@ static int dial(void *arg, const cay_call *call, int *sock, cay_err *err)
     }
 }
 
-/* ---- the provider's own object ---- */
-
 int cay__native_open(const char *home, const char *libexec, cay__native **out, cay_err *err)
 {
     char found[CAY__HOME_MAX];
@@ -334,8 +328,6 @@ int cay__native_meet(cay__native *n, const cay_call *call, cay_err *err)
     pthread_mutex_unlock(&n->lock);
     return 0;
 }
-
-/* ---- its user namespace ---- */
 
 /* Layers belong to ids of the keeper's namespace. The connection lives through the look at /proc,
  * so the pid was its own. */

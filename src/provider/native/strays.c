@@ -26,8 +26,6 @@ static DIR *open_list(int at, const char *name)
     return d;
 }
 
-/* ---- groups ---- */
-
 /* What cannot be read counts as alive. */
 static bool inhabited(int at, const char *name, int depth)
 {
@@ -90,8 +88,6 @@ static void groups(void)
     for (int i = 0; i < CG_V1_COUNT; i++)
         groups_below(f.v1[i]);
 }
-
-/* ---- runtime directories ---- */
 
 /* An init that waits for its next keeper listens there, under the name that the directory had for
  * who made it. */

@@ -10,8 +10,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-/* ---- the config ---- */
-
 static void add(cay__buf *b, const char *s)
 {
     cay__buf_add(b, s ? s : "", strlen(s ? s : "") + 1);
@@ -94,8 +92,6 @@ void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait, bool each)
     }
     cay__buf_add(b, "", 1); /* the config ends with a NUL */
 }
-
-/* ---- asking ---- */
 
 /* A socket that init answers on: one packet a service, then one for each change. */
 static int ask(cay__link *link, const char *id, const cay_call *call, const char *name, int op,

@@ -14,8 +14,6 @@
 #define TOUCH_MS 1000             /* how exact the time of the last activity is */
 #define KEEP_MS  (7 * 86400000ll) /* what was deleted is remembered so long */
 
-/* ------------------------------------------------------------------ members of a body */
-
 int cay__ss_str(const json_t *body, const char *name, bool needed, const char **out, cay_err *err)
 {
     const json_t *v = json_object_get(body, name);
@@ -69,8 +67,6 @@ int cay__ss_done(cay__req *r, const char *message)
 {
     return cay__reply_json(r, 200, json_pack("{s:b,s:s}", "success", 1, "message", message));
 }
-
-/* ------------------------------------------------------------------ records */
 
 static void drop_json(void *j)
 {
@@ -192,8 +188,6 @@ int cay__ss_begin(cay__req *r, json_t **body, cay__ss_box *out, cay_err *err)
     CAY_TRY(cay__ss_str(*body, "sandbox_id", true, &id, err));
     return cay__ss_connect(r, id, out, err);
 }
-
-/* ------------------------------------------------------------------ life */
 
 static int on_health(cay__req *r, cay_err *err)
 {
@@ -323,8 +317,6 @@ static int on_pause(cay__req *r, cay_err *err)
     return cay__ss_done(r, "Sandbox paused");
 }
 
-/* ---- removal: the record stays for a while and says when ---- */
-
 typedef struct sweep {
     cay__buf keys; /* each with its NUL */
     int64_t before;
@@ -361,8 +353,6 @@ static int on_delete(cay__req *r, cay_err *err)
     forget_old(r, now);
     return cay__ss_done(r, "Sandbox deleted");
 }
-
-/* ------------------------------------------------------------------ errors */
 
 static const struct {
     int code, status;

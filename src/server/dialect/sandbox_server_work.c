@@ -27,8 +27,6 @@ static int begin_path(cay__req *r, const char *name, json_t **body, cay__ss_box 
     return **path ? 0 : cay_fail_why(err, CAY_EINVAL, "field_invalid", "%s is empty", name);
 }
 
-/* ------------------------------------------------------------------ commands */
-
 static int background(cay__req *r, cay_sandbox *sb, const cay_spawn *spec, cay_err *err)
 {
     cay_proc *p;
@@ -69,8 +67,6 @@ int cay__ss_run(cay__req *r, cay_err *err)
     return cay__reply_json(r, 200, answer);
 }
 
-/* ------------------------------------------------------------------ files as text */
-
 int cay__ss_write(cay__req *r, cay_err *err)
 {
     json_t *body;
@@ -104,8 +100,6 @@ int cay__ss_read(cay__req *r, cay_err *err)
     CAY_TRY(begin_path(r, "file_path", &body, &b, &path, err));
     return tell_text(r, b.sb, path, err);
 }
-
-/* ------------------------------------------------------------------ files as bytes, out */
 
 /* A name that no program reads as more than a name, and the real one for those who know RFC 6266.
  */
@@ -160,8 +154,6 @@ int cay__ss_download_stream(cay__req *r, cay_err *err)
     CAY_TRY(begin_path(r, "file_path", &body, &b, &path, err));
     return tell_bytes(r, b.sb, path, err);
 }
-
-/* ------------------------------------------------------------------ files as bytes, in */
 
 static int copy_in(cay__req *r, cay_sandbox *sb, const char *path, int from, cay_err *err)
 {
@@ -278,8 +270,6 @@ int cay__ss_upload(cay__req *r, cay_err *err)
     return rc < 0 ? rc : cay__ss_done(r, "File uploaded");
 }
 
-/* ------------------------------------------------------------------ from and to URLs */
-
 /* The sandbox's own rules say where redirects may lead; one without rules follows none to another
  * host. */
 static const char *rules_of(cay__req *r, cay_sandbox *sb)
@@ -353,8 +343,6 @@ int cay__ss_mkdir(cay__req *r, cay_err *err)
         CAY_TRY(cay_file_mkdir(b.sb, &r->call, path, 0, true, err));
     return cay__ss_done(r, "Directory created");
 }
-
-/* ------------------------------------------------------------------ ports */
 
 /* The preview's address, as the client calls this server, with a token that lasts as long as one
  * may. */

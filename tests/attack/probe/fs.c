@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- S-08: the root is the root; the arguments are words of the host that must not be seen ----
+/* S-08: the root is the root; the arguments are words of the host that must not be seen ----
  */
 
 static void climb(void)
@@ -92,8 +92,6 @@ static void root(int argc, char **argv)
         breach("/proc/1/cwd is elsewhere");
 }
 
-/* ---- S-12: nothing changes below a read-only grant ---- */
-
 static void readonly(int argc, char **argv)
 {
     char f[512], d[512], n[512];
@@ -134,8 +132,6 @@ static void readonly(int argc, char **argv)
     close(out);
     close(fd);
 }
-
-/* ---- S-13, S-21: nodes ---- */
 
 static void nodes(int argc, char **argv)
 {
@@ -179,8 +175,6 @@ static void special(int argc, char **argv)
     ok("placed");
 }
 
-/* ---- S-10: "d" is a directory at one moment and a link at the next ---- */
-
 static void swap(int argc, char **argv)
 {
     long turns = argc > 1 ? atol(argv[1]) : 100000, done = 0;
@@ -197,8 +191,6 @@ static void swap(int argc, char **argv)
     else
         breach("the exchange failed after %ld: %s", done, strerror(errno));
 }
-
-/* ---- S-14: what the host mounts after our start does not appear ---- */
 
 static void appears(int argc, char **argv)
 {

@@ -21,8 +21,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- S-01: nobody else is seen ---- */
-
 static bool seen[65536];
 static int nseen;
 
@@ -64,8 +62,6 @@ static void pids(int argc, char **argv)
         breach("no pid 1");
 }
 
-/* ---- S-02: leave the session, the parent and every descriptor, and stay ---- */
-
 static void leave(int argc, char **argv)
 {
     for (int i = 0; i < 8; i++) {
@@ -87,8 +83,6 @@ static void leave(int argc, char **argv)
         ;
     ok("eight stay behind");
 }
-
-/* ---- S-03: pid 1 lives ---- */
 
 static void pid1(int argc, char **argv)
 {
@@ -128,8 +122,6 @@ static void stopper(int argc, char **argv)
         clock_gettime(CLOCK_MONOTONIC, &t);
     } while (t.tv_sec < end);
 }
-
-/* ---- S-04: no nested namespace ---- */
 
 static int nothing(void *arg)
 {
@@ -175,8 +167,6 @@ static void userns(int argc, char **argv)
     else
         breach("max_user_namespaces can be written");
 }
-
-/* ---- S-05: nowhere to go; the arguments are the host's namespaces ---- */
 
 static char **host_ns;
 static int nhost_ns;
@@ -244,8 +234,6 @@ static void setns_all(int argc, char **argv)
     each_pid(try_ns);
 }
 
-/* ---- S-06, S-15: exec gives nothing ---- */
-
 static void rights(int argc, char **argv)
 {
     static const char *const sets[] = { "CapPrm", "CapEff", "CapBnd", "CapAmb", "CapInh" };
@@ -298,8 +286,6 @@ static void flags(int argc, char **argv)
     }
     ok("flags of all mounts were read");
 }
-
-/* ---- S-07: IPC; role make leaves objects behind and stays, role find looks for them ---- */
 
 #define IPC_KEY 0x0ca7a77a
 

@@ -11,8 +11,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* ---- S-16 ---- */
-
 static const char *const masked[] = {
     "/proc/acpi",
     "/proc/asound",
@@ -123,7 +121,7 @@ static void readonly_proc(int argc, char **argv)
         must_fail(dirs[i], open(dirs[i], O_WRONLY | O_CLOEXEC), EROFS);
 }
 
-/* ---- S-19: what pid 1 and our helpers give away; the arguments are words that must not be seen
+/* S-19: what pid 1 and our helpers give away; the arguments are words that must not be seen
  * ---- */
 
 static char **words;
@@ -223,8 +221,6 @@ static void secrets(int argc, char **argv)
     }
 }
 
-/* ---- S-21: /dev ---- */
-
 static void devices(int argc, char **argv)
 {
     static const char *const good[] = { "null",    "zero",    "full",   "random",
@@ -257,8 +253,6 @@ static void devices(int argc, char **argv)
     must_fail_by("open_by_handle_at", syscall(SYS_open_by_handle_at, AT_FDCWD, &handle, O_RDONLY),
                  EPERM, ENOSYS);
 }
-
-/* ---- S-27: the filter is everywhere ---- */
 
 static void filtered(int pid)
 {

@@ -162,8 +162,6 @@ static void flood(int argc, char **argv)
     } while ((t.tv_sec - t0.tv_sec) * 1000 + (t.tv_nsec - t0.tv_nsec) / 1000000 < ms);
 }
 
-/* ---- S-44: will not go ---- */
-
 static void deaf(void)
 {
     for (int s = 1; s < 65; s++)

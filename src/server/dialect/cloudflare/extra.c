@@ -4,8 +4,6 @@
 #include <base/str.h>
 #include <server/openapi.h>
 
-/* ------------------------------------------------------------------ the pool */
-
 static int count(const cay_info *i, void *arg)
 {
     (void)i;
@@ -33,8 +31,6 @@ int cf_pool_ok(cay__req *r, cay_err *err)
     (void)err;
     return cay__reply_json(r, 200, json_pack("{s:b}", "ok", true));
 }
-
-/* ------------------------------------------------------------------ the document */
 
 int cf_openapi(cay__req *r, cay_err *err)
 {

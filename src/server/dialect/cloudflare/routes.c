@@ -13,8 +13,6 @@
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
-/* ------------------------------------------------------------------ names */
-
 int cf_path(cay__req *r, const char *given, const char **out, cay_err *err)
 {
     size_t cap = strlen(given) + 3;
@@ -53,8 +51,6 @@ int cf_as(int rc, const char *word, cay_err *err)
     }
     return rc;
 }
-
-/* ------------------------------------------------------------------ sandboxes */
 
 static int on_create(cay__req *r, cay_err *err)
 {
@@ -100,8 +96,6 @@ static int on_health(cay__req *r, cay_err *err)
     return cf_ok(r);
 }
 
-/* ------------------------------------------------------------------ files */
-
 static int on_file_get(cay__req *r, cay_err *err)
 {
     cay_sandbox *sb;
@@ -145,8 +139,6 @@ static int on_file_put(cay__req *r, cay_err *err)
     CAY_TRY(cf_as(store(r, sb, path, &n, err), "workspace_archive_write_error", err));
     return cf_ok(r);
 }
-
-/* ------------------------------------------------------------------ the workspace as a tar */
 
 static int run_tar(cay__req *r, cay_sandbox *sb, const char *const *argv, const char *reason,
                    cay_err *err)
@@ -214,8 +206,6 @@ static int on_hydrate(cay__req *r, cay_err *err)
     return rc < 0 ? rc : cf_ok(r);
 }
 
-/* ------------------------------------------------------------------ tunnels: previews */
-
 static int read_port(cay__req *r, uint16_t *port, cay_err *err)
 {
     char *end;
@@ -277,8 +267,6 @@ static int on_tunnel_end(cay__req *r, cay_err *err)
     return rc < 0 && rc != CAY_ENOENT ? cf_as(rc, "tunnel_error", err)
                                       : cay__reply(r, 204, NULL, NULL, 0);
 }
-
-/* ------------------------------------------------------------------ rows */
 
 #define J "application/json"
 #define B "application/octet-stream"

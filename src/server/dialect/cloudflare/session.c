@@ -16,8 +16,6 @@
 
 enum { ID_MAX = 128, RUNS_MAX = 256, RUNS_TENANT = 32, BEAT_MS = 15000 };
 
-/* ------------------------------------------------------------------ names */
-
 /* What does not fit a shell's name goes by its hash. */
 int cf_session_name(const char *id, char name[CF_SESSION_NAME], cay_err *err)
 {
@@ -38,8 +36,6 @@ int cf_session_name(const char *id, char name[CF_SESSION_NAME], cay_err *err)
         snprintf(name + 2 * i, 3, "%02x", md[i]);
     return 0;
 }
-
-/* ------------------------------------------------------------------ made and ended */
 
 int cf_session(cay__req *r, cay_err *err)
 {
@@ -89,8 +85,6 @@ int cf_session_end(cay__req *r, cay_err *err)
                            json_pack("{s:b,s:s,s:I}", "success", was, "sessionId", r->param[1],
                                      "timestamp", (json_int_t)t.tv_sec * 1000));
 }
-
-/* ------------------------------------------------------------------ a command in one */
 
 /*
  * A thread runs it, because a shell's command is waited for; its events go through a pipe to the

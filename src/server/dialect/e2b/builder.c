@@ -20,8 +20,6 @@
 enum { LEASE_MS = 90000, RENEW_MS = 20000, NAMES = 32, RECIPE_MAX = 64 << 20, KEEP_S = 30 * 86400 };
 #define BELOW "e2b"
 
-/* ------------------------------------------------------------------ files */
-
 int e2b_build_dir(cay_service *svc, int *fd, cay_err *err)
 {
     CAY_AUTOFD home = open(cay_service_home(svc), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -91,8 +89,6 @@ void e2b_build_sweep(cay_service *svc)
     else
         close(fd);
 }
-
-/* ------------------------------------------------------------------ one build */
 
 typedef struct job {
     cay_service *svc;
@@ -209,8 +205,6 @@ static void do_build(cay_service *svc, int stop, const cay_task *t)
     }
     cay_task_done(svc, t, NULL);
 }
-
-/* ------------------------------------------------------------------ of the queue */
 
 int e2b_build_work(cay_service *svc, const cay_call *call, const char *owner, cay_err *err)
 {

@@ -26,8 +26,6 @@ enum {
 #define ARCHIVE_MAX  ((uint64_t)4 << 30)
 #define ARCHIVES_MAX ((uint64_t)16 << 30)
 
-/* ------------------------------------------------------------------ a name */
-
 static int build_names(cay__req *r, const json_t *in, json_t *names, cay_err *err)
 {
     const char *name = cay__json_str(in, "name", cay__json_str(in, "alias", "")), *full;
@@ -103,8 +101,6 @@ int e2b_on_template_create(cay__req *r, cay_err *err)
                                      "public", false, "names", names, "tags", tags, "aliases",
                                      aliases));
 }
-
-/* ------------------------------------------------------------------ files of a COPY */
 
 /* An address opens one archive of one tenant, and not for ever: when it ends is in it, and part of
  * what its token proves. */
@@ -196,8 +192,6 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
     }
     return cay__reply(r, 200, NULL, NULL, 0);
 }
-
-/* ------------------------------------------------------------------ steps */
 
 /* What is below: a template of the tenant's, the host, or an image: one that is here under its
  * name, else from its registry. */
@@ -303,8 +297,6 @@ int e2b_on_build_start(cay__req *r, cay_err *err)
     cay__builders_wake(cay__server_builders(r->server));
     return cay__reply(r, 202, NULL, NULL, 0);
 }
-
-/* ------------------------------------------------------------------ how it goes */
 
 typedef struct page {
     json_t *list;

@@ -9,8 +9,6 @@
 #include <strings.h>
 #include <time.h>
 
-/* ------------------------------------------------------------------ which sandbox */
-
 /* "PORT-ID.…" as the first label of the host. */
 static bool from_host(const char *host, unsigned *port, char id[CAY_ID_LEN + 1])
 {
@@ -44,8 +42,6 @@ static bool address(const cay__head *h, unsigned *port, char id[CAY_ID_LEN + 1])
     *port = (unsigned)strtoul(p, NULL, 10);
     return true;
 }
-
-/* ------------------------------------------------------------------ who may */
 
 typedef struct sign {
     const char *sig, *path, *op, *user, *exp;
@@ -120,8 +116,6 @@ static int check(cay__req *r, unsigned flags, const char *id, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ opening it */
-
 static int not_there(cay_err *err)
 {
     return cay_fail_why(err, CAY_EUPSTREAM, "sandbox_not_found", "The sandbox was not found");
@@ -131,8 +125,6 @@ bool e2b_dead(const cay_err *err)
 {
     return err->code == CAY_EGONE || err->code == CAY_ESTATE;
 }
-
-/* ------------------------------------------------------------------ as whom */
 
 /* Files and commands of a request are this user's from here on; who it is, is looked for inside
  * when a path needs its home. */
@@ -241,8 +233,6 @@ const char *e2b_path(cay__req *r, const e2b_daemon *d, const char *path)
     cay__str_join(s, n, home, *below || !*home ? "/" : "", below, NULL);
     return s;
 }
-
-/* ------------------------------------------------------------------ routes */
 
 static int on_health(cay__req *r, cay_err *err)
 {

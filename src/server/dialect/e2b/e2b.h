@@ -46,7 +46,6 @@ bool e2b_running(const cay_info *info);
 bool e2b_debug(const cay__req *r, const char *id);
 int e2b_debug_find(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err);
 
-/* ---- tokens (token.c) */
 #define E2B_TOKEN_LEN 64
 /* kind: "envd", "traffic". The same for the same sandbox as long as the state directory lives. */
 int e2b_token(cay__req *r, const char *kind, const char *id, char token[E2B_TOKEN_LEN + 1],
@@ -56,7 +55,7 @@ int e2b_secret(cay__req *r, unsigned char key[32], cay_err *err);
 int e2b_token_by(const unsigned char key[32], const char *kind, const char *id,
                  char token[E2B_TOKEN_LEN + 1], cay_err *err);
 
-/* ---- the control plane's looks (look.c) and rows (create.c, list.c, life.c, figures.c, logs.c,
+/* the control plane's looks (look.c) and rows (create.c, list.c, life.c, figures.c, logs.c,
  * snapshots.c, templates.c, volumes.c, secrets.c) */
 #define E2B_PAGE 100
 void e2b_when(int64_t ms, char out[32]);
@@ -115,7 +114,6 @@ int e2b_shared(const cay__req *r, const char *what, cay_err *err);
 /* Use of a sandbox now, its share of the CPU measured over a moment. */
 int e2b_sample(const cay_call *call, cay_sandbox *sb, cay_usage *out, double *cpu, cay_err *err);
 
-/* ---- policy (network.c): E2B's lists as ours; NULL text: nothing is reached. The caller frees. */
 int e2b_policy(const json_t *network, bool internet, char **text, cay_err *err);
 /* network.maskRequestHost for a port: the Host that programs inside are told. false: it is none.
  * out may be NULL. */
@@ -143,7 +141,6 @@ int e2b_rules_mask(cay__req *r, json_t *network,
                    cay_err *err);  /* what may be kept of them, in place */
 void e2b_rules_sweep(cay__req *r); /* forgets values of sandboxes that are gone */
 
-/* ---- the daemon's side */
 typedef struct e2b_daemon {
     cay_sandbox *sb;
     const char *id;
@@ -170,7 +167,6 @@ bool e2b_nobody(const cay_err *err);
 void e2b_as(cay__req *r, e2b_daemon *d,
             const char *user); /* in the request's memory; "" or NULL: nothing changes */
 
-/* ---- Connect-RPC (rpc.c) */
 typedef struct e2b_rpc {
     json_t *in; /* the message; the request's */
     bool stream;

@@ -42,8 +42,6 @@ int e2b_files_get(cay__req *r, cay_err *err)
                : cay__reply_fd(r, 200, "application/octet-stream", fd, (int64_t)st.size);
 }
 
-/* ------------------------------------------------------------------ up */
-
 typedef int source(void *arg, void *buf, size_t cap, size_t *n, cay_err *err);
 
 static int read_body(void *arg, void *buf, size_t cap, size_t *n, cay_err *err)
@@ -221,8 +219,6 @@ int e2b_files_post(cay__req *r, cay_err *err)
     }
     return rc < 0 ? rc : cay__reply_json(r, 200, json_incref(done));
 }
-
-/* ------------------------------------------------------------------ several into one */
 
 typedef struct parts {
     cay__req *r;

@@ -10,8 +10,6 @@
 
 #define DEPTH_MAX 64
 
-/* ------------------------------------------------------------------ entries */
-
 static void mode_text(const cay_stat *st, char out[11])
 {
     static const char bits[] = "rwxrwxrwx";
@@ -133,8 +131,6 @@ static int answer_entry(cay__req *r, const e2b_rpc *q, const char *path, cay_err
     CAY_TRY(cay_file_stat(q->d.sb, &r->call, path, false, &st, err));
     return e2b_rpc_answer(r, json_pack("{s:o}", "entry", e2b_entry(&names, path, &st)));
 }
-
-/* ------------------------------------------------------------------ the calls */
 
 int e2b_named(cay__req *r, const e2b_rpc *q, const char *key, const char **out, cay_err *err)
 {

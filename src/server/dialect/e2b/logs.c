@@ -99,8 +99,6 @@ static int collect(cay__req *r, const e2b_box *b, log_ *l, cay_err *err)
     return 0;
 }
 
-/* ------------------------------------------------------------------ as it is asked for */
-
 typedef struct want {
     uint64_t cursor, limit;
     bool backward;

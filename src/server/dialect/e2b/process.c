@@ -11,8 +11,6 @@
 
 #define CHUNK 32768
 
-/* ------------------------------------------------------------------ the stream of one process */
-
 typedef struct watcher {
     cay_sandbox *sb;
     cay_proc *p;
@@ -169,8 +167,6 @@ static int stream(cay__req *r, const e2b_rpc *q, cay_proc *p, bool tty, uint64_t
     return cay__reply_pump(r, 200, "application/connect+json", &pump);
 }
 
-/* ------------------------------------------------------------------ starting */
-
 static const char *const *read_argv(cay__req *r, const json_t *process, cay_err *err)
 {
     const json_t *args = json_object_get(process, "args"), *v;
@@ -253,8 +249,6 @@ int e2b_process_start(cay__req *r, cay_err *err)
         return rc;
     return stream(r, &q, p, s.tty, CAY_FROM_START, err);
 }
-
-/* ------------------------------------------------------------------ those that run */
 
 /* {"pid": N} or {"tag": T}. */
 int e2b_process_find(cay_sandbox *sb, const cay_call *call, const json_t *sel, cay_proc **out,

@@ -9,8 +9,6 @@ int e2b_rpc_answer(cay__req *r, json_t *j)
     return cay__reply_json(r, 200, j);
 }
 
-/* ------------------------------------------------------------------ requests */
-
 static uint64_t header_number(cay__req *r, const char *name, uint64_t none)
 {
     const char *s = cay__head_field(&r->head, name);

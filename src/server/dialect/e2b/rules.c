@@ -16,8 +16,6 @@
 #define HIDDEN    "hidden:"
 #define RULES_MAX 64 /* headers of all names together: as many as a policy binds */
 
-/* ------------------------------------------------------------------ values */
-
 /* A value as the store keeps it: each ${e2b.secrets.NAME} is ${store:…} there. *secret: it is one
  * secret and nothing else, by its name in the store. */
 static int read_value(const char *domain, const char *value, const char **form, const char **secret,
@@ -60,8 +58,6 @@ static int read_value(const char *domain, const char *value, const char **form, 
     return 0;
 }
 
-/* ------------------------------------------------------------------ names */
-
 static bool covers(const char *wild, const char *name)
 {
     size_t n = strlen(wild), d = strlen(name);
@@ -99,8 +95,6 @@ static int check_empty(const json_t *rules, const char *domain, cay_err *err)
         domain, other);
     return 0;
 }
-
-/* ------------------------------------------------------------------ reading */
 
 typedef struct reading {
     cay__req *r;
@@ -189,8 +183,6 @@ int e2b_rules_read(cay__req *r, const json_t *network, bool internet, e2b_rule *
     return 0;
 }
 
-/* ------------------------------------------------------------------ what may be told of them */
-
 static int mask_of(cay__req *r, const char *text, char out[E2B_TOKEN_LEN + 8], cay_err *err)
 {
     char token[E2B_TOKEN_LEN + 1];
@@ -222,8 +214,6 @@ int e2b_rules_mask(cay__req *r, json_t *network, cay_err *err)
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ with a sandbox */
 
 static const char *destination(cay__arena *mem, const e2b_rule *one)
 {
@@ -310,8 +300,6 @@ void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
             cay_note_put(r->svc, SPACE, v[i].own, text, NULL);
     }
 }
-
-/* ------------------------------------------------------------------ forgetting */
 
 static int keep(const char *key, const char *json, void *arg)
 {

@@ -74,8 +74,6 @@ bool e2b_has_base(cay__req *r, const char *name)
     return strncmp(name, "host", 4) != 0 && e2b_template_find(r, name, &t, NULL) == 0;
 }
 
-/* ------------------------------------------------------------------ how they look */
-
 static json_t *base_template(void)
 {
     return json_pack(
@@ -164,8 +162,6 @@ int e2b_on_alias(cay__req *r, cay_err *err)
     return cay__reply_json(
         r, 200, json_pack("{s:o,s:b}", "templateID", bare(r->param[0]), "public", t->shared));
 }
-
-/* ------------------------------------------------------------------ changes */
 
 int e2b_on_template_delete(cay__req *r, cay_err *err)
 {
@@ -290,8 +286,6 @@ int e2b_on_tags(cay__req *r, cay_err *err)
                             cut);
     return cay__reply_json(r, 200, json_incref(list));
 }
-
-/* ------------------------------------------------------------------ in a sandbox */
 
 static bool ready(cay__req *r, cay_sandbox *sb, const char *command)
 {

@@ -98,8 +98,6 @@ static int reply_entry(cay__req *r, const content *c, int status, cay_err *err)
     return cay__reply_json(r, status, entry(c->given, &st));
 }
 
-/* ------------------------------------------------------------------ owner and mode */
-
 typedef struct owner {
     uint64_t uid, gid, mode; /* UINT32_MAX: as it is */
 } owner;
@@ -131,8 +129,6 @@ static int apply(cay__req *r, const content *c, const owner *o, cay_err *err)
         CAY_TRY(cay_file_chown(c->sb, &r->call, c->path, (uint32_t)o->uid, (uint32_t)o->gid, err));
     return 0;
 }
-
-/* ------------------------------------------------------------------ the calls */
 
 typedef struct listing {
     const content *c;

@@ -72,8 +72,6 @@ static int drain(const e2b_watched *y, json_t *list)
     return 0;
 }
 
-/* ------------------------------------------------------------------ as a stream */
-
 typedef struct eye {
     e2b_watched at;
     bool started;
@@ -160,8 +158,6 @@ int e2b_fs_watch(cay__req *r, cay_err *err)
                              .close = watch_close };
     return cay__reply_pump(r, 200, "application/connect+json", &pump);
 }
-
-/* ------------------------------------------------------------------ asked for */
 
 int e2b_watcher_create(cay__req *r, cay_err *err)
 {

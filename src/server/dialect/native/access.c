@@ -146,8 +146,6 @@ int cay__on_key_revoke(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-/* ------------------------------------------------------------------ tenants */
-
 static const cay__field quota_fields[] = {
     { "sandboxes", CAY__F_U64, offsetof(cay_quota, sandboxes), .about = "0: no bound" },
     { "cpu_milli", CAY__F_U64, offsetof(cay_quota, cpu_milli) },

@@ -57,8 +57,6 @@ static int tell(cay__req *r, const char *id, int status, cay_err *err)
     return cay_build_get(r->svc, owner(r), id, on_one, &(answering){ r, status }, err);
 }
 
-/* ------------------------------------------------------------------ sent */
-
 static const cay__query build_query[] = {
     { "name", "string", "of the template; else what the file says", .many = true },
     { "file", "string", "in the context; else template.json or Dockerfile" },
@@ -225,8 +223,6 @@ int cay__on_template_pull(cay__req *r, cay_err *err)
     return tell(r, id, 202, err);
 }
 
-/* ------------------------------------------------------------------ looked at */
-
 static int add_build(const cay_build_info *b, void *arg)
 {
     return cay__items_add(arg, b);
@@ -325,8 +321,6 @@ int cay__on_gc(cay__req *r, cay_err *err)
     p.removed += caches;
     return cay__reply_shape(r, 200, &pruned_shape, &p);
 }
-
-/* ------------------------------------------------------------------ its log, as it grows */
 
 typedef struct logger {
     cay_service *svc;

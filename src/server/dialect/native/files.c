@@ -60,8 +60,6 @@ int cay__on_file_stat(cay__req *r, cay_err *err)
     return cay__reply_file(r, 200, sb, path, cay__req_flag(r, "follow"), err);
 }
 
-/* ------------------------------------------------------------------ many */
-
 static int on_entry(const cay_dirent *e, void *arg)
 {
     cay_dirent o = *e;
@@ -129,8 +127,6 @@ int cay__on_file_glob(cay__req *r, cay_err *err)
     cay__items_begin(&l, r, &cay__file_shape);
     return reply_items(&l, cay_file_glob(sb, &r->call, path, pattern, on_entry, &l, err), err);
 }
-
-/* ------------------------------------------------------------------ grep */
 
 typedef struct grep_body {
     cay_grep g;

@@ -17,8 +17,6 @@
 
 enum { SMALL = 65536 };
 
-/* ------------------------------------------------------------------ out */
-
 static void version_of(const cay_stat *st, char *etag, size_t cap)
 {
     snprintf(etag, cap, "\"%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", st->inode,
@@ -135,8 +133,6 @@ int cay__on_file_get(cay__req *r, cay_err *err)
     return rc;
 }
 
-/* ------------------------------------------------------------------ in */
-
 static int take_mode(cay__req *r, uint32_t *out, cay_err *err)
 {
     const char *s = cay__req_query(r, "mode");
@@ -249,8 +245,6 @@ int cay__on_file_put(cay__req *r, cay_err *err)
     CAY_TRY(store_body(r, sb, path, &spec, err));
     return cay__reply_file(r, there ? 200 : 201, sb, path, true, err);
 }
-
-/* ------------------------------------------------------------------ several in one body */
 
 /* A name of the peer's, below the directory that it may write to: no way up, and none to elsewhere.
  */

@@ -29,8 +29,6 @@ static int done(cay__req *r)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-/* ------------------------------------------------------------------ made, moved, removed */
-
 static const cay__field mkdir_fields[] = {
     PATH_FIELD(path),
     { "mode", CAY__F_MODE, offsetof(edit, mode), .about = "0755" },
@@ -104,8 +102,6 @@ int cay__on_file_symlink(cay__req *r, cay_err *err)
     return cay__reply_file(r, 201, sb, e.path, false, err);
 }
 
-/* ------------------------------------------------------------------ rights and owners */
-
 static const cay__field chmod_fields[] = {
     PATH_FIELD(path), { "mode", CAY__F_MODE, offsetof(edit, mode), CAY__F_REQUIRED }
 };
@@ -145,8 +141,6 @@ int cay__on_file_chown(cay__req *r, cay_err *err)
     CAY_TRY(cay_file_chown(sb, &r->call, e.path, e.uid, e.gid, err));
     return done(r);
 }
-
-/* ------------------------------------------------------------------ extended attributes */
 
 static const cay__query path_query[] = { { "path", "string", "", .required = true },
                                          CAY__USER_QUERY,
@@ -243,8 +237,6 @@ int cay__on_file_xattr_delete(cay__req *r, cay_err *err)
     CAY_TRY(cay_file_setxattr(sb, &r->call, path, name, NULL, 0, err));
     return done(r);
 }
-
-/* ------------------------------------------------------------------ patch */
 
 typedef struct patch_body {
     cay_patch_spec spec;

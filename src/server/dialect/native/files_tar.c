@@ -18,8 +18,6 @@ enum {
     DIRS_MAX = 10000
 };
 
-/* ------------------------------------------------------------------ out */
-
 typedef struct entry {
     struct entry *next;
     uint64_t size;
@@ -233,8 +231,6 @@ int cay__on_file_tar_get(cay__req *r, cay_err *err)
     }
     return cay__reply_pump(r, 200, "application/x-tar", &p);
 }
-
-/* ------------------------------------------------------------------ in */
 
 typedef struct unpacked {
     uint64_t files, directories, links, bytes;

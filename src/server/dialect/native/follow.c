@@ -15,8 +15,6 @@ static cay_call within(void)
     return (cay_call){ .size = sizeof(cay_call), .deadline_ms = cay__native_now() + CALL_MS };
 }
 
-/* ------------------------------------------------------------------ open */
-
 /* A terminal has one stream: the other is over from the beginning. */
 static int open_stream(cay__follow *f, const cay_call *call, int i, uint64_t offset, cay_err *err)
 {
@@ -66,8 +64,6 @@ void cay__follow_close(cay__follow *f)
     cay_proc_unref(f->p);
     f->p = NULL;
 }
-
-/* ------------------------------------------------------------------ one stream */
 
 static size_t there(int fd)
 {
@@ -144,8 +140,6 @@ static int pull_stream(cay__follow *f, const cay_call *call, int i, cay__buf *ou
     f->ready |= 1u << i; /* it stays readable, since nothing was taken out of it */
     return 0;
 }
-
-/* ------------------------------------------------------------------ the pump */
 
 static int finish(cay__follow *f, cay__buf *out)
 {

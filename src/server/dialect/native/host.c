@@ -77,8 +77,6 @@ int cay__on_doctor(cay__req *r, cay_err *err)
     return rc;
 }
 
-/* ------------------------------------------------------------------ shares */
-
 static const cay__field quota_fields[] = {
     { "sandboxes", CAY__F_U64, offsetof(cay_quota, sandboxes) },
     { "cpu_milli", CAY__F_U64, offsetof(cay_quota, cpu_milli) },

@@ -51,8 +51,6 @@ int cay__on_manifest_check(cay__req *r, cay_err *err)
     return cay__reply_shape(r, 200, &judged_shape, &j);
 }
 
-/* ------------------------------------------------------------------ of one sandbox */
-
 const cay__doc cay__doc_manifest_get = {
     "getManifestText", "sandboxes",
     "the manifest behind a sandbox; values that are secret or ephemeral are left out",
@@ -113,7 +111,7 @@ int cay__on_manifest_schema(cay__req *r, cay_err *err)
     return cay__reply(r, 200, "application/schema+json", text, strlen(text));
 }
 
-/* ------------------------------------------------------------------ what a sandbox was made with
+/* what a sandbox was made with
  */
 
 typedef struct given {

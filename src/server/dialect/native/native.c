@@ -185,8 +185,6 @@ int cay__on_openapi(cay__req *r, cay_err *err)
     return cay__reply_json(r, 200, cay__openapi(&cay__dialect_native, "cay"));
 }
 
-/* ------------------------------------------------------------------ in and out */
-
 int cay__req_shape(cay__req *r, const cay__shape *s, void *out, cay_err *err)
 {
     json_t *j;

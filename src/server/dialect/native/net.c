@@ -123,8 +123,6 @@ int cay__on_net_rules(cay__req *r, cay_err *err)
     return cay__reply_shape(r, 200, &revision_shape, &v);
 }
 
-/* ------------------------------------------------------------------ why */
-
 typedef struct judged {
     const char *host;
     uint16_t port;
@@ -162,8 +160,6 @@ int cay__on_net_why(cay__req *r, cay_err *err)
     CAY_TRY(cay_net_why(sb, &r->call, j.host, j.port, &j.v, err));
     return cay__reply_shape(r, 200, &why_shape, &j);
 }
-
-/* ------------------------------------------------------------------ the log */
 
 static void put_record(cay__buf *b, const cay_net_record *rec)
 {

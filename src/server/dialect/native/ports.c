@@ -66,8 +66,6 @@ int cay__on_port_connect(cay__req *r, cay_err *err)
     return cay__reply_tunnel(r, "cay-tcp", fd);
 }
 
-/* ------------------------------------------------------------------ tokens */
-
 typedef struct exposed {
     cay_exposed e;
     char url[400];
@@ -162,8 +160,6 @@ int cay__on_exposed_list(cay__req *r, cay_err *err)
     }
     return cay__items_reply(&w.l, 200, err);
 }
-
-/* ------------------------------------------------------------------ published by the provider */
 
 static const cay__field endpoint_fields[] = {
     { "port", CAY__F_U16, offsetof(cay_endpoint, port), .about = "inside" },

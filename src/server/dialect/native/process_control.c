@@ -72,8 +72,6 @@ int cay__on_process_resize(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-/* ------------------------------------------------------------------ wait */
-
 typedef struct waiter {
     cay_proc *p;
     int64_t end_ms;

@@ -8,8 +8,6 @@ CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 enum { OUTPUT_DEFAULT = 16 << 20, OUTPUT_MAX = 64 << 20 };
 
-/* ------------------------------------------------------------------ what is asked */
-
 typedef struct spawn_body {
     cay_spawn s;
     const char *input, *input64; /* of a run alone */
@@ -62,8 +60,6 @@ static const cay__field run_fields[] = {
 };
 static const cay__shape run_shape =
     CAY__SHAPE("Run", spawn_body, run_fields, "a command to its end");
-
-/* ------------------------------------------------------------------ what is told */
 
 typedef struct started {
     const char *id;
@@ -143,8 +139,6 @@ static told tell(const cay_proc_info *i)
     return (told){ .i = *i, .exit = i->state == 'X' ? &i->exit : NULL };
 }
 
-/* ------------------------------------------------------------------ start */
-
 static bool wants_events(const cay__req *r)
 {
     const char *a = cay__head_field(&r->head, "accept");
@@ -201,8 +195,6 @@ int cay__on_pty_start(cay__req *r, cay_err *err)
     return start(r, &b, sb, err);
 }
 
-/* ------------------------------------------------------------------ run */
-
 const cay__doc cay__doc_process_run = {
     "run", "processes", "start, feed, collect and wait in one; it dies with the connection",
     .body = &run_shape, .answers = { { 200, &cay__result_shape }, { 400 }, { 404 }, { 409 } }
@@ -225,8 +217,6 @@ int cay__on_process_run(cay__req *r, cay_err *err)
     cay_result_clear(&res);
     return rc;
 }
-
-/* ------------------------------------------------------------------ look */
 
 typedef struct looker {
     cay__items list;

@@ -96,8 +96,6 @@ static const cay__field create_fields[] = {
 static const cay__shape create_shape = CAY__SHAPE("Create", create_body, create_fields,
                                                   "a sandbox as it is wanted; all may be left out");
 
-/* ------------------------------------------------------------------ who may ask for what */
-
 static int only_admin(const char *what, cay_err *err)
 {
     return cay_fail_why(err, CAY_EPERM, "admin_only",
@@ -131,8 +129,6 @@ static int check_rights(const cay__req *r, const create_body *b, cay_err *err)
             return only_admin("options other than image, pull and read_only", err);
     return cay__native_sources(r, c->secrets, c->nsecrets, err);
 }
-
-/* ------------------------------------------------------------------ what is no plain field */
 
 /* "none" is the one level that has to be asked for by name, and it means provider local. */
 static int take_isolation(create_body *b, cay_err *err)
@@ -182,8 +178,6 @@ static int take_net(cay__req *r, create_body *b, cay_err *err)
     b->c.net = text ? cay__arena_adopt(&r->arena, text) : NULL;
     return 0;
 }
-
-/* ------------------------------------------------------------------ how far its manifest is */
 
 enum { TELL_MS = 100 };
 typedef struct watched {

@@ -60,8 +60,6 @@ int cay__on_sandbox_delete(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-/* ------------------------------------------------------------------ deadlines */
-
 typedef struct extend_body {
     uint64_t ttl_ms, idle_ms;
 } extend_body;
@@ -119,8 +117,6 @@ int cay__on_sandbox_patch(cay__req *r, cay_err *err)
         CAY_TRY(cay_sandbox_update(sb, &r->call, &b.words, err));
     return cay__reply_sandbox(r, 200, sb, err);
 }
-
-/* ------------------------------------------------------------------ branches */
 
 static const cay__field fork_fields[] = {
     { "count", CAY__F_SIZE, offsetof(cay_fork, n), .min = 1, .max = 1000, .about = "how many; 1" },
@@ -211,8 +207,6 @@ int cay__on_sandbox_undo(cay__req *r, cay_err *err)
     CAY_TRY(cay_sandbox_undo(sb, &r->call, b.to, &s, err));
     return cay__reply_shape(r, 200, &cay__snapshot_shape, s);
 }
-
-/* ------------------------------------------------------------------ until it stops */
 
 /* Waits on the loop for events of the sandbox, and looks at it on a worker. */
 typedef struct waiter {

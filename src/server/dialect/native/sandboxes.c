@@ -112,8 +112,6 @@ static const cay__field info_fields[] = {
 const cay__shape cay__sandbox_shape =
     CAY__SHAPE("Sandbox", cay_info, info_fields, "one isolated workspace");
 
-/* ------------------------------------------------------------------ answers */
-
 /* The host's own is nobody's business. */
 static cay_info seen_by(const cay__req *r, const cay_info *i)
 {
@@ -149,8 +147,6 @@ int cay__on_sandbox_get(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_sandbox(r, &sb, err));
     return cay__reply_sandbox(r, 200, sb, err);
 }
-
-/* ------------------------------------------------------------------ list */
 
 static const cay__query list_query[] = {
     { "state", "string", "creating, running, paused, stopped, deleting, damaged; again for more",
@@ -297,8 +293,6 @@ int cay__on_sandbox_list(cay__req *r, cay_err *err)
     cay__items_drop(&l.list);
     return rc;
 }
-
-/* ------------------------------------------------------------------ usage */
 
 #define USE(field)                                                                                 \
     {                                                                                              \

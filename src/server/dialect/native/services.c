@@ -63,8 +63,6 @@ int cay__on_service_list(cay__req *r, cay_err *err)
     return reply_units(r, sb, err);
 }
 
-/* ------------------------------------------------------------------ start, stop, restart */
-
 typedef struct act_body {
     int op;
     const char *const *names;
@@ -95,8 +93,6 @@ int cay__on_service_act(cay__req *r, cay_err *err)
     while (*n && *++n);
     return reply_units(r, sb, err);
 }
-
-/* ------------------------------------------------------------------ until they are ready */
 
 /* Waits on the loop for events of the sandbox, and looks at it on a worker. */
 typedef struct waiter {

@@ -99,8 +99,6 @@ int cay__on_shell_list(cay__req *r, cay_err *err)
     return cay__items_reply(&l.list, 200, err);
 }
 
-/* ------------------------------------------------------------------ in one */
-
 static int find(cay__req *r, cay_shell **out, cay_err *err)
 {
     cay_sandbox *sb;

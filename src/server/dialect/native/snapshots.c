@@ -54,8 +54,6 @@ int cay__on_snapshot_create(cay__req *r, cay_err *err)
     return cay__reply_shape(r, 201, &cay__snapshot_shape, s);
 }
 
-/* ------------------------------------------------------------------ which there are */
-
 typedef struct page {
     cay__items l;
     size_t n, limit;
@@ -160,8 +158,6 @@ int cay__on_snapshot_delete(cay__req *r, cay_err *err)
     CAY_TRY(cay_snapshot_remove(r->svc, &r->call, s->id, &deferred, err));
     return cay__reply_shape(r, 200, &gone_shape, &deferred);
 }
-
-/* ------------------------------------------------------------------ archives */
 
 /* An archive is whole on the disk before any of it is sent or believed, in a file without a name: a
  * slow peer holds no worker. */

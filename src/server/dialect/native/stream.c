@@ -13,8 +13,6 @@ CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 
 static const char *const stream_words[] = { "stdout", "stderr" };
 
-/* ------------------------------------------------------------------ events */
-
 /* What is carried has not been told yet: whoever comes back wants it. */
 static void event(cay__follow *f, const char *name, const cay__buf *data, cay__buf *out)
 {
@@ -116,8 +114,6 @@ static void tell_beat(cay__follow *f, cay__buf *out)
 static const cay__teller sse = { tell_start, tell_data, tell_lost,    tell_end,
                                  tell_fail,  tell_beat, .times = true };
 
-/* ------------------------------------------------------------------ the answer */
-
 static void stream_close(cay__pump *p)
 {
     cay__follow_close(p->self);
@@ -188,8 +184,6 @@ int cay__on_process_stream(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_proc(r, &p, err));
     return cay__native_stream(r, p, offset, false, err);
 }
-
-/* ------------------------------------------------------------------ one stream's bytes */
 
 enum { KEPT_MAX = 4 << 20, PIECE = 32 << 10 };
 

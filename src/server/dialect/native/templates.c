@@ -162,8 +162,6 @@ int cay__on_template_forget(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-/* ------------------------------------------------------------------ other names, other eyes */
-
 typedef struct change {
     const char *name;
     bool shared;
@@ -201,8 +199,6 @@ int cay__on_template_patch(cay__req *r, cay_err *err)
     view v = seen(now);
     return cay__reply_shape(r, 200, &template_shape, &v);
 }
-
-/* ------------------------------------------------------------------ of a sandbox */
 
 typedef struct publish_body {
     const char *from, *config;
@@ -242,8 +238,6 @@ int cay__on_template_create(cay__req *r, cay_err *err)
     view v = seen(t);
     return cay__reply_shape(r, 201, &template_shape, &v);
 }
-
-/* ------------------------------------------------------------------ archives */
 
 static const cay__query import_query[] = {
     { "name", "string", "of the template; else those that the archive has", .many = true },

@@ -15,8 +15,6 @@ int cay__native_shared(const cay__req *r, const char *what, cay_err *err)
         "%s are the service's; this needs a key of scope admin, or of tenant default", what);
 }
 
-/* ------------------------------------------------------------------ volumes */
-
 static const cay__field volume_fields[] = {
     { "name", CAY__F_STR, offsetof(cay_volume, name) },
     { "provider", CAY__F_STR, offsetof(cay_volume, provider) },
@@ -103,7 +101,7 @@ int cay__on_volume_delete(cay__req *r, cay_err *err)
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
-/* ------------------------------------------------------------------ secrets: they go in and are
+/* secrets: they go in and are
  * never told */
 
 typedef struct secret_body {

@@ -51,8 +51,6 @@ static const cay__field walls_fields[] = {
 static const cay__shape walls_shape =
     CAY__SHAPE("Walls", walls, walls_fields, "each layer as it was tried in a sandbox made for it");
 
-/* ------------------------------------------------------------------ what a program inside sees */
-
 typedef struct tried {
     cay_sandbox *sb;
     const cay_call *call;
@@ -152,8 +150,6 @@ static int try_inside(walls *w, cay_sandbox *sb, const cay_call *call, cay_err *
     }
     return 0;
 }
-
-/* ------------------------------------------------------------------ what is seen from outside */
 
 /* What the sandbox says of a layer of its own. */
 static bool holds(const cay_info *info, const char *name)

@@ -46,8 +46,6 @@ typedef struct ws {
     size_t norders;
 } ws;
 
-/* ------------------------------------------------------------------ out */
-
 static const char *const stream_words[] = { "stdout", "stderr" };
 
 static void text(cay__buf *out, const cay__buf *b)
@@ -115,8 +113,6 @@ static void tell_fail(cay__follow *f, const cay_err *err, cay__buf *out)
 }
 
 static const cay__teller frames = { tell_start, tell_data, tell_lost, tell_end, tell_fail, NULL };
-
-/* ------------------------------------------------------------------ in */
 
 static void ws_free(ws *w)
 {
@@ -256,8 +252,6 @@ static int ws_push(cay__pump *p, int kind, const char *data, size_t len, cay__bu
     }
     return w->norders ? CAY__PUMP_WORK : CAY__PUMP_ON;
 }
-
-/* ------------------------------------------------------------------ the pump */
 
 static void obey(ws *w)
 {
