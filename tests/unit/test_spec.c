@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <base/base.h>
-#include <base/call.h>
 #include <base/json.h>
 #include <sandbox/limits.h>
 #include <service/spec.h>
@@ -175,30 +174,6 @@ static void numbers_print_as_people_write_them(void **st)
     assert_int_equal(cay__json_any("it", "3", &k, NULL), 0);
 }
 
-static void call_of_an_older_caller_is_copied_as_far_as_it_goes(void **st)
-{
-    (void)st;
-    cay_call given = {
-        .size = offsetof(cay_call, user), .deadline_ms = 5, .actor = "a", .user = "not his"
-    };
-    cay_call c = cay__call_copy(&given);
-    assert_int_equal(c.size, sizeof c);
-    assert_int_equal(c.deadline_ms, 5);
-    assert_string_equal(c.actor, "a");
-    assert_null(c.user);
-    given.size = sizeof given;
-    assert_string_equal(cay__call_copy(&given).user, "not his");
-    given.size = 2 * sizeof given; /* a newer one */
-    assert_string_equal(cay__call_copy(&given).user, "not his");
-    given.size = 0; /* its bounds hold all the same */
-    c = cay__call_copy(&given);
-    assert_int_equal(c.deadline_ms, 5);
-    assert_null(c.actor);
-    c = cay__call_copy(NULL);
-    assert_int_equal(c.size, sizeof c);
-    assert_int_equal(c.deadline_ms, 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,7 +182,6 @@ int main(void)
         cmocka_unit_test(a_wrong_type_is_named),
         cmocka_unit_test(too_long_a_request_is_refused),
         cmocka_unit_test(numbers_print_as_people_write_them),
-        cmocka_unit_test(call_of_an_older_caller_is_copied_as_far_as_it_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
