@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* keeper/stream.c: what is kept of a command's output, and who gets it. */
 #include "support/keeper.h"
-#include <base/marks.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <poll.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/mman.h>
@@ -360,93 +358,6 @@ static void bytes_have_the_time_when_they_came(void **s)
     assert_int_equal(d.ms, then.ms);
 }
 
-static void times_grow_coarser_and_never_wrong(void **s)
-{
-    (void)s;
-    static cay__marks m;
-    uint64_t until;
-    memset(&m, 0, sizeof m);
-    assert_int_equal(cay__marks_find(&m, 0, &until), 0);
-    assert_true(until == UINT64_MAX);
-    for (uint64_t i = 0; i < 100000; i++) { /* 7 bytes every 3 ms, all of them kept */
-        cay__marks_add(&m, 0, i * 7, i * 3);
-        assert_in_range(m.n, 1, CAY__MARKS);
-    }
-    for (uint64_t i = 0, before = 0; i < 100000; i += 97) {
-        uint64_t ms = cay__marks_find(&m, i * 7 + 3, &until);
-        assert_true(ms >= before && ms <= i * 3 + 1 && i * 3 < ms + 300000 / (CAY__MARKS / 4));
-        assert_true(until > i * 7 + 3);
-        before = ms;
-    }
-    memset(&m, 0, sizeof m);
-    for (uint64_t i = 0; i < 100000; i++) /* the last thousand bytes are kept */
-        cay__marks_add(&m, i > 1000 ? i - 1000 : 0, i, i * 20);
-    assert_in_range(cay__marks_find(&m, 99999, &until), 99999 * 20 - (10u << m.coarse),
-                    99999 * 20 + 1);
-    assert_true(m.coarse <= 4 &&
-                cay__marks_find(&m, 99000, &until) > 0); /* as fine as a thousand bytes allow */
-}
-
-/* Whoever holds the memory may have written anything into it. */
-static void marks_that_lie_are_only_wrong(void **s)
-{
-    (void)s;
-    static struct {
-        cay__marks m;
-        char after[64];
-    } held;
-    uint64_t until;
-    for (unsigned round = 0; round < 4; round++) {
-        memset(&held.m, round & 1 ? 0xff : 0x7e, sizeof held.m);
-        memset(held.after, 7, sizeof held.after);
-        if (round > 1)
-            held.m.n = CAY__MARKS;
-        for (uint64_t i = 0; i < 2000; i++) {
-            cay__marks_find(&held.m, i, &until);
-            assert_true(until > i);
-            cay__marks_add(&held.m, i * 3, i * 5, i * 1000);
-        }
-        for (size_t i = 0; i < sizeof held.after; i++)
-            assert_int_equal(held.after[i], 7);
-    }
-}
-
-typedef struct flipped {
-    cay__marks m;
-    char after[64];
-    int stop;
-} flipped;
-
-static void *flip(void *arg)
-{
-    flipped *h = arg;
-    while (!__atomic_load_n(&h->stop, __ATOMIC_RELAXED)) {
-        __atomic_store_n(&h->m.n, 3, __ATOMIC_RELAXED);
-        __atomic_store_n(&h->m.n, UINT32_MAX, __ATOMIC_RELAXED);
-    }
-    return NULL;
-}
-
-/* And may write it while it is read. */
-static void marks_that_change_meanwhile_are_only_wrong(void **s)
-{
-    (void)s;
-    static flipped h;
-    pthread_t other;
-    uint64_t until;
-    assert_int_equal(pthread_create(&other, NULL, flip, &h), 0);
-    int64_t end = cay__now_ms() + 100;
-    for (uint64_t i = 0; cay__now_ms() < end; i++)
-        for (int k = 0; k < 100; k++) {
-            cay__marks_find(&h.m, i, &until);
-            cay__marks_add(&h.m, i * 3, i * 5, i * 1000);
-        }
-    __atomic_store_n(&h.stop, 1, __ATOMIC_RELAXED);
-    pthread_join(other, NULL);
-    for (size_t i = 0; i < sizeof h.after; i++)
-        assert_int_equal(h.after[i], 0);
-}
-
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -464,9 +375,6 @@ int main(void)
         CASE(a_hostile_header_is_refused),
         CASE(an_adopted_ring_goes_on_where_it_was),
         CASE(bytes_have_the_time_when_they_came),
-        CASE(times_grow_coarser_and_never_wrong),
-        CASE(marks_that_lie_are_only_wrong),
-        CASE(marks_that_change_meanwhile_are_only_wrong),
     };
     return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
 }
