@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <base/base.h>
-#include <base/json.h>
 #include <sandbox/limits.h>
 #include <service/spec.h>
 #include <setjmp.h>
@@ -152,28 +151,6 @@ static void too_long_a_request_is_refused(void **st)
     assert_int_equal(cay__spec_text(&c, &text, NULL), CAY_ETOOBIG);
 }
 
-static void numbers_print_as_people_write_them(void **st)
-{
-    (void)st;
-    static const char in[] = "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":"
-                             "\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}";
-    CAY_AUTOJSON *j = NULL;
-    assert_int_equal(cay__json_object("it", in, &j, NULL), 0);
-    CAY_AUTOFREE char *out = cay__json_text(j, 1000);
-    assert_string_equal(out, "{\"a\":0.1,\"b\":[1,-2,3.0,1e300],\"c\":null,\"d\":true,\"e\":"
-                             "\"\\u0000\\\"\xc3\xa9\",\"f\":0.30000000000000004,\"g\":{}}");
-    assert_null(cay__json_text(j, 10));
-    assert_null(cay__json_str(j, "e", NULL)); /* a NUL inside */
-    assert_int_equal(cay__json_int(j, "a", 7), 7);
-    assert_true(cay__json_bool(j, "d", false));
-    cay_err err = CAY_ERR_INIT;
-    CAY_AUTOJSON *k = NULL;
-    assert_int_equal(cay__json_object("it", "{\"a\":1} x", &k, &err), CAY_EINVAL);
-    assert_non_null(strstr(err.msg, "it is not sound JSON: line 1"));
-    assert_int_equal(cay__json_object("it", "99999999999999999999", &k, NULL), CAY_EINVAL);
-    assert_int_equal(cay__json_any("it", "3", &k, NULL), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,7 +158,6 @@ int main(void)
         cmocka_unit_test(nothing_comes_back_as_nothing),
         cmocka_unit_test(a_wrong_type_is_named),
         cmocka_unit_test(too_long_a_request_is_refused),
-        cmocka_unit_test(numbers_print_as_people_write_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
