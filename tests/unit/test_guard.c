@@ -2,8 +2,11 @@
 /* What is never taken over by the way, and which links leave. */
 #include <base/base.h>
 #include <base/guard.h>
+#include <base/guarded.h>
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <cmocka.h>
 
 static void what_tools_obey_is_guarded(void **state)
@@ -83,12 +86,68 @@ static void a_path_is_within_whole_names(void **state)
     assert_false(cay__path_within("src", "src/a"));
 }
 
+static void every_guarded_name_holds_at_any_depth_and_in_any_case(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CAY_LEN(cay__guarded); i++) {
+        const char *name = cay__guarded[i].path;
+        char upper[64], path[256];
+        size_t n = 0;
+        for (; name[n]; n++)
+            upper[n] = (char)toupper((unsigned char)name[n]);
+        upper[n] = 0;
+        static const char *const forms[] = { "%s",  "/%s",    "a/b/%s", "a//%s",
+                                             "%s/", "%s/x/y", "a/%s/x", "%s.d/%s" };
+        for (size_t k = 0; k < CAY_LEN(forms); k++) {
+            snprintf(path, sizeof path, forms[k], name, name);
+            if (!cay__path_guarded(path))
+                fail_msg("%s is not guarded", path);
+            snprintf(path, sizeof path, forms[k], upper, upper);
+            if (!cay__path_guarded(path))
+                fail_msg("%s is not guarded", path);
+        }
+    }
+}
+
+static void names_that_only_resemble_guarded_ones_are_free(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CAY_LEN(cay__guarded); i++) {
+        char path[256];
+        if (strchr(cay__guarded[i].path, '/'))
+            continue; /* its directory is guarded */
+        static const char *const forms[] = { "%sx", "x%s", "%s~", "a/%s.bak", "%s x/y", "a%s/b" };
+        for (size_t k = 0; k < CAY_LEN(forms); k++) {
+            snprintf(path, sizeof path, forms[k], cay__guarded[i].path);
+            if (cay__path_guarded(path))
+                fail_msg("%s is guarded", path);
+        }
+    }
+}
+
+static void slashes_alone_lead_nowhere(void **state)
+{
+    (void)state;
+    assert_false(cay__path_guarded("/"));
+    assert_false(cay__path_guarded("///"));
+    assert_false(cay__link_leaves("a/b/l", "./././"));
+    assert_false(cay__link_leaves("a/l", ".///..//"));
+    assert_true(cay__link_leaves("a/l", ".///..//..//"));
+    assert_true(cay__path_within("/", "///"));
+    assert_true(cay__path_within("src/a", "src///"));
+    assert_false(cay__path_within("", "src"));
+    assert_false(cay__path_within("./src", "src")); /* texts alone */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_tools_obey_is_guarded),
         cmocka_unit_test(links_that_leave_are_known),
         cmocka_unit_test(a_path_is_within_whole_names),
+        cmocka_unit_test(every_guarded_name_holds_at_any_depth_and_in_any_case),
+        cmocka_unit_test(names_that_only_resemble_guarded_ones_are_free),
+        cmocka_unit_test(slashes_alone_lead_nowhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

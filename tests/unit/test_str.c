@@ -5,24 +5,6 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-static void sizes_and_times_have_units(void **s)
-{
-    (void)s;
-    uint64_t v;
-    assert_true(cay__str_to_size("1.5k", &v) && v == 1536);
-    assert_true(cay__str_to_size("2GiB", &v) && v == 2ull << 30);
-    assert_true(cay__str_to_size("unlimited", &v) && v == UINT64_MAX);
-    assert_false(cay__str_to_size("12x", &v));
-    assert_false(cay__str_to_size("-1", &v));
-    assert_false(cay__str_to_size("99999999999999999999", &v));
-    assert_false(cay__str_to_size("99999999999t", &v));
-    assert_true(cay__str_to_ms("250ms", &v) && v == 250);
-    assert_true(cay__str_to_ms("1.5", &v) && v == 1500);
-    assert_true(cay__str_to_ms("2h", &v) && v == 7200000);
-    assert_false(cay__str_to_ms("", &v));
-    assert_false(cay__str_to_ms("3y", &v));
-}
-
 static void ids_are_valid_and_differ(void **s)
 {
     (void)s;
@@ -54,13 +36,91 @@ static void crc_matches_the_standard_vector(void **s)
     assert_int_equal(cay__crc32c(0, "123456789", 9), 0xe3069283);
 }
 
+static void a_copy_says_whether_it_was_cut(void **s)
+{
+    (void)s;
+    char d[4] = "zzz";
+    assert_true(cay__str_copy(d, sizeof d, ""));
+    assert_string_equal(d, "");
+    assert_true(cay__str_copy(d, sizeof d, "abc"));
+    assert_string_equal(d, "abc");
+    assert_false(cay__str_copy(d, sizeof d, "abcd"));
+    assert_string_equal(d, "abc");
+    assert_true(cay__str_copy(d, 1, ""));
+    assert_false(cay__str_copy(d, 1, "x"));
+    assert_string_equal(d, "");
+    static const char without_end[4] = { 'a', 'b', 'c', 'd' }; /* a field of a packet */
+    assert_false(cay__str_copy(d, sizeof d, without_end));
+    assert_string_equal(d, "abc");
+}
+
+static void decimal_numbers_are_read_whole_or_not(void **s)
+{
+    (void)s;
+    static const char *const bad[] = { "",
+                                       " 1",
+                                       "1 ",
+                                       "+1",
+                                       "-1",
+                                       "0x1",
+                                       "1.0",
+                                       "1k",
+                                       "18446744073709551616",
+                                       "99999999999999999999999" };
+    uint64_t v = 7;
+    for (size_t i = 0; i < CAY_LEN(bad); i++) {
+        assert_false(cay__str_to_u64(bad[i], &v));
+        assert_int_equal(v, 7);
+    }
+    assert_true(cay__str_to_u64("0", &v) && v == 0);
+    assert_true(cay__str_to_u64("007", &v) && v == 7);
+    assert_true(cay__str_to_u64("18446744073709551615", &v) && v == UINT64_MAX);
+    char n[21];
+    assert_string_equal(cay__str_u64(n, 0), "0");
+    assert_string_equal(cay__str_u64(n, 10), "10");
+}
+
+static void ids_of_other_lengths_or_letters_are_refused(void **s)
+{
+    (void)s;
+    assert_true(cay__id_valid("cabcdefghijklmnop234", 0));
+    assert_false(cay__id_valid("", 0));
+    assert_false(cay__id_valid("cabcdefghijklmnop23", 0));
+    assert_false(cay__id_valid("cabcdefghijklmnop2345", 0));
+    assert_false(cay__id_valid("Cabcdefghijklmnop234", 0));
+    assert_false(cay__id_valid("2abcdefghijklmnop234", 0)); /* the first is its kind */
+    assert_false(cay__id_valid("cabcdefghijklmnop018", 0));
+    assert_false(cay__id_valid("cabcdefghijklmno/234", 0));
+}
+
+static void names_of_layers_are_short_and_plain(void **s)
+{
+    (void)s;
+    char name[65];
+    memset(name, 'a', sizeof name);
+    name[63] = 0;
+    assert_true(cay__layer_valid(name));
+    name[63] = 'a';
+    name[64] = 0;
+    assert_false(cay__layer_valid(name));
+    assert_true(cay__layer_valid("0-a-"));
+    assert_false(cay__layer_valid(""));
+    assert_false(cay__layer_valid("-a"));
+    assert_false(cay__layer_valid("a.b"));
+    assert_false(cay__layer_valid("a/b"));
+    assert_false(cay__layer_valid("A"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_and_times_have_units),
         cmocka_unit_test(ids_are_valid_and_differ),
         cmocka_unit_test(joins_and_copies_are_bounded),
         cmocka_unit_test(crc_matches_the_standard_vector),
+        cmocka_unit_test(a_copy_says_whether_it_was_cut),
+        cmocka_unit_test(decimal_numbers_are_read_whole_or_not),
+        cmocka_unit_test(ids_of_other_lengths_or_letters_are_refused),
+        cmocka_unit_test(names_of_layers_are_short_and_plain),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
