@@ -6,7 +6,7 @@
  */
 #pragma once
 #include "measure.h"
-#include <guest/seccomp.h>
+#include <proto/seccomp.h>
 #include <linux/mount.h>
 #include <linux/sched.h>
 #include <sys/mount.h>

@@ -8,8 +8,8 @@
 #include "measure.h"
 #include <arpa/inet.h>
 #include <base/fd.h>
-#include <egress/proto.h>
-#include <keeper/netns.h>
+#include <proto/egress.h>
+#include <daemon/keeper/netns.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>

@@ -5,8 +5,8 @@
 #include <base/buf.h>
 #include <base/fd.h>
 #include <fcntl.h>
-#include <provider/docker/demux.h>
-#include <provider/docker/tunnel.h>
+#include <lib/provider/docker/demux.h>
+#include <proto/tunnel.h>
 #include <sys/socket.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

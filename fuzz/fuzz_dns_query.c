@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A question from inside, and every kind of answer to it. */
 #include <base/base.h>
-#include <egress/dnsmsg.h>
+#include <daemon/egress/dnsmsg.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

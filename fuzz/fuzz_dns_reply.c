@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a resolver, or whoever can send in its name, answers to a question for good.test. */
 #include <base/base.h>
-#include <egress/dnsmsg.h>
+#include <daemon/egress/dnsmsg.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A Dockerfile: its steps are whole, and each word of them can be expanded or is refused. */
 #include <base/base.h>
-#include <recipe/recipe.h>
+#include <lib/template/recipe.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -3,7 +3,7 @@
  * that is sound. */
 #include <base/base.h>
 #include <cay/service.h>
-#include <server/field.h>
+#include <wire/shape.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -6,7 +6,7 @@
  * [length, 2 bytes] [bytes].
  */
 #include <fcntl.h>
-#include <guest/init.h>
+#include <daemon/init/init.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <signal.h>

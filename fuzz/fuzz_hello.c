@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A TLS ClientHello, whole and as it comes in. */
 #include <base/base.h>
-#include <egress/hello.h>
+#include <daemon/egress/hello.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -2,7 +2,7 @@
 /* A client's side of an HTTP/1 connection to good.test:80, unit by unit as flow.c walks it; the
  * first byte begins the server's answer. */
 #include <base/base.h>
-#include <egress/httphead.h>
+#include <daemon/egress/httphead.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -2,7 +2,7 @@
 /* An image's documents, one after the other with a NUL between: an index or manifest, then the
  * config of it. What is believed has parts that can be asked for. */
 #include <base/base.h>
-#include <service/image.h>
+#include <lib/template/image.h>
 #include <sys/mman.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -2,8 +2,8 @@
 /* A request's head to api.test with bindings. What comes out is one head again, asks as much of a
  * body as before, and carries the value once for each binding that was used, never otherwise; an
  * answer that echoes it comes through the mask without the value. */
-#include <egress/httphead.h>
-#include <intercept/intercept.h>
+#include <daemon/egress/httphead.h>
+#include <daemon/intercept/intercept.h>
 #include <strings.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a reader of archives that was taken over may say. */
-#include <archive/item.h>
+#include <proto/item.h>
 #include <base/base.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the interpreter reads: members are found within the bytes there are, all texts of what is
  * sound can be read, and one that was written again reads the same. */
-#include <kernel/json.h>
+#include <helper/interpreter/json.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 /* What cay-layer and the library say to each other, and the difference of two texts: the first byte
  * chooses. */
 #include <base/base.h>
-#include <layer/record.h>
-#include <layertool/lines.h>
-#include <layertool/patch.h>
+#include <proto/record.h>
+#include <helper/layer/lines.h>
+#include <helper/layer/patch.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is mounted in a sandbox: the kernel writes it, but names in it are the tenant's. */
-#include <keeper/mountinfo.h>
+#include <daemon/keeper/mountinfo.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tenant's /etc/passwd, and the name that a client asks for: the first line is the name, the
  * rest the file. */
-#include <guest/init.h>
+#include <daemon/init/init.h>
 
 guest G;
 

@@ -3,7 +3,7 @@
  * or a whole head, which is written anew for the other side and has to be read there as the same
  * message. */
 #include <base/base.h>
-#include <server/preview.h>
+#include <server/preview/preview.h>
 #include <stdio.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A Range field; the first byte is the file's size. A part lies inside the file. */
-#include <server/range.h>
+#include <server/http/range.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* What a registry asks for (WWW-Authenticate), a name of an image, docker's config.json and
  * templates.conf: whatever it is, by its first byte. */
 #include <base/base.h>
-#include <service/registry.h>
+#include <lib/template/registry.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

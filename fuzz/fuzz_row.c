@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A record as it comes from disk: ten columns, one a line. What is believed can be used. */
 #include <base/base.h>
-#include <service/row.h>
-#include <service/spec.h>
+#include <lib/store/row.h>
+#include <lib/client/spec.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

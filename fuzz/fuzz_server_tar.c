@@ -5,7 +5,7 @@
  * gets behind them. What was read is written again, and reads the same.
  */
 #include <base/base.h>
-#include <net/tar.h>
+#include <base/tar.h>
 #include <stdio.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

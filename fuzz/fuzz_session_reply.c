@@ -8,8 +8,8 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <guest/session_proto.h>
-#include <provider/native/session.h>
+#include <proto/session.h>
+#include <lib/provider/native/session.h>
 #include <poll.h>
 #include <sys/socket.h>
 

@@ -6,8 +6,8 @@
  */
 #include <base/base.h>
 #include <base/fd.h>
-#include <guest/session.h>
-#include <guest/session_proto.h>
+#include <daemon/init/session.h>
+#include <proto/session.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>

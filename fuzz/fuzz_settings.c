@@ -2,7 +2,7 @@
 /* A template's config with settings: what is found right makes files for every sandbox, whatever is
  * chosen. */
 #include <base/base.h>
-#include <service/settings.h>
+#include <lib/template/settings.h>
 #include <cay/template.h>
 #include <string.h>
 

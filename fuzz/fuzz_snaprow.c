@@ -3,7 +3,7 @@
  * stack that can be used. */
 #include <base/base.h>
 #include <base/str.h>
-#include <service/snaprow.h>
+#include <lib/snapshot/snapshot_row.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -2,8 +2,8 @@
 /* The JSON of a create request as it is kept in a record: what is read, written and read again is
  * the same. */
 #include <base/base.h>
-#include <sandbox/limits.h>
-#include <service/spec.h>
+#include <lib/sandbox/limits.h>
+#include <lib/client/spec.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layers a sandbox stands on, as they may lie in its directory after somebody wrote there. */
 #include <base/str.h>
-#include <keeper/stack.h>
+#include <daemon/keeper/stack.h>
 #include <stdlib.h>
 #include <string.h>
 

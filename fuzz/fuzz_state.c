@@ -4,8 +4,8 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <sandbox/limits.h>
-#include <service/state.h>
+#include <lib/sandbox/limits.h>
+#include <lib/snapshot/state.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

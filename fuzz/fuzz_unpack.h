@@ -3,7 +3,7 @@
  * items takes. */
 #pragma once
 #include <sys/mman.h>
-#include <unpack/unpack.h>
+#include <helper/unpack/unpack.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * seeds CORPUS: writes the seeds of fuzz_guest_msg, and of fuzz_control and fuzz_init_msg those
- * below, whose packets follow the layouts of guest/proto.h and keeper/proto.h. After a change
+ * below, whose packets follow the layouts of proto/init.h and proto/keeper.h. After a change
  * there:
  *
  *     ninja -C build fuzz-seeds
  */
-#include <guest/proto.h>
+#include <proto/init.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gen-netns - writes the netlink messages of src/keeper/netns.c as constant bytes.
+ * gen-netns - writes the netlink messages of src/daemon/keeper/netns.c as constant bytes.
  *
  * A net namespace is made for every sandbox ahead of time, so what it is told is put together here,
  * once, and the helper sends it as it is. The page /usr/include/linux/netfilter/nf_tables.h is the
@@ -23,7 +23,7 @@
  * instead of pre.
  */
 #include <arpa/inet.h>
-#include <keeper/netns.h>
+#include <daemon/keeper/netns.h>
 #include <linux/if_addr.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gen-seccomp - turns the rows of src/guest/seccomp_table.def into
+ * gen-seccomp - turns the rows of src/daemon/init/seccomp_table.def into
  *
  *   gen-seccomp filter [MUTANT]   the C header of filters that seccomp.c installs
  *   gen-seccomp docs              docs/seccomp.md
@@ -13,7 +13,7 @@
  * Programs are built from their end: every jump of BPF goes forwards, so a target is known when a
  * jump to it is made. A label is the distance of an instruction from the end.
  */
-#include <guest/seccomp_table.h>
+#include <daemon/init/seccomp_table.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/netlink.h>
@@ -430,7 +430,7 @@ static void print_header(const struct mutant *mut)
 {
     static const char *const names[] = { "default", "strict", "nested" };
     printf("/* SPDX-License-Identifier: Apache-2.0 */\n"
-           "/* Made by tools/gen-seccomp.c from src/guest/seccomp_table.def%s%s. */\n"
+           "/* Made by tools/gen-seccomp.c from src/daemon/init/seccomp_table.def%s%s. */\n"
            "#ifndef __%s__\n#error \"this filter is for %s\"\n#endif\n",
            mut ? ", weakened by mutant " : "", mut ? mut->name : "", ARCH_NAME, ARCH_NAME);
     for (int i = 0; i < CAY__SYS_PROFILES; i++) {
@@ -490,24 +490,25 @@ static int allowed(int column)
 
 static void print_docs(void)
 {
-    printf("# System calls a sandbox may make\n\n"
-           "<!-- Made by `tools/gen-seccomp.c` from `src/guest/seccomp_table.def`: change the "
-           "table, then\n"
-           "     `ninja -C build seccomp-docs`. -->\n\n"
-           "Every process of a native sandbox, its init included, runs under one seccomp filter. "
-           "It is a list of what\n"
-           "is allowed. A call that is refused gets the error below and the process lives on; a "
-           "number that is not\n"
-           "listed, and every call of another architecture (32-bit and x32 entries too), gets "
-           "ENOSYS.\n\n"
-           "| profile | calls | for |\n|---|---|---|\n"
-           "| default | %d | ordinary sandboxes; debuggers work |\n"
-           "| strict | %d | no process may look into another |\n"
-           "| nested | %d | an inner container engine; the operator opts in, level 3 only |\n\n"
-           "*by arguments*: allowed, except as the last column says. A program that brings its own "
-           "namespace sandbox (a\n"
-           "browser) runs with it switched off, or in `nested`.\n",
-           allowed(0), allowed(1), allowed(2));
+    printf(
+        "# System calls a sandbox may make\n\n"
+        "<!-- Made by `tools/gen-seccomp.c` from `src/daemon/init/seccomp_table.def`: change the "
+        "table, then\n"
+        "     `ninja -C build seccomp-docs`. -->\n\n"
+        "Every process of a native sandbox, its init included, runs under one seccomp filter. "
+        "It is a list of what\n"
+        "is allowed. A call that is refused gets the error below and the process lives on; a "
+        "number that is not\n"
+        "listed, and every call of another architecture (32-bit and x32 entries too), gets "
+        "ENOSYS.\n\n"
+        "| profile | calls | for |\n|---|---|---|\n"
+        "| default | %d | ordinary sandboxes; debuggers work |\n"
+        "| strict | %d | no process may look into another |\n"
+        "| nested | %d | an inner container engine; the operator opts in, level 3 only |\n\n"
+        "*by arguments*: allowed, except as the last column says. A program that brings its own "
+        "namespace sandbox (a\n"
+        "browser) runs with it switched off, or in `nested`.\n",
+        allowed(0), allowed(1), allowed(2));
     for (int i = 0; i < CAY__SYS_ROWS;) {
         int end = i + 1;
         while (end < CAY__SYS_ROWS && cay__sysrows[end].name)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a model asked for: tools that may run do, those that need a yes wait for it, a handoff
  * changes who goes on. */
-#include "ledger.h"
+#include "audit.h"
 #include "run.h"
 #include "trace.h"
-#include "watched.h"
+#include "model_hooks.h"
 #include <base/call.h>
 #include <base/fd.h>
 #include <base/str.h>

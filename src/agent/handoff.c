@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Another agent goes on: what it was told with it, and what it sees of the history. */
-#include "ledger.h"
+#include "audit.h"
 #include "run.h"
 #include "trace.h"
 

@@ -5,7 +5,7 @@
  * history as it is. What an endpoint asks for before its MCP server is called takes the way of an
  * approval.
  */
-#include "ledger.h"
+#include "audit.h"
 #include "run.h"
 #include <base/spec.h>
 #include <stdio.h>

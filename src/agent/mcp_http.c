@@ -2,7 +2,7 @@
 /* An MCP server at an address: a request for each message, answered by a document or a short stream
  * of events. */
 #include "mcp.h"
-#include "model/endpoint.h"
+#include <agent/model/endpoint.h>
 #include <net/http.h>
 #include <net/sse.h>
 #include <base/fd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ledger.h"
+#include "audit.h"
 #include "run.h"
 #include "trace.h"
 #include <base/arena.h>

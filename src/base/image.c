@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "image.h"
-#include <base/base.h>
-#include <base/fd.h>
-#include <base/str.h>
+#include "base.h"
+#include "fd.h"
+#include "str.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/loop.h>

@@ -22,7 +22,7 @@ int cay__home_find(const char *given, char *buf, size_t cap, cay_err *err);
 
 #define CAY__HOME_APART                                                                            \
     "apart" /* a file that says: root's keeper holds this for a server that is not root            \
-               (hand/trees.c) */
+               (helper/root_helper/trees.c) */
 
 /* Makes the directory (0700, parents too) if it is missing and opens it. Refused, naming the
  * remedy: not a directory, of another owner, writable by others, full of something else, a server's

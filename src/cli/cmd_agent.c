@@ -6,7 +6,7 @@
 #include "agent_hosted.h"
 #include "agent_mcp.h"
 #include "agent_show.h"
-#include "boxopt.h"
+#include "sandbox_options.h"
 #include "main.h"
 #include "manifest.h"
 #include "open.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay create: a sandbox that stays. */
-#include "boxopt.h"
+#include "sandbox_options.h"
 #include "main.h"
 #include "open.h"
 #include "out.h"

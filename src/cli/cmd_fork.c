@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay fork and cay undo: several ways on from one point, and the way back. */
-#include "boxopt.h"
+#include "sandbox_options.h"
 #include "main.h"
 #include "open.h"
 #include "out.h"

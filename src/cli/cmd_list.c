@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay ls and cay inspect: which sandboxes there are, and all about one. */
-#include "boxopt.h"
+#include "sandbox_options.h"
 #include "main.h"
 #include "open.h"
 #include "rows.h"

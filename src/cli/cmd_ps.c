@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay ps: what runs inside. */
-#include "boxopt.h"
+#include "sandbox_options.h"
 #include "cli.h"
 #include "open.h"
 #include "rows.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay run: one command in a sandbox of its own. */
-#include "boxopt.h"
+#include "sandbox_options.h"
 #include "cli.h"
 #include "open.h"
 #include "out.h"
-#include "procopt.h"
+#include "process_options.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <fcntl.h>

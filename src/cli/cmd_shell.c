@@ -3,7 +3,7 @@
 #include "cli.h"
 #include "open.h"
 #include "out.h"
-#include "procopt.h"
+#include "process_options.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/shell.h>

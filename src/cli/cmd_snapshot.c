@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay snapshot, snapshots, snapshot inspect, rename and rm: workspaces that are kept. */
-#include "forget.h"
+#include "remove_many.h"
 #include "main.h"
 #include "open.h"
 #include "rows.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay state, cay resume: leave a sandbox in one program and come back to it in another. */
-#include "boxopt.h"
+#include "sandbox_options.h"
 #include "main.h"
 #include "open.h"
 #include "out.h"

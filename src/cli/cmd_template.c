@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay template ls, inspect, tag, rm, save: what sandboxes start from. */
-#include "forget.h"
+#include "remove_many.h"
 #include "main.h"
 #include "open.h"
 #include "rows.h"

@@ -3,15 +3,14 @@
  * The small static program: verbs that need no store, straight to the keeper. It starts in a
  * fraction of a millisecond; whatever it cannot do, it becomes the full program for.
  */
-#include "boxopt.h"
+#include "sandbox_options.h"
 #include "cli.h"
 #include "open.h"
 #include "out.h"
 #include <base/base.h>
 #include <base/path.h>
 #include <base/str.h>
-#include <provider/native/native.h>
-#include <sandbox/sandbox.h>
+#include <cay/sys/direct.h>
 #include <signal.h>
 
 static const cli_verb *const verbs[] = { &cli_run,   &cli_exec, &cli_attach,
@@ -33,7 +32,7 @@ static void step_aside(void)
 }
 
 /* A snapshot after each command is the service's work; it leaves a mark for us
- * (service/checkpoint.c). */
+ * (lib/snapshot/checkpoint.c). */
 static bool wants_checkpoint(const char *id)
 {
     char home[CAY__HOME_MAX], path[CAY__HOME_MAX + 64];
@@ -61,8 +60,7 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
     if (cli_host() || spec->from || spec->on ||
         (spec->template_ && strcmp(spec->template_, "host")) || spec->manifest ||
         spec->checkpoint || spec->nsecrets || spec->nvolumes ||
-        (spec->options && spec->options->key) ||
-        (spec->net && !CAY__HAS(&cay__native_hot, policy)) || !spec->ephemeral ||
+        (spec->options && spec->options->key) || !spec->ephemeral ||
         (spec->provider && strcmp(spec->provider, "native")))
         step_aside();
     int rc = cay__native_create_ephemeral(cli.home, spec, out, err);
@@ -71,9 +69,7 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
     if (rc < 0)
         return rc;
     cay_layer layers[CAY__LAYERS_MAX];
-    const cay__nbox *b = (*out)->box;
-    box_limits_tell(&spec->limits, layers,
-                    cay__native_layers(&b->n->hello, layers, CAY__LAYERS_MAX));
+    box_limits_tell(&spec->limits, layers, cay__native_layers_of(*out, layers));
     return 0;
 }
 

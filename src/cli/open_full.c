@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Handles from the service, for the full program. */
-#include "boxopt.h"
+#include "sandbox_options.h"
 #include "cli.h"
 #include "manifest.h"
 #include "open.h"

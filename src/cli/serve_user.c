@@ -2,7 +2,7 @@
 /*
  * cay serve --user NAME: root gives up being root before anything is opened, and all of it, keeper
  * and sandboxes too, is that user's. With --root-keeper the server alone is: cay-hand stays root,
- * gives it up for the server and keeps what needs root (hand/hand.h).
+ * gives it up for the server and keeps what needs root (proto/root_helper.h).
  */
 #include "serve_user.h"
 #include "cli.h"

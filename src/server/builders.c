@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "builders.h"
-#include "dialect/e2b/builder.h"
+#include <server/dialect/e2b/builder.h>
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/build.h>

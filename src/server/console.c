@@ -2,7 +2,7 @@
 /* The console: one page and what it loads, from this program's own memory. docs/console.md tells
  * what people do with it. */
 #include "console.h"
-#include "inside.h"
+#include <server/http/connection.h>
 #include <base/base.h>
 #include <base/str.h>
 #include <stdio.h>

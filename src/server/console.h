@@ -2,7 +2,7 @@
 /* server/console.h - the console's files, packed into the program when it was built: tools/console.
  */
 #pragma once
-#include "server.h"
+#include <server/http/server.h>
 
 typedef struct cay__console_file {
     const char *name, *type, *etag;  /* name below /assets/; "" is the page itself */

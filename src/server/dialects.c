@@ -2,10 +2,10 @@
 /* What the server is made of: a row per protocol, a row per part. */
 #include "builders.h"
 #include "controller.h"
-#include "dialect/dialect.h"
+#include <server/dialect/dialect.h>
 #include "history.h"
-#include "dialect/e2b/watchers.h"
-#include "inside.h"
+#include <server/dialect/e2b/watchers.h>
+#include <server/http/connection.h>
 
 static int open_controller(cay__server *s, cay_err *err)
 {

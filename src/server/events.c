@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams of events for peers. */
 #include "events.h"
-#include "hub.h"
+#include "event_hub.h"
 #include <base/base.h>
 #include <base/str.h>
 #include <stdio.h>

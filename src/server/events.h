@@ -4,7 +4,7 @@
  * for a while for those who come back.
  */
 #pragma once
-#include "server.h"
+#include <server/http/server.h>
 #include <cay/manifest.h>
 #include <cay/policy.h>
 

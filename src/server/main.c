@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay-server: opens the service and the listeners, starts lanes, waits for signals. `cay serve`
  * runs it. */
-#include "auth.h"
-#include "crowd.h"
+#include <server/http/auth.h>
+#include <server/http/fair_share.h>
 #include "events.h"
-#include "inside.h"
-#include "listed.h"
+#include <server/http/connection.h>
+#include "list_cache.h"
 #include "metrics.h"
 #include "trace.h"
-#include "session.h"
-#include "ticket.h"
-#include "uploads.h"
+#include "login.h"
+#include <server/http/ticket.h>
+#include <server/http/upload_limit.h>
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>

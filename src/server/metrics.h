@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server/metrics.h - counts of what was answered, for Prometheus. */
 #pragma once
-#include "server.h"
+#include <server/http/server.h>
 
 struct cay__metrics *cay__metrics_new(void);
 void cay__metrics_free(struct cay__metrics *m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /metrics: the text that Prometheus reads. */
-#include "inside.h"
+#include <server/http/connection.h>
 #include "metrics.h"
 #include "trace.h"
 #include <base/base.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /console/sample: what every running sandbox uses at this moment, in one answer; the console
  * draws its chart and plots from it. */
-#include "inside.h"
-#include "session.h"
+#include <server/http/connection.h>
+#include "login.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace.h"
-#include "inside.h"
+#include <server/http/connection.h>
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>

@@ -8,7 +8,7 @@
  * output or key.
  */
 #pragma once
-#include "server.h"
+#include <server/http/server.h>
 
 struct cay__tracing;
 /* From --otlp, --trace and the variables of OpenTelemetry; *out NULL when nobody asks for spans. */

@@ -5,7 +5,7 @@
 #include "play.h"
 #include "../support/support.h"
 #include <agent/capability/output.h>
-#include <agent/capability/sessions.h>
+#include <agent/capability/commands.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>

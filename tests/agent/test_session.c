@@ -4,7 +4,7 @@
 #include <cay/sdk.h>
 #include <cay/session.h>
 #include <cay/state.h>
-#include <net/tar.h>
+#include <base/tar.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>

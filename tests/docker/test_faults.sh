@@ -23,7 +23,7 @@ remove docker.removed
 volume docker.volume
 hydrate workspace.read
 export workspace.made'
-same "the list has every point there is" "$(echo "$points" | sed 's/.* //' | sort -u)" "$(grep -rhoE 'CAY_FAULT(_FAILS)?\("(docker|workspace)\.[a-z]*"' "$here/../../src/provider/docker" "$here/../../src/service/workspace.c" | sed 's/.*"\(.*\)"/\1/' | sort -u)"
+same "the list has every point there is" "$(echo "$points" | sed 's/.* //' | sort -u)" "$(grep -rhoE 'CAY_FAULT(_FAILS)?\("(docker|workspace)\.[a-z]*"' "$here/../../src/lib/provider/docker" "$here/../../src/lib/snapshot/workspace.c" | sed 's/.*"\(.*\)"/\1/' | sort -u)"
 
 # An image or a directory that somebody who died left is judged when it is a minute old: our clock goes ahead.
 later() { python3 -c 'import struct,sys; open(sys.argv[1],"wb").write(struct.pack("qq", 0, 300000))' "$clock"; CAY_FAULT_HITS=$clock "$@"; }

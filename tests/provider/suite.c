@@ -6,7 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <provider/provider.h>
+#include <lib/provider/provider.h>
 
 suite S;
 

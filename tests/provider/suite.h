@@ -11,7 +11,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <sandbox/sandbox.h>
+#include <lib/sandbox/sandbox.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>

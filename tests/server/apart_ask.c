@@ -10,11 +10,11 @@
 #include <base/path.h>
 #include <base/str.h>
 #include <fcntl.h>
-#include <keeper/proto.h>
-#include <layer/layer.h>
+#include <proto/keeper.h>
+#include <lib/snapshot/layer.h>
 #include <limits.h>
-#include <provider/native/hand.h>
-#include <provider/native/native.h>
+#include <lib/provider/native/root_helper.h>
+#include <lib/provider/native/native.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A protocol for tests: each way of reading and answering that dialects have, at its plainest. In a
  * server of its own, tests/server/cay-server-echo. */
-#include <server/server.h>
+#include <server/http/server.h>
 #include <base/base.h>
 #include <base/call.h>
 #include <fcntl.h>

@@ -24,7 +24,7 @@ if 'ALONE' not in os.environ:
 tmp = tempfile.mkdtemp(prefix='cay-interpreter-')
 shutil.copy(program, tmp + '/interpreter')
 for f in ('kernel.py', 'kernel.js'):
-    shutil.copy(os.path.join(source, 'src/kernel', f), tmp)
+    shutil.copy(os.path.join(source, 'src/helper/interpreter', f), tmp)
 failed = 0
 JSON = {'content-type': 'application/json'}
 

@@ -15,7 +15,7 @@ failed = 0
 class Kernel:
     def __init__(self, *before, **env):
         self.n = 0
-        self.p = subprocess.Popen([*before, '/usr/bin/python3', '-u', os.path.join(source, 'src/kernel/kernel.py')], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        self.p = subprocess.Popen([*before, '/usr/bin/python3', '-u', os.path.join(source, 'src/helper/interpreter/kernel.py')], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                   env=dict(os.environ, HOME='/nonexistent', MPLCONFIGDIR=os.path.join(build, 'borrowed-mpl'), IPYTHONDIR=os.path.join(build, 'borrowed-ipython'), **env))
 
     def say(self, **o):

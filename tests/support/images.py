@@ -24,9 +24,9 @@ def borrowed_env():
 
 
 def fault_points(*files):
-    """The fault points of files below src/service: what is added there is tried without anybody thinking of it."""
+    """The fault points of files below src/lib/template: what is added there is tried without anybody thinking of it."""
     import re
-    at = os.path.dirname(os.path.abspath(__file__)) + "/../../src/service/"
+    at = os.path.dirname(os.path.abspath(__file__)) + "/../../src/lib/template/"
     return [p for f in files for p in re.findall(r'CAY_FAULT\("([a-z.]+)"\)', open(at + f).read())]
 
 

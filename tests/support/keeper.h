@@ -4,7 +4,7 @@
  * it would say to them goes into sockets that nobody but the test reads.
  */
 #pragma once
-#include <keeper/keeper.h>
+#include <daemon/keeper/keeper.h>
 
 #define FAKE_BOX  "caaaaaaaaaaaaaaaaaaa" /* a live sandbox */
 #define FAKE_PROC "paaaaaaaaaaaaaaaaaaa" /* a command in it, with three pipes */

@@ -5,7 +5,7 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <provider/native/client.h>
+#include <lib/provider/native/client.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>

@@ -2,10 +2,10 @@
 /*
  * netbox FD COMMAND…: runs the command in a net namespace as a sandbox has it, and sends what is
  * lent to egress over FD first: the listener, DNS by TCP, DNS by UDP, the name map; the packet is
- * how they are fed (keeper/netns.h) and the namespace's cookie. For tests that play keeper.
+ * how they are fed (daemon/keeper/netns.h) and the namespace's cookie. For tests that play keeper.
  */
 #include <base/fd.h>
-#include <keeper/netns.h>
+#include <daemon/keeper/netns.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

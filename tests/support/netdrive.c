@@ -17,7 +17,7 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <provider/native/native.h>
+#include <lib/provider/native/native.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -51,7 +51,7 @@ static int talk(int fd)
     return n < 0;
 }
 
-/* "NAME=VALUE" as entries of intercept/proto.h, sealed. */
+/* "NAME=VALUE" as entries of proto/intercept.h, sealed. */
 static int make_values(char **word)
 {
     int fd = memfd_create("values", MFD_CLOEXEC | MFD_ALLOW_SEALING);

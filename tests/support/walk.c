@@ -5,7 +5,7 @@
  * the content, attributes. What is not plain text in names and values is written as \xNN. Static:
  * it runs inside images.
  */
-#include "../../src/service/sha256.c"
+#include "../../src/base/sha256.c"
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -24,7 +24,7 @@
 #include <cay/volume.h>
 #include <dirent.h>
 #include <poll.h>
-#include <provider/native/native.h>
+#include <lib/provider/native/native.h>
 #include <signal.h>
 #include <sys/wait.h>
 

@@ -7,7 +7,7 @@
 #include <base/base.h>
 #include <base/str.h>
 #include <fcntl.h>
-#include <fetch/source.h>
+#include <lib/manifest/fetch_source.h>
 #include <stdio.h>
 #include <unistd.h>
 

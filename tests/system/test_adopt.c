@@ -10,7 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <provider/provider.h>
+#include <lib/provider/provider.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

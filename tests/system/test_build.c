@@ -5,8 +5,8 @@
 #include <base/fd.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <layer/layer.h>
-#include <plan/plan.h>
+#include <lib/snapshot/layer.h>
+#include <lib/manifest/plan.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -10,9 +10,9 @@
 #include <base/str.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <layer/layer.h>
+#include <lib/snapshot/layer.h>
 #include <poll.h>
-#include <provider/native/native.h>
+#include <lib/provider/native/native.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>

@@ -4,7 +4,7 @@
 #include <base/fd.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <layer/layer.h>
+#include <lib/snapshot/layer.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -7,10 +7,10 @@
 #include <base/str.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <provider/local/box.h>
-#include <provider/local/tree.h>
-#include <provider/provider.h>
-#include <sandbox/sandbox.h>
+#include <proto/local_record.h>
+#include <base/proctree.h>
+#include <lib/provider/provider.h>
+#include <lib/sandbox/sandbox.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>

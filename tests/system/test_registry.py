@@ -393,7 +393,7 @@ def full_disk_is_told_and_leaves_nothing():
 def killed_pulls_go_on_or_are_gone():
     l = shell_image("kill", b"kill", more=[[ent("random", data=os.urandom(300000))]])
     s, state, ref = odd(l)
-    points = fault_points("template_pull.c", "image_make.c", "template.c", "../layertool/image.c") if os.environ.get("FAULTS") == "1" else []
+    points = fault_points("template_pull.c", "image_make.c", "template.c", "../../helper/layer/image.c") if os.environ.get("FAULTS") == "1" else []
     assert not points or len(points) >= 9, points
     for point in points:
         subprocess.run([build + "/cay-full", "template", "pull", ref, "--as", "killed:1"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,

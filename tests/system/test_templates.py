@@ -661,7 +661,7 @@ def what_is_asked_for_again_stands_ready():
 def killed_at_each_point_it_is_whole_or_not_there():
     if single():
         return
-    points = fault_points("template_import.c", "image_make.c", "template.c", "../layertool/image.c") if faults() else []
+    points = fault_points("template_import.c", "image_make.c", "template.c", "../../helper/layer/image.c") if faults() else []
     assert not points or len(points) >= 8, points
     for n, point in enumerate(points):
         layers = [[ent("k%d" % n, data=os.urandom(8))] + many_layers(1)[0], [ent("more", data=b"m")]]

@@ -14,7 +14,7 @@ class Refused(Exception):
 
 
 def items(raw):
-    """The stream of archive/item.h: [(type, path, target, mode, uid, flags, data)], or Refused."""
+    """The stream of proto/item.h: [(type, path, target, mode, uid, flags, data)], or Refused."""
     at, out = 0, []
     while True:
         if at + HEAD.size > len(raw):

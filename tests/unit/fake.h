@@ -14,7 +14,7 @@
 #include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <provider/provider.h>
+#include <lib/provider/provider.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of /etc/passwd as a sandbox may have written them. */
 #include <base/base.h>
-#include <layertool/account.h>
+#include <helper/layer/account.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

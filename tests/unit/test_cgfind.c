@@ -6,7 +6,7 @@
  */
 #include "support/keeper.h"
 #include <fcntl.h>
-#include <keeper/cgfind.h>
+#include <base/cgfind.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/stat.h>

@@ -7,11 +7,11 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <fcntl.h>
-#include <guest/proto.h>
-#include <provider/docker/box.h>
-#include <provider/docker/docker.h>
-#include <provider/docker/relay.h>
-#include <provider/local/box.h>
+#include <proto/init.h>
+#include <lib/provider/docker/box.h>
+#include <lib/provider/docker/docker.h>
+#include <proto/relay.h>
+#include <proto/local_record.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts that differ in one bit have two fingerprints. */
-#include <service/fingerprint.h>
+#include <lib/manifest/fingerprint.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include <base/base.h>
 #include <base/buf.h>
 #include <base/str.h>
-#include <sandbox/frame.h>
+#include <lib/sandbox/frame.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <base/base.h>
-#include <egress/httphead.h>
+#include <daemon/egress/httphead.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

@@ -4,7 +4,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 #include <base/str.h>
-#include <intercept/intercept.h>
+#include <daemon/intercept/intercept.h>
 
 intercept I = { .egress.fd = -1 };
 void note(const flow *f, const cay__binding *b, bool allowed, const char *reason)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each test restricts a child for real; without Landlock the program skips aloud. */
 #include <base/base.h>
-#include <guest/landlock.h>
+#include <proto/landlock.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <netinet/in.h>

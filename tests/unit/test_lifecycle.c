@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <base/base.h>
-#include <service/lifecycle.h>
+#include <lib/client/lifecycle.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

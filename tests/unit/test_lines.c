@@ -2,8 +2,8 @@
 /* A unified difference leads from one text to the other, whatever they are, and stays small where
  * they are alike. */
 #include <base/base.h>
-#include <layertool/lines.h>
-#include <layertool/patch.h>
+#include <helper/layer/lines.h>
+#include <helper/layer/patch.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

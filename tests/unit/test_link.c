@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* provider/native/client.c and proc.c against a peer of a few lines that answers by script. */
+/* lib/provider/native/client.c and proc.c against a peer of a few lines that answers by script. */
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
 #include <errno.h>
-#include <provider/native/client.h>
+#include <lib/provider/native/client.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <sys/eventfd.h>

@@ -4,7 +4,7 @@
 #include <base/base.h>
 #include <base/json.h>
 #include <cay/manifest.h>
-#include <manifest/manifest.h>
+#include <lib/manifest/manifest.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "fake.h"
 #include "home.h"
 #include <policy/url.h>
-#include <service/sha256.h>
+#include <base/sha256.h>
 
 static struct {
     char text[4096], created[4096], started[4096], dialled[300];

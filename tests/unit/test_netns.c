@@ -5,9 +5,9 @@
 #include <base/base.h>
 #include <base/fault.h>
 #include <base/fd.h>
-#include <egress/proto.h>
+#include <proto/egress.h>
 #include <fcntl.h>
-#include <keeper/netns.h>
+#include <daemon/keeper/netns.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <layertool/pathmap.h>
+#include <helper/layer/pathmap.h>
 #include <base/base.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,9 +2,9 @@
 /* Who works on what at once, what is left out of a local directory, and what names a layer. */
 #include <base/base.h>
 #include <fcntl.h>
-#include <layer/claim.h>
-#include <plan/plan.h>
-#include <service/sha256.h>
+#include <proto/claim.h>
+#include <lib/manifest/plan.h>
+#include <base/sha256.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

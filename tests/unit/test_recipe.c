@@ -2,8 +2,8 @@
 /* Dockerfiles and template files become the steps that they say, and what cannot be read is told
  * with its place. */
 #include <base/base.h>
-#include <recipe/recipe.h>
-#include <service/sha256.h>
+#include <lib/template/recipe.h>
+#include <base/sha256.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* keeper/stream.c: what is kept of a command's output, and who gets it. */
+/* daemon/keeper/stream.c: what is kept of a command's output, and who gets it. */
 #include "support/keeper.h"
 #include <fcntl.h>
 #include <linux/memfd.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* src/sandbox/ over the provider in memory: what it adds before and after a provider's own work. */
+/* src/lib/sandbox/ over the provider in memory: what it adds before and after a provider's own
+ * work. */
 #include "../support/support.h"
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <sandbox/sandbox.h>
+#include <lib/sandbox/sandbox.h>
 #include <stdio.h>
 
 #define ARGV(...)                                                                                  \

@@ -4,8 +4,8 @@
  * in children, which shows what the kernel does with them.
  */
 #include <base/base.h>
-#include <guest/seccomp.h>
-#include <guest/seccomp_table.h>
+#include <proto/seccomp.h>
+#include <daemon/init/seccomp_table.h>
 #include <grp.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -3,7 +3,7 @@
 #include "home.h"
 #include <base/fault.h>
 #include <pthread.h>
-#include <service/manifest.h>
+#include <lib/manifest/client_manifest.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/wait.h>

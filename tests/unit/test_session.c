@@ -4,9 +4,9 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <base/fsop.h>
-#include <guest/session.h>
-#include <guest/session_proto.h>
-#include <provider/native/session.h>
+#include <daemon/init/session.h>
+#include <proto/session.h>
+#include <lib/provider/native/session.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -5,8 +5,8 @@
 #include <base/fault.h>
 #include <base/fd.h>
 #include <base/str.h>
-#include <service/db.h>
-#include <service/snapshot.h>
+#include <lib/store/db.h>
+#include <lib/snapshot/snapshot.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>

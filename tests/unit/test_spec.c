@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <base/base.h>
-#include <sandbox/limits.h>
-#include <service/spec.h>
+#include <lib/sandbox/limits.h>
+#include <lib/client/spec.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>

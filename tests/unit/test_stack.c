@@ -3,8 +3,8 @@
 #include <base/base.h>
 #include <base/str.h>
 #include <fcntl.h>
-#include <keeper/mountinfo.h>
-#include <keeper/stack.h>
+#include <daemon/keeper/mountinfo.h>
+#include <daemon/keeper/stack.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

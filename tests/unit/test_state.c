@@ -2,7 +2,7 @@
 #include <base/base.h>
 #include <base/json.h>
 #include <cay/state.h>
-#include <service/state.h>
+#include <lib/snapshot/state.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <service/mounts_inside.h>
+#include <lib/manifest/mounts_inside.h>
 #include <cmocka.h>
 
 static cay_err err;

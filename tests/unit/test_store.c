@@ -6,7 +6,7 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/sys/store.h>
-#include <service/lifecycle.h>
+#include <lib/client/lifecycle.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
 #include <base/base.h>
 #include <base/str.h>
 #include <cay/template.h>
-#include <service/template.h>
+#include <lib/template/template.h>
 #include <stdio.h>
 #include <sys/stat.h>
 

@@ -2,7 +2,7 @@
 /* What opens one socket of the console: once, in time, and to who asked for it. The time is the
  * test's own. */
 #include <base/base.h>
-#include <server/ticket.h>
+#include <server/http/ticket.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who "user" is, from a passwd file that belongs to the tenant. */
 #include <fcntl.h>
-#include <guest/init.h>
+#include <daemon/init/init.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

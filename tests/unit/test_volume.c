@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake.h"
 #include "home.h"
-#include <sandbox/limits.h>
+#include <lib/sandbox/limits.h>
 
 static struct {
     char name[64];

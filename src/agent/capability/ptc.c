@@ -8,7 +8,7 @@
 #include <base/fd.h>
 #include <base/spec.h>
 #include <poll.h>
-#include <service/sha256.h>
+#include <base/sha256.h>
 #include <stdio.h>
 
 enum { TIMEOUT_S = 300, CALLS = 1000, TOKENS = 16000, RETRIES = 2, MODULES = 64, PIP_MS = 600000 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* exec_command and write_stdin: commands that answer, or go on while the agent does something else.
  */
-#include "sessions.h"
+#include "commands.h"
 #include <agent/trace.h>
 #include <base/call.h>
 #include <base/fd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set of cay/tools.h as a capability. */
-#include <agent/toolset/toolset.h>
+#include <agent/tool/toolset.h>
 #include <base/spec.h>
 
 typedef struct toolbox {

@@ -25,7 +25,7 @@
 #include <base/json.h>
 #include <cli/agent_hosted.h>
 #include <cli/agent_mcp.h>
-#include <cli/boxopt.h>
+#include <cli/sandbox_options.h>
 #include <cli/cli.h>
 #include <cli/out.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* server/dialect/dialect.h - the protocols by name, for the server's table. */
 #pragma once
-#include <server/server.h>
+#include <server/http/server.h>
 
 extern const cay__dialect cay__dialect_root; /* what belongs to no protocol: /health */
 extern const cay__dialect cay__dialect_native;

@@ -4,7 +4,7 @@
 #include <base/base.h>
 #include <server/console.h>
 #include <server/metrics.h>
-#include <server/session.h>
+#include <server/login.h>
 
 static int on_health(cay__req *r, cay_err *err)
 {

@@ -2,7 +2,7 @@
 /* System calls: what the filter answers to each. */
 #include "probe.h"
 #include <fcntl.h>
-#include <guest/seccomp_table.h>
+#include <daemon/init/seccomp_table.h>
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

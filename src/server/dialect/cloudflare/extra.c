@@ -2,7 +2,7 @@
 /* What is beside sandboxes: the pool, and the description of all of it. */
 #include "cloudflare.h"
 #include <base/str.h>
-#include <server/openapi.h>
+#include <server/http/openapi.h>
 
 static int count(const cay_info *i, void *arg)
 {

@@ -6,8 +6,8 @@
 #include <base/str.h>
 #include <cay/policy.h>
 #include <ctype.h>
-#include <server/openapi.h>
-#include <server/preview.h>
+#include <server/http/openapi.h>
+#include <server/preview/preview.h>
 #include <stdio.h>
 #include <time.h>
 

@@ -7,7 +7,7 @@
  */
 #pragma once
 #include <jansson.h>
-#include <server/server.h>
+#include <server/http/server.h>
 
 #define E2B_BUILD_KIND "e2b-build"
 

@@ -13,7 +13,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <server/crowd.h>
+#include <server/http/fair_share.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>

@@ -9,7 +9,7 @@
 #include <base/fd.h>
 #include <base/str.h>
 #include <cay/interpreter.h>
-#include <server/preview.h>
+#include <server/preview/preview.h>
 
 /* What opens our doors is nobody's inside, where any program may have taken the port. */
 static void keep_secrets(cay__head *h)

@@ -3,7 +3,7 @@
 #include "e2b.h"
 #include <base/str.h>
 #include <ctype.h>
-#include <server/listed.h>
+#include <server/list_cache.h>
 #include <stdio.h>
 #include <time.h>
 

@@ -5,7 +5,7 @@
  * and make another. The queue itself is the sandbox's, and bounded.
  */
 #pragma once
-#include <server/server.h>
+#include <server/http/server.h>
 
 typedef struct e2b_watched {
     cay_sandbox *sb; /* counted */

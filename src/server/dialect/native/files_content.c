@@ -7,8 +7,8 @@
 #include <cay/workspace.h>
 #include <inttypes.h>
 #include <net/multipart.h>
-#include <server/crowd.h>
-#include <server/range.h>
+#include <server/http/fair_share.h>
+#include <server/http/range.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

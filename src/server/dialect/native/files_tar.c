@@ -6,7 +6,7 @@
 #include <base/fsop.h>
 #include <base/str.h>
 #include <inttypes.h>
-#include <net/tar.h>
+#include <base/tar.h>
 #include <string.h>
 #include <sys/eventfd.h>
 

@@ -8,9 +8,9 @@
  */
 #pragma once
 #include <server/dialect/dialect.h>
-#include <server/listed.h>
-#include <server/openapi.h>
-#include <server/server.h>
+#include <server/list_cache.h>
+#include <server/http/openapi.h>
+#include <server/http/server.h>
 
 #define CAY__OP(name)                                                                              \
     int cay__on_##name(cay__req *r, cay_err *err);                                                 \

@@ -3,7 +3,7 @@
 #include "native.h"
 #include <base/base.h>
 #include <base/str.h>
-#include <server/uplink.h>
+#include <server/preview/uplink.h>
 #include <stdio.h>
 #include <strings.h>
 

@@ -5,7 +5,7 @@
 #include <base/json.h>
 #include <base/str.h>
 #include <cay/snapshot.h>
-#include <server/listed.h>
+#include <server/list_cache.h>
 #include <string.h>
 
 CAY_DEFINE_AUTO(cay_info, cay_info_free)

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Yes or no to a call: what was decided before counts, then whoever may be asked at once. */
+#include "audit.h"
+#include "run.h"
+
+static bool listed(const json_t *v, const char *call_id)
+{
+    size_t i;
+    json_t *id;
+    if (json_is_true(v))
+        return true;
+    json_array_foreach(v, i, id) if (json_is_string(id) &&
+                                     !strcmp(json_string_value(id), call_id)) return true;
+    return false;
+}
+
+static cay_verdict decided(const cay_run *r, const cay_tool_call *call, const char **message)
+{
+    const json_t *a = json_object_get(r->approvals, call->tool);
+    *message = cay__json_str(json_object_get(a, "rejection_messages"), call->call_id,
+                             cay__json_str(a, "sticky_rejection_message", CAY__NOT_APPROVED));
+    if (listed(json_object_get(a, "rejected"), call->call_id))
+        return CAY_REJECT;
+    return listed(json_object_get(a, "approved"), call->call_id) ? CAY_APPROVE : CAY_ASK_LATER;
+}
+
+static void remember(cay_run *r, const char *tool, bool yes, const char *message)
+{
+    json_t *a = json_object_get(r->approvals, tool);
+    if (!a) {
+        a = json_object();
+        json_object_set_new(r->approvals, tool, a);
+    }
+    json_object_set_new(a, yes ? "approved" : "rejected", json_true());
+    if (!yes && message)
+        json_object_set_new(a, "sticky_rejection_message", json_string(message));
+}
+
+static void write_down(cay_run *r, const cay_tool_call *call, const char *verdict)
+{
+    json_t *e = r->conf->ledger ? json_pack("{s:s, s:s, s:s}", "tool", call->tool, "call_id",
+                                            call->call_id, "verdict", verdict)
+                                : NULL;
+    if (e)
+        cay__ledger(r, "approval", e,
+                    NULL); /* one that must be written and is not ends the run at its next step */
+}
+
+cay_verdict cay__verdict(cay_run *r, const cay_tool_call *call, char **why)
+{
+    const char *message = NULL;
+    CAY_AUTOFREE char *said = NULL;
+    cay_verdict v = decided(r, call, &message);
+    if (v == CAY_ASK_LATER && r->conf->approve)
+        v = r->conf->approve(r->conf->approve_arg, call, &said);
+    bool yes = v == CAY_APPROVE || v == CAY_APPROVE_ALWAYS;
+    if (v == CAY_APPROVE_ALWAYS || v == CAY_REJECT_ALWAYS)
+        remember(r, call->tool, yes, said);
+    write_down(r, call, yes ? "approved" : v == CAY_ASK_LATER ? "asked" : "rejected");
+    if (yes || v == CAY_ASK_LATER)
+        return yes ? CAY_APPROVE : v;
+    *why = cay__strdup(said && *said ? said : message ? message : CAY__NOT_APPROVED);
+    return CAY_REJECT;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tar.h"
+#include "base.h"
+#include "mutant.h"
+#include "str.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BLOCK = 512, RECORDS_MAX = 64 << 10, MEMBERS_OF_ONE = 16 };
+
+typedef struct head {
+    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], sum[8], type, link[100], magic[6],
+        version[2], user[32], group[32], major[8], minor[8], prefix[155], rest[12];
+} head;
+_Static_assert(sizeof(head) == BLOCK, "one block");
+
+static int bad(cay_err *err, const char *what)
+{
+    return cay_fail_why(err, CAY_EINVAL, "archive_corrupt", "the archive is not sound: %s", what);
+}
+
+/* Exactly n bytes; *got 0 when the stream ends before the first. */
+static int take(cay__tar *t, void *buf, size_t n, size_t *got, cay_err *err)
+{
+    size_t have = 0, k;
+    while (have < n) {
+        CAY_TRY(t->read(t->arg, (char *)buf + have, n - have, &k, err));
+        if (!k)
+            break;
+        have += k;
+    }
+    if (have && have < n)
+        return bad(err, "it ends inside a block");
+    *got = have;
+    return 0;
+}
+
+int cay__tar_bytes(cay__tar *t, void *buf, size_t cap, size_t *n, cay_err *err)
+{
+    char block[BLOCK];
+    size_t got;
+    *n = 0;
+    if (t->left) {
+        CAY_TRY(t->read(t->arg, buf, (size_t)CAY_MIN((uint64_t)cap, t->left), n, err));
+        t->left -= *n;
+        return *n ? 0 : bad(err, "it ends inside a member");
+    }
+    if (t->pad) {
+        CAY_TRY(take(t, block, (size_t)t->pad, &got, err));
+        if (!got)
+            return bad(err, "it ends inside a member");
+        t->pad = 0;
+    }
+    return 0;
+}
+
+static int skip(cay__tar *t, cay_err *err)
+{
+    char buf[4096];
+    size_t n = 1;
+    while (n)
+        CAY_TRY(cay__tar_bytes(t, buf, sizeof buf, &n, err));
+    return 0;
+}
+
+/* Octal digits, then blanks or NULs; or, with the first bit set, bytes of a large number. */
+static bool number(const char *s, size_t n, uint64_t *out)
+{
+    uint64_t v = 0;
+    size_t i = 0;
+    if ((unsigned char)s[0] == 0x80) {
+        for (i = 1; i < n; i++) {
+            if (v >> 55)
+                return false;
+            v = v << 8 | (unsigned char)s[i];
+        }
+        *out = v;
+        return true;
+    }
+    while (i < n && s[i] == ' ')
+        i++;
+    for (; i < n && s[i] >= '0' && s[i] <= '7'; i++)
+        v = v << 3 | (uint64_t)(s[i] - '0');
+    for (; i < n; i++)
+        if (s[i] && s[i] != ' ')
+            return false;
+    *out = v;
+    return true;
+}
+
+static uint64_t sum_of(const head *h)
+{
+    const unsigned char *p = (const unsigned char *)h;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < BLOCK; i++)
+        sum += i >= offsetof(head, sum) && i < offsetof(head, sum) + sizeof h->sum ? ' ' : p[i];
+    return sum;
+}
+
+static bool blank(const head *h)
+{
+    static const head none;
+    return !memcmp(h, &none, sizeof none);
+}
+
+static size_t length(const char *s, size_t n)
+{
+    return strnlen(s, n);
+}
+
+static void plain_name(const head *h, char *out)
+{
+    size_t p = memcmp(h->magic, "ustar\0", 6) ? 0 : length(h->prefix, sizeof h->prefix),
+           n = length(h->name, sizeof h->name);
+    memcpy(out, h->prefix, p);
+    if (p)
+        out[p++] = '/';
+    memcpy(out + p, h->name, n);
+    out[p + n] = 0;
+}
+
+static int read_head(const head *h, cay__member *m, cay_err *err)
+{
+    uint64_t sum, mode, uid, gid, mtime;
+    if (!number(h->sum, sizeof h->sum, &sum) || sum != sum_of(h))
+        return bad(err, "a head's sum is wrong");
+    if (!number(h->mode, sizeof h->mode, &mode) || !number(h->uid, sizeof h->uid, &uid) ||
+        !number(h->gid, sizeof h->gid, &gid) || !number(h->size, sizeof h->size, &m->size) ||
+        m->size > INT64_MAX / 2)
+        return bad(err, "a head has a number that is none");
+    if (!number(h->mtime, sizeof h->mtime, &mtime))
+        mtime = 0; /* before 1970 */
+    m->type = h->type && h->type != '7' ? h->type : '0';
+    m->mode = (uint32_t)mode & 07777;
+    m->uid = (uint32_t)uid;
+    m->gid = (uint32_t)gid;
+    m->mtime = (int64_t)(mtime & INT64_MAX);
+    if (!*m->name)
+        plain_name(h, m->name);
+    if (!*m->target) {
+        size_t n = length(h->link, sizeof h->link);
+        memcpy(m->target, h->link, n);
+        m->target[n] = 0;
+    }
+    return 0;
+}
+
+/* The whole of a member that tells of the next one. */
+static int take_records(cay__tar *t, uint64_t size, char *buf, cay_err *err)
+{
+    size_t have = 0, n = 1;
+    if (size > RECORDS_MAX)
+        return bad(err, "records of a member are longer than 64 KiB");
+    while (n) {
+        CAY_TRY(cay__tar_bytes(t, buf + have, RECORDS_MAX - have + 1, &n, err));
+        have += n;
+    }
+    buf[have] = 0;
+    return 0;
+}
+
+static bool set_name(char *dst, const char *src, size_t n)
+{
+    if ((n >= CAY__TAR_NAME && !CAY__MUTANT("fuzz-server_tar")) || memchr(src, 0, n))
+        return false;
+    memcpy(dst, src, n);
+    dst[n] = 0;
+    return true;
+}
+
+/* "LENGTH KEY=VALUE\n", one after another. */
+static int pax(const char *s, size_t n, cay__member *m, uint64_t *size, bool *sized, cay_err *err)
+{
+    for (const char *end = s + n; s < end;) {
+        char *p;
+        unsigned long len = *s >= '1' && *s <= '9' ? strtoul(s, &p, 10) : 0;
+        if (!len || *p != ' ' || len > (unsigned long)(end - s) || s + len <= p + 1 ||
+            s[len - 1] != '\n')
+            return bad(err, "a pax record has another length than it says");
+        const char *key = p + 1, *eq = memchr(key, '=', (size_t)(s + len - 1 - key)),
+                   *value = eq ? eq + 1 : NULL;
+        if (!eq)
+            return bad(err, "a pax record without =");
+        size_t k = (size_t)(eq - key), v = (size_t)(s + len - 1 - value);
+        char digits[24];
+        bool fine = true;
+        if (k == 4 && !memcmp(key, "path", 4)) {
+            fine = set_name(m->name, value, v);
+        } else if (k == 8 && !memcmp(key, "linkpath", 8)) {
+            fine = set_name(m->target, value, v);
+        } else if (k == 4 && !memcmp(key, "size", 4)) {
+            fine = v < sizeof digits;
+            memcpy(digits, value, fine ? v : 0);
+            digits[fine ? v : 0] = 0;
+            fine = fine && cay__str_to_u64(digits, size) && *size <= INT64_MAX / 2;
+            *sized = true;
+        }
+        if (!fine)
+            return bad(err, "a pax record has a value that cannot be");
+        s += len;
+    }
+    return 0;
+}
+
+static int extra(cay__tar *t, cay__member *m, char kind, uint64_t size, uint64_t *pax_size,
+                 bool *sized, cay_err *err)
+{
+    CAY_AUTOFREE char *buf = cay__alloc(RECORDS_MAX + 2);
+    CAY_TRY(take_records(t, size, buf, err));
+    if (kind == 'x')
+        return pax(buf, size, m, pax_size, sized, err);
+    if (kind != 'g' && !set_name(kind == 'L' ? m->name : m->target, buf, length(buf, size)))
+        return bad(err, "a name is longer than 4095 bytes");
+    return 0;
+}
+
+int cay__tar_next(cay__tar *t, cay__member *out, cay_err *err)
+{
+    uint64_t pax_size = 0;
+    bool sized = false;
+    out->name[0] = out->target[0] = 0;
+    CAY_TRY(skip(t, err));
+    for (int i = 0; i < MEMBERS_OF_ONE; i++) {
+        head h;
+        size_t got;
+        CAY_TRY(take(t, &h, sizeof h, &got, err));
+        if (!got || blank(&h))
+            return i ? bad(err, "a long name without its member") : 0;
+        bool before = strchr("xgLK", h.type) && h.type;
+        cay__member tells; /* of others: its own name means nothing */
+        if (before)
+            tells.name[0] = tells.target[0] = 0;
+        cay__member *m = before ? &tells : out;
+        CAY_TRY(read_head(&h, m, err));
+        if (!before && sized)
+            m->size = pax_size;
+        bool bytes = before || m->type == '0';
+        t->left = bytes || !strchr("123456", m->type) ? m->size : 0;
+        t->pad = (BLOCK - t->left % BLOCK) % BLOCK;
+        if (!before)
+            return 1;
+        CAY_TRY(extra(t, out, h.type, m->size, &pax_size, &sized, err));
+    }
+    return bad(err, "too many heads before one member");
+}
+
+static void octal(char *dst, size_t n, uint64_t v)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%0*" PRIo64, (int)n - 1, v);
+    memcpy(dst, text, n - 1);
+}
+
+static void put_head(cay__buf *b, const cay__member *m, const char *name, uint64_t size, char type)
+{
+    head h = { .magic = "ustar", .version = { '0', '0' }, .type = type };
+    memcpy(h.name, name, CAY_MIN(strlen(name), sizeof h.name));
+    memcpy(h.link, m->target,
+           type == '2' || type == '1' ? CAY_MIN(strlen(m->target), sizeof h.link) : 0);
+    octal(h.mode, sizeof h.mode, m->mode & 07777);
+    octal(h.uid, sizeof h.uid, m->uid < 1u << 21 ? m->uid : 0);
+    octal(h.gid, sizeof h.gid, m->gid < 1u << 21 ? m->gid : 0);
+    octal(h.size, sizeof h.size, size >> 33 ? 0 : size);
+    octal(h.mtime, sizeof h.mtime, m->mtime < 0 || m->mtime >> 33 ? 0 : (uint64_t)m->mtime);
+    octal(h.sum, 7, sum_of(&h));
+    h.sum[7] = ' ';
+    cay__buf_add(b, &h, sizeof h);
+}
+
+/* The length counts its own digits. */
+void cay__tar_record(cay__buf *b, const char *key, const void *value, size_t len)
+{
+    size_t body = strlen(key) + len + 3, all = body + 1;
+    for (size_t digits = 1; digits < 8; digits++) {
+        char text[24];
+        all = body + digits;
+        snprintf(text, sizeof text, "%zu", all);
+        if (strlen(text) == digits)
+            break;
+    }
+    cay__buf_fmt(b, "%zu %s=", all, key);
+    cay__buf_add(b, value, len);
+    cay__buf_add(b, "\n", 1);
+}
+
+static bool utf8(const char *s)
+{
+    size_t n;
+    for (size_t left = strlen(s); left; s += n, left -= n)
+        if (!(n = cay__utf8_len(s, left)))
+            return false;
+    return true;
+}
+
+void cay__tar_pad(cay__buf *b, uint64_t size)
+{
+    static const char zeros[BLOCK];
+    cay__buf_add(b, zeros, (BLOCK - size % BLOCK) % BLOCK);
+}
+
+void cay__tar_head_with(cay__buf *b, const cay__member *m, const cay__buf *records)
+{
+    char digits[24];
+    CAY_AUTOBUF more = CAY__BUF(1u << 20);
+    bool name = strlen(m->name) > 100,
+         link = (m->type == '2' || m->type == '1') && strlen(m->target) > 100;
+    if ((name && !utf8(m->name)) || (link && !utf8(m->target)))
+        cay__tar_record(&more, "hdrcharset", "BINARY", 6);
+    if (name)
+        cay__tar_record(&more, "path", m->name, strlen(m->name));
+    if (link)
+        cay__tar_record(&more, "linkpath", m->target, strlen(m->target));
+    const char *size = cay__str_u64(digits, m->size);
+    if (m->size >> 33)
+        cay__tar_record(&more, "size", size, strlen(size));
+    if (records)
+        cay__buf_add(&more, records->data, records->len);
+    if (more.len) {
+        put_head(b, m, "@pax", more.len, 'x');
+        cay__buf_add(b, more.data, more.len);
+        cay__tar_pad(b, more.len);
+    }
+    put_head(b, m, m->name, m->size, m->type);
+}
+
+void cay__tar_head(cay__buf *b, const cay__member *m)
+{
+    cay__tar_head_with(b, m, NULL);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "process_options.h"
+#include "cli.h"
+#include "open.h"
+#include "out.h"
+#include "parse.h"
+#include "pump.h"
+#include "term.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <cay/snapshot.h>
+
+CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
+#define AT(field) offsetof(proc_opts, field)
+enum { JSON_OUTPUT = 64 << 20, JSON_INPUT = 64 << 20 };
+
+const opt_def proc_opt_defs[] = {
+    { "interactive", 'i', NULL, "forward your standard input", OPT_FLAG, AT(input) },
+    { "tty", 't', NULL, "give it a terminal; with -i yours becomes its own", OPT_FLAG, AT(tty) },
+    { "timeout", 0, "TIME", "end it and all it started after this time", OPT_MS, AT(timeout_ms),
+      1 },
+    { "shell", 0, "LINE", "a line for the shell instead of a command and its words", OPT_STR,
+      AT(shell) },
+    { "login", 0, NULL, "with --shell: a login shell", OPT_FLAG, AT(login) },
+    { "profile", 0, "NAME", "default, or root: uid 0 with the rights package managers need",
+      OPT_STR, AT(profile) },
+    { "tag", 0, "NAME", "a name to find the command by", OPT_STR, AT(tag) },
+    { "kept", 0, "SIZE", "most output kept of each stream, 4k to 16m (default 1m)", OPT_SIZE,
+      AT(kept), 4096, 16 << 20 },
+    OPT_END
+};
+
+const opt_def proc_env_defs[] = {
+    { "detach", 'd', NULL, "do not wait: print its process id", OPT_FLAG, AT(detach) },
+    { "env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", OPT_LIST, AT(env) },
+    { "env-file", 0, "FILE", "environment from lines of KEY=VALUE", OPT_LIST, AT(env_files) },
+    { "env-only", 0, NULL, "exactly this environment, nothing of the sandbox's", OPT_FLAG,
+      AT(env_only) },
+    { "user", 'u', "USER", "name or uid inside", OPT_STR, AT(user) },
+    { "workdir", 'w', "DIR", "directory to start in", OPT_STR, AT(workdir) },
+    { "label", 'l', "KEY=VALUE", "a label of the command; `cay ps --label` filters by it", OPT_LIST,
+      AT(labels) },
+    OPT_END
+};
+
+/* A terminal's kind comes from outside; nothing else of our environment enters unasked. */
+static void add_term(cli_pairs *env)
+{
+    static const char *const keys[] = { "TERM", "COLORTERM" };
+    for (size_t i = 0; i < CAY_LEN(keys); i++) {
+        const char *v = getenv(keys[i]);
+        bool given = false;
+        for (size_t k = 0; k < env->n; k++)
+            given |= !strcmp(env->v[k].key, keys[i]);
+        if (!given && v && *v && strlen(v) < 64 && !cli_check_name(keys[i], v, NULL))
+            pairs_add(env, keys[i], v);
+    }
+}
+
+int proc_spec_make(const proc_opts *o, char **argv, bool own, proc_spec *out, cay_err *err)
+{
+    cli_pairs *env = &out->env;
+    bool words = argv && argv[0];
+    if (o->shell && words)
+        return cay_fail(err, CAY_EINVAL, "--shell and a command (\"%s\") exclude each other",
+                        argv[0]);
+    if (!o->shell && !words && !own)
+        return cay_fail(err, CAY_EINVAL, "no command; give one after --, or a line with --shell");
+    if (words && !*argv[0])
+        return cay_fail(err, CAY_EINVAL, "the command is empty");
+    if (o->detach && (o->input || cli.json))
+        return cay_fail(err, CAY_EINVAL, "--detach and %s exclude each other",
+                        o->input ? "-i" : "--json");
+    if (o->user)
+        CAY_TRY(cli_check_name("--user", o->user, err));
+    if (o->tag)
+        CAY_TRY(cli_check_name("--tag", o->tag, err));
+    CAY_TRY(pairs_env(env, &o->env, &o->env_files, err));
+    CAY_TRY(pairs_labels(&out->labels, &o->labels, err));
+    if (o->tty)
+        add_term(env);
+    out->spawn = (cay_spawn){
+        .size = sizeof out->spawn,
+        .argv = words ? (const char *const *)argv : NULL,
+        .shell = o->shell,
+        .login = o->login,
+        .env = env->v,
+        .env_mode = o->env_only ? CAY_ENV_ONLY : CAY_ENV_ADD,
+        .cwd = o->workdir,
+        .user = o->user,
+        .profile = o->profile,
+        .stdin_mode = o->input ? CAY_STDIN_PIPE : CAY_STDIN_NULL,
+        .tty = o->tty,
+        .timeout_ms = o->timeout_ms == CAY_UNLIMITED ? 0 : o->timeout_ms,
+        .tag = o->tag,
+        .ring_bytes = (uint32_t)o->kept,
+        .labels = out->labels.v,
+        .on_full = o->detach ? CAY_FULL_DROP : CAY_FULL_BLOCK,
+        .attach = !o->detach && !o->tty && !cli.json,
+    };
+    if (o->tty)
+        term_size(isatty(0) ? 0 : 1, &out->spawn.cols, &out->spawn.rows);
+    return 0;
+}
+
+void proc_spec_clear(proc_spec *s)
+{
+    pairs_clear(&s->env);
+    pairs_clear(&s->labels);
+}
+
+/* docker's codes: 127 not found, 126 found but cannot run, 125 everything else that is ours. */
+static int fail_start(cay_err *err, const cay_spawn *spec)
+{
+    bool dir = !strncmp(err->reason, "cwd", 3), user = !strncmp(err->reason, "user", 4);
+    bool cannot = err->code == CAY_EPERM || err->code == CAY_ETYPE || err->sys == ENOEXEC;
+    if (dir || user)
+        return cli_name(err, err->code, dir ? spec->cwd : spec->user), cli_fail(err, CLI_BEFORE);
+    if (!strncmp(err->reason, "sandbox", 7) || (err->code != CAY_ENOENT && !cannot))
+        return cli_fail(err, CLI_BEFORE);
+    cli_name(err, err->code, spec->argv ? spec->argv[0] : NULL);
+    return cli_fail(err, cannot ? CLI_CANNOT : CLI_NOT_FOUND);
+}
+
+void proc_print_result(const cay_result *r)
+{
+    out_json j = OUT_JSON(false);
+    js_open(&j, '{');
+    js_ki64(&j, "code", r->exit.code);
+    js_ki64(&j, "signal", r->exit.signal);
+    js_kstr(&j, "reason", r->exit.reason);
+    js_key(&j, "stdout");
+    js_bytes(&j, r->out ? r->out : "", r->out_len);
+    js_key(&j, "stderr");
+    js_bytes(&j, r->errout ? r->errout : "", r->errout_len);
+    js_kbool(&j, "truncated", r->truncated);
+    js_ku64(&j, "cpu_us", r->exit.cpu_us);
+    js_ku64(&j, "max_rss", r->exit.max_rss);
+    js_ku64(&j, "lost_stdout", r->exit.lost_out);
+    js_ku64(&j, "lost_stderr", r->exit.lost_err);
+    js_close(&j, '}');
+    js_flush(&j);
+}
+
+/* The command is done, whatever became of the snapshot after it. */
+static void tell_checkpoint(cay_sandbox *sb)
+{
+    cay_err err = CAY_ERR_INIT;
+    if (cay_sandbox_checkpoint_error(sb, &err) < 0)
+        out_note("cay: no checkpoint: %s", err.msg);
+}
+
+/* --json: collect everything, answer with one object. */
+static int go_json(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
+{
+    cay_err err = CAY_ERR_INIT;
+    cay_result r = { .size = sizeof r };
+    CAY_AUTOFREE char *input = NULL;
+    ssize_t n = 0;
+    if (o->input) {
+        input = cay__alloc(JSON_INPUT);
+        n = cay__fd_read_all(0, input, JSON_INPUT);
+        if (n < 0)
+            return cay_fail_sys(&err, CAY_ESYS, "read standard input"), cli_fail(&err, CLI_BEFORE);
+    }
+    if (cay_sandbox_run(sb, NULL, spec, input, (size_t)n, JSON_OUTPUT, &r, &err) < 0) {
+        if (!input) /* what was read cannot be read again */
+            cli_box_refused(&err);
+        return fail_start(&err, spec);
+    }
+    proc_print_result(&r);
+    tell_checkpoint(sb);
+    int code = r.exit.code;
+    cay_result_clear(&r);
+    return code;
+}
+
+int proc_go(cay_sandbox *sb, const proc_opts *o, const cay_spawn *spec)
+{
+    cay_err err = CAY_ERR_INIT;
+    CAY_AUTOPTR(cay_proc) p = NULL;
+    cay_exit ex;
+    bool left;
+    if (cli.json)
+        return go_json(sb, o, spec);
+    if (!o->detach)
+        pump_block_signals();
+    if (cay_sandbox_spawn(sb, NULL, spec, &p, &err) < 0) {
+        cli_box_refused(&err);
+        return fail_start(&err, spec);
+    }
+    if (o->detach) {
+        out_fmt("%s\n", cay_proc_id(p));
+        return CLI_OK;
+    }
+    pump_spec how = { .input = o->input, .tty = o->tty };
+    if (pump_run(p, &how, &ex, &left, &err) < 0)
+        return cli_fail(&err, CLI_FAIL);
+    pump_tell(&ex);
+    tell_checkpoint(sb);
+    return ex.code;
+}

@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox_options.h"
+#include "cli.h"
+#include "out.h"
+#include "parse.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/guarded.h>
+#include <base/str.h>
+#include <cay/policy.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define AT(field)  offsetof(box_opts, field)
+#define MOST_BYTES (1ull << 60)
+const opt_def box_opt_defs[] = {
+    { "name", 0, "NAME", "a name for people, of one sandbox only; ids work everywhere", OPT_STR,
+      AT(name) },
+    { "label", 'l', "KEY=VALUE", "a label; `cay ls --label` filters by it", OPT_LIST, AT(labels) },
+    { "template", 0, "NAME", "what it starts from (default host: this machine's /usr, read-only)",
+      OPT_STR, AT(template_) },
+    { "image", 0, "REF", "image of a container, by reference or id; with provider docker or podman",
+      OPT_STR, AT(image) },
+    { "dockerfile", 0, "DIR",
+      "build that image by the Dockerfile in DIR, or by that file; with provider docker or podman",
+      OPT_STR, AT(dockerfile) },
+    { "build-arg", 0, "KEY=VALUE",
+      "a value for ARG of the Dockerfile; a bare KEY passes your own variable", OPT_LIST,
+      AT(build_args) },
+    { "set", 0, "NAME=VALUE",
+      "a setting of the template, which `cay template inspect` lists; `permissions=bypass` of "
+      "claude and codex",
+      OPT_LIST, AT(settings) },
+    { "option", 0, "KEY=VALUE", "what only the chosen provider knows; docs/docker.md", OPT_LIST,
+      AT(options) },
+    { "from", 0, "SNAPSHOT", "begin with the files of a snapshot: an id or a label", OPT_STR,
+      AT(from) },
+    { "manifest", 0, "FILE",
+      "what is put into it first: files, repositories, mounts, accounts; - reads standard input",
+      OPT_STR, AT(manifest) },
+    { "checkpoint", 0, "N",
+      "a snapshot after each command, for `cay undo`; the last N are kept (default 20)", OPT_NUM,
+      AT(checkpoint), 1, 10000, .bare = "20" },
+    { "on", 0, "DIR",
+      "show your directory at /workspace, copy-on-write; `cay diff` and `cay apply` tell and take "
+      "what changed",
+      OPT_STR, AT(on) },
+    { "root", 0, "DIR", "any root filesystem directory instead, read-only below", OPT_STR,
+      AT(root) },
+    { "mount", 0, "DIR[:TARGET][:ro|:rw]", "show a host directory inside; read-only unless :rw",
+      OPT_LIST, AT(mounts) },
+    { "volume", 0, "NAME:TARGET[:ro]",
+      "show a volume of `cay volume create` inside; writable unless :ro", OPT_LIST, AT(volumes) },
+    { "env", 'e', "KEY=VALUE", "environment; a bare KEY passes your own value", OPT_LIST, AT(env) },
+    { "env-file", 0, "FILE", "environment from lines of KEY=VALUE", OPT_LIST, AT(env_files) },
+    { "user", 'u', "USER", "name or uid inside (default user, uid 1000)", OPT_STR, AT(user) },
+    { "sudo", 0, NULL, "our own sudo and su are in it: its users may become others inside",
+      OPT_FLAG, AT(sudo) },
+    { "workdir", 'w', "DIR", "working directory inside (default /workspace)", OPT_STR,
+      AT(workdir) },
+    { "hostname", 0, "NAME", "its host name (default cay)", OPT_STR, AT(hostname) },
+    { "memory", 'm', "SIZE", "most memory (default 2G)", OPT_SIZE, AT(limits.memory), 1u << 20,
+      MOST_BYTES },
+    { "swap", 0, "SIZE", "most swap (default none)", OPT_SIZE, AT(limits.swap), 0, MOST_BYTES },
+    { "cpus", 0, "N", "CPU time, such as 0.5 or 2 (default 2)", OPT_CPUS, AT(limits.cpu_milli) },
+    { "pids", 0, "N", "most processes and threads (default 512)", OPT_NUM, AT(limits.pids), 1,
+      CAY_UNLIMITED },
+    { "disk", 0, "SIZE", "most disk for its own files (default 10G)", OPT_SIZE, AT(limits.disk),
+      1u << 20, MOST_BYTES },
+    { "inodes", 0, "N", "most files of its own (default 1000000)", OPT_NUM, AT(limits.inodes), 16,
+      CAY_UNLIMITED },
+    { "nofile", 0, "N", "open files per process (default 4096)", OPT_NUM, AT(limits.nofile), 16,
+      1u << 20 },
+    { "io-read", 0, "SIZE", "bytes read from disk per second", OPT_SIZE, AT(limits.io_read), 4096,
+      MOST_BYTES },
+    { "io-write", 0, "SIZE", "bytes written to disk per second", OPT_SIZE, AT(limits.io_write),
+      4096, MOST_BYTES },
+    { "net", 0, "off|all|RULE[,RULE…]",
+      "what it may reach (default off): presets (pypi, github, …), names, CIDRs, :port; ! denies",
+      OPT_LIST, AT(net) },
+    { "secret", 0, "NAME=SOURCE@DESTINATION",
+      "a secret that never enters: SOURCE env:VAR, file:PATH, cmd:NAME, store:NAME or fill:NAME; "
+      "needs --net",
+      OPT_LIST, AT(secrets) },
+    { "net-up", 0, "SIZE", "bytes sent to the network per second", OPT_SIZE, AT(net_up), 1024,
+      1ull << 40 },
+    { "net-down", 0, "SIZE", "bytes received per second", OPT_SIZE, AT(net_down), 1024,
+      1ull << 40 },
+    { "net-connections", 0, "N", "connections to the network at once", OPT_NUM, AT(net_connections),
+      1, 1000000 },
+    { "isolation", 0, "LEVEL",
+      "least wall accepted: process, rootless, root, vm; none gives no wall at all", OPT_STR,
+      AT(isolation) },
+    { "require", 0, "FEATURE",
+      "refuse unless the host enforces it: memory-limit, pids-limit, disk-quota, …", OPT_LIST,
+      AT(require) },
+    { "ttl", 0, "TIME", "end it after this time", OPT_MS, AT(ttl_ms), 1 },
+    { "idle", 0, "TIME", "end it when nobody used it for this long", OPT_MS, AT(idle_ms), 1 },
+    { "on-expiry", 0, "kill|pause", "what ttl and idle do (default kill)", OPT_STR, AT(on_expiry) },
+    { "metadata", 0, "JSON", "one JSON object kept for you", OPT_STR, AT(metadata) },
+    { "no-pin", 0, NULL, "leave CPU affinity alone", OPT_FLAG, AT(no_pin) },
+    { "durable", 0, NULL, "survive a power cut too: slower writes", OPT_FLAG, AT(durable) },
+    OPT_END
+};
+
+void pairs_add(cli_pairs *p, const char *key, const char *value)
+{
+    p->v = realloc(p->v, (p->n + 2) * sizeof *p->v);
+    if (!p->v)
+        abort();
+    p->v[p->n++] = (cay_pair){ key, value };
+    p->v[p->n] = (cay_pair){ NULL, NULL };
+}
+
+static void own(cli_pairs *p, char *s)
+{
+    p->owned = realloc(p->owned, (p->nowned + 1) * sizeof *p->owned);
+    if (!p->owned)
+        abort();
+    p->owned[p->nowned++] = s;
+}
+
+static int add_text(cli_pairs *p, const char *text, bool inherit, cay_err *err)
+{
+    char *key = NULL;
+    const char *value = NULL;
+    CAY_TRY(cli_parse_pair(text, inherit, &key, &value, err));
+    own(p, key);
+    if (value)
+        pairs_add(p, key, value);
+    return 0;
+}
+
+/* Lines of KEY=VALUE; blank ones and those that start with # are skipped. */
+static int add_file(cli_pairs *p, const char *path, cay_err *err)
+{
+    enum { MOST = 1 << 20 };
+    CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "--env-file %s", path);
+    char *text = cay__alloc(MOST + 1);
+    own(p, text);
+    ssize_t n = cay__fd_read_all(fd, text, MOST);
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "--env-file %s", path);
+    if (n == MOST)
+        return cay_fail(err, CAY_ETOOBIG, "--env-file %s is larger than 1 MiB", path);
+    if (strlen(text) != (size_t)n)
+        return cay_fail(err, CAY_EINVAL, "--env-file %s has a NUL byte", path);
+    unsigned line = 0;
+    for (char *s = text, *next; s; s = next) {
+        line++;
+        if ((next = strchr(s, '\n')))
+            *next++ = 0;
+        if (!*s || *s == '#')
+            continue;
+        int rc = add_text(p, s, true, err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "%s:%u", path, line);
+    }
+    return 0;
+}
+
+int pairs_env(cli_pairs *p, const opt_list *env, const opt_list *files, cay_err *err)
+{
+    for (size_t i = 0; i < files->n; i++)
+        CAY_TRY(add_file(p, files->v[i], err));
+    for (size_t i = 0; i < env->n; i++) {
+        int rc = add_text(p, env->v[i], true, err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "--env");
+    }
+    return 0;
+}
+
+int pairs_labels(cli_pairs *p, const opt_list *labels, cay_err *err)
+{
+    for (size_t i = 0; i < labels->n; i++) {
+        int rc = add_text(p, labels->v[i], false, err);
+        if (rc >= 0)
+            rc = cli_check_name("label", labels->v[i], err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "--label");
+    }
+    return 0;
+}
+
+void pairs_clear(cli_pairs *p)
+{
+    for (size_t i = 0; i < p->nowned; i++)
+        free(p->owned[i]);
+    free(p->owned);
+    free(p->v);
+    memset(p, 0, sizeof *p);
+}
+
+static int make_grants(const box_opts *o, box_spec *s, cay_err *err)
+{
+    size_t n = o->mounts.n;
+    if (!n)
+        return 0;
+    s->mounts = cay__alloc(n * sizeof *s->mounts);
+    s->grants = cay__alloc(n * sizeof *s->grants);
+    for (size_t i = 0; i < n; i++) {
+        struct cli_mount *m = &s->mounts[i];
+        struct stat st;
+        CAY_TRY(cli_parse_mount(o->mounts.v[i], m, err));
+        if (stat(m->source, &st) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "--mount %s", m->source);
+        if (!S_ISDIR(st.st_mode))
+            return cay_fail(err, CAY_ETYPE, "--mount %s is not a directory", m->source);
+        s->grants[i] = (cay_grant){ .source = m->source, .target = m->target, .rw = m->rw };
+    }
+    s->create.grants = s->grants;
+    s->create.ngrants = n;
+    return 0;
+}
+
+static int make_volumes(const box_opts *o, box_spec *s, cay_err *err)
+{
+    size_t n = o->volumes.n;
+    if (!n)
+        return 0;
+    s->volumes = cay__alloc(n * sizeof *s->volumes);
+    s->volume_texts = cay__alloc(n * sizeof *s->volume_texts);
+    for (size_t i = 0; i < n; i++) {
+        struct cli_volume *v = &s->volume_texts[i];
+        CAY_TRY(cli_parse_volume(o->volumes.v[i], v, err));
+        s->volumes[i] = (cay_volume_use){ .name = v->name, .target = v->target, .rw = v->rw };
+    }
+    s->create.volumes = s->volumes;
+    s->create.nvolumes = n;
+    return 0;
+}
+
+/* Its directory by the whole path: who builds may have another working directory. */
+static int make_dockerfile(const box_opts *o, box_spec *s, cay_err *err)
+{
+    CAY_AUTOBUF args = CAY__BUF(64u << 10);
+    char *real = o->dockerfile ? realpath(o->dockerfile, NULL) : NULL;
+    if (!real)
+        return o->dockerfile
+                   ? cay_fail_sys(err, CAY_ESYS, "--dockerfile %s", o->dockerfile)
+                   : cay_fail(err, CAY_EINVAL,
+                              "--build-arg is for a Dockerfile; give --dockerfile DIR, too");
+    own(&s->options, real);
+    pairs_add(&s->options, "dockerfile", real);
+    for (size_t i = 0; i < o->build_args.n; i++) {
+        char *key = NULL;
+        const char *value = NULL;
+        CAY_TRY(cli_parse_pair(o->build_args.v[i], true, &key, &value, err));
+        own(&s->options, key);
+        if (value && strchr(value, '\n'))
+            return cay_fail(err, CAY_EINVAL, "--build-arg %s: a value has one line", key);
+        if (value)
+            cay__buf_fmt(&args, "%s%s=%s", args.len ? "\n" : "", key, value);
+    }
+    if (args.len) {
+        char *text = cay__strdup(args.data);
+        own(&s->options, text);
+        pairs_add(&s->options, "build_args", text);
+    }
+    return 0;
+}
+
+static int make_options(const box_opts *o, box_spec *s, cay_err *err)
+{
+    if (o->image)
+        pairs_add(&s->options, "image", o->image);
+    if (o->dockerfile || o->build_args.n)
+        CAY_TRY(make_dockerfile(o, s, err));
+    for (size_t i = 0; i < o->options.n; i++) {
+        int rc = add_text(&s->options, o->options.v[i], false, err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "--option");
+    }
+    s->create.options = s->options.v;
+    return 0;
+}
+
+static int make_settings(const box_opts *o, box_spec *s, cay_err *err)
+{
+    for (size_t i = 0; i < o->settings.n; i++) {
+        int rc = add_text(&s->settings, o->settings.v[i], false, err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "--set");
+    }
+    s->create.settings = s->settings.v;
+    return 0;
+}
+
+static int make_on(const box_opts *o, box_spec *s, cay_err *err)
+{
+    struct stat st;
+    if (!o->on)
+        return 0;
+    s->on = realpath(o->on, NULL);
+    if (!s->on || stat(s->on, &st) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "--on %s", o->on);
+    if (!S_ISDIR(st.st_mode))
+        return cay_fail(err, CAY_ETYPE, "--on %s is not a directory", o->on);
+    s->create.on = s->on;
+    return 0;
+}
+
+/* One that the user means by where we are; another is the provider's to judge, which may be far
+ * from here. */
+static int make_root(const box_opts *o, box_spec *s, cay_err *err)
+{
+    if (!o->root || o->root[0] == '/' || cli_host())
+        return 0;
+    s->root = realpath(o->root, NULL);
+    if (!s->root)
+        return cay_fail_sys(err, CAY_ESYS, "--root %s", o->root);
+    s->create.root = s->root;
+    return 0;
+}
+
+/* "none" is the one level that has to be asked for by name, and it means provider local. */
+static int apply_isolation(const box_opts *o, cay_create *c, cay_err *err)
+{
+    int level = o->isolation ? cay_level_parse(o->isolation) : 0;
+    if (level < 0)
+        return cay_fail(err, CAY_EINVAL,
+                        "--isolation \"%s\": want none, process, rootless, root or vm",
+                        o->isolation);
+    c->min_level = level;
+    c->provider = cli_provider();
+    if (o->isolation && level == CAY_LEVEL_NONE) {
+        if (cli.provider && strcmp(cli.provider, "local"))
+            return cay_fail(err, CAY_EINVAL,
+                            "--isolation none and --provider %s exclude each other", cli.provider);
+        c->provider = "local";
+    }
+    return 0;
+}
+
+static int make_net(const box_opts *o, box_spec *s, cay_err *err)
+{
+    const char *rules[OPT_LIST_MAX + 1];
+    bool limits = o->net_up || o->net_down || o->net_connections;
+    if (!o->net.n && limits)
+        return cay_fail(
+            err, CAY_EINVAL,
+            "--net-up, --net-down and --net-connections limit a network; give --net too");
+    if (!o->net.n)
+        return 0;
+    memcpy(rules, o->net.v, o->net.n * sizeof *rules);
+    rules[o->net.n] = NULL;
+    cay_policy p = { .size = sizeof p,
+                     .rules = rules,
+                     .connections = (uint32_t)o->net_connections,
+                     .rate_up = o->net_up == CAY_UNLIMITED ? 0 : o->net_up,
+                     .rate_down = o->net_down == CAY_UNLIMITED ? 0 : o->net_down };
+    int rc = cay_policy_text(&p, &s->net, err);
+    s->create.net = s->net;
+    return rc < 0 ? cay_wrap(err, rc, "--net") : 0;
+}
+
+/* NAME=SOURCE@DESTINATION; a file's path may have an @, a destination has none (but basic:USER,
+ * behind its comma, may). */
+int secret_take(char *text, char **path, cay_secret *out, cay_err *err)
+{
+    char *eq = strchr(text, '='), *comma = NULL, *at = NULL;
+    for (char *c = eq; c && *c; c++) {
+        if (*c == '@' && !comma)
+            at = c;
+        if (*c == ',' && at)
+            comma = c;
+    }
+    if (!eq || eq == text || !at || at == eq + 1 || !at[1])
+        return cay_fail(err, CAY_EINVAL,
+                        "--secret \"%.40s\": want NAME=SOURCE@DESTINATION, such as "
+                        "TOKEN=env:TOKEN@api.example.com",
+                        text);
+    *eq = *at = '\0';
+    *out = (cay_secret){ .name = text, .source = eq + 1, .destination = at + 1 };
+    if (!strncmp(out->source, "file:", 5) && out->source[5] && out->source[5] != '/') {
+        char cwd[4096];
+        size_t n = strlen(out->source) + sizeof cwd + 2;
+        if (!getcwd(cwd, sizeof cwd))
+            return cay_fail_sys(err, CAY_ESYS, "--secret %s", text);
+        *path = cay__alloc(n);
+        cay__str_join(*path, n, "file:", cwd, "/", out->source + 5, NULL);
+        out->source = *path;
+    }
+    return 0;
+}
+
+static int make_secrets(const box_opts *o, box_spec *s, cay_err *err)
+{
+    size_t n = o->secrets.n;
+    if (!n)
+        return 0;
+    if (!o->net.n)
+        return cay_fail(err, CAY_EINVAL,
+                        "--secret goes to a destination that --net has to allow; give --net too");
+    s->secrets = cay__alloc(n * sizeof *s->secrets);
+    s->secret_texts = cay__alloc(2 * n * sizeof *s->secret_texts);
+    s->nsecret_texts = 2 * n;
+    for (size_t i = 0; i < n; i++) {
+        s->secret_texts[2 * i] = cay__strdup(o->secrets.v[i]);
+        CAY_TRY(
+            secret_take(s->secret_texts[2 * i], &s->secret_texts[2 * i + 1], &s->secrets[i], err));
+    }
+    s->create.secrets = s->secrets;
+    s->create.nsecrets = n;
+    return 0;
+}
+
+static int check_texts(const box_opts *o, cay_err *err)
+{
+    const struct {
+        const char *what, *text;
+    } rows[] = { { "--name", o->name }, { "--hostname", o->hostname }, { "--user", o->user } };
+    for (size_t i = 0; i < CAY_LEN(rows); i++)
+        if (rows[i].text)
+            CAY_TRY(cli_check_name(rows[i].what, rows[i].text, err));
+    if (o->workdir && o->workdir[0] != '/')
+        return cay_fail(err, CAY_EINVAL, "--workdir \"%s\": want an absolute path", o->workdir);
+    if (o->template_ && o->root)
+        return cay_fail(err, CAY_EINVAL, "--template and --root exclude each other");
+    if (o->on_expiry && strcmp(o->on_expiry, "kill") && strcmp(o->on_expiry, "pause"))
+        return cay_fail(err, CAY_EINVAL, "--on-expiry \"%s\": want kill or pause", o->on_expiry);
+    return 0;
+}
+
+/* What a provider fetches or builds: on a terminal a line that changes, elsewhere the lines that
+ * are worth keeping. */
+static void on_making(const cay_making *m, void *arg)
+{
+    box_spec *s = arg;
+    bool term = isatty(2), stays = !m->brief && (!term || strcmp(m->what, "pull") != 0);
+    CAY_AUTOBUF b = CAY__BUF(4096);
+    if (cli.quiet || cli.json || (m->brief && !term))
+        return;
+    cay__buf_str(&b, s->drawn ? "\r\033[K" : "");
+    cay__buf_fmt(&b, stays ? "%s: %s\n" : "%s: %.70s", m->what, m->text);
+    s->drawn = !stays;
+    cay__fd_write_all(2, b.data, b.len);
+}
+
+static void wipe(box_spec *s)
+{
+    if (s->drawn)
+        cay__fd_write_all(2, "\r\033[K", 4);
+    s->drawn = false;
+}
+
+int box_spec_make(const box_opts *o, box_spec *s, cay_err *err)
+{
+    memset(s, 0, sizeof *s);
+    cay_create *c = &s->create;
+    *c = (cay_create){
+        .size = sizeof *c,
+        .template_ = o->template_,
+        .root = o->root,
+        .name = o->name,
+        .hostname = o->hostname,
+        .user = o->user,
+        .workdir = o->workdir,
+        .metadata = o->metadata,
+        .limits = o->limits,
+        .ttl_ms = o->ttl_ms == CAY_UNLIMITED ? 0 : o->ttl_ms,
+        .idle_ms = o->idle_ms == CAY_UNLIMITED ? 0 : o->idle_ms,
+        .from = o->from,
+        .manifest = o->manifest,
+        .checkpoint = (unsigned)o->checkpoint,
+        .sudo = o->sudo,
+        .no_pin = o->no_pin,
+        .durable = o->durable,
+        .on_expiry =
+            o->on_expiry && !strcmp(o->on_expiry, "pause") ? CAY_EXPIRE_PAUSE : CAY_EXPIRE_KILL,
+    };
+    CAY_TRY(check_texts(o, err));
+    CAY_TRY(apply_isolation(o, c, err));
+    CAY_TRY(pairs_env(&s->env, &o->env, &o->env_files, err));
+    CAY_TRY(pairs_labels(&s->labels, &o->labels, err));
+    CAY_TRY(make_grants(o, s, err));
+    CAY_TRY(make_volumes(o, s, err));
+    CAY_TRY(make_options(o, s, err));
+    CAY_TRY(make_settings(o, s, err));
+    CAY_TRY(make_on(o, s, err));
+    CAY_TRY(make_root(o, s, err));
+    CAY_TRY(make_net(o, s, err));
+    CAY_TRY(make_secrets(o, s, err));
+    c->making = on_making;
+    c->making_arg = s;
+    c->env = s->env.v;
+    c->labels = s->labels.v;
+    for (size_t i = 0; i < o->require.n; i++)
+        s->require[i] = o->require.v[i];
+    c->require = o->require.n ? s->require : NULL;
+    return 0;
+}
+
+_Static_assert(CAY_LEN(cay__guarded) <= 32, "a bit each");
+
+static uint32_t guarded_there(const char *dir)
+{
+    uint32_t there = 0;
+    char path[4096];
+    struct stat st;
+    for (size_t i = 0; i < CAY_LEN(cay__guarded); i++)
+        if (cay__str_join(path, sizeof path, dir, "/", cay__guarded[i].path, NULL) &&
+            lstat(path, &st) == 0)
+            there |= 1u << i;
+    return there;
+}
+
+void box_spec_look(const box_spec *s)
+{
+    for (size_t i = 0; s->had && i < s->create.ngrants; i++) {
+        uint32_t new = s->grants[i].rw ? guarded_there(s->grants[i].source) & ~s->had[i] : 0;
+        for (size_t k = 0; k < CAY_LEN(cay__guarded); k++)
+            if (new >> k & 1)
+                out_note("cay: %s appeared in %s: look at it before a tool of yours obeys it",
+                         cay__guarded[k].path, s->grants[i].source);
+    }
+}
+
+void box_spec_tell(box_spec *s)
+{
+    s->had = s->create.ngrants ? cay__alloc(s->create.ngrants * sizeof *s->had) : NULL;
+    if (s->create.provider && !strcmp(s->create.provider, "local"))
+        out_note("cay: isolation none: commands run as you, with all your rights");
+    for (size_t i = 0; i < s->create.ngrants; i++)
+        if (s->grants[i].rw)
+            out_note("cay: %s is writable from inside at %s", s->grants[i].source,
+                     s->grants[i].target);
+    for (size_t i = 0; i < s->create.ngrants; i++)
+        s->had[i] = s->grants[i].rw ? guarded_there(s->grants[i].source) : 0;
+}
+
+void box_limits_tell(const cay_limits *asked, const cay_layer *layers, size_t n)
+{
+    const struct {
+        const char *option, *layer;
+        uint64_t value;
+    } rows[] = {
+        { "--memory", "memory-limit", asked->memory },
+        { "--swap", "memory-limit", asked->swap },
+        { "--cpus", "cpu-limit", asked->cpu_milli },
+        { "--pids", "pids-limit", asked->pids },
+        { "--io-read", "io-limit", asked->io_read },
+        { "--io-write", "io-limit", asked->io_write },
+    };
+    for (size_t r = 0; r < CAY_LEN(rows); r++)
+        for (size_t i = 0; i < n && rows[r].value && rows[r].value != CAY_UNLIMITED; i++)
+            if (!strcmp(layers[i].name, rows[r].layer) && strcmp(layers[i].state, "on"))
+                out_note("cay: %s %s: %s", rows[r].option,
+                         !strcmp(layers[i].state, "off") ? "does not hold here" : "is soft here",
+                         layers[i].why);
+}
+
+void box_spec_clear(box_spec *s)
+{
+    free(s->had);
+    pairs_clear(&s->env);
+    pairs_clear(&s->labels);
+    wipe(s);
+    pairs_clear(&s->options);
+    pairs_clear(&s->settings);
+    free(s->mounts);
+    free(s->grants);
+    free(s->volumes);
+    free(s->volume_texts);
+    free(s->net);
+    free(s->on);
+    free(s->root);
+    for (size_t i = 0; s->secret_texts && i < s->nsecret_texts; i++)
+        free(s->secret_texts[i]);
+    free(s->secret_texts);
+    free(s->secrets);
+    memset(s, 0, sizeof *s);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Services and sudo in a container: daemon/init/units.c and daemon/init/sudo.c, the code of native
+ * sandboxes, on the holder of provider/local. What they ask init for, a command and word of its
+ * end, is done here by a reaper of its own for each (daemon/holder/child.h), and what they tell the
+ * keeper becomes an event.
+ */
+#include "container.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <daemon/init/plan.h>
+#include <daemon/init/sudo.h>
+#include <daemon/init/units.h>
+#include <poll.h>
+#include "child.h"
+#include "host.h"
+#include <signal.h>
+#include <sys/socket.h>
+
+/* One command of theirs; it lives until nothing is left below its reaper. */
+typedef struct run run;
+struct run {
+    cay__watch w; /* the reaper's socket */
+    gproc *g;     /* of a service; NULL: a health command, or sudo's */
+    int pid, status;
+    run *next;
+};
+
+static struct {
+    host *h;
+    run *runs;
+    bool units, sudo;
+} I;
+
+static void run_free(run *r)
+{
+    run **at = &I.runs;
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+    cay__loop_del(&I.h->loop, &r->w);
+    close(r->w.fd);
+    free(r);
+}
+
+static proc *proc_of(const gproc *g)
+{
+    return g->st.spawn.proc[0] ? cay__exec_find(I.h, g->st.spawn.proc) : NULL;
+}
+
+static void on_run(cay__watch *w, uint32_t events)
+{
+    run *r = (run *)((char *)w - offsetof(run, w));
+    child_msg m;
+    (void)events;
+    ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, NULL, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == ECONNRESET))
+        return;
+    gproc *g = r->g;
+    if (n == sizeof m && m.op == CHILD_EXITED) {
+        int pid = r->pid;
+        r->status = m.a;
+        r->pid = 0;
+        if (g)
+            unit_main_ended(g->unit, m.a);
+        else if (!unit_reaped(pid, m.a))
+            sudo_reaped(pid, m.a);
+        return;
+    }
+    if (n == sizeof m)
+        return;
+    /* Nothing of it is left; where its reaper was killed, nothing is known of its end. */
+    int pid = r->pid, status = pid ? SIGKILL : r->status;
+    if (pid)
+        tree_signal(pid, SIGKILL, true);
+    run_free(r);
+    if (g) {
+        proc *p = proc_of(g);
+        g->shim = 0;
+        if (p)
+            p->lead = 0;
+        unit_died(g->unit, status);
+    } else if (pid && !unit_reaped(pid, status)) {
+        sudo_reaped(pid, status);
+    }
+}
+
+int plan_start(plan *p, const char *blob, size_t len, int *master, const char **step)
+{
+    exec_own o = { .flags = p->m->flags & CAY_SPAWN_SHELL,
+                   .argc = p->m->argc,
+                   .envc = p->m->envc,
+                   .io = { p->io[0], p->io[1], p->io[2] },
+                   .ctty = p->slave };
+    int ctl = -1, shim = 0;
+    (void)master;
+    int pid = cay__exec_own(I.h, &o, blob, len, &ctl, &shim, step), sys = errno;
+    cay__close_fd(&p->slave);
+    if (pid < 0) {
+        errno = sys;
+        return -1;
+    }
+    run *r = cay__alloc(sizeof *r);
+    *r = (run){
+        .w = { .fd = ctl, .events = EPOLLIN, .fn = on_run }, .g = p->g, .pid = pid, .next = I.runs
+    };
+    I.runs = r;
+    cay__loop_add(&I.h->loop, &r->w);
+    if (p->g)
+        p->g->shim = shim;
+    return pid;
+}
+
+static run *run_of(const gproc *g)
+{
+    run *r = I.runs;
+    while (r && r->g != g)
+        r = r->next;
+    return r;
+}
+
+/* what a service is to the
+ * outside */
+
+static gproc all[CAY_UNITS_MAX];
+
+gproc *gproc_new(const char *id)
+{
+    (void)id;
+    for (size_t i = 0; i < CAY_LEN(all); i++)
+        if (!all[i].used) {
+            all[i] = (gproc){ .used = true, .fds = { -1, -1, -1, -1, -1 } };
+            return &all[i];
+        }
+    return NULL;
+}
+
+void gproc_drop(gproc *g)
+{
+    for (size_t i = 0; i < CAY_LEN(g->fds); i++)
+        cay__close_fd(&g->fds[i]);
+    g->used = false;
+}
+
+void gproc_tell(gproc *g)
+{
+    const cay_g_spawn *m = &g->st.spawn;
+    run *r = run_of(g);
+    proc *p = proc_of(g);
+    if (!p)
+        p = cay__exec_adopt(I.h, m->proc, m->tag, m->title, m->flags, &g->fds[1]);
+    p->pid = g->st.exit.pid;
+    p->lead = r ? r->w.fd : 0;
+}
+
+void gproc_ended(gproc *g, int status, const struct rusage *ru)
+{
+    proc *p = proc_of(g);
+    (void)ru;
+    if (p)
+        cay__exec_adopted_end(p, status);
+    gproc_drop(g);
+}
+
+void gproc_signal(gproc *g, int sig, int scope)
+{
+    child_msg m = { .op = CHILD_SIGNAL, .a = sig, .b = scope };
+    run *r = run_of(g);
+    if (r)
+        cay__fd_send(r->w.fd, &m, sizeof m, NULL, 0, MSG_DONTWAIT);
+}
+
+void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
+{
+    cay_g_result m;
+    (void)type, (void)fds, (void)nfds;
+    memcpy(&m, body, CAY_MIN(len, sizeof m));
+    m.proc[sizeof m.proc - 1] = m.step[sizeof m.step - 1] = 0;
+    if (m.proc[0])
+        cay__conn_event(I.h, m.sys ? "sudo" : "service", m.step, m.proc, m.pid);
+}
+
+int wait_until(int64_t at)
+{
+    int64_t left = at - cay__now_ms();
+    return at == INT64_MAX ? -1 : left < 0 ? 0 : (int)CAY_MIN(left, 60000);
+}
+
+static int sooner(int a, int b)
+{
+    return a < 0 ? b : b < 0 ? a : CAY_MIN(a, b);
+}
+
+static void turn(host *h)
+{
+    struct pollfd p[2 + SUDO_VISITS] = { { .fd = h->loop.ep, .events = POLLIN } };
+    int n = h->stopping ? 0 : sudo_poll(p + 1);
+    int ms = h->stopping ? -1 : sooner(units_wait(), sudo_wait());
+    if (h->loop.timers)
+        ms = sooner(ms, (int)CAY_MAX(CAY_MIN(h->loop.timers->at_ms - cay__boot_ms(), 60000), 0));
+    if (poll(p, 1 + (nfds_t)n, ms) < 0)
+        n = 0;
+    cay__loop_step(&h->loop, 0);
+    if (h->stopping)
+        return;
+    if (n)
+        sudo_ready(p + 1, n);
+    units_step();
+}
+
+static void asked(host *h, const char *name, uint32_t op, int *fds, int nfds)
+{
+    cay_g_proc m = { .a = op };
+    (void)h;
+    cay__str_copy(m.proc, sizeof m.proc, name);
+    units_ask(&m, fds, nfds);
+    units_step();
+}
+
+void cay__inside_open(host *h, const char *units, size_t len)
+{
+    I.h = h;
+    G.tenant[0] = G.tenant[1] = -1;
+    G.procs = all;
+    uint32_t flags = units_config(units, len);
+    if (h->again &&
+        !(flags & CAY_GUF_EACH)) /* what was to wait for has been done in its first life */
+        units_ask(&(cay_g_proc){ .a = CAY_GU_START }, NULL, 0);
+    if (flags & CAY_GUF_SUDO) {
+        G.buf = cay__alloc(CAY_MSG_MAX);
+        static const char *const former[] = { SUDO_BIN "/sudo", SUDO_BIN "/su", SUDO_SOCKET };
+        for (size_t i = 0; i < CAY_LEN(former); i++)
+            unlink(former[i]);
+        sudo_open();
+    }
+    h->turn = turn;
+    h->units = asked;
+}

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes that were started: their ends, signals, time and input. */
+#include "exec.h"
+#include <base/proctree.h>
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/sandbox.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+enum { KEPT = 64, GRACE_MS = 1000, LINGER_MS = 150 };
+
+proc *cay__exec_find(host *h, const char *ref)
+{
+    uint64_t pid = 0;
+    bool number = cay__str_to_u64(ref, &pid);
+    for (int live = 1; live >= 0; live--) /* a number or tag may be used again: the living first */
+        for (proc *p = h->procs; p; p = p->next)
+            if (p->running && !p->reaped == live &&
+                (strcmp(p->id, ref) == 0 ||
+                 (number ? (uint64_t)p->pid == pid : p->tag[0] && strcmp(p->tag, ref) == 0)))
+                return p;
+    return NULL;
+}
+
+int cay__exec_live(const host *h)
+{
+    int n = 0;
+    for (const proc *p = h->procs; p; p = p->next)
+        n += p->ctl.fd >= 0 || p->lead || (p->reaped && !p->ended);
+    return n;
+}
+
+static void watch_close(host *h, cay__watch *w)
+{
+    if (w->fd < 0)
+        return;
+    cay__loop_del(&h->loop, w);
+    close(w->fd);
+    w->fd = -1;
+}
+
+static void feeds_fail(proc *p)
+{
+    while (p->feeds) {
+        feed *f = p->feeds;
+        p->feeds = f->next;
+        if (f->c)
+            cay__conn_error(f->c, CAY_ESTATE, EPIPE, "stdin_closed",
+                            "stdin of the process is closed");
+        free(f);
+    }
+}
+
+static void proc_free(proc *p)
+{
+    host *h = p->h;
+    proc **at = &h->procs;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    feeds_fail(p);
+    watch_close(h, &p->ctl);
+    watch_close(h, &p->in);
+    cay__stream_close(&p->out[0]);
+    cay__stream_close(&p->out[1]);
+    cay__timer_cancel(&p->timeout);
+    cay__timer_cancel(&p->kill);
+    cay__timer_cancel(&p->linger);
+    free(p->labels);
+    free(p);
+}
+
+void cay__exec_free_all(host *h)
+{
+    while (h->procs)
+        proc_free(h->procs);
+}
+
+/* The oldest that ended and left nothing go when there are too many. */
+static void evict(host *h)
+{
+    proc *oldest = NULL;
+    int n = 0;
+    for (proc *p = h->procs; p; p = p->next)
+        if (p->ended && p->ctl.fd < 0 && !p->out[0].readers && !p->out[1].readers) {
+            oldest = p;
+            n++;
+        }
+    if (n > KEPT)
+        proc_free(oldest);
+}
+
+void cay__exec_forget_conn(host *h, conn *c)
+{
+    for (proc *p = h->procs; p; p = p->next)
+        for (feed *f = p->feeds; f; f = f->next)
+            if (f->c == c)
+                f->c = NULL;
+}
+
+/* Tells the exit once, when both streams have ended or their time is up. */
+static void finish(proc *p)
+{
+    host *h = p->h;
+    if (p->ended)
+        return;
+    p->ended = true;
+    cay__timer_cancel(&p->linger);
+    for (int i = 0; i < 2; i++)
+        if (p->out[i].ring)
+            cay__stream_end(&p->out[i]);
+    p->exit.lost_out = p->out[0].lost;
+    p->exit.lost_err = p->out[1].lost;
+    feeds_fail(p);
+    watch_close(h, &p->in);
+    for (conn *c = h->conns; c; c = c->next)
+        if (c->wait == p) {
+            c->wait = NULL;
+            cay__conn_send(c, CAY_MSG_EXIT, &p->exit, sizeof p->exit, NULL, 0);
+        }
+    if (strcmp(p->exit.reason, "time") == 0)
+        cay__conn_event(h, "limit", "time", p->id, 0);
+    cay__conn_event(h, "exit", p->exit.reason, p->id, p->exit.code);
+    cay__host_used(h);
+    evict(h);
+}
+
+static bool streams_over(const proc *p)
+{
+    return p->out[0].w.fd < 0 && (!p->out[1].ring || p->out[1].w.fd < 0);
+}
+
+void cay__exec_on_stream_closed(stream *s)
+{
+    proc *p = s->owner;
+    cay__stream_end(s); /* readers of a stream that the process closed need not wait for its exit */
+    if (p->reaped && streams_over(p))
+        finish(p);
+}
+
+void cay__exec_on_linger(cay__timer *t)
+{
+    finish((proc *)((char *)t - offsetof(proc, linger)));
+}
+
+void cay__exec_on_exit_status(proc *p, const child_msg *m)
+{
+    int st = m->a;
+    int sig = WIFSIGNALED(st) ? WTERMSIG(st) : 0;
+    p->exit.code = sig ? 128 + sig : WEXITSTATUS(st);
+    p->exit.signal = sig;
+    p->exit.cpu_us = m->c;
+    p->exit.max_rss = m->d;
+    memcpy(p->exit.proc, p->id, sizeof p->exit.proc);
+    cay__str_copy(p->exit.reason, sizeof p->exit.reason, p->why ? p->why : sig ? "signal" : "exit");
+    p->reaped = true;
+    cay__timer_cancel(&p->timeout);
+    if (streams_over(p))
+        finish(p);
+    else
+        cay__timer_arm(&p->h->loop, &p->linger, cay__boot_ms() + LINGER_MS);
+}
+
+static void order(proc *p, int sig, cay_scope scope)
+{
+    child_msg m = { .op = CHILD_SIGNAL, .a = sig, .b = (int)scope };
+    int fd = p->lead ? p->lead : p->ctl.fd;
+    if (fd < 0)
+        return;
+    cay__fd_send(fd, &m, sizeof m, NULL, 0, MSG_DONTWAIT);
+    if (p->reaper &&
+        p->ctl.fd >= 0) /* the command may have stopped it: then a time-out would wait with it */
+        kill(p->reaper, SIGCONT);
+}
+
+bool cay__exec_signal(proc *p, int sig, cay_scope scope)
+{
+    if ((p->ctl.fd < 0 && !p->lead) || (p->reaped && scope != CAY_SCOPE_TREE))
+        return false;
+    order(p, sig, scope);
+    return true;
+}
+
+void cay__exec_on_kill(cay__timer *t)
+{
+    order((proc *)((char *)t - offsetof(proc, kill)), SIGKILL, CAY_SCOPE_TREE);
+}
+
+void cay__exec_on_timeout(cay__timer *t)
+{
+    proc *p = (proc *)((char *)t - offsetof(proc, timeout));
+    p->why = "time";
+    order(p, SIGTERM, CAY_SCOPE_TREE);
+    if (p->h->meta.state != CAY_PAUSED)
+        order(p, SIGCONT, CAY_SCOPE_TREE); /* a stopped one would not hear it */
+    cay__timer_arm(&p->h->loop, &p->kill, cay__boot_ms() + GRACE_MS);
+}
+
+/* In a container nothing outlives its pid 1. */
+static void journal(host *h, int pid, uint64_t start)
+{
+    uint64_t rec[2] = { (uint64_t)pid, start };
+    if (h->journal >= 0 && !h->who && write(h->journal, rec, sizeof rec) != sizeof rec)
+        return; /* only what a killed cay-local would leave is harder to find */
+}
+
+static void on_started(proc *p, const child_msg *m)
+{
+    host *h = p->h;
+    p->pid = m->a;
+    p->start = m->c;
+    p->running = true;
+    journal(h, p->pid, m->c);
+    for (conn *c = h->conns; c; c = c->next)
+        if (c->spawning == p) {
+            c->spawning = NULL;
+            cay__conn_send_proc(c, p);
+        }
+    cay__conn_event(h, "exec", "", p->id, 0);
+}
+
+static void on_failed(proc *p, const child_msg *m)
+{
+    char step[sizeof m->text], msg[216];
+    cay__str_copy(step, sizeof step, m->text);
+    int code = m->a == ENOENT ? CAY_ENOENT : cay_code_of_errno(m->a);
+    const char *why = strcmp(step, "exec") != 0 ? step
+                      : m->a == ENOENT          ? "command_not_found"
+                                                : "command_not_started";
+    snprintf(msg, sizeof msg, "%s: %s", step, strerror(m->a));
+    for (conn *c = p->h->conns; c; c = c->next)
+        if (c->spawning == p) {
+            c->spawning = NULL;
+            c->wait = NULL;
+            cay__conn_error(c, code, m->a, why, msg);
+        }
+    proc_free(p);
+}
+
+void cay__exec_on_ctl(cay__watch *w, uint32_t events)
+{
+    proc *p = (proc *)((char *)w - offsetof(proc, ctl));
+    child_msg m;
+    (void)events;
+    ssize_t n = cay__fd_recv(w->fd, &m, sizeof m, NULL, NULL, MSG_DONTWAIT);
+    /* A reaper that left an order of ours unread is told by ECONNRESET first; what it said comes
+     * after. */
+    if (n < 0 && (errno == EAGAIN || errno == ECONNRESET))
+        return;
+    if (n == sizeof m && m.op == CHILD_STARTED) {
+        on_started(p, &m);
+    } else if (n == sizeof m && m.op == CHILD_FAILED) {
+        on_failed(p, &m);
+    } else if (n == sizeof m && m.op == CHILD_EXITED) {
+        cay__exec_on_exit_status(p, &m);
+    } else { /* no process is left below the reaper */
+        watch_close(p->h, &p->ctl);
+        cay__timer_cancel(&p->kill);
+        if (!p->running) {
+            m = (child_msg){ .op = CHILD_FAILED, .a = ECHILD, .text = "reaper" };
+            on_failed(p, &m);
+        } else if (!p->reaped) {
+            /* Somebody killed the reaper. What it held is ours now and ends with us at the latest.
+             */
+            cay__tree_kill_exact(p->pid, p->start, SIGKILL);
+            m = (child_msg){ .a = SIGKILL };
+            p->why = "lost";
+            cay__exec_on_exit_status(p, &m);
+        }
+    }
+}
+
+void cay__exec_on_in(cay__watch *w, uint32_t events)
+{
+    proc *p = (proc *)((char *)w - offsetof(proc, in));
+    bool broken = (events & (EPOLLERR | EPOLLHUP)) && !p->feeds;
+    while (!broken && p->feeds) {
+        feed *f = p->feeds;
+        ssize_t n = write(w->fd, f->data + f->at, f->len - f->at);
+        if (n < 0 && errno == EAGAIN)
+            return;
+        broken = n < 0 && errno != EINTR; /* the write itself tells best */
+        f->at += n > 0 ? (size_t)n : 0;
+        if (f->at < f->len)
+            continue;
+        p->feeds = f->next;
+        if (f->c)
+            cay__conn_send(f->c, CAY_MSG_OK, NULL, 0, NULL, 0);
+        free(f);
+    }
+    if (broken) {
+        feeds_fail(p);
+        watch_close(p->h, &p->in);
+    } else {
+        cay__loop_set(&p->h->loop, w, 0);
+    }
+}
+
+void cay__exec_write(conn *c, proc *p, const char *data, size_t len)
+{
+    if (p->in.fd < 0) {
+        cay__conn_error(c, CAY_ESTATE, 0, "stdin_closed",
+                        p->flags & CAY_SPAWN_STDIN ? "stdin of the process is closed"
+                                                   : "the process was started without stdin");
+        return;
+    }
+    feed *f = cay__alloc(sizeof *f + len), **at = &p->feeds;
+    f->c = c;
+    f->len = len;
+    memcpy(f->data, data, len);
+    while (*at)
+        at = &(*at)->next;
+    *at = f;
+    cay__loop_set(&p->h->loop, &p->in, EPOLLOUT);
+}
+
+void cay__exec_close_stdin(proc *p)
+{
+    if (p->in.fd < 0)
+        return;
+    if (p->flags & CAY_SPAWN_TTY) {
+        (void)!write(p->in.fd, "\004", 1); /* a terminal has no end but its end character */
+        return;
+    }
+    feeds_fail(p);
+    watch_close(p->h, &p->in);
+}
+
+bool cay__exec_resize(proc *p, uint16_t cols, uint16_t rows)
+{
+    struct winsize ws = { .ws_col = cols, .ws_row = rows };
+    return p->in.fd >= 0 && ioctl(p->in.fd, TIOCSWINSZ, &ws) == 0;
+}

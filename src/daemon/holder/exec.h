@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* daemon/holder/exec.h - what happens to a process (exec.c), for where it is started (start.c). */
+#pragma once
+#include "child.h"
+#include "host.h"
+
+void cay__exec_on_ctl(cay__watch *w, uint32_t events);
+void cay__exec_on_exit_status(proc *p, const child_msg *m);
+void cay__exec_on_in(cay__watch *w, uint32_t events);
+void cay__exec_on_kill(cay__timer *t);
+void cay__exec_on_linger(cay__timer *t);
+void cay__exec_on_stream_closed(stream *s);
+void cay__exec_on_timeout(cay__timer *t);

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host.h"
+#include <base/proctree.h>
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum { LOOK_MS = 2000, EPHEMERAL_MS = 1000 };
+
+static void save(host *h)
+{
+    if (h->record >= 0)
+        cay__local_meta_put(h->record, &h->meta);
+    else
+        cay__local_meta_write(h->dir, &h->meta, NULL);
+}
+
+void cay__host_box(const host *h, cay_m_boxinfo *out)
+{
+    *out = (cay_m_boxinfo){ .state = h->meta.state,
+                            .pid = getpid(),
+                            .procs = (uint32_t)cay__exec_live(h),
+                            .created_ms = h->meta.created_ms,
+                            .deadline_ms = cay__local_deadline_ms(&h->meta),
+                            .idle_ms = h->meta.idle_ms };
+    memcpy(out->id, h->id, sizeof out->id);
+    memcpy(out->reason, h->meta.reason, sizeof out->reason);
+}
+
+const jail *cay__host_jail(host *h)
+{
+    const local_meta *m = &h->meta;
+    if (m->level < CAY_LEVEL_PROCESS)
+        return NULL;
+    h->jail = (jail){ .root = h->fs.root,
+                      .memory = m->memory,
+                      .disk = m->disk,
+                      .tasks = m->pids ? m->pids + cay__jail_others() : 0 };
+    return &h->jail;
+}
+
+static void all(host *h, int sig)
+{
+    for (proc *p = h->procs; p; p = p->next)
+        cay__exec_signal(p, sig, CAY_SCOPE_TREE);
+}
+
+void cay__host_stop(host *h, const char *reason)
+{
+    if (h->stopping)
+        return;
+    h->stopping = true;
+    cay__str_copy(h->meta.reason, sizeof h->meta.reason, reason);
+    for (proc *p = h->procs; p; p = p->next)
+        if (!p->reaped && !p->why)
+            p->why = "killed";
+    all(h, SIGKILL);
+}
+
+void cay__host_pause(host *h, bool on, bool frozen)
+{
+    if ((h->meta.state == CAY_PAUSED) == on)
+        return;
+    if (on ? !frozen : h->stopped)
+        all(h, on ? SIGSTOP : SIGCONT);
+    h->stopped = on && !frozen;
+    h->meta.state = on ? CAY_PAUSED : CAY_RUNNING;
+    h->meta.reason[0] = 0;
+    save(h);
+    cay__conn_event(h, on ? "paused" : "resumed", "", "", 0);
+}
+
+static void expire(host *h, const char *reason)
+{
+    cay__conn_event(h, "limit", reason, "", 0);
+    if (!(h->meta.flags & LOCAL_EXPIRE_PAUSE)) {
+        cay__host_stop(h, reason);
+        return;
+    }
+    cay__host_pause(h, true, false);
+    h->meta.deadline_boot = 0;
+    cay__str_copy(h->meta.reason, sizeof h->meta.reason, reason);
+    save(h);
+}
+
+static void arm(host *h)
+{
+    cay__timer_cancel(&h->deadline);
+    cay__timer_cancel(&h->idle);
+    if (h->meta.deadline_boot)
+        cay__timer_arm(&h->loop, &h->deadline, h->meta.deadline_boot);
+    if (h->meta.idle_ms)
+        cay__timer_arm(&h->loop, &h->idle, h->used_ms + (int64_t)h->meta.idle_ms);
+}
+
+static void on_deadline(cay__timer *t)
+{
+    expire((host *)((char *)t - offsetof(host, deadline)), "ttl");
+}
+
+/* Idle: no request and no live process for that long. */
+static void on_idle(cay__timer *t)
+{
+    host *h = (host *)((char *)t - offsetof(host, idle));
+    int64_t at = h->used_ms + (int64_t)h->meta.idle_ms;
+    if (cay__exec_live(h) > 0)
+        at = cay__boot_ms() + (int64_t)h->meta.idle_ms;
+    if (h->meta.state == CAY_PAUSED || !h->meta.idle_ms)
+        return;
+    if (at > cay__boot_ms())
+        cay__timer_arm(&h->loop, t, at);
+    else
+        expire(h, "idle");
+}
+
+void cay__host_used(host *h)
+{
+    h->used_ms = cay__boot_ms();
+    if (h->meta.idle_ms && !h->idle.prev)
+        arm(h);
+}
+
+static int64_t bounded(uint64_t ms)
+{
+    return (int64_t)CAY_MIN(ms, (uint64_t)INT64_MAX / 4);
+}
+
+void cay__host_extend(host *h, uint64_t ttl_ms, uint64_t idle_ms)
+{
+    if (ttl_ms)
+        h->meta.deadline_boot = ttl_ms == UINT64_MAX ? 0 : cay__boot_ms() + bounded(ttl_ms);
+    if (idle_ms)
+        h->meta.idle_ms = idle_ms == UINT64_MAX ? 0 : (uint64_t)bounded(idle_ms);
+    save(h);
+    arm(h);
+}
+
+/* Our directory was removed, or nobody needs a sandbox that was for one client. */
+static void on_look(cay__timer *t)
+{
+    host *h = (host *)((char *)t - offsetof(host, look));
+    struct stat st;
+    if (fstat(h->dir, &st) < 0 || st.st_nlink == 0 || faccessat(h->dir, "meta", F_OK, 0) < 0)
+        cay__host_stop(h, "removed");
+    if ((h->meta.flags & LOCAL_EPHEMERAL) && !h->conns && cay__exec_live(h) == 0 &&
+        cay__boot_ms() - h->used_ms > EPHEMERAL_MS)
+        cay__host_stop(h, "ephemeral");
+    cay__timer_arm(&h->loop, t, cay__boot_ms() + LOOK_MS);
+}
+
+static void on_listen(cay__watch *w, uint32_t events)
+{
+    (void)events;
+    cay__conn_accept((host *)((char *)w - offsetof(host, listen)));
+}
+
+static void on_signals(cay__watch *w, uint32_t events)
+{
+    host *h = (host *)((char *)w - offsetof(host, signals));
+    struct signalfd_siginfo si;
+    (void)events;
+    while (read(w->fd, &si, sizeof si) == sizeof si)
+        if (si.ssi_signo == SIGTERM)
+            cay__host_stop(h, "killed");
+    while (waitpid(-1, NULL, WNOHANG) >
+           0) /* reapers; what they had to tell came over their sockets */
+        continue;
+}
+
+/* What a cay-local that was killed may have left: only processes that are provably the ones it
+ * began. */
+static void reap_leftovers(host *h)
+{
+    uint64_t rec[2];
+    bool first = h->record >= 0 ? !h->again : faccessat(h->dir, "procs", F_OK, 0) < 0, left = false;
+    if (h->record >= 0) { /* what a container began ended with its first process */
+        cay__conn_event(h, first ? "created" : "resumed", "", "", 0);
+        return;
+    }
+    h->journal =
+        openat(h->dir, "procs", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+               0600); /* a tenant may have put a pipe there */
+    if (h->journal < 0)
+        return;
+    while (read(h->journal, rec, sizeof rec) == sizeof rec) {
+        cay__tree_kill_exact((pid_t)rec[0], rec[1], SIGKILL);
+        left = true;
+    }
+    if (ftruncate(h->journal, 0) < 0)
+        cay__close_fd(&h->journal);
+    cay__conn_event(h, first ? "created" : "resumed", left ? "restarted" : "", "", 0);
+}
+
+static bool prepare(host *h, int listener)
+{
+    sigset_t set;
+    if (!cay__loop_open(&h->loop))
+        return false;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    /* Once, and not for each command: whoever started us may ignore what a command wants to hear.
+     */
+    for (int i = 1; i < NSIG; i++)
+        if (i != SIGPIPE && i != SIGHUP)
+            signal(i, SIG_DFL);
+    reap_leftovers(h);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    h->signals =
+        (cay__watch){ signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), EPOLLIN, on_signals };
+    h->listen = (cay__watch){ listener, EPOLLIN, on_listen };
+    cay__fd_nonblock(listener, true);
+    h->deadline.fn = on_deadline;
+    h->idle.fn = on_idle;
+    h->look.fn = on_look;
+    h->used_ms = cay__boot_ms();
+    if (h->meta.state == CAY_PAUSED) /* what was paused ended with the one before us */
+        h->meta.state = CAY_RUNNING;
+    save(h);
+    arm(h);
+    cay__timer_arm(&h->loop, &h->look, cay__boot_ms() + LOOK_MS);
+    return cay__loop_add(&h->loop, &h->signals) && cay__loop_add(&h->loop, &h->listen);
+}
+
+/* Processes whose reaper was killed came to us, and file workers have no say: none may stay. */
+static void end_children(void)
+{
+    int64_t until = cay__boot_ms() + 5000;
+    while (cay__tree_signal(getpid(), SIGKILL) > 0 && cay__boot_ms() < until) {
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            continue;
+        poll(NULL, 0, 2);
+    }
+}
+
+/* Every process is gone: say so, record it, and let go of the lock last. */
+static void leave(host *h)
+{
+    h->meta.state = CAY_STOPPED;
+    end_children();
+    struct stat st;
+    if (fstat(h->dir, &st) == 0 && st.st_nlink > 0)
+        save(h);
+    cay__conn_event(h, "stopped", h->meta.reason, "", 0);
+    cay__conn_stopped(h);
+    cay__exec_free_all(h);
+    if (h->journal >= 0 && ftruncate(h->journal, 0) < 0)
+        cay__close_fd(&h->journal);
+    if ((h->meta.flags & LOCAL_EPHEMERAL) && !h->who) {
+        CAY_AUTOFD up = openat(h->dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        cay__fs boxes = { .root = up };
+        cay__fs_remove(&boxes, h->id, true);
+    }
+}
+
+int cay__host_run(host *h, int listener)
+{
+    if (!prepare(h, listener))
+        return 1;
+    while (!h->stopping || cay__exec_live(h) > 0)
+        h->turn ? h->turn(h) : cay__loop_step(&h->loop, -1);
+    leave(h);
+    cay__conn_refuse(
+        &h->listen.fd); /* who waits there may have sent what keeps our exit waiting, too */
+    return 0;
+}

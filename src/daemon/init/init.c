@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init.h"
+#include <proto/landlock.h>
+#include "sudo.h"
+#include "units.h"
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+guest G;
+
+void ctl_send(uint16_t type, const void *body, size_t len, const int *fds, int nfds)
+{
+    char pkt[sizeof(cay_msg) + sizeof(cay_g_state) + CAY_LABELS_MAX];
+    cay_msg h = { CAY_MSG_MAGIC, CAY_INIT_VERSION, type, 0, 0 };
+    if (G.ctl < 0)
+        return;
+    memcpy(pkt, &h, sizeof h);
+    memcpy(pkt + sizeof h, body, len);
+    cay__fd_send(G.ctl, pkt, sizeof h + len, fds, nfds, 0);
+}
+
+static void on_ctl(void)
+{
+    int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+    ssize_t n = cay__fd_recv(G.ctl, G.buf, CAY_MSG_MAX, fds, &nfds, 0);
+    if (n <= 0) {
+        /* A keeper that died over something we said resets the connection; that is told once,
+         * before its last words: rings to hold, commands to start. */
+        if (n == 0 || (errno != EMSGSIZE && errno != ECONNRESET)) {
+            if (!G.config) /* we were nobody's yet, and it may have died before it wrote down that
+                              we are */
+                _exit(0);
+            cay__close_fd(
+                &G.ctl); /* the keeper died; the next one comes through the listening socket */
+        }
+        return;
+    }
+    init_packet(G.buf, (size_t)n, fds, nfds);
+    for (int i = 0; i < nfds; i++)
+        cay__close_fd(&fds[i]);
+    if (n > 8192) /* a rare large packet does not stay in memory */
+        madvise(G.buf, CAY_MSG_MAX, MADV_DONTNEED);
+}
+
+static void on_listen(void)
+{
+    int fd = accept4(G.listen, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    /* What the dead keeper still said counts: rings to hold, commands to start. */
+    struct pollfd old = { G.ctl, POLLIN, 0 };
+    while (G.ctl >= 0 && poll(&old, 1, 0) > 0)
+        on_ctl();
+    cay__close_fd(&G.ctl);
+    G.ctl = fd;
+    CAY_FAULT("init.adopt.accepted");
+}
+
+/* Those that did not end at once. */
+static void tell_late(void)
+{
+    for (gproc *p = G.procs; G.nlate && p < G.procs + GPROCS; p++)
+        if (p->late) {
+            p->late = false;
+            G.nlate--;
+            spawn_tell(p, -1);
+        }
+}
+
+int wait_until(int64_t at)
+{
+    int64_t left = at - cay__now_ms();
+    return at == INT64_MAX ? -1 : left < 0 ? 0 : (int)CAY_MIN(left, 60000);
+}
+
+#define LOOK_MS 5000
+
+/* A sandbox outlives its keeper, for the next one to adopt. Once the state directory is gone there
+ * is no record of us, and nobody will: then we end, and all that is inside with us. Milliseconds
+ * until that is to be looked at again, -1: a keeper looks. */
+static int orphan_wait(void)
+{
+    struct stat st;
+    if (G.ctl >= 0 || G.home < 0)
+        return -1;
+    int64_t now = cay__now_ms();
+    if (now >= G.look_ms) {
+        if (fstat(G.home, &st) == 0 && st.st_nlink == 0)
+            _exit(0);
+        G.look_ms = now + LOOK_MS;
+    }
+    return wait_until(G.look_ms);
+}
+
+/* The earlier of two waits; -1, which has no end, is the greatest unsigned number. */
+static int sooner(int a, int b)
+{
+    return (unsigned)a < (unsigned)b ? a : b;
+}
+
+static _Noreturn void loop(void)
+{
+    for (;;) {
+        struct pollfd p[4 + SUDO_VISITS] = { { G.sig, POLLIN, 0 },
+                                             { G.ctl, POLLIN, 0 },
+                                             { G.listen, POLLIN, 0 } };
+        int more = sudo_poll(p + 3);
+        int late = G.nlate ? wait_until(G.late_until) : -1;
+        int n = poll(p, 3 + (nfds_t)more,
+                     sooner(sooner(late, orphan_wait()), sooner(units_wait(), sudo_wait())));
+        if (G.nlate && cay__now_ms() >= G.late_until)
+            tell_late();
+        if (n < 0)
+            continue;
+        if (p[0].revents)
+            reap();
+        if (p[1].revents)
+            on_ctl();
+        if (p[2].revents)
+            on_listen();
+        sudo_ready(p + 3, more);
+        units_step();
+    }
+}
+
+static void *pages(size_t n)
+{
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        _exit(12);
+    return p;
+}
+
+static _Noreturn void give_up(const char *step)
+{
+    cay_g_result r = { .sys = errno ? errno : EIO };
+    cay__str_copy(r.step, sizeof r.step, step);
+    ctl_send(CAY_G_BOUND, &r, sizeof r, NULL, 0);
+    _exit(1);
+}
+
+/* What nearly every first command asks, while nobody waits: who the user is, and names that a fresh
+ * root has to look for. */
+static void warm_up(void)
+{
+    static const char *const names[] = {
+        "/workspace",       "/dev/null",         "/bin", "/lib", "/lib64",
+        "/etc/ld.so.cache", "/etc/ld.so.preload"
+    };
+    struct stat st;
+    ident id;
+    user_find("user", &id);
+    for (size_t i = 0; i < CAY_LEN(names); i++)
+        stat(names[i], &st);
+}
+
+_Noreturn void init_main(int ctl, int listen_fd, int home, const int net[4], int mode, bool uid0,
+                         bool bound)
+{
+    sigset_t all;
+    cay_g_hello hello = { CAY_INIT_VERSION, 0, "" };
+    cay_g_result res;
+
+    G.ctl = ctl;
+    G.listen = listen_fd;
+    G.home = home;
+    memcpy(G.net, net, sizeof G.net);
+    G.mode = mode;
+    G.uid0 = uid0;
+    G.tenant[0] = G.tenant[1] = G.lock = -1;
+    G.buf = pages(CAY_MSG_MAX);
+    G.procs = pages(sizeof(gproc) * GPROCS);
+    G.labels = pages(sizeof *G.labels * GPROCS);
+    G.shims = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    if (!cut_bounding_set())
+        give_up("bounding set");
+    int binder = bound ? 0 : binder_start(ctl);
+    if (G.shims == MAP_FAILED || binder < 0)
+        give_up("binder");
+    const char *step = lock_down();
+    if (step)
+        give_up(step);
+    sigset_t some;
+    sigemptyset(&some);
+    sigaddset(&some, SIGCHLD);
+    sigaddset(&some, SIGUSR1); /* a sub-reaper has news */
+    G.sig = signalfd(-1, &some, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (G.sig < 0)
+        give_up("signals");
+    if (!bound)
+        ctl_send(CAY_G_READY, &hello, sizeof hello, NULL, 0);
+
+    int rc = bound ? root_check(&res) : binder_wait(binder, &res);
+    if (rc == -2)
+        _exit(0);
+    int scopes = rc == 0 ? cay__landlock_scopes() : 0;
+    if (scopes < 0) {
+        res.sys = -scopes;
+        cay__str_copy(res.step, sizeof res.step, "landlock");
+        rc = -1;
+    }
+    ctl_send(CAY_G_BOUND, &res, sizeof res, NULL, 0);
+    if (rc < 0)
+        _exit(1);
+    G.bound = true;
+    if (bound)
+        warm_up();
+    loop();
+}

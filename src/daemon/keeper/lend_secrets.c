@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values of secrets go from the client that has them to cay-intercept, as a sealed file that is
+ * never mapped here. The lender keeps the file, and the one with the sandbox's authority, for the
+ * case that cay-intercept dies. When the keeper dies cay-intercept lives on; when both do, the
+ * values are gone, and connections that need them are refused until somebody gives them again.
+ */
+#include "lend.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <proto/intercept.h>
+#include <linux/memfd.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+enum { ANSWER_MS = 5000, TRIES = 4, PAUSE_MS = 20 };
+
+typedef struct held {
+    struct held *next;
+    char id[CAY_WIRE_ID];
+    uint64_t revision;
+    int fd[3]; /* policy, secrets, vault */
+} held;
+
+static struct {
+    int fd, mode;
+    const char *run, *keeper;
+    held *all;
+    bool paired;
+    uint64_t seq;
+} S = { .fd = -1 };
+
+void secrets_open(const char *run, const char *keeper, int mode)
+{
+    S.run = run;
+    S.keeper = keeper;
+    S.mode = mode;
+}
+
+int secrets_fd(void)
+{
+    return S.fd;
+}
+
+static held *find(const char *id)
+{
+    for (held *h = S.all; h; h = h->next)
+        if (!strcmp(h->id, id))
+            return h;
+    return NULL;
+}
+
+static void forget(held *h)
+{
+    held **at = &S.all;
+    while (*at && *at != h)
+        at = &(*at)->next;
+    if (*at)
+        *at = h->next;
+    for (int i = 0; i < 3; i++)
+        cay__close_fd(&h->fd[i]);
+    free(h);
+}
+
+static bool say(uint16_t type, const held *h, const int *fds, int nfds)
+{
+    cay_msg m = { CAY_MSG_MAGIC, CAY_N_VERSION, type, 0, 0 };
+    cay_n_box b = { .seq = ++S.seq, .revision = h ? h->revision : 0 };
+    if (h)
+        memcpy(b.id, h->id, sizeof b.id);
+    struct iovec v[2] = { { &m, sizeof m }, { &b, sizeof b } };
+    return cay__fd_sendv(S.fd, v, 2, fds, nfds, MSG_DONTWAIT) >= 0;
+}
+
+/* Its answer to the last thing that was said; false: it has none. It is asked so seldom that we
+ * wait. */
+static bool hear(cay_n_ack *ack, int *fd)
+{
+    struct {
+        cay_msg h;
+        cay_n_ack a;
+    } m;
+    for (int64_t until = cay__boot_ms() + ANSWER_MS, now; (now = cay__boot_ms()) < until;) {
+        struct pollfd p = { S.fd, POLLIN, 0 };
+        if (poll(&p, 1, (int)(until - now)) <= 0)
+            continue;
+        int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+        ssize_t n = cay__fd_recv(S.fd, &m, sizeof m, fds, &nfds, MSG_DONTWAIT);
+        if (n <= 0 && errno != EAGAIN)
+            return false;
+        bool ours = n == (ssize_t)sizeof m && m.h.magic == CAY_MSG_MAGIC &&
+                    m.h.type == CAY_I_BOUND && m.a.seq == S.seq;
+        for (int i = 0; n > 0 && i < nfds; i++)
+            if (ours && i == 0)
+                *fd = fds[i];
+            else
+                close(fds[i]);
+        if (!ours)
+            continue;
+        *ack = m.a;
+        ack->reason[sizeof ack->reason - 1] = ack->msg[sizeof ack->msg - 1] = 0;
+        return true;
+    }
+    outside_stop(S.run, OUT_INTERCEPT, SIGKILL); /* wedged */
+    return false;
+}
+
+static const char *reach(void)
+{
+    if (S.fd >= 0)
+        return NULL;
+    S.paired = false;
+    S.fd = outside_dial(S.run, OUT_INTERCEPT);
+    const char *step = S.fd < 0 ? outside_start(S.run, S.keeper, S.mode, OUT_INTERCEPT) : NULL;
+    if (!step && S.fd < 0)
+        S.fd = outside_dial(S.run, OUT_INTERCEPT);
+    CAY_FAULT("lender.intercept.connected");
+    return step ? step : S.fd < 0 ? "its socket" : NULL;
+}
+
+/* 0, or a code with reason and message in *ack. */
+static int bind_one(const held *h, cay_n_ack *ack, int *trust)
+{
+    const char *step = NULL;
+    *ack = (cay_n_ack){ 0 };
+    for (int i = 0; i < TRIES; i++) { /* one that is dying may still be dialled */
+        step = reach();
+        CAY_FAULT("lender.secrets.say");
+        if (!step && say(CAY_I_BIND, h, h->fd, 3) && hear(ack, trust))
+            return ack->code;
+        cay__close_fd(&S.fd);
+        poll(NULL, 0, PAUSE_MS);
+    }
+    ack->sys = errno;
+    ack->code = CAY_EBUSY;
+    cay__str_copy(ack->reason, sizeof ack->reason, "intercept_failed");
+    cay__str_join(ack->msg, sizeof ack->msg, "cay-intercept, which adds credentials, ",
+                  step ? "cannot be started: " : "does not answer", step ? step : "", NULL);
+    return ack->code;
+}
+
+static int empty_file(void)
+{
+    return (int)syscall(SYS_memfd_create, "cay-vault", MFD_CLOEXEC);
+}
+
+static bool values_ok(int fd)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS), want = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    return seals >= 0 && (seals & want) == want && fstat(fd, &st) == 0 &&
+           st.st_size <= (off_t)CAY_I_SECRETS_MAX;
+}
+
+void secrets_job(const cay_job *job, const int *fds)
+{
+    held *old = find(job->net.id), *h = cay__alloc(sizeof *h);
+    cay_n_ack ack;
+    CAY_AUTOFD trust = -1;
+    cay__str_copy(h->id, sizeof h->id, job->net.id);
+    h->revision = old ? old->revision + 1 : 1;
+    h->fd[0] = fcntl(fds[4], F_DUPFD_CLOEXEC, 3);
+    h->fd[1] = values_ok(fds[5]) ? fcntl(fds[5], F_DUPFD_CLOEXEC, 3) : -1;
+    h->fd[2] = old ? fcntl(old->fd[2], F_DUPFD_CLOEXEC, 3) : empty_file();
+    if (h->fd[0] < 0 || h->fd[1] < 0 || h->fd[2] < 0) {
+        lender_answer(job->seq, CAY_EINVAL, 0, "bad_request",
+                      "secrets have to come as one sealed file of at most 1 MiB", NULL, -1);
+        forget(h);
+        return;
+    }
+    int rc = bind_one(h, &ack, &trust);
+    cay_m_netinfo info = { .revision = h->revision };
+    if (rc) {
+        forget(h);
+    } else {
+        if (old)
+            forget(old);
+        h->next = S.all;
+        S.all = h;
+    }
+    CAY_FAULT("lender.secrets.held");
+    lender_answer(job->seq, rc, ack.sys, ack.reason, ack.msg, &info, trust);
+}
+
+void secrets_policy(const char *id, int policy)
+{
+    held *h = find(id), box = { 0 };
+    cay_n_ack ack;
+    int trust = -1;
+    cay__str_copy(box.id, sizeof box.id, id);
+    if (h) {
+        int copy = fcntl(policy, F_DUPFD_CLOEXEC, 3);
+        if (copy >= 0) {
+            cay__close_fd(&h->fd[0]);
+            h->fd[0] = copy;
+        }
+    }
+    if (S.fd < 0) /* one from before us may be there */
+        S.fd = outside_dial(S.run, OUT_INTERCEPT);
+    if (S.fd >= 0 && say(CAY_I_POLICY, &box, &policy, 1) && hear(&ack, &trust) && ack.code)
+        dprintf(2, "network: secrets of %s: %s\n", id, ack.msg);
+    cay__close_fd(&trust);
+}
+
+void secrets_operator(int fd)
+{
+    cay_n_ack ack;
+    int trust = -1;
+    if (S.fd >= 0 && say(CAY_I_OPERATOR, NULL, &fd, 1) && hear(&ack, &trust) && ack.code)
+        dprintf(2, "network: %s\n", ack.msg);
+    cay__close_fd(&trust);
+}
+
+void secrets_drop(const char *id)
+{
+    held *h = find(id), gone = { 0 };
+    cay__str_copy(gone.id, sizeof gone.id, id);
+    if (h)
+        forget(h);
+    if (S.fd >= 0)
+        say(CAY_I_DROP, &gone, NULL, 0); /* its answer is read away with the next one's */
+}
+
+void secrets_lost(void)
+{
+    char scrap[1024];
+    if (S.fd < 0)
+        return;
+    ssize_t n = recv(S.fd, scrap, sizeof scrap, MSG_DONTWAIT);
+    if (n > 0 || (n < 0 && errno == EAGAIN))
+        return; /* an answer that nobody waits for */
+    cay__close_fd(&S.fd);
+    for (held *h = S.all; h; h = h->next) {
+        cay_n_ack ack;
+        CAY_AUTOFD trust = -1;
+        if (bind_one(h, &ack, &trust))
+            dprintf(2, "network: secrets of %s: %s\n", h->id, ack.msg);
+    }
+}
+
+/* One end to each; egress answers, and nobody waits for that. */
+void secrets_pair(int egress, bool fresh)
+{
+    int pair[2];
+    cay_msg m = { CAY_MSG_MAGIC, CAY_N_VERSION, CAY_N_INTERCEPT, 0, 0 };
+    cay_n_box b = { 0 };
+    struct iovec v[2] = { { &m, sizeof m }, { &b, sizeof b } };
+    if (fresh)
+        S.paired = false;
+    if (fresh && S.fd < 0)
+        S.fd = outside_dial(S.run, OUT_INTERCEPT); /* one from before us may be there */
+    if (S.paired || S.fd < 0 || egress < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return;
+    S.paired = say(CAY_I_EGRESS, NULL, &pair[0], 1) &&
+               cay__fd_sendv(egress, v, 2, &pair[1], 1, MSG_DONTWAIT) >= 0;
+    close(pair[0]);
+    close(pair[1]);
+}

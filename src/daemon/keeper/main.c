@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay-keeper HOME RUN LAYER READY-FD: holds the sandboxes of one state directory.
+ *
+ * Started by the first client that needs it. Says one thing on READY-FD: "ok", or what is wrong;
+ * before that, as an ordinary user's, "map PID", answered by y or n. Leaves a minute after the last
+ * sandbox and client are gone, or when its state directory vanishes.
+ */
+#include "keeper.h"
+#include <fcntl.h>
+#include <proto/landlock.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+#ifdef CAY_FAULTS
+int pool_print_faults(void);
+#endif
+
+#define LOG_MAX (64 << 10)
+
+keeper K;
+static int ready_fd = -1;
+
+static _Noreturn void die(const char *what)
+{
+    char line[256];
+    int n = snprintf(line, sizeof line, "%s: %s\n", what, strerror(errno));
+    if (ready_fd >= 0)
+        (void)!write(ready_fd, line, (size_t)n);
+    _exit(1);
+}
+
+/* Away from the caller's session, terminal, directory and descriptors. */
+static void detach(const char *run)
+{
+    char log[4096], old[4096];
+    if (setsid() < 0 && errno != EPERM)
+        die("session");
+    const char *reports = CAY__SANITIZED ? getenv("CAY_REPORTS") : NULL;
+    int pid = fork(); /* nobody's child, so nobody's zombie; and never again a session's leader */
+    if (pid)
+        _exit(pid < 0);
+    cay__str_join(log, sizeof log, run, "/keeper.err", NULL);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int err = reports ? open(reports, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    struct stat st;
+    if (stat(log, &st) == 0 && st.st_size > LOG_MAX &&
+        cay__str_join(old, sizeof old, log, ".old", NULL))
+        rename(log, old); /* what an earlier keeper said explains what this one finds */
+    err = err >= 0 ? err : open(log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (null < 0 || err < 0)
+        die(log);
+    dup2(null, 0);
+    dup2(null, 1);
+    dup2(err, 2);
+    ready_fd = dup2(ready_fd, 3);
+    fcntl(3, F_SETFD, FD_CLOEXEC);
+    cay__fd_close_from(4);
+    umask(022);
+    for (int s = 1; s <= 64; s++) /* by hand: the C library keeps two of them for itself, and an
+                                     ignored one is inherited */
+        syscall(SYS_rt_sigaction, s, &(uint64_t[4]){ 0 }, NULL, 8);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+        r.rlim_cur = r.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
+    /* Of us and of all that descend from us. At 1, and only there, a host whose cores go to a
+     * program starts none. */
+    setrlimit(RLIMIT_CORE, &(struct rlimit){ 1, 1 });
+}
+
+/* One keeper per state directory: the lock lives as long as the process. */
+static void lock(const char *run)
+{
+    char path[4096];
+    cay__str_join(path, sizeof path, run, "/keeper.lock", NULL);
+    K.lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (K.lock_fd < 0)
+        die(path);
+    if (flock(K.lock_fd, LOCK_EX | LOCK_NB) < 0)
+        die("another keeper serves this state directory");
+}
+
+static void listen_here(void)
+{
+    struct sockaddr_un sa = { .sun_family = AF_UNIX, .sun_path = "/r/keeper.new" };
+    unlink(sa.sun_path);
+    hello_write();
+    K.listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (K.listen_fd < 0 || bind(K.listen_fd, (struct sockaddr *)&sa, sizeof sa) < 0 ||
+        listen(K.listen_fd, 512) < 0 ||
+        renameat(K.run_fd, "keeper.new", K.run_fd, "keeper.sock") < 0)
+        die("socket");
+    K.listener = (cay__watch){ .fd = K.listen_fd, .events = EPOLLIN, .fn = client_accept };
+    if (!cay__loop_add(&K.loop, &K.listener))
+        die("loop");
+}
+
+/* Disk is measured every few seconds where the kernel does not hold the limit; beyond it,
+ * everything in the sandbox ends. */
+static void measured(job_wait *j, const cay_job_done *d, int *fds, int nfds)
+{
+    box *b = j->b;
+    (void)fds, (void)nfds;
+    if (!b || b->phase != BOX_LIVE || d->sys || CAY__MUTANT("disk-limit"))
+        return;
+    b->disk_used = d->bytes + b->below_bytes;
+    b->disk_inodes = d->inodes + b->below_inodes;
+    if (b->disk_used <= b->limits.disk && b->disk_inodes <= b->limits.inodes)
+        return;
+    event_send(b->id, "limit", "disk", "", 0);
+    box_stop(b, "disk", b->flags & CAY_CREATE_EPHEMERAL);
+}
+
+bool home_vanished(void)
+{
+    struct stat st;
+    if (fstat(K.home_fd, &st) == 0 && st.st_nlink > 0)
+        return false;
+    return K.vanished = K.loop.stop = true;
+}
+
+static void sweep(cay__timer *t)
+{
+    static unsigned turn;
+    (void)t;
+    home_vanished();
+    nets_drop();
+    pool_forget();
+    K.strays = K.strays && !cgroup_reap_strays();
+    unsigned i = 0, n = 0;
+    for (box *b = K.boxes; b; b = b->next) {
+        if (b->restore)
+            net_restore(b);
+        n += b->phase == BOX_LIVE;
+        for (proc *p = b->procs; p; p = p->next)
+            stream_resume(&p->out[0]), stream_resume(&p->out[1]);
+    }
+    for (box *b = K.boxes; b && K.sweeper.busy == 0; b = b->next) {
+        if (b->phase != BOX_LIVE || !b->limits.disk || i++ != turn % n)
+            continue;
+        turn++;
+        if ((b->flags & CAY_CREATE_DISK) && (disk_look(b) || true))
+            break;
+        cay_job j = { .type = CAY_JOB_DU };
+        cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id,
+                      b->flags & CAY_CREATE_ON ? "" : "/upper", NULL);
+        job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = b, .fn = measured });
+        break;
+    }
+    cay__timer_arm(&K.loop, &K.sweep, cay__boot_ms() + (n > 4 ? 500 : 2000));
+}
+
+static void on_term(int sig)
+{
+    (void)sig;
+    K.loop.stop = true;
+}
+
+#ifdef CAY_FAULTS
+static void print_name(const char *name)
+{
+    dprintf(1, "%s\n", name);
+}
+#endif
+
+int main(int argc, char **argv)
+{
+    uint64_t fd;
+#ifdef CAY_FAULTS
+    if (argc == 2 && !strcmp(argv[1], "--faults")) {
+        cay__fault_list(print_name);
+        return pool_print_faults();
+    }
+#endif
+    if (argc != 5 || !cay__str_to_u64(argv[4], &fd)) {
+        dprintf(2, "cay-keeper is started by cay; it takes HOME RUN LAYER READY-FD\n");
+        return 2;
+    }
+    const char *home = argv[1], *run = argv[2];
+    ready_fd = (int)fd;
+    K.argv = argv;
+    K.journal_fd = -1;
+    if (!cay__str_copy(K.layer, sizeof K.layer, argv[3]))
+        die("layer");
+    detach(run);
+    CAY_FAULT("keeper.start.detached"); /* the first: the environment is read while paths of the
+                                           host mean something */
+    lock(run);
+    prctl(PR_SET_NAME, "cay-keeper");
+    K.home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (K.home_fd < 0)
+        die(home);
+    int userns = adopt_plan();
+    close(K.home_fd);
+    if (adopt_instance())
+        cay__str_copy(K.instance, sizeof K.instance, adopt_instance());
+    else
+        cay__id_make(K.instance, 'i');
+    cgroup_discover();
+    K.landlock_abi = cay__landlock_abi();
+    K.features |= CAY_FEAT_NETNS | CAY_FEAT_SECCOMP | CAY_FEAT_IDMAP |
+                  (K.landlock_abi > 0 ? CAY_FEAT_LANDLOCK : 0);
+    if (enter_namespaces(userns, ready_fd) < 0)
+        die("user namespace");
+    cay__close_fd(&userns);
+    CAY_FAULT("keeper.start.namespaces");
+    if (!pool_start_janitor(home))
+        die("janitor");
+    if (enter_tree(home, run) < 0)
+        die("mount namespace");
+    if (!cay__loop_open(&K.loop) || rootfs_open() < 0)
+        die("state directory");
+    adopt_run();
+    if (!pool_start())
+        die("zygotes");
+    CAY_FAULT("keeper.start.listen");
+    listen_here();
+    CAY_FAULT("keeper.start.ready");
+    signal(SIGTERM, on_term);
+    signal(SIGINT, on_term);
+    signal(SIGCHLD, SIG_IGN);
+    K.sweep.fn = sweep;
+    cay__timer_arm(&K.loop, &K.sweep, cay__boot_ms() + 2000);
+    pool_refill_soon();
+    if (write(ready_fd, "ok\n", 3) != 3)
+        dprintf(2, "nobody waited for the keeper\n");
+    close(ready_fd);
+    while (!K.loop.stop)
+        cay__loop_step(&K.loop, -1);
+    unlinkat(K.run_fd, "hello", 0);
+    unlinkat(K.run_fd, "keeper.sock", 0);
+    CAY_FAULT("keeper.leave.drain");
+    if (!K.broken) { /* else the next one has whole helpers */
+        adopt_last_look();
+        pool_drain(K.vanished);
+        lender_leave();
+    }
+    return 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The directories that roots are made of; zygotes make the roots (root.c). */
+#include "keeper.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+
+/* For the sandbox's ordinary user. */
+static int make_dir(int at, const char *name)
+{
+    uid_t owner = K.mode == CAY_MODE_SINGLE ? 0 : 1000 + (K.mode == CAY_MODE_ROOT ? STORE_BASE : 0);
+    if (mkdirat(at, name, 0755) < 0)
+        return errno == EEXIST ? 0 : -1;
+    return fchownat(at, name, owner, owner, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Ids of a sandbox have to pass, whoever made them before us and under which umask. The group of a
+ * server that is not root may look (helper/root_helper/trees.c). */
+static bool passable(const char *name)
+{
+    struct stat st;
+    return fstatat(K.home_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+           fchmodat(K.home_fd, name, 0711 | (K.mode == CAY_MODE_ROOT && st.st_gid ? 0040 : 0), 0) ==
+               0;
+}
+
+int rootfs_open(void)
+{
+    if ((mkdirat(K.home_fd, "sandboxes", 0711) < 0 && errno != EEXIST) ||
+        (mkdirat(K.home_fd, "layers", 0711) < 0 && errno != EEXIST))
+        return -1;
+    CAY_AUTOFD mark = openat(K.home_fd, CAY_HOME_MARK, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (mark < 0 && mknodat(K.home_fd, CAY_HOME_MARK, S_IFREG | 0400, 0) < 0)
+        return -1;
+    if (!passable("sandboxes") || !passable("layers"))
+        return -1;
+    return K.layer[0] ? rootfs_seal(K.layer) : 0;
+}
+
+/* What needs an owner that only exists in our user namespace is put into a layer of template host
+ * here: into the default one as we start, into another when a host that changed meanwhile has
+ * brought it. */
+int rootfs_seal(const char *layer)
+{
+    char path[128];
+    if (K.mode == CAY_MODE_ROOT) /* they are made with the layer (lib/provider/native/layer.c) */
+        return 0;
+    cay__str_join(path, sizeof path, "layers/", layer, NULL);
+    CAY_AUTOFD at = openat(K.home_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (at < 0)
+        return -1;
+    if (make_dir(at, "workspace") < 0)
+        return -1;
+    CAY_AUTOFD home = openat(at, "home", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    return home < 0 ? -1 : make_dir(home, "user");
+}

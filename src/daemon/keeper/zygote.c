@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The helper program, which is also init: "zygote" parks sandboxes and makes roots, "janitor"
+ * clones grants, "sweeper" removes and measures trees, "lender" speaks with cay-egress. Started by
+ * the keeper from a sealed memfd, in the keeper's user namespace; leaves when the keeper does.
+ */
+#include "job.h"
+#include "lend.h"
+#include <proto/mnt.h>
+#include "park.h"
+#include <daemon/init/init.h>
+#include "quota.h"
+#include "root.h"
+#include "swap.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <proto/init.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define SOCK 3
+
+static cay_job job;
+
+static void done(cay_job_done *d, const int *fds, int nfds)
+{
+    d->seq = job.seq;
+    cay__fd_send(SOCK, d, sizeof *d, fds, nfds, 0);
+}
+
+static void failed(const char *step)
+{
+    cay_job_done d = { .sys = errno ? errno : EIO };
+    cay__str_copy(d.step, sizeof d.step, step);
+    done(&d, NULL, 0);
+}
+
+static void do_park(void)
+{
+    park_result r = { .pidfd = -1, .ctl = -1, .userns = -1, .net = { .fd = { -1, -1, -1, -1 } } };
+    const char *step = park(&job, SOCK, &r);
+    if (step) {
+        failed(step);
+    } else {
+        CAY_FAULT("zygote.park.answer");
+        cay_job_done d = { .pid = r.pid,
+                           .start = r.start,
+                           .trash = r.trash,
+                           .how = (uint32_t)r.net.how,
+                           .cookie = r.net.cookie };
+        int out[3 + CAY__NET_FDS] = { r.pidfd,     r.ctl,       r.userns,   r.net.fd[0],
+                                      r.net.fd[1], r.net.fd[2], r.net.fd[3] };
+        done(&d, out, r.net.how ? 3 + CAY__NET_FDS : 3);
+    }
+    cay__close_fd(&r.pidfd);
+    cay__close_fd(&r.ctl);
+    cay__close_fd(&r.userns);
+    netns_close(&r.net);
+}
+
+/* Another root than the default one. */
+static void do_root(const int *fds, int nfds)
+{
+    cay_job_done d = { 0 };
+    bool trash = false;
+    const char *step = "directories";
+    CAY_AUTOFD root = -1, on = -1;
+    int disk = job.disk && nfds ? fds[nfds - 1] : -1, lower = job.lower && nfds ? fds[0] : -1,
+        first = lower >= 0, n = 0, out[2];
+    if (!root_dirs(&job, disk, &trash) ||
+        (job.on && (nfds <= first || (on = root_on(&job, fds[first++], &trash, &step)) < 0)) ||
+        (job.mode == CAY_MODE_ROOT && !root_map(job.block, fds + first, nfds - first, &step)) ||
+        (!job.inside && (root = root_make(&job, lower, disk, &step)) < 0)) {
+        failed(step);
+        return;
+    }
+    d.trash = trash;
+    if (root >= 0)
+        out[n++] = root;
+    if (on >= 0)
+        out[n++] = on;
+    done(&d, out, n);
+}
+
+static void do_swap(const int *fds, int nfds)
+{
+    swap_result r;
+    const char *step = swap_run(&job, fds, nfds, &r);
+    cay_job_done d = { .sys = step ? errno ? errno : EIO : 0,
+                       .swapped = r.swapped,
+                       .trash = r.trash };
+    cay__str_copy(d.step, sizeof d.step, step ? step : "");
+    CAY_FAULT("zygote.swap.answer");
+    done(&d, &r.old, r.old >= 0);
+    cay__close_fd(&r.old);
+}
+
+/* The client opened the directory with its own rights and sent the descriptor; we open the same
+ * path in our copy of the host's tree and go on only if both are one directory. */
+static void do_clone(int *fds, int nfds)
+{
+    struct stat a, b;
+    if (nfds < 1 || fstat(fds[0], &a) < 0) {
+        failed("grant");
+        return;
+    }
+    CAY_AUTOFD dir = open(job.path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0 || fstat(dir, &b) < 0) {
+        failed("grant");
+        return;
+    }
+    if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) {
+        errno = ESTALE;
+        failed("grant changed while it was opened");
+        return;
+    }
+    CAY_AUTOFD tree =
+        mnt_open_tree(dir, "", OPEN_TREE_CLONE | AT_EMPTY_PATH | (job.rec ? AT_RECURSIVE : 0u));
+    if (tree < 0) {
+        failed("clone");
+        return;
+    }
+    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                   (job.ro && !CAY__MUTANT("grant-ro") ? MOUNT_ATTR_RDONLY : 0);
+    unsigned rec = job.rec ? AT_RECURSIVE : 0u;
+    /* Private: what the host mounts below it later must not appear inside. */
+    if (mnt_setattr(tree, "", AT_EMPTY_PATH | rec, set, 0, -1) < 0 || mnt_private(tree, rec) < 0) {
+        failed("flags");
+        return;
+    }
+    cay_job_done d = { 0 };
+    done(&d, &tree, 1);
+}
+
+#define DEPTH_REMOVE  64
+#define DEPTH_MEASURE 2048 /* a path has 4095 bytes: who nests deeper means to hide */
+
+/* A directory without rights is given some: overlay's work has mode 000. */
+static int open_any(int at, const char *name)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES && fchmodat(at, name, 0700, 0) == 0)
+        fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd;
+}
+
+/* A tenant nests deeper than there are descriptors or stack: what lies too deep is moved up to the
+ * top, to be removed from there in another round. */
+static bool lift(int at, const char *name)
+{
+    char to[128], id[CAY_WIRE_ID];
+    cay__id_make(id, 'b');
+    cay__str_join(to, sizeof to, job.name, "/", id, NULL);
+    return renameat(at, name, AT_FDCWD, to) == 0;
+}
+
+/* Contents first. */
+static bool remove_tree(int at, const char *name, unsigned depth, bool *lifted)
+{
+    if (unlinkat(at, name, 0) == 0 || errno == ENOENT)
+        return true;
+    if (depth > DEPTH_REMOVE) {
+        if (unlinkat(at, name, AT_REMOVEDIR) == 0)
+            return true;
+        return lift(at, name) ? (*lifted = true) : false;
+    }
+    int fd = open_any(at, name);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        cay__close_fd(&fd);
+        return false;
+    }
+    bool ok = true;
+    for (struct dirent *e; (e = readdir(d));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+            ok &= remove_tree(dirfd(d), e->d_name, depth + 1, lifted);
+    closedir(d);
+    return (unlinkat(at, name, AT_REMOVEDIR) == 0 || errno == ENOENT) && ok;
+}
+
+static bool rmtree(void)
+{
+    bool lifted;
+    char upper[80];
+    /* A whole sandbox takes its project along; a used work directory is only a part of one. */
+    cay__str_join(upper, sizeof upper, job.name, "/upper", NULL);
+    uint32_t project = quota_project(upper);
+    /* Of another tree, a former upper or a layer, `upper` is content and its project whose it
+     * likes; a sandbox's directory is root's. */
+    struct stat st;
+    if (project < QUOTA_FIRST || lstat(job.name, &st) < 0 || st.st_uid != 0)
+        project = 0;
+    CAY_FAULT("janitor.rmtree");
+    do {
+        lifted = false;
+        if (!remove_tree(AT_FDCWD, job.name, 0, &lifted) && !lifted)
+            return false;
+    } while (lifted);
+    quota_forget(project);
+    CAY_FAULT("janitor.rmtree.done");
+    return true;
+}
+
+static void do_rmtree(int *fds, int nfds)
+{
+    cay_job_done d = { 0 };
+    for (int i = 0; i < nfds; i++)
+        cay__close_fd(&fds[i]); /* what is mounted of it goes first */
+    if (rmtree())
+        done(&d, NULL, 0);
+    else
+        failed("remove");
+}
+
+/* What cannot be seen into counts as beyond every limit. A file of many names counts once. */
+static void measure(int at, const char *name, cay_job_done *d, unsigned depth)
+{
+    struct stat st;
+    if (d->inodes == UINT64_MAX || fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return;
+    bool dir_ = S_ISDIR(st.st_mode);
+    d->bytes += (uint64_t)st.st_blocks * 512 / (dir_ ? 1 : CAY_MAX(st.st_nlink, 1));
+    d->inodes++;
+    if (!dir_)
+        return;
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir || depth > DEPTH_MEASURE) {
+        if (dir || errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+            d->bytes = d->inodes = UINT64_MAX;
+        if (dir)
+            closedir(dir);
+        else
+            cay__close_fd(&fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(dir));)
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+            measure(dirfd(dir), e->d_name, d, depth + 1);
+    closedir(dir);
+}
+
+/* What was moved out of sight and not removed, and with `rec` what a dead keeper's pool left. */
+static void do_sweep(void)
+{
+    DIR *d = opendir("sandboxes");
+    cay_job_done done_ = { 0 };
+    char name[CAY_WIRE_ID], ours[16];
+    cay_job_name(name, getppid()); /* parks already, while we look */
+    name[5] = 0;
+    cay__str_join(ours, sizeof ours, ".pool-", name, NULL);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (!cay__str_starts(e->d_name, ".old-") &&
+            !(job.rec && cay__str_starts(e->d_name, ".pool-") && !cay__str_starts(e->d_name, ours)))
+            continue;
+        if (cay__str_join(job.name, sizeof job.name, "sandboxes/", e->d_name, NULL))
+            rmtree();
+    }
+    if (d)
+        closedir(d);
+    done(&done_, NULL, 0);
+}
+
+static void do_du(void)
+{
+    cay_job_done d = { 0 };
+    if (!quota_used(quota_project(job.name), &d.bytes, &d.inodes))
+        measure(AT_FDCWD, job.name, &d, 0);
+    done(&d, NULL, 0);
+}
+
+#ifdef CAY_FAULTS
+static void print_name(const char *name)
+{
+    cay__fd_write_all(1, name, strlen(name));
+    cay__fd_write_all(1, "\n", 1);
+}
+#endif
+
+/* argv: program, role, state directory as the helper sees it, mode, runtime directory of the host's
+ * tree, the keeper's program */
+int main(int argc, char **argv)
+{
+    sudo_main(argc, argv);
+#ifdef CAY_FAULTS
+    if (argc == 2 && !strcmp(argv[1], "--faults")) {
+        cay__fault_list(print_name);
+        return 0;
+    }
+    cay__fault_load();
+    cay__fd_close_from(4);
+#endif
+    if (argc < 6 || chdir(argv[2]) < 0)
+        return 2;
+    /* A zygote mounts in a namespace of its own, which its children copy. */
+    if (!strcmp(argv[1], "zygote") && unshare(CLONE_NEWNS) < 0)
+        return 2;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, argv[1]);
+    if (!strcmp(argv[1], "lender"))
+        lender_main(SOCK, argv[3][0] - '0', argv[4], argv[5]);
+    /* What runs inside is pid 1 of a sandbox: its command line says no more than that. */
+    for (int i = 1; i < argc; i++)
+        memset(argv[i], 0, strlen(argv[i]));
+    for (int i = 1; i < 65;
+         i++) /* execve(2) keeps what is ignored: commands start with nothing of that */
+        if (i != SIGKILL && i != SIGSTOP)
+            sigaction(i, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
+    signal(SIGCHLD, SIG_IGN); /* inits are watched by pidfd; nobody waits for them */
+    for (;;) {
+        int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+        ssize_t n = cay__fd_recv(SOCK, &job, sizeof job, fds, &nfds, 0);
+        if (n != sizeof job)
+            return 0;
+        job.name[sizeof job.name - 1] = job.path[sizeof job.path - 1] =
+            job.layer[sizeof job.layer - 1] = 0;
+        switch (job.type) {
+        case CAY_JOB_PARK: do_park(); break;
+        case CAY_JOB_ROOT: do_root(fds, nfds); break;
+        case CAY_JOB_SWAP: do_swap(fds, nfds); break;
+        case CAY_JOB_CLONE: do_clone(fds, nfds); break;
+        case CAY_JOB_RMTREE: do_rmtree(fds, nfds); break;
+        case CAY_JOB_DU: do_du(); break;
+        case CAY_JOB_SWEEP: do_sweep(); break;
+        default: errno = EINVAL; failed("job");
+        }
+        for (int i = 0; i < nfds; i++)
+            close(fds[i]);
+    }
+}

@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pack WORD…: what a stack has that another has not, as an archive.
+ *
+ *   format=snapshot|tar|js  ours, the Agents SDK's tar, or its JSON
+ *   meta=JSON               what cay.json says
+ *   format=oci              an image's layer, with whiteouts as these have them
+ *   a=LAYER b=LAYER         the stacks, bottom first
+ *   top=LAYER               b is a and this one more: nothing else is walked
+ *   root=DIR                below both stacks, a directory of the host
+ *   under=NAME              only this directory of the root
+ *   skip=PATH               left out, with all that is below
+ *   raw=1                   top as it is, with its digest as a layer; CAY_ENOTSUP, "pack_redirect",
+ *                           when only a comparison can tell it
+ *   threads=N               that compress
+ *   a-on=LAYER b-on=LAYER   /workspace is the directory behind the second descriptor with this
+ *                           above it, layers/o…; b has one if a has
+ */
+#include "pack.h"
+#include "compare.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+
+#define SKIPS     256
+#define CHUNK     (1u << 20)
+#define SAY_EVERY (8u << 20)
+
+typedef struct ask {
+    const char *a[TOOL_STACK_MAX + 1], *b[TOOL_STACK_MAX + 1], *skip[SKIPS];
+    size_t na, nb, nskip;
+    const char *top, *under, *meta, *format, *raw, *a_on, *b_on;
+    uint64_t threads;
+} ask;
+
+/* The first name of a file that has several. */
+typedef struct first {
+    dev_t dev;
+    ino_t ino;
+    char *path;
+} first;
+
+typedef struct pack {
+    tool *t;
+    ask q;
+    writer w;
+    seal seal;
+    cay__buf chain; /* the deepest directory that was told, with those around it */
+    char *chunk, *extra;
+    first *v;
+    size_t n, cap; /* a hash table */
+    size_t path_bytes;
+    uint64_t items, bytes, said;
+    bool single;    /* one id is all there is */
+    struct stat on; /* b-on: the directory of the host; its owner is the workspace's user */
+    bool over;      /* raw: bytes of something that is left out */
+    uint64_t at;    /* raw: so far in a file */
+} pack;
+
+static int parse(tool *t, ask *q, cay_err *err)
+{
+    for (size_t i = 0; i < t->nargs; i++) {
+        const char *w = t->args[i], *eq = strchr(w, '='), *v = eq ? eq + 1 : "";
+        size_t n = eq ? (size_t)(eq - w) : 0;
+        const struct {
+            const char *word;
+            const char **to, **list;
+            size_t *count, most;
+        } words[] = { { "top", &q->top, 0, 0, 0 },
+                      { "under", &q->under, 0, 0, 0 },
+                      { "meta", &q->meta, 0, 0, 0 },
+                      { "format", &q->format, 0, 0, 0 },
+                      { "root", &t->bottom, 0, 0, 0 },
+                      { "raw", &q->raw, 0, 0, 0 },
+                      { "a-on", &q->a_on, 0, 0, 0 },
+                      { "b-on", &q->b_on, 0, 0, 0 },
+                      { "a", 0, q->a, &q->na, TOOL_STACK_MAX + 1 },
+                      { "b", 0, q->b, &q->nb, TOOL_STACK_MAX + 1 },
+                      { "skip", 0, q->skip, &q->nskip, SKIPS } };
+        bool known = n == 7 && !strncmp(w, "threads", n) && cay__str_to_u64(v, &q->threads) &&
+                     q->threads <= 64;
+        for (size_t k = 0; k < CAY_LEN(words) && !known; k++) {
+            if (strlen(words[k].word) != n || strncmp(words[k].word, w, n))
+                continue;
+            known = words[k].to || *words[k].count < words[k].most;
+            if (words[k].to)
+                *words[k].to = v;
+            else if (known)
+                words[k].list[(*words[k].count)++] = v;
+        }
+        if (!known)
+            return cay_fail(err, CAY_EINVAL, "pack: %.60s", w);
+    }
+    if (q->under && !tool_one_name(q->under))
+        return cay_fail(err, CAY_EINVAL, "pack: \"%.60s\" is not one name", q->under);
+    return 0;
+}
+
+static bool skipped(const pack *p, const char *path)
+{
+    for (size_t i = 0; i < p->q.nskip; i++) {
+        size_t n = strlen(p->q.skip[i]);
+        if (!strncmp(path, p->q.skip[i], n) && (!path[n] || path[n] == '/'))
+            return true;
+    }
+    return false;
+}
+
+static uint32_t id_of(const pack *p, uint32_t id)
+{
+    if (p->single)
+        return 1000;
+    return p->t->root && id >= TOOL_STORE && id - TOOL_STORE < 65536 ? id - TOOL_STORE
+                                                                     : CAY_MIN(id, 65535u);
+}
+
+/* Below a directory of the host ids are the host's: its owner and the workspace's user have changed
+ * places, as they have inside (docs/workspaces.md). */
+static uint32_t on_id(const pack *p, uint32_t id, uint32_t owner)
+{
+    if (p->single || (p->t->root && id >= TOOL_STORE && id - TOOL_STORE < 65536))
+        return id_of(p, id);
+    uint32_t inside = id == owner ? 1000 : p->t->root && id == 1000 ? owner : id;
+    return inside < 65536 ? inside : 65534;
+}
+
+static bool on_host(const pack *p, const char *path)
+{
+    return p->q.b_on &&
+           (p->q.under || (cay__str_starts(path, "workspace") && (!path[9] || path[9] == '/')));
+}
+
+static cay__item item_of(const pack *p, char type, const char *path, const struct stat *st)
+{
+    uint32_t mode = type == CAY__ITEM_LINK ? 0777
+                                           : st->st_mode & (p->w.ops->image         ? 07777
+                                                            : type == CAY__ITEM_DIR ? 03777
+                                                                                    : 0777);
+    bool host = on_host(p, path);
+    return (cay__item){ .type = type,
+                        .path = path,
+                        .target = "",
+                        .mode = mode,
+                        .uid = host ? on_id(p, st->st_uid, p->on.st_uid) : id_of(p, st->st_uid),
+                        .gid = host ? on_id(p, st->st_gid, p->on.st_gid) : id_of(p, st->st_gid),
+                        .mtime = st->st_mtim.tv_sec,
+                        .nsec = (uint32_t)st->st_mtim.tv_nsec,
+                        .size = (uint64_t)st->st_size,
+                        .extra = "" };
+}
+
+/* What proto/item_sink.c made of a file's capabilities, back: nobody elsewhere has our root's id.
+ */
+static size_t plain_capability(uint32_t *v, size_t len)
+{
+    if (len != 24 || v[5] != TOOL_STORE)
+        return len;
+    v[0] = (v[0] & 0x00ffffff) | 0x02000000;
+    return 20;
+}
+
+/* The tenant's own attributes, as items have them; in images also what makes programs privileged.
+ */
+static void take_attrs(pack *p, const xattrs *x, cay__item *it)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < x->n; i++) {
+        uint16_t a = (uint16_t)(strlen(x->v[i].name) + 1);
+        bool capability = p->w.ops->image && !strcmp(x->v[i].name, "security.capability");
+        uint32_t b =
+            (uint32_t)(capability ? plain_capability((uint32_t *)(void *)x->v[i].value, x->v[i].len)
+                                  : x->v[i].len);
+        bool ours = capability || (cay__str_starts(x->v[i].name, "user.") &&
+                                   !cay__str_starts(x->v[i].name, "user.overlay."));
+        if (!ours || strchr(x->v[i].name, '=') ||
+            len + sizeof a + sizeof b + a + b >
+                CAY__ITEM_EXTRA) /* a tar's record ends its name with "=" */
+            continue;
+        memcpy(p->extra + len, &a, sizeof a);
+        memcpy(p->extra + len + sizeof a, &b, sizeof b);
+        memcpy(p->extra + len + sizeof a + sizeof b, x->v[i].name, a);
+        memcpy(p->extra + len + sizeof a + sizeof b + a, x->v[i].value, b);
+        len += sizeof a + sizeof b + a + b;
+    }
+    it->extra = p->extra;
+    it->extra_len = len;
+}
+
+static int attributes(pack *p, int dir, const char *name, cay__item *it, cay_err *err)
+{
+    xattrs x;
+    if (xattrs_read(p->t, dir, name, &x) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "attributes of %.150s", it->path);
+    take_attrs(p, &x, it);
+    xattrs_clear(&x);
+    return 0;
+}
+
+static int tell(pack *p, const cay__item *it, cay_err *err)
+{
+    p->items++;
+    seal_item(&p->seal, it);
+    return p->w.ops->item(&p->w, it, err);
+}
+
+static int progress(pack *p, cay_err *err)
+{
+    if (p->bytes - p->said < SAY_EVERY && p->items % 4096)
+        return 0;
+    CAY_AUTOBUF b = CAY__BUF(64);
+    p->said = p->bytes;
+    cay__rec_num(&b, p->items);
+    cay__rec_num(&b, p->bytes);
+    return tool_say(p->t, CAY__REC_PROGRESS, &b, err);
+}
+
+static bool told(const pack *p, const char *path, size_t n)
+{
+    const char *c = p->chain.data ? p->chain.data : "";
+    return !strncmp(c, path, n) && (!c[n] || c[n] == '/');
+}
+
+static void chain_to(pack *p, const char *path)
+{
+    p->chain.len = 0;
+    cay__buf_str(&p->chain, path);
+}
+
+/* As the archive's reader sees it: from the layer that is being told, else from the whole. */
+static int look(const compare *c, const char *path, int *dir, struct stat *st)
+{
+    int top = crawl_root(&c->b.top), base = crawl_root(&c->b.base);
+    *dir = top;
+    if (top >= 0 && fstatat(top, path, st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st->st_mode))
+        return 0;
+    *dir = base;
+    return base >= 0 ? fstatat(base, path, st, AT_SYMLINK_NOFOLLOW) : -1;
+}
+
+/* The directory that the path's last name is in. */
+static int open_around(int dir, char *path, const char **name)
+{
+    char *slash = strrchr(path, '/');
+    *name = slash ? slash + 1 : path;
+    if (slash)
+        *slash = 0;
+    return cay__fd_openat2(dir, slash ? path : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+                           0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
+static int parents(pack *p, const compare *c, const char *path, cay_err *err)
+{
+    char up[CAY__ITEM_PATH];
+    for (const char *s = path; (s = strchr(s, '/')); s++) {
+        size_t n = (size_t)(s - path);
+        struct stat st;
+        int dir;
+        if (told(p, path, n))
+            continue;
+        memcpy(up, path, n);
+        up[n] = 0;
+        char under[CAY__ITEM_PATH + 64];
+        const char *name;
+        if (!cay__str_join(under, sizeof under, p->q.under ? p->q.under : "", p->q.under ? "/" : "",
+                           up, NULL))
+            return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
+                                "%.100s…: a path of more than 4,000 bytes fits no archive", up);
+        if (look(c, under, &dir, &st) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "look at %.150s", up);
+        CAY_AUTOFD at = open_around(dir, under, &name);
+        if (at < 0)
+            return cay_fail_sys(err, CAY_ESYS, "enter %.150s", up);
+        cay__item it = item_of(p, CAY__ITEM_DIR, up, &st);
+        CAY_TRY(attributes(p, at, name, &it, err));
+        CAY_TRY(tell(p, &it, err));
+        chain_to(p, up);
+    }
+    return 0;
+}
+
+static first *slot(first *v, size_t cap, dev_t dev, ino_t ino)
+{
+    size_t i = (size_t)(ino * 0x9e3779b97f4a7c15u ^ dev) & (cap - 1);
+    while (v[i].path && (v[i].dev != dev || v[i].ino != ino))
+        i = (i + 1) & (cap - 1);
+    return &v[i];
+}
+
+/* *out: the name under which its bytes were told, or NULL. */
+static int first_name(pack *p, const struct stat *st, const char *path, const char **out,
+                      cay_err *err)
+{
+    if (2 * (p->n + 1) > p->cap) {
+        size_t cap = p->cap ? 2 * p->cap : 256;
+        first *v = cay__alloc(cap * sizeof *v);
+        for (size_t i = 0; i < p->cap; i++)
+            if (p->v[i].path)
+                *slot(v, cap, p->v[i].dev, p->v[i].ino) = p->v[i];
+        free(p->v);
+        p->v = v;
+        p->cap = cap;
+    }
+    first *f = slot(p->v, p->cap, st->st_dev, st->st_ino);
+    *out = f->path;
+    if (f->path)
+        return 0;
+    p->path_bytes += strlen(path) + 1;
+    if (p->n == LINKS_MAX || p->path_bytes > LINK_BYTES)
+        return cay_fail_why(
+            err, CAY_ETOOBIG, "too_many_links",
+            "more files with several names than can be kept in mind (%u, or %u MiB of paths)",
+            LINKS_MAX, LINK_BYTES >> 20);
+    *f = (first){ st->st_dev, st->st_ino, cay__strdup(path) };
+    p->n++;
+    return 0;
+}
+
+static int some(pack *p, const void *data, size_t n, cay_err *err)
+{
+    p->bytes += n;
+    seal_data(&p->seal, data, n);
+    CAY_TRY(p->w.ops->data(&p->w, data, n, err));
+    CAY_TRY(progress(p, err));
+    return tool_check(p->t, err);
+}
+
+static int hole(pack *p, uint64_t n, cay_err *err)
+{
+    static const char none[1 << 16];
+    p->bytes += n;
+    CAY_TRY(p->w.ops->hole(&p->w, n, err));
+    for (; n; n -= CAY_MIN(n, sizeof none)) {
+        seal_data(&p->seal, none, (size_t)CAY_MIN(n, sizeof none));
+        CAY_TRY(tool_check(p->t, err));
+    }
+    return 0;
+}
+
+/* Exactly st_size bytes: a header told how many there are. */
+static int contents(pack *p, int fd, const cay__item *it, bool sparse, cay_err *err)
+{
+    uint64_t at = 0;
+    while (at < it->size) {
+        off_t data = sparse ? lseek(fd, (off_t)at, SEEK_DATA) : (off_t)at;
+        uint64_t to = data < 0 ? it->size : CAY_MIN((uint64_t)data, it->size);
+        if (to > at)
+            CAY_TRY(hole(p, to - at, err));
+        at = to;
+        if (at == it->size)
+            break;
+        ssize_t n = pread(fd, p->chunk, (size_t)CAY_MIN(it->size - at, (uint64_t)CHUNK), (off_t)at);
+        if (n <= 0)
+            return n < 0 ? cay_fail_sys(err, CAY_ESYS, "read %.150s", it->path)
+                         : cay_fail(err, CAY_EBUSY, "%.150s is shorter than it was", it->path);
+        CAY_TRY(some(p, p->chunk, (size_t)n, err));
+        at += (uint64_t)n;
+    }
+    return p->w.ops->done(&p->w, err);
+}
+
+static int file(pack *p, const change *ch, cay_err *err)
+{
+    struct stat st;
+    CAY_AUTOFD fd =
+        openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
+    if (fd < 0)
+        fd = openat(ch->b.dir, ch->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || meta_foreign(&st))
+        return cay_fail_sys(err, CAY_ESYS, "open %.150s", ch->path);
+    const char *other = NULL;
+    if (st.st_nlink > 1 && p->w.ops->hard_links)
+        CAY_TRY(first_name(p, &st, ch->path, &other, err));
+    cay__item it = item_of(p, other ? CAY__ITEM_HARD : CAY__ITEM_FILE, ch->path, &st);
+    if (other) {
+        it.target = other;
+        return tell(p, &it, err);
+    }
+    if (p->w.ops->wants_gone)
+        CAY_TRY(attributes(p, ch->b.dir, ch->name, &it, err));
+    CAY_TRY(tell(p, &it, err));
+    return contents(p, fd, &it, (uint64_t)st.st_blocks * 512 + CHUNK < (uint64_t)st.st_size, err);
+}
+
+static int link_to(pack *p, const change *ch, cay_err *err)
+{
+    char target[CAY__ITEM_PATH];
+    ssize_t n = readlinkat(ch->b.dir, ch->name, target, sizeof target - 1);
+    if (n < 0)
+        return cay_fail_sys(err, CAY_ESYS, "read %.150s", ch->path);
+    target[n] = 0;
+    cay__item it = item_of(p, CAY__ITEM_LINK, ch->path, &ch->b.st);
+    it.target = target;
+    return tell(p, &it, err);
+}
+
+static int on_change(compare *c, const change *ch, cay_err *err)
+{
+    pack *p = c->arg;
+    mode_t mode = ch->b.st.st_mode;
+    if (skipped(p, ch->path))
+        return 0;
+    if (strlen(ch->path) + 8 >= CAY__ITEM_PATH)
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
+                            "%.100s…: a path of more than 4,000 bytes fits no archive", ch->path);
+    if (ch->kind == 'D' && !p->w.ops->wants_gone)
+        return 0;
+    if (ch->kind != 'D' && !S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode))
+        return 0; /* FIFOs and sockets are nothing without who made them */
+    CAY_TRY(parents(p, c, ch->path, err));
+    CAY_TRY(progress(p, err));
+    if (ch->kind == 'D')
+        return tell(
+            p, &(cay__item){ .type = CAY__ITEM_GONE, .path = ch->path, .target = "", .extra = "" },
+            err);
+    if (S_ISREG(mode))
+        return file(p, ch, err);
+    if (S_ISLNK(mode))
+        return link_to(p, ch, err);
+    cay__item it = item_of(p, CAY__ITEM_DIR, ch->path, &ch->b.st);
+    CAY_TRY(attributes(p, ch->b.dir, ch->name, &it, err));
+    CAY_TRY(tell(p, &it, err));
+    chain_to(p, ch->path);
+    return 0;
+}
+
+static int raw_kind(pack *p, const char *path, const struct stat *st, const xattrs *x, char *type,
+                    unsigned *flags, cay_err *err)
+{
+    const xattr *hidden = xattrs_find(x, "overlay.opaque");
+    *type = S_ISREG(st->st_mode)   ? CAY__ITEM_FILE
+            : S_ISDIR(st->st_mode) ? CAY__ITEM_DIR
+            : S_ISLNK(st->st_mode) ? CAY__ITEM_LINK
+            : meta_whiteout(st)    ? CAY__ITEM_GONE
+                                   : 0;
+    if (xattrs_find(x, "overlay.redirect") || (hidden && hidden->len && hidden->value[0] != 'y'))
+        return cay_fail_why(err, CAY_ENOTSUP, "pack_redirect",
+                            "%.100s was renamed from below the layer", path);
+    *flags = hidden && hidden->len && *type == CAY__ITEM_DIR ? CAY__ITEM_OPAQUE : 0;
+    if (strlen(path) + 8 >= CAY__ITEM_PATH)
+        return cay_fail_why(err, CAY_ETOOBIG, "archive_path",
+                            "%.100s…: a path of more than 4,000 bytes fits no archive", path);
+    p->over = !*type || skipped(p, path); /* FIFOs and sockets are nothing without who made them */
+    return 0;
+}
+
+static int raw_node(void *arg, int dir, const char *name, const char *path, const struct stat *st,
+                    const char *other, const xattrs *x, cay_err *err)
+{
+    pack *p = arg;
+    char type = 0, target[CAY__ITEM_PATH];
+    unsigned flags = 0;
+    p->at = 0;
+    CAY_TRY(raw_kind(p, path, st, x, &type, &flags, err));
+    CAY_TRY(progress(p, err));
+    if (p->over)
+        return 0;
+    if (other && skipped(p, other))
+        return cay_fail_why(err, CAY_ENOTSUP, "pack_redirect",
+                            "%.100s has its bytes under a name that is left out", path);
+    cay__item it = type == CAY__ITEM_GONE
+                       ? (cay__item){ .type = type, .path = path, .target = "", .extra = "" }
+                       : item_of(p, other ? CAY__ITEM_HARD : type, *path ? path : ".", st);
+    it.flags = flags;
+    if (other)
+        it.target = other;
+    else if (type == CAY__ITEM_LINK) {
+        ssize_t n = readlinkat(dir, name, target, sizeof target - 1);
+        if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, "read %.150s", path);
+        target[n] = 0;
+        it.target = target;
+    } else if (type != CAY__ITEM_GONE && *path) {
+        take_attrs(p, x, &it);
+    }
+    return tell(p, &it, err);
+}
+
+static int raw_data(void *arg, const void *data, size_t n, uint64_t at, cay_err *err)
+{
+    pack *p = arg;
+    if (p->over)
+        return 0;
+    if (at > p->at)
+        CAY_TRY(hole(p, at - p->at, err));
+    p->at = at + n;
+    return some(p, data, n, err);
+}
+
+static int raw_end(void *arg, uint64_t size, cay_err *err)
+{
+    pack *p = arg;
+    if (p->over)
+        return 0;
+    if (size > p->at)
+        CAY_TRY(hole(p, size - p->at, err));
+    return p->w.ops->done(&p->w, err);
+}
+
+static int raw(pack *p, digested *as_layer, cay_err *err)
+{
+    static const digest_hooks hooks = { raw_node, raw_data, raw_end };
+    if (!p->q.top)
+        return cay_fail(err, CAY_EINVAL, "pack: raw without a layer");
+    CAY_TRY(p->w.ops->open(&p->w, p->q.meta ? p->q.meta : "{}", err));
+    return digest_layer(p->t, p->q.top, &hooks, p, as_layer, err);
+}
+
+static int open_views(pack *p, compare *c, cay_err *err)
+{
+    CAY_AUTOFD a = -1, b = -1, top = -1, on = -1;
+    if (p->q.top && p->q.b_on)
+        return cay_fail(err, CAY_EINVAL, "pack: top excludes b-on");
+    if (p->q.b_on)
+        CAY_TRY(stack_host_dir(TOOL_FD + 1, &on, err));
+    if (on >= 0 && fstat(on, &p->on) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "look at the directory underneath");
+    if (p->q.top)
+        CAY_TRY(tool_layer_open(p->t, p->q.top, &top, err));
+    CAY_TRY(stack_open(p->t, p->q.a, p->q.na, &a, err));
+    c->same_base = p->q.top != NULL;
+    if (!c->same_base)
+        CAY_TRY(stack_open(p->t, p->q.b, p->q.nb, &b, err));
+    else if ((b = openat(a, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open a stack");
+    if (p->q.a_on)
+        CAY_TRY(stack_cover(p->t, a, "workspace", p->q.a_on, on, err));
+    if (p->q.b_on)
+        CAY_TRY(stack_cover(p->t, b, "workspace", p->q.b_on, on, err));
+    view_open(&c->a, CAY_STEAL_FD(a), -1);
+    view_open(&c->b, CAY_STEAL_FD(b), CAY_STEAL_FD(top));
+    return 0;
+}
+
+/* Down to `under` on both sides; the archive's root is what b has there. */
+static int begin(pack *p, compare *c, cay_err *err)
+{
+    view *both[] = { &c->a, &c->b };
+    struct stat st;
+    int dir;
+    if (look(c, p->q.under ? p->q.under : ".", &dir, &st) < 0)
+        return cay_fail_why(err, CAY_ENOENT, "archive_path", "it has no directory /%.100s",
+                            p->q.under ? p->q.under : "");
+    cay__item root = item_of(p, CAY__ITEM_DIR, ".", &st);
+    CAY_TRY(tell(p, &root, err));
+    for (size_t i = 0; p->q.under && i < 2; i++) {
+        entry e;
+        bool other;
+        view_look(both[i], p->q.under, &e);
+        if (!e.there || !S_ISDIR(e.st.st_mode))
+            view_nothing(both[i]);
+        else if (view_down(p->t, both[i], p->q.under, &other) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "enter %.60s", p->q.under);
+        else if (other)
+            c->same_base = false;
+    }
+    return 0;
+}
+
+static int differences(pack *p, cay_err *err)
+{
+    compare c = { .t = p->t, .owners = true, .under = p->q.under, .fn = on_change, .arg = p };
+    CAY_TRY(open_views(p, &c, err));
+    int rc = p->w.ops->open(&p->w, p->q.meta ? p->q.meta : "{}", err);
+    if (rc == 0)
+        rc = begin(p, &c, err);
+    if (rc == 0)
+        rc = compare_run(&c, err);
+    view_close(&c.a);
+    view_close(&c.b);
+    return rc;
+}
+
+static int all(pack *p, cay_err *err)
+{
+    char hex[65];
+    digested as_layer = { .hex = "" };
+    CAY_TRY(p->q.raw ? raw(p, &as_layer, err) : differences(p, err));
+    CAY_FAULT("pack.told");
+    seal_hex(&p->seal, hex);
+    CAY_TRY(p->w.ops->close(&p->w, hex, err));
+    cay__rec_str(&p->t->out, hex);
+    cay__rec_num(&p->t->out, p->items);
+    cay__rec_num(&p->t->out, p->bytes);
+    cay__rec_str(&p->t->out, as_layer.hex);
+    return 0;
+}
+
+int pack_run(tool *t, cay_err *err)
+{
+    static const writer_ops *const kinds[] = { &write_snapshot, &write_tar, &write_oci, &write_js };
+    pack *p = cay__alloc(sizeof *p);
+    *p = (pack){ .t = t,
+                 .chunk = cay__alloc(CHUNK),
+                 .extra = cay__alloc(CAY__ITEM_EXTRA),
+                 .chain = CAY__BUF(CAY__ITEM_PATH),
+                 .single = !t->root && tool_one_id() };
+    int rc = parse(t, &p->q, err);
+    for (size_t i = 0; rc == 0 && i < CAY_LEN(kinds); i++)
+        if (p->q.format && !strcmp(p->q.format, kinds[i]->name))
+            p->w = (writer){ .ops = kinds[i],
+                             .fd = TOOL_FD,
+                             .threads = (unsigned)p->q.threads,
+                             .out = CAY__BUF(2u << 20),
+                             .dirs = CAY__BUF(64u << 20) };
+    if (rc == 0 && !p->w.ops)
+        rc = cay_fail(err, CAY_EINVAL, "pack: format %.40s", p->q.format ? p->q.format : "");
+    seal_open(&p->seal);
+    if (rc == 0)
+        rc = all(p, err);
+    seal_close(&p->seal);
+    if (p->w.ops && p->w.ops->drop)
+        p->w.ops->drop(&p->w);
+    for (size_t i = 0; i < p->cap; i++)
+        free(p->v[i].path);
+    free(p->v);
+    free(p->chunk);
+    free(p->extra);
+    cay__buf_clear(&p->chain);
+    cay__buf_clear(&p->w.out);
+    cay__buf_clear(&p->w.dirs);
+    free(p);
+    return rc;
+}

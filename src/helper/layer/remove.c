@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* remove LAYER…: out of sight by one rename, then away. */
+#include "tool.h"
+#include <base/str.h>
+#include <helper/clone/clone.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+
+static int on_enter(walk *w, const char *name, const struct stat *st, bool *down, cay_err *err)
+{
+    if (S_ISDIR(st->st_mode)) {
+        *down = true;
+        return 0;
+    }
+    if (unlinkat(crawl_fd(&w->at), name, 0) < 0 && errno != ENOENT)
+        return cay_fail_sys(err, CAY_ESYS, "remove %.150s", w->path.data);
+    return 0;
+}
+
+static int on_leave(walk *w, const char *name, cay_err *err)
+{
+    if (unlinkat(crawl_fd(&w->at), name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+        return cay_fail_sys(err, CAY_ESYS, "remove directory %.150s", w->path.data);
+    return 0;
+}
+
+int remove_tree(tool *t, int fd, cay_err *err)
+{
+    walk w = { .t = t, .enter = on_enter, .leave = on_leave };
+    return walk_tree(&w, fd, err);
+}
+
+static int remove_at(tool *t, const char *name, cay_err *err)
+{
+    int fd = openat(t->layers, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "remove layer %s", name);
+    if (cay__str_starts(name, ".stage-"))
+        subvol_destroy(fd);
+    CAY_TRY(remove_tree(t, fd, err));
+    if (unlinkat(t->layers, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+        return cay_fail_sys(err, CAY_ESYS, "remove layer %s", name);
+    return 0;
+}
+
+void tool_unstage(tool *t, const char *stage)
+{
+    t->ticks = 0;
+    remove_at(t, stage, NULL);
+}
+
+/* Names of tool_stage() and of ourselves that nobody holds any more: their makers have a lock on
+ * them while they live. */
+int remove_sweep(tool *t, cay_err *err)
+{
+    names l = { 0 };
+    int rc = names_read(&l, t->layers) < 0 ? cay_fail_sys(err, CAY_ESYS, "list layers/") : 0;
+    for (size_t i = 0; rc == 0 && i < l.n; i++) {
+        if (!cay__str_starts(l.v[i], ".gone-") && !cay__str_starts(l.v[i], ".stage-"))
+            continue;
+        CAY_AUTOFD fd = openat(t->layers, l.v[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            rc = remove_at(t, l.v[i], err);
+    }
+    names_clear(&l);
+    return rc;
+}
+
+int remove_run(tool *t, cay_err *err)
+{
+    char gone[40], id[24];
+    for (size_t i = 0; i < t->nargs; i++)
+        CAY_TRY(tool_layer_name(t->args[i], err));
+    for (size_t i = 0; i < t->nargs; i++) {
+        cay__id_make(id, 'l');
+        cay__str_join(gone, sizeof gone, ".gone-", id, NULL);
+        if (renameat(t->layers, t->args[i], t->layers, gone) < 0 && errno != ENOENT)
+            return cay_fail_sys(err, CAY_ESYS, "remove layer %s", t->args[i]);
+        CAY_FAULT("layer.remove.renamed");
+    }
+    return remove_sweep(t, err);
+}

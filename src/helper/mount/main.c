@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay-mount: serves the storage of one sandbox from outside. It has a mount namespace and a little
+ * memory of its own, where keys and mount points are; rclone runs there, as nobody (rclone.h). The
+ * sandbox gets detached clones of the mounts, by way of the keeper. When the sandbox's init ends,
+ * rclone is told to, mount by mount in the order given, and time to bring away what was written.
+ */
+#include "live.h"
+#include <proto/mount.h>
+#include "rclone.h"
+#include <base/base.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <proto/mnt.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+enum { SOCK = 3, MOST = 12, READY_MS = 30000, STEP_MS = 20, FLUSH_MS = 60000 };
+#define PLACE      CAY_MOUNT_PLACE
+#define CACHES     1024
+#define CACHE_MOST "4G" /* what waits to be brought away, roughly */
+
+static struct {
+    char cache[3800]; /* absolute */
+    int cache_fd;
+    uid_t id;     /* rclone's: other than that of another sandbox's */
+    int exe;      /* rclone */
+    int mounts;   /* STATE-DIRECTORY/mounts */
+    int marks;    /* the file of marks, from HOLD on */
+    char box[24]; /* the sandbox's id */
+    pid_t rclone[MOST];
+    cay_mount_mark mark[MOST];
+    size_t n;
+    int asker; /* who waits until all is brought away; or -1 */
+} M = { .cache_fd = -1, .exe = -1, .mounts = -1, .marks = -1, .asker = -1 };
+static volatile sig_atomic_t ended;
+
+static void on_end(int sig)
+{
+    (void)sig;
+    ended = 1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
+{
+    (void)st, (void)flag, (void)at;
+    remove(path);
+    return 0;
+}
+
+static void remove_tree(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* What one that was killed had not brought away is lost; its directory goes. Who lives holds a lock
+ * on it. */
+static void sweep_caches(const char *home)
+{
+    char path[4096];
+    for (unsigned i = 0; i < CACHES; i++) {
+        snprintf(path, sizeof path, "%s/mounts/cache-%u", home, i);
+        CAY_AUTOFD fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            remove_tree(path);
+    }
+}
+
+/* Marks of one that was killed, whose sandbox is gone since. */
+static void sweep_marks(void)
+{
+    int fd = openat(M.mounts, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char box[64];
+        struct stat st;
+        if (!cay__id_valid(e->d_name, 'c') ||
+            !cay__str_join(box, sizeof box, "../sandboxes/", e->d_name, NULL) ||
+            fstatat(M.mounts, box, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            continue;
+        CAY_AUTOFD held = openat(M.mounts, e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (held >= 0 && flock(held, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(M.mounts, e->d_name, 0);
+    }
+    if (d)
+        closedir(d);
+}
+
+static bool take_cache(const char *home)
+{
+    for (unsigned i = 0; i < CACHES; i++) {
+        snprintf(M.cache, sizeof M.cache, "%s/mounts/cache-%u", home, i);
+        if (mkdir(M.cache, 0700) < 0) {
+            if (errno != EEXIST)
+                return false;
+            continue;
+        }
+        M.id = CAY__RCLONE_ID + i;
+        M.cache_fd = open(M.cache, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return M.cache_fd >= 0 && flock(M.cache_fd, LOCK_EX | LOCK_NB) == 0 &&
+               fchown(M.cache_fd, M.id, M.id) == 0;
+    }
+    errno = EMFILE;
+    return false;
+}
+
+static int find_program(const char *name)
+{
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+        char full[4096];
+        size_t n = strcspn(p, ":");
+        snprintf(full, sizeof full, "%.*s/%s", (int)n, p, name);
+        int fd = n && *p == '/' && access(full, X_OK) == 0 ? open(full, O_PATH | O_CLOEXEC) : -1;
+        if (fd >= 0)
+            return fd;
+        p += n + (p[n] == ':');
+    }
+    return -1;
+}
+
+/* Ourselves, under the name that rclone looks for. */
+static bool put_helper(void)
+{
+    char buf[16384];
+    ssize_t n = -1;
+    CAY_AUTOFD in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    if (in < 0 || mkdir(PLACE "/bin", 0755) < 0 || chmod(PLACE "/bin", 0755) < 0)
+        return false;
+    CAY_AUTOFD out = open(PLACE "/bin/fusermount3", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+    while (out >= 0 && (n = read(in, buf, sizeof buf)) > 0)
+        if (!cay__fd_write_all(out, buf, (size_t)n))
+            return false;
+    return out >= 0 && n == 0 && fchmod(out, 0755) == 0 &&
+           symlink("fusermount3", PLACE "/bin/fusermount") == 0;
+}
+
+static const char *prepare(const char *home)
+{
+    char mounts[4096];
+    snprintf(mounts, sizeof mounts, "%s/mounts", home);
+    if (mkdir(mounts, 0700) < 0 && errno != EEXIST)
+        return "make its directory";
+    sweep_caches(home);
+    if ((M.mounts = open(mounts, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) <
+        0) /* before anything is covered */
+        return "open its directory";
+    sweep_marks();
+    if (!take_cache(home))
+        return "make its cache";
+    if (unshare(CLONE_NEWNS) < 0 ||
+        mount(NULL, "/", NULL, (1ul << 18) | 16384ul, NULL) < 0) /* MS_PRIVATE | MS_REC */
+        return "make a mount namespace";
+    M.exe = find_program("rclone"); /* before anything is covered */
+    CAY_AUTOFD cache = mnt_open_tree(AT_FDCWD, M.cache, OPEN_TREE_CLONE);
+    if (cache < 0 || mount("cay-mount", PLACE, "tmpfs", 2 | 4 /* MS_NOSUID | MS_NODEV */,
+                           "mode=711,size=32m") < 0)
+        return "mount its memory on " PLACE;
+    if (mkdir(PLACE "/cache", 0700) < 0 ||
+        mnt_move(cache, "", AT_FDCWD, PLACE "/cache", 4 /* MOVE_MOUNT_F_EMPTY_PATH */) < 0)
+        return "show its cache";
+    return put_helper() ? NULL : "make fusermount3";
+}
+
+static bool put_file(const char *name, const char *text)
+{
+    CAY_AUTOFD fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return fd >= 0 && cay__fd_write_all(fd, text, strlen(text)) && fchown(fd, M.id, M.id) == 0;
+}
+
+static void run(char *const argv[], const char *log, int fuse)
+{
+    static const char *const keep[] = { "http_proxy=",    "https_proxy=", "no_proxy=",
+                                        "HTTP_PROXY=",    "HTTPS_PROXY=", "NO_PROXY=",
+                                        "SSL_CERT_FILE=", "SSL_CERT_DIR=" };
+    char *env[16], path[4096];
+    const char *found = getenv("PATH");
+    size_t n = 0;
+    sigset_t none;
+    int null = open("/dev/null", O_RDWR), out = open(log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    for (char **e = environ; *e; e++)
+        for (size_t i = 0; i < CAY_LEN(keep) && n < 12; i++)
+            if (cay__str_starts(*e, keep[i]))
+                env[n++] = *e;
+    snprintf(path, sizeof path, "PATH=%s%s", fuse >= 0 ? PLACE "/bin:" : "",
+             found ? found : "/usr/sbin:/usr/bin:/sbin:/bin");
+    env[n++] = path;
+    env[n++] = (char *)"HOME=" PLACE;
+    env[n++] = (char *)"LANG=C.UTF-8";
+    env[n] = NULL;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (null < 0 || out < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(out, 2) < 0)
+        _exit(126);
+    if (fuse >= 0)
+        cay__rclone_run(M.exe, fuse, M.id, argv, env);
+    syscall(SYS_close_range, 3, ~0u, 0);
+    execvpe(argv[0], argv, env);
+    _exit(127);
+}
+
+static pid_t start(char *const argv[], const char *log, int fuse)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        run(argv, log, fuse);
+    return pid;
+}
+
+/* Asks the new filesystem something, in a process of its own: that waits until it is served, and
+ * fails when nobody will. */
+static pid_t probe(const char *at)
+{
+    struct stat st;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(stat(at, &st) < 0);
+    return pid;
+}
+
+/* Waits until it is there. 0, or the status with which the program ended, or -1 when it takes too
+ * long. */
+static int await(pid_t pid, const char *at, bool kernel)
+{
+    pid_t asks = kernel ? 0 : probe(at);
+    int status = 0, answer = -1, rc = -1;
+    bool gone = false, over = false;
+    for (int ms = 0; ms < READY_MS && !ended && !over; ms += STEP_MS) {
+        gone = waitpid(pid, &status, WNOHANG) == pid;
+        if (asks > 0 && waitpid(asks, &answer, WNOHANG) == asks)
+            asks = 0;
+        bool ready =
+            kernel ? gone && WIFEXITED(status) && WEXITSTATUS(status) == 0 : !gone && answer == 0;
+        over = gone || ready;
+        rc = ready ? 0 : status ? status : 256;
+        if (!over)
+            poll(NULL, 0, STEP_MS);
+    }
+    if (!gone && (!over || rc)) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    if (asks > 0) { /* without a server its question is answered, too */
+        kill(asks, SIGKILL);
+        waitpid(asks, NULL, 0);
+    }
+    return over ? rc : -1;
+}
+
+/* The end of what the program said, on one line. */
+static void last_words(const char *log, char *out, size_t cap)
+{
+    CAY_AUTOFD fd = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+    ssize_t n =
+        fd < 0 ? 0 : pread(fd, out, cap - 1, size > (off_t)cap - 1 ? size - (off_t)cap + 1 : 0);
+    out[n > 0 ? n : 0] = 0;
+    for (char *s = out; *s; s++)
+        if ((unsigned char)*s < 0x20 || (unsigned char)*s >= 0x7f)
+            *s = ' ';
+}
+
+static size_t command(const cay_mount_ask *a, const char *remote, char *const *more, const char *at,
+                      const char *conf, char **argv)
+{
+    size_t n = 0;
+    static char *const always[] = {
+        (char *)"--allow-other", (char *)"--dir-perms", (char *)"0777", (char *)"--file-perms",
+        (char *)"0666",          (char *)"--umask",     (char *)"000",  (char *)"--dir-cache-time",
+        (char *)"10s",           (char *)"--log-level", (char *)"ERROR"
+    };
+    static char *const writable[] = { (char *)"--vfs-cache-mode",     (char *)"writes",
+                                      (char *)"--vfs-write-back",     (char *)"0s",
+                                      (char *)"--vfs-cache-max-size", (char *)CACHE_MOST };
+    argv[n++] = (char *)(a->kernel ? "mount" : "rclone");
+    if (a->kernel) {
+        char *const words[] = { (char *)"-t", (char *)"s3files", (char *)"-o", more[0],
+                                (char *)"--", (char *)remote,    (char *)at };
+        memcpy(argv + n, words, sizeof words);
+        return n + CAY_LEN(words);
+    }
+    argv[n++] = (char *)"mount";
+    argv[n++] = (char *)"--config";
+    argv[n++] = (char *)conf;
+    argv[n++] = (char *)"--cache-dir";
+    argv[n++] = (char *)PLACE "/cache";
+    memcpy(argv + n, always, sizeof always);
+    n += CAY_LEN(always);
+    if (a->rw)
+        memcpy(argv + n, writable, sizeof writable);
+    else
+        argv[n] = (char *)"--read-only";
+    n += a->rw ? CAY_LEN(writable) : 1;
+    for (uint32_t i = 0; i < a->nargs; i++)
+        argv[n++] = more[i];
+    argv[n++] = (char *)"--";
+    argv[n++] = (char *)remote;
+    argv[n++] = (char *)at;
+    return n;
+}
+
+static int clone_of(const char *at, bool rw)
+{
+    CAY_AUTOFD tree = mnt_open_tree(AT_FDCWD, at, OPEN_TREE_CLONE);
+    uint64_t set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | (rw ? 0 : MOUNT_ATTR_RDONLY);
+    if (tree < 0 || mnt_setattr(tree, "", AT_EMPTY_PATH, set, 0, -1) < 0)
+        return -1;
+    return CAY_STEAL_FD(tree);
+}
+
+/* rclone gets a directory of its own to mount on, and does not: the filesystem is at `at` before it
+ * starts. */
+static int start_rclone(const cay_mount_ask *a, char *const *text, const char *at, const char *conf,
+                        const char *log)
+{
+    char dummy[4096], *argv[64] = { NULL };
+    cay__str_join(dummy, sizeof dummy, at, ".dir", NULL);
+    if (!a->kernel && M.exe < 0)
+        return W_EXITCODE(127, 0);
+    CAY_AUTOFD fuse = a->kernel ? -1 : cay__fuse_mount(at, M.id, a->rw);
+    if (!a->kernel && (fuse < 0 || mkdir(dummy, 0700) < 0 || chown(dummy, M.id, M.id) < 0))
+        return -2;
+    command(a, text[2], text + 4, a->kernel ? at : dummy, conf, argv);
+    pid_t pid = start(argv, log, fuse);
+    cay__close_fd(&fuse); /* rclone has the only one: its end ends the filesystem */
+    int rc = pid < 0 ? -2 : await(pid, at, a->kernel);
+    if (rc == 0) {
+        cay__str_copy(M.mark[M.n].target, sizeof M.mark[M.n].target, text[3]);
+        M.rclone[M.n++] = a->kernel ? 0 : pid;
+    }
+    CAY_FAULT("mount.served");
+    return rc;
+}
+
+static int serve(const cay_mount_ask *a, char *const *text, cay_mount_answer *out)
+{
+    char at[4096], conf[4096], file[4096], log[4096];
+    snprintf(at, sizeof at, PLACE "/%zu", M.n);
+    cay__str_join(conf, sizeof conf, at, ".conf", NULL);
+    cay__str_join(file, sizeof file, at, ".file", NULL);
+    cay__str_join(log, sizeof log, at, ".log", NULL);
+    if (M.n == MOST || mkdir(at, 0700) < 0 || !put_file(conf, text[0]) ||
+        (*text[1] && !put_file(file, text[1]))) {
+        out->sys = errno ? errno : EMFILE;
+        cay__str_copy(out->msg, sizeof out->msg, "its files could not be made");
+        return -1;
+    }
+    int rc = start_rclone(a, text, at, conf, log);
+    int fd = rc == 0 ? clone_of(at, a->rw) : -1;
+    if (fd >= 0)
+        return fd;
+    out->sys = rc == -1 ? ETIMEDOUT : rc > 0 ? EIO : errno;
+    out->missing = rc > 0 && WIFEXITED(rc) && WEXITSTATUS(rc) == 127;
+    last_words(log, out->msg, sizeof out->msg);
+    return -1;
+}
+
+/* A mount whose sandbox is gone has no more writers; what they wrote is brought away before the
+ * program ends. */
+static void give_up(void)
+{
+    for (size_t i = 0; i < M.n; i++) {
+        if (!M.rclone[i])
+            continue;
+        kill(M.rclone[i], SIGTERM);
+        for (int ms = 0; waitpid(M.rclone[i], NULL, WNOHANG) == 0; ms += STEP_MS) {
+            if (ms > FLUSH_MS)
+                kill(M.rclone[i], SIGKILL);
+            poll(NULL, 0, STEP_MS);
+        }
+    }
+    umount2(PLACE, MNT_DETACH);
+    CAY_FAULT("mount.given");
+    if (M.marks >= 0)
+        unlinkat(M.mounts, M.box, 0);
+    remove_tree(M.cache);
+}
+
+static void answer(const cay_mount_answer *a, int fd)
+{
+    cay__fd_send(SOCK, a, sizeof *a, &fd, fd >= 0, 0);
+}
+
+/* The marks under the sandbox's id; what is there is of one that was killed, and nobody holds it.
+ */
+static bool put_marks(const char *id)
+{
+    if (!memchr(id, 0, sizeof M.box) || !cay__id_valid(id, 'c')) {
+        errno = EINVAL;
+        return false;
+    }
+    memcpy(M.box, id, sizeof M.box);
+    if (unlinkat(M.mounts, M.box, 0) < 0 && errno != ENOENT)
+        return false;
+    M.marks = openat(M.mounts, M.box, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return M.marks >= 0 && flock(M.marks, LOCK_EX | LOCK_NB) == 0 &&
+           cay__fd_write_all(M.marks, M.mark, M.n * sizeof *M.mark);
+}
+
+/* One that ended without being told to: its mount answers ENOTCONN from now on, and here it is said
+ * why. */
+static void note_ends(void)
+{
+    int status;
+    for (size_t i = 0; i < M.n; i++) {
+        cay_mount_mark *m = &M.mark[i];
+        if (!M.rclone[i] || waitpid(M.rclone[i], &status, WNOHANG) != M.rclone[i])
+            continue;
+        M.rclone[i] = 0;
+        m->when_ms = cay__wall_ms();
+        if (WIFSIGNALED(status))
+            snprintf(m->why, sizeof m->why, "rclone was killed by signal %d", WTERMSIG(status));
+        else
+            snprintf(m->why, sizeof m->why, "rclone ended by itself with status %d",
+                     WEXITSTATUS(status));
+        CAY_FAULT("mount.ended");
+        if (pwrite(M.marks, m, sizeof *m, (off_t)(i * sizeof *m)) < 0)
+            break;
+    }
+}
+
+static void on_child(int sig)
+{
+    (void)sig; /* only interrupts the wait */
+}
+
+static void hold(const cay_mount_ask *q)
+{
+    cay_mount_answer a = { 0 };
+    sigset_t child, old;
+    CAY_AUTOFD init = (int)syscall(SYS_pidfd_open, q->pid, 0);
+    if (init < 0 || !put_marks(q->id)) {
+        a.sys = errno;
+        answer(&a, -1);
+        return;
+    }
+    CAY_FAULT("mount.held");
+    answer(&a, -1);
+    close(SOCK);
+    /* Blocked but while it waits: no end is missed. */
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child, &old);
+    sigaction(SIGCHLD, &(struct sigaction){ .sa_handler = on_child }, NULL);
+    struct pollfd p = { .fd = init, .events = POLLIN };
+    do
+        note_ends();
+    while (!ended && ppoll(&p, 1, NULL, &old) <= 0);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+}
+
+/* Until the sandbox ends, or somebody wants it taken away. */
+static void serve_live(int init, int door, int tree)
+{
+    struct pollfd p[] = { { .fd = init, .events = POLLIN }, { .fd = door, .events = POLLIN } };
+    while (!ended && M.asker < 0) {
+        if (poll(p, 2, -1) <= 0)
+            continue;
+        if (p[0].revents)
+            return;
+        CAY_AUTOFD who = p[1].revents ? accept4(door, NULL, NULL, SOCK_CLOEXEC) : -1;
+        cay_mount_ask a = { 0 };
+        cay_mount_answer no = { 0 };
+        int none = 0;
+        if (who < 0 || cay__fd_recv(who, &a, sizeof a, NULL, &none, 0) < (ssize_t)sizeof a ||
+            a.op != CAY_MOUNT_HIDE)
+            continue;
+        if (cay__live_hide(tree, init) == 0)
+            M.asker = CAY_STEAL_FD(who);
+        else {
+            no.sys = errno;
+            cay__fd_send(who, &no, sizeof no, NULL, 0, 0);
+        }
+    }
+}
+
+static void show(const cay_mount_ask *a, const char *name, const char *target, int tree)
+{
+    cay_mount_answer r = { 0 };
+    CAY_AUTOFD init = (int)syscall(SYS_pidfd_open, a->pid, 0);
+    CAY_AUTOFD door = init < 0 || tree < 0 ? -1 : cay__live_listen(M.mounts, name);
+    bool shown = door >= 0 && cay__live_show(tree, init, a->pid, target) == 0;
+    r.sys = shown ? 0 : errno ? errno : EBADF;
+    answer(&r, -1);
+    close(SOCK);
+    if (shown)
+        serve_live(init, door, tree);
+    if (door >= 0)
+        unlinkat(M.mounts, name, 0);
+}
+
+static bool split(char *tail, size_t len, uint32_t nargs, char **text)
+{
+    size_t n = 0;
+    for (char *s = tail, *end = tail + len; n < nargs + 4u; n++) {
+        size_t k = strnlen(s, (size_t)(end - s));
+        if (s + k >= end)
+            return false;
+        text[n] = s;
+        s += k + 1;
+    }
+    return true;
+}
+
+static void work(void)
+{
+    static char buf[CAY_MOUNT_MAX];
+    while (!ended) {
+        int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
+        char *text[4 + 32];
+        ssize_t n = cay__fd_recv(SOCK, buf, sizeof buf, fds, &nfds, 0);
+        cay_mount_ask *a = (cay_mount_ask *)(void *)buf;
+        cay_mount_answer r = { 0 };
+        CAY_AUTOFD came = n > 0 && nfds > 0 ? fds[0] : -1;
+        for (int i = 1; n > 0 && i < nfds; i++)
+            close(fds[i]);
+        if (n < (ssize_t)sizeof *a)
+            return;
+        if (a->op == CAY_MOUNT_HOLD) {
+            hold(a);
+            return;
+        }
+        if (a->op == CAY_MOUNT_SHOW && split(buf + sizeof *a, (size_t)n - sizeof *a, 0, text) &&
+            *text[1] == '/' && !strchr(text[0], '/')) {
+            show(a, text[0], text[1], came);
+            return;
+        }
+        if (a->op != CAY_MOUNT_MOUNT || a->nargs > 32 || (a->kernel && a->nargs != 1) ||
+            !split(buf + sizeof *a, (size_t)n - sizeof *a, a->nargs, text)) {
+            r.sys = EPROTO;
+            answer(&r, -1);
+            return;
+        }
+        CAY_FAULT("mount.asked");
+        CAY_AUTOFD fd = serve(a, text, &r);
+        explicit_bzero(buf, (size_t)n);
+        answer(&r, fd);
+        if (fd < 0)
+            return;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    cay_mount_answer a = { 0 };
+    const char *name = argc ? strrchr(argv[0], '/') : NULL;
+    if (argc && cay__str_starts(name ? name + 1 : argv[0], "fusermount"))
+        return cay__fusermount_main(argc, argv);
+    if (argc != 2 || argv[1][0] != '/' || strlen(argv[1]) > 3700 || fcntl(SOCK, F_GETFD) < 0) {
+        dprintf(2, "cay-mount is started by libcay; it serves the storage of one sandbox\n");
+        return 2;
+    }
+#ifdef CAY_FAULTS
+    cay__fault_load();
+#endif
+    /* Whoever started us does not have to wait for our end. */
+    pid_t pid = fork();
+    if (pid)
+        return pid < 0;
+    setsid();
+    umask(077);
+    prctl(PR_SET_NAME, "cay-mount");
+    signal(SIGPIPE, SIG_IGN);
+    sigaction(SIGTERM, &(struct sigaction){ .sa_handler = on_end }, NULL);
+    fcntl(SOCK, F_SETFD, FD_CLOEXEC);
+    const char *step = prepare(argv[1]);
+    if (step) {
+        a.sys = errno;
+        cay__str_copy(a.msg, sizeof a.msg, step);
+        answer(&a, -1);
+    } else {
+        work();
+    }
+    give_up();
+    if (M.asker >= 0)
+        cay__fd_send(M.asker, &a, sizeof a, NULL, 0, 0);
+    return step != NULL;
+}

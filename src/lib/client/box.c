@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a record meets the provider's box. */
+#include "client.h"
+#include <base/json.h>
+#include <base/str.h>
+
+#define BOX_MAX (1u << 20)
+
+int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place,
+                    void **box, cay_err *err)
+{
+    CAY_AUTOJSON *state = NULL;
+    void *self;
+    CAY_TRY(cay__svc_place(svc, row->provider, place, err));
+    CAY_TRY(cay__svc_self(svc, *place, &self, err));
+    if (row->box && *row->box && row->state != CAY_CREATING)
+        CAY_TRY(cay__json_object("record: box", row->box, &state, err));
+    return (*place)->ops->attach(self, call, row->id, state, box, err);
+}
+
+int cay__box_text(const cay_provider_ops *ops, void *box, char **out, cay_err *err)
+{
+    CAY_AUTOJSON *j = NULL;
+    if (ops->state)
+        CAY_TRY(ops->state(box, &j, err));
+    char *text = j ? cay__json_text(j, BOX_MAX) : cay__strdup("");
+    if (!text)
+        return cay_fail(err, CAY_ETOOBIG, "provider %s gives a state of more than %u bytes",
+                        ops->name, BOX_MAX);
+    *out = text;
+    return 0;
+}
+
+static int wipe_files(cay_service *svc, const cay_call *call, cay__place *p, const char *id,
+                      cay_err *err)
+{
+    void *self;
+    if (!p->ops->remove_files)
+        return 0;
+    CAY_TRY(cay__svc_self(svc, p, &self, err));
+    int rc = p->ops->remove_files(self, call, id, err);
+    return rc == CAY_ENOENT || rc == CAY_EGONE ? 0 : rc;
+}
+
+/* Nobody knows whose it was, so all are told that it is not wanted. */
+static void wipe_anywhere(cay_service *svc, const cay_call *call, const char *id)
+{
+    for (size_t i = 0; i < svc->nplaces; i++)
+        wipe_files(svc, call, &svc->places[i], id, NULL);
+}
+
+int cay__box_wipe(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err)
+{
+    cay__place *p;
+    void *box = NULL;
+    if (!cay__id_valid(row->id, 'c')) /* a damaged record owns nothing that could be named */
+        return 0;
+    int rc = cay__svc_place(svc, row->provider, &p, err);
+    if (rc < 0 && row->state == CAY_DAMAGED) {
+        wipe_anywhere(svc, call, row->id);
+        return 0;
+    }
+    CAY_TRY(rc);
+    rc = cay__box_attach(svc, call, row, &p, &box, err);
+    if (rc == 0 && (rc = p->ops->destroy(box, call, err)) < 0)
+        p->ops->release(box);
+    return rc == CAY_EGONE || rc == CAY_ENOENT ? wipe_files(svc, call, p, row->id, err) : rc;
+}
+
+/* The provider's word becomes the record's, unless the record has moved meanwhile. */
+static void take_over(cay_service *svc, const cay_row *row, cay__truth *t)
+{
+    if (t->state != row->state && cay__state_may(row->state, t->state))
+        svc->store->move(svc->db, row->id, CAY__BIT(row->state), t->state, t->reason, NULL, NULL);
+}
+
+const char *cay__gone_reason(const char *said)
+{
+    static const char *const empty[] = { "", "not_running", "sandbox_gone", "gone" };
+    for (size_t i = 0; said && i < CAY_LEN(empty); i++)
+        if (!strcmp(said, empty[i]))
+            said = NULL;
+    return said ? said : "lost";
+}
+
+static void is_gone(cay__truth *t, const char *reason)
+{
+    t->state = CAY_STOPPED;
+    cay__str_copy(t->reason, sizeof t->reason, cay__gone_reason(reason));
+}
+
+static void judge(cay__truth *t)
+{
+    t->asked = true;
+    if (t->status.state == CAY_GONE || t->status.state == CAY_DELETING) {
+        is_gone(t, t->status.reason);
+    } else if (t->status.state == CAY_RUNNING || t->status.state == CAY_PAUSED ||
+               t->status.state == CAY_STOPPED) {
+        if (t->state != t->status.state || (t->status.reason && *t->status.reason))
+            cay__str_copy(t->reason, sizeof t->reason, t->status.reason ? t->status.reason : "");
+        t->state = t->status.state;
+    }
+}
+
+static int ask(cay__truth *t, const cay_call *call, cay_err *err)
+{
+    t->status = (cay_box_status){ .size = sizeof t->status };
+    CAY_TRY(t->ops->status(t->box, call, &t->status, err));
+    judge(t);
+    return 0;
+}
+
+static void begin(cay__truth *t, const cay_row *row)
+{
+    *t = (cay__truth){ .state = row->state };
+    cay__str_copy(t->reason, sizeof t->reason, row->reason ? row->reason : "");
+}
+
+void cay__truth_take(cay_service *svc, const cay_row *row, const cay_box_status *status,
+                     cay__truth *t)
+{
+    cay__place *p = NULL;
+    begin(t, row);
+    if (cay__svc_place(svc, row->provider, &p, NULL) == 0)
+        t->ops = p->ops;
+    t->status = *status;
+    judge(t);
+    take_over(svc, row, t);
+}
+
+int cay__truth_find(cay_service *svc, const cay_call *call, const cay_row *row, cay__truth *t,
+                    cay_err *err)
+{
+    cay_err own = CAY_ERR_INIT;
+    cay__place *p = NULL;
+    begin(t, row);
+    int rc = cay__svc_place(svc, row->provider, &p, &own);
+    if (rc == 0)
+        t->ops = p->ops;
+    if (!cay__state_live(row->state))
+        return 0;
+    if (rc == 0)
+        rc = cay__box_attach(svc, call, row, &p, &t->box, &own);
+    if (rc == 0)
+        rc = ask(t, call, &own);
+    if (rc == CAY_EGONE) {
+        is_gone(t, own.reason);
+        rc = 0;
+    }
+    if (rc == 0)
+        take_over(svc, row, t);
+    else if (err)
+        *err = own;
+    return rc;
+}
+
+void cay__truth_clear(cay__truth *t)
+{
+    if (t->box)
+        t->ops->release(t->box);
+    t->box = NULL;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lib/client/client.h - the service from inside: store, providers, and how records meet what is
+ * alive.
+ *
+ * The store says what exists and is wanted; a provider says what is alive. Whoever sees both writes
+ * the newer fact into the store by compare-and-set, so any number of programs may do it at once.
+ */
+#pragma once
+#include "lifecycle.h"
+#include <lib/store/row.h>
+#include <base/base.h>
+#include <base/path.h>
+#include <cay/sys/provider.h>
+#include <cay/sys/store.h>
+#include <pthread.h>
+#include <lib/sandbox/sandbox.h>
+#include <stdatomic.h>
+
+typedef struct cay__place {
+    const cay_provider_ops *ops;
+    _Atomic(void *) self; /* NULL until it is needed */
+} cay__place;
+
+typedef struct cay__retired {
+    struct cay__retired *next;
+    const cay_sandbox *of;
+    void *box;
+} cay__retired;
+
+struct cay_service {
+    atomic_int refs; /* the opener's, and one for each handle */
+    char home[CAY__HOME_MAX], run[CAY__RUN_MAX];
+    int home_fd;
+    char *libexec, *provider; /* provider: the default one's name */
+    bool named;               /* the opener named it */
+    const cay_store_ops *store;
+    void *db;
+    cay__place *places;
+    size_t nplaces;
+    pthread_mutex_t lock; /* of retired, keys and auditor */
+    cay__retired *retired;
+    const struct cay__back *back; /* back.h: it is a server's; NULL: it is not */
+    void *far;
+    struct cay__keyring *keys;                /* NULL until one is shown; access.c */
+    struct cay__auditor *auditor;             /* NULL until something is told; audit.c */
+    _Atomic uint64_t warm_taken, warm_missed; /* warm_take.c */
+    char owner[160]; /* as of cay__creator_text(), the same as long as it is open */
+};
+
+void cay__svc_unref(cay_service *svc);
+/* CAY_ENOENT naming the providers there are. */
+int cay__svc_place(cay_service *svc, const char *name, cay__place **out, cay_err *err);
+/* Opens it at first use. */
+int cay__svc_self(cay_service *svc, cay__place *p, void **self, cay_err *err);
+/* The record, copied; free() it. */
+int cay__svc_row(cay_service *svc, const char *id, cay__row **out, cay_err *err);
+/* Moves along the table of lifecycle.h. 0 too when somebody else already moved it there. */
+int cay__svc_move(cay_service *svc, const char *id, cay_state to, const char *reason,
+                  const char *box, cay_err *err);
+/* Lets providers remove what no record owns; only those in use already unless `all`. */
+int cay__svc_sweep(cay_service *svc, const cay_call *call, bool all, size_t *removed, cay_err *err);
+
+void cay__keyring_free(struct cay__keyring *k);
+void cay__auditor_free(struct cay__auditor *w);
+/* CAY_EINVAL, "tenant_invalid". */
+int cay__tenant_check(const char *name, cay_err *err);
+int cay__alias_get(cay_service *svc, const char *tenant, const char *alias,
+                   int (*fn)(const char *id, void *arg), void *arg);
+void cay__alias_forget(cay_service *svc, const char *id);
+
+/* A handle of its own on the provider's box; CAY_EGONE when it is no more. ops->release() it. */
+int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place,
+                    void **box, cay_err *err);
+/* Ends whatever the provider has under that id and removes its files; nothing there is fine too. */
+int cay__box_wipe(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err);
+/* What state() gives as text, "" without one. The caller frees. */
+int cay__box_text(const cay_provider_ops *ops, void *box, char **out, cay_err *err);
+
+/* A record beside what is alive. */
+typedef struct cay__truth {
+    cay_state state;
+    char reason[64];
+    const cay_provider_ops *ops; /* NULL when the provider is unknown here */
+    void *box;                   /* owned; NULL unless alive */
+    bool asked;                  /* status is filled */
+    cay_box_status status;
+} cay__truth;
+/* Asks the provider about a record in a live state and takes a newer fact over into the store.
+ * Fails only when the provider cannot be asked; then *out still tells what the record says. */
+int cay__truth_find(cay_service *svc, const cay_call *call, const cay_row *row, cay__truth *out,
+                    cay_err *err);
+#define CAY__ONCE_MAX 320
+int cay__once_check(const char *once, cay_err *err); /* NULL is fine; access.c */
+/* That no more may wait of this kind, and how many do; tasks.c. */
+int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsigned most,
+                    cay_err *err);
+/* The same of a status that was asked for already; its strings have to live as long as *out. */
+void cay__truth_take(cay_service *svc, const cay_row *row, const cay_box_status *status,
+                     cay__truth *out);
+void cay__truth_clear(cay__truth *t);
+/* Why a box is no more: what its provider said, or "lost" when that tells nothing. */
+const char *cay__gone_reason(const char *said);
+
+/* handle.c, info.c, reconcile.c
+ */
+
+/* A handle that keeps the service; box may be NULL and is taken over. */
+cay_sandbox *cay__handle_new(cay_service *svc, const cay_provider_ops *ops, const char *id,
+                             void *box, cay_state state);
+/* Gives the handle another box; the old one lives until the handle goes, since calls on it may be
+ * under way. */
+void cay__handle_rebox(cay_sandbox *sb, void *box, cay_state state);
+
+/* row NULL: a sandbox without record, of which `id` is known. */
+cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *truth);
+void cay__info_mounts(cay_service *svc,
+                      cay_info *info); /* adds its storage to the layers, when it runs */
+
+/* Brings records and facts together after a crash or a reboot. Never fails because of one sandbox.
+ */
+int cay__reconcile(cay_service *svc, cay_err *err);
+/* Why `verb` cannot be done in that state, and what helps. life.c */
+int cay__wrong_state(const cay_sandbox *sb, const char *verb, cay_state s, cay_err *err);
+/* Finishes a deletion whose intent is recorded. */
+int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err);
+/* Tokens of its ports; expose.c. */
+void cay__expose_forget(cay_service *svc, const char *id);
+/* cay_service_create() under an id that was another's life before: of a session that comes back
+ * (create.c). NULL: a new one. */
+int cay__create_as(cay_service *svc, const cay_call *call, const char *id, const cay_create *spec,
+                   cay_sandbox **out, cay_err *err);
+/* One without a record that nobody but the service has a name for, whoever's snapshot it is made
+ * of: it is no tenant's (create.c). */
+int cay__create_own(cay_service *svc, const cay_call *call, const cay_create *spec,
+                    cay_sandbox **out, cay_err *err);
+int cay__metadata_check(const char *text, cay_err *err); /* NULL is fine; create.c */
+/* Who makes a sandbox, as JSON for the box column while it is being made. */
+void cay__creator_text(char *buf, size_t cap);
+/* The same without asking /proc again, which costs more than the rest of a lease; after a fork it
+ * is asked. */
+void cay__creator_now(const cay_service *svc, char *buf, size_t cap);
+/* By that text in row->box. */
+bool cay__maker_is_dead(const cay_row *row);

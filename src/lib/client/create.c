@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A new sandbox: all is judged first, then recorded as wanted, then made, then recorded as made. */
+#include "remote.h"
+#include "create.h"
+#include <lib/snapshot/diff.h>
+#include <lib/manifest/client_manifest.h>
+#include <lib/manifest/client_mounts.h>
+#include "net.h"
+#include "secret.h"
+#include "client.h"
+#include <lib/template/settings.h>
+#include <lib/snapshot/snapshot.h>
+#include "spec.h"
+#include <lib/template/template.h>
+#include "volume.h"
+#include "pool.h"
+#include <lib/snapshot/workspace.h>
+#include <base/buf.h>
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <lib/manifest/services.h>
+#include <lib/sandbox/limits.h>
+#include <stdio.h>
+
+#define UNDO_MS          20000
+#define META_BYTES       65536
+#define ONCE_BYTES       255
+#define CHECKPOINTS_MOST 10000
+
+static const cay_layer *find_layer(const cay_probe *p, const char *name)
+{
+    for (size_t i = 0; i < p->nlayers; i++)
+        if (!strcmp(p->layers[i].name, name))
+            return &p->layers[i];
+    return NULL;
+}
+
+/* {"missing":[{"name":…,"state":…,"why":…,"remedy":…},…]}, with as many as fit. */
+static void add_missing(cay__buf *detail, const cay_layer *l)
+{
+    CAY_AUTOBUF one = CAY__BUF(detail->max);
+    const char *const part[] = { "name", l->name, "state",  l->state,
+                                 "why",  l->why,  "remedy", l->remedy };
+    for (size_t i = 0; i < CAY_LEN(part); i += 2) {
+        const char *v = part[i + 1] ? part[i + 1] : "";
+        cay__buf_fmt(&one, "%s\"%s\":", i ? "," : "{", part[i]);
+        cay__buf_json(&one, v, strlen(v));
+    }
+    cay__buf_str(&one, "}");
+    if (!one.full && detail->len + one.len + 3 < detail->max)
+        cay__buf_fmt(detail, "%s%s", detail->len ? "," : "{\"missing\":[", one.data);
+}
+
+/* As many words as there is room for. */
+static void cut(char *out, size_t room, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    if (n < room) {
+        cay__str_copy(out, room, n ? text : "");
+        return;
+    }
+    for (n = room - sizeof "…"; n && text[n] != ' '; n--)
+        ;
+    memcpy(out, text, n);
+    cay__str_copy(out + n, room - n, "…");
+}
+
+static int check_features(const cay_probe *p, const char *const *require, cay_err *err)
+{
+    CAY_AUTOBUF text = CAY__BUF(sizeof err->msg - 8), detail = CAY__BUF(sizeof err->detail - 1);
+    for (; require && *require; require++) {
+        const cay_layer *l = find_layer(p, *require);
+        if (!l)
+            return cay_fail_why(err, CAY_EINVAL, "feature_unknown",
+                                "feature %.60s is not known; `cay doctor` lists those there are",
+                                *require);
+        if (!strcmp(l->state, "on"))
+            continue;
+        char why[108], remedy[108];
+        size_t room = require[1] || text.len ? 40 : sizeof why;
+        cut(why, room, l->why);
+        cut(remedy, room, l->remedy);
+        cay__buf_fmt(&text, "%s%s is %s (%s%s%s)", text.len ? "; " : "", l->name, l->state, why,
+                     *remedy ? ": " : "", remedy);
+        add_missing(&detail, l);
+    }
+    if (!text.len && !text.full)
+        return 0;
+    cay_fail_why(err, CAY_EISOLATION, "feature_missing", "%s%s",
+                 text.data ? text.data : "see the details", text.full ? "; …" : "");
+    cay__buf_str(&detail, "]}");
+    if (err && !detail.full)
+        cay__str_copy(err->detail, sizeof err->detail, detail.data);
+    return CAY_EISOLATION;
+}
+
+static int level_missing(const cay__place *p, const cay_probe *probe, int want, cay_err *err)
+{
+    const cay_layer *l = find_layer(probe, "user-namespace");
+    bool cause = l && strcmp(l->state, "on") != 0 && l->why;
+    const char *other = want >= CAY_LEVEL_VM     ? "there is no provider with virtual machines yet"
+                        : want == CAY_LEVEL_ROOT ? "run as root, where cgroups can be written"
+                                                 : "cay doctor tells the cause";
+    return cay_fail_why(
+        err, CAY_EISOLATION, "level_missing",
+        "provider %s gives level %d (%s) here and %d (%s) is asked for; %.100s%s%.80s",
+        p->ops->name, (int)probe->level, cay_level_name(probe->level), want,
+        cay_level_name((cay_level)want), cause ? l->why : other,
+        cause && l->remedy && *l->remedy ? ": " : "", cause && l->remedy ? l->remedy : "");
+}
+
+static int check_isolation(cay_service *svc, cay__place *p, const cay_create *c, cay_err *err)
+{
+    cay_probe *probe = NULL;
+    if (c->min_level <= 0 && !(c->require && *c->require))
+        return 0;
+    CAY_TRY(cay_service_probe(svc, p->ops->name, &probe, err));
+    int rc = 0;
+    if ((int)probe->level < c->min_level)
+        rc = level_missing(p, probe, c->min_level, err);
+    if (rc == 0)
+        rc = check_features(probe, c->require, err);
+    cay_probe_free(probe);
+    return rc;
+}
+
+int cay__metadata_check(const char *text, cay_err *err)
+{
+    if (!text)
+        return 0;
+    if (strlen(text) > META_BYTES)
+        return cay_fail_why(err, CAY_ETOOBIG, "metadata_too_big",
+                            "metadata is longer than %d bytes", META_BYTES);
+    CAY_AUTOJSON *j = NULL;
+    return cay__json_object("metadata", text, &j, err);
+}
+
+static int check_units(const cay_create *c, const cay_provider_ops *ops, cay_err *err)
+{
+    if (c->nunits && !CAY__HAS(ops, unit_act))
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "service %s: provider %s keeps no services running", c->units[0].name,
+                            ops->name);
+    bool users = !strcmp(ops->name, "native") || !strcmp(ops->name, "docker") ||
+                 !strcmp(ops->name, "podman");
+    if (c->group && !users)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "group %.64s: provider %s takes a user's own groups", c->group,
+                            ops->name);
+    if (c->sudo && !users)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "sudo: provider %s has one user only, or a sudo of its own", ops->name);
+    return 0;
+}
+
+/* An option that nobody reads would be a wish that is not kept. */
+static int check_options(const cay_create *c, const cay_provider_ops *ops, cay_err *err)
+{
+    const char *const *known =
+        CAY__HAS(ops, options) ? ops->options : (const char *const[]){ NULL };
+    size_t n = 0;
+    for (const cay_pair *p = c->options; p && p->key; p++) {
+        size_t i = 0;
+        while (known[i] && strcmp(known[i], p->key) != 0)
+            i++;
+        if (!known[i])
+            return cay_fail_why(err, CAY_EINVAL, "option_unknown",
+                                "option %.40s: provider %s does not know it", p->key, ops->name);
+        if (!p->value || strlen(p->value) > 4096 || ++n > 64)
+            return cay_fail_why(err, CAY_EINVAL, "option_invalid",
+                                "option %.40s: at most 64 options of at most 4096 bytes", p->key);
+    }
+    return 0;
+}
+
+static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *err)
+{
+    cay__place *p;
+    CAY_TRY(c->tenant ? cay__tenant_check(c->tenant, err) : 0);
+    if (c->once && (!*c->once || strlen(c->once) > ONCE_BYTES))
+        return cay_fail_why(err, CAY_EINVAL, "once_invalid",
+                            "the word of one time has 1 to %d bytes", ONCE_BYTES);
+    bool others = c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0;
+    CAY_TRY(cay__volumes_tenant(c, err));
+    CAY_TRY(cay__secrets_tenant(c, err));
+    if (c->ephemeral && (c->once || others))
+        return cay_fail_why(
+            err, CAY_EINVAL, "tenant_ephemeral",
+            "a sandbox without a record has no tenant and no word of one time; keep it");
+    CAY_TRY(
+        cay__svc_place(svc, c->provider && *c->provider ? c->provider : svc->provider, &p, err));
+    c->provider = p->ops->name;
+    CAY_TRY(cay__create_check(c, svc->home_fd, svc->run, err));
+    CAY_TRY(cay__net_check(c, p->ops, err));
+    CAY_TRY(check_options(c, p->ops, err));
+    for (const cay_pair *o = c->options; o && o->key; o++)
+        if (!strcmp(o->key, "root_dir") && !c->workdir)
+            c->workdir = o->value; /* of provider local: where it works is where it is */
+    if (c->nsecrets && !CAY__HAS(p->ops, secrets))
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "secrets: provider %s cannot put them into requests", p->ops->name);
+    CAY_TRY(check_units(c, p->ops, err));
+    if (c->nvolumes && !CAY__HAS(p->ops, volume))
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "volume %s: provider %s has no volumes", c->volumes[0].name,
+                            p->ops->name);
+    CAY_TRY(cay__metadata_check(c->metadata, err));
+    if (c->on_expiry == CAY_EXPIRE_PAUSE && !p->ops->pause)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "on_expiry pause: provider %s cannot pause", p->ops->name);
+    if (c->on && strcmp(p->ops->name, "native") != 0)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "on: provider %s cannot show a directory copy-on-write", p->ops->name);
+    if (c->checkpoint && c->ephemeral)
+        return cay_fail_why(
+            err, CAY_EINVAL, "snapshot_ephemeral",
+            "checkpoints of a sandbox that is thrown away would be, too; keep it (--keep)");
+    if ((c->nlayers || c->checkpoint) && !CAY__HAS(p->ops, snapshot))
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
+                            "provider %s has no snapshots", p->ops->name);
+    if (c->checkpoint > CHECKPOINTS_MOST)
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "checkpoint is %u; keep 1 to %d",
+                            c->checkpoint, CHECKPOINTS_MOST);
+    CAY_TRY(check_isolation(svc, p, c, err));
+    *place = p;
+    return 0;
+}
+
+int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **labels, char *creator,
+                    size_t cap, cay_err *err)
+{
+    CAY_TRY(cay__spec_text(c, spec, err));
+    if (!(*labels = cay__pairs_text(c->labels)))
+        return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "the labels are too long together");
+    cay__creator_text(creator, cap);
+    cay_limits most = c->limits;
+    cay__limits_fill(&most);
+    *row = (cay_row){ .size = sizeof *row,
+                      .name = c->name,
+                      .provider = c->provider,
+                      .state = CAY_CREATING,
+                      .spec = *spec,
+                      .box = creator,
+                      .labels = *labels,
+                      .metadata = c->metadata,
+                      .tenant = c->tenant,
+                      .once = c->once,
+                      .cpu_milli = most.cpu_milli,
+                      .memory = most.memory,
+                      .disk = most.disk };
+    return 0;
+}
+
+static int record(cay_service *svc, const char *id, const cay_create *c, bool warm, cay_err *err)
+{
+    CAY_AUTOFREE char *spec = NULL, *labels = NULL;
+    char creator[160], kind[CAY__WARM_KIND], told[CAY__WARM_KIND + 16];
+    cay_row row;
+    CAY_TRY(cay__create_row(c, &row, &spec, &labels, creator, sizeof creator, err));
+    row.id = id;
+    if (warm) {
+        if (!cay__warm_kind(c, kind))
+            return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
+                                "such a sandbox cannot be kept ready: it has parts of its own");
+        snprintf(told, sizeof told, "{\"kind\":\"%s\"}", kind);
+        row.tenant = CAY__WARM_TENANT;
+        row.name = CAY__WARM_MAKING;
+        row.metadata = told;
+    }
+    return svc->store->insert(svc->db, &row, err);
+}
+
+void cay__create_undo(cay_service *svc, const char *id, const cay_create *c)
+{
+    cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + UNDO_MS };
+    cay_row row = { .size = sizeof row, .id = id, .provider = c->provider, .state = CAY_CREATING };
+    cay_err why = CAY_ERR_INIT;
+    /* Where no server is named none was asked a moment ago, and nothing is there to be taken back.
+     */
+    if (cay__box_wipe(svc, &call, &row, &why) < 0 && strcmp(why.reason, "host_missing") != 0)
+        cay__svc_move(svc, id, CAY_DELETING, "create failed", NULL, NULL);
+    else
+        svc->store->remove(svc->db, id, NULL);
+    cay__stack_release(svc, id);
+    cay__start_forget(svc, id);
+    cay__checkpoint_unmark(svc, id);
+}
+
+static int make(cay_service *svc, const cay_call *call, cay__place *p, const char *id,
+                const cay_create *whole, const cay__mani *f, void **box, cay_err *err)
+{
+    void *self;
+    CAY_AUTOFREE char *text = NULL;
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    /* Nothing is bound before the values are there. */
+    cay_create plain = *whole, *c = &plain;
+    CAY__AUTOSTORAGE storage = CAY__STORAGE_NONE;
+    if (whole->nsecrets)
+        CAY_TRY(cay__secrets_net_before(whole->net, &mem, &plain.net, err));
+    plain.env = cay__mani_env(f, plain.env, &mem);
+    plain.units_wait = cay__units_wait(&plain, f) || (plain.nunits && plain.nseeds) ||
+                       (plain.nunits && cay__workspace_wanted(whole, p->ops));
+    CAY_TRY(cay__svc_self(svc, p, &self, err));
+    CAY_FAULT("create.recorded");
+    CAY_TRY(cay__stack_hold(svc, id, c, err));
+    if (CAY_FAULT_FAILS("create.make"))
+        return cay_fail_sys(err, CAY_ESYS, "make the sandbox");
+    if (c->on && c->from)
+        CAY_TRY(cay__on_ask(svc, call, "fill", id, c->from, err));
+    CAY_TRY(cay__mounts_open(svc, call, id, f, &plain, &mem, &storage, err));
+    CAY_TRY(p->ops->create(self, call, id, c, box, err));
+    CAY_FAULT("create.made");
+    int rc = cay__mounts_hold(&storage, p->ops, id, *box, call, err);
+    if (rc == 0)
+        rc = cay__mounts_inside(svc, call, id, f, c, p->ops, *box, err);
+    if (rc == 0 && cay__workspace_wanted(c, p->ops))
+        rc = cay__workspace_hydrate(svc, call, c, p->ops, id, *box, err);
+    if (rc == 0)
+        rc = cay__secrets_give(svc, p->ops, *box, call, whole, err);
+    if (rc == 0)
+        rc = cay__settings_write(c, p->ops, id, *box, call, err);
+    if (rc == 0)
+        rc = cay__mani_apply(f, p->ops, id, *box, call, err);
+    if (rc == 0 && plain.units_wait)
+        rc = p->ops->unit_act(*box, call, NULL, CAY_UNIT_START, err);
+    CAY_FAULT("create.applied");
+    if (rc == 0)
+        rc = cay__box_text(p->ops, *box, &text, err);
+    int moved = rc == 0 && !c->ephemeral ? cay__svc_move(svc, id, CAY_RUNNING, "", text, err) : 0;
+    CAY_FAULT("create.moved");
+    rc = rc < 0 ? rc : moved;
+    if (moved == CAY_ENOENT || moved == CAY_ESTATE)
+        rc = cay_fail_why(err, CAY_EGONE, "sandbox_gone",
+                          "sandbox %s was removed while it was being created", id);
+    if (rc < 0)
+        p->ops->release(*box);
+    return rc;
+}
+
+static int create_at(cay_service *svc, const cay_call *call, cay__place *p, const char *id,
+                     const cay_create *c, const cay__mani *f, bool warm, cay_sandbox **out,
+                     cay_err *err)
+{
+    void *box = NULL;
+    if (c->checkpoint)
+        CAY_TRY(cay__checkpoint_mark(svc, id, err));
+    if (!c->ephemeral) {
+        CAY_TRY(record(svc, id, c, warm, err));
+        cay__start_note(svc, id, c);
+    }
+    int rc = cay__volumes_take(svc, call, id, c, err);
+    if (rc == 0)
+        rc = make(svc, call, p, id, c, f, &box, err);
+    if (rc < 0) {
+        cay__create_undo(svc, id, c);
+        cay__volumes_forget(svc, id);
+        return cay_wrap(err, rc, "create %s", id);
+    }
+    cay_sandbox *sb = cay__handle_new(svc, p->ops, id, box, CAY_RUNNING);
+    if (c->checkpoint && (rc = cay__checkpoint_begin(sb, call, c->checkpoint, err)) < 0) {
+        cay_sandbox_remove(sb, NULL, NULL);
+        cay_sandbox_unref(sb);
+        return cay_wrap(err, rc, "create %s", id);
+    }
+    *out = sb;
+    return 0;
+}
+
+/* A weaker wall only for the one cause it is meant for, and only where the request accepts it. */
+static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__place **p)
+{
+    const cay_provider_ops *ops = (*p)->ops;
+    if (why->code != CAY_EISOLATION || c->nlayers || c->on || c->checkpoint ||
+        c->min_level > CAY_LEVEL_PROCESS ||
+        (strcmp(why->reason, "namespaces_refused") != 0 &&
+         strcmp(why->reason, "park_failed") != 0) ||
+        ops->size < offsetof(cay_provider_ops, policy) || !ops->instead ||
+        cay__svc_place(svc, ops->instead, p, NULL) < 0 || cay__net_check(c, (*p)->ops, NULL) < 0 ||
+        check_units(c, (*p)->ops, NULL) < 0 || (c->nvolumes && !CAY__HAS((*p)->ops, volume)))
+        return false;
+    c->provider = (*p)->ops->name;
+    return true;
+}
+
+/* What the first one with that word made. */
+static int find_once(cay_service *svc, const cay_call *call, const cay_create *c, cay_sandbox **out,
+                     cay_err *err)
+{
+    char id[CAY_ID_LEN + 1];
+    CAY_AUTOFREE cay__row *row = NULL;
+    CAY_TRY(svc->store->once_find(svc->db, c->tenant ? c->tenant : CAY_TENANT_DEFAULT, c->once, id,
+                                  err));
+    CAY_TRY(cay__svc_row(svc, id, &row, err));
+    if (row->row.state == CAY_CREATING)
+        return cay_fail_why(err, CAY_EBUSY, "sandbox_creating",
+                            "sandbox %s is still being made; try again", id);
+    return cay_service_find(svc, call, id, out, err);
+}
+
+int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *given,
+                       cay_sandbox **out, cay_err *err)
+{
+    CAY__OP(call, "sandbox.create", NULL, err);
+    CAY__BACK(svc, create, svc, call, given, out, err);
+    int rc = cay__create_as(svc, call, NULL, given, out, err);
+    cay__op_sandbox(&op_, rc == 0 ? cay_sandbox_id(*out) : NULL);
+    return rc;
+}
+
+/* By its real path: then a link on the way, any later time, is one that somebody put there. */
+static void real_on(cay_create *c, cay__arena *mem)
+{
+    CAY_AUTOFREE char *real = c->on && *c->on == '/' ? realpath(c->on, NULL) : NULL;
+    if (real)
+        c->on = cay__arena_str(mem, real);
+}
+
+enum kind { USUAL, WARM, OWN };
+
+static int create(cay_service *svc, const cay_call *call, const char *as, enum kind kind,
+                  const cay_create *given, cay_sandbox **out, cay_err *err)
+{
+    const bool warm = kind == WARM;
+    cay_create c;
+    char id[CAY_ID_LEN + 1];
+    cay__place *p = NULL;
+    cay_err why = CAY_ERR_INIT;
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
+    CAY_TRY(cay__call_check(call, "create", err));
+    real_on(&c, &mem);
+    const cay_create asked = c; /* before it is prepared */
+    bool missed = false;
+    CAY__AUTOMANI f = { 0 };
+    CAY_TRY(cay__stack_prepare(svc, &c, &mem, err));
+    CAY_TRY(cay__template_prepare(svc, call, &c, &mem, err));
+    CAY_TRY(cay__mani_prepare(svc, &c, &mem, &f, err));
+    CAY_TRY(cay__units_take(&c, &mem, err));
+    CAY_TRY(cay__secrets_prepare(&c, &mem, err));
+    if (kind == OWN)
+        c.tenant = NULL; /* not the snapshot's */
+    CAY_TRY(cay__net_engine(&c, c.provider && *c.provider ? c.provider : svc->provider, &mem, err));
+    CAY_TRY(check(svc, &c, &p, err));
+    bool built = !as && !warm && cay__warm_with_files(&c);
+    if (built)
+        CAY_TRY(cay__mani_build(svc, call, p->ops, &c, &mem, &f, err));
+    if (!as && !warm) {
+        int rc = cay__warm_take(svc, call, &c, &f, &missed, out, &why);
+        if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
+            return find_once(svc, call, &c, out, err);
+        if (rc < 0 && rc != CAY_ENOENT && err)
+            *err = why;
+        if (rc != CAY_ENOENT)
+            return rc;
+    }
+    if (!built)
+        CAY_TRY(cay__mani_build(svc, call, p->ops, &c, &mem, &f, err));
+    cay__id_make(id, 'c');
+    int rc = create_at(svc, call, p, as ? as : id, &c, &f, warm, out, &why);
+    if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
+        return find_once(svc, call, &c, out, err);
+    if (rc == 0 && missed) /* only what was allowed, and is counted */
+        cay__warm_missed(svc, &c, &asked);
+    cay__id_make(id, 'c');
+    if (rc < 0 && stand_in(svc, &why, &c, &p))
+        return create_at(svc, call, p, as ? as : id, &c, &f, warm, out, err);
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
+int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const cay_create *given,
+                   cay_sandbox **out, cay_err *err)
+{
+    return create(svc, call, as, USUAL, given, out, err);
+}
+
+int cay__create_warm(cay_service *svc, const cay_call *call, const cay_create *given,
+                     cay_sandbox **out, cay_err *err)
+{
+    return create(svc, call, NULL, WARM, given, out, err);
+}
+
+int cay__create_own(cay_service *svc, const cay_call *call, const cay_create *given,
+                    cay_sandbox **out, cay_err *err)
+{
+    return create(svc, call, NULL, OWN, given, out, err);
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The streams of all providers as one, and what egress decided. */
+#include "remote.h"
+#include "events_mount.h"
+#include "events_net.h"
+#include "net.h"
+#include "client.h"
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <cay/policy.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+typedef struct source {
+    cay__place *place;
+    int fd; /* -1: has ended */
+} source;
+
+struct cay_events {
+    cay_service *svc;
+    int ep;
+    char sandbox[CAY_ID_LEN + 1]; /* "" for all */
+    size_t n;
+    cay_event_wire wire; /* the strings of the last event */
+    cay__net_events *net;
+    cay__mount_events *mounts;
+    json_t *json; /* what the record points into */
+    cay_net_record record;
+    source sources[];
+};
+
+static int subscribe(cay_events *ev, source *s, cay_err *err)
+{
+    void *self;
+    int fd = -1;
+    const char *only = ev->sandbox[0] ? ev->sandbox : NULL;
+    if (ev->svc->back) {
+        CAY_TRY(ev->svc->back->events(ev->svc, only, &fd, err));
+    } else {
+        CAY_TRY(cay__svc_self(ev->svc, s->place, &self, err));
+        CAY_TRY(s->place->ops->events(self, only, &fd, err));
+    }
+    struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
+    if (epoll_ctl(ev->ep, EPOLL_CTL_ADD, fd, &e) < 0) {
+        int rc =
+            cay_fail_sys(err, CAY_ESYS, "watch the events of provider %s", s->place->ops->name);
+        close(fd);
+        return rc;
+    }
+    s->fd = fd;
+    return 0;
+}
+
+/* Which providers could have something to say. */
+static int choose(cay_events *ev, cay_err *err)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    cay_service *svc = ev->svc;
+    if (svc->back) { /* one stream has them all */
+        ev->sources[ev->n++] = (source){ &svc->places[0], -1 };
+        return 0;
+    }
+    if (ev->sandbox[0]) {
+        int rc = cay__svc_row(svc, ev->sandbox, &row, err);
+        if (rc < 0 && rc != CAY_ENOENT)
+            return rc;
+    }
+    for (size_t i = 0; i < svc->nplaces; i++) {
+        const cay_provider_ops *ops = svc->places[i].ops;
+        if (ops->events && (!row || !strcmp(ops->name, row->row.provider)))
+            ev->sources[ev->n++] = (source){ &svc->places[i], -1 };
+    }
+    if (!ev->n)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "no provider here tells events");
+    return 0;
+}
+
+static int start(cay_events *ev, cay_err *err)
+{
+    int rc = 0, good = 0;
+    CAY_TRY(choose(ev, err));
+    ev->ep = epoll_create1(EPOLL_CLOEXEC);
+    if (ev->ep < 0)
+        return cay_fail_sys(err, CAY_ESYS, "watch events");
+    for (size_t i = 0; i < ev->n; i++) {
+        int one = subscribe(ev, &ev->sources[i], err);
+        good += one == 0;
+        rc = one < 0 ? one : rc;
+    }
+    ev->net = good && !ev->svc->back ? cay__net_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
+    ev->mounts =
+        good && !ev->svc->back ? cay__mount_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
+    return good ? 0 : rc; /* one that is down does not silence the others */
+}
+
+int cay_service_events(cay_service *svc, const char *id, cay_events **out, cay_err *err)
+{
+    if (id && !cay__id_valid(id, 'c'))
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "events are followed by the whole id of a sandbox; %.40s is not one",
+                            id);
+    cay_events *ev = cay__alloc(sizeof *ev + svc->nplaces * sizeof *ev->sources);
+    atomic_fetch_add(&svc->refs, 1);
+    ev->svc = svc;
+    ev->ep = -1;
+    cay__str_copy(ev->sandbox, sizeof ev->sandbox, id ? id : "");
+    int rc = start(ev, err);
+    if (rc < 0)
+        cay_events_close(ev);
+    else
+        *out = ev;
+    return rc;
+}
+
+int cay_events_fd(const cay_events *ev)
+{
+    return ev->ep;
+}
+
+static void fill(cay_events *ev, const cay_net_record *net, cay_event *out)
+{
+    cay_event_wire *w = &ev->wire;
+    w->sandbox[sizeof w->sandbox - 1] = w->process[sizeof w->process - 1] = 0;
+    w->kind[sizeof w->kind - 1] = w->reason[sizeof w->reason - 1] = 0;
+    cay_event e = { .size = sizeof e,
+                    .time_ms = w->time_ms,
+                    .seq = w->seq,
+                    .sandbox = w->sandbox,
+                    .kind = w->kind,
+                    .reason = w->reason,
+                    .process = w->process,
+                    .code = w->code,
+                    .net = net };
+    cay__answer_give(out, &e, sizeof e);
+}
+
+/* The keeper died or a packet was broken: what may be missing is said, and the stream goes on if it
+ * can. */
+static int say_lost(cay_events *ev, int count, const char *reason, cay_event *out)
+{
+    ev->wire = (cay_event_wire){ .time_ms = cay__wall_ms(), .code = count, .kind = "lost" };
+    cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, ev->sandbox);
+    cay__str_copy(ev->wire.reason, sizeof ev->wire.reason, reason);
+    fill(ev, NULL, out);
+    return 0;
+}
+
+static int source_ended(cay_events *ev, source *s, cay_event *out)
+{
+    epoll_ctl(ev->ep, EPOLL_CTL_DEL, s->fd, NULL);
+    cay__close_fd(&s->fd);
+    return say_lost(ev, 0, subscribe(ev, s, NULL) == 0 ? "reconnected" : "disconnected", out);
+}
+
+static bool all_ended(const cay_events *ev)
+{
+    for (size_t i = 0; i < ev->n; i++)
+        if (ev->sources[i].fd >= 0)
+            return false;
+    return true;
+}
+
+/* Records are egress's own words; one that cannot be read says so by its count. */
+static int net_event(cay_events *ev, const char *line, cay_event *out)
+{
+    json_decref(ev->json);
+    ev->json = NULL;
+    if (cay__json_object("record", line, &ev->json, NULL) < 0)
+        return say_lost(ev, 1, "malformed", out);
+    ev->record = cay__net_record_of(ev->json, line);
+    ev->wire = (cay_event_wire){ .time_ms = ev->record.time_ms, .kind = "net" };
+    cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, cay__json_str(ev->json, "box", ""));
+    cay__str_copy(ev->wire.reason, sizeof ev->wire.reason,
+                  *ev->record.verdict ? ev->record.verdict : ev->record.event);
+    fill(ev, &ev->record, out);
+    return 0;
+}
+
+int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_err *err)
+{
+    for (;;) {
+        struct epoll_event e;
+        if (all_ended(ev))
+            return cay_fail_why(err, CAY_EGONE, "events_ended",
+                                "the stream of events has ended; open it again");
+        CAY_TRY(cay__call_wait(call, ev->ep, EPOLLIN, "events", err));
+        if (epoll_wait(ev->ep, &e, 1, 0) <= 0)
+            continue;
+        if (e.data.ptr == ev->net) {
+            int lost = 0;
+            cay__net_events_read(ev->net);
+            const char *line = cay__net_events_take(ev->net, &lost);
+            if (lost)
+                return say_lost(ev, lost, "net", out);
+            if (line)
+                return net_event(ev, line, out);
+            continue;
+        }
+        if (e.data.ptr == ev->mounts) {
+            const char *id = cay__mount_events_take(ev->mounts);
+            if (!id)
+                continue;
+            ev->wire =
+                (cay_event_wire){ .time_ms = cay__wall_ms(), .kind = "mount", .reason = "died" };
+            cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, id);
+            fill(ev, NULL, out);
+            return 0;
+        }
+        source *s = e.data.ptr;
+        ssize_t n = recv(s->fd, &ev->wire, sizeof ev->wire, MSG_DONTWAIT | MSG_TRUNC);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (n <= 0)
+            return source_ended(ev, s, out);
+        if (n != (ssize_t)sizeof ev->wire)
+            return say_lost(ev, 1, "malformed", out);
+        fill(ev, NULL, out);
+        return 0;
+    }
+}
+
+void cay_events_close(cay_events *ev)
+{
+    if (!ev)
+        return;
+    for (size_t i = 0; i < ev->n; i++)
+        cay__close_fd(&ev->sources[i].fd);
+    cay__net_events_close(ev->net);
+    cay__mount_events_close(ev->mounts);
+    json_decref(ev->json);
+    cay__close_fd(&ev->ep);
+    cay__svc_unref(ev->svc);
+    free(ev);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "events_mount.h"
+#include <base/fd.h>
+#include <base/str.h>
+#include <stdio.h>
+#include <lib/manifest/storage.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+
+typedef struct known {
+    struct known *next;
+    char id[CAY_ID_LEN + 1];
+    unsigned dead; /* mounts that were told */
+} known;
+
+struct cay__mount_events {
+    int home, notify;
+    char sandbox[CAY_ID_LEN + 1];
+    char last[CAY_ID_LEN + 1];
+    known *all;
+    char buf[4096] __attribute__((aligned(8)));
+    size_t at, len;
+};
+
+static void count(const char *target, const char *why, void *arg)
+{
+    (void)target;
+    *(unsigned *)arg += *why != 0;
+}
+
+static known *known_of(cay__mount_events *m, const char *id)
+{
+    for (known *k = m->all; k; k = k->next)
+        if (!strcmp(k->id, id))
+            return k;
+    known *k = cay__alloc(sizeof *k);
+    *k = (known){ .next = m->all };
+    cay__str_copy(k->id, sizeof k->id, id);
+    return m->all = k;
+}
+
+cay__mount_events *cay__mount_events_open(cay_service *svc, const char *sandbox, int ep)
+{
+    char path[CAY__HOME_MAX + 16];
+    if (geteuid() != 0 || (mkdirat(svc->home_fd, "mounts", 0700) < 0 &&
+                           errno != EEXIST)) /* root alone mounts storage */
+        return NULL;
+    cay__mount_events *m = cay__alloc(sizeof *m);
+    *m = (cay__mount_events){ .home = svc->home_fd,
+                              .notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK) };
+    cay__str_copy(m->sandbox, sizeof m->sandbox, sandbox);
+    struct epoll_event e = { .events = EPOLLIN, .data.ptr = m };
+    snprintf(path, sizeof path, "/proc/self/fd/%d/mounts", svc->home_fd);
+    if (m->notify < 0 ||
+        inotify_add_watch(m->notify, path, IN_MODIFY | IN_CLOSE_WRITE | IN_DELETE | IN_ONLYDIR) <
+            0 ||
+        epoll_ctl(ep, EPOLL_CTL_ADD, m->notify, &e) < 0) {
+        cay__mount_events_close(m);
+        return NULL;
+    }
+    return m;
+}
+
+void cay__mount_events_close(cay__mount_events *m)
+{
+    if (!m)
+        return;
+    for (known *k = m->all, *next; k; k = next) {
+        next = k->next;
+        free(k);
+    }
+    cay__close_fd(&m->notify);
+    free(m);
+}
+
+/* A file that goes is of a sandbox that ended, or is made anew for one that starts again. */
+static bool died(cay__mount_events *m, const struct inotify_event *e)
+{
+    unsigned dead = 0;
+    if (!e->len || !cay__id_valid(e->name, 'c') ||
+        (*m->sandbox && strcmp(m->sandbox, e->name) != 0))
+        return false;
+    known *k = known_of(m, e->name);
+    if (!(e->mask & IN_DELETE))
+        cay__storage_look(m->home, e->name, count, &dead);
+    bool more = dead > k->dead;
+    k->dead = dead;
+    return more;
+}
+
+const char *cay__mount_events_take(cay__mount_events *m)
+{
+    for (;;) {
+        if (m->at >= m->len) {
+            ssize_t n = read(m->notify, m->buf, sizeof m->buf);
+            m->at = 0;
+            m->len = n > 0 ? (size_t)n : 0;
+            if (n <= 0)
+                return NULL;
+        }
+        const struct inotify_event *e =
+            (const struct inotify_event *)(const void *)(m->buf + m->at);
+        m->at += sizeof *e + e->len;
+        if (died(m, e)) {
+            cay__str_copy(m->last, sizeof m->last, e->name);
+            return m->last;
+        }
+    }
+}

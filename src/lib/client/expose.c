@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ports that may be reached from outside by token: kept for the preview proxy, hash only, bound to
+ * sandbox, port and time. */
+#include "remote.h"
+#include "client.h"
+#include <base/sha256.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <stdio.h>
+
+#define SPACE      "port"
+#define DAY_MS     86400000ull
+#define KEY_MAX    (CAY_ID_LEN + 8)
+#define TOKEN_RAND 32
+
+static void key_of(const char *id, uint16_t port, char out[KEY_MAX])
+{
+    snprintf(out, KEY_MAX, "%s/%u", id, port);
+}
+
+static int recorded(cay_sandbox *sb, uint16_t port, cay_service **svc, cay_err *err)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    if (!port)
+        return cay_fail_why(err, CAY_EINVAL, "port_invalid", "port 0: give 1 to 65535");
+    if (!sb->owner || cay__svc_row(sb->owner, sb->id, &row, NULL) < 0)
+        return cay_fail_why(
+            err, CAY_ENOTSUP, "not_supported",
+            "sandbox %s is thrown away at its end; only one that is kept exposes ports", sb->id);
+    *svc = sb->owner;
+    return 0;
+}
+
+int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out, cay_err *err)
+{
+    CAY__BACK(sb->owner, expose, sb, port, ttl_ms, out, err);
+    cay_service *svc;
+    unsigned char raw[TOKEN_RAND];
+    char key[KEY_MAX], hash[CAY__SHA256_HEX];
+    cay_exposed e = { .size = sizeof e, .port = port, .created_ms = cay__wall_ms() };
+    CAY_TRY(recorded(sb, port, &svc, err));
+    if (ttl_ms > 7 * DAY_MS)
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                            "a port's token lives at most 7 days");
+    e.expires_ms = e.created_ms + (int64_t)(ttl_ms ? ttl_ms : DAY_MS);
+    cay__random(raw, sizeof raw);
+    cay__str_copy(e.token, sizeof e.token, "cayp_");
+    for (size_t i = 0; i < sizeof raw; i++)
+        snprintf(e.token + 5 + 2 * i, 3, "%02x", raw[i]);
+    cay__sha256_hex(e.token, strlen(e.token), hash);
+    key_of(sb->id, port, key);
+    CAY_AUTOJSON *o = json_pack("{s:s,s:I,s:I}", "sha256", hash, "created_ms",
+                                (json_int_t)e.created_ms, "expires_ms", (json_int_t)e.expires_ms);
+    CAY_AUTOFREE char *text = cay__json_text(o, 1024);
+    CAY_TRY(svc->store->note_put(svc->db, SPACE, key, text, err));
+    cay__answer_give(out, &e, sizeof e);
+    return 0;
+}
+
+static int keep(const char *value, void *arg)
+{
+    *(char **)arg = cay__strdup(value);
+    return 0;
+}
+
+int cay_port_unexpose(cay_sandbox *sb, uint16_t port, cay_err *err)
+{
+    CAY__BACK(sb->owner, unexpose, sb, port, err);
+    cay_service *svc;
+    CAY_AUTOFREE char *text = NULL;
+    char key[KEY_MAX];
+    CAY_TRY(recorded(sb, port, &svc, err));
+    key_of(sb->id, port, key);
+    if (svc->store->note_get(svc->db, SPACE, key, keep, &text, NULL) < 0)
+        return cay_fail_why(err, CAY_ENOENT, "port_not_exposed", "port %u of %s is not exposed",
+                            port, sb->id);
+    return svc->store->note_put(svc->db, SPACE, key, NULL, err);
+}
+
+typedef struct walk {
+    int (*fn)(const cay_exposed *e, void *arg);
+    void *arg;
+} walk;
+
+static int on_note(const char *key, const char *value, void *arg)
+{
+    walk *w = arg;
+    CAY_AUTOJSON *o = NULL;
+    uint64_t port = 0;
+    const char *slash = strchr(key, '/');
+    if (!slash || !cay__str_to_u64(slash + 1, &port) || port > 65535 ||
+        cay__json_object("port", value, &o, NULL) < 0)
+        return 0;
+    cay_exposed e = { .size = sizeof e,
+                      .port = (uint16_t)port,
+                      .created_ms = cay__json_int(o, "created_ms", 0),
+                      .expires_ms = cay__json_int(o, "expires_ms", 0) };
+    return e.expires_ms > cay__wall_ms() ? w->fn(&e, w->arg) : 0;
+}
+
+int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg,
+                     cay_err *err)
+{
+    CAY__BACK(sb->owner, exposed, sb, fn, arg, err);
+    cay_service *svc;
+    char prefix[KEY_MAX];
+    CAY_TRY(recorded(sb, 1, &svc, err));
+    snprintf(prefix, sizeof prefix, "%s/", sb->id);
+    return svc->store->note_list(svc->db, SPACE, prefix, on_note, &(walk){ fn, arg }, err);
+}
+
+/* In a time that tells nothing about where they differ. */
+static bool same(const char *a, const char *b, size_t n)
+{
+    unsigned char diff = 0;
+    for (size_t i = 0; i < n; i++)
+        diff |= (unsigned char)(a[i] ^ b[i]);
+    return diff == 0;
+}
+
+int cay_port_token_check(cay_service *svc, const char *id, uint16_t port, const char *token,
+                         cay_err *err)
+{
+    CAY_AUTOFREE char *text = NULL;
+    CAY_AUTOJSON *o = NULL;
+    char key[KEY_MAX], hash[CAY__SHA256_HEX];
+    /* One answer for all that is wrong: whether a sandbox or port exists is nobody's business. */
+    bool good = cay__id_valid(id, 'c') && token && strlen(token) < 128;
+    cay__sha256_hex(good ? token : "", good ? strlen(token) : 0, hash);
+    if (good) {
+        key_of(id, port, key);
+        good = svc->store->note_get(svc->db, SPACE, key, keep, &text, NULL) == 0 &&
+               cay__json_object("port", text, &o, NULL) == 0;
+    }
+    const char *want = good ? cay__json_str(o, "sha256", "") : "";
+    good = good && strlen(want) == CAY__SHA256_HEX - 1 && same(want, hash, CAY__SHA256_HEX - 1) &&
+           cay__json_int(o, "expires_ms", 0) > cay__wall_ms();
+    return good ? 0
+                : cay_fail_why(err, CAY_EPERM, "token_refused",
+                               "that token does not open this port");
+}
+
+typedef struct drop {
+    cay_service *svc;
+} drop;
+
+static int on_drop(const char *key, const char *value, void *arg)
+{
+    drop *d = arg;
+    (void)value;
+    d->svc->store->note_put(d->svc->db, SPACE, key, NULL, NULL);
+    return 0;
+}
+
+void cay__expose_forget(cay_service *svc, const char *id)
+{
+    char prefix[KEY_MAX];
+    snprintf(prefix, sizeof prefix, "%s/", id);
+    svc->store->note_list(svc->db, SPACE, prefix, on_drop, &(drop){ svc }, NULL);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The same answer again for the same request: who is at it, and who died at it. */
+#include "client.h"
+#include <base/sha256.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+
+#define DAY_MS   86400000
+#define KEY_MAX  255
+#define BODY_MAX (1u << 20)
+
+void cay_answer_hash(const void *data, size_t len, char out[65])
+{
+    cay__sha256_hex(data, len, out);
+}
+
+static int check(const cay_answer *a, cay_err *err)
+{
+    size_t n = a->key ? strlen(a->key) : 0;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)a->key[i] < 0x20 || (unsigned char)a->key[i] > 0x7e)
+            n = 0;
+    if (!n || n > KEY_MAX || !a->tenant || !a->route || !a->request)
+        return cay_fail_why(err, CAY_EINVAL, "idempotency_key",
+                            "an Idempotency-Key has 1 to %d printing characters", KEY_MAX);
+    return 0;
+}
+
+typedef struct asking {
+    int (*fn)(const cay_answer *, void *);
+    void *arg;
+    char dead[256]; /* who was at it, and is no more */
+    bool foreign;   /* what was found is not the asker's */
+} asking;
+
+static int on_found(const cay_answer *a, const char *owner, void *arg)
+{
+    asking *q = arg;
+    cay_row who = { .size = sizeof who, .box = owner };
+    if (*owner && !cay__maker_is_dead(&who))
+        return 0;
+    cay__str_copy(q->dead, sizeof q->dead, owner);
+    q->foreign = (!*owner || a->status) && q->fn(a, q->arg) != 0;
+    return 0;
+}
+
+int cay_answer_begin(cay_service *svc, const cay_answer *given,
+                     int (*fn)(const cay_answer *, void *), void *arg, cay_err *err)
+{
+    cay_answer a;
+    asking q = { .fn = fn, .arg = arg };
+    CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_answer", err));
+    CAY_TRY(check(&a, err));
+    int rc = svc->store->answer_begin(svc->db, &a, svc->owner, NULL, on_found, &q, err);
+    /* Only the row of that dead one is taken over: of two who see it so one is the next. */
+    if (rc == CAY_EBUSY && *q.dead && !q.foreign)
+        rc = svc->store->answer_begin(svc->db, &a, svc->owner, q.dead, on_found, &q, err);
+    return q.foreign
+               ? cay_fail_why(
+                     err, CAY_EEXIST, "idempotency_conflict",
+                     "that Idempotency-Key came before by another key than this; choose a new one")
+               : rc;
+}
+
+int cay_answer_end(cay_service *svc, const cay_answer *given, cay_err *err)
+{
+    cay_answer a;
+    CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_answer", err));
+    CAY_TRY(check(&a, err));
+    if (a.len > BODY_MAX)
+        a.status = 0;
+    a.begun = a.begun && a.status;
+    int rc = svc->store->answer_end(svc->db, &a, svc->owner, cay__wall_ms() + DAY_MS, err);
+    CAY_FAULT("answer.kept");
+    return rc;
+}
+
+int cay_answer_sweep(cay_service *svc, cay_err *err)
+{
+    return svc->store->answer_sweep(svc->db, cay__wall_ms(), err);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client.h"
+#include "spec.h"
+#include <base/str.h>
+#include <lib/sandbox/limits.h>
+#include <lib/manifest/storage.h>
+
+typedef struct full {
+    cay_info info; /* first: the caller has a pointer to it */
+    cay__arena mem;
+} full;
+
+static const char *or_else(cay__arena *mem, const char *s, const char *none)
+{
+    return cay__arena_str(mem, s && *s ? s : none);
+}
+
+static const cay_pair *copy_pairs(cay__arena *mem, const cay_pair *p)
+{
+    size_t n = 0;
+    while (p && p[n].key)
+        n++;
+    cay_pair *to = cay__arena_take(mem, (n + 1) * sizeof *to);
+    for (size_t i = 0; i < n; i++)
+        to[i] = (cay_pair){ cay__arena_str(mem, p[i].key), cay__arena_str(mem, p[i].value) };
+    return to;
+}
+
+static void add_spec(full *f, const cay_create *c)
+{
+    cay_info *i = &f->info;
+    i->name = or_else(&f->mem, c->name, "");
+    i->template_ = or_else(&f->mem,
+                           c->root            ? c->root
+                           : c->template_name ? c->template_name
+                                              : c->template_,
+                           "host");
+    i->hostname = or_else(&f->mem, c->hostname, "cay");
+    i->user = or_else(&f->mem, c->user, "user");
+    i->workdir = or_else(&f->mem, c->workdir, "/workspace");
+    i->metadata = or_else(&f->mem, c->metadata, "");
+    i->labels = copy_pairs(&f->mem, c->labels);
+    i->settings = c->settings && c->settings->key ? copy_pairs(&f->mem, c->settings) : NULL;
+    i->limits = c->limits;
+    i->on_expiry = c->on_expiry;
+    i->auto_resume = c->auto_resume;
+    i->from = or_else(&f->mem, c->from, "");
+    i->tenant = or_else(&f->mem, c->tenant, CAY_TENANT_DEFAULT);
+    i->idle_ms = c->idle_ms == CAY_UNLIMITED ? 0 : c->idle_ms;
+    cay__limits_fill(&i->limits);
+}
+
+/* The mode of a policy's text, which was read whole when it was set: a list of thousands does not
+ * read all their rules again. */
+static const char *net_mode(const char *text)
+{
+    static const char *const modes[] = { "off", "all", "rules" };
+    const char *line = strstr(text, "\nmode ");
+    for (size_t i = 0; line && i < CAY_LEN(modes); i++)
+        if (cay__str_starts(line + 6, modes[i]) && line[6 + strlen(modes[i])] == '\n')
+            return modes[i];
+    return "off";
+}
+
+static void add_status(full *f, const cay_box_status *st)
+{
+    cay_info *i = &f->info;
+    cay_layer *to = cay__arena_take(&f->mem, (st->nlayers + 1) * sizeof *to);
+    for (size_t k = 0; k < st->nlayers; k++)
+        to[k] = (cay_layer){ cay__arena_str(&f->mem, st->layers[k].name),
+                             cay__arena_str(&f->mem, st->layers[k].state),
+                             cay__arena_str(&f->mem, st->layers[k].why),
+                             cay__arena_str(&f->mem, st->layers[k].remedy) };
+    i->layers = to;
+    i->nlayers = st->nlayers;
+    i->level = st->level;
+    i->deadline_ms = st->deadline_ms;
+    i->idle_ms = st->idle_ms;
+    i->pid = st->pid;
+    i->path = cay__arena_str(&f->mem, st->path);
+    if (st->network)
+        i->network = cay__arena_str(&f->mem, st->network);
+}
+
+cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *t)
+{
+    full *f = cay__alloc(sizeof *f);
+    cay_info *i = &f->info;
+    cay__spec *spec = NULL;
+    i->size = sizeof *i;
+    i->id = cay__arena_str(&f->mem, id);
+    i->provider = cay__arena_str(&f->mem, row ? row->provider : t->ops ? t->ops->name : "");
+    i->state = t->state;
+    i->reason = cay__arena_str(&f->mem, t->reason);
+    i->path = i->network = "";
+    if (row) {
+        i->created_ms = row->created_ms;
+        i->changed_ms = row->changed_ms;
+    }
+    if (!row || row->state == CAY_DAMAGED || cay__spec_read(row, &spec, NULL) < 0)
+        add_spec(f, &(cay_create){ .name = row ? row->name : NULL });
+    else
+        add_spec(f, &spec->create);
+    if (spec && t->ops && CAY__HAS(t->ops, policy))
+        i->network = net_mode(spec->create.net ? spec->create.net : "");
+    cay__spec_free(spec);
+    if (t->asked)
+        add_status(f, &t->status);
+    return i;
+}
+
+static void add_mount(const char *target, const char *why, void *arg)
+{
+    full *f = arg;
+    cay_info *i = &f->info;
+    char name[1100];
+    cay_layer *to = cay__arena_take(&f->mem, (i->nlayers + 1) * sizeof *to);
+    if (i->nlayers)
+        memcpy(to, i->layers, i->nlayers * sizeof *to);
+    cay__str_join(name, sizeof name, "storage ", target, NULL);
+    to[i->nlayers++] = (cay_layer){
+        cay__arena_str(&f->mem, name), *why ? "off" : "on", cay__arena_str(&f->mem, why),
+        *why ? "cay kill it and cay resume it: its storage is mounted again then" : ""
+    };
+    i->layers = to;
+}
+
+void cay__info_mounts(cay_service *svc, cay_info *info)
+{
+    if (cay__state_live(info->state))
+        cay__storage_look(svc->home_fd, info->id, add_mount, info);
+}
+
+void cay_info_free(cay_info *info)
+{
+    full *f = (full *)info;
+    if (f)
+        cay__arena_clear(&f->mem);
+    free(f);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The queue's rules: what may be put, how long to wait before another attempt. */
+#include "remote.h"
+#include "client.h"
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <cay/jobs.h>
+#include <stdio.h>
+
+enum {
+    MOST = 4,
+    MOST_MAX = 100,
+    WORD = 64,
+    KEY = 255,
+    DETAIL = 65536,
+    BACKOFF = 60000,
+    DAY = 86400000,
+    ERROR = 500
+};
+
+static int bad(const char *what, cay_err *err)
+{
+    return cay_fail_why(err, CAY_EINVAL, "task_spec", "job: %s", what);
+}
+
+static int check(const cay_task *t, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    size_t n = t->kind ? strlen(t->kind) : 0;
+    if (!n || n > WORD || strspn(t->kind, "abcdefghijklmnopqrstuvwxyz0123456789._-") != n)
+        return bad("its kind has 1 to 64 small letters, digits, '.', '_' and '-'", err);
+    if ((t->subject && strlen(t->subject) > KEY) || (t->key && strlen(t->key) > KEY))
+        return bad("its subject and its key have at most 255 bytes", err);
+    if (t->tenant)
+        CAY_TRY(cay__tenant_check(t->tenant, err));
+    if (t->detail && strlen(t->detail) > DETAIL)
+        return bad("its detail has at most 64 KiB", err);
+    if (t->detail && *t->detail)
+        CAY_TRY(cay__json_object("detail", t->detail, &o, err));
+    if (t->most > MOST_MAX || t->backoff_ms > DAY || t->due_ms < 0)
+        return bad(
+            "at most 100 attempts, a day before the next, and a time that is not before 1970", err);
+    return 0;
+}
+
+int cay_task_put(cay_service *svc, const cay_task *given, unsigned how, char *id, cay_err *err)
+{
+    CAY_TRY(cay__back_none(svc, "jobs", err));
+    cay_task t;
+    char mine[CAY_ID_LEN + 1];
+    CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_task", err));
+    CAY_TRY(check(&t, err));
+    t.tenant = t.tenant ? t.tenant : CAY_TENANT_DEFAULT;
+    t.most = t.most ? t.most : MOST;
+    t.backoff_ms = t.backoff_ms ? t.backoff_ms : BACKOFF;
+    return svc->store->task_put(svc->db, &t, how, id ? id : mine, err);
+}
+
+static int copy(const cay_task *t, void *arg)
+{
+    const char *from[] = { t->kind, t->subject, t->tenant, t->key,  t->detail,
+                           t->id,   t->state,   t->owner,  t->error };
+    size_t need = sizeof *t;
+    for (size_t i = 0; i < CAY_LEN(from); i++)
+        need += strlen(from[i]) + 1;
+    cay_task *to = cay__alloc(need);
+    const char **at[] = { &to->kind, &to->subject, &to->tenant, &to->key,  &to->detail,
+                          &to->id,   &to->state,   &to->owner,  &to->error };
+    char *p = (char *)(to + 1);
+    *to = *t;
+    for (size_t i = 0; i < CAY_LEN(from); i++) {
+        size_t n = strlen(from[i]) + 1;
+        memcpy(p, from[i], n);
+        *at[i] = p;
+        p += n;
+    }
+    *(cay_task **)arg = to;
+    return 0;
+}
+
+void cay_task_free(cay_task *t)
+{
+    free(t);
+}
+
+int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsigned most,
+                    cay_err *err)
+{
+    cay_err own = CAY_ERR_INIT;
+    cay_fail_why(&own, CAY_ERATE, "queue_full",
+                 "%u jobs of kind %s wait for tenant %s, which is the most: try again when some "
+                 "are done, or cancel one",
+                 waiting, kind, tenant);
+    own.retry = CAY_RETRY_YES;
+    own.retry_after_ms = 5000;
+    snprintf(own.detail, sizeof own.detail, "{\"queue\":%u,\"most\":%u}", waiting, most);
+    if (err)
+        *err = own;
+    return CAY_ERATE;
+}
+
+static int claim(cay_service *svc, bool turn, const char *const *kinds, const char *owner,
+                 uint64_t lease_ms, cay_task **out, cay_err *err)
+{
+    CAY_TRY(cay__back_none(svc, "jobs", err));
+    CAY_AUTOJSON *list = kinds ? json_array() : NULL;
+    cay_err own = CAY_ERR_INIT;
+    int64_t now = cay__wall_ms(), next = 0;
+    for (; kinds && *kinds; kinds++)
+        json_array_append_new(list, json_string(*kinds));
+    CAY_AUTOFREE char *text = list ? cay__json_text(list, DETAIL) : NULL;
+    if ((list && !text) || !lease_ms || lease_ms > DAY)
+        return bad("a lease is 1 ms to a day", err);
+    int rc = (turn ? svc->store->task_turn : svc->store->task_claim)(
+        svc->db, text, owner ? owner : "", now, now + (int64_t)lease_ms, copy, out, &next, &own);
+    if (rc == CAY_ENOENT && next)
+        own.retry_after_ms = (uint32_t)CAY_MIN(CAY_MAX(next - now, 1), (int64_t)UINT32_MAX);
+    if (rc < 0 && err)
+        *err = own;
+    return rc;
+}
+
+int cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms,
+                   cay_task **out, cay_err *err)
+{
+    return claim(svc, false, kinds, owner, lease_ms, out, err);
+}
+
+int cay_task_turn(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms,
+                  cay_task **out, cay_err *err)
+{
+    return claim(svc, true, kinds, owner, lease_ms, out, err);
+}
+
+int cay_task_renew(cay_service *svc, const cay_task *t, uint64_t lease_ms, cay_err *err)
+{
+    return svc->store->task_end(svc->db, t->id, t->fence, "running",
+                                cay__wall_ms() + (int64_t)CAY_MIN(lease_ms, (uint64_t)DAY), NULL,
+                                err);
+}
+
+int cay_task_done(cay_service *svc, const cay_task *t, cay_err *err)
+{
+    return svc->store->task_end(svc->db, t->id, t->fence, "done", 0, "", err);
+}
+
+int cay_task_fail(cay_service *svc, const cay_task *t, const char *why, cay_err *err)
+{
+    char text[ERROR + 1];
+    cay__str_copy(text, sizeof text, why ? why : "");
+    if (t->attempts >= t->most)
+        return svc->store->task_end(svc->db, t->id, t->fence, "dead", 0, text, err);
+    uint64_t wait = t->backoff_ms;
+    for (unsigned i = 0; i < t->attempts && wait < DAY; i++)
+        wait *= 2;
+    return svc->store->task_end(svc->db, t->id, t->fence, "waiting",
+                                cay__wall_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text, err);
+}
+
+static int check_id(const char *id, cay_err *err)
+{
+    return id && cay__id_valid(id, 'j')
+               ? 0
+               : bad("it is named by its whole id, which begins with j", err);
+}
+
+int cay_task_cancel(cay_service *svc, const char *id, cay_err *err)
+{
+    CAY_TRY(check_id(id, err));
+    CAY__BACK(svc, task_order, svc, id, "/cancel", err);
+    return svc->store->task_cancel(svc->db, id, NULL, NULL, NULL, err);
+}
+
+int cay_task_cancel_of(cay_service *svc, const char *kind, const char *subject, size_t *n,
+                       cay_err *err)
+{
+    if (!subject || !*subject)
+        return bad("name what it is about", err);
+    return svc->store->task_cancel(svc->db, NULL, kind, subject, n, err);
+}
+
+int cay_task_replay(cay_service *svc, const char *id, cay_err *err)
+{
+    CAY_TRY(check_id(id, err));
+    CAY__BACK(svc, task_order, svc, id, "/replay", err);
+    return svc->store->task_replay(svc->db, id, cay__wall_ms(), err);
+}
+
+int cay_task_sweep(cay_service *svc, int64_t before_ms, size_t *n, cay_err *err)
+{
+    return svc->store->task_sweep(svc->db, before_ms, n, err);
+}
+
+static bool is_state(const char *s)
+{
+    static const char *const states[] = { "waiting", "running", "done", "dead", "canceled" };
+    for (size_t i = 0; i < CAY_LEN(states); i++)
+        if (!strcmp(s, states[i]))
+            return true;
+    return false;
+}
+
+int cay_task_list(cay_service *svc, const cay_task_filter *given,
+                  int (*fn)(const cay_task *, void *), void *arg, cay_err *err)
+{
+    cay_task_filter f;
+    CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_task_filter", err));
+    if (f.state && !is_state(f.state))
+        return cay_fail_why(err, CAY_EINVAL, "task_spec",
+                            "state %.20s: want waiting, running, done, dead or canceled", f.state);
+    CAY__BACK(svc, task_list, svc, &f, fn, arg, err);
+    return svc->store->task_list(svc->db, &f, fn, arg, err);
+}

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys: made once, kept as a hash, and remembered for a second so that showing one costs no look
+ * into the store. */
+#include "remote.h"
+#include "client.h"
+#include <base/sha256.h>
+#include <base/fd.h>
+#include <base/mutant.h>
+#include <base/str.h>
+#include <stdio.h>
+
+#define PREFIX     "e2b_"
+#define SESSION    "cays_"
+#define SLOTS      256
+#define BELIEF_MS  1000
+#define NOTE_MS    60000 /* how often the use of a key is written down at most */
+#define USED       1024  /* keys whose last use is remembered until then */
+#define SKEW_MS    60000 /* of clocks that expiry is judged by */
+#define WEEK_MS    (7 * 86400000ll)
+#define LOGIN_MS   (15 * 60000ll)
+#define NAME_BYTES 100
+#define PATH_BYTES 4096
+
+static const char *const scopes[] = {
+    [CAY_KEY_NONE] = "none",   [CAY_KEY_LOGIN] = "login",     [CAY_KEY_PORT] = "port",
+    [CAY_KEY_FILE] = "file",   [CAY_KEY_SANDBOX] = "sandbox", [CAY_KEY_TENANT] = "tenant",
+    [CAY_KEY_ADMIN] = "admin", [CAY_KEY_SESSION] = "session",
+};
+
+const char *cay_key_scope_name(cay_key_scope s)
+{
+    return (unsigned)s < CAY_LEN(scopes) ? scopes[s] : scopes[CAY_KEY_NONE];
+}
+
+cay_key_scope cay_key_scope_parse(const char *name)
+{
+    for (size_t i = 1; name && i < CAY_LEN(scopes); i++)
+        if (!strcmp(name, scopes[i]))
+            return (cay_key_scope)i;
+    return CAY_KEY_NONE;
+}
+
+typedef struct known {
+    atomic_int refs;
+    int64_t asked_ms;
+    bool there; /* false: there is no key with that id */
+    char id[CAY_KEY_ID_LEN + 1], hash[CAY__SHA256_HEX];
+    cay_key key; /* strings in text */
+    char text[];
+} known;
+
+/* When a key was last used. Two that share a slot take turns: what is lost by that is told with its
+ * next use. */
+typedef struct used {
+    char id[CAY_KEY_ID_LEN + 1];
+    int64_t at_ms, written_ms;
+} used;
+
+struct cay__keyring {
+    known *slot[SLOTS];
+    used used[USED];
+};
+
+static void known_unref(known *k)
+{
+    if (k && atomic_fetch_sub(&k->refs, 1) == 1)
+        free(k);
+}
+CAY_DEFINE_AUTO(known, known_unref)
+
+void cay__keyring_free(struct cay__keyring *ring)
+{
+    for (size_t i = 0; ring && i < SLOTS; i++)
+        known_unref(ring->slot[i]);
+    free(ring);
+}
+
+static size_t slot_of(const char *id)
+{
+    return cay__hash(id, CAY_KEY_ID_LEN) % SLOTS;
+}
+
+static known *remembered(cay_service *svc, const char *id)
+{
+    pthread_mutex_lock(&svc->lock);
+    known *k = svc->keys ? svc->keys->slot[slot_of(id)] : NULL;
+    if (k && (strcmp(k->id, id) != 0 || cay__now_ms() - k->asked_ms > BELIEF_MS))
+        k = NULL;
+    if (k)
+        atomic_fetch_add(&k->refs, 1);
+    pthread_mutex_unlock(&svc->lock);
+    return k;
+}
+
+/* k NULL forgets what is there. */
+static void remember(cay_service *svc, const char *id, known *k)
+{
+    pthread_mutex_lock(&svc->lock);
+    if (!svc->keys)
+        svc->keys = cay__alloc(sizeof *svc->keys);
+    known **at = &svc->keys->slot[slot_of(id)], *old = *at;
+    if (k)
+        atomic_fetch_add(&k->refs, 1);
+    *at = k;
+    pthread_mutex_unlock(&svc->lock);
+    known_unref(old);
+}
+
+static known *known_new(const char *id, const cay_key_row *row)
+{
+    const char *from[5] = { 0 };
+    size_t need = 0;
+    if (row)
+        memcpy(from,
+               (const char *[]){ row->key.tenant, row->key.name, row->key.sandbox, row->key.path,
+                                 row->key.from },
+               sizeof from);
+    for (size_t i = 0; i < CAY_LEN(from); i++)
+        need += (from[i] ? strlen(from[i]) : 0) + 1;
+    known *k = cay__alloc(sizeof *k + need);
+    const char **to[] = { &k->key.tenant, &k->key.name, &k->key.sandbox, &k->key.path,
+                          &k->key.from };
+    atomic_init(&k->refs, 1);
+    k->there = row != NULL;
+    if (row) {
+        k->key = row->key;
+        cay__str_copy(k->hash, sizeof k->hash, row->hash);
+    }
+    k->key.size = sizeof k->key;
+    cay__str_copy(k->id, sizeof k->id, id);
+    k->key.id = k->id;
+    char *p = k->text;
+    for (size_t i = 0; i < CAY_LEN(from); i++) {
+        cay__str_copy(p, strlen(from[i] ? from[i] : "") + 1, from[i] ? from[i] : "");
+        *to[i] = p;
+        p += strlen(p) + 1;
+    }
+    return k;
+}
+
+static int take(const cay_key_row *row, void *arg)
+{
+    *(known **)arg = known_new(row->key.id, row);
+    return 0;
+}
+
+static int ask(cay_service *svc, const char *id, known **out, cay_err *err)
+{
+    known *k = remembered(svc, id);
+    if (!k) {
+        int64_t now = cay__now_ms();
+        int rc = svc->store->key_get(svc->db, id, take, &k, err);
+        if (rc < 0 && rc != CAY_ENOENT)
+            return rc;
+        if (!k)
+            k = known_new(id, NULL);
+        k->asked_ms = now;
+        remember(svc, id, k);
+    }
+    *out = k;
+    return 0;
+}
+
+static bool is_hex(const char *s, size_t n)
+{
+    return strspn(s, "0123456789abcdef") >= n;
+}
+
+/* As long for a near miss as for a far one. */
+static bool same(const char *a, const char *b, size_t n)
+{
+    unsigned diff = 0;
+    for (size_t i = 0; i < n; i++)
+        diff |= (unsigned char)a[i] ^ (unsigned char)b[i];
+    return diff == 0;
+}
+
+static int invalid(cay_err *err)
+{
+    return cay_fail_why(err, CAY_EAUTH, "key_invalid",
+                        "the key is not known, or was revoked; cay key create makes one");
+}
+
+static int expired(const cay_key *k, cay_err *err)
+{
+    if (!k->expires_ms || cay__wall_ms() <= k->expires_ms + SKEW_MS ||
+        (k->scope == CAY_KEY_SESSION && CAY__MUTANT("console-expiry")))
+        return 0;
+    return cay_fail_why(err, CAY_EAUTH, "key_expired", "%s %s has expired; %s makes another",
+                        k->scope == CAY_KEY_SESSION ? "session" : "key", k->id,
+                        k->scope == CAY_KEY_SESSION ? "logging in" : "cay key create");
+}
+
+/* For people who wonder whether anything still needs it. Nobody who shows a key waits for a write:
+ * cay_key_note() does those. */
+static void note_use(cay_service *svc, const known *k)
+{
+    pthread_mutex_lock(&svc->lock);
+    if (!svc->keys) /* somebody forgot all of them meanwhile */
+        svc->keys = cay__alloc(sizeof *svc->keys);
+    used *u = &svc->keys->used[cay__hash(k->id, CAY_KEY_ID_LEN) % USED];
+    if (strcmp(u->id, k->id) != 0) {
+        *u = (used){ .written_ms = k->key.used_ms };
+        cay__str_copy(u->id, sizeof u->id, k->id);
+    }
+    u->at_ms = cay__wall_ms();
+    pthread_mutex_unlock(&svc->lock);
+}
+
+/* What is not written down yet, or a while ago. */
+static bool due(const used *u, bool all)
+{
+    return *u->id && u->at_ms > u->written_ms && (all || u->at_ms - u->written_ms >= NOTE_MS);
+}
+
+int cay_key_note(cay_service *svc, bool all, cay_err *err)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < USED; i++) {
+        pthread_mutex_lock(&svc->lock);
+        used u = svc->keys ? svc->keys->used[i] : (used){ 0 };
+        bool want = due(&u, all);
+        if (want)
+            svc->keys->used[i].written_ms = u.at_ms;
+        pthread_mutex_unlock(&svc->lock);
+        if (want)
+            rc = svc->store->key_used(svc->db, u.id, u.at_ms, err);
+    }
+    return rc;
+}
+
+/* What `text`, which begins with `prefix`, is the secret of: good, and a session if that prefix is.
+ */
+static int shown(cay_service *svc, const char *text, const char *prefix, known **out, cay_err *err)
+{
+    char id[CAY_KEY_ID_LEN + 1] = "", hash[CAY__SHA256_HEX];
+    size_t skip = strlen(prefix), len = skip + CAY_KEY_LEN - strlen(PREFIX);
+    CAY_AUTOPTR(known) k = NULL;
+    if (!text || strnlen(text, len + 1) != len || !cay__str_starts(text, prefix) ||
+        !is_hex(text + skip, len - skip))
+        return invalid(err);
+    memcpy(id, text + skip, CAY_KEY_ID_LEN);
+    CAY_TRY(ask(svc, id, &k, err));
+    cay__sha256_hex(text, len, hash);
+    /* One that is not there is compared with nothing, in the same time. */
+    bool good = same(hash, k->hash, sizeof hash - 1);
+    if (!k->there || !good || k->key.revoked_ms || k->key.scope == CAY_KEY_NONE ||
+        (k->key.scope == CAY_KEY_SESSION) != !strcmp(prefix, SESSION))
+        return invalid(err);
+    CAY_TRY(expired(&k->key, err));
+    note_use(svc, k);
+    *out = CAY_STEAL(k);
+    return 0;
+}
+
+int cay_key_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *), void *arg,
+                  cay_err *err)
+{
+    CAY_AUTOPTR(known) k = NULL;
+    CAY_TRY(shown(svc, text, PREFIX, &k, err));
+    return fn(&k->key, arg);
+}
+
+int cay_session_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *),
+                      void *arg, cay_err *err)
+{
+    CAY_AUTOPTR(known) k = NULL;
+    CAY_AUTOPTR(known) of = NULL;
+    CAY_TRY(shown(svc, text, SESSION, &k, err));
+    cay_key as = k->key;
+    as.scope = CAY_KEY_ADMIN;
+    if (*as.from) {
+        CAY_TRY(ask(svc, as.from, &of, err));
+        bool wide = of->key.scope == CAY_KEY_TENANT || of->key.scope == CAY_KEY_ADMIN;
+        if (!of->there || of->key.revoked_ms || !wide || strcmp(of->key.tenant, as.tenant) != 0)
+            return invalid(err);
+        CAY_TRY(expired(&of->key, err));
+        note_use(svc, of);
+        as.scope = of->key.scope;
+    }
+    return fn(&as, arg);
+}
+
+static int check_name(const char *name, cay_err *err)
+{
+    size_t n = name ? strlen(name) : 0;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
+            return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                                "the name of the key has a control character");
+    return n > NAME_BYTES ? cay_fail_why(err, CAY_EINVAL, "key_spec",
+                                         "the name of the key is longer than %d bytes", NAME_BYTES)
+                          : 0;
+}
+
+/* A narrow key names what it opens, and nothing else. */
+static int check_narrow(cay_service *svc, const cay_key *k, cay_err *err)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    bool narrow = k->scope < CAY_KEY_TENANT && k->scope != CAY_KEY_LOGIN;
+    if (narrow != (k->sandbox && *k->sandbox))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            narrow ? "scope %s needs a sandbox" : "scope %s takes no sandbox",
+                            cay_key_scope_name(k->scope));
+    if ((k->scope == CAY_KEY_PORT) != (k->port != 0))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            "a port goes with scope port, and only with it");
+    if ((k->scope == CAY_KEY_FILE) != (k->path && *k->path) ||
+        (k->path && *k->path &&
+         (*k->path != '/' || strlen(k->path) > PATH_BYTES || strstr(k->path, "/.."))))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            "an absolute path without .. goes with scope file, and only with it");
+    if (narrow &&
+        (cay__svc_row(svc, k->sandbox, &row, NULL) < 0 || strcmp(row->row.tenant, k->tenant) != 0))
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
+                            "there is no sandbox %.20s of tenant %s", k->sandbox, k->tenant);
+    return 0;
+}
+
+static void make_text(char *text, const char *prefix)
+{
+    unsigned char raw[(CAY_KEY_LEN - 4) / 2];
+    size_t skip = strlen(prefix);
+    cay__random(raw, sizeof raw);
+    cay__str_copy(text, skip + 1, prefix);
+    for (size_t i = 0; i < sizeof raw; i++)
+        snprintf(text + skip + 2 * i, 3, "%02x", raw[i]);
+    explicit_bzero(raw, sizeof raw);
+}
+
+void cay_key_text(char text[CAY_KEY_LEN + 1])
+{
+    make_text(text, PREFIX);
+}
+
+static int is_same(const cay_key_row *row, void *arg)
+{
+    return same(row->hash, arg, CAY__SHA256_HEX - 1) ? row->key.revoked_ms ? 2 : 1 : 0;
+}
+
+/* Of a text that was chosen before: who comes again finds it. */
+static int record_given(cay_service *svc, cay_key *k, char *text, cay_err *err)
+{
+    char hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
+    if (strnlen(k->text, CAY_KEY_LEN + 1) != CAY_KEY_LEN || !cay__str_starts(k->text, PREFIX) ||
+        !is_hex(k->text + strlen(PREFIX), CAY_KEY_LEN - strlen(PREFIX)))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            "the text of a key is made by cay_key_text()");
+    memcpy(id, k->text + strlen(PREFIX), CAY_KEY_ID_LEN);
+    cay__sha256_hex(k->text, CAY_KEY_LEN, hash);
+    k->id = id;
+    cay_err why = CAY_ERR_INIT;
+    int rc = svc->store->key_put(svc->db, &(cay_key_row){ *k, hash }, &why);
+    int found = rc == CAY_EEXIST ? svc->store->key_get(svc->db, id, is_same, hash, NULL) : 0;
+    if (rc < 0 && found != 1) {
+        if (err)
+            *err = why;
+        return found == 2 ? cay_fail_why(err, CAY_EEXIST, "key_revoked",
+                                         "key %s was made before, and revoked", id)
+                          : rc;
+    }
+    remember(svc, id, NULL);
+    cay__str_copy(text, CAY_KEY_LEN + 1, k->text);
+    return 0;
+}
+
+static int record(cay_service *svc, cay_key *k, const char *prefix, char *text, cay_err *err)
+{
+    char made[CAY_SESSION_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
+    int rc = CAY_EEXIST;
+    for (int tries = 0; rc == CAY_EEXIST && tries < 8; tries++) { /* ids are short */
+        make_text(made, prefix);
+        memcpy(id, made + strlen(prefix), CAY_KEY_ID_LEN);
+        cay__sha256_hex(made, strlen(made), hash);
+        k->id = id;
+        rc = svc->store->key_put(svc->db, &(cay_key_row){ *k, hash }, err);
+    }
+    if (rc == 0) {
+        remember(svc, id, NULL); /* somebody may have asked for that id before it was there */
+        cay__str_copy(text, strlen(made) + 1, made);
+    }
+    explicit_bzero(made, sizeof made);
+    return rc;
+}
+
+int cay_key_create(cay_service *svc, const cay_key *given, char text[CAY_KEY_LEN + 1], cay_err *err)
+{
+    CAY__BACK(svc, key_create, svc, given, text, err);
+    cay_key k;
+    int64_t now = cay__wall_ms();
+    CAY_TRY(cay__spec_take(&k, sizeof k, given, "cay_key", err));
+    k.tenant = k.tenant && *k.tenant ? k.tenant : CAY_TENANT_DEFAULT;
+    k.scope = k.scope == CAY_KEY_NONE ? CAY_KEY_TENANT : k.scope;
+    k.created_ms = now;
+    if ((unsigned)k.scope > CAY_KEY_ADMIN)
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            "a key's scope is admin, tenant, sandbox, port or file");
+    CAY_TRY(cay__tenant_check(k.tenant, err));
+    CAY_TRY(check_name(k.name, err));
+    CAY_TRY(check_narrow(svc, &k, err));
+    if (k.expires_ms && k.expires_ms <= now)
+        return cay_fail_why(err, CAY_EINVAL, "key_spec", "the key would have expired already");
+    if (k.scope == CAY_KEY_LOGIN && (!k.expires_ms || k.expires_ms > now + LOGIN_MS))
+        k.expires_ms = now + LOGIN_MS;
+    if (k.scope < CAY_KEY_SANDBOX && (!k.expires_ms || k.expires_ms > now + WEEK_MS))
+        k.expires_ms = now + WEEK_MS;
+    return k.text ? record_given(svc, &k, text, err) : record(svc, &k, PREFIX, text, err);
+}
+
+int cay_session_create(cay_service *svc, const cay_key *from, char text[CAY_SESSION_LEN + 1],
+                       cay_err *err)
+{
+    int64_t now = cay__wall_ms();
+    bool link = from->scope == CAY_KEY_LOGIN;
+    CAY_TRY(cay__back_none(svc, "a session", err));
+    if (!link && from->scope != CAY_KEY_TENANT && from->scope != CAY_KEY_ADMIN)
+        return cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
+                            "a session needs a key of scope tenant or admin");
+    cay_key k = { .size = sizeof k,
+                  .tenant = from->tenant,
+                  .name = "console",
+                  .scope = CAY_KEY_SESSION,
+                  .from = link ? "" : from->id,
+                  .created_ms = now,
+                  .expires_ms = now + WEEK_MS };
+    return record(svc, &k, SESSION, text, err);
+}
+
+typedef struct walk {
+    int (*fn)(const cay_key *, void *);
+    void *arg;
+    cay_service *svc;
+} walk;
+
+static int on_row(const cay_key_row *row, void *arg)
+{
+    const walk *w = arg;
+    cay_key k = row->key;
+    pthread_mutex_lock(&w->svc->lock);
+    const used *u =
+        w->svc->keys ? &w->svc->keys->used[cay__hash(k.id, CAY_KEY_ID_LEN) % USED] : NULL;
+    if (u && !strcmp(u->id, k.id))
+        k.used_ms = CAY_MAX(k.used_ms, u->at_ms);
+    pthread_mutex_unlock(&w->svc->lock);
+    return w->fn(&k, w->arg);
+}
+
+int cay_key_list(cay_service *svc, const char *tenant, int (*fn)(const cay_key *, void *),
+                 void *arg, cay_err *err)
+{
+    CAY__BACK(svc, key_list, svc, tenant, fn, arg, err);
+    return svc->store->key_list(svc->db, tenant, on_row, &(walk){ fn, arg, svc }, err);
+}
+
+int cay_key_sweep(cay_service *svc, int64_t before_ms, cay_err *err)
+{
+    CAY_TRY(cay__back_none(svc, "sweeping sessions", err));
+    return svc->store->key_sweep(svc->db, before_ms, err);
+}
+
+int cay_key_revoke(cay_service *svc, const char *id, cay_err *err)
+{
+    CAY__BACK(svc, key_revoke, svc, id, err);
+    if (!id || strlen(id) != CAY_KEY_ID_LEN || !is_hex(id, CAY_KEY_ID_LEN))
+        return cay_fail_why(err, CAY_EINVAL, "key_spec",
+                            "a key is named by the 8 hex digits after e2b_");
+    CAY_TRY(svc->store->key_revoke(svc->db, id, cay__wall_ms(), err));
+    remember(svc, id, NULL);
+    return 0;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All the sandboxes there are, and whether what was told of them still holds. */
+#include "remote.h"
+#include <lib/store/row.h>
+#include "client.h"
+#include <base/call.h>
+#include <base/json.h>
+#include <base/str.h>
+
+enum { BATCH = 32 };
+
+/* Records are taken in batches, so that a provider is asked about many sandboxes at once. */
+typedef struct lister {
+    cay_service *svc;
+    const cay_call *call;
+    const cay_filter *filter;
+    int (*fn)(const cay_info *, void *);
+    void *arg;
+    size_t told, n;
+    cay__row *rows[BATCH];
+    bool seen[BATCH]; /* its status is there */
+    cay_box_status status[BATCH];
+    char reasons[BATCH][64];
+    cay_err *err;
+    bool enough;
+    json_t *metadata; /* what it has to have, or NULL */
+} lister;
+
+static int on_status(size_t i, const cay_box_status *st, void *arg)
+{
+    lister *l = arg;
+    if (i >= l->n)
+        return 0;
+    l->status[i] = *st;
+    cay__str_copy(l->reasons[i], sizeof l->reasons[i], st->reason ? st->reason : "");
+    l->status[i].reason = l->reasons[i];
+    l->seen[i] = true;
+    return 0;
+}
+
+/* Of this provider's among them, if it tells of many at once; whoever is not told of is asked about
+ * alone. */
+static void look_at(lister *l, cay__place *p)
+{
+    const char *ids[BATCH];
+    void *self;
+    size_t live = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        const cay_row *row = &l->rows[i]->row;
+        ids[i] =
+            cay__state_live(row->state) && !strcmp(row->provider, p->ops->name) ? row->id : NULL;
+        live += ids[i] != NULL;
+    }
+    if (live && cay__svc_self(l->svc, p, &self, NULL) == 0)
+        p->ops->look(self, l->call, ids, l->n, on_status, l, NULL);
+}
+
+static int tell(lister *l, size_t i)
+{
+    const cay_row *row = &l->rows[i]->row;
+    cay__truth t;
+    int rc = 0;
+    if (l->seen[i])
+        cay__truth_take(l->svc, row, &l->status[i], &t);
+    else
+        cay__truth_find(l->svc, l->call, row, &t,
+                        NULL); /* a provider that is down does not hide its sandboxes */
+    if (!l->filter->states || (l->filter->states & CAY__BIT(t.state))) {
+        cay_info *info = cay__info_new(row->id, row, &t);
+        rc = l->fn(info, l->arg);
+        cay_info_free(info);
+        l->enough = l->filter->limit && ++l->told == l->filter->limit;
+    }
+    cay__truth_clear(&t);
+    return rc ? rc : l->enough;
+}
+
+/* rc: what stopped the list before; then the rest is only let go. */
+static int flush(lister *l, int rc)
+{
+    if (rc == 0 && l->n)
+        rc = cay__call_check(l->call, "list", l->err);
+    memset(l->seen, 0, sizeof l->seen);
+    for (size_t i = 0; rc == 0 && i < l->svc->nplaces; i++)
+        if (l->svc->places[i].ops->look)
+            look_at(l, &l->svc->places[i]);
+    for (size_t i = 0; rc == 0 && i < l->n; i++)
+        if ((rc = cay__call_check(l->call, "list", l->err)) == 0)
+            rc = tell(l, i);
+    for (size_t i = 0; i < l->n; i++)
+        free(l->rows[i]);
+    l->n = 0;
+    return rc;
+}
+
+static bool has_metadata(const cay_row *row, json_t *want)
+{
+    CAY_AUTOJSON *have = NULL;
+    const char *key;
+    json_t *v;
+    if (want && (!*row->metadata || cay__json_object("metadata", row->metadata, &have, NULL) < 0))
+        return json_object_size(want) == 0;
+    json_object_foreach(want, key, v) if (!json_equal(json_object_get(have, key), v)) return false;
+    return true;
+}
+
+static int list_one(const cay_row *row, void *arg)
+{
+    lister *l = arg;
+    if (row->tenant && *row->tenant == '.' && !l->filter->tenant) /* nobody's yet (warm.h) */
+        return 0;
+    if (!has_metadata(row, l->metadata))
+        return 0;
+    size_t most = l->filter->limit ? CAY_MIN((size_t)BATCH, l->filter->limit - l->told) : BATCH;
+    l->rows[l->n++] = cay__row_copy(row);
+    return l->n < most ? 0 : flush(l, 0);
+}
+
+int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *given,
+                     int (*fn)(const cay_info *, void *), void *arg, cay_err *err)
+{
+    CAY__BACK(svc, list, svc, call, given, fn, arg, err);
+    cay_filter f, stored;
+    CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_filter", err));
+    CAY_AUTOJSON *metadata = NULL;
+    if (f.metadata)
+        CAY_TRY(cay__json_object("the metadata to look for", f.metadata, &metadata, err));
+    stored = f;
+    stored.states = 0; /* what is true now decides, above */
+    stored.limit = 0;
+    CAY_AUTOFREE lister *l = cay__alloc(sizeof *l);
+    *l = (lister){ .svc = svc,
+                   .call = call,
+                   .filter = &f,
+                   .fn = fn,
+                   .arg = arg,
+                   .err = err,
+                   .metadata = metadata };
+    int rc = svc->store->list(svc->db, &stored, list_one, l, err);
+    rc = flush(l, rc);
+    return l->enough ? 0 : rc;
+}
+
+/* splitmix64: two different histories do not meet by adding up. */
+static uint64_t stir(uint64_t h, uint64_t v)
+{
+    uint64_t z = (h ^ v) + 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+int cay_service_version(cay_service *svc, const char *const *providers, uint64_t *out, cay_err *err)
+{
+    uint64_t h = 0, own[2] = { 0 }, v;
+    cay__place *p;
+    void *self;
+    CAY_TRY(cay__back_none(svc, "a version of the list", err));
+    for (; providers && *providers;
+         providers++) { /* before the store: what a provider changes is recorded afterwards */
+        CAY_TRY(cay__svc_place(svc, *providers, &p, err));
+        if (!p->ops->version)
+            return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                                "provider %s does not tell when something changes", *providers);
+        CAY_TRY(cay__svc_self(svc, p, &self, err));
+        CAY_TRY(p->ops->version(self, &v, err));
+        h = stir(h, v);
+    }
+    CAY_TRY(svc->store->version(svc->db, own, err));
+    *out = stir(stir(h, own[0]), own[1]);
+    return 0;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pools of sandboxes that are ready: which there are, and what they should hold. */
+#include "pool.h"
+#include "remote.h"
+#include <lib/template/template.h>
+#include <base/call.h>
+#include <base/str.h>
+#include <cay/access.h>
+#include <cay/warm.h>
+#include <stdio.h>
+
+#define SPACE "warm"
+
+/* By what it is of, so that asking twice makes one. */
+static void name_pool(const char *tenant, const char *template_, char out[24])
+{
+    char hex[65];
+    CAY_AUTOBUF b = CAY__BUF(1024);
+    cay__buf_fmt(&b, "%s\n%s", tenant, template_);
+    cay_answer_hash(b.data, b.len, hex);
+    snprintf(out, 24, "w%.16s", hex);
+}
+
+const char *cay__warm_engine(cay_service *svc, const char *name, const char **image)
+{
+    char word[32];
+    cay__place *p;
+    const char *colon = strchr(name, ':');
+    if (!colon || !colon[1] || (size_t)(colon - name) >= sizeof word)
+        return NULL;
+    memcpy(word, name, (size_t)(colon - name));
+    word[colon - name] = 0;
+    if (cay__svc_place(svc, word, &p, NULL) < 0 || !CAY__HAS(p->ops, opaque_layers))
+        return NULL;
+    *image = colon + 1;
+    return p->ops->name;
+}
+
+int cay__warm_means(cay_service *svc, const cay_call *call, const json_t *pool, char *out,
+                    size_t cap, cay_err *err)
+{
+    const char *name = cay__json_str(pool, "template", ""), *image;
+    CAY_AUTOPTR(cay_template) t = NULL;
+    if (!cay__warm_engine(svc, name, &image))
+        CAY_TRY(cay_template_find(svc, call, cay__json_str(pool, "tenant", NULL), name, &t, err));
+    return cay__str_copy(out, cap, t ? t->id : name)
+               ? 0
+               : cay_fail_why(err, CAY_EINVAL, "warm_invalid", "%.60s…: the name is too long",
+                              name);
+}
+
+static int take_text(const char *value, void *arg)
+{
+    return cay__json_object("record: pool", value, arg, NULL);
+}
+
+int cay__warm_read(cay_service *svc, const char *id, cay__pool_note *out, cay_err *err)
+{
+    json_t *j = NULL;
+    if (svc->store->note_get(svc->db, SPACE, id, take_text, &j, NULL) < 0 || !j)
+        return cay_fail_why(err, CAY_ENOENT, "warm_not_found",
+                            "there is no such pool; cay pool ls shows those there are");
+    *out = (cay__pool_note){ .all = j,
+                             .low = (unsigned)cay__json_int(j, "low", 1),
+                             .high = (unsigned)cay__json_int(j, "high", 1) };
+    cay__str_copy(out->id, sizeof out->id, id);
+    return 0;
+}
+
+int cay__warm_write(cay_service *svc, const cay__pool_note *n, cay_err *err)
+{
+    CAY_AUTOFREE char *text = cay__json_text(n->all, 1u << 20);
+    return text ? svc->store->note_put(svc->db, SPACE, n->id, text, err)
+                : cay_fail(err, CAY_ETOOBIG, "the pool's request is too long");
+}
+
+typedef struct counting {
+    const char *pool;
+    unsigned *ready, *making;
+    int (*fn)(const cay_row *row, void *arg);
+    void *arg;
+} counting;
+
+static int on_row(const cay_row *row, void *arg)
+{
+    const counting *c = arg;
+    CAY_AUTOJSON *labels = NULL;
+    if (cay__json_object("labels", row->labels, &labels, NULL) < 0 ||
+        strcmp(cay__json_str(labels, CAY__WARM_LABEL, ""), c->pool) != 0)
+        return 0;
+    if (row->state == CAY_RUNNING && strcmp(row->name, CAY__WARM_MAKING) != 0)
+        ++*c->ready;
+    else if (row->state == CAY_RUNNING || row->state == CAY_CREATING)
+        ++*c->making;
+    return c->fn ? c->fn(row, c->arg) : 0;
+}
+
+int cay__warm_rows(cay_service *svc, const char *pool, int (*fn)(const cay_row *, void *),
+                   void *arg, unsigned *ready, unsigned *making, cay_err *err)
+{
+    const cay_filter f = { .size = sizeof f, .tenant = CAY__WARM_TENANT };
+    *ready = *making = 0;
+    return svc->store->list(svc->db, &f, on_row, &(counting){ pool, ready, making, fn, arg }, err);
+}
+
+static int count_one(const char *key, const char *value, void *arg)
+{
+    (void)key, (void)value;
+    ++*(unsigned *)arg;
+    return 0;
+}
+
+static int judge(cay_warm *w, cay_err *err)
+{
+    if (!w->template_ || !*w->template_ || strlen(w->template_) > CAY_TEMPLATE_NAME)
+        return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
+                            "a pool needs the template that its sandboxes are of");
+    if (!w->low || w->low > w->high || w->high > CAY_WARM_MOST)
+        return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
+                            "low %u, high %u: want 1 to %d, and low not above high", w->low,
+                            w->high, CAY_WARM_MOST);
+    w->tenant = w->tenant ? w->tenant : CAY_TENANT_DEFAULT;
+    return cay__tenant_check(w->tenant, err);
+}
+
+static int there_is(const cay_tenant *t, void *arg)
+{
+    (void)t, (void)arg;
+    return 0;
+}
+
+int cay_warm_put(cay_service *svc, const cay_call *call, const cay_warm *given, cay_err *err)
+{
+    cay_warm w;
+    cay__pool_note n = { 0 };
+    unsigned pools = 0;
+    const char *image = NULL;
+    CAY_TRY(cay__spec_take(&w, sizeof w, given, "cay_warm", err));
+    CAY_TRY(judge(&w, err));
+    CAY__BACK(svc, warm_put, svc, call, &w, err);
+    if (!strcmp(w.template_, CAY__BASE_HOST))
+        return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
+                            "template host needs no pool: the keeper has some ready at all times");
+    CAY_TRY(cay_tenant_get(svc, w.tenant, there_is, NULL, err));
+    char id[24], means[CAY_TEMPLATE_NAME + 1];
+    name_pool(w.tenant, w.template_, id);
+    if (cay__warm_engine(svc, w.template_, &image) &&
+        strcmp(w.tenant, CAY_TENANT_DEFAULT) !=
+            0) /* who may use which image is asked each time: docs/docker.md */
+        return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
+                            "pools of an engine's image are tenant default's");
+    bool known = cay__warm_read(svc, id, &n, NULL) == 0;
+    CAY_AUTOJSON *all = known ? n.all
+                        : image
+                            ? json_pack("{s:s,s:s,s:{s:{s:s}}}", "template", w.template_, "tenant",
+                                        w.tenant, "request", "options", "image", image)
+                            : json_pack("{s:s,s:s,s:{s:s}}", "template", w.template_, "tenant",
+                                        w.tenant, "request", "template", w.template_);
+    if (!all)
+        return cay_fail_why(err, CAY_EINVAL, "warm_invalid", "template %.60s: not UTF-8",
+                            w.template_);
+    CAY_TRY(cay__warm_means(svc, call, all, means, sizeof means, err));
+    n.all = all;
+    cay__str_copy(n.id, sizeof n.id, id);
+    CAY_TRY(svc->store->note_list(svc->db, SPACE, "", count_one, &pools, err));
+    if (!known && pools >= CAY_WARM_MOST)
+        return cay_fail_why(err, CAY_ETOOBIG, "warm_too_many", "%d pools are the most",
+                            CAY_WARM_MOST);
+    json_object_set_new(all, "template_id", json_string(means));
+    json_object_set_new(all, "low", json_integer(w.low));
+    json_object_set_new(all, "high", json_integer(w.high));
+    json_object_del(all, "error");
+    json_object_del(all, "failed_ms");
+    json_object_del(all, "of"); /* there is work, whatever is ready */
+    CAY_TRY(cay__warm_write(svc, &n, err));
+    return cay_warm_due(svc, err);
+}
+
+typedef struct telling {
+    cay_service *svc;
+    int (*fn)(const cay_warm *w, void *arg);
+    void *arg;
+    cay_err *err;
+} telling;
+
+static int tell(const char *key, const char *value, void *arg)
+{
+    const telling *t = arg;
+    CAY_AUTOJSON *j = NULL;
+    if (cay__json_object("record: pool", value, &j, NULL) < 0)
+        return 0;
+    cay_warm w = { .size = sizeof w,
+                   .template_ = cay__json_str(j, "template", ""),
+                   .tenant = cay__json_str(j, "tenant", ""),
+                   .id = key,
+                   .low = (unsigned)cay__json_int(j, "low", 0),
+                   .high = (unsigned)cay__json_int(j, "high", 0),
+                   .error = cay__json_str(j, "error", "") };
+    CAY_TRY(cay__warm_rows(t->svc, key, NULL, NULL, &w.ready, &w.making, t->err));
+    return t->fn(&w, t->arg);
+}
+
+int cay_warm_list(cay_service *svc, const cay_call *call, int (*fn)(const cay_warm *, void *),
+                  void *arg, cay_err *err)
+{
+    CAY__BACK(svc, warm_list, svc, call, fn, arg, err);
+    return svc->store->note_list(svc->db, SPACE, "", tell, &(telling){ svc, fn, arg, err }, err);
+}
+
+void cay__warm_drop(cay_service *svc, const cay_call *call, const char *id)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    if (cay__call_check(call, "remove", NULL) < 0 || cay__svc_row(svc, id, &row, NULL) < 0)
+        return;
+    /* It was listed a while ago: only the store can tell whether a tenant has it now. */
+    if (svc->store->warm_drop(svc->db, CAY__WARM_TENANT, id, NULL) == 0)
+        cay__delete_finish(svc, call, &row->row, NULL);
+}
+
+typedef struct dropping {
+    cay_service *svc;
+    const cay_call *call;
+} dropping;
+
+static int drop_row(const cay_row *row, void *arg)
+{
+    const dropping *d = arg;
+    cay__warm_drop(d->svc, d->call, row->id);
+    return 0;
+}
+
+int cay_warm_remove(cay_service *svc, const cay_call *call, const char *tenant,
+                    const char *template_, cay_err *err)
+{
+    char id[24];
+    unsigned ready, making;
+    cay__pool_note n;
+    CAY__BACK(svc, warm_remove, svc, call, tenant, template_, err);
+    name_pool(tenant ? tenant : CAY_TENANT_DEFAULT, template_ ? template_ : "", id);
+    CAY_TRY(cay__warm_read(svc, id, &n, err));
+    json_decref(n.all);
+    CAY_TRY(svc->store->note_put(svc->db, SPACE, id, NULL, err));
+    cay_task_cancel_of(svc, CAY_WARM_TASK, id, NULL,
+                       NULL); /* what it makes meanwhile it finds to be nobody's, and removes */
+    return cay__warm_rows(svc, id, drop_row, &(dropping){ svc, call }, &ready, &making, err);
+}
+
+void cay_warm_counts(const cay_service *svc, uint64_t *taken, uint64_t *missed)
+{
+    *taken = atomic_load(&svc->warm_taken);
+    *missed = atomic_load(&svc->warm_missed);
+}

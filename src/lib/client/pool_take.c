@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox that is ready becomes somebody's. */
+#include "pool.h"
+#include "create.h"
+#include <lib/manifest/client_manifest.h>
+#include "spec.h"
+#include <lib/template/template.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/access.h>
+#include <lib/sandbox/limits.h>
+#include <stdio.h>
+
+enum { TRIES = 3, LEARN = 2, TURN_MS = 5 * 60000 };
+
+/* What a sandbox can still be told when it is there. */
+static bool of_image(const cay_create *c);
+
+static cay_create hard_part(const cay_create *c)
+{
+    cay_create h = *c;
+    if (of_image(c)) { /* its files are put into a container that runs, one of a pool or not */
+        h.manifest = h.manifest_base = NULL;
+        h.manifest_trusted = h.manifest_applied = false;
+        h.progress = NULL;
+    }
+    h.ttl_ms = h.idle_ms = 0;
+    h.auto_resume = false;
+    h.min_level = 0;
+    h.require = NULL;
+    h.template_name = NULL;
+    return h;
+}
+
+/* Of an engine's image, which nobody but the operator's tenant gets without being asked whether it
+ * may. */
+static bool of_image(const cay_create *c)
+{
+    bool there = false;
+    for (const cay_pair *o = c->options; o && o->key; o++)
+        there |= !strcmp(o->key, "image");
+    return there && !(c->template_id && *c->template_id) &&
+           !(c->tenant && strcmp(c->tenant, CAY_TENANT_DEFAULT) != 0);
+}
+
+/* Layers of one's own, and what belongs to a request alone. */
+static bool plain(const cay_create *c)
+{
+    bool image = of_image(c);
+    return ((c->template_id && *c->template_id) || image) && !c->ephemeral && !c->from &&
+           (image || (!c->manifest && !c->manifest_base)) && !c->checkpoint && !c->on && !c->root &&
+           !c->ngrants && !c->nvolumes && !c->nsecrets;
+}
+
+bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND])
+{
+    CAY_AUTOFREE char *text = NULL;
+    char hex[65];
+    const cay_create h = hard_part(c);
+    if (!plain(c) || cay__spec_text(&h, &text, NULL) < 0)
+        return false;
+    CAY_AUTOBUF b = CAY__BUF(2 * CAY__SPEC_MAX);
+    cay__buf_fmt(&b, "%s\n%s", c->provider, text);
+    cay_answer_hash(b.data, b.len, hex);
+    snprintf(out, CAY__WARM_KIND, ".%.32s", hex);
+    return true;
+}
+
+typedef struct lack {
+    cay_service *svc;
+    const char *template_id, *tenant;
+    char *request; /* as a pool would keep it, or NULL: no pool turns to it */
+    bool counted;
+} lack;
+
+/* What a pool has is in nobody's quota, so a request makes it neither heavier than its template
+ * says, */
+static bool within(const cay_create *c)
+{
+    cay_limits asked = c->limits, most;
+    cay__limits_fill(&asked);
+    cay__template_limits(c->image, &most);
+    for (size_t i = 0; i < CAY__LIMITS; i++) {
+        size_t at = cay__limit_table[i].at;
+        if (*(const uint64_t *)((const char *)&asked + at) >
+            *(const uint64_t *)((const char *)&most + at))
+            return false;
+    }
+    return true;
+}
+
+/* nor busy with programs or destinations of somebody's choice; and nobody's values wait in one. */
+static bool may_be_learnt(const cay_create *c, const cay_create *given)
+{
+    return !given->services && !(given->settings && given->settings->key) && !given->net &&
+           !(given->env && given->env->key) && !(given->options && given->options->key) &&
+           within(c);
+}
+
+/* The operator's own tenant, and whose pool it is; others are given what there is. */
+static bool may_turn(const char *tenant, const json_t *pool)
+{
+    return !strcmp(tenant, CAY_TENANT_DEFAULT) ||
+           !strcmp(tenant, cay__json_str(pool, "tenant", ""));
+}
+
+/* All that it keeps is thrown away and made anew, so not with every whim. */
+static bool turned_lately(const json_t *pool)
+{
+    int64_t turned = cay__json_int(pool, "turned_ms", 0), now = cay__wall_ms();
+    return turned && turned <= now && now - turned < TURN_MS;
+}
+
+/* Two that are alike and not like what the pool keeps are what it keeps from now on. */
+static int learn(const char *key, const char *value, void *arg)
+{
+    lack *m = arg;
+    CAY_AUTOJSON *j = NULL, *request = NULL;
+    if (cay__json_object("record: pool", value, &j, NULL) < 0 ||
+        strcmp(cay__json_str(j, "template_id", ""), m->template_id) != 0)
+        return 0;
+    if (!m->counted)
+        atomic_fetch_add(&m->svc->warm_missed, 1);
+    m->counted = true;
+    if (!m->request || !may_turn(m->tenant, j) ||
+        cay__json_object("", m->request, &request, NULL) < 0)
+        return 0; /* there may be another pool, of its own */
+    json_object_set(request, "template",
+                    json_object_get(j, "template")); /* whatever name it was asked by */
+    if (json_equal(request, json_object_get(j, "request")))
+        return 1;
+    int64_t times =
+        json_equal(request, json_object_get(j, "other")) ? cay__json_int(j, "others", 0) + 1 : 1;
+    if (times >= LEARN && turned_lately(j))
+        return 1;
+    if (times >= LEARN)
+        json_object_set_new(j, "turned_ms", json_integer(cay__wall_ms()));
+    json_object_set(j, times < LEARN ? "other" : "request", request);
+    json_object_set_new(j, "others", json_integer(times < LEARN ? times : 0));
+    cay__pool_note n = { .all = j };
+    cay__str_copy(n.id, sizeof n.id, key);
+    cay__warm_write(m->svc, &n, NULL);
+    return 1;
+}
+
+void cay__warm_missed(cay_service *svc, const cay_create *c, const cay_create *given)
+{
+    lack m = { .svc = svc,
+               .template_id = c->template_id,
+               .tenant = c->tenant ? c->tenant : CAY_TENANT_DEFAULT };
+    const cay_create h = hard_part(given);
+    if (may_be_learnt(c, given))
+        cay__spec_text(&h, &m.request, NULL);
+    svc->store->note_list(svc->db, "warm", "", learn, &m, NULL);
+    free(m.request);
+}
+
+static int take_row(cay_service *svc, const char *kind, const cay_create *c,
+                    char id[CAY_ID_LEN + 1], char **box, cay_err *err)
+{
+    CAY_AUTOFREE char *spec = NULL, *labels = NULL;
+    char creator[160];
+    cay_row row;
+    CAY_TRY(cay__create_row(c, &row, &spec, &labels, creator, sizeof creator, err));
+    return svc->store->warm_take(svc->db, CAY__WARM_TENANT, kind, &row, id, box, err);
+}
+
+/* It is recorded as being made for the request; what it still lacks is told to it. */
+static int finish(cay_service *svc, const cay_call *call, const char *id, const char *was,
+                  const cay_create *c, const cay__mani *f, cay_sandbox **out, cay_err *err)
+{
+    const cay_row row = {
+        .size = sizeof row, .id = id, .provider = c->provider, .state = CAY_RUNNING, .box = was
+    };
+    CAY_AUTOFREE char *text = NULL;
+    cay__place *p;
+    void *box = NULL;
+    CAY_TRY(cay__box_attach(svc, call, &row, &p, &box, err));
+    int rc = c->ttl_ms || c->idle_ms ? p->ops->extend(box, call, c->ttl_ms, c->idle_ms, err) : 0;
+    if (rc == 0)
+        rc = cay__mani_apply(f, p->ops, id, box, call, err);
+    if (rc == 0)
+        rc = cay__box_text(p->ops, box, &text, err);
+    if (rc == 0)
+        rc = cay__svc_move(svc, id, CAY_RUNNING, "", text, err);
+    CAY_FAULT("create.warm.moved");
+    if (rc < 0)
+        p->ops->release(box);
+    else
+        *out = cay__handle_new(svc, p->ops, id, box, CAY_RUNNING);
+    return rc;
+}
+
+/* What a manifest asks for when the sandbox starts cannot be told to one that runs. */
+static int no_mount(const cay_mount_target *t, void *arg)
+{
+    (void)t, (void)arg;
+    return 1;
+}
+
+static bool may_come_later(const cay__mani *f)
+{
+    return !f->m ||
+           (!(f->extra && f->extra->key) && cay_manifest_mounts(f->m, no_mount, NULL) == 0);
+}
+
+bool cay__warm_with_files(const cay_create *c)
+{
+    return c->manifest && of_image(c);
+}
+
+int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, const cay__mani *f,
+                   bool *missed, cay_sandbox **out, cay_err *err)
+{
+    char kind[CAY__WARM_KIND], id[CAY_ID_LEN + 1];
+    cay__place *p;
+    if (!cay__warm_kind(c, kind) || !may_come_later(f) ||
+        cay__svc_place(svc, c->provider, &p, NULL) < 0 ||
+        ((c->ttl_ms || c->idle_ms) && !p->ops->extend))
+        return CAY_ENOENT;
+    for (int i = 0; i < TRIES; i++) {
+        CAY_AUTOFREE char *box = NULL;
+        int rc = take_row(svc, kind, c, id, &box, err);
+        if (rc == CAY_ENOENT)
+            break;
+        if (rc < 0)
+            return rc;
+        CAY_FAULT("create.warm.taken");
+        if (finish(svc, call, id, box, c, f, out, NULL) == 0) {
+            atomic_fetch_add(&svc->warm_taken, 1);
+            return 0;
+        }
+        cay__create_undo(svc, id, c); /* it died while it waited: another, or a new one */
+    }
+    *missed = !of_image(c); /* pools of images keep what they were told */
+    return CAY_ENOENT;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Of a service that is a server's: all that its key may remove goes, one after the other. The
+ * server, its keys, tenants and stored secrets stay. */
+#include "remote.h"
+#include "client.h"
+#include <base/str.h>
+#include <stdio.h>
+
+typedef struct far_purge {
+    cay_service *svc;
+    const cay_call *call;
+    bool forget;
+    void (*left)(const char *what, void *arg);
+    void *arg;
+    char (*names)[CAY_VOLUME_NAME + 1]; /* ids are shorter */
+    size_t n, cap;
+} far_purge;
+
+static int add(far_purge *p, const char *name)
+{
+    if (p->n == p->cap &&
+        !(p->names = realloc(p->names, (p->cap = p->cap * 2 + 64) * sizeof *p->names)))
+        abort();
+    cay__str_copy(p->names[p->n++], sizeof *p->names, name);
+    return 0;
+}
+
+static int on_box(const cay_info *i, void *arg)
+{
+    return add(arg, i->id);
+}
+
+static int on_snapshot(const cay_snapshot *s, void *arg)
+{
+    return add(arg, s->id);
+}
+
+static int on_template(const cay_template *t, void *arg)
+{
+    return t->id && *t->id ? add(arg, t->id) : 0; /* `host` has none, and is no record */
+}
+
+static int on_volume(const cay_volume *v, void *arg)
+{
+    return add(arg, v->name);
+}
+
+static int boxes(far_purge *p, cay_err *err)
+{
+    return cay_service_list(p->svc, p->call, NULL, on_box, p, err);
+}
+
+static int snapshots(far_purge *p, cay_err *err)
+{
+    return cay_service_snapshots(p->svc, p->call, NULL, on_snapshot, p, err);
+}
+
+static int templates(far_purge *p, cay_err *err)
+{
+    return cay_template_list(p->svc, p->call, NULL, on_template, p, err);
+}
+
+static int volumes(far_purge *p, cay_err *err)
+{
+    return cay_volume_list(p->svc, p->call, on_volume, p, err);
+}
+
+static int drop_box(far_purge *p, const char *id, cay_err *err)
+{
+    cay_sandbox *sb = NULL;
+    int rc = cay_service_find(p->svc, p->call, id, &sb, err);
+    if (rc == 0)
+        rc = cay_sandbox_remove(sb, p->call, err);
+    cay_sandbox_unref(sb);
+    return rc;
+}
+
+static int drop_snapshot(far_purge *p, const char *id, cay_err *err)
+{
+    return cay_snapshot_remove(p->svc, p->call, id, NULL, err);
+}
+
+static int drop_template(far_purge *p, const char *id, cay_err *err)
+{
+    return cay_template_remove(p->svc, p->call, NULL, id, err);
+}
+
+static int drop_volume(far_purge *p, const char *name, cay_err *err)
+{
+    return cay_volume_remove(p->svc, p->call, name, err);
+}
+
+/* Volumes are free when their sandboxes are gone, templates when nothing stands on them. */
+static const struct {
+    const char *what;
+    int (*list)(far_purge *p, cay_err *err);
+    int (*drop)(far_purge *p, const char *name, cay_err *err);
+} kinds[] = { { "sandbox", boxes, drop_box },
+              { "snapshot", snapshots, drop_snapshot },
+              { "template", templates, drop_template },
+              { "volume", volumes, drop_volume } };
+
+/* What the key may not see or remove is not its tenant's: a template that another one shares, the
+ * volumes of the machine. */
+static int one_kind(far_purge *p, size_t k, cay_err *err)
+{
+    p->n = 0;
+    int rc = kinds[k].list(p, err);
+    if (rc == CAY_EPERM)
+        return 0;
+    for (size_t i = 0; rc == 0 && i < p->n; i++) {
+        cay_err why = CAY_ERR_INIT;
+        int got = kinds[k].drop(p, p->names[i], &why);
+        if (got == 0 || got == CAY_ENOENT)
+            continue;
+        if (got == CAY_EPERM || (p->forget && got != CAY_ECANCELED)) {
+            char text[400];
+            snprintf(text, sizeof text, "%s %s: %s", kinds[k].what, p->names[i], why.msg);
+            if (p->left)
+                p->left(text, p->arg);
+            continue;
+        }
+        if (err)
+            *err = why;
+        rc = cay_wrap(err, got, "%s %s", kinds[k].what, p->names[i]);
+    }
+    return rc;
+}
+
+int cay__purge_far(cay_service *svc, const cay_call *call, bool forget,
+                   void (*left)(const char *what, void *arg), void *arg, cay_err *err)
+{
+    far_purge p = { .svc = svc, .call = call, .forget = forget, .left = left, .arg = arg };
+    int rc = 0;
+    for (size_t k = 0; rc == 0 && k < CAY_LEN(kinds); k++)
+        rc = one_kind(&p, k, err);
+    free(p.names);
+    return rc;
+}

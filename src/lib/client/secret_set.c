@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Other secrets, and the policy that binds them, for a sandbox that is there. */
+#include "remote.h"
+#include "net.h"
+#include "secret.h"
+#include "spec.h"
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/policy.h>
+
+CAY_DEFINE_AUTO(cay_policy, cay_policy_free)
+
+/* The policy that holds, without its bindings. */
+static int unbound(cay_sandbox *sb, const cay_call *call, char **text, cay_err *err)
+{
+    CAY_AUTOFREE char *now = NULL;
+    CAY_AUTOPTR(cay_policy) p = NULL;
+    CAY_TRY(cay_sandbox_get_policy(sb, call, &now, NULL, err));
+    CAY_TRY(cay_policy_parse(now, &p, err));
+    cay_policy plain = *p;
+    plain.bindings = NULL;
+    return cay_policy_text(&plain, text, err);
+}
+
+/* What an earlier set of secrets put there; cay__secrets_prepare() adds its own. */
+static void without_former(cay_create *c, cay__arena *mem)
+{
+    size_t n = 0, all = 0;
+    while (c->env && c->env[all].key)
+        all++;
+    cay_pair *env = cay__arena_take(mem, (all + 1) * sizeof *env);
+    for (size_t i = 0; i < all; i++) {
+        const char *value = c->env[i].value ? c->env[i].value : "";
+        bool ours = cay__str_starts(value, "cay-secret-");
+        for (const cay_pair *t = cay_secret_env(); t->key; t++)
+            ours |= !strcmp(t->key, c->env[i].key) && !strcmp(t->value, value);
+        if (!ours)
+            env[n++] = c->env[i];
+    }
+    c->env = env;
+}
+
+/* Another program may change the record at the same time: the version tells, and we begin anew.
+ * *former: as it was. */
+static int record(cay_sandbox *sb, const cay_secret *secrets, size_t n, const char *net,
+                  cay__row **former, cay__spec **now, cay_err *err)
+{
+    cay_service *svc = sb->owner;
+    for (int tries = 0;; tries++) {
+        CAY_AUTOFREE char *json = NULL;
+        cay__spec *spec = NULL;
+        free(CAY_STEAL(*former));
+        CAY_TRY(cay__svc_row(svc, sb->id, former, err));
+        CAY_TRY(cay__spec_read(&(*former)->row, &spec, err));
+        spec->create.secrets = secrets;
+        spec->create.nsecrets = n;
+        spec->create.net = net;
+        without_former(&spec->create, &spec->mem);
+        int rc = cay__secrets_tenant(&spec->create, err);
+        if (rc == 0)
+            rc = cay__secrets_prepare(&spec->create, &spec->mem, err);
+        if (rc == 0)
+            rc = cay__spec_text(&spec->create, &json, err);
+        if (rc == 0)
+            rc = svc->store->respec(svc->db, sb->id, (*former)->row.version, json, err);
+        if (rc == 0) {
+            *now = spec;
+            return 0;
+        }
+        cay__spec_free(spec);
+        if (rc != CAY_ESTATE || tries == 8)
+            return rc;
+    }
+}
+
+/* The values first, then the policy that binds them; without any the other way round, and the old
+ * values are forgotten. */
+static int give(cay_sandbox *sb, void *box, const cay_call *call, const cay_create *c, bool had,
+                cay_err *err)
+{
+    CAY_AUTOFD none = -1, trust = -1;
+    uint64_t revision;
+    if (c->nsecrets)
+        return cay__secrets_give(sb->owner, sb->ops, box, call, c, err);
+    size_t len = strlen(c->net ? c->net : "");
+    if (c->net)
+        CAY_TRY(sb->ops->policy(box, call, c->net, len, &revision, err));
+    if (!had || !CAY__HAS(sb->ops, secrets) || cay__secrets_collect(sb->owner, c, &none, NULL) < 0)
+        return 0;
+    return sb->ops->secrets(box, call, c->net, len, none, &trust, err);
+}
+
+static void take_back(cay_sandbox *sb, void *box, const cay_call *call, const cay__row *former)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    CAY_AUTOFREE char *json = NULL;
+    cay_service *svc = sb->owner;
+    cay__spec *spec = NULL;
+    if (cay__spec_read(&former->row, &spec, NULL) < 0)
+        return;
+    if (cay__spec_text(&spec->create, &json, NULL) == 0 &&
+        cay__svc_row(svc, sb->id, &row, NULL) == 0)
+        svc->store->respec(svc->db, sb->id, row->row.version, json, NULL);
+    give(sb, box, call, &spec->create, true, NULL);
+    cay__spec_free(spec);
+}
+
+int cay_sandbox_set_secrets(cay_sandbox *sb, const cay_call *call, const char *net,
+                            const cay_secret *secrets, size_t n, cay_err *err)
+{
+    CAY__OP(call, "secret.set", sb->id, err);
+    CAY__BACK(sb->owner, set_secrets, sb, call, net, secrets, n, err);
+    CAY_AUTOFREE cay__row *former = NULL;
+    CAY_AUTOFREE char *held = NULL;
+    cay__spec *now = NULL, *then = NULL;
+    void *box = NULL;
+    CAY_TRY(cay__call_check(call, "secrets", err));
+    if (!sb->owner)
+        return cay_fail_why(err, CAY_ENOENT, "secret_unknown",
+                            "sandbox %s is thrown away and has no record of its secrets", sb->id);
+    if (n && !CAY__HAS(sb->ops, secrets))
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "secrets: provider %s cannot put them into requests", sb->ops->name);
+    CAY_TRY(cay__net_live_box(sb, call, &box, err));
+    if (!net)
+        CAY_TRY(unbound(sb, call, &held, err));
+    CAY_TRY(record(sb, secrets, n, net ? net : held, &former, &now, err));
+    CAY_FAULT("secrets.recorded");
+    bool had = cay__spec_read(&former->row, &then, NULL) == 0 && then->create.nsecrets;
+    int rc = box ? give(sb, box, call, &now->create, had, err) : 0;
+    if (rc < 0)
+        take_back(sb, box, call, former);
+    cay__spec_free(now);
+    if (then)
+        cay__spec_free(then);
+    return rc < 0 ? cay_wrap(err, rc, "secrets of %s", sb->id) : 0;
+}

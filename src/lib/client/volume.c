@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Named volumes. A note (space "volume", key: the name) says that one is there; a note (space
+ * "volume-use", key: sandbox/name) that a sandbox has it. Who makes, removes or takes one holds
+ * volumes.lock for that moment, so that nothing is taken while it goes. A use is believed only
+ * while its sandbox has a record, runs, or is being made: whoever removes looks.
+ */
+#include "remote.h"
+#include "client.h"
+#include <base/sha256.h>
+#include "volume.h"
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/mutant.h>
+#include <base/json.h>
+#include <base/mutant.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <lib/sandbox/limits.h>
+#include <stdio.h>
+#include <sys/file.h>
+
+#define SPACE     "volume"
+#define SPACE_USE "volume-use"
+#define STEP_MS   20
+
+static int check_name(const char *name, cay_err *err)
+{
+    if (cay__volume_name(name) || CAY__MUTANT("volume-name"))
+        return 0;
+    return cay_fail_why(err, CAY_EINVAL, "volume_name",
+                        "volume \"%.60s\": 1 to %d letters, digits, '.', '_' or '-', beginning "
+                        "with a letter or digit",
+                        name ? name : "", CAY_VOLUME_NAME);
+}
+
+int cay__volumes_tenant(const cay_create *c, cay_err *err)
+{
+    const char *tenant = c->tenant ? c->tenant : CAY_TENANT_DEFAULT;
+    char sum[CAY__SHA256_HEX];
+    if (!c->nvolumes)
+        return 0;
+    cay__sha256_hex(tenant, strlen(tenant), sum);
+    for (size_t i = 0; i < c->nvolumes; i++) {
+        const char *name = c->volumes[i].name ? c->volumes[i].name : "";
+        size_t n = strlen(CAY__VOLUME_BUILD);
+        bool build = !strncmp(name, CAY__VOLUME_BUILD, n);
+        /* Names that all share would be a way from one to the other. */
+        if (!build && strcmp(tenant, CAY_TENANT_DEFAULT) != 0)
+            return cay_fail_why(
+                err, CAY_EPERM, "tenant_shared",
+                "volumes of this machine are tenant default's; tenant %s cannot use them", tenant);
+        if (build && (strncmp(name + n, sum, 16) || name[n + 16] != '.') &&
+            !CAY__MUTANT("build-volume"))
+            return cay_fail_why(err, CAY_EPERM, "tenant_shared",
+                                "volume %.60s belongs to another tenant's builds", name);
+    }
+    return 0;
+}
+
+static int lock_volumes(cay_service *svc, const cay_call *call, int *out, cay_err *err)
+{
+    CAY_AUTOFD fd =
+        openat(svc->home_fd, "volumes.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open volumes.lock");
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return cay_fail_sys(err, CAY_ESYS, "lock volumes.lock");
+        CAY_TRY(cay__call_check(call, "volumes.lock", err));
+        poll(NULL, 0, STEP_MS);
+    }
+    *out = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+typedef struct note {
+    char provider[64];
+    uint64_t limit;
+    int64_t created_ms;
+    char once[CAY__ONCE_MAX + 1];
+    bool hard;  /* its limit has to hold */
+    bool ready; /* not one whose making or removal was cut short */
+} note;
+
+static int read_note(const char *text, void *arg)
+{
+    note *n = arg;
+    CAY_AUTOJSON *o = NULL;
+    if (cay__json_object("volume", text, &o, NULL) < 0)
+        return 0; /* not ready: removing it is possible, using it is not */
+    cay__str_copy(n->provider, sizeof n->provider, cay__json_str(o, "provider", ""));
+    n->limit = (uint64_t)CAY_MAX(cay__json_int(o, "limit", 0), 0);
+    n->created_ms = cay__json_int(o, "created_ms", 0);
+    cay__str_copy(n->once, sizeof n->once, cay__json_str(o, "once", ""));
+    n->hard = cay__json_bool(o, "hard", false);
+    n->ready = !strcmp(cay__json_str(o, "state", ""), "ready");
+    return 0;
+}
+
+static int get_note(cay_service *svc, const char *name, note *out, cay_err *err)
+{
+    *out = (note){ .ready = false };
+    int rc = svc->store->note_get(svc->db, SPACE, name, read_note, out, err);
+    return rc == CAY_ENOENT ? cay_fail_why(err, rc, "volume_not_found",
+                                           "no volume %s; try: cay volume create %s", name, name)
+                            : rc;
+}
+
+static int put_note(cay_service *svc, const char *name, const note *n, const char *state,
+                    cay_err *err)
+{
+    CAY_AUTOJSON *o = json_pack("{s:s, s:I, s:I, s:s, s:s, s:b}", "provider", n->provider, "limit",
+                                (json_int_t)n->limit, "created_ms", (json_int_t)n->created_ms,
+                                "once", n->once, "state", state, "hard", n->hard);
+    CAY_AUTOFREE char *text = o ? cay__json_text(o, 4096) : NULL;
+    return text ? svc->store->note_put(svc->db, SPACE, name, text, err)
+                : cay_fail(err, CAY_EINVAL, "volume %s cannot be recorded", name);
+}
+
+static int place_of(cay_service *svc, const char *provider, cay__place **p, void **self,
+                    cay_err *err)
+{
+    CAY_TRY(cay__svc_place(svc, provider && *provider ? provider : svc->provider, p, err));
+    if (!CAY__HAS((*p)->ops, volume))
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "provider %s has no volumes",
+                            (*p)->ops->name);
+    return cay__svc_self(svc, *p, self, err);
+}
+
+typedef struct uses {
+    cay_service *svc;
+    const cay_call *call;
+    const char *name, *provider;
+    char **ids;
+    size_t n;
+} uses;
+
+static void uses_clear(uses *u)
+{
+    for (size_t i = 0; i < u->n; i++)
+        free(u->ids[i]);
+    free(u->ids);
+}
+
+static bool in_use(uses *u, const char *id, const char *creator)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    cay__place *p;
+    void *box = NULL;
+    int rc = cay__svc_row(u->svc, id, &row, NULL);
+    if (rc != CAY_ENOENT)
+        return true;
+    cay_row as = {
+        .size = sizeof as, .id = id, .provider = u->provider, .state = CAY_RUNNING, .box = creator
+    };
+    if (!cay__maker_is_dead(&as))
+        return true;
+    /* Made without a record: its provider knows, and when it cannot be asked nothing is given up.
+     */
+    as.box = "";
+    rc = cay__box_attach(u->svc, u->call, &as, &p, &box, NULL);
+    if (rc == 0)
+        p->ops->release(box);
+    return rc != CAY_EGONE && rc != CAY_ENOENT;
+}
+
+static int on_use(const char *key, const char *value, void *arg)
+{
+    uses *u = arg;
+    char id[CAY_ID_LEN + 1];
+    const char *slash = strchr(key, '/');
+    if (!slash || slash - key != CAY_ID_LEN || strcmp(slash + 1, u->name) != 0)
+        return 0;
+    memcpy(id, key, CAY_ID_LEN);
+    id[CAY_ID_LEN] = 0;
+    if (!in_use(u, id, value)) {
+        u->svc->store->note_put(u->svc->db, SPACE_USE, key, NULL, NULL);
+        return 0;
+    }
+    u->ids = realloc(u->ids, (u->n + 1) * sizeof *u->ids);
+    if (!u->ids)
+        abort();
+    u->ids[u->n++] = cay__strdup(id);
+    return 0;
+}
+
+static int find_uses(uses *u, cay_err *err)
+{
+    return u->svc->store->note_list(u->svc->db, SPACE_USE, "", on_use, u, err);
+}
+
+static void use_key(const char *id, const char *name, char key[CAY_ID_LEN + CAY_VOLUME_NAME + 2])
+{
+    cay__str_join(key, CAY_ID_LEN + CAY_VOLUME_NAME + 2, id, "/", name, NULL);
+}
+
+/* A limit that had to hold and does not any more, because the state directory was mounted without
+ * its quota, is not quietly given up. */
+static int held(cay_service *svc, const cay_call *call, const char *name, const note *n,
+                cay_err *err)
+{
+    cay__place *p;
+    void *self;
+    cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_HELD, .name = name };
+    if (!n->hard)
+        return 0;
+    CAY_TRY(place_of(svc, n->provider, &p, &self, err));
+    CAY_TRY(p->ops->volume(self, call, &ask, err));
+    return ask.hard ? 0
+                    : cay_fail_why(err, CAY_EISOLATION, "feature_missing",
+                                   "the limit of volume %s has to hold, and nothing holds it any "
+                                   "more: mount the state directory with prjquota",
+                                   name);
+}
+
+int cay__volumes_take(cay_service *svc, const cay_call *call, const char *id, const cay_create *c,
+                      cay_err *err)
+{
+    char key[CAY_ID_LEN + CAY_VOLUME_NAME + 2], creator[160];
+    CAY_AUTOFD lock = -1;
+    if (!c->nvolumes)
+        return 0;
+    cay__creator_text(creator, sizeof creator);
+    CAY_TRY(lock_volumes(svc, call, &lock, err));
+    for (size_t i = 0; i < c->nvolumes; i++) {
+        note n;
+        CAY_TRY(get_note(svc, c->volumes[i].name, &n, err));
+        if (!n.ready)
+            return cay_fail_why(err, CAY_ESTATE, "volume_unfinished",
+                                "volume %s was not finished; try: cay volume create %s",
+                                c->volumes[i].name, c->volumes[i].name);
+        if (strcmp(n.provider, c->provider) != 0)
+            return cay_fail_why(err, CAY_EINVAL, "volume_elsewhere",
+                                "volume %s is of provider %s, not %s", c->volumes[i].name,
+                                n.provider, c->provider);
+        CAY_TRY(held(svc, call, c->volumes[i].name, &n, err));
+        use_key(id, c->volumes[i].name, key);
+        CAY_TRY(svc->store->note_put(svc->db, SPACE_USE, key, creator, err));
+    }
+    return 0;
+}
+
+static int on_forget(const char *key, const char *value, void *arg)
+{
+    cay_service *svc = arg;
+    (void)value;
+    svc->store->note_put(svc->db, SPACE_USE, key, NULL, NULL);
+    return 0;
+}
+
+void cay__volumes_forget(cay_service *svc, const char *id)
+{
+    char prefix[CAY_ID_LEN + 2];
+    cay__str_join(prefix, sizeof prefix, id, "/", NULL);
+    svc->store->note_list(svc->db, SPACE_USE, prefix, on_forget, svc, NULL);
+}
+
+int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_spec *given,
+                      cay_err *err)
+{
+    CAY__BACK(svc, volume_create, svc, given, err);
+    cay_volume_spec s;
+    cay__place *p;
+    void *self;
+    note n, old;
+    CAY_AUTOFD lock = -1;
+    CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_volume_spec", err));
+    CAY_TRY(check_name(s.name, err));
+    CAY_TRY(cay__once_check(s.once, err));
+    CAY_TRY(cay__call_check(call, "volume", err));
+    CAY_TRY(place_of(svc, s.provider, &p, &self, err));
+    if (s.limit == CAY_UNLIMITED)
+        s.limit = 0;
+    if (s.limit > INT64_MAX)
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                            "volume %s: a limit of %llu bytes is too large", s.name,
+                            (unsigned long long)s.limit);
+    if (s.hard && !s.limit)
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                            "volume %s: a limit that has to hold wants a size (--size)", s.name);
+    CAY_TRY(lock_volumes(svc, call, &lock, err));
+    int rc = get_note(svc, s.name, &old, err);
+    if (rc == 0 && old.ready && s.once &&
+        !strcmp(old.once, s.once)) /* by who was not told so any more */
+        return 0;
+    if (rc == 0 && old.ready)
+        return cay_fail_why(err, CAY_EEXIST, "volume_exists", "volume %s is there already", s.name);
+    if (rc < 0 && rc != CAY_ENOENT)
+        return rc;
+    n = (note){ .limit = s.limit, .hard = s.hard, .created_ms = cay__wall_ms() };
+    cay__str_copy(n.provider, sizeof n.provider, p->ops->name);
+    cay__str_copy(n.once, sizeof n.once, s.once ? s.once : "");
+    /* The intent first: one that was cut short is taken up by who creates or removes it again. */
+    CAY_TRY(put_note(svc, s.name, &n, "making", err));
+    CAY_FAULT("volume.recorded");
+    cay_volume_ask ask = {
+        .size = sizeof ask, .op = CAY_VOLUME_MAKE, .name = s.name, .limit = s.limit, .must = s.hard
+    };
+    rc = p->ops->volume(self, call, &ask, err);
+    CAY_FAULT("volume.made");
+    if (rc == 0 && s.hard && !ask.hard) /* a provider that does not know the question */
+        rc = cay_fail_why(err, CAY_EISOLATION, "feature_missing",
+                          "provider %s holds no volume to its limit", p->ops->name);
+    if (rc < 0) {
+        ask.op = CAY_VOLUME_REMOVE;
+        if (p->ops->volume(self, NULL, &ask, NULL) == 0)
+            svc->store->note_put(svc->db, SPACE, s.name, NULL, NULL);
+        return cay_wrap(err, rc, "volume %s", s.name);
+    }
+    return put_note(svc, s.name, &n, "ready", err);
+}
+
+/* All in one block. */
+static cay_volume *answer(const char *name, const note *n, const cay_volume_ask *ask, const uses *u)
+{
+    size_t lists = (u->n + 1) * sizeof(char *);
+    cay_volume *v = cay__alloc(sizeof *v + lists + u->n * (CAY_ID_LEN + 1) + CAY_VOLUME_NAME +
+                               sizeof n->provider + 2);
+    char **ids = (char **)(v + 1), *at = (char *)ids + lists;
+    for (size_t i = 0; i < u->n; i++, at += CAY_ID_LEN + 1)
+        ids[i] = memcpy(at, u->ids[i], CAY_ID_LEN + 1);
+    *v = (cay_volume){ .size = sizeof *v,
+                       .limit = n->limit,
+                       .used = ask->used,
+                       .inodes = ask->inodes,
+                       .created_ms = n->created_ms,
+                       .quota = !n->limit   ? "none"
+                                : ask->hard ? "on"
+                                            : "soft",
+                       .users = (const char *const *)ids,
+                       .nusers = u->n };
+    v->name = memcpy(at, name, strlen(name) + 1);
+    v->provider = memcpy(at + CAY_VOLUME_NAME + 1, n->provider, sizeof n->provider);
+    return v;
+}
+
+int cay_volume_find(cay_service *svc, const cay_call *call, const char *name, cay_volume **out,
+                    cay_err *err)
+{
+    CAY__BACK(svc, volume_find, svc, name, out, err);
+    note n;
+    cay__place *p;
+    void *self;
+    __attribute__((cleanup(uses_clear))) uses u = { svc, call, name, n.provider, NULL, 0 };
+    CAY_TRY(check_name(name, err));
+    CAY_TRY(get_note(svc, name, &n, err));
+    cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_LOOK, .name = name };
+    CAY_TRY(place_of(svc, n.provider, &p, &self, err));
+    CAY_TRY(p->ops->volume(self, call, &ask, err));
+    CAY_TRY(find_uses(&u, err));
+    *out = answer(name, &n, &ask, &u);
+    return 0;
+}
+
+void cay_volume_free(cay_volume *v)
+{
+    free(v);
+}
+
+typedef struct walk {
+    cay_service *svc;
+    const cay_call *call;
+    int (*fn)(const cay_volume *v, void *arg);
+    void *arg;
+    cay_err *err;
+} walk;
+
+static int on_volume(const char *key, const char *value, void *arg)
+{
+    walk *w = arg;
+    cay_volume *v = NULL;
+    (void)value;
+    int rc = cay_volume_find(w->svc, w->call, key, &v, w->err);
+    if (rc < 0)
+        return rc == CAY_ENOENT ? 0 : rc; /* removed meanwhile */
+    rc = w->fn(v, w->arg);
+    cay_volume_free(v);
+    return rc;
+}
+
+int cay_volume_list(cay_service *svc, const cay_call *call,
+                    int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err)
+{
+    CAY__BACK(svc, volume_list, svc, call, fn, arg, err);
+    return svc->store->note_list(svc->db, SPACE, "", on_volume, &(walk){ svc, call, fn, arg, err },
+                                 err);
+}
+
+int cay_volume_remove(cay_service *svc, const cay_call *call, const char *name, cay_err *err)
+{
+    CAY__BACK(svc, volume_remove, svc, name, err);
+    note n;
+    cay__place *p;
+    void *self;
+    CAY_AUTOFD lock = -1;
+    __attribute__((cleanup(uses_clear))) uses u = { svc, call, name, n.provider, NULL, 0 };
+    CAY_TRY(check_name(name, err));
+    CAY_TRY(lock_volumes(svc, call, &lock, err));
+    CAY_TRY(get_note(svc, name, &n, err));
+    CAY_TRY(find_uses(&u, err));
+    if (u.n)
+        return cay_fail_why(err, CAY_EBUSY, "volume_used",
+                            "volume %s is used by sandbox %s%s; remove %s first", name, u.ids[0],
+                            u.n > 1 ? " and others" : "", u.n > 1 ? "them" : "it");
+    CAY_TRY(place_of(svc, n.provider, &p, &self, err));
+    CAY_TRY(put_note(svc, name, &n, "removing", err));
+    CAY_FAULT("volume.remove.recorded");
+    cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_REMOVE, .name = name };
+    CAY_TRY(p->ops->volume(self, call, &ask, err));
+    CAY_FAULT("volume.removed");
+    CAY_TRY(svc->store->note_put(svc->db, SPACE, name, NULL, err));
+    cay__close_fd(&lock); /* its files may be many, and nobody has to wait for that */
+    ask.op = CAY_VOLUME_SWEEP;
+    return p->ops->volume(self, call, &ask, err);
+}
+
+typedef struct names {
+    char (*v)[CAY_VOLUME_NAME + 1];
+    size_t n;
+} names;
+
+static int on_name(const char *key, const char *value, void *arg)
+{
+    names *l = arg;
+    (void)value;
+    l->v = realloc(l->v, (l->n + 1) * sizeof *l->v);
+    if (!l->v)
+        abort();
+    cay__str_copy(l->v[l->n++], sizeof *l->v, key);
+    return 0;
+}
+
+void cay__volumes_tenant_gone(cay_service *svc, const char *tenant)
+{
+    char sum[CAY__SHA256_HEX], prefix[40];
+    names l = { 0 };
+    cay__sha256_hex(tenant, strlen(tenant), sum);
+    snprintf(prefix, sizeof prefix, CAY__VOLUME_BUILD "%.16s.", sum);
+    svc->store->note_list(svc->db, SPACE, prefix, on_name, &l, NULL);
+    for (size_t i = 0; i < l.n; i++)
+        cay_volume_remove(svc, NULL, l.v[i], NULL);
+    free(l.v);
+}

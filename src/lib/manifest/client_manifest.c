@@ -1,0 +1,656 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A manifest on its way into a sandbox: judged whole, built once, found again by what it is. */
+#include <lib/client/remote.h>
+#include "client_manifest.h"
+#include <cay/services.h>
+#include "client_mounts.h"
+#include <lib/client/secret.h>
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <lib/snapshot/layer.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+void cay__mani_clear(cay__mani *f)
+{
+    for (cay_pair *p = f->extra; p && p->key; p++)
+        explicit_bzero((char *)p->value, strlen(p->value));
+    if (f->planned)
+        cay__plan_clear(&f->plan);
+    cay_manifest_free(f->m);
+    *f = (cay__mani){ 0 };
+}
+
+static bool has_env(const cay_pair *env, const char *name)
+{
+    for (; env && env->key; env++)
+        if (!strcmp(env->key, name))
+            return true;
+    return false;
+}
+
+static size_t count_env(const cay_pair *env)
+{
+    size_t n = 0;
+    while (env && env[n].key)
+        n++;
+    return n;
+}
+
+/* What the request says itself wins. Plain values join it; the others wait for the moment they are
+ * needed. */
+static void take_env(const cay_manifest *m, cay_create *c, cay__arena *mem)
+{
+    size_t n = 0, own = count_env(c->env);
+    cay_pair *list = cay__arena_take(mem, (m->nenv + own + 1) * sizeof *list);
+    for (size_t i = 0; i < m->nenv; i++)
+        if (m->env[i].value && !m->env[i].ephemeral && !has_env(c->env, m->env[i].name))
+            list[n++] = (cay_pair){ cay__arena_str(mem, m->env[i].name),
+                                    cay__arena_str(mem, m->env[i].value) };
+    for (size_t i = 0; i < own; i++)
+        list[n++] = c->env[i];
+    if (n)
+        c->env = list;
+}
+
+static const char *given(const cay__given *g, const char *name)
+{
+    for (const cay_pair *e = g ? g->env : NULL; e && e->key; e++)
+        if (!strcmp(e->key, name))
+            return e->value;
+    return NULL;
+}
+
+static void note_missing(cay__given *g, const char *name)
+{
+    CAY_AUTOBUF b = CAY__BUF(64 << 10);
+    if (!g)
+        return;
+    cay__buf_fmt(&b, "%s%s%s", g->missing ? g->missing : "", g->missing ? "," : "", name);
+    if (b.full)
+        return;
+    free(g->missing);
+    g->missing = cay__strdup(b.data);
+}
+
+/* What a record has is changed by no start. */
+static int check_given(const cay_create *c, const cay__mani *f, cay_err *err)
+{
+    for (const cay_pair *e = f->given && f->given->strict ? f->given->env : NULL; e && e->key;
+         e++) {
+        bool found = false;
+        for (size_t i = 0; f->m && i < f->m->nenv; i++)
+            found |= !strcmp(f->m->env[i].name, e->key) && f->m->env[i].ephemeral &&
+                     !f->m->env[i].source;
+        if (!found || has_env(c->env, e->key))
+            return cay_fail_why(err, CAY_EINVAL, "variable_kept",
+                                "variable %.60s: only those that its manifest calls ephemeral are "
+                                "given when a sandbox starts again",
+                                e->key);
+    }
+    return 0;
+}
+
+/* A variable of the manifest counts unless the caller gave it, and is no part of the record unless
+ * it stays. */
+static bool is_extra(const cay_create *c, const cay__env *v)
+{
+    return !has_env(c->env, v->name) && (!v->value || v->ephemeral);
+}
+
+/* *value: malloc'ed. 1: there is none, and that is right. */
+static int plain_value(cay__mani *f, const cay__env *v, cay__value *value, cay_err *err)
+{
+    const char *text = v->value ? v->value : given(f->given, v->name);
+    if (text) {
+        *value = (cay__value){ cay__strdup(text), strlen(text) };
+        return 0;
+    }
+    if (!f->done)
+        return cay_fail_why(
+            err, CAY_EINVAL, "manifest_invalid",
+            "environment %.60s: its value was left out when the manifest was saved; give it again",
+            v->name);
+    note_missing(f->given, v->name); /* ephemeral, and this is not the first start: it is gone, as
+                                        it was meant to be */
+    return 1;
+}
+
+static int read_extra(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f,
+                      cay_err *err)
+{
+    size_t n = 0, all = f->m->nenv;
+    CAY_AUTOFREE cay__want *want = cay__alloc((all + 1) * sizeof *want);
+    f->extra = cay__arena_take(mem, (all + 1) * sizeof *f->extra);
+    for (size_t i = 0; i < all; i++)
+        want[i] = (cay__want){ .name = f->m->env[i].name,
+                               .source = is_extra(c, &f->m->env[i]) ? f->m->env[i].source : NULL };
+    int rc = cay__secret_read_all(svc, want, all, err);
+    if (rc < 0)
+        return cay_wrap(err, rc, "environment");
+    for (size_t i = 0; i < all; i++) {
+        const cay__env *v = &f->m->env[i];
+        cay__value *value = &want[i].value;
+        int got = rc < 0 || !is_extra(c, v) ? 1 : v->source ? 0 : plain_value(f, v, value, err);
+        if (got == 0) {
+            char *copy = cay__arena_take(mem, value->len + 1);
+            memcpy(copy, value->data, value->len);
+            f->extra[n++] = (cay_pair){ v->name, copy };
+        }
+        cay__value_wipe(value);
+        rc = CAY_MIN(rc, got);
+    }
+    return rc;
+}
+
+const cay_pair *cay__mani_env(const cay__mani *f, const cay_pair *env, cay__arena *mem)
+{
+    size_t a = count_env(f->extra), b = count_env(env);
+    if (!a)
+        return env;
+    cay_pair *list = cay__arena_take(mem, (a + b + 1) * sizeof *list);
+    memcpy(list, f->extra, a * sizeof *list);
+    if (b)
+        memcpy(list + a, env, b * sizeof *list);
+    return list;
+}
+
+typedef struct grants {
+    cay_create *c;
+    cay__arena *mem;
+    cay__mani *f;
+    cay_grant *list;
+    size_t n;
+    cay_err *err;
+} grants;
+
+static void add_grant(grants *g, const char *source, const char *target, bool rw)
+{
+    cay_grant *list = cay__arena_take(g->mem, (g->n + 1) * sizeof *list);
+    if (g->n)
+        memcpy(list, g->list, g->n * sizeof *list);
+    list[g->n++] =
+        (cay_grant){ cay__arena_str(g->mem, source), cay__arena_str(g->mem, target), rw };
+    g->list = list;
+}
+
+/* A host directory in place. Somebody else's manifest stays in the directory it was given. */
+static int add_bind(grants *g, const cay_mount_target *t)
+{
+    CAY_AUTOJSON *o = NULL;
+    char whole[PATH_MAX], real[PATH_MAX], base[PATH_MAX] = "";
+    CAY_TRY(cay__json_object("mount", t->fields, &o, g->err));
+    const char *source = cay__json_str(o, "source", "");
+    if (g->f->base && !realpath(g->f->base, base))
+        return cay_fail_sys(g->err, CAY_ESYS, "manifest: its directory %.150s", g->f->base);
+    if (*source != '/' && !g->f->base)
+        return cay__bad(g->err, "mount_config_invalid", t->entry, "outside_base_dir",
+                        "source %.80s is relative, and the manifest has no directory", source);
+    bool fits = *source == '/' ? cay__str_copy(whole, sizeof whole, source)
+                               : cay__str_join(whole, sizeof whole, base, "/", source, NULL);
+    if (!fits || !realpath(whole, real))
+        return cay__bad(g->err, "mount_config_invalid", t->entry, "path_not_found",
+                        "source %.80s: %s", source, strerror(fits ? errno : ENAMETOOLONG));
+    if (!g->f->trusted && (!*base || !cay__path_below(real, base)))
+        return cay__bad(g->err, "mount_config_invalid", t->entry, "outside_base_dir",
+                        "source %.80s is outside the manifest's directory", source);
+    add_grant(g, real, t->path, !t->read_only);
+    return 0;
+}
+
+static int on_mount(const cay_mount_target *t, void *arg)
+{
+    grants *g = arg;
+    if (!strcmp(t->strategy, "local_bind"))
+        return add_bind(g, t);
+    return cay__mounts_check(t, g->c->provider,
+                             g->err); /* what serves it is asked when the sandbox is made */
+}
+
+static int take_grants(cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+{
+    grants g = {
+        .c = c, .mem = mem, .f = f, .list = (cay_grant *)c->grants, .n = c->ngrants, .err = err
+    };
+    for (size_t i = 0; i < f->m->ngrants; i++)
+        if (f->m->grants[i].host_path)
+            add_grant(&g, f->m->grants[i].host_path, f->m->grants[i].path,
+                      !f->m->grants[i].read_only);
+    CAY_TRY(cay_manifest_mounts(f->m, on_mount, &g));
+    c->grants = g.list;
+    c->ngrants = g.n;
+    return 0;
+}
+
+/* On top of those that the request has, which may be a template's. */
+static int take_services(const cay_manifest *m, cay_create *c, cay__arena *mem, cay_err *err)
+{
+    CAY_AUTOFREE char *own = cay__json_text(m->services, CAY_MANIFEST_BYTES);
+    char *both = NULL;
+    CAY_TRY(cay_units_merge(c->services, own, &both, err));
+    c->services = both ? cay__arena_adopt(mem, both)
+                       : "{}"; /* none, and those of the template do not come back in a fork */
+    return 0;
+}
+
+int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+{
+    *f = (cay__mani){ .svc = svc };
+    if (!c->manifest)
+        return 0;
+    if (cay__id_valid(c->manifest, 't')) {
+        f->done = true;
+        return cay__kept_get(svc, c->manifest, true, mem, f,
+                             err); /* the rest is in the record, and its files are in layers */
+    }
+    f->base = c->manifest_base;
+    f->trusted = c->manifest_trusted;
+    f->done = c->manifest_applied;
+    if (!cay__seen_find(svc, c, mem, f))
+        CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest),
+                                   f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
+    if (c->on && !strcmp(f->m->root, CAY__ROOT) && f->m->n)
+        return cay_fail_why(
+            err, CAY_EINVAL, "manifest_invalid",
+            "a manifest at " CAY__ROOT
+            " and a directory shown there exclude each other; give the manifest another root");
+    if (!c->workdir && strcmp(f->m->root, CAY__ROOT))
+        c->workdir = cay__arena_str(mem, f->m->root);
+    /* Whoever the request names, if the manifest makes that account, is who the files are for. */
+    for (size_t i = 0; c->user && i < f->m->nusers; i++)
+        if (!strcmp(c->user, f->m->users[i]))
+            f->m->run_as = f->m->users[i];
+    if (!c->user && f->m->run_as)
+        c->user = cay__arena_str(mem, f->m->run_as);
+    if (!c->net && f->m->policy)
+        c->net = cay__arena_str(mem, f->m->policy);
+    c->sudo |= f->m->sudo;
+    if (f->m->services)
+        CAY_TRY(take_services(f->m, c, mem, err));
+    take_env(f->m, c, mem);
+    return take_grants(c, mem, f, err);
+}
+
+static bool only_ephemeral(const cay__plan *p, const cay__entry *e, void *arg)
+{
+    (void)arg;
+    return cay__plan_ephemeral(p, e);
+}
+
+/* Whom the layer is for and what its accounts stand on. After a power cut what was written last may
+ * be lost although its name is there, so a layer is not taken over from an earlier boot. */
+static void key_more(const cay_create *c, const cay__plan *p, const char *template_, char *buf,
+                     size_t cap)
+{
+    char boot[40] = "";
+    bool below = p->m->nusers || p->m->ngroups || p->m->run_as || strchr(p->m->root + 1, '/');
+    cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    int n = snprintf(buf, cap, "uid %u boot %.36s on %s", (unsigned)geteuid(), boot,
+                     below ? template_ : "");
+    for (size_t i = 0; below && i < c->nlayers && n > 0 && (size_t)n < cap; i++)
+        n += snprintf(buf + n, cap - (size_t)n, " %s", c->layers[i]);
+}
+
+typedef struct seen {
+    const cay_create *c;
+    const cay__plan *p;
+} seen;
+
+static int on_progress(cay__rec *rec, void *arg, cay_err *err)
+{
+    const seen *s = arg;
+    (void)err;
+    cay_manifest_progress now = { .size = sizeof now,
+                                  .entries_total = s->p->files,
+                                  .bytes_total = s->p->bytes };
+    now.entries = CAY_MIN(cay__rec_get_num(rec), s->p->files);
+    now.bytes = cay__rec_get_num(rec);
+    if (s->c->progress && !rec->bad)
+        s->c->progress(&now, s->c->progress_arg);
+    return 0;
+}
+
+static int run_build(cay_service *svc, const cay_call *call, const cay_create *c, cay__plan *p,
+                     const char *template_, const char *name, cay_err *err)
+{
+    CAY_AUTOFD wire = -1;
+    char each[16], entries[16];
+    const char *args[4 + CAY_STACK_MAX] = { name, entries, each, template_ };
+    seen s = { c, p };
+    snprintf(entries, sizeof entries, "%u", p->m->limit_entries);
+    snprintf(each, sizeof each, "%u", p->m->limit_files);
+    for (size_t i = 0; i < c->nlayers; i++)
+        args[4 + i] = c->layers[i];
+    CAY_TRY(cay__plan_wire(p, &wire, err));
+    const cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
+    const cay__layer_ask ask = { .verb = "build",
+                                 .args = args,
+                                 .nargs = 4 + c->nlayers,
+                                 .fds = &wire,
+                                 .nfds = 1,
+                                 .fn = on_progress,
+                                 .arg = &s };
+    return cay__layer_run(&at, call, &ask, NULL, err);
+}
+
+bool cay__mani_there(cay_service *svc, const char *name, bool touch)
+{
+    char path[64];
+    struct stat st;
+    cay__str_join(path, sizeof path, "layers/", name, NULL);
+    if (fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return false;
+    if (touch)
+        utimensat(svc->home_fd, path,
+                  (struct timespec[2]){ { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } },
+                  AT_SYMLINK_NOFOLLOW);
+    return true;
+}
+
+static void push_layer(cay_create *c, cay__arena *mem, const char *name)
+{
+    const char **layers = cay__arena_take(mem, (c->nlayers + 1) * sizeof *layers);
+    if (c->nlayers)
+        memcpy(layers, c->layers, c->nlayers * sizeof *layers);
+    layers[c->nlayers] = name;
+    c->layers = layers;
+    c->nlayers++;
+}
+
+static int make_layer(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem,
+                      cay__mani *f, cay_err *err)
+{
+    char template_[PATH_MAX], more[PATH_MAX + 4096];
+    char *name = cay__arena_take(mem, CAY_ID_LEN + 1);
+    if (c->nlayers + 2 > CAY_STACK_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep",
+                            "the sandbox would stand on more than %d layers", CAY_STACK_MAX);
+    if (c->root && !realpath(c->root, template_))
+        return cay_fail_sys(err, CAY_ESYS, "root %.150s", c->root);
+    if (!c->root)
+        CAY_TRY(cay__layer_template(svc->home_fd, c->template_ ? c->template_ : "host", template_,
+                                    sizeof template_, err));
+    key_more(c, &f->plan, template_, more, sizeof more);
+    CAY_TRY(cay__plan_name(&f->plan, more, name, err));
+    if (!cay__mani_there(svc, name, true)) {
+        CAY_TRY(cay__plan_fetch(&f->plan, svc, call, err));
+        CAY_FAULT("manifest.build");
+        CAY_TRY(run_build(svc, call, c, &f->plan, template_, name, err));
+        CAY_FAULT("manifest.built");
+    }
+    push_layer(c, mem, name);
+    return 0;
+}
+
+static int need_accounts(const cay__mani *f, const cay_provider_ops *ops, cay_err *err)
+{
+    if (!f->m->nusers && !f->m->ngroups)
+        return 0;
+    return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                        "users and groups of a manifest: provider %s has one user", ops->name);
+}
+
+/* Snapshots hold the whole root, so all that is named is in them; where there are none, nobody is
+ * promised anything. */
+static int need_snapshots(const cay__mani *f, const cay_provider_ops *ops, bool weaker,
+                          cay_err *err)
+{
+    if (!f->m->npersist || (CAY__HAS(ops, snapshot) && !weaker))
+        return 0;
+    return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
+                        "extra_persisted_roots of a manifest: %s%s keeps no snapshots",
+                        weaker ? "what stands in for provider " : "provider ", ops->name);
+}
+
+int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_ops *ops,
+                    cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+{
+    const cay__plan_ask ask = {
+        .base = f->base, .svc = svc, .net = c->net, .want = f->done ? only_ephemeral : NULL
+    };
+    cay_err own = CAY_ERR_INIT;
+    CAY_TRY(check_given(c, f, err));
+    if (!f->m)
+        return 0;
+    CAY_TRY(read_extra(svc, c, mem, f, err));
+    if (f->layer && CAY__TREES(ops) && c->nlayers + 2 <= CAY_STACK_MAX &&
+        cay__mani_there(svc, f->layer, true)) {
+        push_layer(c, mem, f->layer);
+        if (!c->ephemeral)
+            c->manifest = f->key;
+        return 0;
+    }
+    if (f->layer) { /* remembered, and of no use here: then it is read after all */
+        cay_manifest_free(CAY_STEAL(f->m));
+        CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest),
+                                   f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
+    }
+    CAY_TRY(cay__plan_make(&f->plan, f->m, &ask, call, err));
+    f->planned = true;
+    if (f->done) {
+        bool kept = cay__id_valid(c->manifest, 't') || c->ephemeral;
+        return kept ? 0 : cay__kept_put(svc, f, c->manifest, mem, &c->manifest, err);
+    }
+    f->apply = !CAY__TREES(ops);
+    int rc = f->apply ? 0 : make_layer(svc, call, c, mem, f, &own);
+    if (rc == CAY_EISOLATION) /* a weaker provider may stand in, and has no layers */
+        f->apply = true;
+    else if (rc < 0) {
+        if (err)
+            *err = own;
+        return rc;
+    }
+    if (f->apply)
+        CAY_TRY(need_accounts(f, ops, err));
+    CAY_TRY(need_snapshots(f, ops, rc == CAY_EISOLATION, err));
+    if (!c->ephemeral)
+        CAY_TRY(cay__kept_put(svc, f, c->manifest, mem, &c->manifest, err));
+    if (!f->apply)
+        cay__seen_put(svc, f, c->layers[c->nlayers - 1], c->ephemeral ? "" : c->manifest);
+    return 0;
+}
+
+int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char *id, void *box,
+                    const cay_call *call, cay_err *err)
+{
+    if (!f->planned || (!f->apply && !f->plan.ephemeral))
+        return 0;
+    if (!ops->put || !ops->mkdir || !ops->chmod)
+        return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                            "manifest: provider %s cannot write files", ops->name);
+    CAY_TRY(cay__plan_fetch((cay__plan *)&f->plan, f->svc, call, err));
+    cay_sandbox *sb = cay__sandbox_new(ops, id, box);
+    int rc = cay__plan_apply(&f->plan, sb, call, !f->apply, err);
+    sb->box = NULL; /* the caller's */
+    cay_sandbox_unref(sb);
+    return rc;
+}
+
+static int find_key(const cay_row *row, void *arg)
+{
+    CAY_AUTOJSON *o = NULL;
+    const char *key =
+        cay__json_object("", row->spec, &o, NULL) == 0 ? cay__json_str(o, "manifest", NULL) : NULL;
+    if (key)
+        cay__str_copy(arg, CAY_ID_LEN + 1, key);
+    return 0;
+}
+
+static int load_of(cay_sandbox *sb, bool brief, cay__arena *mem, cay__mani *f, cay_err *err)
+{
+    char key[CAY_ID_LEN + 1] = "";
+    cay_service *svc = sb->owner;
+    if (!svc)
+        return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest",
+                            sb->id);
+    CAY_TRY(svc->store->get(svc->db, sb->id, find_key, key, err));
+    if (!*key)
+        return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest",
+                            sb->id);
+    return cay__kept_get(svc, key, brief, mem, f, err);
+}
+
+int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err)
+{
+    CAY__BACK(sb->owner, manifest, sb, call, json, err);
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOMANI f = { 0 };
+    CAY_TRY(cay__call_check(call, "manifest", err));
+    CAY_TRY(load_of(sb, false, &mem, &f, err));
+    return cay_manifest_to_json(f.m, json, err);
+}
+
+int cay__mani_text(cay_service *svc, const char *key, char **text, cay_err *err)
+{
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOMANI f = { 0 };
+    if (!key || !cay__id_valid(key, 't')) {
+        *text = key ? cay__strdup(key) : NULL;
+        return 0;
+    }
+    CAY_TRY(cay__kept_get(svc, key, false, &mem, &f, err));
+    return cay_manifest_to_json(f.m, text, err);
+}
+
+typedef struct hiding {
+    cay_sandbox *sb;
+    const cay_call *call;
+    const cay_manifest *m;
+    cay_err *err;
+} hiding;
+
+static int remove_path(const char *path, void *arg)
+{
+    const hiding *h = arg;
+    CAY_AUTOFREE char *whole = NULL;
+    const cay__entry *e = cay__entry_find(h->m, path);
+    size_t n = strlen(h->m->root) + strlen(path) + 2;
+    if (e && cay__is_mount(e))
+        return 0;
+    whole = cay__alloc(n);
+    cay__str_join(whole, n, h->m->root, "/", path, NULL);
+    int rc = cay_file_remove(h->sb, h->call, whole, true, h->err);
+    return rc == CAY_ENOENT ? 0 : rc;
+}
+
+int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err)
+{
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    cay_err own = CAY_ERR_INIT;
+    int rc = load_of(sb, true, &mem, f, &own);
+    if (rc == CAY_ENOENT)
+        return 0;
+    if (rc < 0 && err)
+        *err = own;
+    CAY_TRY(rc);
+    const cay__plan_ask ask = { .base = f->base, .svc = sb->owner, .want = only_ephemeral };
+    CAY_TRY(cay__plan_make(&f->plan, f->m, &ask, call, err));
+    f->base = NULL; /* of mem */
+    f->planned = true;
+    if (!f->plan.ephemeral)
+        return 0;
+    CAY_TRY(cay__plan_fetch(&f->plan, sb->owner, call, err));
+    hiding h = { sb, call, f->m, err };
+    return cay_manifest_ephemeral(f->m, remove_path, &h);
+}
+
+int cay__mani_unhide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err)
+{
+    int rc = f->planned && f->plan.ephemeral ? cay__plan_apply(&f->plan, sb, call, true, err) : 0;
+    cay__mani_clear(f);
+    return rc;
+}
+
+typedef struct changed {
+    const char **paths;
+    size_t n;
+    cay__arena *mem;
+} changed;
+
+static int on_delta(const cay_manifest_delta *d, void *arg)
+{
+    changed *x = arg;
+    if (strcmp(d->what, "entry") || d->why)
+        return 0;
+    x->paths = cay__more(x->paths, x->n, sizeof *x->paths);
+    x->paths[x->n++] = cay__arena_str(x->mem, d->name);
+    return 0;
+}
+
+static bool is_changed(const cay__plan *p, const cay__entry *e, void *arg)
+{
+    const changed *x = arg;
+    (void)p;
+    for (size_t i = 0; i < x->n; i++)
+        if (!strcmp(x->paths[i], e->path))
+            return true;
+    return false;
+}
+
+typedef struct respec {
+    cay_service *svc;
+    const char *key;
+    int64_t version;
+    char *spec;
+} respec;
+
+static int edit_spec(const cay_row *row, void *arg)
+{
+    respec *r = arg;
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__json_object("record: spec", row->spec, &o, NULL));
+    json_object_set_new(o, "manifest", json_string(r->key));
+    r->version = row->version;
+    r->spec = cay__json_text(o, 4u << 20);
+    return r->spec ? 0 : CAY_ETOOBIG;
+}
+
+static int record_new(cay_sandbox *sb, const cay__mani *f, cay__arena *mem, cay_err *err)
+{
+    respec r = { .svc = sb->owner };
+    CAY_TRY(cay__kept_put(r.svc, f, NULL, mem, &r.key, err));
+    CAY_TRY(r.svc->store->get(r.svc->db, sb->id, edit_spec, &r, err));
+    int rc = r.svc->store->respec(r.svc->db, sb->id, r.version, r.spec, err);
+    free(r.spec);
+    return rc;
+}
+
+int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *text,
+                             const char *base, unsigned flags, cay_err *err)
+{
+    CAY__OP(call, "sandbox.manifest", sb->id, err);
+    CAY__BACK(sb->owner, set_manifest, sb, call, text, flags, err);
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    CAY__AUTOMANI old = { 0 }, new_ = { .base = base };
+    changed x = { .mem = &mem };
+    cay_err own = CAY_ERR_INIT;
+    CAY_TRY(cay__sandbox_ready(sb, err));
+    int rc = load_of(sb, false, &mem, &old, &own);
+    if (rc == CAY_ENOENT && !strcmp(own.reason, "manifest_missing"))
+        old.m = cay_manifest_new();
+    else if (rc < 0) {
+        if (err)
+            *err = own;
+        return rc;
+    }
+    if (!base)
+        new_.base = old.base; /* of mem */
+    new_.trusted =
+        !(flags & CAY_MANIFEST_FOREIGN); /* else it is the caller's word, as with the builders */
+    CAY_TRY(cay_manifest_parse(text, strlen(text), new_.trusted ? CAY_MANIFEST_TRUSTED : 0, &new_.m,
+                               err));
+    rc = cay_manifest_change(old.m, new_.m, flags, on_delta, &x, err);
+    const cay__plan_ask ask = { .base = base, .svc = sb->owner, .want = is_changed, .arg = &x };
+    if (rc == 0 && x.n && (rc = cay__plan_make(&new_.plan, new_.m, &ask, call, err)) == 0) {
+        new_.planned = true;
+        rc = cay__plan_fetch(&new_.plan, sb->owner, call, err);
+    }
+    if (rc == 0 && x.n)
+        rc = cay__plan_apply(&new_.plan, sb, call, false, err);
+    free(x.paths);
+    return rc == 0 && sb->owner ? record_new(sb, &new_, &mem, err) : rc;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An archive into a sandbox that runs. It is read in a sandbox of its own and put aside on the way;
+ * only when all of it is sound, and everything it would be written over is looked at, the first
+ * file is written, by the calls of the sandbox itself: an archive reaches no further than its user
+ * does.
+ */
+#include "fetch_inside.h"
+#include "fetch_stage.h"
+#include <base/base.h>
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/fsop.h>
+#include <base/json.h>
+#include <base/spec.h>
+#include <base/str.h>
+#include <cay/workspace.h>
+#include <fcntl.h>
+#include <lib/client/remote.h>
+#include <lib/client/client.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { PIECE = 64 << 10, BASE_MAX = 2048 };
+#define INPUT_MOST   (2ull << 30)
+#define OUTPUT_MOST  (8ull << 30)
+#define MEMBERS_MOST 500000ull
+
+static const struct {
+    const char *suffix, *scheme;
+} known[] = {
+    { ".tar", "tar" },     { ".zip", "zip" },  { ".tar.gz", "tar" }, { ".tgz", "tar" },
+    { ".tar.bz2", "tar" }, { ".tbz2", "tar" }, { ".tar.xz", "tar" }, { ".txz", "tar" },
+    { ".tar.zst", "tar" }, { ".tzst", "tar" },
+};
+
+static int scheme_of(const cay_extract *x, const char **out, cay_err *err)
+{
+    const char *given = x->scheme;
+    size_t n = strlen(x->path);
+    for (size_t i = 0; i < CAY_LEN(known); i++) {
+        size_t k = strlen(known[i].suffix);
+        if (given ? !strcmp(given, known[i].scheme)
+                  : n > k && !strcmp(x->path + n - k, known[i].suffix)) {
+            *out = known[i].scheme;
+            return 0;
+        }
+    }
+    int rc = cay_fail_why(
+        err, CAY_EINVAL, "invalid_compression_scheme",
+        "%.120s: which kind of archive is it? Name the scheme, tar or zip, or end its name so",
+        x->path);
+    CAY_AUTOJSON *detail = json_pack("{s:s, s:s?}", "path", x->path, "scheme", given);
+    CAY_AUTOFREE char *text = detail ? cay__json_text(detail, sizeof err->detail - 1) : NULL;
+    if (err && text)
+        cay__str_copy(err->detail, sizeof err->detail, text);
+    return rc;
+}
+
+/* All of it, in a file without a name, at its start. */
+static int spool(const cay_service *svc, const cay_call *call, int from, uint64_t most, int *out,
+                 cay_err *err)
+{
+    CAY_AUTOFD fd = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFREE char *buf = cay__alloc(PIECE);
+    uint64_t sum = 0;
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive");
+    for (ssize_t n; (n = read(from, buf, PIECE)) != 0;) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        CAY_TRY(cay__call_check(call, "reading the archive", err));
+        if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, "read the archive");
+        if ((sum += (uint64_t)n) > most)
+            return cay_fail_why(err, CAY_ETOOBIG, "archive_limit",
+                                "the archive is larger than %llu bytes", (unsigned long long)most);
+        if (!cay__fd_write_all(fd, buf, (size_t)n))
+            return cay_fail_sys(err, CAY_ESYS, "keep the archive");
+    }
+    if (lseek(fd, 0, SEEK_SET) != 0)
+        return cay_fail_sys(err, CAY_ESYS, "keep the archive");
+    *out = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+typedef struct placing {
+    cay_sandbox *sb;
+    const cay_call *call;
+    char base[BASE_MAX];
+    bool look; /* nothing is written yet */
+    cay_extracted n;
+    int rc;
+    cay_err *err;
+} placing;
+
+static int barred(placing *p, const char *path, const char *why)
+{
+    return cay_fail_why(p->err, CAY_ETYPE, "workspace_archive_write_error", "%.150s: %s", path,
+                        why);
+}
+
+static int look(placing *p, const cay__fs_entry *e, const char *path)
+{
+    cay_stat st = { .size_of = sizeof st };
+    cay_err own = CAY_ERR_INIT;
+    int rc = cay_file_stat(p->sb, p->call, path, false, &st, &own);
+    if (rc == CAY_ENOENT)
+        return 0;
+    if (rc < 0 && p->err)
+        *p->err = own;
+    CAY_TRY(rc);
+    if (st.type == CAY_LINK)
+        return barred(p, path, "there is a link already, and no archive goes through one");
+    if (S_ISDIR(e->st->st_mode) != (st.type == CAY_DIR))
+        return barred(p, path,
+                      S_ISDIR(e->st->st_mode)
+                          ? "there is a file already, and the archive has a directory"
+                          : "there is a directory already, and the archive has a file");
+    return 0;
+}
+
+static int put(placing *p, int from, const char *path, uint32_t mode, uint64_t *bytes)
+{
+    cay_write spec = { .size = sizeof spec, .mode = mode & 0777, .parents = true };
+    CAY_AUTOFREE char *buf = cay__alloc(PIECE);
+    cay_upload *up = NULL;
+    CAY_TRY(cay_file_open_write(p->sb, p->call, path, &spec, &up, p->err));
+    for (ssize_t n; (n = read(from, buf, PIECE)) != 0;) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        int rc = n < 0 ? cay_fail_sys(p->err, CAY_ESYS, "read a member")
+                       : cay__call_check(p->call, "extracting", p->err);
+        if (rc == 0 && !cay__fd_write_all(cay_upload_fd(up), buf, (size_t)n))
+            rc = cay_fail_sys(p->err, CAY_ESYS, "write %.150s", path);
+        if (rc < 0) {
+            cay_upload_abort(up);
+            return rc;
+        }
+        *bytes += (uint64_t)n;
+    }
+    return cay_upload_commit(up, p->call, p->err);
+}
+
+static int write_one(placing *p, const cay__fs_entry *e, const char *path)
+{
+    if (S_ISDIR(e->st->st_mode)) {
+        p->n.dirs++;
+        return cay_file_mkdir(p->sb, p->call, path, e->st->st_mode & 0777, true, p->err);
+    }
+    CAY_AUTOFD fd = openat(e->dir, e->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return cay_fail_sys(p->err, CAY_ESYS, "read %.150s", e->path);
+    p->n.files++;
+    return put(p, fd, path, e->st->st_mode, &p->n.bytes);
+}
+
+static int on_entry(const cay__fs_entry *e, void *arg)
+{
+    placing *p = arg;
+    char path[BASE_MAX + CAY__ITEM_PATH + 2];
+    snprintf(path, sizeof path, "%s%s%s", p->base, *p->base ? "/" : "", e->path);
+    p->rc = p->look ? look(p, e, path) : write_one(p, e, path);
+    return p->rc;
+}
+
+static int walk(placing *p, int dir)
+{
+    int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
+    cay__fs_walk w = { .fn = on_entry, .arg = p };
+    p->rc = 0;
+    int rc = fd < 0 ? -1 : cay__fs_walk_fd(fd, &w);
+    return p->rc < 0 ? p->rc
+           : rc < 0  ? cay_fail_sys(p->err, CAY_ESYS, "look through the archive")
+                     : 0;
+}
+
+static int unpack(cay_service *svc, const cay_call *call, const char *scheme,
+                  const cay_archive_limits *l, int in, int dir, cay_err *err)
+{
+    CAY_AUTOPTR(cay__oneshot) o = NULL;
+    char input[24], output[24], members[24];
+    const char *const args[] = { "--max-input",
+                                 cay__str_u64(input, l->max_input_bytes),
+                                 "--max-output",
+                                 cay__str_u64(output, l->max_extracted_bytes),
+                                 "--max-members",
+                                 cay__str_u64(members, l->max_members),
+                                 "extract",
+                                 scheme,
+                                 NULL };
+    cay__sink sink = { .root = dir,
+                       .threads = 1,
+                       .max_bytes = l->max_extracted_bytes,
+                       .max_items = 2 * l->max_members };
+    CAY_TRY(cay__oneshot_open(svc, call, &(cay__oneshot_spec){ 0 }, &o, err));
+    return cay__oneshot_unpack(o, call, args, in, &sink, err);
+}
+
+/* What nobody bounds is bounded by what we unpack at all. */
+static int limits_of(const cay_extract *x, cay_archive_limits *out, cay_err *err)
+{
+    CAY_TRY(cay__spec_take(out, sizeof *out, x->limits, "cay_archive_limits", err));
+    out->max_input_bytes =
+        CAY_MIN(out->max_input_bytes ? out->max_input_bytes : INPUT_MOST, INPUT_MOST);
+    out->max_extracted_bytes =
+        CAY_MIN(out->max_extracted_bytes ? out->max_extracted_bytes : OUTPUT_MOST, OUTPUT_MOST);
+    out->max_members = CAY_MIN(out->max_members ? out->max_members : MEMBERS_MOST, MEMBERS_MOST);
+    return 0;
+}
+
+int cay_sandbox_extract(cay_sandbox *sb, const cay_call *call, const cay_extract *given,
+                        cay_extracted *out, cay_err *err)
+{
+    CAY__OP(call, "file.extract", sb->id, err);
+    cay_extract x;
+    cay_archive_limits most;
+    const char *scheme = NULL;
+    CAY_TRY(cay__spec_take(&x, sizeof x, given, "cay_extract", err));
+    if (!x.path || !*x.path || strlen(x.path) >= BASE_MAX || x.path[strlen(x.path) - 1] == '/')
+        return cay_fail(
+            err, CAY_EINVAL,
+            "\"%.100s\" names no archive; its members are put into the directory that it is in",
+            x.path ? x.path : "");
+    CAY_TRY(scheme_of(&x, &scheme, err));
+    CAY_TRY(limits_of(&x, &most, err));
+    CAY_TRY(cay__back_none(sb->owner, "extract", err));
+    placing p = { .sb = sb, .call = call, .look = true, .err = err };
+    const char *slash = strrchr(x.path, '/');
+    if (slash)
+        snprintf(p.base, sizeof p.base, "%.*s", (int)CAY_MAX(slash - x.path, (ptrdiff_t)1), x.path);
+    CAY_AUTOFD in = -1;
+    CAY_TRY(spool(sb->owner, call, x.fd, most.max_input_bytes, &in, err));
+    __attribute__((cleanup(cay__stage_remove))) cay__stage stage = { .home = -1, .fd = -1 };
+    CAY_TRY(cay__stage_make(sb->owner, &stage, err));
+    CAY_TRY(unpack(sb->owner, call, scheme, &most, in, stage.fd, err));
+    CAY_TRY(walk(&p, stage.fd));
+    p.look = false;
+    uint64_t kept = 0;
+    if (lseek(in, 0, SEEK_SET) != 0)
+        return cay_fail_sys(err, CAY_ESYS, "read the archive again");
+    CAY_TRY(put(&p, in, x.path, 0644, &kept));
+    CAY_TRY(walk(&p, stage.fd));
+    if (out)
+        cay__answer_give(out, &p.n, sizeof p.n);
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fetch_stage.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/fsop.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <lib/client/client.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define DIR_NAME "fetch"
+
+static void wipe(int home, const char *name)
+{
+    char path[300];
+    snprintf(path, sizeof path, "/" DIR_NAME "/%s", name);
+    cay__fs_remove(&(cay__fs){ .root = home }, path, true);
+}
+
+/* What the dead left: a directory whose lock nobody holds. */
+static void sweep(int home, int all)
+{
+    int again = openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = again < 0 ? NULL : fdopendir(again);
+    if (!d) {
+        cay__close_fd(&again);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(d));) {
+        if (!cay__id_valid(e->d_name, 'f'))
+            continue;
+        CAY_AUTOFD fd = openat(all, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            wipe(home, e->d_name);
+    }
+    closedir(d);
+}
+
+int cay__stage_make(cay_service *svc, cay__stage *out, cay_err *err)
+{
+    char name[CAY__ID_LEN + 1], path[64];
+    if (mkdirat(svc->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "make %s/" DIR_NAME, svc->home);
+    CAY_AUTOFD all =
+        openat(svc->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD gate = all < 0 ? -1 : openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* Between making one and locking it nobody may sweep. */
+    if (gate < 0 || flock(gate, LOCK_EX) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "lock %s/" DIR_NAME, svc->home);
+    sweep(svc->home_fd, all);
+    cay__id_make(name, 'f');
+    snprintf(path, sizeof path, DIR_NAME "/%s", name);
+    if (mkdirat(all, name, 0700) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "make %s/%s", svc->home, path);
+    CAY_AUTOFD fd = openat(all, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "lock %s/%s", svc->home, path);
+    *out = (cay__stage){ .home = fcntl(svc->home_fd, F_DUPFD_CLOEXEC, 3), .fd = CAY_STEAL_FD(fd) };
+    cay__str_copy(out->name, sizeof out->name, name);
+    return 0;
+}
+
+void cay__stage_remove(cay__stage *s)
+{
+    if (s->fd >= 0 && s->home >= 0)
+        wipe(s->home, s->name);
+    cay__close_fd(&s->fd);
+    cay__close_fd(&s->home);
+}

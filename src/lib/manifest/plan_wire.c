@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes as bytes: for cay-layer, and for the hash that is the layer's name. */
+#include "plan.h"
+#include <base/fd.h>
+#include <fcntl.h>
+#include <proto/record.h>
+#include <base/sha256.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#define WIRE_MAX ((size_t)1 << 30)
+
+typedef struct wire {
+    int fd;
+    char hex[CAY__SHA256_HEX];
+} wire;
+
+static void write_heads(const cay__plan *p, cay__buf *b, bool places)
+{
+    const cay_manifest *m = p->m;
+    cay__rec_num(b, places ? p->nsources : 0);
+    for (size_t i = 0; places && i < p->nsources; i++) {
+        cay__rec_str(b, p->sources[i].path);
+        cay__rec_num(b, p->sources[i].dev);
+        cay__rec_num(b, p->sources[i].ino);
+    }
+    cay__rec_num(b, m->ngroups);
+    for (size_t i = 0; i < m->ngroups; i++) {
+        cay__rec_str(b, m->groups[i].name);
+        cay__rec_num(b, m->groups[i].n);
+        for (size_t k = 0; k < m->groups[i].n; k++)
+            cay__rec_str(b, m->groups[i].users[k]);
+    }
+    cay__rec_num(b, m->nusers);
+    for (size_t i = 0; i < m->nusers; i++)
+        cay__rec_str(b, m->users[i]);
+    cay__rec_str(b, m->run_as);
+}
+
+static void write_node(const cay__node *n, cay__buf *b, bool places)
+{
+    cay__rec_num(b, (unsigned char)n->type);
+    cay__rec_num(b, n->mode);
+    cay__rec_num(b, n->entry);
+    cay__rec_str(b, n->group);
+    cay__rec_str(b, n->path);
+    cay__rec_num(b, places ? n->root : n->root != 0);
+    if (n->root && !places)
+        cay__rec_str(b, ""); /* which file it is, not how it is reached */
+    else
+        cay__rec_bytes(b, n->text, n->len);
+    if (n->type == 'f' && n->root) {
+        cay__rec_num(b, n->id.size);
+        cay__rec_num(b, n->id.dev);
+        cay__rec_num(b, n->id.ino);
+        cay__rec_num(b, (uint64_t)n->id.mtime);
+        cay__rec_num(b, (uint64_t)n->id.ctime);
+    }
+}
+
+static void write_all(const cay__plan *p, cay__buf *b, bool places)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++)
+        n += !p->nodes[i].ephemeral;
+    write_heads(p, b, places);
+    cay__rec_num(b, n);
+    for (size_t i = 0; i < p->n; i++)
+        if (!p->nodes[i].ephemeral)
+            write_node(&p->nodes[i], b, places);
+}
+
+/* Room for all of it, and more. */
+static size_t most(const cay__plan *p)
+{
+    size_t n = 4096;
+    for (size_t i = 0; i < p->nsources; i++)
+        n += strlen(p->sources[i].path) + 64;
+    for (size_t i = 0; i < p->m->nusers; i++)
+        n += strlen(p->m->users[i]) + 64;
+    for (size_t i = 0; i < p->m->ngroups; i++) {
+        n += strlen(p->m->groups[i].name) + 64;
+        for (size_t k = 0; k < p->m->groups[i].n; k++)
+            n += strlen(p->m->groups[i].users[k]) + 64;
+    }
+    for (size_t i = 0; i < p->n; i++)
+        n += p->nodes[i].len + strlen(p->nodes[i].path) + strlen(p->nodes[i].group) + 128;
+    return n + strlen(p->m->run_as ? p->m->run_as : "");
+}
+
+static int too_much(cay_err *err)
+{
+    return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big",
+                        "manifest: what it holds is too much for one layer");
+}
+
+/* Into a memfd, without a copy in between: ten thousand files are ten megabytes. */
+static int fill(const cay__plan *p, const cay__sha256 *begun, wire *w, cay_err *err)
+{
+    size_t cap = most(p);
+    if (cap > WIRE_MAX)
+        return too_much(err);
+    CAY_AUTOFD to = memfd_create("cay-plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    char *map = to < 0 || ftruncate(to, (off_t)cap + 2) < 0
+                    ? MAP_FAILED
+                    : mmap(NULL, cap + 2, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, to, 0);
+    if (map == MAP_FAILED)
+        return cay_fail_sys(err, CAY_ESYS, "manifest: write the plan");
+    cay__buf b = { .data = map, .cap = cap + 2, .max = cap }; /* it never has to grow */
+    write_all(p, &b, !begun);
+    size_t len = b.len;
+    bool full = b.full;
+    if (begun && !full) {
+        cay__sha256 s = *begun;
+        cay__sha256_add(&s, map, len);
+        cay__sha256_end(&s, w->hex);
+    }
+    munmap(map, cap + 2);
+    if (full)
+        return too_much(err);
+    if (ftruncate(to, (off_t)len) < 0 ||
+        fcntl(to, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "manifest: write the plan");
+    w->fd = CAY_STEAL_FD(to);
+    return 0;
+}
+
+/* 95 bits: nobody finds two plans that share a name. */
+static void name_of(const char *hex, char name[CAY_ID_LEN + 1])
+{
+    static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
+    unsigned bits = 0, have = 0, at = 0;
+    name[0] = 'm';
+    for (int i = 1; i < CAY_ID_LEN; i++) {
+        for (; have < 5; have += 4) {
+            char c = hex[at++];
+            bits = bits << 4 | (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
+        }
+        have -= 5;
+        name[i] = digits[bits >> have & 31];
+    }
+    name[CAY_ID_LEN] = 0;
+}
+
+int cay__plan_name(cay__plan *p, const char *more, char name[CAY_ID_LEN + 1], cay_err *err)
+{
+    CAY_AUTOBUF head = CAY__BUF(WIRE_MAX);
+    wire w = { .fd = -1 };
+    cay__sha256 s;
+    cay__rec_str(&head, "cay manifest layer 1");
+    cay__rec_str(&head, more);
+    cay__sha256_begin(&s);
+    cay__sha256_add(&s, head.data, head.len);
+    CAY_TRY(fill(p, &s, &w, err));
+    name_of(w.hex, name);
+    cay__close_fd(&p->wire);
+    if (p->nsources || p->nfetched)
+        cay__close_fd(&w.fd);
+    p->wire = w.fd; /* without sources what names it is all there is to send */
+    return 0;
+}
+
+int cay__plan_wire(cay__plan *p, int *fd, cay_err *err)
+{
+    wire w = { .fd = CAY_STEAL_FD(p->wire) };
+    if (w.fd < 0)
+        CAY_TRY(fill(p, NULL, &w, err));
+    *fd = w.fd;
+    return 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lib/provider/docker/box.h - one sandbox that is a container. */
+#pragma once
+#include "docker.h"
+#include <lib/provider/native/box_ops.h>
+#include <stdatomic.h>
+
+typedef struct cay__docker_box {
+    cay__docker *d;
+    cay__link link; /* to its pid 1 */
+    cay__sessions sessions;
+    char id[CAY_ID_LEN + 1];
+    int dir, ctl;   /* docker/ID and its ctl/ */
+    atomic_int pid; /* of pid 1 on the host, as the engine told; 0: not known */
+    char reason[24];
+    cay_layer layers[CAY__DOCKER_LAYERS];
+    cay__docker_walls walls;
+} cay__docker_box;
+
+/* What the engine says of it now. */
+typedef struct cay__docker_view {
+    cay_state state; /* CAY_RUNNING, CAY_PAUSED, CAY_STOPPED */
+    int pid;
+    bool oom;
+    char container[72];
+    json_t *all;
+} cay__docker_view;
+
+/* box.c */
+int cay__docker_box_open(cay__docker *d, const char *id, cay__docker_box **out, cay_err *err);
+void cay__docker_release(void *box);
+/* By its labels, to end it: CAY_EGONE, there is none, or it is not ours. view->all is the caller's.
+ */
+int cay__docker_find(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err);
+/* To use it: CAY_EGONE as well when it has a network that it was made without. */
+int cay__docker_look(cay__docker_box *b, const cay_call *call, cay__docker_view *out, cay_err *err);
+/* "/containers/REF" and what follows. */
+void cay__docker_at(const cay__docker_box *b, cay__buf *path, const char *rest);
+int cay__docker_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                       void **box, cay_err *err);
+int cay__docker_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                      void **box, cay_err *err);
+int cay__docker_remove(cay__docker *d, const cay_call *call, const char *id,
+                       cay_err *err); /* container and files */
+int cay__docker_noted(const cay__docker_box *b, char *container,
+                      size_t cap); /* its pid, or 0; container as it was where nothing is noted */
+int cay__docker_note(cay__docker_box *b, const char *container,
+                     cay_err *err); /* it and pid, for every handle from now on */
+/* Runs its container, unless that runs, and comes back when its pid 1 answers. */
+int cay__docker_bring_up(cay__docker_box *b, const cay_call *call, const cay_create *spec,
+                         bool runs, cay_err *err);
+
+/* reach.c */
+int cay__docker_dial(void *arg, const cay_call *call, int *sock, cay_err *err);
+int cay__docker_reach(cay__docker_box *b, int *sock, int *pid,
+                      cay_err *err); /* without asking the engine; CAY_EGONE: nobody listens, or
+                                        with *pid -1 too many wait already */
+int cay__docker_judge(cay__docker_box *b, const cay_call *call, int pid,
+                      cay_err *err); /* is that who the engine calls its first process? */
+int cay__docker_ready(void *arg, cay_err *err); /* CAY_ESTATE when it is paused */
+int cay__docker_engine(const cay__docker *d, cay__engine **out, cay_err *err);
+
+/* door.c */
+int cay__docker_door(
+    cay__docker_box *b, int *out,
+    cay_err *err); /* where pid 1 fetches what it may write, until the descriptor is closed */
+bool cay__docker_door_wait(cay__docker_box *b, const cay_call *call, int door,
+                           int ms); /* true: it has come, and listens */
+
+/* far.c: boxes whose walls.far is set. */
+int cay__docker_far_check(const cay__docker_options *o, const cay__engine_info *info, cay_err *err);
+int cay__docker_far_put(cay__docker_box *b, const cay_call *call,
+                        cay_err *err); /* before each start */
+int cay__docker_far_dial(cay__docker_box *b, const cay_call *call, int *sock, cay_err *err);
+int cay__docker_far_connect(cay__docker_box *b, const cay_call *call, uint16_t port, int *fd,
+                            cay_err *err);
+bool cay__docker_far_meta(cay__docker_box *b, const cay_call *call, local_meta *out);
+
+/* life.c */
+int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err);
+int cay__docker_pause(void *box, const cay_call *call, cay_err *err);
+int cay__docker_resume(void *box, const cay_call *call, cay_err *err);
+int cay__docker_stop(void *box, const cay_call *call, cay_err *err);
+int cay__docker_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_t idle_ms,
+                       cay_err *err);
+int cay__docker_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err);
+int cay__docker_wait(void *box, const cay_call *call, cay_state *state, cay_err *err);
+
+/* volume.c: storage is the service's word, [{"target","read_only","driver","options"}], or NULL. */
+void cay__docker_volumes_show(json_t *mounts, const char *storage,
+                              const char *id);       /* in the container's request */
+int cay__docker_volumes_mark(int dir, cay_err *err); /* there may be some from now on */
+int cay__docker_volumes_make(cay__docker_box *b, const cay_call *call, const char *storage,
+                             cay_err *err);
+void cay__docker_volumes_redact(const char *storage, cay_err *err);
+void cay__docker_volumes_remove(cay__docker *d, const cay_call *call, const char *id);
+size_t cay__docker_volumes_reap(cay__docker *d, const cay_call *call);

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "local.h"
+#include <base/buf.h>
+#include <base/fd.h>
+#include <base/path.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <lib/provider/provider.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define OFF(n)                                                                                     \
+    {                                                                                              \
+        n, "off", "provider local isolates nothing",                                               \
+            "use provider native: --isolation process, rootless or root"                           \
+    }
+static const cay_layer layers[] = {
+    OFF("user-namespace"),    OFF("mount-namespace"), OFF("pid-namespace"),
+    OFF("network-namespace"), OFF("ipc-namespace"),   OFF("seccomp"),
+    OFF("landlock"),          OFF("capabilities"),    OFF("memory-limit"),
+    OFF("cpu-limit"),         OFF("pids-limit"),      OFF("disk-quota"),
+    OFF("io-limit"),          OFF("egress-policy"),   { "nofile-limit", "on", "", "" },
+};
+
+static const cay_layer *list_layers(size_t *n)
+{
+    *n = CAY_LEN(layers);
+    return layers;
+}
+
+void cay__local_close(void *self)
+{
+    local *l = self;
+    free(l->home);
+    free(l->libexec);
+    cay__close_fd(&l->boxes);
+    cay__close_fd(&l->home_fd);
+    free(l);
+}
+
+int cay__local_open(const cay_provider_conf *conf, const local_kind *kind, void **self,
+                    cay_err *err)
+{
+    local *l = cay__alloc(sizeof *l);
+    int rc = 0;
+    l->kind = kind;
+    l->home = cay__strdup(conf->home);
+    l->libexec = cay__strdup(conf->libexec);
+    l->boxes = -1;
+    l->home_fd = open(conf->home, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (l->home_fd < 0 || (mkdirat(l->home_fd, kind->dir, 0700) < 0 && errno != EEXIST))
+        rc = cay_fail_sys(err, CAY_ESYS, "state directory %s", conf->home);
+    if (rc == 0)
+        l->boxes = openat(l->home_fd, kind->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (rc == 0 && l->boxes < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "%s/%s", conf->home, kind->dir);
+    if (rc == 0)
+        rc = cay__local_run(l, err);
+    if (rc < 0) {
+        cay__local_close(l);
+        return rc;
+    }
+    *self = l;
+    return 0;
+}
+
+static int local_probe(void *self, cay_probe **out, cay_err *err)
+{
+    (void)self, (void)err;
+    *out = cay__probe_new(CAY_LEVEL_NONE, "none", layers, CAY_LEN(layers));
+    return 0;
+}
+
+static int refuse(cay_err *err, const char *what)
+{
+    return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
+                        "provider local cannot give %s; use provider native", what);
+}
+
+static bool other(const char *given, const char *usual)
+{
+    return given && *given && strcmp(given, usual) != 0;
+}
+
+/* A directory of the caller's to work in, as it is; or NULL. */
+static const char *root_dir(const cay_create *s)
+{
+    for (const cay_pair *p = s->options; p && p->key; p++)
+        if (!strcmp(p->key, "root_dir"))
+            return p->value;
+    return NULL;
+}
+
+static int check_outside(const cay_create *s, cay_err *err)
+{
+    const char *dir = root_dir(s);
+    struct stat st;
+    if (dir[0] != '/' || !s->workdir || strcmp(s->workdir, dir) != 0)
+        return cay_fail_why(
+            err, CAY_EINVAL, "spec_invalid",
+            "option root_dir %.100s: it is an absolute path, and workdir is the same", dir);
+    if (stat(dir, &st) < 0)
+        return cay_fail_sys(err, CAY_ENOENT, "option root_dir %.200s", dir);
+    return S_ISDIR(st.st_mode) ? 0
+                               : cay_fail_why(err, CAY_ETYPE, "spec_invalid",
+                                              "option root_dir %.200s is no directory", dir);
+}
+
+/* What cannot be kept is refused before anything is made. */
+static int check(local *l, const cay_create *s, cay_err *err)
+{
+    (void)l;
+    if (s->min_level > CAY_LEVEL_NONE)
+        return cay_fail_why(
+            err, CAY_EISOLATION, "level_missing",
+            "provider local gives level 0 (none) and %d was asked for; use provider native",
+            s->min_level);
+    for (size_t i = 0; s->require && s->require[i]; i++)
+        if (strcmp(s->require[i], "nofile-limit") != 0)
+            return cay_fail_why(err, CAY_EISOLATION, "feature_missing",
+                                "provider local cannot enforce %.60s; use provider native",
+                                s->require[i]);
+    if (other(s->template_, "host"))
+        return refuse(err, "templates");
+    if (s->root && *s->root)
+        return refuse(err, "another root filesystem");
+    if (root_dir(s))
+        CAY_TRY(check_outside(s, err));
+    if (s->ngrants)
+        return refuse(err, "mounts: its processes see the host's files as they are");
+    if (s->nlayers)
+        return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported",
+                            "provider local has no snapshots: its workspace is a plain directory; "
+                            "use provider native");
+    if (other(s->hostname, "cay"))
+        return refuse(err, "a host name of its own");
+    if (other(s->user, "user"))
+        return refuse(err, "another user");
+    if (s->workdir &&
+        (s->workdir[0] != '/' || strlen(s->workdir) > 256 || strstr(s->workdir, "..")))
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "workdir %.60s: give an absolute path of at most 256 bytes",
+                            s->workdir);
+    return 0;
+}
+
+static int write_config(int dir, const cay_create *s, cay_err *err)
+{
+    CAY_AUTOBUF b = CAY__BUF(4 << 20);
+    const char *workdir = s->workdir && *s->workdir ? s->workdir : "/workspace";
+    const char *home = getenv("HOME");
+    if (!root_dir(s) || !home || home[0] != '/')
+        home = "/home";
+    cay__buf_add(&b, workdir, strlen(workdir) + 1);
+    cay__buf_add(&b, home, strlen(home) + 1);
+    for (const cay_pair *e = s->env; e && e->key; e++) {
+        cay__buf_str(&b, e->key);
+        cay__buf_str(&b, "=");
+        cay__buf_add(&b, e->value, strlen(e->value) + 1);
+    }
+    if (b.full)
+        return cay_fail_why(err, CAY_ETOOBIG, "env_too_big",
+                            "the environment is longer than 4 MiB");
+    CAY_AUTOFD fd = openat(dir, "config", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 || !cay__fd_write_all(fd, b.data, b.len))
+        return cay_fail_sys(err, CAY_ESYS, "write the sandbox's configuration");
+    return 0;
+}
+
+/* Under a name of its own first, so that a box is whole or not there. */
+static int make_dir(local *l, const char *id, const cay_create *s, cay_err *err)
+{
+    char tmp[40];
+    local_meta m = cay__local_meta_first(l->kind->level, s);
+    cay__str_join(tmp, sizeof tmp, ".new-", id, NULL);
+    cay__fs boxes = { .root = l->boxes };
+    cay__fs_remove(&boxes, tmp, true);
+    if (mkdirat(l->boxes, tmp, 0700) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
+    CAY_AUTOFD dir = openat(l->boxes, tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cay__fs in = { .root = dir };
+    char workdir[300];
+    cay__str_join(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT,
+                  s->workdir && *s->workdir ? s->workdir : "/workspace", NULL);
+    bool outside = root_dir(s) != NULL;
+    if (outside)
+        cay__str_copy(workdir, sizeof workdir, "/" CAY__LOCAL_ROOT);
+    CAY_AUTOFD mark = outside && dir >= 0 ? openat(dir, CAY__LOCAL_OUTSIDE,
+                                                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
+                                          : -1;
+    int rc = 0;
+    if (dir < 0 || (outside && mark < 0) || cay__fs_mkdir(&in, workdir, 0755, true) < 0 ||
+        cay__fs_mkdir(&in, "/" CAY__LOCAL_ROOT "/home", 0755, true) < 0 ||
+        cay__fs_mkdir(&in, "/" CAY__LOCAL_ROOT "/tmp", 0700, true) < 0)
+        rc = cay_fail_sys(err, CAY_ESYS, "make the directories of sandbox %s", id);
+    if (rc == 0)
+        rc = write_config(dir, s, err);
+    if (rc == 0)
+        rc = cay__local_meta_write(dir, &m, err);
+    if (rc == 0 && renameat2(l->boxes, tmp, l->boxes, id, RENAME_NOREPLACE) < 0 && errno != EEXIST)
+        rc = cay_fail_sys(err, CAY_ESYS, "make sandbox %s", id);
+    cay__fs_remove(&boxes, tmp, true);
+    return rc;
+}
+
+void cay__local_release(void *box)
+{
+    local_box *b = box;
+    cay__sessions_close(&b->sessions);
+    cay__link_close(&b->link);
+    cay__close_fd(&b->dir);
+    free(b);
+}
+
+/* Where its files are, as the host names it. */
+static int find_path(local_box *b, cay_err *err)
+{
+    char workdir[512];
+    CAY_AUTOFD root = cay__local_root(b->dir, (int)b->l->kind->level, b->path, sizeof b->path);
+    if (root < 0 || cay__fd_read_file(b->dir, "config", workdir, sizeof workdir) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "files of sandbox %s", b->id);
+    cay__str_join(b->shown, sizeof b->shown, b->path, workdir, NULL);
+    return 0;
+}
+
+static int box_open(local *l, const char *id, local_box **out, cay_err *err)
+{
+    local_box *b = cay__alloc(sizeof *b);
+    local_meta m;
+    b->l = l;
+    cay__str_copy(b->id, sizeof b->id, id);
+    cay__link_open(&b->link, cay__local_dial, b, "cay-local");
+    cay__sessions_open(&b->sessions, cay__local_session, b);
+    b->dir = cay__id_valid(id, 'c')
+                 ? openat(l->boxes, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+                 : -1;
+    int rc = b->dir < 0 ? cay_fail_why(err, CAY_EGONE, "sandbox_gone",
+                                       "sandbox %.24s: its directory is gone", id)
+                        : cay__local_meta_read(b->dir, &m, err);
+    if (rc == 0)
+        rc = find_path(b, err);
+    if (rc < 0) {
+        cay__local_release(b);
+        return rc == CAY_ENOENT ? CAY_EGONE : rc;
+    }
+    *out = b;
+    return 0;
+}
+
+/* cay-local runs from now on: it is the clock of the deadlines. */
+static int wake(local_box *b, const cay_call *call, cay_err *err)
+{
+    cay_m_hello m = { .version = CAY_MSG_VERSION };
+    cay__ask ask = { .type = CAY_MSG_HELLO, .body = &m, .len = sizeof m };
+    return cay__link_call(&b->link, call, &ask, NULL, err);
+}
+
+int cay__local_create(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                      void **box, cay_err *err)
+{
+    local *l = self;
+    local_box *b = NULL;
+    CAY_TRY(l->kind->check(l, spec, err));
+    if (!cay__id_valid(id, 'c'))
+        return cay_fail_why(err, CAY_EINVAL, "bad_id", "sandbox id %.24s is not one", id);
+    if (faccessat(l->boxes, id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        CAY_TRY(make_dir(l, id, spec, err));
+    CAY_TRY(box_open(l, id, &b, err));
+    int rc = wake(b, call, err);
+    if (rc < 0) {
+        cay__local_release(b);
+        return rc;
+    }
+    *box = b;
+    return 0;
+}
+
+int cay__local_attach(void *self, const cay_call *call, const char *id, const cay_json *state,
+                      void **box, cay_err *err)
+{
+    (void)call, (void)state;
+    local_box *b = NULL;
+    CAY_TRY(box_open(self, id, &b, err));
+    *box = b;
+    return 0;
+}
+
+/* A stopped box begins a new life on its files, with new deadlines. */
+int cay__local_start(void *self, const cay_call *call, const char *id, const cay_create *spec,
+                     void **box, cay_err *err)
+{
+    local_box *b = NULL;
+    local *l = self;
+    local_meta m, fresh = cay__local_meta_first(l->kind->level, spec);
+    CAY_TRY(l->kind->check(l, spec, err));
+    CAY_TRY(box_open(self, id, &b, err));
+    int rc = cay__local_meta_read(b->dir, &m, err);
+    if (rc == 0 && m.state == CAY_STOPPED) {
+        fresh.created_ms = m.created_ms;
+        rc = cay__local_meta_write(b->dir, &fresh, err);
+    }
+    if (rc == 0)
+        rc = wake(b, call, err);
+    if (rc < 0) {
+        cay__local_release(b);
+        return rc;
+    }
+    *box = b;
+    return 0;
+}
+
+static int remove_dir(local *l, const char *id, cay_err *err)
+{
+    cay__fs boxes = { .root = l->boxes };
+    char gone[40];
+    /* Renamed first: whoever looks finds it whole or not at all. */
+    cay__str_join(gone, sizeof gone, ".old-", id, NULL);
+    if (renameat(l->boxes, id, l->boxes, gone) < 0 && errno != ENOENT && errno != ENOTEMPTY &&
+        errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "remove sandbox %s", id);
+    if (cay__fs_remove(&boxes, gone, true) < 0 && errno != ENOENT)
+        return cay_fail_sys(err, CAY_ESYS, "remove the files of sandbox %s", id);
+    cay__local_unlink(l, id);
+    return 0;
+}
+
+int cay__local_destroy(void *box, const cay_call *call, cay_err *err)
+{
+    local_box *b = box;
+    int rc = cay__local_stop(b, call, err);
+    if (rc < 0 && rc != CAY_ESTATE)
+        return rc;
+    CAY_TRY(remove_dir(b->l, b->id, err));
+    cay__local_release(b);
+    return 0;
+}
+
+int cay__local_remove_files(void *self, const cay_call *call, const char *id, cay_err *err)
+{
+    local_box *b = NULL;
+    if (box_open(self, id, &b, NULL) == 0) {
+        int rc = cay__local_stop(b, call, err);
+        cay__local_release(b);
+        if (rc < 0 && rc != CAY_ESTATE)
+            return rc;
+    }
+    return remove_dir(self, id, err);
+}
+
+typedef struct each {
+    int (*fn)(const char *id, void *arg);
+    void *arg;
+    local *l;
+    int want; /* 'c': boxes, '.': leftovers */
+    size_t removed;
+} each;
+
+static int on_dir(const cay__fs_entry *e, void *arg)
+{
+    each *k = arg;
+    if (!S_ISDIR(e->st->st_mode) || !cay__id_valid(e->name, 'c'))
+        return CAY__FS_SKIP;
+    int rc = k->fn(e->name, k->arg);
+    return rc ? rc : CAY__FS_SKIP;
+}
+
+int cay__local_list(void *self, const cay_call *call, int (*fn)(const char *id, void *arg),
+                    void *arg, cay_err *err)
+{
+    local *l = self;
+    each k = { .fn = fn, .arg = arg };
+    cay__fs boxes = { .root = l->boxes };
+    (void)call;
+    int rc = cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_dir, .arg = &k, .depth = 1 });
+    return rc == -1 ? cay_fail_sys(err, CAY_ESYS, "list %s/%s", l->home, l->kind->dir) : rc;
+}
+
+static int on_leftover(const cay__fs_entry *e, void *arg)
+{
+    each *k = arg;
+    bool half = cay__str_starts(e->name, ".new-") || cay__str_starts(e->name, ".old-");
+    if (half && e->st->st_mtime < cay__wall_ms() / 1000 - 60) {
+        cay__fs boxes = { .root = k->l->boxes };
+        k->removed += cay__fs_remove(&boxes, e->name, true) == 0;
+    }
+    return CAY__FS_SKIP;
+}
+
+typedef struct stray {
+    local *l;
+    int (*known)(const char *id, void *arg);
+    void *arg;
+    size_t removed;
+} stray;
+
+static int on_stray(const char *id, void *arg)
+{
+    stray *s = arg;
+    if (!s->known(id, s->arg))
+        s->removed += cay__local_remove_files(s->l, NULL, id, NULL) == 0;
+    return 0;
+}
+
+int cay__local_gc(void *self, const cay_call *call, int (*known)(const char *id, void *arg),
+                  void *arg, size_t *removed, cay_err *err)
+{
+    local *l = self;
+    each k = { .l = l };
+    stray s = { .l = l, .known = known, .arg = arg };
+    cay__fs boxes = { .root = l->boxes };
+    cay__fs_walk_path(&boxes, "/", &(cay__fs_walk){ .fn = on_leftover, .arg = &k, .depth = 1 });
+    CAY_TRY(cay__local_list(l, call, on_stray, &s, err));
+    *removed = k.removed + s.removed;
+    return 0;
+}
+
+int cay__local_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
+                     cay_err *err)
+{
+    local_box *b = box;
+    return cay__proc_spawn(&b->link, b->id, call, spec, proc, err);
+}
+
+int cay__local_proc_attach(void *box, const cay_call *call, const char *ref, void **proc,
+                           cay_err *err)
+{
+    local_box *b = box;
+    return cay__proc_attach(&b->link, b->id, call, ref, proc, err);
+}
+
+static const local_kind none = { "local", "", CAY_LEVEL_NONE, check, list_layers };
+
+static int local_open(const cay_provider_conf *conf, void **self, cay_err *err)
+{
+    return cay__local_open(conf, &none, self, err);
+}
+
+static const char *const options[] = { "root_dir", NULL };
+const cay_provider_ops cay__local = { CAY__LOCAL_OPS, .name = "local", .open = local_open,
+                                      .probe = local_probe, .options = options };

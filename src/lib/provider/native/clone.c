@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots while processes run: cay-clone does it, in a process of its own (helper/clone/clone.h).
+ */
+#include "root_helper.h"
+#include "native.h"
+#include <base/base.h>
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/path.h>
+#include <base/str.h>
+#include <proto/clone.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+enum { ABOVE = 40, AGAIN_MS = 10000 };
+
+/* Its descriptors by way of numbers that none of them has: dup2 onto itself would leave
+ * close-on-exec. */
+static int start(const char *path, const char *const argv[], const int *fds, size_t n, int *pid,
+                 cay_err *err)
+{
+    posix_spawn_file_actions_t acts;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    int high[4] = { -1, -1, -1, -1 }, rc = 0;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&acts);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        high[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, ABOVE);
+        if (fds[i] >= 0)
+            rc = high[i] < 0
+                     ? errno
+                     : posix_spawn_file_actions_adddup2(&acts, high[i], CLONE_HOME + (int)i);
+    }
+    if (rc == 0)
+        rc = posix_spawn(pid, path, &acts, &attr, (char *const *)argv, environ);
+    for (size_t i = 0; i < CAY_LEN(high); i++)
+        cay__close_fd(&high[i]);
+    posix_spawn_file_actions_destroy(&acts);
+    posix_spawnattr_destroy(&attr);
+    errno = rc;
+    return rc ? cay_fail_sys(err, CAY_ESYS, "start %s", path) : 0;
+}
+
+/* A late or canceled call ends it: it takes back what it began, and the sandbox goes on. */
+static int await(int fd, int pid, const cay_call *call, clone_answer *a, cay_err *err)
+{
+    int rc = cay__call_wait(call, fd, POLLIN, "snapshot", err);
+    if (rc < 0)
+        kill(pid, SIGTERM);
+    ssize_t n = cay__fd_read_all(fd, a, sizeof *a);
+    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (rc == 0 && n != sizeof *a)
+        return cay_fail_why(
+            err, CAY_EUPSTREAM, "clone_died",
+            "cay-clone ended before it had the snapshot; what it began is not used");
+    return rc;
+}
+
+/* The same by root: closing the leash is what ends it early. */
+static int once_by_hand(cay__nbox *b, const cay_call *call, const cay_snap *spec, clone_answer *a,
+                        cay_err *err)
+{
+    hand_ask ask = { .verb = HAND_CLONE, .op = spec->how == CAY_SNAP_STOP };
+    CAY_AUTOFD in = -1, out = -1, leash = -1;
+    int fds[2];
+    cay__str_copy(ask.name, sizeof ask.name, b->id);
+    cay__str_copy(ask.more, sizeof ask.more, spec->layer);
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "start cay-clone");
+    in = fds[0];
+    out = fds[1];
+    CAY_TRY(cay__hand_ask(b->n->home_fd, call, &ask, &out, 1, NULL, NULL, &leash, err));
+    cay__close_fd(&out);
+    int rc = cay__call_wait(call, in, POLLIN, "snapshot", err);
+    if (rc == 0 && cay__fd_read_all(in, a, sizeof *a) != sizeof *a)
+        rc = cay_fail_why(err, CAY_EUPSTREAM, "clone_died",
+                          "cay-clone ended before it had the snapshot; what it began is not used");
+    cay__hand_let_go(&leash);
+    return rc;
+}
+
+static int once(cay__nbox *b, const cay_call *call, const cay_snap *spec, const char *program,
+                clone_answer *a, cay_err *err)
+{
+    const char *argv[] = { "cay-clone", b->id, spec->layer,
+                           spec->how == CAY_SNAP_STOP ? "--stop" : NULL, NULL };
+    CAY_AUTOFD keeper = -1, user = -1, in = -1, out = -1;
+    int fds[2], pid;
+    if (cay__hand_there(b->n->home_fd))
+        return once_by_hand(b, call, spec, a, err);
+    CAY_TRY(cay__native_userns(b->n->home, b->n->libexec, call, &user, err));
+    CAY_TRY(b->n->link.dial(b->n->link.arg, call, &keeper, err));
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "start cay-clone");
+    in = fds[0];
+    out = fds[1];
+    CAY_TRY(start(program, argv, (int[]){ b->n->home_fd, keeper, out, user }, 4, &pid, err));
+    cay__close_fd(&out);
+    cay__close_fd(&keeper); /* its end is how the keeper learns of cay-clone's */
+    return await(in, pid, call, a, err);
+}
+
+static int as_error(clone_answer *a, cay_err *err)
+{
+    a->reason[sizeof a->reason - 1] = a->msg[sizeof a->msg - 1] = 0;
+    int code = a->code < 0 && a->code >= CAY_ESYS ? a->code : CAY_EUPSTREAM;
+    cay_fail_why(err, code, a->reason, "snapshot: %s", a->msg);
+    if (err)
+        err->sys = a->sys;
+    return code;
+}
+
+static bool worth_another(const char *reason)
+{
+    return !strcmp(reason, "peer_died") || !strcmp(reason, "snapshot_interrupted") ||
+           !strcmp(reason, "sandbox_adopting");
+}
+
+int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, cay_snapped *out,
+                    cay_err *err)
+{
+    char program[PATH_MAX];
+    clone_answer a;
+    CAY_TRY(cay__libexec_find(b->n->libexec, "cay-clone", program, sizeof program, err));
+    /* A keeper that dies in the middle lets everything go: then once more, with the next one. */
+    for (int64_t end = cay__now_ms() + AGAIN_MS;;) {
+        memset(&a, 0, sizeof a);
+        CAY_TRY(once(b, call, spec, program, &a, err));
+        if (a.code == 0)
+            break;
+        int rc = as_error(&a, err);
+        if (!worth_another(a.reason) || cay__now_ms() > end)
+            return rc;
+        CAY_TRY(cay__call_check(call, "snapshot", err));
+        usleep(10000);
+    }
+    a.method[sizeof a.method - 1] = 0;
+    static const char *const methods[] = { "btrfs", "reflink", "copy" };
+    size_t m = 0;
+    while (m + 1 < CAY_LEN(methods) && strcmp(a.method, methods[m]))
+        m++;
+    *out = (cay_snapped){ .size = out->size,
+                          .method = methods[m],
+                          .frozen_us = a.frozen_us,
+                          .total_us = a.total_us,
+                          .bytes = a.bytes,
+                          .files = a.files };
+    return 0;
+}

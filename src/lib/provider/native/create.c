@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The create request: what the keeper is told, and what has to be settled before anybody has the
+ * sandbox. */
+#include "box.h"
+#include "disk.h"
+#include "root_helper.h"
+#include "quota.h"
+#include "throttle.h"
+#include <base/base.h>
+#include <base/buf.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/mutant.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <lib/sandbox/limits.h>
+#include <lib/sandbox/sandbox.h>
+
+#define LAYER_NAMES_MAX 4000 /* bytes of all their names */
+
+static void fill_limits(cay_m_create *m, cay_limits l)
+{
+    cay__limits_fill(&l);
+    m->memory = l.memory;
+    m->swap = l.swap;
+    m->cpu_milli = l.cpu_milli;
+    m->pids = l.pids;
+    m->disk = l.disk;
+    m->inodes = l.inodes;
+    m->nofile = l.nofile;
+    m->io_read = l.io_read;
+    m->io_write = l.io_write;
+}
+
+static int add_target(cay__buf *b, const char *t, cay_err *err)
+{
+    if (!t || t[0] != '/' || !t[1] || strlen(t) > 255 || strstr(t, "/../") || strchr(t, '\n'))
+        return cay_fail_why(
+            err, CAY_EINVAL, "grant_target",
+            "grant target %s: give an absolute path below /, at most 255 bytes, without ..",
+            t ? t : "(none)");
+    cay__buf_add(b, t, strlen(t) + 1);
+    return 0;
+}
+
+/* Targets of the grants and volumes, the stack, then user, workdir, hostname, shell and the
+ * environment. */
+static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_err *err)
+{
+    size_t names = 0;
+    if (spec->on) /* before what may be shown below it */
+        CAY_TRY(add_target(b, "/workspace", err));
+    for (size_t i = 0; i < spec->ngrants; i++)
+        CAY_TRY(add_target(b, spec->grants[i].target, err));
+    for (size_t i = 0; i < spec->nvolumes; i++)
+        CAY_TRY(add_target(b, spec->volumes[i].target, err));
+    for (size_t i = 0; i < spec->nlayers; i++) {
+        if (!cay__layer_valid(spec->layers[i]))
+            return cay_fail_why(err, CAY_EINVAL, "layer_name",
+                                "layer %.63s: a name is 1 to 63 of a-z, 0-9 and -",
+                                spec->layers[i]);
+        names += strlen(spec->layers[i]) + 1;
+        cay__buf_add(b, spec->layers[i], strlen(spec->layers[i]) + 1);
+    }
+    if (spec->nlayers >= CAY_STACK_MAX || names > LAYER_NAMES_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_full",
+                            "%zu layers: a sandbox stands on at most %d; let them be merged",
+                            spec->nlayers, CAY_STACK_MAX - 1);
+    char who[2 * 64 + 2];
+    if (spec->group && !cay__str_join(who, sizeof who, user, ":", spec->group,
+                                      NULL)) /* as daemon/init/user.c reads it */
+        return cay_fail_why(err, CAY_EINVAL, "user_invalid",
+                            "user %.64s with group %.64s: too long", user, spec->group);
+    const char *fields[] = { spec->group ? who : user, spec->workdir ? spec->workdir : "/workspace",
+                             spec->hostname ? spec->hostname : "", "" };
+    for (size_t i = 0; i < CAY_LEN(fields); i++)
+        cay__buf_add(b, fields[i], strlen(fields[i]) + 1);
+    for (const cay_pair *e = spec->env; e && e->key; e++) {
+        if (!*e->key || strchr(e->key, '='))
+            return cay_fail_why(
+                err, CAY_EINVAL, "env_key",
+                "environment variable %s: a name is not empty and has no =", e->key);
+        cay__buf_str(b, e->key);
+        cay__buf_str(b, "=");
+        cay__buf_add(b, e->value ? e->value : "", strlen(e->value ? e->value : "") + 1);
+    }
+    cay__units_wire(b, spec, spec->units_wait || spec->net,
+                    false); /* what they may reach is settled before they start */
+    if (b->full)
+        return cay_fail_why(
+            err, CAY_ETOOBIG, "environment_too_long",
+            "environment, services and grants of a sandbox are longer than %u bytes", CAY_TAIL_MAX);
+    return 0;
+}
+
+/* What is shown is what was looked at: below a directory that another sandbox may write, names
+ * change. */
+static int open_dir(const cay__native *n, const char *path, const char *what, int *out,
+                    cay_err *err)
+{
+    if (CAY__MUTANT("grant-race"))
+        return (*out = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0
+                   ? cay_fail_sys(err, CAY_ESYS, "%s %s", what, path)
+                   : 0;
+    return cay__source_check(what, path, n->home_fd, n->run, out, err);
+}
+
+typedef struct fdset {
+    int fds[3 + CAY_GRANTS_MAX], n; /* a root, grants, a disk, a policy */
+} fdset;
+
+static void fdset_close(fdset *s)
+{
+    for (int i = 0; i < s->n; i++)
+        close(s->fds[i]);
+}
+
+/* Grants come first, so the bits go on behind theirs. */
+static int fill_volumes(const cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec,
+                        cay_err *err)
+{
+    char path[80];
+    for (size_t i = 0; i < spec->nvolumes; i++) {
+        const cay_volume_use *v = &spec->volumes[i];
+        uint32_t bit = 1u << ((spec->on != NULL) + spec->ngrants + i);
+        if (!cay__volume_name(v->name) ||
+            !cay__str_join(path, sizeof path, "volumes/", v->name, NULL))
+            return cay_fail_why(err, CAY_EINVAL, "volume_name", "\"%.60s\" is no volume's name",
+                                v->name);
+        int fd = openat(n->home_fd, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && errno == ENOENT && n->volume_disk) {
+            int rc = n->volume_disk(n->home_fd, v->name, &fd, err);
+            if (rc < 0 && rc != CAY_ENOENT)
+                return rc;
+            m->grants_mount |= rc == 0 ? bit : 0;
+            errno = ENOENT;
+        }
+        if (fd < 0)
+            return errno == ENOENT ? cay_fail_why(err, CAY_ENOENT, "volume_not_found",
+                                                  "volume %s has no files here", v->name)
+                                   : cay_fail_sys(err, CAY_ESYS, "volume %s", v->name);
+        s->fds[s->n++] = fd;
+        m->grants_store |= bit;
+        m->grants_rw |= v->rw ? bit : 0;
+    }
+    m->ngrants += (uint32_t)spec->nvolumes;
+    return 0;
+}
+
+static int fill_fds(const cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec,
+                    cay_err *err)
+{
+    size_t on = spec->on != NULL;
+    if (cay__hand_there(n->home_fd) &&
+        (spec->root || on || spec->ngrants)) /* the keeper would refuse it, too */
+        return cay_fail_why(err, CAY_ENOTSUP, "grant_refused",
+                            "%s: a server that is not root grants no directory of the host; root's "
+                            "own cay does, or a server without --root-keeper",
+                            spec->root ? spec->root
+                            : on       ? spec->on
+                                       : spec->grants[0].source);
+    if (on + spec->ngrants + spec->nvolumes > CAY_GRANTS_MAX)
+        return cay_fail_why(err, CAY_EINVAL, "too_many_grants",
+                            "%zu directories and volumes: at most %d",
+                            on + spec->ngrants + spec->nvolumes, CAY_GRANTS_MAX);
+    if (spec->root) {
+        CAY_TRY(open_dir(n, spec->root, "root", &s->fds[s->n], err));
+        s->n++;
+        m->flags |= CAY_CREATE_ROOT_FD;
+    }
+    if (on) {
+        CAY_TRY(open_dir(n, spec->on, CAY__SOURCE_ON, &s->fds[s->n], err));
+        s->n++;
+        m->flags |= CAY_CREATE_ON;
+    }
+    for (size_t i = 0; i < spec->ngrants; i++) {
+        const char *source = spec->grants[i].source;
+        uint64_t fd;
+        if (cay__str_starts(source, CAY__GRANT_MOUNT) &&
+            cay__str_to_u64(source + strlen(CAY__GRANT_MOUNT), &fd)) {
+            if ((s->fds[s->n] = fcntl((int)fd, F_DUPFD_CLOEXEC, 3)) < 0)
+                return cay_fail_sys(err, CAY_ESYS, "mount at %s", spec->grants[i].target);
+            m->grants_mount |= 1u << (on + i);
+        } else {
+            CAY_TRY(open_dir(n, source, "mount", &s->fds[s->n], err));
+        }
+        s->n++;
+        if (spec->grants[i].rw)
+            m->grants_rw |= 1u << (on + i);
+    }
+    m->ngrants = (uint32_t)(on + spec->ngrants);
+    m->nlayers = (uint32_t)spec->nlayers;
+    return fill_volumes(n, s, m, spec, err);
+}
+
+static int add_disk(cay__native *n, fdset *s, cay_m_create *m, const cay_create *spec, bool kept,
+                    int *spare, cay_err *err)
+{
+    int mnt = -1;
+    CAY_TRY(n->disk(n, m->id, spec, kept, &mnt, spare, err));
+    if (mnt >= 0) {
+        s->fds[s->n++] = mnt;
+        m->flags |= CAY_CREATE_DISK;
+    }
+    return 0;
+}
+
+/* Who commands run as when nobody is named. A foreign root has no `user`; what an ordinary user
+ * granted for writing belongs to uid 0 inside, because sub-ids show it so. */
+static const char *default_user(const cay__native *n, const cay_create *spec)
+{
+    if (spec->user)
+        return spec->user;
+    if (spec->root)
+        return n->hello.mode == CAY_MODE_SINGLE ? "user" : "root";
+    if (spec->on && n->hello.mode == CAY_MODE_RANGE)
+        return "root";
+    for (size_t i = 0; i < spec->ngrants; i++)
+        if (spec->grants[i].rw && n->hello.mode == CAY_MODE_RANGE)
+            return "root";
+    return "user";
+}
+
+static int check_user(const cay__native *n, const char *user, cay_m_create *m, cay_err *err)
+{
+    if (n->hello.mode != CAY_MODE_SINGLE || !strcmp(user, "user") || !strcmp(user, "1000"))
+        return 0;
+    if (!strcmp(user, "root") || !strcmp(user, "0")) {
+        m->flags |= CAY_CREATE_UID0;
+        return 0;
+    }
+    return cay_fail_why(err, CAY_EINVAL, "user_not_mapped",
+                        "user %s: without a range in /etc/subuid a sandbox has one user; ask for "
+                        "user or root, or add a range",
+                        user);
+}
+
+static struct wish *wish_new(const cay_m_create *m, const cay__buf *tail)
+{
+    struct wish *w = cay__alloc(sizeof *w + tail->len);
+    w->m = *m;
+    w->len = tail->len;
+    memcpy(w->tail, tail->data, tail->len);
+    return w;
+}
+
+/* Only where there is nothing to do between the two, and nothing to hand over. */
+static bool can_wait(const cay__native *n, const cay_create *spec, const fdset *fds)
+{
+    return n->lazy && spec->ephemeral && !fds->n && !spec->net && !spec->nunits &&
+           !(n->hello.features & CAY_FEAT_QUOTA);
+}
+
+int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const cay_create *spec,
+                     bool kept, cay__nbox **out, cay_err *err)
+{
+    cay_m_create m = { 0 };
+    __attribute__((cleanup(fdset_close))) fdset fds = { .n = 0 };
+    CAY_AUTOBUF tail = CAY__BUF(CAY_TAIL_MAX);
+    CAY_TRY(cay__native_meet(n, call, err));
+    CAY_TRY(cay__native_require(&n->hello, spec->min_level, spec->require, err));
+    bool image = spec->template_ && !strcmp(spec->template_, "image");
+    if (spec->template_ && strcmp(spec->template_, "host") && !image)
+        return cay_fail_why(err, CAY_ENOENT, "template_unknown",
+                            "no template %s here; use host, or --root DIR", spec->template_);
+    if (image && n->hello.mode == CAY_MODE_SINGLE)
+        return cay_fail_why(err, CAY_ENOTSUP, "template_needs_range",
+                            "template %.60s has files of several users: add a range for you in "
+                            "/etc/subuid and /etc/subgid, or run as root",
+                            spec->template_name ? spec->template_name : "image");
+    cay__str_copy(m.id, sizeof m.id, id);
+    m.flags = (spec->ephemeral ? CAY_CREATE_EPHEMERAL : 0) |
+              (spec->no_pin ? CAY_CREATE_NO_PIN : 0) | (spec->durable ? CAY_CREATE_DURABLE : 0) |
+              (kept ? CAY_CREATE_KEPT : 0) | (image ? CAY_CREATE_IMAGE : 0) |
+              (spec->on_expiry == CAY_EXPIRE_PAUSE ? CAY_CREATE_PAUSE : 0);
+    fill_limits(&m, spec->limits);
+    if ((m.io_read != CAY_UNLIMITED || m.io_write != CAY_UNLIMITED) &&
+        (n->hello.features & CAY_FEAT_IO))
+        CAY_TRY(cay__throttle_disk(n->home_fd, n->home, &m.io_disk, err));
+    if ((n->hello.features & CAY_FEAT_QUOTA) && m.disk != CAY_UNLIMITED)
+        m.flags |= CAY_CREATE_QUOTA;
+    m.ttl_ms = spec->ttl_ms;
+    m.idle_ms = spec->idle_ms;
+    CAY_TRY(fill_fds(n, &fds, &m, spec, err));
+    if (spec->sudo && n->hello.mode == CAY_MODE_SINGLE)
+        return cay_fail_why(err, CAY_EINVAL, "user_not_mapped",
+                            "sudo: without a range in /etc/subuid a sandbox has one user and "
+                            "nobody to become; add a range");
+    const char *user = default_user(n, spec);
+    CAY_TRY(check_user(n, user, &m, err));
+    CAY_TRY(fill_tail(&tail, spec, user, err));
+    if (!spec->root)
+        CAY_TRY(image ? cay__image_layer(n->home_fd, m.layer, sizeof m.layer, err)
+                      : cay__host_layer(n->home_fd, m.layer, sizeof m.layer, err));
+    if (can_wait(n, spec, &fds)) {
+        *out = cay__nbox_new(n, id);
+        cay__str_copy((*out)->user, sizeof(*out)->user, spec->user ? spec->user : "");
+        (*out)->wish = wish_new(&m, &tail);
+        return 0;
+    }
+    CAY_AUTOFD spare = -1;
+    if (n->disk)
+        CAY_TRY(add_disk(n, &fds, &m, spec, kept, &spare, err));
+    CAY_FAULT("client.create.send");
+    bool together = spec->net && !kept;
+    if (together) {
+        CAY_TRY(cay__nbox_policy_fd(spec->net, strlen(spec->net), &fds.fds[fds.n], err));
+        fds.n++;
+        m.flags |= CAY_CREATE_NET;
+    }
+    cay__ask ask = { CAY_MSG_CREATE, &m,      sizeof m, tail.data,
+                     tail.len,       fds.fds, fds.n,    together ? CAY_MSG_NET : 0 };
+    cay__reply r = { 0 };
+    CAY_AUTOFD sock = -1;
+    int rc = spec->ephemeral ? cay__link_begin(&n->link, call, &ask, &r, &sock, err)
+                             : cay__link_call(&n->link, call, &ask, &r, err);
+    if (!together || rc == CAY_EEXIST)
+        CAY_TRY(rc);
+    cay__nbox *b = cay__nbox_new(n, id); /* it may be there, and its policy refused */
+    cay__str_copy(b->user, sizeof b->user, spec->user ? spec->user : "");
+    CAY_FAULT("client.create.answered");
+    if (spare >= 0 && fallocate(spare, 0, 0, CAY__DISK_SPARE) < 0)
+        cay__close_fd(&spare); /* then the next start has to do with what its directories leave */
+    if (sock >= 0 && spec->ephemeral)
+        cay__nbox_own(b, CAY_STEAL_FD(sock));
+    if (rc == 0 && (n->hello.features & CAY_FEAT_QUOTA))
+        rc = cay__quota_set(n->home_fd, id, m.disk, m.inodes, err);
+    /* One that ran before still has its former policy: what the request says takes its place,
+     * nothing means off. */
+    uint64_t revision = 0;
+    const char *net = together ? NULL : spec->net;
+    if (rc == 0 && kept && !net &&
+        (rc = cay__nbox_policy_get(b, call, NULL, NULL, &revision, err)) == 0 && revision)
+        net = "cay-net 1\nmode off\n";
+    if (rc == 0 && net)
+        rc = cay__nbox_policy(b, call, net, strlen(net), &revision, err);
+    if (rc == 0 && spec->nunits && spec->net && !spec->units_wait)
+        rc = cay__nbox_unit_act(b, call, NULL, CAY_UNIT_START, err);
+    if (rc < 0) { /* nobody has it yet */
+        if ((kept ? cay__nbox_stop(b, NULL, NULL) : cay__nbox_destroy(b, NULL, NULL)) < 0 || kept)
+            cay__nbox_release(b);
+        return rc;
+    }
+    *out = b;
+    return 0;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Without a service: handles straight from the keeper. */
+#include "box.h"
+#include <base/base.h>
+#include <base/str.h>
+#include <lib/sandbox/limits.h>
+#include <lib/sandbox/sandbox.h>
+
+static void drop_native(cay_sandbox *sb)
+{
+    void *box = atomic_exchange(&sb->box, NULL);
+    if (box)
+        cay__nbox_release(box); /* while there is still a keeper to be told */
+    cay__native_close(sb->owner);
+}
+
+static cay_sandbox *handle(cay__native *n, cay__nbox *b)
+{
+    cay_sandbox *sb = cay__sandbox_new(&cay__native_hot, b->id, b);
+    sb->state = b->info.state ? (int)b->info.state : CAY_RUNNING;
+    sb->owner = n;
+    sb->drop = drop_native;
+    return sb;
+}
+
+int cay__native_find(const char *home, const char *id_prefix, cay_sandbox **out, cay_err *err)
+{
+    cay__native *n;
+    cay__nbox *b = NULL;
+    cay__look l = { .n = 0 };
+    CAY_TRY(cay__native_open(home, NULL, &n, err));
+    int rc = strlen(id_prefix) > CAY_ID_LEN ? cay_fail(err, CAY_ENOENT, "no sandbox %s", id_prefix)
+                                            : cay__native_meet(n, NULL, err);
+    if (rc == 0)
+        rc = cay__nbox_look_up(n, NULL, id_prefix, &l, err);
+    if (rc == 0 && l.n != 1)
+        rc = cay_fail_why(
+            err, l.n ? CAY_EINVAL : CAY_ENOENT, l.n ? "id_ambiguous" : "sandbox_not_found",
+            l.n ? "%s could be any of %d sandboxes: give more of the id" : "no running sandbox %s",
+            id_prefix, l.n);
+    if (rc == 0)
+        rc = cay__nbox_seen(n, &l, id_prefix, &b, err);
+    if (rc < 0) {
+        cay__native_close(n);
+        return rc;
+    }
+    *out = handle(n, b);
+    return 0;
+}
+
+int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_sandbox **out,
+                                 cay_err *err)
+{
+    cay__native *n;
+    cay__nbox *b;
+    char id[CAY_ID_LEN + 1];
+    cay_create s = *spec;
+    s.ephemeral = true;
+    cay__id_make(id, 'c');
+    CAY_TRY(cay__native_open(home, NULL, &n, err));
+    n->lazy = true;
+    int rc = cay__create_check(&s, n->home_fd, n->run, err);
+    if (rc == 0)
+        rc = cay__nbox_create(n, NULL, id, &s, false, &b, err);
+    if (rc < 0) {
+        cay__native_close(n);
+        return rc;
+    }
+    *out = handle(n, b);
+    return 0;
+}
+
+size_t cay__native_layers_of(cay_sandbox *sb, cay_layer *out)
+{
+    const cay__nbox *b = sb->box;
+    return cay__native_layers(&b->n->hello, out, CAY__LAYERS_MAX);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All that there is of a state directory goes, and the keeper with it. */
+#include "root_helper.h"
+#include "native.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/fsop.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <lib/snapshot/layer.h>
+#include <limits.h>
+#include <poll.h>
+#include <lib/provider/provider.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define LEAVE_MS 15000
+
+typedef struct unowned {
+    cay__native *n;
+    const cay_call *call;
+    cay_err *err;
+} unowned;
+
+static int end_one(const char *id, void *arg)
+{
+    const unowned *u = arg;
+    return cay__provider_native.remove_files(u->n, u->call, id, u->err);
+}
+
+/* Where this host refuses namespaces there is no keeper and no id but the user's own. */
+static int remove_plainly(const cay__native *n, const char *const *names, cay_err *err)
+{
+    cay__fs fs = { .root = n->home_fd };
+    for (; *names; names++) {
+        char path[128];
+        struct stat st;
+        if (fstatat(n->home_fd, *names, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        cay__str_join(path, sizeof path, "/", *names, NULL);
+        if (cay__fs_remove(&fs, path, true) < 0)
+            return cay_fail_sys(err, CAY_ESYS, "remove %s", *names);
+    }
+    return 0;
+}
+
+static int remove_names(const cay__native *n, const cay_call *call, const char *const *names,
+                        cay_err *err)
+{
+    cay__layer_at at = { n->home, n->libexec[0] ? n->libexec : NULL };
+    cay__layer_ask q = { .verb = "purge", .args = names };
+    cay_err why = CAY_ERR_INIT;
+    while (names[q.nargs])
+        q.nargs++;
+    int rc = cay__layer_run(&at, call, &q, NULL, &why);
+    if (rc == CAY_EISOLATION && !strcmp(why.reason, "namespaces_refused"))
+        return remove_plainly(n, names, err);
+    if (rc < 0 && err)
+        *err = why;
+    return rc;
+}
+
+/* By the connection, so that it is the one of this directory; by a descriptor, so that it is nobody
+ * else meanwhile. */
+static int end_keeper(const cay__native *n, cay_err *err)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    char byte;
+    CAY_AUTOFD sock = cay__native_knock(n);
+    if (sock < 0 || getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 || peer.pid <= 0)
+        return 0;
+    CAY_AUTOFD fd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+    if (fd < 0 || recv(sock, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
+        return 0;
+    syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0);
+    struct pollfd p = { fd, POLLIN, 0 };
+    if (poll(&p, 1, LEAVE_MS) == 1)
+        return 0;
+    return cay_fail_why(err, CAY_ETIMEOUT, "keeper_busy",
+                        "the keeper of %s, pid %d, does not leave; end it by hand", n->home,
+                        peer.pid);
+}
+
+/* Sockets and locks are files of ours, without directories; who finds others in there leaves them.
+ */
+static void remove_run_dir(const cay__native *n)
+{
+    int fd = open(n->run, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        cay__close_fd(&fd);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(d));)
+        unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
+    rmdir(n->run);
+}
+
+int cay__native_purge(void *self, const cay_call *call, const char *const *names, cay_err *err)
+{
+    cay__native *n = self;
+    unowned u = { n, call, err };
+    char path[PATH_MAX];
+    if (cay__hand_there(n->home_fd))
+        return cay_fail_why(err, CAY_ENOTSUP, "apart_refused",
+                            "the state directory of a server beside a keeper of root's is removed "
+                            "by root, once the server has ended");
+    CAY_TRY(cay__provider_native.list(self, call, end_one, &u, err));
+    CAY_TRY(remove_names(n, call, names, err));
+    /* Who wants a keeper meanwhile waits here, and finds that there is no directory. */
+    cay__str_join(path, sizeof path, n->run, "/start.lock", NULL);
+    CAY_AUTOFD lock = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (lock >= 0 && flock(lock, LOCK_EX) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "lock %s", path);
+    CAY_TRY(end_keeper(n, err));
+    /* It may have made some anew while it left. */
+    CAY_TRY(remove_plainly(
+        n, (const char *const[]){ "sandboxes", "layers", "alive", "keeper.log", NULL }, err));
+    remove_run_dir(n);
+    return 0;
+}

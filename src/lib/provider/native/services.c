@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Services of a native sandbox: told to init in the config, asked of the keeper. */
+#include "native.h"
+#include <base/base.h>
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/services.h>
+#include <proto/init.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+static void add(cay__buf *b, const char *s)
+{
+    cay__buf_add(b, s ? s : "", strlen(s ? s : "") + 1);
+}
+
+/* user NUL cwd NUL tag NUL argv… env…, as a spawn has it. */
+static uint32_t add_blob(cay__buf *b, const cay_unit *u, const char *const *argv, const char *shell,
+                         uint32_t *argc, uint32_t *envc)
+{
+    size_t from = b->len;
+    add(b, u->user);
+    add(b, u->cwd);
+    add(b, "");
+    for (*argc = shell != NULL; argv && argv[*argc]; ++*argc)
+        add(b, argv[*argc]);
+    if (shell)
+        add(b, shell);
+    for (const cay_pair *e = u->env; e && e->key; e++, ++*envc) {
+        cay__buf_str(b, e->key);
+        cay__buf_str(b, "=");
+        add(b, e->value);
+    }
+    return (uint32_t)(b->len - from);
+}
+
+static uint32_t after_bits(const cay_create *spec, const cay_unit *u)
+{
+    uint32_t bits = 0;
+    for (const char *const *a = u->after; a && *a; a++)
+        for (size_t i = 0; i < spec->nunits; i++)
+            if (!strcmp(*a, spec->units[i].name))
+                bits |= 1u << i;
+    return bits;
+}
+
+static void title(const cay_unit *u, char *out, size_t cap)
+{
+    size_t n = 0;
+    cay__str_copy(out, cap, "");
+    for (const char *const *a = u->argv; a && *a && n + 1 < cap; a++) {
+        cay__str_join(out + n, cap - n, n ? " " : "", *a, NULL);
+        n = strlen(out);
+    }
+    if (u->shell)
+        cay__str_join(out, cap, u->shell, NULL);
+}
+
+void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait, bool each)
+{
+    cay_g_units head = { (uint32_t)CAY_MIN(spec->nunits, (size_t)CAY_UNITS_MAX),
+                         (wait ? CAY_GUF_WAIT : 0) | (each ? CAY_GUF_EACH : 0) |
+                             (spec->sudo ? CAY_GUF_SUDO : 0) };
+    if (!head.n && !spec->sudo)
+        return;
+    cay__buf_add(b, CAY_UNITS_MARK, sizeof CAY_UNITS_MARK);
+    cay__buf_add(b, &head, sizeof head);
+    for (size_t i = 0; i < head.n; i++) {
+        const cay_unit *u = &spec->units[i];
+        cay_g_unit w = { .flags = u->shell ? CAY_SPAWN_SHELL : 0,
+                         .check_flags = u->health_shell ? CAY_SPAWN_SHELL : 0,
+                         .after = after_bits(spec, u),
+                         .port = u->port,
+                         .tcp = u->health_tcp,
+                         .restart = (uint32_t)u->restart,
+                         .interval_ms = u->interval_ms ? u->interval_ms : 10000,
+                         .timeout_ms = u->timeout_ms ? u->timeout_ms : 5000,
+                         .stop_ms = u->stop_ms ? u->stop_ms : 5000 };
+        CAY_AUTOBUF blobs = CAY__BUF(CAY_TAIL_MAX);
+        cay__str_copy(w.name, sizeof w.name, u->name);
+        title(u, w.title, sizeof w.title);
+        w.blob = add_blob(&blobs, u, u->argv, u->shell, &w.argc, &w.envc);
+        if (u->health_argv || u->health_shell)
+            w.check =
+                add_blob(&blobs, u, u->health_argv, u->health_shell, &w.check_argc, &w.check_envc);
+        else if (!w.tcp)
+            w.tcp = w.port;
+        b->full |= blobs.full;
+        cay__buf_add(b, &w, sizeof w);
+        cay__buf_add(b, blobs.data, blobs.len);
+    }
+    cay__buf_add(b, "", 1); /* the config ends with a NUL */
+}
+
+/* A socket that init answers on: one packet a service, then one for each change. */
+static int ask(cay__link *link, const char *id, const cay_call *call, const char *name, int op,
+               int *out, cay_err *err)
+{
+    int sv[2];
+    cay_m_stream m = { .which = (uint32_t)op };
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv) < 0)
+        return cay_fail_sys(err, CAY_ESYS, "socket for services");
+    CAY_AUTOFD mine = sv[0], theirs = sv[1];
+    cay__str_copy(m.id, sizeof m.id, id);
+    cay__str_copy(m.proc, sizeof m.proc, name ? name : "");
+    cay__ask ask = {
+        .type = CAY_MSG_UNITS, .body = &m, .len = sizeof m, .fds = &theirs, .nfds = 1
+    };
+    cay__reply r = { 0 };
+    CAY_TRY(cay__link_call(link, call, &ask, &r, err));
+    *out = CAY_STEAL_FD(mine);
+    return 0;
+}
+
+static int next(int sock, const cay_call *call, cay_g_told *t, cay_err *err)
+{
+    CAY_TRY(cay__call_wait(call, sock, POLLIN, "services", err));
+    ssize_t n = recv(sock, t, sizeof *t, MSG_DONTWAIT);
+    if (n != sizeof *t)
+        return cay_fail_why(err, CAY_EGONE, "services_lost",
+                            "the sandbox ended, or has too many who ask for its services");
+    t->name[sizeof t->name - 1] = t->proc[sizeof t->proc - 1] = t->reason[sizeof t->reason - 1] = 0;
+    for (char *s = t->reason; *s; s++) /* all of it comes from inside */
+        *s = (unsigned char)*s < 0x20 || (unsigned char)*s > 0x7e ? '?' : *s;
+    return 0;
+}
+
+static cay_unit_info shape(const cay_g_told *t)
+{
+    cay_unit_info u = { .size = sizeof u,
+                        .name = t->name,
+                        .state = t->state <= CAY_UNIT_STOPPED ? (cay_unit_state)t->state
+                                                              : CAY_UNIT_FAILED,
+                        .pid = t->pid,
+                        .port = (uint16_t)t->port,
+                        .restarts = t->restarts,
+                        .code = t->code,
+                        .reason = t->reason,
+                        .process = t->proc,
+                        .since_ms = t->since_ms,
+                        .ready_ms = t->ready_ms,
+                        .ready_after_ms = t->ready_after_ms,
+                        .wait_ms = t->wait_ms };
+    u.ready = u.state == CAY_UNIT_READY || u.state == CAY_UNIT_DONE;
+    return u;
+}
+
+static int tell_all(const cay_g_told *list, size_t n, int (*fn)(const cay_unit_info *, void *),
+                    void *arg)
+{
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        cay_unit_info u = shape(&list[i]);
+        rc = fn(&u, arg);
+    }
+    return rc;
+}
+
+/* The first round; *n: how many. */
+static int first(int sock, const cay_call *call, cay_g_told list[CAY_UNITS_MAX], size_t *n,
+                 cay_err *err)
+{
+    for (*n = 0;;) {
+        cay_g_told t;
+        CAY_TRY(next(sock, call, &t, err));
+        if (t.place == UINT32_MAX)
+            return 0;
+        if (t.place != *n || *n == CAY_UNITS_MAX)
+            return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                "services were told in a wrong form");
+        list[(*n)++] = t;
+    }
+}
+
+int cay__units_all(cay__link *link, const char *id, const cay_call *call,
+                   int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg,
+                   cay_err *err)
+{
+    cay_g_told list[CAY_UNITS_MAX], t;
+    size_t n;
+    int got = -1, rc;
+    CAY_TRY(ask(link, id, call, NULL, 0, &got, err));
+    CAY_AUTOFD sock = got;
+    CAY_TRY(first(sock, call, list, &n, err));
+    for (;;) {
+        if ((rc = tell_all(list, n, fn, arg)) || !more || !(rc = more(arg)))
+            return rc;
+        if (rc < 0)
+            return rc;
+        CAY_TRY(next(sock, call, &t, err));
+        if (t.place >= n)
+            return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                "services were told in a wrong form");
+        list[t.place] = t;
+    }
+}
+
+int cay__units_order(cay__link *link, const char *id, const cay_call *call, const char *name,
+                     int op, cay_err *err)
+{
+    cay_g_told list[CAY_UNITS_MAX];
+    size_t n;
+    int got = -1;
+    CAY_TRY(ask(link, id, call, name, op, &got, err));
+    CAY_AUTOFD sock = got;
+    CAY_TRY(first(sock, call, list, &n, err));
+    for (size_t i = 0; i < n; i++)
+        if (!name || !strcmp(list[i].name, name))
+            return 0;
+    return name ? cay_fail_why(err, CAY_ENOENT, "service_not_found",
+                               "service %.40s: there is none of this name", name)
+                : 0;
+}
+
+int cay__nbox_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *),
+                    int (*more)(void *), void *arg, cay_err *err)
+{
+    cay__nbox *b = box;
+    return cay__units_all(&b->n->link, b->id, call, fn, more, arg, err);
+}
+
+int cay__nbox_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err)
+{
+    cay__nbox *b = box;
+    return cay__units_order(&b->n->link, b->id, call, name, op, err);
+}

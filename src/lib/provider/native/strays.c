@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What keepers that were killed left of state directories that are gone: groups without a process,
+ * and runtime directories that nobody serves. Whoever is alive holds a lock: a keeper one on each
+ * of its groups and one in its directory, who starts one another there.
+ */
+#include "native.h"
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <base/cgfind.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { DEPTH = 4, AGE_S = 3600, SOCKETS = 1 << 20 };
+
+static DIR *open_list(int at, const char *name)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d)
+        cay__close_fd(&fd);
+    return d;
+}
+
+/* What cannot be read counts as alive. */
+static bool inhabited(int at, const char *name, int depth)
+{
+    char one;
+    DIR *d = open_list(at, name);
+    CAY_AUTOFD procs = d ? openat(dirfd(d), "cgroup.procs", O_RDONLY | O_CLOEXEC) : -1;
+    bool any = depth > DEPTH || procs < 0 || read(procs, &one, 1) != 0;
+    for (struct dirent *e; !any && (e = readdir(d));)
+        any =
+            e->d_type == DT_DIR && e->d_name[0] != '.' && inhabited(dirfd(d), e->d_name, depth + 1);
+    if (d)
+        closedir(d);
+    return any;
+}
+
+static void remove_group(int at, const char *name, int depth)
+{
+    DIR *d = depth > DEPTH ? NULL : open_list(at, name);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (e->d_type == DT_DIR && e->d_name[0] != '.')
+            remove_group(dirfd(d), e->d_name, depth + 1);
+    if (d)
+        closedir(d);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+/* cay- and eight letters of an instance, as daemon/keeper/cgroup.c makes them. */
+static bool is_ours(const char *name)
+{
+    return cay__str_starts(name, "cay-") &&
+           strspn(name + 4, "abcdefghijklmnopqrstuvwxyz234567") == 8 && strlen(name) == 12;
+}
+
+static void groups_below(const char *base)
+{
+    DIR *d = *base ? open_list(AT_FDCWD, base) : NULL;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (!is_ours(e->d_name))
+            continue;
+        CAY_AUTOFD fd =
+            openat(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && !inhabited(dirfd(d), e->d_name, 0))
+            remove_group(dirfd(d), e->d_name, 0);
+    }
+    if (d)
+        closedir(d);
+}
+
+static void groups(void)
+{
+    CAY_AUTOFREE char *mounts = cay__alloc(65536);
+    char own[8192];
+    cgfind f;
+    if (cay__fd_read_file(AT_FDCWD, "/proc/self/mountinfo", mounts, 65536) <= 0 ||
+        cay__fd_read_file(AT_FDCWD, "/proc/self/cgroup", own, sizeof own) <= 0)
+        return;
+    cgfind_parse(mounts, own, &f);
+    groups_below(f.v2_top);
+    groups_below(f.v2);
+    for (int i = 0; i < CG_V1_COUNT; i++)
+        groups_below(f.v1[i]);
+}
+
+/* An init that waits for its next keeper listens there, under the name that the directory had for
+ * who made it. */
+static bool listens(const char *sockets, const char *dir, const char *name)
+{
+    char a[300], b[300];
+    return !cay__str_join(a, sizeof a, "/r/", name, "\n", NULL) ||
+           !cay__str_join(b, sizeof b, "/", dir, "/", name, "\n", NULL) || strstr(sockets, a) ||
+           strstr(sockets, b);
+}
+
+static bool locked(int at, const char *name, int *fd)
+{
+    *fd = openat(at, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    return *fd < 0 ? errno != ENOENT : flock(*fd, LOCK_EX | LOCK_NB) < 0;
+}
+
+static bool unused(DIR *d, const char *dir, const char *sockets)
+{
+    struct stat st;
+    bool so = d && fstat(dirfd(d), &st) == 0 && st.st_uid == geteuid() &&
+              st.st_mtime < time(NULL) - AGE_S;
+    for (struct dirent *e; so && (e = readdir(d));)
+        so = fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+             !(S_ISSOCK(st.st_mode) && listens(sockets, dir, e->d_name));
+    return so;
+}
+
+static void remove_names(DIR *d, int at, const char *name)
+{
+    rewinddir(d);
+    for (struct dirent *e; (e = readdir(d));)
+        unlinkat(dirfd(d), e->d_name, 0);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+/* Level 1 has its sockets one directory deeper, in p. */
+static void remove_run(int at, const char *name, const char *sockets)
+{
+    char deeper[16];
+    int held[2] = { -1, -1 };
+    DIR *d = open_list(at, name), *p = d ? open_list(dirfd(d), "p") : NULL;
+    bool dead = unused(d, name, sockets) &&
+                cay__str_join(deeper, sizeof deeper, name, "/p", NULL) &&
+                (!p || unused(p, deeper, sockets)) && !locked(dirfd(d), "start.lock", &held[0]) &&
+                !locked(dirfd(d), "keeper.lock", &held[1]);
+    if (dead && p)
+        remove_names(p, dirfd(d), "p");
+    if (dead)
+        remove_names(d, at, name);
+    if (p)
+        closedir(p);
+    if (d)
+        closedir(d);
+    cay__close_fd(&held[0]);
+    cay__close_fd(&held[1]);
+}
+
+static void runs(const cay__native *n)
+{
+    char base[CAY__RUN_MAX];
+    CAY_AUTOFREE char *sockets = cay__alloc(SOCKETS);
+    ssize_t len = cay__fd_read_file(AT_FDCWD, "/proc/net/unix", sockets, SOCKETS);
+    const char *mine = strrchr(n->run, '/');
+    if (len <= 0 || len >= SOCKETS - 1 || !mine) /* not all of it: nobody can be said to be dead */
+        return;
+    cay__str_copy(base, sizeof base, n->run);
+    base[mine - n->run] = 0;
+    DIR *d = open_list(AT_FDCWD, base);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strlen(e->d_name) == 8 && strspn(e->d_name, "0123456789abcdef") == 8 &&
+            strcmp(e->d_name, mine + 1))
+            remove_run(dirfd(d), e->d_name, sockets);
+    if (d)
+        closedir(d);
+}
+
+void cay__native_strays(const cay__native *n)
+{
+    groups();
+    runs(n);
+}

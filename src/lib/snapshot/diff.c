@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between two points: which layers and directories they are, and what cay-layer says about them. */
+#include <lib/client/remote.h>
+#include "diff.h"
+#include <base/call.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <lib/sandbox/limits.h>
+#include <sys/stat.h>
+
+#define WORDS_MAX (2 * CAY_STACK_MAX + 16)
+#define TEXT_MAX_ (16u << 20)
+
+static void add_mount(cay__point *p, size_t *used, const char *target)
+{
+    size_t n = strlen(target) + 1;
+    if (*used + n >= sizeof p->mounts)
+        return;
+    memcpy(p->mounts + *used, target, n);
+    *used += n;
+}
+
+static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *err)
+{
+    CAY_AUTOFREE cay__row *row = NULL;
+    cay__spec *spec = NULL;
+    struct stat st;
+    char stack[48];
+    CAY_TRY(cay__svc_row(svc, id, &row, err));
+    CAY_TRY(cay__spec_read(&row->row, &spec, err));
+    const cay_create *c = &spec->create;
+    int rc = cay__stack_of(c->layers, c->nlayers, &out->stack, err);
+    cay__str_copy(out->id, sizeof out->id, id);
+    cay__str_copy(out->root, sizeof out->root, c->root ? c->root : "");
+    cay__str_copy(out->base, sizeof out->base, c->template_ ? c->template_ : "host");
+    cay__str_copy(out->on, sizeof out->on, c->on ? c->on : "");
+    cay__str_join(out->on_top, sizeof out->on_top, "sandboxes/", id, "/on/upper", NULL);
+    out->created_ms = c->on_since_ms ? (int64_t)c->on_since_ms : row->row.created_ms;
+    cay__str_join(out->top, sizeof out->top, "sandboxes/", id, "/upper", NULL);
+    size_t used = 0;
+    for (size_t i = 0; i < c->ngrants; i++)
+        add_mount(out, &used, c->grants[i].target);
+    for (size_t i = 0; i < c->nvolumes; i++)
+        add_mount(out, &used, c->volumes[i].target);
+    cay__spec_free(spec);
+    cay__str_join(stack, sizeof stack, "sandboxes/", id, "/stack",
+                  NULL); /* in a disk image, or put aside, the other is not to be seen */
+    if (rc == 0 && fstatat(svc->home_fd, out->top, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+        fstatat(svc->home_fd, stack, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        return cay_fail_why(err, CAY_ENOTSUP, "diff_unsupported",
+                            "sandbox %s of provider %.40s keeps no record of what changed", id,
+                            row->row.provider);
+    return rc;
+}
+
+static int from_snap(cay_service *svc, const cay_snap_row *s, cay__point *out, cay_err *err)
+{
+    CAY_TRY(cay__snap_trees(svc, s, err));
+    cay__str_copy(out->root, sizeof out->root, *s->template_ == '/' ? s->template_ : "");
+    cay__str_copy(out->base, sizeof out->base, *s->template_ == '/' ? "host" : s->template_);
+    CAY_TRY(cay__snap_on(s, out->on, sizeof out->on, &out->created_ms, err));
+    cay__str_join(out->on_top, sizeof out->on_top, CAY__LAYERS_DIR "/o", s->id + 1, "/upper", NULL);
+    return cay__stack_read(s->layers, &out->stack, err);
+}
+
+int cay__point_find(cay_service *svc, const cay_call *call, const char *ref, cay__point *out,
+                    cay_err *err)
+{
+    CAY_AUTOFREE cay__snaprow *snap = NULL;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    cay_err no_box = CAY_ERR_INIT, no_snap = CAY_ERR_INIT;
+    *out = (cay__point){ 0 };
+    int is_box = cay_service_find(svc, call, ref, &sb, &no_box),
+        is_snap = cay__snap_find(svc, ref, &snap, &no_snap);
+    if (is_box == 0 && is_snap == 0 && strcmp(ref, sb->id) != 0 && strcmp(ref, snap->row.id) != 0)
+        return cay_fail_why(err, CAY_EINVAL, "point_ambiguous",
+                            "%.40s is sandbox %s and snapshot %s; give the id of the one you mean",
+                            ref, sb->id, snap->row.id);
+    if (is_box == 0 && (is_snap < 0 || !strcmp(ref, sb->id)))
+        return from_box(svc, sb->id, out, err);
+    if (is_snap == 0)
+        return from_snap(svc, &snap->row, out, err);
+    if (is_box == CAY_ENOENT && is_snap == CAY_ENOENT)
+        return cay_fail_why(
+            err, CAY_ENOENT, "sandbox_not_found",
+            "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them", ref);
+    if (err)
+        *err = is_box == CAY_ENOENT ? no_snap : no_box;
+    return is_box == CAY_ENOENT ? is_snap : is_box;
+}
+
+static int copy_text(const char *value, void *arg)
+{
+    *(char **)arg = cay__strdup(value);
+    return 0;
+}
+
+void cay__start_note(cay_service *svc, const char *id, const cay_create *c)
+{
+    cay__stack s;
+    if (!c->nlayers || cay__stack_of(c->layers, c->nlayers, &s, NULL) < 0)
+        return;
+    CAY_AUTOFREE char *text = cay__stack_text(&s);
+    svc->store->note_put(svc->db, CAY__NOTE_START, id, text, NULL);
+}
+
+void cay__start_forget(cay_service *svc, const char *id)
+{
+    svc->store->note_put(svc->db, CAY__NOTE_START, id, NULL, NULL);
+}
+
+/* What it stood on when it was made. Merging may have taken that away, since nobody stands on it
+ * any more. */
+static int start_of(cay_service *svc, const cay__point *now, cay__point *out, cay_err *err)
+{
+    CAY_AUTOFREE char *text = NULL;
+    *out = (cay__point){ 0 };
+    cay__str_copy(out->root, sizeof out->root, now->root);
+    cay__str_copy(out->base, sizeof out->base, now->base);
+    int rc = svc->store->note_get(svc->db, CAY__NOTE_START, now->id, copy_text, &text, err);
+    if (rc == CAY_ENOENT)
+        return 0;
+    CAY_TRY(rc);
+    CAY_TRY(cay__stack_read(text, &out->stack, err));
+    for (size_t i = 0; i < out->stack.n; i++) {
+        char path[CAY_LAYER_NAME + 8];
+        cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", out->stack.name[i], NULL);
+        if (faccessat(svc->home_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+            return cay_fail_why(
+                err, CAY_EGONE, "start_gone",
+                "what sandbox %s started from was merged since; name a snapshot to compare with",
+                now->id);
+    }
+    return 0;
+}
+
+typedef struct words {
+    const char *v[WORDS_MAX];
+    size_t n;
+    cay__arena mem;
+} words;
+
+static void add(words *w, const char *key, const char *value)
+{
+    size_t n = strlen(key) + strlen(value) + 1;
+    char *s = cay__arena_take(&w->mem, n);
+    cay__str_join(s, n, key, value, NULL);
+    if (w->n < WORDS_MAX)
+        w->v[w->n++] = s;
+}
+
+static void add_stack(words *w, const char *key, const char *template_, const cay__point *p)
+{
+    if (!*p->root)
+        add(w, key, template_);
+    for (size_t i = 0; i < p->stack.n; i++)
+        add(w, key, p->stack.name[i]);
+}
+
+typedef struct feed {
+    int (*fn)(const cay_file_change *, void *);
+    void *arg;
+    int *lock;           /* given back once both sides are open */
+    cay_file_change now; /* waits for its text */
+    bool waits;
+    cay__buf path, from, text, digest;
+} feed;
+
+static int flush(feed *f)
+{
+    if (!f->waits)
+        return 0;
+    f->waits = false;
+    f->now.path = f->path.data;
+    f->now.from = f->from.data;
+    f->now.old_digest = f->digest.data;
+    f->now.text = f->text.len ? f->text.data : NULL;
+    f->now.text_len = f->text.len;
+    return f->fn(&f->now, f->arg);
+}
+
+static void keep(cay__buf *b, const char *s)
+{
+    b->len = 0;
+    cay__buf_str(b, s);
+    cay__buf_add(b, "", 0);
+}
+
+static int on_record(cay__rec *r, void *arg, cay_err *err)
+{
+    feed *f = arg;
+    size_t n;
+    if (r->type == CAY__REC_READY) {
+        if (f->lock)
+            cay__close_fd(f->lock);
+        return 0;
+    }
+    if (r->type == CAY__REC_TEXT && f->waits) {
+        const char *p = cay__rec_get_bytes(r, &n);
+        cay__buf_add(&f->text, p, n);
+        return 0;
+    }
+    CAY_TRY(flush(f));
+    f->now = (cay_file_change){ .size = sizeof f->now, .kind = (char)cay__rec_get_num(r) };
+    keep(&f->path, cay__rec_get_str(r));
+    keep(&f->from, cay__rec_get_str(r));
+    f->now.old_mode = (uint32_t)cay__rec_get_num(r);
+    f->now.new_mode = (uint32_t)cay__rec_get_num(r);
+    f->now.old_size = cay__rec_get_num(r);
+    f->now.new_size = cay__rec_get_num(r);
+    uint64_t what = cay__rec_get_num(r);
+    f->now.content = what & 1;
+    f->now.mode = what & 2;
+    f->now.owner = what & 4;
+    keep(&f->digest, cay__rec_get_str(r));
+    f->text.len = 0;
+    if (r->type != CAY__REC_CHANGE || r->bad || !strchr("AMDTR", f->now.kind))
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                            "cay-layer diff: a record has a wrong form");
+    f->waits = true;
+    return 0;
+}
+
+int cay__diff_ask(cay_service *svc, const cay_call *call, const char *const *w, size_t n, int dir,
+                  int *lock, int (*fn)(const cay_file_change *, void *), void *arg,
+                  uint64_t *left_out, cay_err *err)
+{
+    cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
+    cay__layer_done done = { 0 };
+    feed f = { .fn = fn,
+               .arg = arg,
+               .lock = lock,
+               .path = CAY__BUF(CAY__REC_MAX),
+               .from = CAY__BUF(CAY__REC_MAX),
+               .text = CAY__BUF(TEXT_MAX_),
+               .digest = CAY__BUF(128) };
+    cay__layer_ask ask = { .verb = "diff",
+                           .args = w,
+                           .nargs = n,
+                           .fds = &dir,
+                           .nfds = dir >= 0,
+                           .fn = on_record,
+                           .arg = &f };
+    int rc = cay__layer_run(&at, call, &ask, &done, err);
+    if (rc == 0) {
+        cay__rec_get_num(&done.rec);
+        uint64_t left = cay__rec_get_num(&done.rec);
+        if (left_out)
+            *left_out += left;
+        rc = flush(&f);
+    }
+    cay__layer_done_clear(&done);
+    cay__buf_clear(&f.path);
+    cay__buf_clear(&f.from);
+    cay__buf_clear(&f.text);
+    cay__buf_clear(&f.digest);
+    return rc;
+}
+
+static void add_manner(words *w, const cay_diff *d)
+{
+    char context[32], n[21];
+    if (d->every || d->digest)
+        add(w, "every", "");
+    if (d->digest) {
+        add(w, "digest", "");
+        add(w, "no-renames", "");
+    }
+    if (!d->patch)
+        return;
+    cay__str_join(context, sizeof context, "context=", cay__str_u64(n, d->context ? d->context : 3),
+                  NULL);
+    add(w, context, "");
+    add(w, "patch", "");
+}
+
+typedef struct asked {
+    cay_service *svc;
+    const cay_call *call;
+    const cay_diff *diff;
+    cay__point a, b;
+    int (*fn)(const cay_file_change *, void *);
+    void *arg;
+    uint64_t *left_out;
+} asked;
+
+static bool is_mount(const cay__point *p, const char *path, bool all)
+{
+    char whole[PATH_MAX];
+    path += *path == '/';
+    if (!cay__str_join(whole, sizeof whole, all ? "/" : "/workspace/", path, NULL))
+        return false;
+    size_t n = strlen(whole);
+    if (whole[n - 1] == '/')
+        whole[n - 1] = 0;
+    for (const char *m = p->mounts; *m; m += strlen(m) + 1)
+        if (!strcmp(m, whole))
+            return true;
+    return false;
+}
+
+/* The directory that a mount stands on was made for it: nobody can have written there. */
+static int tell(const cay_file_change *c, void *arg)
+{
+    const asked *q = arg;
+    if ((c->kind == 'A' && S_ISDIR(c->new_mode) && is_mount(&q->b, c->path, q->diff->all)) ||
+        (c->kind == 'D' && S_ISDIR(c->old_mode) && is_mount(&q->a, c->path, q->diff->all)))
+        return 0;
+    return q->fn(c, q->arg);
+}
+
+static int diff_roots(asked *q, int *lock, cay_err *err)
+{
+    words w = { .n = 0 };
+    char template_[CAY_LAYER_NAME] = "";
+    bool on = *q->a.on || *q->b.on;
+    if (!*q->a.root && !*q->b.root)
+        CAY_TRY(cay__layer_template(q->svc->home_fd, q->b.base, template_, sizeof template_, err));
+    if (strcmp(q->a.root, q->b.root) != 0 || strcmp(q->a.base, q->b.base) != 0)
+        return cay_fail_why(
+            err, CAY_EINVAL, "diff_roots",
+            "the two stand on different roots (%.60s, %.60s) and cannot be compared",
+            *q->a.root ? q->a.root : q->a.base, *q->b.root ? q->b.root : q->b.base);
+    add_stack(&w, "a=", template_, &q->a);
+    add_stack(&w, "b=", template_, &q->b);
+    if (*q->a.root)
+        add(&w, "root=", q->a.root);
+    if (*q->a.top)
+        add(&w, "a-top=", q->a.top);
+    if (*q->b.top)
+        add(&w, "b-top=", q->b.top);
+    if (!q->diff->all)
+        add(&w, "under=workspace", "");
+    else if (on)
+        add(&w, "skip=workspace", "");
+    add_manner(&w, q->diff);
+    int rc = cay__diff_ask(q->svc, q->call, w.v, w.n, -1, lock, tell, q, q->left_out, err);
+    cay__arena_clear(&w.mem);
+    return rc;
+}
+
+int cay__on_open(const char *dir, const char *id, int *fd, cay_err *err)
+{
+    int rc = cay__on_dir(dir, O_RDONLY | O_DIRECTORY, fd, err);
+    return rc < 0 ? cay_wrap(err, rc, "the directory that %s stands on", *id ? id : "it") : 0;
+}
+
+int cay__on_ask(cay_service *svc, const cay_call *call, const char *verb, const char *id,
+                const char *snapshot, cay_err *err)
+{
+    cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
+    char layer[CAY_ID_LEN + 1];
+    if (!cay__id_valid(snapshot, 's') ||
+        !cay__str_join(layer, sizeof layer, "o", snapshot + 1, NULL))
+        return cay_fail_why(err, CAY_EINVAL, "snapshot_not_found", "\"%.40s\" is no snapshot",
+                            snapshot);
+    const char *args[] = { verb, id, layer };
+    cay__layer_ask ask = { .verb = "on", .args = args, .nargs = CAY_LEN(args) };
+    return cay__layer_run(&at, call, &ask, NULL, err);
+}
+
+/* What is written above a directory of the host: by one sandbox, or by two on the same directory.
+ */
+static int diff_on(asked *q, cay_err *err)
+{
+    words w = { .n = 0 };
+    CAY_AUTOFD dir = -1;
+    const cay__point *p = *q->b.on ? &q->b : &q->a;
+    if (*q->a.on && *q->b.on && strcmp(q->a.on, q->b.on) != 0)
+        return cay_fail_why(err, CAY_EINVAL, "diff_roots",
+                            "the two were made on different directories (%.90s, %.90s)", q->a.on,
+                            q->b.on);
+    CAY_TRY(cay__on_open(p->on, p->id, &dir, err));
+    add(&w, "on", "");
+    for (int i = 0; i < 2; i++) {
+        const cay__point *side = i ? &q->b : &q->a;
+        if (*side->on)
+            add(&w, i ? "b-top=" : "a-top=", side->on_top);
+    }
+    if (q->diff->all)
+        add(&w, "prefix=workspace/", "");
+    add_manner(&w, q->diff);
+    int rc = cay__diff_ask(q->svc, q->call, w.v, w.n, dir, NULL, tell, q, q->left_out, err);
+    cay__arena_clear(&w.mem);
+    return rc;
+}
+
+int cay_service_diff(cay_service *svc, const cay_call *call, const cay_diff *given,
+                     int (*fn)(const cay_file_change *, void *), void *arg, uint64_t *left_out,
+                     cay_err *err)
+{
+    CAY__OP(call, "sandbox.diff", NULL, err);
+    CAY__BACK(svc, diff, svc, call, given, fn, arg, left_out, err);
+    cay_diff d;
+    CAY_AUTOFD lock = -1;
+    CAY_TRY(cay__spec_take(&d, sizeof d, given, "cay_diff", err));
+    asked q = { .svc = svc, .call = call, .diff = &d, .fn = fn, .arg = arg, .left_out = left_out };
+    if (left_out)
+        *left_out = 0;
+    CAY_TRY(cay__point_find(svc, call, d.a, &q.a, err));
+    if (d.b)
+        CAY_TRY(cay__point_find(svc, call, d.b, &q.b, err));
+    else if (!*q.a.id)
+        return cay_fail_why(err, CAY_EINVAL, "diff_one_point",
+                            "%.60s is a snapshot; name a second point to compare it with", d.a);
+    else
+        q.b = q.a;
+    /* Nobody turns what it writes into a layer between our look at the record and at the
+     * directories. */
+    cay__point *box = *q.b.id ? &q.b : *q.a.id ? &q.a : NULL;
+    if (box) {
+        char id[CAY_ID_LEN + 1];
+        cay__str_copy(id, sizeof id, box->id);
+        CAY_TRY(cay__box_lock(svc, call, id, true, &lock, err));
+        *box = (cay__point){ 0 };
+        CAY_TRY(from_box(svc, id, box, err));
+    }
+    if (!d.b)
+        CAY_TRY(start_of(svc, &q.b, &q.a, err));
+    bool on = *q.a.on || *q.b.on;
+    if (!on || d.all)
+        CAY_TRY(diff_roots(&q, &lock, err));
+    return on ? diff_on(&q, err) : 0;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lib/snapshot/diff.h - points that can be compared, and where apply finds what a sandbox wrote.
+ */
+#pragma once
+#include "snapshot.h"
+#include <cay/workspace.h>
+#include "layer.h"
+#include <limits.h>
+
+#define CAY__NOTE_START "start" /* the layers that a sandbox stood on when it was made, if any */
+
+/* A stack above the template, and what a sandbox has written above it. */
+typedef struct cay__point {
+    cay__stack stack;
+    char id[CAY_ID_LEN + 1]; /* of a sandbox; "" of a snapshot */
+    char root[PATH_MAX];     /* directory instead of the template, or "" */
+    char base[16];           /* the template, "host" or "image" */
+    char top[64];            /* sandboxes/ID/upper, or "" */
+    char on[PATH_MAX];       /* host directory below /workspace, or "" */
+    char on_top[64];    /* what is written above it: sandboxes/ID/on/upper, layers/o…/upper */
+    int64_t created_ms; /* of `on`: since when it is worked on */
+    char mounts[8192]; /* where directories and volumes are shown in it, each with its NUL; the last
+                          is "" */
+} cay__point;
+
+int cay__point_find(cay_service *svc, const cay_call *call, const char *ref, cay__point *out,
+                    cay_err *err);
+/* The directory underneath, as it is now. */
+int cay__on_open(const char *dir, const char *id, int *fd, cay_err *err);
+/* What is written above it, from a snapshot; verbs of helper/layer/on.c. */
+int cay__on_ask(cay_service *svc, const cay_call *call, const char *verb, const char *id,
+                const char *snapshot, cay_err *err);
+/* Asks cay-layer for a difference; lock (may be NULL) is closed once it has opened both sides. */
+int cay__diff_ask(cay_service *svc, const cay_call *call, const char *const *words, size_t n,
+                  int dir, int *lock, int (*fn)(const cay_file_change *, void *), void *arg,
+                  uint64_t *left_out, cay_err *err);
+
+/* Keeps what a sandbox starts from, beyond its template; forgets it with the sandbox. */
+void cay__start_note(cay_service *svc, const char *id, const cay_create *c);
+void cay__start_forget(cay_service *svc, const char *id);

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A snapshot as an archive: which layers go into it, and whether they are still what they were. */
+#include <lib/client/remote.h>
+#include "archive.h"
+#include "diff.h"
+#include "workspace.h"
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <cay/manifest.h>
+#include <fcntl.h>
+#include "layer.h"
+#include <limits.h>
+#include <proto/record.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define WORDS (2 * CAY__STACK_MAX + 300)
+
+typedef struct words {
+    const char *v[WORDS];
+    size_t n;
+    cay__arena mem;
+} words;
+
+typedef struct work {
+    cay_service *svc;
+    const cay_call *call;
+    const cay_export *spec;
+    cay__snaprow *snap, *since;
+    cay__stack stack, below; /* whole, and what the archive does not have */
+    bool one;                /* it has one layer */
+    char on[PATH_MAX];       /* the directory of the host that it stands on; "": none */
+    int on_fd;
+    char as_layer[65]; /* that layer's digest, where packing told it */
+    words w;
+} work;
+
+static const struct {
+    const char *name, *word;
+    bool workspace; /* nothing else is in it */
+} formats[] = { { "cay", "snapshot", false }, { "tar", "tar", true }, { "js", "js", true } };
+
+static void add(words *w, const char *key, const char *value)
+{
+    size_t n = strlen(key) + strlen(value) + 1;
+    char *s = cay__arena_take(&w->mem, n);
+    cay__str_join(s, n, key, value, NULL);
+    if (w->n < WORDS)
+        w->v[w->n++] = s;
+}
+
+static int meta(work *k, cay_err *err)
+{
+    const cay_snap_row *r = &k->snap->row;
+    CAY_AUTOJSON *o = json_pack("{s:i, s:s, s:s, s:s, s:s, s:I}", "version", 1, "kind",
+                                k->since ? "difference" : "whole", "id", r->id, "label", r->label,
+                                "template", r->template_, "created_ms", (json_int_t)r->created_ms);
+    CAY_AUTOJSON *md = NULL;
+    if (k->since) {
+        char digest[72];
+        CAY_TRY(cay__archive_digest(k->svc, k->call, k->since, digest, err));
+        json_object_set_new(o, "parent", json_string(k->since->row.id));
+        json_object_set_new(o, "parent_digest", json_string(digest));
+    }
+    if (*r->metadata && cay__json_object("metadata", r->metadata, &md, NULL) == 0)
+        json_object_set(o, "metadata", md);
+    CAY_AUTOFREE char *text = cay__json_text(o, 3500); /* cay-unpack takes 4 kB */
+    if (!text) {
+        json_object_del(o, "metadata");
+        text = cay__json_text(o, 3500);
+    }
+    if (!text)
+        return cay_fail(err, CAY_ETOOBIG, "the description of snapshot %s is too long", r->id);
+    add(&k->w, "meta=", text);
+    return 0;
+}
+
+/* Entries that a manifest calls ephemeral, and mounts, are no part of a saved workspace. */
+static int on_skip(const char *path, void *arg)
+{
+    work *k = arg;
+    char root[32];
+    cay__str_join(root, sizeof root,
+                  "skip=", k->spec->format && strcmp(k->spec->format, "cay") ? "" : "workspace/",
+                  NULL);
+    add(&k->w, root, path);
+    return 0;
+}
+
+static void skips(work *k)
+{
+    CAY_AUTOJSON *o = NULL;
+    cay_manifest *m = NULL;
+    if (!*k->snap->row.spec || cay__json_object("spec", k->snap->row.spec, &o, NULL) < 0)
+        return;
+    const json_t *j = json_object_get(o, "manifest");
+    CAY_AUTOFREE char *text = json_is_string(j) ? cay__strdup(json_string_value(j))
+                              : j               ? cay__json_text(j, CAY_MANIFEST_BYTES)
+                                                : NULL;
+    if (!text || cay_manifest_parse(text, strlen(text), CAY_MANIFEST_TRUSTED, &m, NULL) < 0)
+        return;
+    if (!strcmp(cay_manifest_root(m), "/workspace"))
+        cay_manifest_skips(m, on_skip, k);
+    cay_manifest_free(m);
+}
+
+static bool begins_with(const cay__stack *all, const cay__stack *below)
+{
+    bool fits = below->n <= all->n;
+    for (size_t i = 0; fits && i < below->n; i++)
+        fits = !strcmp(all->name[i], below->name[i]);
+    return fits;
+}
+
+static int stacks(work *k, cay_err *err)
+{
+    char template_[CAY_LAYER_NAME] = "";
+    const char *root = k->snap->row.template_;
+    if (*root == '/')
+        add(&k->w, "root=", root);
+    else
+        CAY_TRY(cay__layer_template(k->svc->home_fd, root, template_, sizeof template_, err));
+    if (k->since && strcmp(k->since->row.template_, root))
+        return cay_fail_why(err, CAY_EINVAL, "diff_roots", "%s and %s stand on different templates",
+                            k->since->row.id, k->snap->row.id);
+    if (*template_)
+        add(&k->w, "a=", template_);
+    for (size_t i = 0; i < k->below.n; i++)
+        add(&k->w, "a=", k->below.name[i]);
+    k->one = !*k->on && begins_with(&k->stack, &k->below) && k->stack.n == k->below.n + 1;
+    if (k->one) {
+        add(&k->w, "top=", k->stack.name[k->stack.n - 1]);
+        return 0;
+    }
+    if (*template_)
+        add(&k->w, "b=", template_);
+    for (size_t i = 0; i < k->stack.n; i++)
+        add(&k->w, "b=", k->stack.name[i]);
+    return 0;
+}
+
+/* What was changed above a directory of the host, and the directory: elsewhere both are one
+ * workspace. */
+static int on_host(work *k, cay_err *err)
+{
+    char below[PATH_MAX] = "";
+    int64_t since;
+    CAY_TRY(cay__snap_on(&k->snap->row, k->on, sizeof k->on, &since, err));
+    if (k->since)
+        CAY_TRY(cay__snap_on(&k->since->row, below, sizeof below, &since, err));
+    if (*below && strcmp(below, k->on))
+        return cay_fail_why(err, CAY_EINVAL, "diff_roots",
+                            "%s and %s do not stand on one directory", k->since->row.id,
+                            k->snap->row.id);
+    if (!*k->on)
+        return 0;
+    CAY_TRY(cay__on_open(k->on, k->snap->row.id, &k->on_fd, err));
+    add(&k->w, "b-on=o", k->snap->row.id + 1);
+    if (*below)
+        add(&k->w, "a-on=o", k->since->row.id + 1);
+    return 0;
+}
+
+typedef struct check {
+    work *k;
+    pthread_t thread;
+    int rc;
+    cay_err err;
+} check;
+
+static bool in_below(const work *k, const char *layer)
+{
+    for (size_t i = 0; i < k->below.n; i++)
+        if (!strcmp(k->below.name[i], layer))
+            return true;
+    return false;
+}
+
+static int damaged(const char *layer, const char *hex, const char *want, cay_err *err)
+{
+    return cay_fail_why(
+        err, CAY_ESYS, "snapshot_damaged",
+        "layer %s has digest %.16s…, and its record %.16s…: the disk or somebody changed it", layer,
+        hex, want);
+}
+
+/* What its record says; false: it was merged, its snapshot is gone, or it is not settled yet. */
+static bool recorded(const work *k, const char *layer, char hex[65])
+{
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    return cay__snap_row(k->svc, layer, &row, NULL) == 0 &&
+           cay__str_starts(row->row.digest, "sha256:") &&
+           cay__str_copy(hex, 65, row->row.digest + 7);
+}
+
+static int verify(work *k, const char *layer, cay_err *err)
+{
+    char hex[65], want[65];
+    cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
+    if (in_below(k, layer) || !recorded(k, layer, want))
+        return 0;
+    CAY_TRY(cay__layer_digest(&at, k->call, layer, hex, NULL, NULL, err));
+    return strcmp(hex, want) ? damaged(layer, hex, want, err) : 0;
+}
+
+static void *verify_all(void *arg)
+{
+    check *c = arg;
+    for (size_t i = 0; i < c->k->stack.n && c->rc == 0; i++)
+        c->rc = verify(c->k, c->k->stack.name[i], &c->err);
+    return NULL;
+}
+
+static int on_record(cay__rec *r, void *arg, cay_err *err)
+{
+    const cay_export *s = arg;
+    uint64_t items = cay__rec_get_num(r), bytes = cay__rec_get_num(r);
+    if (r->type != CAY__REC_PROGRESS || r->bad)
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-pack: a record has a wrong form");
+    if (s->progress && s->progress(items, bytes, s->arg))
+        return cay_fail(err, CAY_ECANCELED, "export was stopped");
+    return 0;
+}
+
+static int pack(work *k, int fd, cay_archived *out, cay_err *err)
+{
+    cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
+    cay__layer_done done = { 0 };
+    const int fds[] = { fd, k->on_fd };
+    cay__layer_ask ask = { .program = "cay-pack",
+                           .verb = "pack",
+                           .args = k->w.v,
+                           .nargs = k->w.n,
+                           .fds = fds,
+                           .nfds = k->on_fd >= 0 ? 2 : 1,
+                           .fn = on_record,
+                           .arg = (void *)(uintptr_t)k->spec };
+    CAY_TRY(cay__layer_run(&at, k->call, &ask, &done, err));
+    cay_archived got = { .size = sizeof got };
+    cay__str_join(got.digest, sizeof got.digest, "sha256:", cay__rec_get_str(&done.rec), NULL);
+    got.files = cay__rec_get_num(&done.rec);
+    got.bytes = cay__rec_get_num(&done.rec);
+    cay__str_copy(k->as_layer, sizeof k->as_layer, cay__rec_get_str(&done.rec));
+    bool bad = done.rec.bad;
+    cay__layer_done_clear(&done);
+    if (bad)
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-pack answered in a wrong form");
+    if (out)
+        cay__answer_give(out, &got, sizeof got);
+    return 0;
+}
+
+/* One layer as it is: what is packed is digested on the way, so nothing is read twice. */
+static int pack_one(work *k, int fd, cay_archived *out, cay_err *err)
+{
+    const char *layer = k->stack.name[k->stack.n - 1];
+    char want[65];
+    add(&k->w, "raw=1", "");
+    int rc = pack(k, fd, out, err);
+    k->w.n--;
+    CAY_TRY(rc);
+    return recorded(k, layer, want) && strcmp(want, k->as_layer)
+               ? damaged(layer, k->as_layer, want, err)
+               : 0;
+}
+
+/* Several, or what only a comparison tells: their digests are taken beside. */
+static int pack_many(work *k, int fd, cay_archived *out, cay_err *err)
+{
+    check c = { .k = k, .err = CAY_ERR_INIT };
+    bool beside = pthread_create(&c.thread, NULL, verify_all, &c) == 0;
+    if (!beside)
+        verify_all(&c);
+    int rc = pack(k, fd, out, err);
+    if (beside)
+        pthread_join(c.thread, NULL);
+    if (c.rc < 0 && err)
+        *err = c.err;
+    return c.rc < 0 ? c.rc : rc;
+}
+
+static int copy_out(int from, int to, cay_err *err)
+{
+    char buf[65536];
+    if (lseek(from, 0, SEEK_SET) != 0)
+        return cay_fail_sys(err, CAY_ESYS, "read the archive");
+    for (ssize_t n; (n = read(from, buf, sizeof buf)) != 0;)
+        if (n < 0 || !cay__fd_write_all(to, buf, (size_t)n))
+            return cay_fail_sys(err, CAY_ESYS, "write the archive");
+    return 0;
+}
+
+/* Into a regular file, which may be begun anew. */
+static int to_file(work *k, size_t format, int fd, cay_archived *out, cay_err *err)
+{
+    off_t start = lseek(fd, 0, SEEK_CUR);
+    if (start < 0)
+        return cay_fail_sys(err, CAY_ESYS, "write the archive");
+    int rc = k->one && !formats[format].workspace ? pack_one(k, fd, out, err) : CAY_ENOTSUP;
+    if (rc != CAY_ENOTSUP)
+        return rc;
+    if (ftruncate(fd, start) < 0 || lseek(fd, start, SEEK_SET) != start)
+        return cay_fail_sys(err, CAY_ESYS, "write the archive");
+    return pack_many(k, fd, out, err);
+}
+
+static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err *err)
+{
+    char threads[32], n[21];
+    struct stat st;
+    cay__place *p;
+    CAY_TRY(cay__svc_place(k->svc, k->snap->row.provider, &p, err));
+    if (CAY__HAS(p->ops, opaque_layers) && !k->since)
+        return cay__workspace_export(k->svc, k->call, &k->snap->row, k->spec, fd, out, err);
+    CAY_TRY(cay__snap_trees(k->svc, &k->snap->row, err));
+    CAY_TRY(cay__stack_read(k->snap->row.layers, &k->stack, err));
+    if (k->since)
+        CAY_TRY(cay__stack_read(k->since->row.layers, &k->below, err));
+    add(&k->w, "format=", formats[format].word);
+    if (formats[format].workspace)
+        add(&k->w, "under=workspace", "");
+    CAY_TRY(on_host(k, err));
+    CAY_TRY(stacks(k, err));
+    CAY_TRY(meta(k, err));
+    skips(k);
+    cay__str_join(threads, sizeof threads,
+                  "threads=", cay__str_u64(n, (uint64_t)CAY_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1)),
+                  NULL);
+    add(&k->w, threads, "");
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        return to_file(k, format, fd, out, err);
+    /* Nothing leaves before all of it is known to be sound. */
+    CAY_AUTOFD file = openat(k->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (file < 0)
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
+    CAY_TRY(to_file(k, format, file, out, err));
+    return copy_out(file, fd, err);
+}
+
+static void work_clear(work *k)
+{
+    cay__close_fd(&k->on_fd);
+    cay__arena_clear(&k->w.mem);
+    free(k);
+}
+
+static int copy_digest(const char *value, void *arg)
+{
+    return cay__str_copy(arg, 72, value) ? 0 : CAY_EINVAL;
+}
+
+int cay__archive_digest(cay_service *svc, const cay_call *call, cay__snaprow *snap, char digest[72],
+                        cay_err *err)
+{
+    const cay_export spec = { .size = sizeof spec };
+    cay_archived got = { .size = sizeof got };
+    if (svc->store->note_get(svc->db, CAY__NOTE_WHOLE, snap->row.id, copy_digest, digest, NULL) ==
+        0)
+        return 0;
+    CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (file < 0)
+        return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
+    work *k = cay__alloc(sizeof *k);
+    *k = (work){ .svc = svc, .call = call, .spec = &spec, .snap = snap, .on_fd = -1 };
+    int rc = export_row(k, 0, file, &got, err);
+    bool lasting = rc == 0 && !*k->on; /* a directory of the host may be another tomorrow */
+    work_clear(k);
+    CAY_TRY(rc);
+    cay__str_copy(digest, 72, got.digest);
+    if (lasting)
+        svc->store->note_put(svc->db, CAY__NOTE_WHOLE, snap->row.id, digest,
+                             NULL); /* without it the next time takes longer */
+    return 0;
+}
+
+/* A sandbox is saved for the export, and that snapshot goes again. */
+static int find(work *k, char taken[CAY_ID_LEN + 1], cay_err *err)
+{
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    cay_err no_snap = CAY_ERR_INIT;
+    int rc = cay__snap_find(k->svc, k->spec->ref, &k->snap, &no_snap);
+    if (rc == CAY_ENOENT && cay_service_find(k->svc, k->call, k->spec->ref, &sb, NULL) == 0) {
+        CAY_TRY(cay__snap_take(sb, k->call,
+                               &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, true,
+                               taken, err));
+        return cay__snap_row(k->svc, taken, &k->snap, err);
+    }
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(
+            err, CAY_ENOENT, "sandbox_not_found",
+            "no sandbox and no snapshot is %.60s; `cay ls` and `cay snapshots` show them",
+            k->spec->ref);
+    if (rc < 0 && err)
+        *err = no_snap;
+    return rc;
+}
+
+int cay_service_export(cay_service *svc, const cay_call *call, const cay_export *given, int fd,
+                       cay_archived *out, cay_err *err)
+{
+    CAY__OP(call, "snapshot.export", NULL, err);
+    CAY__BACK(svc, export_, svc, call, given, fd, out, err);
+    cay_export spec;
+    char taken[CAY_ID_LEN + 1] = "";
+    size_t format = 0;
+    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_export", err));
+    CAY_TRY(cay__call_check(call, "export", err));
+    while (spec.format && format < CAY_LEN(formats) && strcmp(spec.format, formats[format].name))
+        format++;
+    if (format == CAY_LEN(formats))
+        return cay_fail_why(err, CAY_EINVAL, "archive_format",
+                            "format %.40s: there are cay, tar and js", spec.format);
+    if (!spec.ref || !*spec.ref)
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "export: name a snapshot or sandbox");
+    if (spec.since && formats[format].workspace)
+        return cay_fail_why(err, CAY_EINVAL, "archive_format",
+                            "format %s has no differences; use cay", spec.format);
+    work *k = cay__alloc(sizeof *k);
+    *k = (work){ .svc = svc, .call = call, .spec = &spec, .on_fd = -1 };
+    int rc = find(k, taken, err);
+    if (rc == 0 && spec.since)
+        rc = cay__snap_find(svc, spec.since, &k->since, err);
+    cay_archived own = { .size = sizeof own }, *got = out ? out : &own;
+    if (rc == 0)
+        rc = export_row(k, format, fd, got, err);
+    /* Whoever exports a difference from here later need not make all of it once more, only to name
+     * it. */
+    if (rc == 0 && !k->since && !*taken && !*k->on && !formats[format].workspace)
+        svc->store->note_put(svc->db, CAY__NOTE_WHOLE, k->snap->row.id, got->digest, NULL);
+    if (*taken)
+        cay_snapshot_remove(svc, NULL, taken, NULL, NULL);
+    free(k->snap);
+    free(k->since);
+    work_clear(k);
+    return rc < 0 ? cay_wrap(err, rc, "export %.40s", spec.ref) : 0;
+}

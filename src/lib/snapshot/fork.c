@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* N sandboxes from one: all stand on the same layers, and none knows of the others. */
+#include <lib/client/remote.h>
+#include "snapshot.h"
+#include <base/call.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <cay/access.h>
+#include <sched.h>
+#include <stdio.h>
+
+#define FORKS_MOST   1000
+#define THREADS_MOST 16
+
+typedef struct forking {
+    cay_service *svc;
+    const cay_call *call;
+    cay_create base;
+    const cay_fork *spec;
+    size_t n;
+    cay_sandbox **made; /* n of them */
+    atomic_size_t next;
+    atomic_bool stop;
+    pthread_mutex_t lock; /* of err */
+    cay_err err;
+} forking;
+
+/* Its own name among those that share a network or a log. */
+static void host_name(const char *was, char out[64])
+{
+    char id[CAY_ID_LEN + 1];
+    cay__id_make(id, 'c');
+    snprintf(out, 64, "%.50s-%.6s", was && *was ? was : "cay", id + 1);
+}
+
+/* A program that asked for one before the snapshot must not share it with its twin; who never had
+ * one needs none. */
+static int machine_id(cay_sandbox *sb, const cay_call *call, cay_err *err)
+{
+    static const char path[] = "/etc/machine-id";
+    cay_write how = { .size = sizeof how, .mode = 0444, .user = "root" };
+    cay_stat st = { .size_of = sizeof st };
+    unsigned char raw[16];
+    char text[40];
+    void *box = atomic_load(&sb->box);
+    if (!sb->ops->put || !sb->ops->stat || sb->ops->stat(box, call, path, true, &st, NULL) < 0 ||
+        !st.size)
+        return 0;
+    cay__random(raw, sizeof raw);
+    raw[6] = (raw[6] & 0x0f) | 0x40; /* as systemd makes them: machine-id(5) */
+    raw[8] = (raw[8] & 0x3f) | 0x80;
+    for (size_t i = 0; i < sizeof raw; i++)
+        snprintf(text + 2 * i, 3, "%02x", raw[i]);
+    text[32] = '\n';
+    if (sb->ops->put(box, call, path, text, 33, &how, NULL) == 0)
+        return 0;
+    how.user = NULL; /* a single id owns all its files */
+    return sb->ops->put(box, call, path, text, 33, &how, err);
+}
+
+static int fork_one(forking *f, size_t i, cay_err *err)
+{
+    cay_create c = f->base;
+    char host[64], name[80], once[80];
+    if (f->spec->once) {
+        char hex[65];
+        CAY_AUTOBUF b = CAY__BUF(8192);
+        cay__buf_fmt(&b, "%s %s", c.from, f->spec->once);
+        cay_answer_hash(b.data, b.len, hex);
+        snprintf(once, sizeof once, "fork:%.40s:%zu", hex, i);
+        c.once = once;
+    }
+    host_name(f->base.hostname, host);
+    c.hostname = host;
+    c.name = f->spec->name;
+    if (c.name && i) {
+        snprintf(name, sizeof name, "%.58s-%zu", c.name, i + 1);
+        c.name = name;
+    }
+    CAY_TRY(cay_service_create(f->svc, f->call, &c, &f->made[i], err));
+    return machine_id(f->made[i], f->call, err);
+}
+
+static void *worker(void *arg)
+{
+    forking *f = arg;
+    for (size_t i; !atomic_load(&f->stop) && (i = atomic_fetch_add(&f->next, 1)) < f->n;) {
+        cay_err err = CAY_ERR_INIT;
+        if (fork_one(f, i, &err) == 0)
+            continue;
+        pthread_mutex_lock(&f->lock);
+        if (!atomic_exchange(&f->stop, true))
+            f->err = err;
+        pthread_mutex_unlock(&f->lock);
+    }
+    return NULL;
+}
+
+static size_t cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (size_t)CPU_COUNT(&set) : 1;
+}
+
+static int make_all(forking *f, cay_err *err)
+{
+    pthread_t threads[THREADS_MOST];
+    size_t want = CAY_MIN(CAY_MIN(f->n, cores()), (size_t)THREADS_MOST), started = 0;
+    while (started + 1 < want && pthread_create(&threads[started], NULL, worker, f) == 0)
+        started++;
+    worker(f); /* this one is a worker, too */
+    while (started)
+        pthread_join(threads[--started], NULL);
+    if (!atomic_load(&f->stop))
+        return 0;
+    for (size_t i = 0; i < f->n; i++) { /* all or none */
+        if (f->made[i]) {
+            cay_sandbox_remove(f->made[i], NULL, NULL);
+            cay_sandbox_unref(CAY_STEAL(f->made[i]));
+        }
+    }
+    if (err)
+        *err = f->err;
+    return f->err.code;
+}
+
+/* The request that the snapshot's sandbox was made by, standing on the snapshot. */
+static int base_of(const cay_snap_row *s, cay__spec **out, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__json_object("record: spec", s->spec, &o, err));
+    CAY_AUTOFREE char *labels = json_is_object(json_object_get(o, "labels"))
+                                    ? cay__json_text(json_object_get(o, "labels"), CAY__SPEC_MAX)
+                                    : cay__strdup("{}");
+    cay_row row = { .size = sizeof row,
+                    .id = s->sandbox,
+                    .provider = s->provider,
+                    .spec = s->spec,
+                    .labels = labels };
+    CAY_TRY(cay__spec_read(&row, out, err));
+    cay_create *c = &(*out)->create;
+    c->from = cay__arena_str(&(*out)->mem, s->id);
+    c->tenant = cay__arena_str(&(*out)->mem, s->tenant);
+    c->once = NULL;
+    c->manifest_base = NULL; /* what the manifest put in place is in the layers; its key is enough
+                                for what is ephemeral */
+    c->settings = NULL;      /* they are in its files, and the snapshot's record tells them */
+    if (c->manifest && !cay__id_valid(c->manifest, 't'))
+        c->manifest = NULL;
+    return 0;
+}
+
+/* A sandbox or a snapshot; *id holds the snapshot's, and a sandbox is snapshotted first. */
+static int source(cay_service *svc, const cay_call *call, const char *from, const char *once,
+                  char *id, bool *fresh, cay_err *err)
+{
+    CAY_AUTOFREE cay__snaprow *snap = NULL;
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    cay_err box = CAY_ERR_INIT, kept = CAY_ERR_INIT;
+    int is_box = cay_service_find(svc, call, from, &sb, &box),
+        is_snap = cay__snap_find(svc, from, &snap, &kept);
+    if (is_box == 0 && is_snap == 0 && strcmp(from, sb->id) != 0 && strcmp(from, snap->row.id) != 0)
+        return cay_fail_why(err, CAY_EINVAL, "fork_ambiguous",
+                            "%.40s is sandbox %s and snapshot %s; give the id of the one you mean",
+                            from, sb->id, snap->row.id);
+    if (is_snap == 0 && (is_box < 0 || strcmp(from, sb->id) != 0)) {
+        cay__str_copy(id, CAY_ID_LEN + 1, snap->row.id);
+        return 0;
+    }
+    if (is_box == 0) {
+        *fresh = true;
+        return cay__snap_take(
+            sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec), .once = once }, true,
+            id, err);
+    }
+    if (is_box == CAY_ENOENT && is_snap == CAY_ENOENT)
+        return cay_fail_why(
+            err, CAY_ENOENT, "fork_not_found",
+            "there is neither a sandbox nor a snapshot %.64s; see cay ls and cay snapshots", from);
+    if (err)
+        *err = is_box != CAY_ENOENT ? box : kept;
+    return is_box != CAY_ENOENT ? is_box : is_snap;
+}
+
+static int fork_from(forking *f, const char *snapshot, cay_err *err)
+{
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    cay__spec *base = NULL;
+    CAY_TRY(cay__snap_find(f->svc, snapshot, &row, err));
+    CAY_TRY(base_of(&row->row, &base, err));
+    f->base = base->create;
+    if (f->spec->labels)
+        f->base.labels = f->spec->labels;
+    if (f->spec->ttl_ms)
+        f->base.ttl_ms = f->spec->ttl_ms == CAY_UNLIMITED ? 0 : f->spec->ttl_ms;
+    int rc = make_all(f, err);
+    cay__spec_free(base);
+    return rc;
+}
+
+int cay_service_fork(cay_service *svc, const cay_call *call, const char *from,
+                     const cay_fork *given, int (*fn)(cay_sandbox *, void *), void *arg,
+                     cay_err *err)
+{
+    CAY__OP(call, "sandbox.fork", NULL, err);
+    CAY__BACK(svc, fork, svc, call, from, given, fn, arg, err);
+    cay_fork spec;
+    char snapshot[CAY_ID_LEN + 1];
+    bool fresh = false;
+    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_fork", err));
+    CAY_TRY(cay__call_check(call, "fork", err));
+    if (spec.n > FORKS_MOST)
+        return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
+                            "%zu forks are asked for; at most %d at once", spec.n, FORKS_MOST);
+    if (!from || !*from)
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "nothing to fork is named; give a sandbox or a snapshot");
+    forking f = { .svc = svc,
+                  .call = call,
+                  .spec = &spec,
+                  .n = spec.n ? spec.n : 1,
+                  .lock = PTHREAD_MUTEX_INITIALIZER };
+    CAY_TRY(source(svc, call, from, spec.once, snapshot, &fresh, err));
+    f.made = cay__alloc(f.n * sizeof *f.made);
+    int rc = fork_from(&f, snapshot, err);
+    if (rc < 0 && fresh)
+        svc->store->snap_remove(svc->db, snapshot, NULL);
+    for (size_t i = 0; i < f.n; i++) {
+        if (rc == 0 && fn)
+            rc = fn(f.made[i], arg);
+        cay_sandbox_unref(f.made[i]);
+    }
+    free(f.made);
+    return rc < 0 ? cay_wrap(err, rc, "fork %s", from) : rc;
+}

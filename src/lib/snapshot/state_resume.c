@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The way back from a state:
+ *
+ *   it runs or is paused      that one, untouched
+ *   it is stopped, files are  started on them when they are still those of the snapshot and the
+ *                             manifest is the same, or when there is no snapshot; else started and
+ *                             taken back to the snapshot
+ *   it is gone                made again from the snapshot, under its id, with what whoever resumes
+ *                             gives
+ *
+ * A sandbox with a record has its rights by that record; the state adds none. One that is made
+ * again has only those given now.
+ */
+#include <lib/client/remote.h>
+#include <lib/manifest/client_manifest.h>
+#include <lib/client/client.h>
+#include "state.h"
+#include "state_manifest.h"
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/str.h>
+#include <cay/snapshot.h>
+#include <cay/state.h>
+#include <lib/manifest/manifest.h>
+#include <lib/sandbox/limits.h>
+
+typedef struct way {
+    cay_service *svc;
+    const cay_call *call;
+    const cay__state *s;
+    const cay_create *with;
+    cay__state_manifest given; /* with->manifest, if there is one */
+} way;
+
+const char *cay_resumed_name(cay_resumed how)
+{
+    static const char *const names[] = { "", "alive", "kept", "restored", "rebuilt" };
+    return (size_t)how < CAY_LEN(names) ? names[how] : "";
+}
+
+/* Never a weaker wall because a text says so. */
+static int check_provider(const way *w, cay_err *err)
+{
+    const char *want =
+        w->with->provider && *w->with->provider ? w->with->provider : w->svc->provider;
+    if (!strcmp(w->s->provider, want) ||
+        (!w->svc->named && !w->with->provider && !strcmp(w->s->provider, "native")))
+        return 0;
+    return cay_fail_why(
+        err, CAY_EPERM, "state_refused",
+        "the state is of provider %.40s and this is %s; name that provider to resume there",
+        w->s->provider, want);
+}
+
+/* Are its files those of the snapshot, and the manifest the one of the state? What cannot be told
+ * counts as changed. */
+static bool unchanged(const way *w, const cay_row *row)
+{
+    char print[65];
+    cay__spec *spec = NULL;
+    CAY_AUTOFREE char *text = NULL;
+    __attribute__((cleanup(cay__state_manifest_clear))) cay__state_manifest own = { 0 };
+    if (!w->given.text) {
+        int rc = cay__spec_read(row, &spec, NULL);
+        if (rc == 0)
+            rc = cay__mani_text(w->svc, spec->create.manifest, &text, NULL);
+        if (rc == 0)
+            rc = cay__state_manifest_of(text, &own, NULL);
+        cay__spec_free(spec);
+        if (rc < 0)
+            return false;
+    }
+    cay__state_fingerprint(w->s->snapshot, w->given.text ? w->given.text : own.text, print);
+    return !strcmp(print, w->s->fingerprint) && cay__state_same_files(w->svc, w->call, w->s, NULL);
+}
+
+/* Its ephemeral variables by who resumes: of the request itself, and of the manifest that is given
+ * again. */
+static const cay_pair *values(const way *w, cay__arena *mem, cay_manifest **m)
+{
+    size_t n = 0, own = 0;
+    while (w->with->env && w->with->env[own].key)
+        own++;
+    if (w->with->manifest && cay_manifest_parse(w->with->manifest, strlen(w->with->manifest),
+                                                CAY_MANIFEST_TRUSTED, m, NULL) < 0)
+        *m = NULL;
+    cay_pair *list = cay__arena_take(mem, (own + (*m ? (*m)->nenv : 0) + 1) * sizeof *list);
+    for (size_t i = 0; i < own; i++)
+        list[n++] = w->with->env[i];
+    for (size_t i = 0; *m && i < (*m)->nenv; i++)
+        if ((*m)->env[i].value && (*m)->env[i].ephemeral)
+            list[n++] = (cay_pair){ (*m)->env[i].name, (*m)->env[i].value };
+    list[n] = (cay_pair){ NULL, NULL };
+    return list;
+}
+
+static int start_with_values(const way *w, cay_sandbox *sb, cay_err *err)
+{
+    cay__arena mem = { 0 };
+    cay_manifest *m = NULL;
+    cay__given given = { .env = values(w, &mem, &m) };
+    int rc = cay__sandbox_resume(sb, w->call, &given, err);
+    free(given.missing);
+    cay_manifest_free(m);
+    cay__arena_clear(&mem);
+    return rc;
+}
+
+static int start_stopped(const way *w, const cay_row *row, cay_sandbox *sb, cay_resumed *how,
+                         cay_err *err)
+{
+    cay_snapshot *snap = NULL;
+    *how = CAY_RESUMED_KEPT;
+    bool restorable = w->s->snapshot[0] &&
+                      cay_service_snapshot(w->svc, w->call, w->s->snapshot, &snap, NULL) == 0;
+    if (snap)
+        cay_snapshot_free(snap);
+    bool same = !restorable || unchanged(w, row);
+    CAY_FAULT("state.decided");
+    CAY_TRY(start_with_values(w, sb, err));
+    if (same)
+        return 0;
+    *how = CAY_RESUMED_RESTORED;
+    snap = NULL;
+    CAY_TRY(cay_sandbox_undo(sb, w->call, w->s->snapshot, &snap, err));
+    cay_snapshot_free(snap);
+    return 0;
+}
+
+static int reconnect(const way *w, const cay_row *row, cay_sandbox **out, cay_resumed *how,
+                     cay_err *err)
+{
+    cay_sandbox *sb = NULL;
+    cay_info *info = NULL;
+    if (strcmp(row->provider, w->s->provider) != 0)
+        return cay_fail_why(err, CAY_EPERM, "state_refused",
+                            "sandbox %s is of provider %s, not %.40s as the state says", row->id,
+                            row->provider, w->s->provider);
+    CAY_TRY(cay_service_find(w->svc, w->call, w->s->id, &sb, err));
+    int rc = cay_sandbox_describe(sb, w->call, &info, err);
+    cay_state state = rc == 0 ? info->state : CAY_STATE_NONE;
+    if (rc == 0 && info->level < (cay_level)w->s->level && cay__state_live(state))
+        rc = cay_fail_why(err, CAY_EISOLATION, "level_missing",
+                          "sandbox %s has level %d and its state says %d", row->id,
+                          (int)info->level, w->s->level);
+    if (rc == 0)
+        cay_info_free(info);
+    *how = CAY_RESUMED_ALIVE;
+    if (rc == 0)
+        rc = state == CAY_STOPPED ? start_stopped(w, row, sb, how, err)
+                                  : cay_sandbox_resume(sb, w->call, err);
+    if (rc < 0)
+        cay_sandbox_unref(sb);
+    else
+        *out = sb;
+    return rc;
+}
+
+static int check_snapshot(const way *w, cay_err *err)
+{
+    cay_snapshot *snap = NULL;
+    cay_err own = CAY_ERR_INIT;
+    if (w->s->on)
+        return cay_fail_why(err, CAY_EGONE, "state_lost",
+                            "sandbox %s is gone, and one that was made on a directory of the host "
+                            "cannot be made again from a "
+                            "snapshot; make a new one on it",
+                            w->s->id);
+    if (!w->s->snapshot[0])
+        return cay_fail_why(err, CAY_EGONE, "state_lost",
+                            "sandbox %s is gone and its state has no snapshot; save states with a "
+                            "snapshot to outlive it",
+                            w->s->id);
+    int rc = cay_service_snapshot(w->svc, w->call, w->s->snapshot, &snap, &own);
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, CAY_EGONE, "state_lost", "sandbox %s and its snapshot %s are gone",
+                            w->s->id, w->s->snapshot);
+    if (rc < 0 && err)
+        *err = own;
+    CAY_TRY(rc);
+    bool ours = !strcmp(snap->sandbox, w->s->id) && !strcmp(snap->provider, w->s->provider);
+    cay_snapshot_free(snap);
+    /* Somebody else's files do not come by a state that names them. */
+    return ours ? 0
+                : cay_fail_why(err, CAY_EPERM, "state_refused",
+                               "snapshot %s is not one of sandbox %s", w->s->snapshot, w->s->id);
+}
+
+/* The plain variables of the state, then those given. */
+static const cay_pair *join_env(const cay_pair *a, const cay_pair *b, cay__arena *mem)
+{
+    size_t n = 0, k = 0;
+    for (const cay_pair *p = a; p && p->key; p++)
+        n++;
+    for (const cay_pair *p = b; p && p->key; p++)
+        n++;
+    cay_pair *env = cay__arena_take(mem, (n + 1) * sizeof *env);
+    for (const cay_pair *p = a; p && p->key; p++)
+        env[k++] = *p;
+    for (const cay_pair *p = b; p && p->key; p++)
+        env[k++] = *p;
+    return env;
+}
+
+static int rebuild(const way *w, cay_sandbox **out, cay_err *err)
+{
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    const cay_create *given = w->with;
+    CAY__OP(w->call, "sandbox.restore", w->s->id, err);
+    CAY_TRY(check_snapshot(w, err));
+    CAY_TRY(cay__state_match(w->s, given, given->manifest ? &w->given : NULL, err));
+    cay_create c = w->s->spec->create;
+    c.provider = w->s->provider;
+    c.min_level = CAY_MAX(w->s->level, given->min_level);
+    c.from = w->s->snapshot;
+    c.root = given->root;
+    if (given->user)
+        c.user = given->user, c.group = given->group;
+    c.on = given->on;
+    c.net = given->net;
+    c.grants = given->grants, c.ngrants = given->ngrants;
+    c.volumes = given->volumes, c.nvolumes = given->nvolumes;
+    c.secrets = given->secrets, c.nsecrets = given->nsecrets;
+    c.manifest = given->manifest, c.manifest_base = given->manifest_base, c.manifest_trusted = true;
+    c.env = join_env(c.env, given->env, &mem);
+    /* The snapshot has what the manifest put there, and what became of it: only what is written at
+     * each start is written. */
+    c.manifest_applied = true;
+    return cay__create_as(w->svc, w->call, w->s->id, &c, out, err);
+}
+
+static int check_given(way *w, cay_err *err)
+{
+    if (w->with->manifest)
+        CAY_TRY(cay__state_manifest_of(w->with->manifest, &w->given, err));
+    /* Rights of a mount are bound anew at every resume, or not at all. */
+    if (w->s->mounts && !w->with->manifest)
+        return cay__state_match(w->s, w->with, NULL, err);
+    return w->s->mounts ? cay__state_topology(w->s->manifest, w->given.text, err) : 0;
+}
+
+int cay_service_resume_state(cay_service *svc, const cay_call *call, const cay_resume_state *given,
+                             cay_sandbox **out, cay_resumed *how, cay_err *err)
+{
+    CAY_TRY(cay__back_none(svc, "session state", err));
+    cay_resume_state r;
+    cay_create with = { .size = sizeof with };
+    CAY_AUTOFREE cay__row *row = NULL;
+    cay__state *s = NULL;
+    cay_resumed did = CAY_RESUMED_REBUILT;
+    CAY_TRY(cay__spec_take(&r, sizeof r, given, "cay_resume_state", err));
+    if (r.with)
+        CAY_TRY(cay__spec_take(&with, sizeof with, r.with, "cay_create", err));
+    CAY_TRY(cay__call_check(call, "resume", err));
+    CAY_TRY(cay__state_read(r.state ? r.state : "", r.state ? r.len : 0, &s, err));
+    way w = { .svc = svc, .call = call, .s = s, .with = &with };
+    int rc = check_provider(&w, err);
+    if (rc == 0)
+        rc = check_given(&w, err);
+    if (rc == 0 && (rc = cay__svc_row(svc, s->id, &row, err)) == 0)
+        rc = reconnect(&w, &row->row, out, &did, err);
+    else if (rc == CAY_ENOENT)
+        rc = rebuild(&w, out, err);
+    if (rc == 0 && how)
+        *how = did;
+    cay__state_manifest_clear(&w.given);
+    cay__state_free(s);
+    return rc;
+}

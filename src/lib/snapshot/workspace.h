@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lib/snapshot/workspace.h - a workspace as a tar, in the form in which the Agents SDK keeps it,
+ * through the file calls of a sandbox: for providers whose snapshots are not trees below layers/.
+ */
+#pragma once
+#include "snapshot.h"
+
+/* All that is below root, written to fd; names from ".", files, directories and links. */
+int cay__workspace_save(cay_sandbox *sb, const cay_call *call, const char *root,
+                        const cay_export *spec, int fd, cay_archived *out, cay_err *err);
+/* What is below root goes, and what the tar has comes there. fd: a file, read from its start. */
+int cay__workspace_fill(cay_sandbox *sb, const cay_call *call, const char *root, int fd,
+                        cay_err *err);
+/* The tar of a snapshot that such a provider keeps: out of a sandbox that is made of it for this.
+ */
+int cay__workspace_export(cay_service *svc, const cay_call *call, const cay_snap_row *snap,
+                          const cay_export *spec, int fd, cay_archived *out, cay_err *err);
+/* The files of snapshot `from`, which is trees, into a box that is of another provider. */
+int cay__workspace_hydrate(cay_service *svc, const cay_call *call, const cay_create *c,
+                           const cay_provider_ops *ops, const char *id, void *box, cay_err *err);
+/* Is a request of that kind? Its record has the snapshot and no layers. */
+static inline bool cay__workspace_wanted(const cay_create *c, const cay_provider_ops *ops)
+{
+    return c->from && !c->nlayers && CAY__HAS(ops, opaque_layers);
+}

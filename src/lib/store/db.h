@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lib/store/db.h - one SQLite connection: open and upgrade, statements, transactions, the disk
+ * reserve.
+ *
+ * store_sqlite.c builds the store on it. One mutex guards the connection; no callback of a caller
+ * runs while it is held.
+ */
+#pragma once
+#include <cay/sys/store.h>
+#include <pthread.h>
+#include <sqlite3.h>
+
+enum cay__query {
+    CAY__Q_BEGIN,
+    CAY__Q_COMMIT,
+    CAY__Q_ROLLBACK,
+    CAY__Q_FULL,
+    CAY__Q_NORMAL,
+    CAY__Q_INSTANCE,
+    CAY__Q_VERSION,
+    CAY__Q_INSERT,
+    CAY__Q_STATE,
+    CAY__Q_MOVE,
+    CAY__Q_RESPEC,
+    CAY__Q_RENAME,
+    CAY__Q_REMOVE,
+    CAY__Q_GET,
+    CAY__Q_SEQ,
+    CAY__Q_LIST,
+    CAY__Q_RESOLVE,
+    CAY__Q_WARM_FIND,
+    CAY__Q_WARM_TAKE,
+    CAY__Q_WARM_DROP,
+    CAY__Q_NOTE_PUT,
+    CAY__Q_NOTE_DROP,
+    CAY__Q_NOTE_GET,
+    CAY__Q_NOTE_LIST,
+    CAY__Q_SNAP_INSERT,
+    CAY__Q_SNAP_READY,
+    CAY__Q_SNAP_STACK,
+    CAY__Q_SNAP_SETTLED,
+    CAY__Q_SNAP_LABEL,
+    CAY__Q_SNAP_REMOVE,
+    CAY__Q_SNAP_GET,
+    CAY__Q_SNAP_LIST,
+    CAY__Q_SNAP_SEQ,
+    CAY__Q_SNAP_LAST,
+    CAY__Q_SNAP_RESOLVE,
+    CAY__Q_LAYERS_FREE,
+    CAY__Q_LAYERS_OF,
+    CAY__Q_LAYER_USED,
+    CAY__Q_MERGE_SNAPS,
+    CAY__Q_MERGE_BOXES,
+    CAY__Q_MERGE_LEFT,
+    CAY__Q_JOB_PUT,
+    CAY__Q_JOB_DROP,
+    CAY__Q_JOB_LIST,
+    CAY__Q_UNSETTLED,
+    CAY__Q_TPL_INSERT,
+    CAY__Q_TPL_REMOVE,
+    CAY__Q_TPL_SHARE,
+    CAY__Q_TPL_LAYERS,
+    CAY__Q_TPL_LIST,
+    CAY__Q_TPL_SEQ,
+    CAY__Q_TPL_RESOLVE,
+    CAY__Q_TPL_NAME,
+    CAY__Q_TPL_NAMES,
+    CAY__Q_TPL_UNNAME,
+    CAY__Q_TPL_UNNAME_ALL,
+    CAY__Q_MERGE_TPLS,
+    CAY__Q_TENANT_PUT,
+    CAY__Q_TENANT_SET,
+    CAY__Q_TENANT_DROP,
+    CAY__Q_TENANT_BUSY,
+    CAY__Q_TENANT_LIST,
+    CAY__Q_TENANT_GET,
+    CAY__Q_TENANT_USES,
+    CAY__Q_TENANT_LAYERS,
+    CAY__Q_TENANT_SPEND,
+    CAY__Q_KEYS_DROP,
+    CAY__Q_KEYS_OF_BOX,
+    CAY__Q_KEY_PUT,
+    CAY__Q_KEY_GET,
+    CAY__Q_KEY_LIST,
+    CAY__Q_KEY_REVOKE,
+    CAY__Q_KEY_USED,
+    CAY__Q_KEY_SWEEP,
+    CAY__Q_ONCE_FIND,
+    CAY__Q_BOX_USES,
+    CAY__Q_ANSWER_PUT,
+    CAY__Q_ANSWER_GET,
+    CAY__Q_ANSWER_TAKE,
+    CAY__Q_ANSWER_END,
+    CAY__Q_ANSWER_DROP,
+    CAY__Q_ANSWER_SWEEP,
+    CAY__Q_TASK_PUT,
+    CAY__Q_TASK_SAME,
+    CAY__Q_TASK_REPLACE,
+    CAY__Q_TASK_DUE,
+    CAY__Q_TASK_TURN,
+    CAY__Q_TASK_WAITING,
+    CAY__Q_TASK_NEXT,
+    CAY__Q_TASK_BURY,
+    CAY__Q_TASK_TAKE,
+    CAY__Q_TASK_END,
+    CAY__Q_TASK_CANCEL,
+    CAY__Q_TASK_STATE,
+    CAY__Q_TASK_REPLAY,
+    CAY__Q_TASK_SWEEP,
+    CAY__Q_TASK_LIST,
+    CAY__Q_COUNT,
+};
+
+typedef struct cay__db {
+    pthread_mutex_t lock;
+    sqlite3 *sql;
+    sqlite3_stmt *stmt[CAY__Q_COUNT];
+    int dir;  /* the state directory */
+    int full; /* synchronous=FULL is set: 1, 0, or -1 for not known */
+    char instance[CAY_ID_LEN + 1];
+} cay__db;
+
+#define CAY__SCHEMA 6 /* what this library writes; kept in user_version */
+
+/* dir is taken over. */
+int cay__db_open(const char *where, int dir, cay__db **out, cay_err *err);
+void cay__db_close(cay__db *db);
+/* CAY_EBUSY, "home_busy": others have it open. Until cay__db_shared() it keeps no log beside it. */
+int cay__db_alone(cay__db *db, cay_err *err);
+void cay__db_shared(cay__db *db);
+
+/* The statement, prepared once, without bindings. NULL with *err filled. Give back with
+ * cay__db_done(). */
+sqlite3_stmt *cay__db_query(cay__db *db, enum cay__query q, cay_err *err);
+void cay__db_done(sqlite3_stmt **st);
+#define CAY_AUTOSTMT __attribute__((cleanup(cay__db_done))) sqlite3_stmt
+/* Steps it once: 1 a row, 0 done, else an error. */
+int cay__db_step(cay__db *db, sqlite3_stmt *st, const char *what, cay_err *err);
+/* What the last call on the connection failed with. */
+int cay__db_fail(cay__db *db, const char *what, cay_err *err);
+
+enum {
+    CAY__TX_DURABLE = 1, /* on the platter when it returns */
+    CAY__TX_FREES =
+        2, /* helps to end or remove something: may use up the reserve when the disk is full */
+};
+/* Runs fn in one transaction, under the lock. It is committed when fn returns 0 and rolled back
+ * otherwise. */
+int cay__db_write(cay__db *db, unsigned how, int (*fn)(cay__db *db, void *arg, cay_err *err),
+                  void *arg, cay_err *err);
+
+/* db_rows.c. A text to a parameter; NULL is "". */
+void cay__db_text(sqlite3_stmt *st, int i, const char *s);
+/* One statement with up to three texts, NULL: not bound; the count of changed rows, or an error. */
+int cay__db_change(cay__db *db, enum cay__query q, const char *a, const char *b, const char *c,
+                   const char *what, cay_err *err);
+/* Where a list goes on, in its table's order: 1, 0: nowhere, or an error. after: an id, or
+ * ID.CREATED_MS. */
+int cay__db_seq(cay__db *db, enum cay__query q, const char *after, const char *what, int64_t *out,
+                cay_err *err);
+/* Rows that were read under the lock, each a block to be freed, for a caller that is told without
+ * it. */
+typedef struct cay__db_rows {
+    void **at;
+    size_t n, cap;
+} cay__db_rows;
+void cay__db_rows_add(cay__db_rows *r, void *row);
+void cay__db_rows_free(cay__db_rows *r);
+#define CAY_AUTOROWS __attribute__((cleanup(cay__db_rows_free))) cay__db_rows
+/* Ids that a query finds by a reference: its parameters are that, how many at most, and, unless
+ * NULL, the tenant. */
+typedef char cay__db_ids[CAY_ID_LEN + 1];
+int cay__db_resolve(cay__db *db, enum cay__query q, const char *tenant, const char *ref,
+                    const char *what, cay__db_ids *ids, size_t max, size_t *n, cay_err *err);
+
+/* store_snaps.c: before its row goes, jobs "remove" for the layers of a sandbox that nobody else
+ * names. In a transaction. */
+int cay__layers_free_of(cay__db *db, const char *sandbox, cay_err *err);
+
+/* Those of `layers`, a JSON list, that nobody names get jobs "remove". In a transaction. */
+int cay__layers_free(cay__db *db, const char *layers, const char *provider, cay_err *err);
+
+/* The functions of snapshots and jobs, for cay__store_sqlite. */
+int cay__s_snap_insert(void *, const cay_snap_row *, cay_err *);
+int cay__s_snap_ready(void *, const cay_snap_row *, bool, cay_err *);
+int cay__s_snap_settled(void *, const char *, const char *, bool, uint64_t, uint64_t, cay_err *);
+int cay__s_snap_label(void *, const char *, const char *, cay_err *);
+int cay__s_snap_remove(void *, const char *, cay_err *);
+int cay__s_snap_list(void *, const char *, const char *, int (*)(const cay_snap_row *, void *),
+                     void *, cay_err *);
+int cay__s_snap_get(void *, const char *, int (*)(const cay_snap_row *, void *), void *, cay_err *);
+int cay__s_snap_last(void *, const char *, const char *, char *, cay_err *);
+int cay__s_sync(void *, cay_err *);
+int cay__s_snap_resolve(void *, const char *, const char *, char (*)[CAY_ID_LEN + 1], size_t,
+                        size_t *, cay_err *);
+int cay__s_restack(void *, const char *, const char *, const char *, cay_err *);
+int cay__s_layer_used(void *, const char *, bool *, cay_err *);
+int cay__s_layers_merge(void *, const char *, const char *, const char *, const char *, size_t *,
+                        cay_err *);
+int cay__s_job_put(void *, const char *, const char *, const char *, cay_err *);
+int cay__s_job_drop(void *, const char *, const char *, cay_err *);
+int cay__s_job_list(void *, const char *, int (*)(const cay_job *, void *), void *, cay_err *);
+int cay__s_unsettled(void *, const char *, unsigned *, cay_err *);
+
+/* store_templates.c */
+int cay__s_template_insert(void *, const cay_template_row *, cay_err *);
+int cay__s_template_remove(void *, const char *, cay_err *);
+int cay__s_template_name(void *, const char *, const char *, const char *, cay_err *);
+int cay__s_template_share(void *, const char *, bool, cay_err *);
+int cay__s_template_list(void *, const char *, const char *, const char *,
+                         int (*)(const cay_template_row *, void *), void *, cay_err *);
+int cay__s_template_resolve(void *, const char *, const char *, char (*)[CAY_ID_LEN + 1], size_t,
+                            size_t *, cay_err *);
+
+/* store_access.c: whoever makes or starts a sandbox asks these in the same transaction. uses: what
+ * it may use, in the order cpu, memory, disk. */
+int cay__quota_check(cay__db *db, const char *tenant, const int64_t uses[3], bool fresh,
+                     cay_err *err);
+int cay__quota_check_start(cay__db *db, const char *id, cay_err *err);
+int cay__quota_templates(const char *tenant, int64_t most, int64_t need,
+                         cay_err *err); /* refuses, by name */
+int cay__quota_check_template(cay__db *db, const char *tenant,
+                              cay_err *err); /* inside the transaction that has put it */
+int64_t cay__quota_amount(
+    uint64_t v); /* as a column: what is more than any host has is the same for all */
+
+/* Its functions for cay__store_sqlite. */
+int cay__s_tenant_put(void *, const cay_tenant *, bool, cay_err *);
+int cay__s_tenant_drop(void *, const char *, cay_err *);
+int cay__s_tenant_list(void *, const char *, int (*)(const cay_tenant *, void *), void *,
+                       cay_err *);
+int cay__s_key_put(void *, const cay_key_row *, cay_err *);
+int cay__s_key_get(void *, const char *, int (*)(const cay_key_row *, void *), void *, cay_err *);
+int cay__s_key_list(void *, const char *, int (*)(const cay_key_row *, void *), void *, cay_err *);
+int cay__s_key_revoke(void *, const char *, int64_t, cay_err *);
+int cay__s_key_used(void *, const char *, int64_t, cay_err *);
+int cay__s_once_find(void *, const char *, const char *, char *, cay_err *);
+
+int cay__s_answer_begin(void *, const cay_answer *, const char *, const char *,
+                        int (*)(const cay_answer *, const char *, void *), void *, cay_err *);
+int cay__s_answer_end(void *, const cay_answer *, const char *, int64_t, cay_err *);
+int cay__s_key_sweep(void *, int64_t, cay_err *);
+int cay__s_answer_sweep(void *, int64_t, cay_err *);
+int cay__s_task_put(void *, const cay_task *, unsigned, char *, cay_err *);
+int cay__s_task_claim(void *, const char *, const char *, int64_t, int64_t,
+                      int (*)(const cay_task *, void *), void *, int64_t *, cay_err *);
+int cay__s_task_turn(void *, const char *, const char *, int64_t, int64_t,
+                     int (*)(const cay_task *, void *), void *, int64_t *, cay_err *);
+int cay__s_task_end(void *, const char *, uint64_t, const char *, int64_t, const char *, cay_err *);
+int cay__s_task_cancel(void *, const char *, const char *, const char *, size_t *, cay_err *);
+int cay__s_task_replay(void *, const char *, int64_t, cay_err *);
+int cay__s_task_sweep(void *, int64_t, size_t *, cay_err *);
+int cay__s_warm_take(void *, const char *, const char *, const cay_row *, char *, char **,
+                     cay_err *);
+int cay__s_warm_drop(void *, const char *, const char *, cay_err *);
+int cay__s_task_list(void *, const cay_task_filter *, int (*)(const cay_task *, void *), void *,
+                     cay_err *);
+
+/* 8 MiB set aside so that removing still works on a full disk. */
+void cay__reserve_make(int dir);
+bool cay__reserve_release(int dir); /* true when it gave something back */

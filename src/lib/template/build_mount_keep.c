@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Volumes behind RUN --mount. A note (space "build-mount", key: the volume's name) says before one
+ * is made whose it is: of a build, and then it goes with it, or a cache, which stays until it is
+ * pruned, was not used for long, or no longer fits what its tenant may have. `bytes` of these notes
+ * count in a tenant's bound (db.c).
+ */
+#include "build.h"
+#include <base/call.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/access.h>
+#include <cay/note.h>
+#include <lib/client/volume.h>
+#include <stdio.h>
+
+#define SPACE       "build-mount"
+#define CACHES_MOST 64            /* of one tenant */
+#define LIMIT       (10ull << 30) /* bytes of one */
+#define UNUSED_MS   ((int64_t)14 * 24 * 3600 * 1000)
+
+typedef struct kept {
+    char volume[CAY_VOLUME_NAME + 1], build[CAY_ID_LEN + 1];
+    bool alive; /* whoever made it */
+    int64_t used_ms;
+    char id[64], tenant[64]; /* of a cache: what the Dockerfile calls it, cut; whose it is */
+} kept;
+
+typedef struct keeping {
+    const char *tenant; /* whose; NULL: of all */
+    const json_t *busy; /* tenants whose stay; or NULL */
+    bool caches;
+    kept *v;
+    size_t n;
+} keeping;
+
+static int on_note(const char *key, const char *text, void *arg)
+{
+    keeping *k = arg;
+    CAY_AUTOJSON *o = NULL;
+    if (cay__json_object("note", text, &o, NULL) < 0)
+        return 0;
+    const char *tenant = cay__json_str(o, "tenant", CAY_TENANT_DEFAULT),
+               *build = cay__json_str(o, "build", "");
+    if (!*build != k->caches || (k->tenant && strcmp(k->tenant, tenant)) ||
+        (k->busy && json_object_get(k->busy, tenant)))
+        return 0;
+    k->v = realloc(k->v, (k->n + 1) * sizeof *k->v);
+    if (!k->v)
+        abort();
+    kept *one = &k->v[k->n++];
+    *one = (kept){
+        .alive = cay__report_alive(o), .used_ms = cay__json_int(o, "used_ms", INT64_MAX)
+    }; /* older notes have none: their next use tells */
+    snprintf(one->id, sizeof one->id, "%s", cay__json_str(o, "id", ""));
+    snprintf(one->tenant, sizeof one->tenant, "%s", tenant);
+    cay__str_copy(one->volume, sizeof one->volume, key);
+    cay__str_copy(one->build, sizeof one->build, build);
+    return 0;
+}
+
+/* One that is in use stays, and is tried again the next time. */
+bool cay__mount_forget(cay_service *svc, const char *volume)
+{
+    int rc = cay_volume_remove(svc, NULL, volume, NULL);
+    return (rc == 0 || rc == CAY_ENOENT) && cay_note_put(svc, SPACE, volume, NULL, NULL) == 0;
+}
+
+static bool at_work(cay_service *svc, const kept *k)
+{
+    CAY_AUTOFREE char *text = NULL;
+    CAY_AUTOJSON *o = NULL;
+    return k->alive && cay_note_get(svc, "build", k->build, &text, NULL) == 0 &&
+           cay__json_object("record", text, &o, NULL) == 0 &&
+           !strcmp(cay__json_str(o, "state", ""), "building");
+}
+
+void cay__lent_sweep(cay_service *svc)
+{
+    keeping k = { 0 };
+    cay_note_list(svc, SPACE, "", on_note, &k, NULL);
+    for (size_t i = 0; i < k.n; i++)
+        if (!at_work(svc, &k.v[i]))
+            cay__mount_forget(svc, k.v[i].volume);
+    free(k.v);
+}
+
+int cay_build_gc(cay_service *svc, const cay_call *call, size_t *n, cay_err *err)
+{
+    keeping k = { .caches = true };
+    const int64_t now = cay__wall_ms();
+    size_t gone = 0;
+    CAY_TRY(cay__call_check(call, "gc", err));
+    cay__build_sweep(svc);
+    cay__lent_sweep(svc);
+    int rc = cay_note_list(svc, SPACE, "", on_note, &k, err);
+    for (size_t i = 0; rc == 0 && i < k.n; i++)
+        if (k.v[i].used_ms < now - UNUSED_MS)
+            gone += cay__mount_forget(svc, k.v[i].volume);
+    free(k.v);
+    if (n)
+        *n = gone;
+    return rc;
+}
+
+int cay_build_caches(cay_service *svc, const cay_call *call, const char *tenant,
+                     int (*fn)(const cay_build_cache *c, void *arg), void *arg, cay_err *err)
+{
+    CAY__BACK(svc, build_caches, svc, call, fn, arg, err);
+    keeping k = { .tenant = tenant, .caches = true };
+    int rc = cay_note_list(svc, SPACE, "", on_note, &k, err);
+    for (size_t i = 0; rc == 0 && i < k.n; i++) {
+        cay_volume *v = NULL;
+        if (cay_volume_find(svc, call, k.v[i].volume, &v, NULL) < 0)
+            continue; /* noted, and not made yet */
+        const cay_build_cache c = { .size = sizeof c,
+                                    .id = k.v[i].id,
+                                    .volume = k.v[i].volume,
+                                    .tenant = k.v[i].tenant,
+                                    .bytes = v->used,
+                                    .limit = v->limit,
+                                    .used_ms = k.v[i].used_ms == INT64_MAX ? 0 : k.v[i].used_ms };
+        rc = fn(&c, arg);
+        cay_volume_free(v);
+    }
+    free(k.v);
+    return rc;
+}
+
+static int take_tenant(const cay_tenant *t, void *arg)
+{
+    *(cay_tenant *)arg = *t;
+    return 0;
+}
+
+/* What may be added to what the tenant has; UINT64_MAX without a bound. */
+static uint64_t room(cay__builder *b)
+{
+    cay_tenant t = { 0 };
+    if (cay_tenant_get(b->svc, b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT, take_tenant,
+                       &t, NULL) < 0 ||
+        !t.most.templates)
+        return UINT64_MAX;
+    return t.most.templates > t.used.templates ? t.most.templates - t.used.templates : 0;
+}
+
+/* A tree is walked for its bytes, so only where somebody asks for them. */
+void cay__cache_used(cay__builder *b, const cay__bmount *m)
+{
+    CAY_AUTOFREE char *text = NULL, *changed = NULL;
+    CAY_AUTOJSON *o = NULL;
+    cay_volume *v = NULL;
+    if (cay_note_get(b->svc, SPACE, m->volume, &text, NULL) < 0 ||
+        cay__json_object("note", text, &o, NULL) < 0)
+        return;
+    json_object_set_new(o, "used_ms", json_integer(cay__wall_ms()));
+    bool bound = room(b) != UINT64_MAX;
+    if (bound && cay_volume_find(b->svc, &b->call, m->volume, &v, NULL) == 0)
+        json_object_set_new(o, "bytes", json_integer((json_int_t)v->used));
+    cay_volume_free(v);
+    changed = cay__json_text(o, 1000);
+    if (changed)
+        cay_note_put(b->svc, SPACE, m->volume, changed, NULL);
+    if (bound && !room(b) && cay__mount_forget(b->svc, m->volume))
+        cay__report_say(&b->report, CAY_BUILD_WARN, false,
+                        "the cache %.60s does not fit what tenant %s may have of templates and "
+                        "caches, and is forgotten",
+                        m->id, b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT);
+}
+
+void cay__lent_prune(cay_service *svc, const char *tenant, const json_t *busy, size_t *n)
+{
+    keeping k = { .tenant = tenant, .busy = busy, .caches = true };
+    cay__lent_sweep(svc);
+    cay_note_list(svc, SPACE, "", on_note, &k, NULL);
+    for (size_t i = 0; i < k.n; i++)
+        *n += cay__mount_forget(svc, k.v[i].volume);
+    free(k.v);
+}
+
+static int note(cay__builder *b, const char *name, const char *id, bool cache, cay_err *err)
+{
+    const char *tenant = b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT;
+    CAY_AUTOJSON *o =
+        json_pack("{s:s, s:s, s:O?, s:O?}", "tenant", tenant, "build", cache ? "" : b->report.id,
+                  "pid", json_object_get(b->report.record, "pid"), "pid_start",
+                  json_object_get(b->report.record, "pid_start"));
+    if (cache) {
+        char cut[64];
+        snprintf(cut, sizeof cut, "%s", id);
+        json_object_set_new(o, "id", cay__json_bytes(cut));
+        json_object_set_new(o, "used_ms", json_integer(cay__wall_ms()));
+    }
+    CAY_AUTOFREE char *text = o ? cay__json_text(o, 1000) : NULL, *old = NULL;
+    if (cache && cay_note_get(b->svc, SPACE, name, &old, NULL) == 0)
+        return 0;
+    keeping k = { .tenant = tenant, .caches = true };
+    if (cache) {
+        CAY_TRY(cay_note_list(b->svc, SPACE, "", on_note, &k, err));
+        free(k.v);
+    }
+    if (k.n >= CACHES_MOST)
+        return cay_fail_why(
+            err, CAY_ETOOBIG, "build_caches",
+            "there are %zu caches of builds, which is the most; forget them: cay template prune",
+            k.n);
+    return cay_note_put(b->svc, SPACE, name, text, err);
+}
+
+int cay__mount_volume(cay__builder *b, const cay__bmount *m, char name[CAY_VOLUME_NAME + 1],
+                      cay_err *err)
+{
+    const char *tenant = b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT;
+    char whose[CAY__SHA256_HEX], what[CAY__SHA256_HEX];
+    bool cache = m->type == 'c';
+    cay__sha256_hex(tenant, strlen(tenant), whose);
+    if (cache)
+        cay__sha256_hex(m->id, strlen(m->id), what);
+    else
+        cay__id_make(what, 'v');
+    snprintf(name, CAY_VOLUME_NAME + 1, CAY__VOLUME_BUILD "%.16s.%.24s", whose, what);
+    CAY_TRY(note(b, name, m->id, cache, err));
+    uint64_t most =
+        b->spec->limits.disk && b->spec->limits.disk < LIMIT ? b->spec->limits.disk : LIMIT;
+    if (cache)
+        most = CAY_MAX(CAY_MIN(most, room(b)),
+                       1u << 20); /* one that is there keeps what it was made with */
+    int rc = cay_volume_create(
+        b->svc, &b->call,
+        &(cay_volume_spec){
+            .size = sizeof(cay_volume_spec), .name = name, .limit = most, .once = "build" },
+        err);
+    return rc < 0 ? cay_wrap(err, rc, "--mount %.60s", m->target) : 0;
+}

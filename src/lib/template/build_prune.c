@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What steps left for later builds is forgotten: their snapshots and caches and nobody else's, and
+ * none that a build at work may go on from. */
+#include "build.h"
+#include <base/str.h>
+#include <cay/access.h>
+#include <cay/note.h>
+#include <lib/sandbox/sandbox.h>
+
+typedef struct pruning {
+    char (*ids)[CAY_ID_LEN + 1];
+    size_t n, cap;
+    json_t *busy; /* tenants of which a build is at work: it goes on from any of their snapshots */
+} pruning;
+
+static int on_record(const char *key, const char *text, void *arg)
+{
+    pruning *p = arg;
+    CAY_AUTOJSON *o = NULL;
+    (void)key;
+    if (cay__json_object("record", text, &o, NULL) == 0 &&
+        !strcmp(cay__json_str(o, "state", ""), "building") && cay__report_alive(o))
+        json_object_set_new(p->busy, cay__json_str(o, "tenant", CAY_TENANT_DEFAULT), json_true());
+    return 0;
+}
+
+static int on_snapshot(const cay_snapshot *s, void *arg)
+{
+    pruning *p = arg;
+    if (!cay__bstage_saved(s) || json_object_get(p->busy, s->tenant))
+        return 0;
+    if (p->n == p->cap) {
+        p->cap = p->cap ? 2 * p->cap : 64;
+        p->ids = realloc(p->ids, p->cap * sizeof *p->ids);
+        if (!p->ids)
+            abort();
+    }
+    cay__str_copy(p->ids[p->n++], sizeof p->ids[0], s->id);
+    return 0;
+}
+
+int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, size_t *n,
+                    cay_err *err)
+{
+    CAY__BACK(svc, build_prune, svc, call, n, err);
+    CAY_AUTOJSON *busy = json_object();
+    pruning p = { .busy = busy };
+    size_t gone = 0;
+    cay__build_sweep(svc);
+    int rc = cay_note_list(svc, "build", "", on_record, &p, err);
+    if (rc == 0)
+        rc = cay_service_snapshots(
+            svc, call,
+            &(cay_snapshot_filter){ .size = sizeof(cay_snapshot_filter), .tenant = tenant },
+            on_snapshot, &p, err);
+    for (size_t i = 0; rc == 0 && i < p.n; i++) {
+        rc = cay_snapshot_remove(svc, call, p.ids[i], NULL, err);
+        gone += rc == 0;
+        rc = rc == CAY_ENOENT || rc == CAY_EBUSY
+                 ? 0
+                 : rc; /* gone meanwhile, or in use: the next time */
+    }
+    free(p.ids);
+    if (rc == 0)
+        cay__lent_prune(svc, tenant, busy, &gone);
+    if (n)
+        *n = gone;
+    return rc;
+}

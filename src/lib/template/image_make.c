@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Layers of an image become ours, one above the other, and all of them a template.
+ *
+ * A layer is named by a digest of its bytes and of what is below, so images that begin alike share
+ * their layers. Each is unpacked in a sandbox of its own: one that was taken over by what it read
+ * cannot lie about the next, which others may share. A lease holds the names while they are made;
+ * whoever dies leaves layers that are whole and a lease that is dropped with its maker.
+ */
+#include "image.h"
+#include <base/sha256.h>
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/mutant.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <lib/manifest/oneshot.h>
+#include <lib/snapshot/layer.h>
+#include <proto/record.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define HOLDERS_MOST 64 /* more tenants than that bring it each time */
+
+typedef struct known {
+    char chain[CAY__SHA256_HEX];
+    uint64_t bytes, files;
+    bool there, opaque;
+    const char *tenant; /* who asks */
+    bool mine;          /* it has brought these bytes before */
+    json_t *by;         /* whoever has */
+} known;
+
+static void known_clear(known *n)
+{
+    json_decref(n->by);
+}
+#define AUTOKNOWN __attribute__((cleanup(known_clear))) known
+
+typedef struct work {
+    cay_service *svc;
+    const cay_call *call;
+    const cay__image_spec *spec;
+    const cay__image *im;
+    char id[CAY_ID_LEN + 1];
+    char chain[CAY__IMAGE_LAYERS][CAY__SHA256_HEX];
+    char name[CAY__IMAGE_LAYERS][CAY_ID_LEN + 1];
+    bool seen[CAY__IMAGE_LAYERS]; /* a template that the tenant sees has it */
+    size_t first;                 /* what is below it is hidden */
+    uint64_t bytes, files;
+    uint64_t most, used,
+        fresh; /* the tenant's bound (0: none), what it has, what was unpacked for it now */
+    size_t at; /* the layer under way */
+} work;
+
+static void name_layer(const char *below, const char *digest, char chain[CAY__SHA256_HEX],
+                       char name[CAY_ID_LEN + 1])
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz234567";
+    char text[256];
+    snprintf(text, sizeof text, "cay image layer 1\n%s\n%s\n", below, digest);
+    cay__sha256_hex(text, strlen(text), chain);
+    name[0] = 'l';
+    for (size_t i = 1, bit = 0; i < CAY_ID_LEN; i++, bit += 5) {
+        unsigned v = 0;
+        for (size_t k = bit; k < bit + 5; k++) {
+            char c = chain[k / 4];
+            unsigned nibble = (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
+            v = v << 1 | (nibble >> (3 - k % 4) & 1);
+        }
+        name[i] = letters[v];
+    }
+    name[CAY_ID_LEN] = 0;
+}
+
+static void name_all(work *k)
+{
+    for (size_t i = 0; i < k->im->n; i++)
+        name_layer(i ? k->chain[i - 1] : "", k->im->layers[i].digest, k->chain[i], k->name[i]);
+}
+
+static int read_known(const char *value, void *arg)
+{
+    known *n = arg;
+    CAY_AUTOJSON *o = NULL;
+    if (cay__json_object("", value, &o, NULL) < 0)
+        return 0;
+    cay__str_copy(n->chain, sizeof n->chain, cay__json_str(o, "chain", ""));
+    n->bytes = (uint64_t)cay__json_int(o, "bytes", 0);
+    n->files = (uint64_t)cay__json_int(o, "files", 0);
+    n->opaque = cay__json_int(o, "opaque", 0) != 0;
+    n->there = true;
+    n->by = json_incref(json_object_get(o, "by"));
+    for (size_t i = 0; i < json_array_size(n->by); i++) {
+        const char *who = json_string_value(json_array_get(n->by, i));
+        n->mine |= who && !strcmp(who, n->tenant);
+    }
+    return 0;
+}
+
+static bool on_disk(const cay_service *svc, const char *name)
+{
+    char path[64];
+    struct stat st;
+    cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", name, NULL);
+    return fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static void look(cay_service *svc, const char *tenant, const char *name, known *out)
+{
+    known_clear(out);
+    *out = (known){ .tenant = tenant };
+    if (svc->store->note_get(svc->db, CAY__NOTE_LAYER, name, read_known, out, NULL) < 0 ||
+        !on_disk(svc, name))
+        out->there = false;
+}
+
+/* A digest is no secret and no key: it stands in manifests that anybody may write. A layer that is
+ * here is therefore given only to a tenant that has brought its bytes, now or before, or that sees
+ * a template with it. */
+static int on_template(const cay_template_row *row, void *arg)
+{
+    work *k = arg;
+    cay__stack stack;
+    if (cay__stack_read(row->layers, &stack, NULL) < 0)
+        return 0;
+    for (size_t i = 0; i < k->im->n; i++)
+        for (size_t l = 0; l < stack.n && !k->seen[i]; l++)
+            k->seen[i] = !strcmp(stack.name[l], k->name[i]);
+    return 0;
+}
+
+static const char *tenant_of(const work *k)
+{
+    return k->spec->tenant ? k->spec->tenant : CAY_TENANT_DEFAULT;
+}
+
+static int see_all(work *k, cay_err *err)
+{
+    return k->svc->store->template_list(k->svc->db, tenant_of(k), NULL, NULL, on_template, k, err);
+}
+
+static bool given(const work *k, size_t i, const known *n)
+{
+    return n->mine || k->seen[i] || CAY__MUTANT("image-possession");
+}
+
+int cay__image_missing(cay_service *svc, const char *tenant, const cay__image *im, bool *missing,
+                       cay_err *err)
+{
+    work *k = cay__alloc(sizeof *k);
+    *k = (work){ .svc = svc, .im = im, .spec = &(cay__image_spec){ .tenant = tenant } };
+    name_all(k);
+    int rc = see_all(k, err);
+    for (size_t i = 0; rc == 0 && i < im->n; i++) {
+        AUTOKNOWN n = { 0 };
+        look(svc, tenant_of(k), k->name[i], &n);
+        missing[i] = !n.there || !given(k, i, &n);
+    }
+    free(k);
+    return rc;
+}
+
+int cay__layers_lock(cay_service *svc, bool remove, int *out, cay_err *err)
+{
+    CAY_AUTOFD fd =
+        openat(svc->home_fd, "layers.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "open layers.lock");
+    while (flock(fd, remove ? LOCK_EX | LOCK_NB : LOCK_SH) < 0)
+        if (errno != EINTR)
+            return cay_fail_why(err, CAY_EBUSY, "layers_busy",
+                                "layers of an image are being made; later");
+    *out = CAY_STEAL_FD(fd);
+    return 0;
+}
+
+static int tell(work *k, const char *what, uint64_t done)
+{
+    cay_template_progress p = {
+        .size = sizeof p, .what = what, .layer = k->at + 1, .layers = k->im->n, .done = done
+    };
+    return k->spec->progress ? k->spec->progress(&p, k->spec->progress_arg) : 0;
+}
+
+static int converse(work *k, cay__layer_conn *c, known *made, char diff[80], cay_err *err)
+{
+    cay__rec r;
+    for (;;) {
+        CAY_TRY(cay__layer_next(c, k->call, &r, err));
+        if (r.type == CAY__REC_PROGRESS) {
+            cay__rec_get_num(&r);
+            uint64_t done = cay__rec_get_num(&r), need = k->used + k->fresh + done;
+            if (k->most && need > k->most)
+                return cay__quota_templates(tenant_of(k), (int64_t)k->most, (int64_t)need, err);
+            if (tell(k, "unpack", done))
+                return cay_fail(err, CAY_ECANCELED, "it was stopped");
+        } else if (r.type == CAY__REC_DONE) {
+            made->files = cay__rec_get_num(&r);
+            made->bytes = cay__rec_get_num(&r);
+            made->opaque = cay__rec_get_num(&r) != 0;
+            cay__str_join(diff, 80, "sha256:", cay__rec_get_str(&r), NULL);
+            return r.bad ? cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                        "cay-pack answered in a wrong form")
+                         : 0;
+        } else {
+            return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
+                                "cay-pack: a record that was not asked for");
+        }
+    }
+}
+
+static int unpack(work *k, size_t i, int fd, known *made, char diff[80], cay_err *err)
+{
+    cay__oneshot *o = NULL;
+    cay__feed *feed = NULL;
+    cay__layer_conn conn;
+    cay_exit end = { .size = sizeof end };
+    const char *args[CAY__IMAGE_LAYERS + 2];
+    char base[CAY_LAYER_NAME];
+    size_t n = 0;
+    cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
+    const char *const argv[] = { "./cay-unpack", "--max-input", "17179869184", "--max-output",
+                                 "34359738368",  "oci",         "tar",         NULL };
+    CAY_TRY(cay__layer_template(k->svc->home_fd, CAY__BASE_IMAGE, base, sizeof base, err));
+    args[n++] = k->name[i];
+    args[n++] = base;
+    for (size_t b = k->first; b < i; b++)
+        args[n++] = k->name[b];
+    CAY_TRY(cay__oneshot_open(k->svc, k->call, &(cay__oneshot_spec){ 0 }, &o, err));
+    int rc = cay__oneshot_bring(o, k->call, "cay-unpack", err);
+    if (rc == 0)
+        rc = cay__feed_start(o, k->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv },
+                             fd, &feed, err);
+    if (rc == 0) {
+        int out = cay__feed_fd(feed);
+        cay__layer_ask ask = {
+            .program = "cay-pack", .verb = "image", .args = args, .nargs = n, .fds = &out, .nfds = 1
+        };
+        rc = cay__layer_open(&at, k->call, &ask, &conn, err);
+        if (rc == 0) {
+            rc = converse(k, &conn, made, diff, err);
+            cay__layer_close(&conn);
+        }
+        int ended = cay__feed_end(feed, k->call, &end, NULL, 0, NULL);
+        if (rc == CAY_EUPSTREAM && ended == 0 && end.signal == SIGABRT)
+            rc = cay_fail_why(err, CAY_ETOOBIG, "archive_limit",
+                              "more than 64 MiB of memory are needed to read it");
+    }
+    cay__oneshot_close(o);
+    return rc;
+}
+
+/* Whoever holds the layer's lock: the tenant has brought it. */
+static int note_layer(work *k, size_t i, known *n, cay_err *err)
+{
+    if (!json_is_array(n->by)) {
+        json_decref(n->by);
+        n->by = json_array();
+    }
+    if (!n->mine && json_array_size(n->by) < HOLDERS_MOST)
+        json_array_append_new(n->by, json_string(tenant_of(k)));
+    CAY_AUTOJSON *o =
+        json_pack("{s:s,s:I,s:I,s:i,s:O}", "chain", k->chain[i], "bytes", (json_int_t)n->bytes,
+                  "files", (json_int_t)n->files, "opaque", (int)n->opaque, "by", n->by);
+    CAY_AUTOFREE char *text = cay__json_text(o, 16384);
+    return k->svc->store->note_put(k->svc->db, CAY__NOTE_LAYER, k->name[i], text, err);
+}
+
+static int make_layer(work *k, size_t i, known *n, cay_err *err)
+{
+    CAY_AUTOFD fd = -1;
+    char diff[80] = "";
+    cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
+    if (on_disk(k->svc, k->name[i])) /* of somebody who died before it was noted: not known to be
+                                        what it should */
+        CAY_TRY(cay__layer_drop(k->svc, k->call, k->name[i], "native", err));
+    CAY_TRY(k->spec->blob(k->spec->arg, i, &fd, err));
+    CAY_FAULT("image.blob");
+    if (tell(k, "unpack", 0))
+        return cay_fail(err, CAY_ECANCELED, "it was stopped");
+    CAY_TRY(unpack(k, i, fd, n, diff, err));
+    if (*k->im->diff_id[i] && strcmp(diff, k->im->diff_id[i])) {
+        cay__layer_remove(&at, k->call, k->name[i], NULL);
+        return cay_fail_why(err, CAY_EINVAL, "image_digest",
+                            "its content has digest %.20s…, and the image's config says %.20s…",
+                            diff, k->im->diff_id[i]);
+    }
+    CAY_FAULT("image.layer");
+    return note_layer(k, i, n, err);
+}
+
+/* It is here, and this tenant has not had it: the bytes themselves have to come, with the digest
+ * that names them, and are not unpacked again. */
+static int prove_layer(work *k, size_t i, known *n, cay_err *err)
+{
+    CAY_AUTOFD fd = -1;
+    CAY_TRY(k->spec->blob(k->spec->arg, i, &fd, err));
+    return note_layer(k, i, n, err);
+}
+
+/* One maker at a time for each layer; whoever waited finds it there. */
+static int need_layer(work *k, size_t i, cay_err *err)
+{
+    AUTOKNOWN n = { 0 };
+    CAY_AUTOFD lock = -1;
+    k->at = i;
+    CAY_TRY(cay__call_check(k->call, "template", err));
+    look(k->svc, tenant_of(k), k->name[i], &n);
+    if (!n.there || !given(k, i, &n)) {
+        CAY_TRY(cay__box_lock(k->svc, k->call, k->name[i], true, &lock, err));
+        look(k->svc, tenant_of(k), k->name[i], &n);
+    }
+    if (n.there &&
+        strcmp(n.chain, k->chain[i])) /* two layers whose names are the same by bad luck or will */
+        return cay_fail_why(err, CAY_EEXIST, "image_digest",
+                            "layer %s is here with another content", k->name[i]);
+    if (!n.there) {
+        CAY_TRY(make_layer(k, i, &n, err));
+        k->fresh += n.bytes;
+    } else if (!given(k, i, &n)) {
+        CAY_TRY(prove_layer(k, i, &n, err));
+    }
+    if (n.opaque) {
+        k->first = i;
+        k->bytes = k->files = 0;
+    }
+    k->bytes += n.bytes;
+    k->files += n.files;
+    return 0;
+}
+
+static int lease(work *k, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    char creator[160];
+    json_t *list = json_array();
+    for (size_t i = 0; i < k->im->n; i++)
+        json_array_append_new(list, json_string(k->name[i]));
+    cay__creator_text(creator, sizeof creator);
+    int rc = cay__json_object("creator", creator, &o, err);
+    if (rc == 0)
+        json_object_set_new(o, "layers", list);
+    CAY_AUTOFREE char *text = rc == 0 ? cay__json_text(o, 16384) : NULL;
+    return text ? k->svc->store->note_put(k->svc->db, CAY__NOTE_LEASE, k->id, text, err) : rc;
+}
+
+static int record(work *k, cay_template **out, cay_err *err)
+{
+    cay__stack stack;
+    const char *names[CAY__IMAGE_LAYERS];
+    size_t n = 0;
+    for (size_t i = k->first; i < k->im->n; i++)
+        names[n++] = k->name[i];
+    CAY_TRY(cay__stack_of(names, n, &stack, err));
+    CAY_AUTOFREE char *layers = cay__stack_text(&stack);
+    cay_template_row row = { .size = sizeof row,
+                             .id = k->id,
+                             .tenant = tenant_of(k),
+                             .base = CAY__BASE_IMAGE,
+                             .layers = layers,
+                             .config = k->im->text ? k->im->text : "{}",
+                             .source = k->spec->source,
+                             .digest = k->im->digest,
+                             .shared = !k->spec->hidden,
+                             .bytes = k->bytes,
+                             .files = k->files };
+    return cay__template_record(k->svc, k->call, &row, k->spec->names, out, err);
+}
+
+int cay__image_make(cay_service *svc, const cay_call *call, const cay__image_spec *spec,
+                    const cay__image *im, cay_template **out, cay_err *err)
+{
+    CAY_AUTOFD lock = -1;
+    work *k = cay__alloc(sizeof *k);
+    *k = (work){ .svc = svc, .call = call, .spec = spec, .im = im };
+    cay__id_make(k->id, 't');
+    name_all(k);
+    int rc = cay__layers_lock(svc, false, &lock, err);
+    if (rc == 0)
+        rc = lease(k, err);
+    CAY_FAULT("image.leased");
+    if (rc == 0)
+        rc = see_all(k, err);
+    if (rc == 0)
+        rc = cay__template_left(svc, spec->tenant, &k->most, &k->used, err);
+    for (size_t i = 0; rc == 0 && i < im->n; i++) {
+        rc = need_layer(k, i, err);
+        if (rc < 0)
+            cay_wrap(err, rc, "layer %zu of %zu", i + 1, im->n);
+    }
+    if (rc == 0)
+        rc = record(k, out, err);
+    if (rc < 0)
+        cay__stack_release(svc, k->id);
+    for (size_t i = 0; rc == 0 && i < k->first;
+         i++) { /* they were needed to know that they are not */
+        bool used = true;
+        if (svc->store->layer_used(svc->db, k->name[i], &used, NULL) == 0 && !used)
+            svc->store->job_put(svc->db, "remove", k->name[i], "", NULL);
+    }
+    free(k);
+    return rc;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log-ins at registries, each a tenant's own: USER:PASSWORD under the key of stored secrets, by
+ * TENANT/HOST. They go in and are never told; a pull of that tenant from that registry uses them,
+ * nothing else can name them.
+ */
+#include <lib/client/remote.h>
+#include "registry.h"
+#include <lib/client/secret.h>
+#include <base/json.h>
+#include <base/str.h>
+
+#define SPACE "registry-login"
+enum { KEY = CAY_TENANT_MAX + 300, MOST = 64 /* of one tenant */ };
+
+/* docker.io has three names. */
+static int key_of(const char *tenant, const char *host, char out[KEY], cay_err *err)
+{
+    static const char *const same[] = { "index.docker.io", "registry-1.docker.io",
+                                        "registry.hub.docker.com" };
+    char ref[300];
+    cay__tname n;
+    tenant = tenant ? tenant : CAY_TENANT_DEFAULT;
+    CAY_TRY(cay__tenant_check(tenant, err));
+    if (!host || strchr(host, '/') || !cay__str_join(ref, sizeof ref, host, "/x", NULL) ||
+        cay__tname_parse(ref, &n, NULL) < 0 || !n.named_host)
+        return cay_fail_why(err, CAY_EINVAL, "registry_host",
+                            "\"%.60s\" is no registry: HOST or HOST:PORT as images name it, such "
+                            "as docker.io or registry.lan:5000",
+                            host ? host : "");
+    for (size_t i = 0; i < CAY_LEN(same); i++)
+        if (!strcmp(n.host, same[i]))
+            cay__str_copy(n.host, sizeof n.host, "docker.io");
+    cay__str_join(out, KEY, tenant, "/", n.host, NULL);
+    return 0;
+}
+
+static bool plain(const char *s, const char * not )
+{
+    for (const char *p = s; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f || strchr(not, *p))
+            return false;
+    return *s && strlen(s) < 2000;
+}
+
+typedef struct others {
+    const char *key;
+    unsigned n;
+} others;
+
+static int on_other(const char *key, const char *value, void *arg)
+{
+    others *o = arg;
+    (void)value;
+    o->n += strcmp(key, o->key) != 0;
+    return 0;
+}
+
+static int has_room(cay_service *svc, const char *key, cay_err *err)
+{
+    char prefix[KEY];
+    others o = { .key = key };
+    cay__str_copy(prefix, sizeof prefix, key);
+    prefix[strcspn(prefix, "/") + 1] = 0;
+    CAY_TRY(svc->store->note_list(svc->db, SPACE, prefix, on_other, &o, err));
+    return o.n < MOST
+               ? 0
+               : cay_fail_why(
+                     err, CAY_EINVAL, "registry_logins_many",
+                     "a tenant has at most %d log-ins at registries; forget one that is not needed",
+                     MOST);
+}
+
+int cay_registry_login(cay_service *svc, const char *tenant, const char *host, const char *user,
+                       const char *password, cay_err *err)
+{
+    char key[KEY], login[4100];
+    CAY__BACK(svc, registry_login, svc, tenant, host, user, password, err);
+    CAY_TRY(key_of(tenant, host, key, err));
+    if (!user || !password || !plain(user, ":") || !plain(password, ""))
+        return cay_fail_why(
+            err, CAY_EINVAL, "registry_auth",
+            "a log-in has a user without ':' and a password, each one line of 1 to 2000 bytes");
+    CAY_TRY(has_room(svc, key, err));
+    cay__str_join(login, sizeof login, user, ":", password, NULL);
+    int rc = cay__vault_put(svc, SPACE, key, login, strlen(login), err);
+    explicit_bzero(login, sizeof login);
+    return rc < 0 ? cay_wrap(err, rc, "log-in at %.100s", host) : 0;
+}
+
+static int none(const char *value, void *arg)
+{
+    (void)value, (void)arg;
+    return 0;
+}
+
+int cay_registry_logout(cay_service *svc, const char *tenant, const char *host, cay_err *err)
+{
+    char key[KEY];
+    CAY__BACK(svc, registry_logout, svc, tenant, host, err);
+    CAY_TRY(key_of(tenant, host, key, err));
+    int rc = svc->store->note_get(svc->db, SPACE, key, none, NULL, NULL);
+    if (rc == CAY_ENOENT)
+        return cay_fail_why(err, CAY_ENOENT, "registry_no_login", "there is no log-in at %.100s",
+                            host);
+    return svc->store->note_put(svc->db, SPACE, key, NULL, err);
+}
+
+typedef struct listing {
+    int (*fn)(const char *tenant, const char *host, int64_t changed_ms, void *arg);
+    void *arg;
+} listing;
+
+static int on_note(const char *key, const char *value, void *arg)
+{
+    listing *l = arg;
+    CAY_AUTOJSON *o = NULL;
+    char tenant[CAY_TENANT_MAX + 1];
+    const char *slash = strchr(key, '/');
+    if (!slash || (size_t)(slash - key) >= sizeof tenant)
+        return 0;
+    memcpy(tenant, key, (size_t)(slash - key));
+    tenant[slash - key] = 0;
+    int64_t when =
+        cay__json_object("log-in", value, &o, NULL) == 0 ? cay__json_int(o, "changed_ms", 0) : 0;
+    return l->fn(tenant, slash + 1, when, l->arg);
+}
+
+int cay_registry_logins(cay_service *svc, const char *tenant,
+                        int (*fn)(const char *tenant, const char *host, int64_t changed_ms,
+                                  void *arg),
+                        void *arg, cay_err *err)
+{
+    char prefix[CAY_TENANT_MAX + 2] = "";
+    CAY__BACK(svc, registry_logins, svc, tenant, fn, arg, err);
+    if (tenant) {
+        CAY_TRY(cay__tenant_check(tenant, err));
+        cay__str_join(prefix, sizeof prefix, tenant, "/", NULL);
+    }
+    return svc->store->note_list(svc->db, SPACE, prefix, on_note, &(listing){ fn, arg }, err);
+}
+
+int cay__reg_login_of(cay_service *svc, const char *tenant, const char *host, char **out,
+                      cay_err *err)
+{
+    char key[KEY];
+    cay__value v = { 0 };
+    CAY_TRY(key_of(tenant, host, key, err));
+    if (svc->store->note_get(svc->db, SPACE, key, none, NULL, NULL) == CAY_ENOENT)
+        return 0;
+    CAY_TRY(cay__vault_open(svc, SPACE, key, &v, err));
+    *out = strndup(v.data, v.len);
+    cay__value_wipe(&v);
+    return 0;
+}
+
+static int forget(const char *key, const char *value, void *arg)
+{
+    cay_service *svc = arg;
+    (void)value;
+    return svc->store->note_put(svc->db, SPACE, key, NULL, NULL);
+}
+
+void cay__reg_logins_forget(cay_service *svc, const char *tenant)
+{
+    char prefix[CAY_TENANT_MAX + 2];
+    if (cay__str_join(prefix, sizeof prefix, tenant, "/", NULL))
+        svc->store->note_list(svc->db, SPACE, prefix, forget, svc, NULL);
+}

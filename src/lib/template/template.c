@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which templates there are. */
+#include "registry.h"
+#include "template.h"
+#include <lib/client/remote.h>
+#include "settings.h"
+#include <base/buf.h>
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <cay/access.h>
+#include <fcntl.h>
+#include <lib/sandbox/limits.h>
+#include <sys/stat.h>
+
+#define SHOWN      8
+#define CONFIG_MAX (256u << 10)
+
+CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
+
+typedef struct full {
+    cay_template t; /* first: the caller has a pointer to it */
+    cay__arena mem;
+} full;
+
+/* A JSON list of strings; what is none is an empty one. */
+static const char *const *strings(cay__arena *mem, const char *text, size_t *n)
+{
+    CAY_AUTOJSON *list = NULL;
+    size_t some = cay__json_any("", text, &list, NULL) == 0 ? json_array_size(list) : 0, k = 0;
+    const char **out = cay__arena_take(mem, (some + 1) * sizeof *out);
+    for (size_t i = 0; i < some; i++)
+        if (json_is_string(json_array_get(list, i)))
+            out[k++] = cay__arena_str(mem, json_string_value(json_array_get(list, i)));
+    if (n)
+        *n = k;
+    return out;
+}
+
+cay_template *cay__template_new(const cay_template_row *r)
+{
+    full *f = cay__alloc(sizeof *f);
+    cay_template *t = &f->t;
+    *t = (cay_template){ .size = sizeof *t,
+                         .shared = r->shared,
+                         .bytes = r->bytes,
+                         .files = r->files,
+                         .created_ms = r->created_ms,
+                         .users = r->users };
+    t->id = cay__arena_str(&f->mem, r->id);
+    t->tenant = cay__arena_str(&f->mem, r->tenant);
+    t->base = cay__arena_str(&f->mem, r->base);
+    t->source = cay__arena_str(&f->mem, r->source);
+    t->digest = cay__arena_str(&f->mem, r->digest);
+    t->config = cay__arena_str(&f->mem, r->config);
+    t->names = strings(&f->mem, r->names ? r->names : "[]", NULL);
+    t->layers = strings(&f->mem, r->layers, &t->nlayers);
+    return t;
+}
+
+void cay_template_free(cay_template *t)
+{
+    full *f = (full *)t;
+    if (f)
+        cay__arena_clear(&f->mem);
+    free(f);
+}
+
+static int not_found(const char *ref, cay_err *err)
+{
+    CAY_AUTOBUF b = CAY__BUF(300);
+    cay__buf_safe(&b, ref, CAY_MIN(strlen(ref), (size_t)80), false);
+    return cay_fail_why(err, CAY_ENOENT, "template_not_found",
+                        "there is no template %s; cay template ls shows those there are, cay "
+                        "template pull gets an image",
+                        b.data ? b.data : "without a name");
+}
+
+/* Whole ids before names, names before beginnings of ids. *name: what it was found by, "" when that
+ * was an id. */
+static int resolve(cay_service *svc, const char *tenant, const char *ref, char id[CAY_ID_LEN + 1],
+                   char name[CAY_TEMPLATE_NAME + 1], cay_err *err)
+{
+    char ids[SHOWN][CAY_ID_LEN + 1];
+    size_t n = 0;
+    *name = 0;
+    if (!ref || !*ref)
+        return cay_fail_why(err, CAY_EINVAL, "template_name",
+                            "no template is named; give a name or an id");
+    if (!cay__id_valid(ref, 't') && cay__tname_clean(ref, name, err) == 0) {
+        CAY_TRY(svc->store->template_resolve(svc->db, tenant, name, ids, SHOWN, &n, err));
+        if (n)
+            return cay__str_copy(id, CAY_ID_LEN + 1, ids[0]) ? 0 : CAY_EINVAL;
+    }
+    *name = 0;
+    if (*ref != 't' || strlen(ref) > CAY_ID_LEN)
+        return not_found(ref, err);
+    CAY_TRY(svc->store->template_resolve(svc->db, tenant, ref, ids, SHOWN, &n, err));
+    if (n == 0)
+        return not_found(ref, err);
+    if (n > 1)
+        return cay_fail_why(err, CAY_EINVAL, "template_ambiguous",
+                            "%.40s fits several templates: %s, %s%s; give more of the id", ref,
+                            ids[0], ids[1], n > 2 ? ", …" : "");
+    cay__str_copy(id, CAY_ID_LEN + 1, ids[0]);
+    return 0;
+}
+
+static int take_row(const cay_template_row *row, void *arg)
+{
+    *(cay_template **)arg = cay__template_new(row);
+    return 0;
+}
+
+/* A name that nobody has may be another word for one, when the operator says so. */
+static int by_alias(cay_service *svc, const char *tenant, const char *ref, char id[CAY_ID_LEN + 1],
+                    int none, cay_err *err)
+{
+    cay__tconf conf;
+    char name[CAY_TEMPLATE_NAME + 1];
+    CAY_TRY(cay__tconf_read(svc, &conf, err));
+    const char *other = cay__tconf_alias(&conf, ref);
+    int rc = other == ref ? none : resolve(svc, tenant, other, id, name, err);
+    cay__tconf_clear(&conf);
+    return rc;
+}
+
+int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+                      cay_template **out, cay_err *err)
+{
+    char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
+    CAY__BACK(svc, template_find, svc, call, ref, out, err);
+    CAY_TRY(cay__call_check(call, "find", err));
+    int rc = resolve(svc, tenant, ref, id, name, err);
+    if (rc == CAY_ENOENT && ref && *ref)
+        rc = by_alias(svc, tenant, ref, id, rc, err);
+    CAY_TRY(rc);
+    return svc->store->template_list(svc->db, tenant, id, NULL, take_row, out, err);
+}
+
+typedef struct lister {
+    const cay_call *call;
+    const cay_template_filter *filter;
+    const char *name;
+    int (*fn)(const cay_template *, void *);
+    void *arg;
+    size_t n;
+    bool enough;
+    cay_err *err;
+} lister;
+
+/* "python" fits "python:3.11"; "python:3.11" only itself. */
+static bool has_name(const cay_template *t, const char *want)
+{
+    size_t n = strlen(want);
+    for (const char *const *p = t->names; *p; p++)
+        if (!strncmp(*p, want, n) &&
+            (!(*p)[n] || (!strpbrk(want, ":@") && ((*p)[n] == ':' || (*p)[n] == '@'))))
+            return true;
+    return false;
+}
+
+static int list_one(const cay_template_row *row, void *arg)
+{
+    lister *l = arg;
+    CAY_TRY(cay__call_check(l->call, "list", l->err));
+    CAY_AUTOPTR(cay_template) t = cay__template_new(row);
+    if (l->filter->name && !has_name(t, l->filter->name))
+        return 0;
+    int rc = l->fn(t, l->arg);
+    l->enough = l->filter->limit && ++l->n == l->filter->limit;
+    return rc ? rc : l->enough;
+}
+
+int cay_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *given,
+                      int (*fn)(const cay_template *, void *), void *arg, cay_err *err)
+{
+    cay_template_filter f;
+    CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_template_filter", err));
+    CAY__BACK(svc, template_list, svc, call, &f, fn, arg, err);
+    lister l = { .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
+    int rc = svc->store->template_list(svc->db, f.tenant, NULL, f.after, list_one, &l, err);
+    return l.enough ? 0 : rc;
+}
+
+/* One that the tenant sees may still be somebody else's. */
+static int own_only(const cay_template *t, const char *tenant, const char *what, cay_err *err)
+{
+    if (!tenant || !strcmp(t->tenant, tenant))
+        return 0;
+    return cay_fail_why(
+        err, CAY_EPERM, "template_shared",
+        "template %s belongs to the operator of this service and can be used, not %s", t->id, what);
+}
+
+int cay_template_remove(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+                        cay_err *err)
+{
+    char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
+    CAY_AUTOPTR(cay_template) t = NULL;
+    CAY__BACK(svc, template_remove, svc, call, ref, err);
+    CAY_TRY(cay__call_check(call, "remove", err));
+    CAY_TRY(resolve(svc, tenant, ref, id, name, err));
+    CAY_TRY(svc->store->template_list(svc->db, tenant, id, NULL, take_row, &t, err));
+    CAY_TRY(own_only(t, tenant, "removed", err));
+    if (*name && t->names[0] && t->names[1])
+        return svc->store->template_name(svc->db, t->tenant, name, NULL, err);
+    return svc->store->template_remove(svc->db, id, err);
+}
+
+int cay_template_name(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+                      const char *given, cay_err *err)
+{
+    char name[CAY_TEMPLATE_NAME + 1];
+    CAY_AUTOPTR(cay_template) t = NULL;
+    CAY_TRY(cay__tname_clean(given, name, err));
+    CAY__BACK(svc, template_change, svc, call, ref, name, NULL, err);
+    CAY_TRY(cay_template_find(svc, call, tenant, ref, &t, err));
+    CAY_TRY(own_only(t, tenant, "renamed", err));
+    return svc->store->template_name(svc->db, t->tenant, name, t->id, err);
+}
+
+int cay_template_share(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+                       bool shared, cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    CAY__BACK(svc, template_change, svc, call, ref, NULL, &shared, err);
+    CAY_TRY(cay_template_find(svc, call, tenant, ref, &t, err));
+    CAY_TRY(own_only(t, tenant, "shared", err));
+    return svc->store->template_share(svc->db, t->id, shared, err);
+}
+
+static bool pairs_ok(const json_t *j)
+{
+    const char *key;
+    json_t *v;
+    if (!json_is_object(j))
+        return false;
+    json_object_foreach((json_t *)j, key,
+                        v) if (!*key || strpbrk(key, "=\n") || !json_is_string(v) ||
+                               strlen(json_string_value(v)) != json_string_length(v)) return false;
+    return true;
+}
+
+static bool words_ok(const json_t *j)
+{
+    if (!json_is_array(j))
+        return false;
+    for (size_t i = 0; i < json_array_size(j); i++) {
+        const json_t *v = json_array_get(j, i);
+        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+            return false;
+    }
+    return true;
+}
+
+static bool text_ok(const json_t *j)
+{
+    return json_is_string(j) && strlen(json_string_value(j)) == json_string_length(j) &&
+           !strchr(json_string_value(j), '\n');
+}
+
+static bool path_ok(const json_t *j)
+{
+    return text_ok(j) && *json_string_value(j) == '/';
+}
+
+static bool object_ok(const json_t *j)
+{
+    return json_is_object(j);
+}
+
+static bool list_ok(const json_t *j)
+{
+    return json_is_array(j);
+}
+
+static bool bool_ok(const json_t *j)
+{
+    return json_is_boolean(j);
+}
+
+static bool labels_ok(const json_t *j)
+{
+    const char *key;
+    json_t *v;
+    if (!json_is_object(j))
+        return false;
+    json_object_foreach((json_t *)j, key, v) if (!json_is_string(v)) return false;
+    return true;
+}
+
+static bool limits_ok(const json_t *j)
+{
+    const char *key;
+    json_t *v;
+    if (!json_is_object(j))
+        return false;
+    json_object_foreach((json_t *)j, key, v)
+    {
+        bool known = false;
+        for (size_t i = 0; i < CAY__LIMITS; i++)
+            known |= !strcmp(key, cay__limit_table[i].name);
+        if (!known || !json_is_integer(v) || json_integer_value(v) <= 0)
+            return false;
+    }
+    return true;
+}
+
+static const struct {
+    const char *name;
+    bool (*ok)(const json_t *);
+    const char *want;
+} members[] = {
+    { "env", pairs_ok, "an object of strings; a name is not empty and has no '='" },
+    { "user", text_ok, "a name or number on one line" },
+    { "workdir", path_ok, "an absolute path" },
+    { "cmd", words_ok, "a list of strings" },
+    { "entrypoint", words_ok, "a list of strings" },
+    { "shell", words_ok, "a list of strings" },
+    { "ports", words_ok, "a list of strings such as \"8080/tcp\"" },
+    { "volumes", words_ok, "a list of paths" },
+    { "labels", labels_ok, "an object of strings" },
+    { "stop_signal", text_ok, "a signal's name" },
+    { "services", list_ok, "a list of objects" },
+    { "sudo", bool_ok, "true or false" },
+    { "interpreter", words_ok, "a list of languages" },
+    { "limits", limits_ok, "an object of limits that are known, each a number above 0" },
+    { "platform", object_ok, "an object" },
+};
+
+int cay_template_config_check(const char *text, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    if (strlen(text) > CONFIG_MAX)
+        return cay_fail_why(err, CAY_ETOOBIG, "template_config", "config is longer than %u bytes",
+                            CONFIG_MAX);
+    CAY_TRY(cay__json_object("config", text, &o, err));
+    for (size_t i = 0; i < CAY_LEN(members); i++) {
+        const json_t *v = json_object_get(o, members[i].name);
+        if (v && !members[i].ok(v))
+            return cay_fail_why(err, CAY_EINVAL, "template_config", "config: %s must be %s",
+                                members[i].name, members[i].want);
+    }
+    return cay__settings_check(o, err);
+}
+
+static int clean_names(const char *const *names, char **out, cay_err *err)
+{
+    CAY_AUTOJSON *list = json_array();
+    for (; names && *names; names++) {
+        char name[CAY_TEMPLATE_NAME + 1];
+        CAY_TRY(cay__tname_clean(*names, name, err));
+        if (json_array_size(list) == CAY__TEMPLATE_NAMES)
+            return cay_fail_why(err, CAY_EINVAL, "template_name", "a template has at most %d names",
+                                CAY__TEMPLATE_NAMES);
+        json_array_append_new(list, json_string(name));
+    }
+    *out = cay__json_text(list, 64 << 10);
+    return *out ? 0 : cay_fail(err, CAY_ETOOBIG, "too many names");
+}
+
+static int layers_there(const cay_service *svc, const char *layers, cay_err *err)
+{
+    cay__stack s;
+    CAY_TRY(cay__stack_read(layers, &s, err));
+    for (size_t i = 0; i < s.n; i++) {
+        char path[64];
+        struct stat st;
+        cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", s.name[i], NULL);
+        if (fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            return cay_fail_why(err, CAY_EBUSY, "layers_gone",
+                                "layer %s was removed meanwhile; try again", s.name[i]);
+    }
+    return 0;
+}
+
+int cay__template_record(cay_service *svc, const cay_call *call, cay_template_row *row,
+                         const char *const *names, cay_template **out, cay_err *err)
+{
+    CAY_AUTOFREE char *list = NULL;
+    CAY_TRY(clean_names(names, &list, err));
+    CAY_TRY(cay_template_config_check(row->config, err));
+    CAY_TRY(cay__tenant_check(row->tenant, err));
+    if (strlen(row->source) > 1000 || strpbrk(row->source, "\n\r"))
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
+                            "source is one line of at most 1000 bytes");
+    CAY_TRY(cay__template_root_check(svc, row->base, row->layers, err));
+    CAY_TRY(cay__template_measure(svc, call, row->tenant, row->layers, err));
+    row->names = list;
+    CAY_FAULT("template.record");
+    CAY_TRY(svc->store->template_insert(svc->db, row, err));
+    CAY_FAULT("template.recorded");
+    int rc = layers_there(svc, row->layers, err);
+    if (rc < 0) {
+        svc->store->template_remove(svc->db, row->id, NULL);
+        return rc;
+    }
+    return out ? cay_template_find(svc, call, NULL, row->id, out, err) : 0;
+}
+
+/* A snapshot by its own name, or one of a sandbox, which is then nobody's. */
+static int point(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+                 cay__snaprow **out, bool *ours, cay_err *err)
+{
+    CAY_AUTOPTR(cay_sandbox) sb = NULL;
+    CAY_AUTOPTR(cay_snapshot) s = NULL;
+    *ours = false;
+    if (!ref || !*ref)
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "from: name a snapshot or a sandbox");
+    int rc = cay__snap_find_of(svc, tenant, ref, out, err);
+    if (rc != CAY_ENOENT)
+        return rc;
+    if ((tenant ? cay_service_find_of(svc, call, tenant, ref, &sb, NULL)
+                : cay_service_find(svc, call, ref, &sb, NULL)) < 0)
+        return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found",
+                            "there is neither a snapshot nor a sandbox %.64s", ref);
+    CAY_TRY(cay_sandbox_snapshot(
+        sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, &s, err));
+    *ours = true;
+    return cay__snap_row(svc, s->id, out, err);
+}
+
+int cay_template_publish(cay_service *svc, const cay_call *call, const cay_template_spec *given,
+                         cay_template **out, cay_err *err)
+{
+    cay_template_spec spec;
+    char id[CAY_ID_LEN + 1], source[64];
+    CAY_AUTOFREE cay__snaprow *snap = NULL;
+    CAY_AUTOJSON *behind = NULL;
+    bool ours;
+    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_spec", err));
+    CAY__BACK(svc, template_publish, svc, call, &spec, out, err);
+    CAY_TRY(cay__call_check(call, "publish", err));
+    CAY_TRY(point(svc, call, spec.tenant, spec.from, &snap, &ours, err));
+    int rc = cay__snap_trees(svc, &snap->row, err);
+    if (rc == 0 && *snap->row.template_ == '/')
+        rc = cay_fail_why(
+            err, CAY_ENOTSUP, "template_root",
+            "%s stands on %.150s, a directory of the host: `cay template import` it first",
+            snap->row.id, snap->row.template_);
+    if (rc == 0)
+        rc = cay__json_object("record: spec", snap->row.spec, &behind, err);
+    cay__id_make(id, 't');
+    cay__str_join(source, sizeof source,
+                  ours ? "sandbox:" : "snapshot:", ours ? snap->row.sandbox : snap->row.id, NULL);
+    cay_template_row row = { .size = sizeof row,
+                             .id = id,
+                             .tenant = spec.tenant ? spec.tenant : snap->row.tenant,
+                             .base = snap->row.template_,
+                             .layers = snap->row.layers,
+                             .source = spec.source ? spec.source : source,
+                             .digest = spec.digest ? spec.digest : "",
+                             .shared = !spec.hidden,
+                             .config =
+                                 spec.config ? spec.config : cay__json_str(behind, "image", "{}"),
+                             .bytes = snap->row.bytes,
+                             .files = snap->row.files };
+    if (rc == 0)
+        rc = cay__template_record(svc, call, &row, spec.names, out, err);
+    if (ours)
+        svc->store->snap_remove(svc->db, snap->row.id, NULL);
+    return rc < 0 ? cay_wrap(err, rc, "template") : 0;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A template as an OCI layout in a tar: image-spec 1.1 image-layout.md, layer.md. A layer of ours
+ * is a layer of the image, told by cay-pack as it is, or by what it changes where a directory was
+ * renamed. Layers are not compressed, so the digest of one is also its diff_id.
+ */
+#include <lib/snapshot/archive.h>
+#include <lib/client/remote.h>
+#include "image.h"
+#include <base/sha256.h>
+#include <base/call.h>
+#include <base/fault.h>
+#include <base/fd.h>
+#include <base/json.h>
+#include <base/str.h>
+#include <fcntl.h>
+#include <lib/snapshot/layer.h>
+#include <proto/record.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+enum { BLOCK = 512 };
+
+typedef struct work {
+    cay_service *svc;
+    const cay_call *call;
+    const cay_template_out *spec;
+    const cay_template *t;
+    cay__blob layers[CAY__IMAGE_LAYERS];
+    size_t at; /* the layer under way */
+    int fd;
+} work;
+
+static void octal(char *to, size_t n, uint64_t v)
+{
+    for (to[--n] = 0; n-- > 0; v >>= 3)
+        to[n] = (char)('0' + (v & 7));
+}
+
+static int put(work *k, const void *p, size_t n, cay_err *err)
+{
+    return cay__fd_write_all(k->fd, p, n) ? 0 : cay_fail_sys(err, CAY_ESYS, "write the archive");
+}
+
+/* POSIX.1-2017 pax, "ustar Interchange Format". A size that does not fit is told in base 256, as
+ * every reader takes it. */
+static int put_head(work *k, const char *name, char type, uint64_t size, cay_err *err)
+{
+    char b[BLOCK] = { 0 };
+    unsigned sum = 0;
+    cay__str_copy(b, 100, name);
+    octal(b + 100, 8, type == '5' ? 0755 : 0644);
+    octal(b + 108, 8, 0);
+    octal(b + 116, 8, 0);
+    octal(b + 136, 12, 0);
+    if (size >> 33) {
+        b[124] = (char)0x80;
+        for (int i = 0; i < 8; i++)
+            b[135 - i] = (char)(size >> 8 * i);
+    } else {
+        octal(b + 124, 12, size);
+    }
+    b[156] = type;
+    memcpy(b + 257,
+           "ustar\0"
+           "00",
+           8);
+    memset(b + 148, ' ', 8);
+    for (size_t i = 0; i < sizeof b; i++)
+        sum += (unsigned char)b[i];
+    octal(b + 148, 7, sum);
+    return put(k, b, sizeof b, err);
+}
+
+static int put_pad(work *k, uint64_t size, cay_err *err)
+{
+    static const char none[BLOCK];
+    return size % BLOCK ? put(k, none, BLOCK - (size_t)(size % BLOCK), err) : 0;
+}
+
+static int put_text(work *k, const char *name, const char *text, cay_err *err)
+{
+    size_t n = strlen(text);
+    CAY_TRY(put_head(k, name, '0', n, err));
+    CAY_TRY(put(k, text, n, err));
+    return put_pad(k, n, err);
+}
+
+static void blob_name(const cay__blob *b, char out[100])
+{
+    snprintf(out, 100, "blobs/sha256/%.64s", b->digest + 7);
+}
+
+static int put_document(work *k, const json_t *j, cay__blob *out, cay_err *err)
+{
+    char name[100], hex[CAY__SHA256_HEX];
+    CAY_AUTOFREE char *text = cay__json_text(j, CAY__IMAGE_DOC_MAX);
+    if (!text)
+        return cay_fail_why(err, CAY_ETOOBIG, "image_invalid",
+                            "what the template says is too long for an image");
+    cay__sha256_hex(text, strlen(text), hex);
+    cay__str_join(out->digest, sizeof out->digest, "sha256:", hex, NULL);
+    out->size = strlen(text);
+    blob_name(out, name);
+    return put_text(k, name, text, err);
+}
+
+static int on_record(cay__rec *r, void *arg, cay_err *err)
+{
+    work *k = arg;
+    cay__rec_get_num(r);
+    uint64_t bytes = cay__rec_get_num(r);
+    cay_template_progress p = {
+        .size = sizeof p, .what = "pack", .layer = k->at + 1, .layers = k->t->nlayers, .done = bytes
+    };
+    if (r->type != CAY__REC_PROGRESS || r->bad)
+        return cay_fail_why(err, CAY_EUPSTREAM, "protocol", "cay-pack: a record has a wrong form");
+    if (k->spec->progress && k->spec->progress(&p, k->spec->arg))
+        return cay_fail(err, CAY_ECANCELED, "it was stopped");
+    return 0;
+}
+
+static int pack(work *k, bool raw, int fd, cay_err *err)
+{
+    char base[CAY_LAYER_NAME], words[CAY__IMAGE_LAYERS + 2][CAY_LAYER_NAME + 8];
+    const char *args[CAY__IMAGE_LAYERS + 6] = { "format=oci" };
+    size_t n = 1;
+    cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
+    cay__layer_done done = { 0 };
+    CAY_TRY(cay__layer_template(k->svc->home_fd, CAY__BASE_IMAGE, base, sizeof base, err));
+    for (size_t i = 0; i <= k->at + 1; i++) {
+        cay__str_join(words[i], sizeof words[i],
+                      i <= k->at ? "a=" : "top=", i ? k->t->layers[i - 1] : base, NULL);
+        args[n++] = words[i];
+    }
+    if (raw)
+        args[n++] = "raw=1";
+    cay__layer_ask ask = { .program = "cay-pack",
+                           .verb = "pack",
+                           .args = args,
+                           .nargs = n,
+                           .fds = &fd,
+                           .nfds = 1,
+                           .fn = on_record,
+                           .arg = k };
+    CAY_TRY(cay__layer_run(&at, k->call, &ask, &done, err));
+    cay__layer_done_clear(&done);
+    return 0;
+}
+
+/* Its bytes are known whole before any of them leaves. */
+static int measure(int fd, cay__blob *out, cay_err *err)
+{
+    char buf[65536], hex[CAY__SHA256_HEX];
+    cay__sha256 s;
+    cay__sha256_begin(&s);
+    out->size = 0;
+    for (ssize_t n; (n = pread(fd, buf, sizeof buf, (off_t)out->size)) != 0;
+         out->size += (uint64_t)n) {
+        if (n < 0)
+            return cay_fail_sys(err, CAY_ESYS, "read the layer");
+        cay__sha256_add(&s, buf, (size_t)n);
+    }
+    cay__sha256_end(&s, hex);
+    cay__str_join(out->digest, sizeof out->digest, "sha256:", hex, NULL);
+    return 0;
+}
+
+static int send(work *k, int fd, const cay__blob *b, cay_err *err)
+{
+    char buf[65536], name[100];
+    blob_name(b, name);
+    CAY_TRY(put_head(k, name, '0', b->size, err));
+    for (uint64_t at = 0; at < b->size;) {
+        ssize_t n = pread(fd, buf, sizeof buf, (off_t)at);
+        if (n <= 0)
+            return cay_fail_sys(err, CAY_ESYS, "read the layer");
+        CAY_TRY(put(k, buf, (size_t)n, err));
+        at += (uint64_t)n;
+    }
+    return put_pad(k, b->size, err);
+}
+
+static int layer(work *k, cay_err *err)
+{
+    cay__blob *b = &k->layers[k->at];
+    CAY_AUTOFD fd = openat(k->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return cay_fail_sys(err, CAY_ESYS, "a file for the layer in %s", k->svc->home);
+    CAY_TRY(cay__call_check(k->call, "export", err));
+    int rc = pack(k, true, fd, err);
+    if (rc == CAY_ENOTSUP) {
+        if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) != 0)
+            return cay_fail_sys(err, CAY_ESYS, "begin the layer anew");
+        rc = pack(k, false, fd, err);
+    }
+    CAY_TRY(rc);
+    CAY_TRY(measure(fd, b, err));
+    for (size_t i = 0; i < k->at; i++)
+        if (!strcmp(k->layers[i].digest, b->digest))
+            return 0; /* it is there already */
+    return send(k, fd, b, err);
+}
+
+static json_t *described(const cay__blob *b, const char *type)
+{
+    return json_pack("{s:s,s:s,s:I}", "mediaType", type, "digest", b->digest, "size",
+                     (json_int_t)b->size);
+}
+
+/* ["80/tcp"] → {"80/tcp":{}} */
+static json_t *keys_of(const json_t *list)
+{
+    json_t *o = json_object();
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_is_string(json_array_get(list, i)))
+            json_object_set_new(o, json_string_value(json_array_get(list, i)), json_object());
+    return o;
+}
+
+static json_t *env_of(const json_t *env)
+{
+    const char *key;
+    json_t *v, *list = json_array();
+    json_object_foreach((json_t *)env, key, v) json_array_append_new(
+        list, json_sprintf("%s=%s", key, json_string_value(v) ? json_string_value(v) : ""));
+    return list;
+}
+
+static json_t *config_of(const work *k, const json_t *c)
+{
+    static const struct {
+        const char *ours, *theirs;
+        json_t *(*how)(const json_t *);
+    } rows[] = { { "env", "Env", env_of },
+                 { "cmd", "Cmd", NULL },
+                 { "entrypoint", "Entrypoint", NULL },
+                 { "shell", "Shell", NULL },
+                 { "ports", "ExposedPorts", keys_of },
+                 { "volumes", "Volumes", keys_of },
+                 { "labels", "Labels", NULL },
+                 { "user", "User", NULL },
+                 { "stop_signal", "StopSignal", NULL },
+                 { "workdir", "WorkingDir", NULL } };
+    char mine[64];
+    json_t *in = json_object(), *ids = json_array(), *o = json_object();
+    const json_t *platform = json_object_get(c, "platform");
+    cay__image_platform(mine, sizeof mine);
+    for (size_t i = 0; i < CAY_LEN(rows); i++) {
+        json_t *v = json_object_get(c, rows[i].ours);
+        if (v)
+            json_object_set_new(in, rows[i].theirs, rows[i].how ? rows[i].how(v) : json_incref(v));
+    }
+    for (size_t i = 0; i < k->t->nlayers; i++)
+        json_array_append_new(ids, json_string(k->layers[i].digest));
+    if (json_is_object(platform))
+        json_object_update(o, (json_t *)(uintptr_t)platform);
+    if (!json_object_get(o, "os"))
+        json_object_set_new(o, "os", json_string("linux"));
+    if (!json_object_get(o, "architecture"))
+        json_object_set_new(o, "architecture", json_string(strchr(mine, '/') + 1));
+    if (json_object_get(c, "created"))
+        json_object_set(o, "created", json_object_get(c, "created"));
+    if (json_object_get(c, "author"))
+        json_object_set(o, "author", json_object_get(c, "author"));
+    json_object_set_new(o, "config", in);
+    json_object_set_new(o, "rootfs", json_pack("{s:s,s:o}", "type", "layers", "diff_ids", ids));
+    return o;
+}
+
+/* The name that it was asked for by, else its first. */
+static const char *name_of(const work *k)
+{
+    char clean[CAY_TEMPLATE_NAME + 1];
+    if (cay__tname_clean(k->spec->ref, clean, NULL) == 0)
+        for (const char *const *p = k->t->names; *p; p++)
+            if (!strcmp(*p, clean))
+                return *p;
+    return k->t->names[0];
+}
+
+static int documents(work *k, cay_err *err)
+{
+    CAY_AUTOJSON *c = NULL;
+    cay__blob config, manifest;
+    CAY_TRY(cay__json_object("record: config", k->t->config, &c, err));
+    CAY_AUTOJSON *image = config_of(k, c);
+    CAY_TRY(put_document(k, image, &config, err));
+    CAY_AUTOJSON *m = json_pack("{s:i,s:s}", "schemaVersion", 2, "mediaType",
+                                "application/vnd.oci.image.manifest.v1+json");
+    json_t *list = json_array();
+    for (size_t i = 0; i < k->t->nlayers; i++)
+        json_array_append_new(list,
+                              described(&k->layers[i], "application/vnd.oci.image.layer.v1.tar"));
+    json_object_set_new(m, "config",
+                        described(&config, "application/vnd.oci.image.config.v1+json"));
+    json_object_set_new(m, "layers", list);
+    CAY_TRY(put_document(k, m, &manifest, err));
+    json_t *d = described(&manifest, "application/vnd.oci.image.manifest.v1+json");
+    if (name_of(k))
+        json_object_set_new(d, "annotations",
+                            json_pack("{s:s}", "org.opencontainers.image.ref.name", name_of(k)));
+    CAY_AUTOJSON *index = json_pack("{s:i,s:s,s:[o]}", "schemaVersion", 2, "mediaType",
+                                    "application/vnd.oci.image.index.v1+json", "manifests", d);
+    CAY_AUTOFREE char *text = cay__json_text(index, 65536);
+    CAY_TRY(put_text(k, "index.json", text ? text : "{}", err));
+    return put_text(k, "oci-layout", "{\"imageLayoutVersion\":\"1.0.0\"}", err);
+}
+
+static int all(work *k, cay_err *err)
+{
+    static const char end[2 * BLOCK];
+    CAY_AUTOFD lock = -1;
+    if (strcmp(k->t->base, CAY__BASE_IMAGE))
+        return cay_fail_why(err, CAY_ENOTSUP, "template_host",
+                            "it stands on the programs of this machine, so it is no image; `cay "
+                            "snapshot export` writes what is above them");
+    if (k->t->nlayers > CAY__IMAGE_LAYERS)
+        return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep",
+                            "it has %zu layers, and an image at most %d", k->t->nlayers,
+                            CAY__IMAGE_LAYERS);
+    CAY_TRY(cay__layers_lock(k->svc, false, &lock, err));
+    CAY_TRY(put_head(k, "blobs/", '5', 0, err));
+    CAY_TRY(put_head(k, "blobs/sha256/", '5', 0, err));
+    for (k->at = 0; k->at < k->t->nlayers; k->at++) {
+        int rc = layer(k, err);
+        if (rc < 0)
+            return cay_wrap(err, rc, "layer %zu of %zu", k->at + 1, k->t->nlayers);
+    }
+    CAY_TRY(documents(k, err));
+    return put(k, end, sizeof end, err);
+}
+
+/* The file appears when it is whole. */
+static int to_path(work *k, cay_err *err)
+{
+    const char *path = k->spec->path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    CAY_AUTOFREE char *top = slash == path ? cay__strdup("/")
+                             : slash       ? strndup(path, (size_t)(slash - path))
+                                           : cay__strdup(".");
+    if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
+        return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "%.200s: name a file", path);
+    CAY_AUTOFD dir = open(top, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD file = dir < 0 ? -1 : openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
+    if (file < 0)
+        return cay_fail_sys(err, CAY_ESYS, "a file in the directory of %.150s", path);
+    k->fd = file;
+    CAY_TRY(all(k, err));
+    CAY_FAULT("template.exported");
+    return cay__path_put(dir, name, file, err);
+}
+
+int cay_template_export(cay_service *svc, const cay_call *call, const cay_template_out *given,
+                        cay_err *err)
+{
+    cay_template_out spec;
+    CAY_AUTOPTR(cay_template) t = NULL;
+    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_out", err));
+    CAY__BACK(svc, template_export, svc, call, &spec, err);
+    CAY_TRY(cay_template_find(svc, call, spec.tenant, spec.ref, &t, err));
+    work *k = cay__alloc(sizeof *k);
+    *k = (work){ .svc = svc, .call = call, .spec = &spec, .t = t, .fd = spec.fd };
+    int rc = spec.path ? to_path(k, err) : all(k, err);
+    free(k);
+    return rc < 0 ? cay_wrap(err, rc, "export %.100s", spec.ref) : 0;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request that names a template: it comes to stand on its layers, and takes over what it says. */
+#include <lib/client/remote.h>
+#include "settings.h"
+#include <lib/client/spec.h>
+#include "template.h"
+#include <base/json.h>
+#include <base/str.h>
+#include <cay/manifest.h>
+#include <lib/sandbox/limits.h>
+
+static size_t count(const cay_pair *p)
+{
+    size_t n = 0;
+    for (; p && p[n].key; n++)
+        ;
+    return n;
+}
+
+static bool has(const cay_pair *p, const char *key)
+{
+    for (; p && p->key; p++)
+        if (!strcmp(p->key, key))
+            return true;
+    return false;
+}
+
+/* The template's variables, then those of the request, which win. */
+static void take_env(const json_t *env, cay_create *c, cay__arena *mem)
+{
+    const char *key;
+    json_t *v;
+    size_t n = 0, own = count(c->env);
+    if (!json_is_object(env) || !json_object_size(env))
+        return;
+    cay_pair *all = cay__arena_take(mem, (json_object_size(env) + own + 1) * sizeof *all);
+    json_object_foreach((json_t *)env, key, v) if (json_is_string(v) && !has(c->env, key))
+        all[n++] =
+            (cay_pair){ cay__arena_str(mem, key), cay__arena_str(mem, json_string_value(v)) };
+    for (size_t i = 0; i < own; i++)
+        all[n++] = c->env[i];
+    c->env = all;
+}
+
+static void take_limits(const json_t *limits, cay_limits *l)
+{
+    for (size_t i = 0; i < CAY__LIMITS; i++) {
+        uint64_t *at = (uint64_t *)((char *)l + cay__limit_table[i].at);
+        json_int_t v = json_integer_value(json_object_get(limits, cay__limit_table[i].name));
+        if (!*at && v > 0)
+            *at = (uint64_t)v;
+    }
+}
+
+void cay__template_limits(const char *image, cay_limits *out)
+{
+    CAY_AUTOJSON *o = NULL;
+    *out = (cay_limits){ 0 };
+    if (image && cay__json_object("record: image", image, &o, NULL) == 0)
+        take_limits(json_object_get(o, "limits"), out);
+    cay__limits_fill(out);
+}
+
+/* "user", "user:group" or ":group". */
+static void take_user(const json_t *o, cay_create *c, cay__arena *mem)
+{
+    char *said = cay__arena_str(mem, cay__json_str(o, "user", "")), *colon = strchr(said, ':');
+    if (colon)
+        *colon = 0;
+    if (colon && colon[1] && !c->group)
+        c->group = colon + 1;
+    c->user = *said ? said : strcmp(c->template_, CAY__BASE_IMAGE) ? NULL : "root";
+}
+
+/* Those that the request has are all there are; what is wrong with them is told when they are read.
+ */
+static void take_services(const json_t *services, cay_create *c, cay__arena *mem)
+{
+    char *text = !c->services && services && !json_is_null(services)
+                     ? cay__json_text(services, CAY_MANIFEST_BYTES)
+                     : NULL;
+    if (text)
+        c->services = cay__arena_adopt(mem, text);
+}
+
+static int apply(cay_create *c, cay__arena *mem, cay_err *err)
+{
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__json_object("record: image", c->image, &o, err));
+    take_env(json_object_get(o, "env"), c, mem);
+    take_limits(json_object_get(o, "limits"), &c->limits);
+    if (!c->user)
+        take_user(o, c, mem);
+    const char *dir = cay__json_str(o, "workdir", "");
+    if (!c->workdir && *dir == '/')
+        c->workdir = cay__arena_str(mem, dir);
+    take_services(json_object_get(o, "services"), c, mem);
+    c->sudo |= cay__json_bool(o, "sudo", false);
+    return 0;
+}
+
+/* What the sandbox behind the snapshot had. */
+static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem,
+                         const cay_pair **settings, cay_err *err)
+{
+    CAY_AUTOFREE cay__snaprow *row = NULL;
+    CAY_AUTOJSON *o = NULL;
+    CAY_TRY(cay__snap_row(svc, c->from, &row, err));
+    CAY_TRY(cay__json_object("record: spec", row->row.spec, &o, err));
+    const char *image = cay__json_str(o, "image", NULL),
+               *id = cay__json_str(o, "template_id", NULL),
+               *name = cay__json_str(o, "template_name", NULL);
+    c->image = image ? cay__arena_str(mem, image) : NULL;
+    c->template_id = id ? cay__arena_str(mem, id) : NULL;
+    c->template_name = name ? cay__arena_str(mem, name) : NULL;
+    take_services(json_object_get(o, "services"), c, mem);
+    *settings = cay__pairs_read(mem, json_object_get(o, "settings"));
+    return 0;
+}
+
+static int from_template(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem,
+                         cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    CAY_TRY(cay_template_find(svc, call, c->tenant, c->template_, &t, err));
+    cay__stack *stack = cay__arena_take(mem, sizeof *stack);
+    CAY_TRY(cay__stack_of(t->layers, t->nlayers, stack, err));
+    c->layers = stack->name;
+    c->nlayers = stack->n;
+    c->template_name = cay__arena_str(
+        mem, t->names[0] ? cay__id_valid(c->template_, 't') ? t->names[0] : c->template_ : t->id);
+    c->template_id = cay__arena_str(mem, t->id);
+    c->template_ = cay__arena_str(mem, t->base);
+    c->image = cay__arena_str(mem, t->config);
+    return 0;
+}
+
+int cay__template_prepare(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem,
+                          cay_err *err)
+{
+    const cay_pair *before = NULL;
+    c->image = c->template_id = c->template_name = NULL;
+    if (c->from)
+        CAY_TRY(from_snapshot(svc, c, mem, &before, err));
+    else if (!c->root && c->template_ && !strcmp(c->template_, CAY__BASE_IMAGE))
+        c->template_id = ""; /* nothing at all, for who puts a root filesystem together */
+    else if (!c->root && c->template_ && strcmp(c->template_, CAY__BASE_HOST) != 0)
+        CAY_TRY(from_template(svc, call, c, mem, err));
+    CAY_TRY(cay__settings_prepare(c, before, mem, err));
+    return c->image ? apply(c, mem, err) : 0;
+}
+
+/* Of a server's: what its template says; a snapshot's is known there alone. */
+static int told_there(cay_service *svc, const cay_call *call, const cay_create *c, char **config,
+                      cay_err *err)
+{
+    CAY_AUTOPTR(cay_template) t = NULL;
+    if (c->from || !c->template_ || !strcmp(c->template_, CAY__BASE_HOST) ||
+        !strcmp(c->template_, CAY__BASE_IMAGE)) {
+        *config = cay__strdup("{}");
+        return 0;
+    }
+    CAY_TRY(cay_template_find(svc, call, NULL, c->template_, &t, err));
+    *config = cay__strdup(t->config);
+    return 0;
+}
+
+int cay_template_told(cay_service *svc, const cay_call *call, const cay_create *given,
+                      char **config, cay_err *err)
+{
+    __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
+    cay_create c;
+    CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
+    if (svc->back)
+        return told_there(svc, call, &c, config, err);
+    CAY_TRY(cay__template_prepare(svc, call, &c, &mem, err));
+    *config = cay__strdup(c.image ? c.image : "{}");
+    return 0;
+}

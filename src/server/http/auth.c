@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who asks, and what of ours that opens. Asked once for every request, before its handler. */
+#include "auth.h"
+#include <server/login.h>
+#include <base/base.h>
+#include <base/mutant.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <cay/access.h>
+
+static const cay__scope scopes[] = {
+    [CAY_KEY_NONE] = CAY__SCOPE_NOBODY,     [CAY_KEY_LOGIN] = CAY__SCOPE_NOBODY,
+    [CAY_KEY_PORT] = CAY__SCOPE_PORT,       [CAY_KEY_FILE] = CAY__SCOPE_FILE,
+    [CAY_KEY_SANDBOX] = CAY__SCOPE_SANDBOX, [CAY_KEY_TENANT] = CAY__SCOPE_TENANT,
+    [CAY_KEY_ADMIN] = CAY__SCOPE_ADMIN,     [CAY_KEY_SESSION] = CAY__SCOPE_NOBODY,
+};
+
+static int take_actor(const cay_key *k, void *arg)
+{
+    cay__req *r = arg;
+    r->who = (cay__actor){ .scope = scopes[k->scope],
+                           .port = k->port,
+                           .path = *k->path ? cay__arena_str(&r->arena, k->path) : NULL };
+    cay__str_copy(r->who.tenant, sizeof r->who.tenant, k->tenant);
+    cay__str_copy(r->who.key, sizeof r->who.key, k->id);
+    cay__str_copy(r->who.sandbox, sizeof r->who.sandbox, k->sandbox);
+    return 0;
+}
+
+int cay__auth_key(cay__req *r, const char *key, cay_err *err)
+{
+    return cay_key_check(r->svc, key, take_actor, r, err);
+}
+
+int cay__auth_session(cay__req *r, const char *text, cay_err *err)
+{
+    return cay_session_check(r->svc, text, take_actor, r, err);
+}
+
+/* On a listener with --as: whoever reaches it is that tenant, whatever it shows. */
+static void be(cay__req *r, const char *tenant)
+{
+    r->who = (cay__actor){ .scope = CAY__SCOPE_TENANT };
+    cay__str_copy(r->who.tenant, sizeof r->who.tenant, tenant);
+}
+
+static int identify(cay__req *r, cay_err *err)
+{
+    bool open = r->route->flags & CAY__ROUTE_OPEN;
+    r->shown = NULL;
+    if (r->as) {
+        be(r, r->as);
+        return 0;
+    }
+    const char *key = cay__req_key(r);
+    bool page = !key && r->dialect->pages;
+    int rc = 0;
+    if (page)
+        key = cay__session_text(r, &rc, err);
+    if (rc < 0)
+        return open ? 0 : rc;
+    if (!key && CAY__MUTANT("api-key")) {
+        be(r, CAY_TENANT_DEFAULT);
+        r->who.scope = CAY__SCOPE_ADMIN;
+        return 0;
+    }
+    if (!key)
+        return open ? 0
+                    : cay_fail_why(
+                          err, CAY_EAUTH, "key_missing",
+                          "show a key: Authorization: Bearer e2b_…; cay key create makes one");
+    rc = page ? cay__auth_session(r, key, err) : cay__auth_key(r, key, err);
+    r->shown = rc == 0 ? key : NULL;
+    if (rc == 0 && page)
+        CAY_TRY(cay__session_upgrade(r, err));
+    return rc == CAY_EAUTH && open ? 0 : rc;
+}
+
+/* The path that a file's route speaks of, at or below what the key opens, without detours. */
+static bool path_fits(const char *path, const char *root)
+{
+    size_t n = strlen(root);
+    while (n && root[n - 1] == '/')
+        n--;
+    if (!path || *path != '/' || strncmp(path, root, n) != 0 || (path[n] && path[n] != '/'))
+        return false;
+    for (const char *p = path; (p = strchr(p, '/')); p++)
+        if (!strncmp(p, "/.", 2) &&
+            (!p[2] || p[2] == '/' || (p[2] == '.' && (!p[3] || p[3] == '/'))))
+            return false;
+    return true;
+}
+
+/* Routes of one sandbox begin so; those of its files name them by ?path= when they have no body
+ * that could name another. A key of files has the rights of the sandbox's own user and no other's.
+ */
+static bool narrow_fits(cay__req *r)
+{
+    static const char of_box[] = "/sandboxes/{", of_files[] = "/sandboxes/{id}/files";
+    const char *path = r->route->path ? r->route->path : "";
+    if (!cay__str_starts(path, of_box) || !r->param[0] || strcmp(r->param[0], r->who.sandbox) != 0)
+        return false;
+    if (r->who.scope == CAY__SCOPE_SANDBOX)
+        return strcmp(path, "/sandboxes/{id}/fork") != 0; /* that makes others */
+    return r->who.scope == CAY__SCOPE_FILE && cay__str_starts(path, of_files) && r->who.path &&
+           strcmp(r->head.method, "POST") != 0 && !cay__req_query(r, "user") &&
+           path_fits(cay__req_query(r, "path"), r->who.path);
+}
+
+static int permit(cay__req *r, cay_err *err)
+{
+    if (r->route->flags & CAY__ROUTE_OPEN)
+        return 0;
+    if ((r->route->flags & CAY__ROUTE_ADMIN) && r->who.scope != CAY__SCOPE_ADMIN)
+        return cay_fail_why(err, CAY_EPERM, "scope_too_narrow", "this needs a key of scope admin");
+    if (r->who.scope >= CAY__SCOPE_TENANT)
+        return 0;
+    /* Another sandbox is not there, as for another tenant; of its own one the key may see less. */
+    if (narrow_fits(r) || CAY__MUTANT("api-scope"))
+        return 0;
+    return cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
+                        "this key opens one sandbox, or a port or files of it, and nothing else");
+}
+
+int cay__auth(cay__req *r, cay_err *err)
+{
+    cay__gate *gate = cay__server_gate(r->server);
+    CAY_TRY(cay__gate_host(gate, r->head.host, err));
+    if (!cay__cors(r))
+        CAY_TRY(cay__gate_origin(gate, r->head.host, cay__head_field(&r->head, "origin"), err));
+    CAY_TRY(identify(r, err));
+    if (r->who.scope != CAY__SCOPE_NOBODY)
+        CAY_TRY(cay__gate_rate(gate, *r->who.key ? r->who.key : r->who.tenant, cay__now_us(), err));
+    CAY_TRY(permit(r, err));
+    r->call.actor = cay__arena_str(&r->arena, *r->who.key ? r->who.key : r->who.tenant);
+    return 0;
+}
+
+const char *cay__req_tenant(cay__req *r)
+{
+    const char *named = r->who.scope == CAY__SCOPE_ADMIN ? cay__req_query(r, "tenant") : NULL;
+    return r->who.scope != CAY__SCOPE_ADMIN ? r->who.tenant : named && *named ? named : NULL;
+}
+
+static void give_back(void *sb)
+{
+    cay_sandbox_unref(sb);
+}
+
+int cay__req_sandbox(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
+{
+    bool admin = r->who.scope == CAY__SCOPE_ADMIN || CAY__MUTANT("api-tenant"),
+         narrow = r->who.scope != CAY__SCOPE_NOBODY && r->who.scope < CAY__SCOPE_TENANT;
+    cay_sandbox *sb = NULL;
+    if (!id || !*id || strlen(id) > 128)
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "there is no such sandbox");
+    if (r->who.scope == CAY__SCOPE_NOBODY)
+        return cay_fail_why(err, CAY_EAUTH, "key_missing",
+                            "show a key: Authorization: Bearer e2b_…");
+    if (narrow && strcmp(id, r->who.sandbox) != 0)
+        return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "there is no sandbox %s", id);
+    /* Every tenant's ids are the operator's; other names are found among its own. */
+    int rc = cay_service_find_of(
+        r->svc, &r->call, admin && cay__id_valid(id, 'c') ? NULL : r->who.tenant, id, &sb, err);
+    if (rc < 0)
+        return rc;
+    cay__req_defer(r, give_back, sb);
+    *out = sb;
+    return 0;
+}
+
+int cay__req_awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
+{
+    CAY_TRY(cay__req_sandbox(r, id, out, err));
+    return cay_sandbox_wake(*out, &r->call, err);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Idempotency-Key: the same answer again for the same request, whoever died in between. */
+#include "connection.h"
+#include <base/base.h>
+#include <base/mutant.h>
+#include <cay/access.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+const char *cay__req_once(cay__req *r)
+{
+    const char *key =
+        (r->route->flags & CAY__ROUTE_CREATE) ? cay__head_field(&r->head, "idempotency-key") : NULL;
+    return key && *key ? key : NULL;
+}
+
+/* The same, whose it is as well: of things that all tenants have in common. */
+const char *cay__req_once_of(cay__req *r)
+{
+    const char *key = cay__req_once(r);
+    if (!key)
+        return NULL;
+    size_t n = strlen(r->who.tenant) + strlen(key) + 2;
+    char *to = cay__arena_take(&r->arena, n);
+    snprintf(to, n, "%s/%s", r->who.tenant, key);
+    return to;
+}
+
+static char *copy(cay__req *r, const void *data, size_t len)
+{
+    char *to = cay__arena_take(&r->arena, len + 1);
+    if (len)
+        memcpy(to, data, len);
+    return to;
+}
+
+/* One with a secret that was sealed under another key than was shown is not for this asker. */
+static int keep(const cay_answer *a, void *arg)
+{
+    cay__req *r = arg;
+    cay_answer *mine = r->reply->once;
+    mine->status = a->status;
+    mine->type = copy(r, a->type, strlen(a->type));
+    mine->body = copy(r, a->body, a->len);
+    mine->len = a->len;
+    if (!a->len || !(r->route->flags & CAY__ROUTE_SECRET) || CAY__MUTANT("answer-seal") ||
+        cay__once_open(r, mine))
+        return 0;
+    mine->status = 0;
+    return CAY_EEXIST;
+}
+
+/* The body is here and nothing was done yet. */
+int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
+{
+    const char *key = cay__req_once(r);
+    if (!key || r->reply->once)
+        return 0;
+    if ((r->route->flags & CAY__ROUTE_SECRET) && !r->shown)
+        return cay_fail_why(
+            err, CAY_EINVAL, "idempotency_key",
+            "the answer has a secret, so an Idempotency-Key works for who shows a key alone");
+    cay_answer *a = cay__arena_take(&r->arena, sizeof *a);
+    char *hash = cay__arena_take(&r->arena, 65),
+         *route = cay__arena_take(&r->arena, strlen(r->head.method) + strlen(r->head.path) + 2);
+    cay_answer_hash(body, len, hash);
+    snprintf(route, strlen(r->head.method) + strlen(r->head.path) + 2, "%s %s", r->head.method,
+             r->head.path);
+    *a = (cay_answer){
+        .size = sizeof *a, .tenant = r->who.tenant, .route = route, .key = key, .request = hash
+    };
+    r->reply->once = a;
+    int rc = cay_answer_begin(r->svc, a, keep, r, err);
+    r->reply->replay = rc == CAY_EEXIST && a->status;
+    if (rc < 0 && !r->reply->replay)
+        r->reply->once = NULL; /* another's: not ours to end */
+    return rc;
+}
+
+/* The same of a body that is in a file: what it is, and what is asked to be done with it. */
+int cay__once_file(cay__req *r, int fd, uint64_t len, cay_err *err)
+{
+    char hash[65];
+    CAY_AUTOBUF b = CAY__BUF(CAY__HEAD_MAX + 128);
+    if (!cay__req_once(r))
+        return 0;
+    void *all = len ? mmap(NULL, (size_t)len, PROT_READ, MAP_SHARED, fd, 0)
+                    : NULL; /* nobody else has this file */
+    if (all == MAP_FAILED)
+        return cay_fail_sys(err, CAY_ESYS, "look at the body");
+    cay_answer_hash(all ? all : "", (size_t)len, hash);
+    if (all)
+        munmap(all, (size_t)len);
+    cay__buf_fmt(&b, "%s?%s", hash, r->head.query);
+    return cay__once_begin(r, b.data, b.len, err);
+}
+
+/* Before it goes out, so that who hears it can ask again. What failed may be tried again. */
+void cay__once_answer(cay__req *r, int status, const char *type, const void *data, size_t len)
+{
+    cay_answer *a = r->reply->once;
+    if (!a || r->reply->replay)
+        return;
+    r->reply->once = NULL;
+    a->status = 0;
+    a->begun = false;
+    void *sealed = NULL;
+    bool good = status >= 200 && status < 300;
+    if (good && (r->route->flags & CAY__ROUTE_SECRET) && !CAY__MUTANT("answer-seal")) {
+        good = cay__once_seal(r, a, data, len, &sealed, &len, NULL) == 0;
+        data = sealed;
+    }
+    if (good) {
+        a->status = status;
+        a->type = type ? type : "";
+        a->body = data;
+        a->len = len;
+    }
+    cay_answer_end(r->svc, a, NULL);
+}
+
+bool cay__once_replay(cay__req *r)
+{
+    const cay_answer *a = r->reply->once;
+    if (!r->reply->replay || r->reply->status)
+        return false;
+    cay__reply_field(r, "Idempotent-Replayed", "true");
+    cay__reply(r, a->status, *a->type ? a->type : NULL, a->body, a->len);
+    return true;
+}
+
+/* Streams and answers that are not kept. */
+void cay__once_end(cay__req *r)
+{
+    if (r->reply->once && !r->reply->replay)
+        cay__once_answer(r, 0, NULL, NULL, 0);
+    r->reply->once = NULL;
+}

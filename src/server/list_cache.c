@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "list_cache.h"
+#include <server/http/connection.h>
+#include <base/base.h>
+#include <base/fd.h>
+#include <base/str.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { SLOTS = 32, BODY_MAX = 256 << 10, ALL_MAX = 1 << 20, SKEW_MS = 50 };
+
+typedef struct slot {
+    char key[400];
+    char providers[CAY__LISTED_PROVIDERS + 1][32];
+    uint64_t version, used;
+    int64_t skew; /* deadlines are by the wall clock: an answer does not outlive a jump of it */
+    char next[CAY__LISTED_NEXT];
+    char *body; /* NULL: only its providers are known */
+    size_t len;
+} slot;
+
+struct cay__listed {
+    pthread_mutex_t lock;
+    uint64_t clock;
+    size_t bytes;
+    slot slots[SLOTS];
+};
+
+struct cay__listed *cay__listed_new(void)
+{
+    struct cay__listed *l = cay__alloc(sizeof *l);
+    pthread_mutex_init(&l->lock, NULL);
+    return l;
+}
+
+static void empty(struct cay__listed *l, slot *s)
+{
+    l->bytes -= s->len;
+    free(s->body);
+    *s = (slot){ 0 };
+}
+
+void cay__listed_free(struct cay__listed *l)
+{
+    if (!l)
+        return;
+    for (size_t i = 0; i < SLOTS; i++)
+        empty(l, &l->slots[i]);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+static slot *find(struct cay__listed *l, const char *key)
+{
+    for (size_t i = 0; i < SLOTS; i++)
+        if (!strcmp(l->slots[i].key, key))
+            return &l->slots[i];
+    return NULL;
+}
+
+/* That which nobody has asked for the longest. */
+static slot *oldest(struct cay__listed *l, const slot *but)
+{
+    slot *s = NULL;
+    for (size_t i = 0; i < SLOTS; i++)
+        if (&l->slots[i] != but && (!s || l->slots[i].used < s->used))
+            s = &l->slots[i];
+    return s;
+}
+
+static int64_t skew(void)
+{
+    return cay__wall_ms() - cay__boot_ms();
+}
+
+/* Who asks decides what is told, and route and query about what: nothing else does. */
+static void name(cay__listing *l, const cay__req *r)
+{
+    const char *tenant = cay__req_tenant((cay__req *)(uintptr_t)r);
+    int n = snprintf(l->key, sizeof l->key, "%c%s\n%s%s\n%s",
+                     r->who.scope == CAY__SCOPE_ADMIN ? 'a' : 't', tenant ? tenant : "",
+                     r->dialect->name, r->route->path, r->head.query);
+    if (n < 0 || (size_t)n >= sizeof l->key)
+        l->key[0] = 0;
+}
+
+static void judge(cay__listing *l)
+{
+    const char *names[CAY__LISTED_PROVIDERS + 1] = { 0 };
+    for (size_t i = 0; i < CAY__LISTED_PROVIDERS && *l->known[i]; i++)
+        names[i] = l->known[i];
+    l->judged = cay_service_version(l->r->svc, names, &l->version, NULL) == 0;
+}
+
+bool cay__listing_reply(cay__listing *l, cay__req *r)
+{
+    struct cay__listed *all = r->server->listed;
+    bool done = false;
+    *l = (cay__listing){ .r = r };
+    name(l, r);
+    if (!*l->key)
+        return false;
+    pthread_mutex_lock(&all->lock);
+    slot *s = find(all, l->key);
+    if (s)
+        memcpy(l->known, s->providers, sizeof l->known);
+    pthread_mutex_unlock(&all->lock);
+    judge(l);
+    if (!s || !l->judged)
+        return false;
+    int64_t now = skew();
+    pthread_mutex_lock(&all->lock);
+    s = find(all, l->key);
+    if (s && s->body && s->version == l->version && now - s->skew <= SKEW_MS &&
+        s->skew - now <= SKEW_MS && !memcmp(s->providers, l->known, sizeof l->known)) {
+        s->used = ++all->clock;
+        if (*s->next)
+            cay__reply_field(r, "x-next-token", s->next);
+        cay__reply(r, 200, "application/json", s->body,
+                   s->len); /* copies it; nothing is sent here */
+        done = true;
+    }
+    pthread_mutex_unlock(&all->lock);
+    return done;
+}
+
+void cay__listing_saw(cay__listing *l, const cay_info *info)
+{
+    if (info->state != CAY_RUNNING && info->state != CAY_PAUSED && info->state != CAY_CREATING)
+        return; /* its record tells all of it */
+    size_t i = 0;
+    while (i < CAY__LISTED_PROVIDERS && *l->seen[i] && strcmp(l->seen[i], info->provider) != 0)
+        i++;
+    if (i == CAY__LISTED_PROVIDERS || !cay__str_copy(l->seen[i], sizeof l->seen[i], info->provider))
+        l->many = true;
+}
+
+void cay__listing_keep(cay__listing *l, const char *body, size_t len)
+{
+    struct cay__listed *all = l->r->server->listed;
+    int64_t at = skew();
+    if (!*l->key || l->many || len > BODY_MAX)
+        return;
+    pthread_mutex_lock(&all->lock);
+    slot *s = find(all, l->key);
+    if (!s)
+        s = oldest(all, NULL);
+    empty(all, s);
+    cay__str_copy(s->key, sizeof s->key, l->key);
+    memcpy(s->providers, l->seen, sizeof s->providers);
+    s->used = ++all->clock;
+    /* The version has to be of those that it tells of; the first time they are only learnt. */
+    if (l->judged && !memcmp(l->seen, l->known, sizeof l->seen)) {
+        s->body = cay__alloc(len);
+        memcpy(s->body, body, len);
+        s->len = len;
+        s->version = l->version;
+        memcpy(s->next, l->next, sizeof s->next);
+        s->skew = at;
+        all->bytes += len;
+    }
+    for (slot *old; all->bytes > ALL_MAX && (old = oldest(all, s)) && old->used;)
+        empty(all, old);
+    pthread_mutex_unlock(&all->lock);
+}
+
+void cay__mark_put(char out[CAY__LISTED_NEXT], const char *id, int64_t created_ms)
+{
+    snprintf(out, CAY__LISTED_NEXT, "%s.%" PRId64, id, created_ms);
+}
+
+bool cay__mark_valid(const char *mark, char kind)
+{
+    char id[CAY_ID_LEN + 1] = "";
+    size_t n = strcspn(mark, ".");
+    const char *ms = mark[n] ? mark + n + 1 : "0";
+    if (n == CAY_ID_LEN)
+        memcpy(id, mark, n);
+    return cay__id_valid(id, kind) && *ms && strlen(ms) <= 18 && !ms[strspn(ms, "0123456789")];
+}
