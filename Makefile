@@ -4,7 +4,7 @@
 PREFIX ?= /usr/local
 BUILD  ?= build
 
-.PHONY: all deps build run test bench fuzz soak templates-test attack-mutants install clean help
+.PHONY: all deps build run test check bench fuzz soak templates-test attack-mutants install clean help
 .DEFAULT_GOAL := all
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
@@ -29,6 +29,9 @@ run: deps build ## build, then the server on 127.0.0.1:8090, with a key and line
 
 test: deps ## build and run every test; the last line is the verdict
 	@tools/run-tests
+
+check: deps build ## the rules of the house: format, names, layers, headers, spelling, scripts; part of make test
+	@meson test -C $(BUILD) --no-rebuild --print-errorlogs --suite check
 
 bench: deps build ## one JSON line per figure, its floor and peers beside it
 	@tools/need bench/run "the benchmarks" && bench/run $(BUILD)

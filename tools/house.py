@@ -285,7 +285,7 @@ class House:
                         break
 
     def graphs(self):
-        """Who includes whom: headers, and folders of src/ with the place of one include each."""
+        """The includes of headers, and those between folders of src/ with the place of one each."""
         self.known = {s.path for s in self.sources}
         headers, folders = defaultdict(dict), defaultdict(dict)
         top = {s.path: s.folder for s in self.sources}

@@ -22,7 +22,7 @@ M
 cay create --name srv --manifest "$ENGINE_DIR/m.json" >/dev/null 2>"$ENGINE_DIR/err" || bad "create: $(cat "$ENGINE_DIR/err")"
 until_is srv db ready
 until_is srv web ready
-until_is srv once done
+until_is srv once 'done'
 until_is srv broken failed
 same "what it listens on is reached" "$(printf '' | cay port connect srv 8000 | cat)" hello
 same "its output, by its name" "$(cay logs srv db | head -1)" "from the manifest"

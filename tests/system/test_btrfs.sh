@@ -37,7 +37,7 @@ whole=yes
 for i in 1 2 3 4; do
     c exec "$id" -- sh -c "echo $i >last; rm -f gone; echo $i >many/7"
     s=$(c snapshot "$id")
-    [ "$(field "$s" method)" = btrfs ] && c run -q --from "$s" -- sh -c "/home/user/moment check /workspace/w && [ \$(cat last)\$(cat many/7)\$(cat many/300) = $i$i"300" ] && [ ! -e gone ] && [ large -ef twin ]" >"$tmp/out" 2>&1 || { whole="no: $i $(cat "$tmp/out" "$tmp/err")"; break; }
+    [ "$(field "$s" method)" = btrfs ] && c run -q --from "$s" -- sh -c "/home/user/moment check /workspace/w && [ \$(cat last)\$(cat many/7)\$(cat many/300) = $i${i}300 ] && [ ! -e gone ] && [ large -ef twin ]" >"$tmp/out" 2>&1 || { whole="no: $i $(cat "$tmp/out" "$tmp/err")"; break; }
 done
 ok "each is one moment" same "$whole" yes
 ok "nothing is left of the subvolumes" eventually none_left

@@ -169,6 +169,7 @@ case $every in *:*) ;; *) every=$every:0 ;; esac
 # shellcheck disable=SC2046
 # Points of what is not in this load; who kills there: tests/system/test_fetch.py, test_templates.py and test_registry.py, test_archives.py, test_manifest.sh, test_on_snapshots.sh, test_disk_image.sh, tests/server/test_crash.py and test_pools.py, tests/docker.
 others='^((disk|fetch|image|import|push|pull|template|workspace|answer|audit|task|docker|on|warm)\.|create\.warm|manifest\.text)'
+# shellcheck disable=SC2046 # a word for each fault point
 [ "${1---every}" != --every ] || set -- $({ "$build/cay-keeper" --faults; "$crash" faults; } | grep -vE "$others" | sort -u | awk "NR % ${every%:*} == ${every#*:}")
 printf '%-28s %4s %7s  %s\n' point hits errors result
 for p in "$@"; do

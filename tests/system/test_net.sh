@@ -408,6 +408,7 @@ all=$(sed -n 's/^case_\([a-z0-9_]*\)().*/\1/p' "$0")
 for c in "$@"; do # before anything is made
     echo "$all" | grep -qxF -e "$c" || { echo "not ok - there is no case $c: $(echo "$all" | tr '\n' ' ')"; exit 1; }
 done
+# shellcheck disable=SC2048 # names of cases have no blanks
 for c in ${*:-$all}; do
     now=0
     "case_$c"

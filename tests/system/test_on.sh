@@ -5,6 +5,7 @@ set -u
 cay=$(realpath "$1")
 . "$(dirname "$0")/lib.sh"
 umask 022
+# shellcheck disable=SC2120 # options, in some places
 take() { c apply "$id" --yes "$@" >"$tmp/out"; }
 c() { timeout -k 1 60 "$cay" "$@" </dev/null 2>"$tmp/err"; }
 d=$tmp/dir
