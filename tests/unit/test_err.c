@@ -52,7 +52,7 @@ static void a_failure_replaces_the_one_before(void **s)
     (void)s;
     cay_err err = CAY_ERR_INIT;
     cay_fail_why(&err, CAY_EBUSY, "busy", "a long message that must not shine through");
-    strcpy(err.detail, "{\"queue\":3}");
+    snprintf(err.detail, sizeof err.detail, "%s", "{\"queue\":3}");
     err.retry_after_ms = 100;
     assert_int_equal(cay_fail(&err, CAY_ENOENT, "x"), CAY_ENOENT);
     assert_string_equal(err.msg, "x");
@@ -239,8 +239,8 @@ static void context_goes_in_front_and_keeps_the_rest(void **s)
     cay_err err = CAY_ERR_INIT;
     errno = ENOENT;
     cay_fail_sys(&err, CAY_ESYS, "open");
-    strcpy(err.reason, "gone");
-    strcpy(err.detail, "{\"a\":1}");
+    snprintf(err.reason, sizeof err.reason, "%s", "gone");
+    snprintf(err.detail, sizeof err.detail, "%s", "{\"a\":1}");
     assert_int_equal(cay_wrap(&err, CAY_ENOENT, "create %s", "c7"), CAY_ENOENT);
     assert_string_equal(err.msg, "create c7: open: No such file or directory");
     assert_int_equal(err.code, CAY_ENOENT);
