@@ -336,10 +336,10 @@ static int see_the_rest(void)
 static void a_closed_directory_is_an_error_only_when_strict(void **s)
 {
     (void)s;
-    put_sample();
-    assert_int_equal(cay__fs_chmod(&fs, "b", 0), 0);
     if (geteuid() != 0)
         skip();
+    put_sample();
+    assert_int_equal(cay__fs_chmod(&fs, "b", 0), 0);
     assert_int_equal(as_nobody(see_the_rest), 0);
     assert_int_equal(as_nobody(read_closed_strictly), EACCES);
 }
