@@ -98,32 +98,32 @@ script first <<'S'
            {"expect": {"input": ["The user interrupted this before it was done.", "next words"]}, "text": "Here again."}]}
 S
 talk 80 --model "scripted:$tmp/first.json" --session one
-ok "it greets" sees "session one"
+ok 'a chat greets with the name of its session' sees "session one"
 ready
 keys /he Tab
 ok "commands are completed" sees "> /help"
 keys Enter
-ok "and explained" sees "take the last turn back"
+ok '/help explains the commands' sees "take the last turn back"
 ready
 mux send-keys -t c -l "look at @no"
 keys Tab
 ok "files are completed" sees "look at @notes.md"
 keys Enter
-ok "a heading" sees "Plan"
+ok 'a heading is shown without its mark' sees "Plan"
 ok "markdown is laid out" sees "Some bold and code."
-ok "a table" sees "a | b"
+ok 'a table is shown in columns' sees "a | b"
 ok "a command is asked for" sees "    | echo made > made"
 keys y Enter
 ok "what it says is folded" sees "more lines; /output shows all"
 ok "a patch is asked for" sees "    | +yours"
-ok "in colour" has "$(mux capture-pane -p -e -S - -t c | grep '| +yours')" "$(printf '\033[32m')"
+ok 'a patch is shown in colour' has "$(mux capture-pane -p -e -S - -t c | grep '| +yours')" "$(printf '\033[32m')"
 reply "use tabs"
 ok "the model hears why not" sees "| echo always > always"
 keys a Enter
 ok "always is not asked again" sees 'Fin \x1b[31mred\x1b]0;stolen\x07 \xe2\x80\xaeback.'
 ok "no title is stolen" lacks "$(mux display-message -p -t c '#{pane_title}')" stolen
 ok "what it took is told" sees " out"
-ok "and that nothing moves any more" lacks "$(pane)" "Thinking"
+ok 'nothing moves any more once the answer is there' lacks "$(pane)" "Thinking"
 line "/tokens"
 ok "tokens are counted" sees "5 requests"
 line "/diff"
@@ -131,19 +131,19 @@ ok "changes are shown" sees "+again"
 line "/apply made"
 ok "taking over asks" sees "apply?"
 keys y Enter
-ok "and does it" sees "1 applied"
-ok "in the directory" same "$(cat made)" made
+ok '/apply applies after a yes' sees "1 applied"
+ok '/apply writes into the directory' same "$(cat made)" made
 
 # Ctrl+T asks or not; an editor of theirs.
 ready
 keys C-t
 ok "Ctrl+T is seen in the prompt" sees "auto>"
 keys C-t
-ok "and back" ready
+ok 'Ctrl+T a second time asks again' ready
 ready
 mux send-keys -t c -l "before"
 keys C-e
-ok "Ctrl+E edits" sees "> /tokens and more"
+ok 'Ctrl+E opens the editor of the user' sees "> /tokens and more"
 keys C-c
 ready
 
@@ -153,30 +153,30 @@ ok "a session is open once" has "$(cat "$tmp/err")" "open in another talk"
 # Ctrl+C: a turn, then the talk.
 line "be slow"
 ok "a slow command runs" sees "● exec_command touch slow; sleep 60"
-ok "that it works is seen" sees "Running exec_command"
+ok 'the chat shows that a command is running' sees "Running exec_command"
 keys C-c
-ok "it is interrupted" sees "interrupted; /undo takes back"
+ok 'Ctrl+C interrupts a turn' sees "interrupted; /undo takes back"
 line "next words"
-ok "and goes on" sees "Here again."
+ok 'a chat continues after an interruption' sees "Here again."
 line "/undo"
 ok "a turn is taken back" sees "the last turn is taken back"
 line "!!ls"
-ok "commands in the sandbox" sees "slow"
+ok '!! runs a command in the sandbox' sees "slow"
 line '!!echo be""gun; sleep 60'
 ok "what they print is seen as it comes" sees "begun"
 keys C-c
-ok "and Ctrl+C is for them" sees "exit code 130"
+ok 'Ctrl+C reaches a command of !!' sees "exit code 130"
 line "!echo on the \$((1 + 1))nd side"
 ok "one on this machine is named first" sees 'outside of the sandbox: echo on the $((1 + 1))nd side ?'
 keys y Enter
-ok "and run" sees "on the 2nd side"
+ok 'a command on this machine runs after a yes' sees "on the 2nd side"
 # What is pasted stays together; a terminal that changes its size is written to anew.
 ready
 printf '/tokens\nis not\r\nsent\n' >"$tmp/pasted"
 mux load-buffer "$tmp/pasted"
 mux paste-buffer -p -t c
 ok "lines that are pasted wait" sees "sent"
-ok "and none was sent" same "$(pane | grep -c '^session   ')" 1
+ok 'none of the pasted lines was sent' same "$(pane | grep -c '^session   ')" 1
 keys C-c
 ready
 # More than is taken: none of it becomes keys, here or in the shell.
@@ -185,7 +185,7 @@ mux load-buffer "$tmp/pasted"
 mux paste-buffer -p -t c
 ok "a paste that is too long is refused" sees_soon "more than 4 MiB at once are not taken"
 ready
-ok "and nothing of it was sent" same "$(pane | grep -c '^session   ')" 1
+ok 'nothing of a paste that is too long was sent' same "$(pane | grep -c '^session   ')" 1
 mux send-keys -t c -l "still here"
 ok "the talk goes on" sees "> still here"
 keys C-c
@@ -194,16 +194,16 @@ mux send-keys -t c -l "words that are longer than the narrow terminal"
 ok "a line is typed" sees "narrow terminal"
 mux resize-window -t c -x 30
 mux send-keys -t c -l " is"
-ok "and goes on in a narrow one" sees "narrow terminal is"
-ok "once" same "$(pane | grep -c '> words that')" 1
+ok 'a line that is typed continues in a narrow terminal' sees "narrow terminal is"
+ok 'a line in a narrow terminal is shown once' same "$(pane | grep -c '> words that')" 1
 mux resize-window -t c -x 80
 keys C-c
 ready
 mux send-keys -t c -l "half a line"
 keys C-c C-c
-ok "Ctrl+C warns" sees "Ctrl+C once more"
+ok 'the first Ctrl+C at the prompt warns' sees "Ctrl+C once more"
 keys C-c
-ok "and twice ends" sees "ended with 0"
+ok 'the second Ctrl+C ends the chat' sees "ended with 0"
 ok "the session is kept" has "$("$cay" chat list </dev/null)" one
 
 # Resumed elsewhere, on a narrow terminal; undone with its files.
@@ -216,18 +216,18 @@ talk 30 --model "scripted:$tmp/more.json" --session one --auto-approve --no-spla
 ok "the mode is in the prompt" sees "auto>"
 line 'still \'
 reply 'here'
-ok "it goes on" sees "Removed."
-ok "narrow" sees "fit into a narrow terminal"
+ok 'a session continues in another terminal' sees "Removed."
+ok 'an answer is broken into a narrow terminal' sees "fit into a narrow terminal"
 line "/diff list"
 ok "a file is gone" sees "D file"
 line "/undo"
-ok "undone" sees "is taken back"
+ok '/undo says that the turn is taken back' sees "is taken back"
 line "/undo call"
 line "!!cat file; ls; cat notes.md"
-ok "files are back" sees "some *text*"
+ok '/undo brings back files that a turn removed' sees "some *text*"
 ready
 keys C-d
-ok "Ctrl+D ends" sees "ended with 0"
+ok 'Ctrl+D ends the chat' sees "ended with 0"
 id=$("$cay" chat list --json </dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)[0]["sandbox"])')
 ok "what was undone is not there" lacks "$("$cay" diff "$id" </dev/null 2>&1)" deep
 ok "what was not, is" has "$("$cay" diff "$id" </dev/null 2>&1)" "A always"
@@ -246,26 +246,26 @@ script turns <<'S'
 S
 show="!!cat n; cat d/e/f; readlink link; stat -c %a,%F file notes.md"
 out=$(printf 'go\ngo\ngo\n/undo\n/undo\n%s\n/undo\n/diff list\n!!ls -A\n' "$show" | piped --auto-approve --session turns --model "scripted:$tmp/turns.json" | tr '\n' ' ')
-ok "back by turns" same "$out" "First. Second. Third. 2 deep n 600,regular file 644,regular file file made notes.md "
-ok "to where nothing is changed" has "$(cat "$tmp/err")" "nothing changed"
+ok '/undo goes back turn by turn, files included' same "$out" "First. Second. Third. 2 deep n 600,regular file 644,regular file file made notes.md "
+ok '/undo ends where nothing is changed' has "$(cat "$tmp/err")" "nothing changed"
 script asks <<'S'
 {"turns": [{"calls": [{"name": "exec_command", "arguments": {"cmd": "touch refused"}}]}, {"expect": {"last": ["nobody to ask"]}, "text": "As you wish."}]}
 S
 ok "nobody to ask is a no" same "$(echo hi | piped --empty --session two --model "scripted:$tmp/asks.json")" "As you wish."
-ok "which is said" has "$(cat "$tmp/err")" "--auto-approve"
+ok 'a refusal for want of an answer names --auto-approve' has "$(cat "$tmp/err")" "--auto-approve"
 script learns <<'S'
 {"turns": [{"calls": [{"name": "remember", "arguments": {"text": "likes tea\n# not a heading"}}]}, {"text": "Noted."}]}
 S
-ok "it remembers" same "$(echo hi | piped --empty --agent coder --auto-approve --model "scripted:$tmp/learns.json")" "Noted."
-ok "in a line of its file" has "$(cat "$tmp/conf/cay/agents/coder/agent.md")" ": likes tea # not a heading"
+ok 'the remember tool is answered' same "$(echo hi | piped --empty --agent coder --auto-approve --model "scripted:$tmp/learns.json")" "Noted."
+ok "a memory is one line of the agent's file" has "$(cat "$tmp/conf/cay/agents/coder/agent.md")" ": likes tea # not a heading"
 script knows <<'S'
 {"turns": [{"expect": {"instructions": ["likes tea"]}, "text": "Tea."}]}
 S
-ok "and knows" same "$(echo hi | piped --empty --agent coder --model "scripted:$tmp/knows.json")" "Tea."
+ok 'a new chat of the agent knows its memory' same "$(echo hi | piped --empty --agent coder --model "scripted:$tmp/knows.json")" "Tea."
 "$cay" chat reset --agent other --target coder </dev/null 2>/dev/null
 ok "a copy knows it, too" has "$(cat "$tmp/conf/cay/agents/other/agent.md")" "likes tea"
 "$cay" chat reset --agent coder </dev/null 2>/dev/null
-ok "until it is reset" test ! -e "$tmp/conf/cay/agents/coder/agent.md"
+ok 'chat reset removes the memory' test ! -e "$tmp/conf/cay/agents/coder/agent.md"
 out=$(printf '/session list\n/nosuch\n/session save 3\n/session current\n' | piped --empty --model "scripted:$tmp/knows.json" --session x)
 ok "sessions are listed" has "$out" two
 ok "unknown commands are told" has "$(cat "$tmp/err")" "there is no /nosuch"
@@ -289,16 +289,16 @@ out=$(printf '/mcp\n/mcp read note://one\n/mcp prompt greet who=Ada\n/mcp prompt
     piped --empty --mcp "$mcp" --session p --model "scripted:$tmp/prompted.json")
 said=$(cat "$tmp/err")
 ok "it tells what MCP servers offer" has "$said" "resource note://one: the first"
-ok "shows a resource" has "$said" "read me"
-ok "begins with a prompt" same "$out" "Hi."
-ok "wants arguments by name" has "$said" '"who": want KEY=VALUE'
-ok "and tells what is not there" has "$said" "no such prompt"
+ok '/mcp read shows a resource' has "$said" "read me"
+ok '/mcp prompt begins a turn with a prompt' same "$out" "Hi."
+ok '/mcp prompt asks for arguments by name' has "$said" '"who": want KEY=VALUE'
+ok '/mcp prompt names a prompt that is missing' has "$said" "no such prompt"
 echo hi | piped --empty --mcp nosuch-server --model "scripted:$tmp/prompted.json" >/dev/null
 ok "a server that ends says why" has "$(cat "$tmp/err")" "it ended with status 127: sh: 1: nosuch-server: not found"
 out=$(printf '/mcp\n/mcp mcp2 read note://one\n/mcp mcp2\n' | piped --empty --mcp "$mcp plain" --mcp "$mcp" --session p2 --model "scripted:$tmp/prompted.json")
 said=$(cat "$tmp/err")
 ok "two servers are asked at once, and told in order" has "$said" "tool mcp2_list_resources"
-ok "one of them alone" same "$(echo "$said" | grep -c 'resource note://one')" 2
+ok '/mcp with a name asks only that server' same "$(echo "$said" | grep -c 'resource note://one')" 2
 
 # What a server asks for while its tool works: the model, once that is approved, and the user, field by field. A table that is wider than the terminal.
 script curious <<'S'
@@ -311,22 +311,22 @@ mux kill-session -t =c 2>/dev/null
 mux new-session -d -s c -x 34 -y 60 "sh $tmp/curious.sh; echo ended with \$?; exec cat"
 line "ask it"
 ok "a cell is broken between words" sees "some words that have to   |     1"
-ok "and goes on in its column" sees "be broken                 |"
+ok 'a broken cell continues in its column' sees "be broken                 |"
 ok "the tool is asked for, in few words" sees "run it? y, a, n, or why not:"
 keys y Enter
 ok "what it asks the model is in sight" sees "mcp_asks_the_model"
-ok "all of it" sees "| be brief"
+ok 'the question to the model is shown whole' sees "| be brief"
 keys y Enter
 ok "the form tells who asks" sees "MCP server mcp asks: which colour?"
 reply green
 ok "what does not fit is asked again" sees "that does not fit"
 reply blue
-ok "the next field" sees "size (integer, or nothing):"
+ok 'a form asks for its next field' sees "size (integer, or nothing):"
 reply 3
 ok "the model hears it all" sees "Fine."
 ready
 keys C-d
-ok "and that was it" sees "ended with 0"
+ok 'a chat with an MCP server ends with status 0' sees "ended with 0"
 "$cay" chat rm cur </dev/null
 "$cay" chat rm a </dev/null
 ok "a sandbox that was given stays" has "$("$cay" ls -q </dev/null)" "$id"
@@ -341,17 +341,17 @@ ok "a bad name is told" has "$(cat "$tmp/err")" "want letters"
 mkdir "$tmp/mine"
 (cd "$tmp/mine" && echo 'do it' | piped --sandbox none --auto-approve --session walless --base-url "$url/task/v1" --key none --model m >"$tmp/out")
 ok "without a wall files are changed at once" same "$(cat "$tmp/mine/hello.txt")" "made by a model"
-ok "and that is said" has "$(cat "$tmp/err")" "files of $tmp/mine are changed at once"
+ok 'without a wall the chat says that files change at once' has "$(cat "$tmp/err")" "files of $tmp/mine are changed at once"
 (cd "$tmp" && echo /apply | piped --session walless --base-url "$url/task/v1" --key none --model m)
 ok "there is nothing to apply" has "$(cat "$tmp/err")" "there is no wall here"
-ok "and it is said again when it goes on" has "$(cat "$tmp/err")" "files of $tmp/mine are changed at once"
+ok 'a resumed chat without a wall says it again' has "$(cat "$tmp/err")" "files of $tmp/mine are changed at once"
 "$cay" chat rm walless </dev/null
 ok "the directory outlives its session" [ -f "$tmp/mine/hello.txt" ]
 echo /models | piped --empty --base-url "$url/hello/v1" --key none --model gpt-5.5
 ok "models of the endpoint are listed" has "$(cat "$tmp/err")" "  gpt-5.5-mini"
-ok "escaped" has "$(cat "$tmp/err")" '  o9-\x1b[31m'
+ok 'names of models are escaped' has "$(cat "$tmp/err")" '  o9-\x1b[31m'
 echo /models | piped --empty --base-url "$url/storm/v1" --key none --model gpt-5.5
-ok "one that does not tell" has "$(cat "$tmp/err")" "does not tell which models it has"
+ok 'an endpoint that lists no models is named' has "$(cat "$tmp/err")" "does not tell which models it has"
 script hosted <<'S'
 {"turns": [{"expect": {"tools": ["web_search"]}, "output": [{"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "tides \u001b[31m"}},
    {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "tides", "name": "table", "arguments": "{}"}]},

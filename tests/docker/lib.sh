@@ -13,7 +13,7 @@ refused() { # WHAT REASON COMMAND…
     what=$1 reason=$2
     shift 2
     if "$@" >"$ENGINE_DIR/out" 2>&1; then bad "$what is accepted"; return; fi
-    if grep -q "\"reason\": *\"$reason\"" "$ENGINE_DIR/out"; then ok "$what: $reason"; else bad "$what: $(head -c 300 "$ENGINE_DIR/out")"; fi
+    if grep -q "\"reason\": *\"$reason\"" "$ENGINE_DIR/out"; then ok "$what is refused: $reason"; else bad "$what: $(head -c 300 "$ENGINE_DIR/out")"; fi
 }
 # plugin_free NAME: sets plugin, where the engine looks for a volume driver of that name; false: the machine has one of its own, which stays what it is.
 plugin_free() {

@@ -21,19 +21,19 @@ of() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" | head -1; }
 
 # ------------------------------------------------------------------ Cloudflare's bridge
 id=$(ask POST /cloudflare/v1/sandbox | of id)
-[ -n "$id" ] && ok "the bridge makes one" || bad "the bridge: $(ask POST /cloudflare/v1/sandbox)"
+[ -n "$id" ] && ok "the Cloudflare bridge makes a sandbox" || bad "the bridge: $(ask POST /cloudflare/v1/sandbox)"
 ask POST "/cloudflare/v1/sandbox/$id/exec" '{"argv":["sh","-lc","echo by-bridge; uname -n"]}' >"$ENGINE_DIR/out"
 python3 -c 'import base64,re,sys
-print(b"".join(base64.b64decode(m) for m in re.findall(rb"event: stdout\r?\ndata: (\S+)", open(sys.argv[1],"rb").read())).decode())' "$ENGINE_DIR/out" | grep by-bridge >/dev/null && ok "a command by it" || bad "a command by it: $(head -c 300 "$ENGINE_DIR/out")"
-same "it is a container" "$(containers)" 1
+print(b"".join(base64.b64decode(m) for m in re.findall(rb"event: stdout\r?\ndata: (\S+)", open(sys.argv[1],"rb").read())).decode())' "$ENGINE_DIR/out" | grep by-bridge >/dev/null && ok "the Cloudflare bridge runs a command" || bad "a command by it: $(head -c 300 "$ENGINE_DIR/out")"
+same "the sandbox of the bridge is a container" "$(containers)" 1
 ask DELETE "/cloudflare/v1/sandbox/$id" >/dev/null
-same "and gone" "$(containers)" 0
+same "the bridge removes its container" "$(containers)" 0
 
 # ------------------------------------------------------------------ the native protocol, which may say so
 id=$(ask POST /api/v1/sandboxes '{"net":{"mode":"off"}}' | of id)
-[ -n "$id" ] && ok "without a network, as containers are" || bad "net off: $(ask POST /api/v1/sandboxes '{"net":{"mode":"off"}}')"
+[ -n "$id" ] && ok "the native API makes a container without a network" || bad "net off: $(ask POST /api/v1/sandboxes '{"net":{"mode":"off"}}')"
 ask POST /api/v1/sandboxes '{"net":{"mode":"all"}}' >"$ENGINE_DIR/out"
-grep -q 'CAY_DOCKER_NETWORK' "$ENGINE_DIR/out" && ok "who asks for all is told what helps" || bad "net all: $(cat "$ENGINE_DIR/out")"
+grep -q 'CAY_DOCKER_NETWORK' "$ENGINE_DIR/out" && ok "a request for all networks names the remedy" || bad "net all: $(cat "$ENGINE_DIR/out")"
 ask DELETE "/api/v1/sandboxes/$id?force=true" >/dev/null
 
 # ------------------------------------------------------------------ E2B, by its SDK
@@ -63,7 +63,7 @@ say('again', await again.files.read('dir/a'))
 say('kill', await again.kill())
 J
     (cd "$ENGINE_DIR/sdk" && E2B_API_KEY=$key E2B_API_URL=$url E2B_SANDBOX_URL=$url timeout 120 node try.js) >"$ENGINE_DIR/out" 2>&1 || bad "E2B's SDK: $(tail -c 500 "$ENGINE_DIR/out")"
-    same "E2B's SDK, unchanged" "$(cat "$ENGINE_DIR/out")" 'run [0,"green\nuser\n/home/user\n","err\n"]
+    same "E2B's SDK works unchanged" "$(cat "$ENGINE_DIR/out")" 'run [0,"green\nuser\n/home/user\n","err\n"]
 code 7
 files bytes a
 list true true
@@ -75,5 +75,5 @@ kill true'
 else
     echo "no node, or E2B's SDK cannot be had from npm: left out"
 fi
-same "nothing is left" "$(containers)" 0
+same "the server leaves no container" "$(containers)" 0
 exit $failed

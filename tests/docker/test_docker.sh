@@ -13,30 +13,30 @@ image=$CAY_DOCKER_IMAGE
 containers() { api "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0-9a-f]*"' | wc -l; }
 
 # ------------------------------------------------------------------ a command, its streams and its status
-same "output" "$(cay run -- sh -c 'echo out; echo err >&2' 2>/dev/null)" out
+same "run prints the output of its command" "$(cay run -- sh -c 'echo out; echo err >&2' 2>/dev/null)" out
 rc=0; cay run -- sh -c 'exit 7' || rc=$?
-same "exit status" $rc 7
-same "default user" "$(cay run -- id -u)" 1000
-same "root when asked" "$(cay run -u root -- id -u)" 0
-same "environment" "$(cay run -e A=b -- sh -c 'echo $A $HOME $USER')" "b /home/user user"
-same "no capability" "$(cay run -- grep CapEff /proc/self/status | tr -d '\t ')" CapEff:0000000000000000
-same "no_new_privs" "$(cay run -- grep NoNewPrivs /proc/self/status | tr -d '\t ')" NoNewPrivs:1
-same "the engine's filter, and with cay's own" "$(cay run -- grep Seccomp_filters /proc/self/status | tr -dc 0-9) $(cay run --option seccomp=strict -- grep Seccomp_filters /proc/self/status | tr -dc 0-9)" "1 2"
-same "no network" "$(cay run -- sh -c 'ls /sys/class/net')" lo
-same "nothing left of them" "$(containers)" 0
+same "run gives the status of its command" $rc 7
+same "commands run as user 1000" "$(cay run -- id -u)" 1000
+same "run -u root runs as root" "$(cay run -u root -- id -u)" 0
+same "run -e sets variables" "$(cay run -e A=b -- sh -c 'echo $A $HOME $USER')" "b /home/user user"
+same "commands have no capability" "$(cay run -- grep CapEff /proc/self/status | tr -d '\t ')" CapEff:0000000000000000
+same "commands have no_new_privs" "$(cay run -- grep NoNewPrivs /proc/self/status | tr -d '\t ')" NoNewPrivs:1
+same "commands have the engine's filter, and with seccomp=strict cay's own" "$(cay run -- grep Seccomp_filters /proc/self/status | tr -dc 0-9) $(cay run --option seccomp=strict -- grep Seccomp_filters /proc/self/status | tr -dc 0-9)" "1 2"
+same "commands have no network" "$(cay run -- sh -c 'ls /sys/class/net')" lo
+same "run leaves no container" "$(containers)" 0
 
 # ------------------------------------------------------------------ bad requests
-refused "no image" image_missing env -u CAY_DOCKER_IMAGE cay --json create
+refused "a sandbox without an image" image_missing env -u CAY_DOCKER_IMAGE cay --json create
 refused "an image that is not there" image_not_found cay --json create --image no-such-image --option pull=never
 refused "an image's bad name" option_invalid cay --json create --image '../x'
 refused "an unknown option" option_unknown cay --json create --option color=red
 refused "an option of another provider" option_unknown cay --json --provider native create --option image=x
 refused "the host's network" option_invalid cay --json create --option network=host
 refused "a network that is not there" network_not_found cay --json create --option network=no-such-network
-refused "SYS_ADMIN" capability_refused cay --json create --option cap_add=SYS_ADMIN
+refused "the capability SYS_ADMIN" capability_refused cay --json create --option cap_add=SYS_ADMIN
 refused "a disk limit that nobody holds" disk_unsupported cay --json create --disk 1G
 refused "a level that is not given" level_missing cay --json create --isolation vm
-refused "a policy by name" not_supported cay --json create --net pypi
+refused "a network policy" not_supported cay --json create --net pypi
 refused "an absent engine" engine_absent env DOCKER_HOST=unix:///no/such CONTAINER_HOST=unix:///no/such cay --json create
 # Somebody who may not use the engine's socket: the directory and what is in it are root's.
 stranger=$(mktemp -d /tmp/stranger.XXXXXX)
@@ -50,32 +50,32 @@ fi
 chmod 700 "$ENGINE_DIR"
 rm -rf "$stranger"
 elsewhere() { what=$1 reason=$2 url=$3; shift 3; refused "$what" "$reason" env DOCKER_HOST="$url" CONTAINER_HOST="$url" "$@" cay --json create; }
-elsewhere "an engine that nobody is" engine_down tcp://127.0.0.1:1 A=b
+elsewhere "an engine that does not answer" engine_down tcp://127.0.0.1:1 A=b
 elsewhere "an engine by ssh" engine_ssh ssh://somebody@there A=b
 elsewhere "an engine of another machine without TLS" engine_plain tcp://192.0.2.1:2375 A=b
 elsewhere "TLS without a root" engine_certs tcp://192.0.2.1:2376 DOCKER_TLS_VERIFY=1 HOME=/nonexistent
 refused "a user that is not there" user_not_found cay --json run -u nobody-here -- true
 refused "a runtime that is not there" "$([ "$engine" = podman ] && echo not_supported || echo runtime_unknown)" cay --json create --option runtime=no-such
 [ "$engine" = podman ] || refused "a volume driver that is not there" volume_driver_unknown cay --json create --option volumes=v:/v:driver=no-such
-same "nothing left of bad requests" "$(containers)" 0
-same "no directory either" "$(find "$CAY_HOME/$engine" -maxdepth 1 -name 'c*' | wc -l)" 0
+same "bad requests leave no container" "$(containers)" 0
+same "bad requests leave no directory" "$(find "$CAY_HOME/$engine" -maxdepth 1 -name 'c*' | wc -l)" 0
 
 # ------------------------------------------------------------------ a life
 id=$(cay create --name one --label team=a)
-[ -n "$id" ] || bad "no id"
+[ -n "$id" ] || bad "create prints no id"
 cay exec one -- sh -c 'echo kept > /workspace/f; echo here > ~/g'
 cay pause one >/dev/null
-refused "a command in a paused one" sandbox_paused cay --json exec one -- true
+refused "a command in a paused sandbox" sandbox_paused cay --json exec one -- true
 cay resume one >/dev/null
-same "after a pause" "$(cay exec one -- cat f)" kept
+same "files are there after a pause" "$(cay exec one -- cat f)" kept
 cay kill one >/dev/null
-same "stopped" "$(cay ls | awk '$2 == "one" { print $3 }')" stopped
+same "ls shows a stopped sandbox" "$(cay ls | awk '$2 == "one" { print $3 }')" stopped
 cay resume one >/dev/null
 same "files outlive a stop" "$(cay exec one -- sh -c 'cat f ~/g' | tr '\n' ' ')" "kept here "
 cay exec one -d --tag long -- sh -c 'echo begun; exec sleep 600' >/dev/null
-same "re-attach by tag" "$(cay logs one long)" begun
+same "logs finds a process by its tag" "$(cay logs one long)" begun
 printf 'x%.0s' 1 2 3 | cay cp - one:/workspace/piped
-same "a file by cp" "$(cay cp one:/workspace/piped -)" xxx
+same "cp copies a file out" "$(cay cp one:/workspace/piped -)" xxx
 
 # ------------------------------------------------------------------ the tenant reaches for pid 1
 ask='import socket,sys
@@ -136,9 +136,9 @@ for x in c:
 os.mkdir("full"); time.sleep(4); os.rename("real","sock")') &
 other=$!
 n=0; until [ -d "$at/full" ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
-same "how it is, is told by the engine" "$(timeout 20 cay ls | awk '$2 == "one" { print $3 }')" running
+same "ls asks the engine for the state" "$(timeout 20 cay ls | awk '$2 == "one" { print $3 }')" running
 timeout 20 cay events --for 1s one >"$ENGINE_DIR/events" 2>&1 || bad "events: $(cat "$ENGINE_DIR/events")"
-same "a full queue in its place is waited out" "$(timeout 40 cay exec one -- echo alive)" alive
+same "a full queue in place of pid 1 is waited out" "$(timeout 40 cay exec one -- echo alive)" alive
 wait $other || :
 # Another socket in its place: who answers is looked at.
 (cd "$at" && exec python3 -c 'import socket,os
@@ -160,9 +160,9 @@ except OSError: m=(b"",[])
 print(len(m[0]), len(m[1]))' "$at/hello" 2>/dev/null || echo "0 0")
 same "a stranger at the door gets nothing" "$got" "0 0"
 mv "$at/hidden" "$at/sock"
-wait $client && ok "and the client goes on" || bad "the client: $(cat "$ENGINE_DIR/out")"
+wait $client && ok "a client that waited at the door is answered" || bad "the client: $(cat "$ENGINE_DIR/out")"
 cay rm -f one >/dev/null
-same "it can be removed all the same" "$(containers)" 0
+same "a sandbox with a stranger at its door is removed" "$(containers)" 0
 
 # ------------------------------------------------------------------ killed in the middle; somebody else's containers
 cay create --name two >/dev/null
@@ -180,8 +180,8 @@ done
 n=0 # a row of a killed maker is settled by who opens next
 until cay ls --json >/dev/null 2>&1; cay ls | awk 'NR > 1 && $2 != "two" { print $1 }' | while read -r b; do cay rm -f "$b" >/dev/null 2>&1 || :; done
     cay gc >/dev/null 2>&1; [ "$(containers)" = 2 ] || [ $((n += 1)) -gt 30 ]; do sleep 0.3; done
-same "after kill -9 of makers: ours, and the stranger's" "$(containers)" 2
-same "the living one lives" "$(cay exec two -- echo alive)" alive
+same "killed creates leave no container but ours and a stranger's" "$(containers)" 2
+same "another sandbox still runs" "$(cay exec two -- echo alive)" alive
 api "http://e/v1.41/containers/cay-caaaaaaaaaaaaaaaaaaa/json" | grep -q somebody-else && ok "a stranger's container is not touched" || bad "a stranger's container is gone"
 api -X DELETE "http://e/v1.41/containers/cay-caaaaaaaaaaaaaaaaaaa?force=true" >/dev/null
 # Removed behind our back.
@@ -194,7 +194,7 @@ cay rm -f two >/dev/null 2>&1 || :
 cay create --name again --ttl 1h >/dev/null
 again=$(cay inspect again | sed -n 's/.*"id": *"\([a-z2-7]*\)".*/\1/p' | head -1)
 api -X POST "http://e/v1.41/containers/cay-$again/restart?t=0" >/dev/null
-same "it is let in by who uses it next" "$(timeout 30 cay exec again -- echo alive)" alive
+same "a container that was not let in is let in by its next user" "$(timeout 30 cay exec again -- echo alive)" alive
 cay rm -f again >/dev/null
 
 # ------------------------------------------------------------------ the engine is killed
@@ -204,13 +204,13 @@ if [ "$engine" = docker ]; then
     same "commands need no engine" "$(cay exec three -- echo alive 2>&1)" alive
     "$ENGINE_DIR/restart" KILL
     n=0; until cay resume three >/dev/null 2>&1 || [ $((n += 1)) -gt 50 ]; do sleep 0.2; done
-    same "it goes on after the engine came back" "$(cay exec three -- echo again 2>&1)" again
+    same "a sandbox works after the engine came back" "$(cay exec three -- echo again 2>&1)" again
     cay rm -f three >/dev/null
 fi
 
 # ------------------------------------------------------------------ what is left
 cay gc >/dev/null 2>&1 || :
-same "no container" "$(containers)" 0
-same "no sandbox" "$(cay ls | awk 'NR > 1' | wc -l)" 0
-same "no directory" "$(find "$CAY_HOME/$engine" -maxdepth 1 -name '*c??????????????????*' | wc -l)" 0
+same "no container is left" "$(containers)" 0
+same "no sandbox is left" "$(cay ls | awk 'NR > 1' | wc -l)" 0
+same "no directory is left" "$(find "$CAY_HOME/$engine" -maxdepth 1 -name '*c??????????????????*' | wc -l)" 0
 exit $failed

@@ -37,7 +37,7 @@ settled() { # settled WHAT: what was there is, and nothing else
     cay resume good >/dev/null 2>&1 || :
     n=0
     until [ "$(timeout 60 cay exec good -- cat kept 2>/dev/null)" = kept ] || [ $((n += 1)) -gt 50 ]; do cay resume good >/dev/null 2>&1 || :; sleep 0.2; done
-    same "$1: what was there is" "$(timeout 60 cay exec good -- cat kept 2>&1)" kept
+    same "$1: another sandbox keeps its files" "$(timeout 60 cay exec good -- cat kept 2>&1)" kept
     n=0
     until for b in $(others); do cay rm -f "$b" >/dev/null 2>&1 || :; done
         cay snapshots -q 2>/dev/null | while read -r s; do [ "$s" = "$base" ] || [ "$s" = "$came" ] || cay snapshot rm "$s" >/dev/null 2>&1 || :; done
@@ -45,7 +45,7 @@ settled() { # settled WHAT: what was there is, and nothing else
         [ "$("$here/judge")" = "$one" ] || [ $((n += 1)) -gt 40 ]; do sleep 0.2; done
     left=$("$here/judge")
     [ "$left" = "$one" ] || ps -eo pid,ppid,stat,etimes,wchan:24,comm,args | grep -A3 '[c]ay-reaper\|[c]ay-pid1'
-    same "$1: nothing is left" "$left" "$one"
+    same "$1: nothing is left of it" "$left" "$one"
 }
 act() { # act WHAT, which begins after `ready WHAT`
     case $1 in
@@ -68,7 +68,7 @@ ready() {
 # What it may be afterwards: as it was, or as it was asked to be. Never half.
 whole() {
     case $1 in
-    snapshot) same "$2: its files" "$(cay exec target -- cat f 2>&1)" a ;;
+    snapshot) same "$2: the sandbox has its files" "$(cay exec target -- cat f 2>&1)" a ;;
     undo) cay resume target >/dev/null 2>&1 || :
         case $(cay exec target -- cat f 2>&1) in a | b) ok "$2: its files are of one time" ;; *) bad "$2: $(cay exec target -- cat f 2>&1 | head -c 200)" ;; esac ;;
     esac
@@ -86,7 +86,7 @@ fi
 mkdir "$ENGINE_DIR/tree"
 echo saved >"$ENGINE_DIR/tree/f"
 tar -C "$ENGINE_DIR/tree" -cf "$ENGINE_DIR/tree.tar" .
-cay --provider native snapshot import "$ENGINE_DIR/tree.tar" --label came >/dev/null || bad "import"
+cay --provider native snapshot import "$ENGINE_DIR/tree.tar" --label came >/dev/null || bad "an archive cannot be imported"
 cay create --name good >/dev/null
 cay exec good -- sh -c 'echo kept >kept'
 base=$(cay snapshot good --label base)

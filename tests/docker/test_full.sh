@@ -30,16 +30,16 @@ left() { "$here/judge" | grep -v process; } # workers of ours for files come and
 before=$(left)
 fill "$tmp/data"
 refused "a container on a full disk" engine_full cay --json create
-grep -q 'prune' "$ENGINE_DIR/out" && ok "with what helps" || bad "told: $(cat "$ENGINE_DIR/out")"
-refused "a snapshot" engine_full cay --json snapshot one
-cay --json exec one -- sh -c 'head -c 2000000 /dev/zero >big' >"$tmp/out" 2>&1 && bad "a full disk takes a file" || ok "a command is told by its own write"
+grep -q 'prune' "$ENGINE_DIR/out" && ok "the refusal of a container names the remedy" || bad "told: $(cat "$ENGINE_DIR/out")"
+refused "a snapshot on a full disk" engine_full cay --json snapshot one
+cay --json exec one -- sh -c 'head -c 2000000 /dev/zero >big' >"$tmp/out" 2>&1 && bad "a full disk takes a file" || ok "a command fails at its own write"
 head -c 2000000 /dev/zero >"$tmp/big"
-refused "a file" disk_full cay --json cp "$tmp/big" one:/workspace/big
-same "the one that is there goes on" "$(cay exec one -- cat f)" kept
+refused "a file on a full disk" disk_full cay --json cp "$tmp/big" one:/workspace/big
+same "a running sandbox still works on a full disk" "$(cay exec one -- cat f)" kept
 cay exec one -- rm -f big
 empty "$tmp/data"
-same "nothing is left of them" "$(left)" "$before"
-cay create --name two >/dev/null && ok "with room it works again" || bad "with room"
+same "refusals on a full disk leave nothing" "$(left)" "$before"
+cay create --name two >/dev/null && ok "with room on the disk a sandbox is made again" || bad "with room on the disk no sandbox is made"
 cay rm -f two >/dev/null
 
 # ------------------------------------------------------------------ ours
@@ -50,10 +50,10 @@ cay create --name three >/dev/null
 fill "$tmp/home"
 rc=0; cay --json create >"$tmp/out" 2>&1 || rc=$?
 [ $rc != 0 ] && grep -qE '"code": *"ENOSPACE"|[Nn]o space left|full' "$tmp/out" && ok "a full state directory: $(grep -o '"reason": *"[a-z_]*"' "$tmp/out")" || bad "a full state directory: $rc $(head -c 300 "$tmp/out")"
-same "and no container of it" "$(containers) $(boxes)" "1 1"
-same "commands go on" "$(cay exec three -- echo alive 2>&1)" alive
+same "a full state directory leaves no container" "$(containers) $(boxes)" "1 1"
+same "commands work with a full state directory" "$(cay exec three -- echo alive 2>&1)" alive
 empty "$tmp/home"
-cay create --name four >/dev/null && ok "with room it works again" || bad "with room"
+cay create --name four >/dev/null && ok "with room in the state directory a sandbox is made again" || bad "with room in the state directory no sandbox is made"
 cay rm -f three four >/dev/null
-same "in the end nothing is left" "$(containers) $(boxes)" "0 0"
+same "no container and no directory is left" "$(containers) $(boxes)" "0 0"
 exit $failed

@@ -11,7 +11,7 @@ engine=${2:-docker}
 export CAY_PROVIDER="$engine"
 alive() { # what a storm left is killed by and by
     n=0; until [ "$(timeout 60 cay exec bad -- echo alive 2>/dev/null)" = alive ] || [ $((n += 1)) -gt 100 ]; do sleep 0.2; done
-    same "$1: it answers" "$(timeout 60 cay exec bad -- echo alive 2>&1)" alive; same "$1: others do" "$(timeout 60 cay exec good -- echo alive 2>&1)" alive; }
+    same "$1: the sandbox answers" "$(timeout 60 cay exec bad -- echo alive 2>&1)" alive; same "$1: another sandbox answers" "$(timeout 60 cay exec good -- echo alive 2>&1)" alive; }
 cay ls >/dev/null # makes the state directory
 before=$("$here/judge")
 
@@ -26,7 +26,7 @@ rmdir "$CAY_HOME/$engine/.old-caaaaaaaaaaaaaaaaaaa"
 api -d '{"Name":"left"}' "http://e/v1.41/volumes/create" >/dev/null
 [ "$("$here/judge")" != "$before" ] && ok "the judge sees a volume" || bad "the judge is blind for volumes"
 api -X DELETE "http://e/v1.41/volumes/left" >/dev/null
-same "and nothing where nothing is" "$("$here/judge")" "$before"
+same "the judge sees nothing where nothing is" "$("$here/judge")" "$before"
 
 # ------------------------------------------------------------------ limits
 cay create --name good >/dev/null
@@ -51,10 +51,10 @@ try:
         n+=1
 except OSError: pass
 print(n, flush=True); os.killpg(0, 9)' 2>/dev/null | head -1)
-[ "${held:-500}" -lt 64 ] && ok "processes: $held at once" || bad "processes: ${held:-none told} of 64"
+[ "${held:-500}" -lt 64 ] && ok "the limit of processes holds at $held" || bad "processes: ${held:-none told} of 64"
 rc=0; timeout 60 cay exec bad -- python3 -c 'x = []
 while True: x.append(bytearray(1 << 20))' >/dev/null 2>&1 || rc=$?
-[ $rc != 0 ] && ok "memory: it ends with $rc" || bad "memory without end"
+[ $rc != 0 ] && ok "the limit of memory ends a command with $rc" || bad "memory without end"
 alive "a memory hog"
 files=$(cay exec bad -- python3 -c 'import os
 n=0
@@ -62,7 +62,7 @@ try:
     while n < 100000: os.open("/dev/null", 0); n+=1
 except OSError: pass
 print(n)')
-[ "$files" -lt 256 ] && ok "open files: $files" || bad "open files: $files"
+[ "$files" -lt 256 ] && ok "the limit of open files holds at $files" || bad "open files: $files"
 timeout 60 cay exec --timeout 2s bad -- yes >/dev/null 2>&1 || :
 cay exec bad -d --tag flood -- sh -c 'yes | head -c 300000000; exec sleep 600' >/dev/null
 pid=$(sed 's/.* //' "$CAY_HOME/$engine/$(basename "$(cay inspect bad | sed -n 's/.*"id": *"\([a-z2-7]*\)".*/\1/p' | head -1)")/container")
@@ -71,10 +71,10 @@ rss=$(awk '/VmRSS/ { print $2 }' "/proc/$pid/status")
 [ "$rss" -lt 32000 ] && ok "a flood of output is bounded: pid 1 has $rss kB" || bad "pid 1 has $rss kB"
 cay exec bad -- sh -c 'i=0; while [ $i -lt 100 ]; do (sleep 0.01 &) ; i=$((i+1)); done; sleep 0.5' >/dev/null 2>&1 || :
 n=0; until [ "$(cay exec bad -- sh -c 'ps -eo stat= | grep -c ^Z' || :)" = 0 ] || [ $((n += 1)) -gt 50 ]; do sleep 0.1; done
-same "no zombie stays" "$(cay exec bad -- sh -c 'ps -eo stat= | grep -c ^Z' || :)" 0
+same "no zombie stays in a container" "$(cay exec bad -- sh -c 'ps -eo stat= | grep -c ^Z' || :)" 0
 cay exec --timeout 1s bad -- sh -c '(setsid sleep 711 &) ; sleep 60' >/dev/null 2>&1 || :
 n=0; until [ "$(cay exec bad -- sh -c 'ps -eo args= | grep -c "^sleep 711"' || :)" = 0 ] || [ $((n += 1)) -gt 50 ]; do sleep 0.1; done
-same "a time-out takes all it began" "$(cay exec bad -- sh -c 'ps -eo args= | grep -c "^sleep 711"' || :)" 0
+same "a time-out ends every process of its command" "$(cay exec bad -- sh -c 'ps -eo args= | grep -c "^sleep 711"' || :)" 0
 timeout 60 cay exec bad -u root -- sh -c "kill -KILL -1" >/dev/null 2>&1 || :
 alive "all processes killed by root inside"
 for do in 'echo b >/proc/sysrq-trigger' 'mknod /tmp/disk b 8 0' 'mount -t tmpfs none /mnt' 'echo x >/proc/sys/kernel/core_pattern' 'cat /proc/kcore | head -c 1 | grep -q .' \
@@ -88,8 +88,8 @@ settled() { # settled WHAT
     n=0
     until cay ls --json >/dev/null 2>&1; cay ls 2>/dev/null | awk 'NR > 1 && $2 != "good" { print $1 }' | while read -r b; do cay rm -f "$b" >/dev/null 2>&1 || :; done
         cay gc >/dev/null 2>&1; [ "$("$here/judge" | grep -v '^image')" = "$one" ] || [ $((n += 1)) -gt 40 ]; do sleep 0.3; done
-    same "$1: nothing is left" "$("$here/judge" | grep -v '^image')" "$one"
-    same "$1: what was there is" "$(timeout 60 cay exec good -- cat kept 2>&1)" kept
+    same "$1: nothing is left of it" "$("$here/judge" | grep -v '^image')" "$one"
+    same "$1: another sandbox keeps its files" "$(timeout 60 cay exec good -- cat kept 2>&1)" kept
 }
 cay exec good -- sh -c 'echo kept >kept'
 one=$("$here/judge" | grep -v '^image')
@@ -99,7 +99,7 @@ for wait in 0.05 0.15 0.3; do
     settled "kill -9 of a maker after $wait s"
 done
 for what in snapshot rm; do
-    cay create --name gone >/dev/null 2>&1 || bad "create"
+    cay create --name gone >/dev/null 2>&1 || bad "no sandbox is made"
     cay $what gone >/dev/null 2>&1 & pid=$!
     sleep 0.1; kill -KILL $pid 2>/dev/null || :; wait $pid 2>/dev/null || :
     settled "kill -9 over $what"
@@ -116,5 +116,5 @@ done
 cay rm -f good >/dev/null
 cay snapshots -q | while read -r s; do cay snapshot rm "$s" >/dev/null 2>&1 || :; done
 n=0; until cay gc --settle >/dev/null 2>&1; [ "$("$here/judge")" = "$before" ] || [ $((n += 1)) -gt 50 ]; do sleep 2; done # an image of a killed maker is judged when it is a minute old
-same "in the end all is as it was" "$("$here/judge")" "$before"
+same "containers, directories and volumes are as before" "$("$here/judge")" "$before"
 exit $failed

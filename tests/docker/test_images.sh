@@ -28,26 +28,26 @@ wait_for "$ENGINE_DIR/registry/port" || { echo "the registry does not start"; ex
 reg=127.0.0.1:$(cat "$ENGINE_DIR/registry/port")
 
 cay create --name pulled --user root --image "$reg/open" >"$ENGINE_DIR/id" 2>"$ENGINE_DIR/err" || bad "a pull: $(cat "$ENGINE_DIR/err")"
-grep -q '^pull: latest: Pulling from open' "$ENGINE_DIR/err" && ok "a pull is told as it comes" || bad "a pull says: $(cat "$ENGINE_DIR/err")"
-same "and the id alone is the answer" "$(wc -w <"$ENGINE_DIR/id")" 1
-same "what was pulled is in it" "$(cay cp pulled:/hello -)" world
+grep -q '^pull: latest: Pulling from open' "$ENGINE_DIR/err" && ok "the progress of a pull is shown" || bad "a pull says: $(cat "$ENGINE_DIR/err")"
+same "create prints the id alone after a pull" "$(wc -w <"$ENGINE_DIR/id")" 1
+same "a pulled image has its files" "$(cay cp pulled:/hello -)" world
 cay rm -f pulled >/dev/null
 cay -q create --name again --user root --image "$reg/open" >/dev/null 2>"$ENGINE_DIR/err"
-same "what is there is not pulled again" "$(cat "$ENGINE_DIR/err")" ""
+same "an image that is there is not pulled again" "$(cat "$ENGINE_DIR/err")" ""
 cay rm -f again >/dev/null
 refused "an image of another architecture" image_architecture cay --json create --image "$reg/other"
 refused "an image that the registry has not" image_not_found cay --json create --image "$reg/open/more/of"
 
 # ------------------------------------------------------------------ who pulls
 touch "$ENGINE_DIR/registry/closed"
-refused "without a password" registry_denied cay --json create --image "$reg/closed"
+refused "a pull without a password" registry_denied cay --json create --image "$reg/closed"
 printf '#!/bin/sh\nread s\n[ "$s" = %s ] && [ "$1" = get ] && echo "{\\"Username\\":\\"me\\",\\"Secret\\":\\"pass word\\"}"\n' "$reg" >"$ENGINE_DIR/bin/docker-credential-test"
 chmod +x "$ENGINE_DIR/bin/docker-credential-test"
 printf '{"credHelpers":{"%s":"test"}}' "$reg" >"$DOCKER_CONFIG/config.json"
-cay -q create --name mine --user root --image "$reg/closed" >/dev/null 2>"$ENGINE_DIR/err" && ok "with that of a credential helper" || bad "a credential helper: $(cat "$ENGINE_DIR/err")"
+cay -q create --name mine --user root --image "$reg/closed" >/dev/null 2>"$ENGINE_DIR/err" && ok "a pull with the password of a credential helper succeeds" || bad "a credential helper: $(cat "$ENGINE_DIR/err")"
 cay rm -f mine >/dev/null 2>&1 || :
 printf '{"credHelpers":{"%s":"no-such"}}' "$reg" >"$DOCKER_CONFIG/config.json"
-refused "a helper that is not there" credential_helper cay --json create --image "$reg/closed" --option pull=always
+refused "a credential helper that is not there" credential_helper cay --json create --image "$reg/closed" --option pull=always
 rm -f "$ENGINE_DIR/registry/closed" "$DOCKER_CONFIG/config.json"
 
 # ------------------------------------------------------------------ whose images: what a tenant is not given
@@ -63,12 +63,12 @@ asks() { # WHAT TENANT STATUS REASON IMAGE [OPTION]
     same "$1" "$got $(sed -n 's/.*"reason": *"\([a-z_]*\)".*/\1/p' "$ENGINE_DIR/out")" "$3 $4"
 }
 held=$(api "http://e/v1.41/images/$CAY_DOCKER_IMAGE/json" | grep -o '"Id":"sha256:[0-9a-f]*"' | head -1 | cut -d'"' -f4)
-asks "a tenant by the id of what the engine has" other 403 image_not_allowed "$held"
-asks "a tenant by the name of what nobody pulls" other 403 image_not_allowed "$CAY_DOCKER_IMAGE" ',"pull":"never"'
+asks "a tenant gets no image of the engine by its id" other 403 image_not_allowed "$held"
+asks "a tenant gets no image of the engine by its name" other 403 image_not_allowed "$CAY_DOCKER_IMAGE" ',"pull":"never"'
 asks "a tenant does not pull with the operator's password" other 401 registry_denied "$reg/closed"
-asks "nor gets what it brought" other 403 image_not_allowed "$reg/closed" ',"pull":"never"'
-same "nothing was made for it" "$(containers)" 0
-asks "what the operator lists for a tenant" acme 201 "" "$reg/closed"
+asks "a tenant gets no image that another pulled" other 403 image_not_allowed "$reg/closed" ',"pull":"never"'
+same "a refused pull makes no container" "$(containers)" 0
+asks "a tenant gets an image that the operator lists" acme 201 "" "$reg/closed"
 rm -f "$ENGINE_DIR/registry/closed"
 asks "what the registry gives to all" other 201 "" "$reg/open"
 kill $server; wait $server 2>/dev/null || :
@@ -85,15 +85,15 @@ kill -TERM $pid
 wait $pid 2>/dev/null && bad "a cancelled pull made a sandbox"
 n=0; until grep -q 'pull.*context canceled' "$ENGINE_DIR/log" || [ $((n += 1)) -gt 300 ]; do sleep 0.1; done
 grep -q 'pull.*context canceled' "$ENGINE_DIR/log" && ok "the engine's pull ends with its caller" || bad "the engine pulls on"
-same "no image of it" "$(images)" "$before"
-same "no container" "$(containers)" 0
+same "a cancelled pull leaves no image" "$(images)" "$before"
+same "a cancelled pull leaves no container" "$(containers)" 0
 n=0 # the row of a killed maker is settled by who opens next
 until cay ls | awk 'NR > 1 { print $1 }' | while read -r b; do cay rm -f "$b" >/dev/null 2>&1 || :; done; [ "$(cay ls | awk 'NR > 1' | wc -l)" = 0 ] || [ $((n += 1)) -gt 50 ]; do sleep 0.2; done
-same "no sandbox" "$(cay ls | awk 'NR > 1' | wc -l)" 0
+same "no sandbox is left" "$(cay ls | awk 'NR > 1' | wc -l)" 0
 
 # ------------------------------------------------------------------ Debian, as people have it
 if wait $mmdebstrap && api -X POST -H 'Content-Type: application/x-tar' --data-binary "@$debian" 'http://e/v1.41/images/create?fromSrc=-&repo=localhost/debian&tag=bookworm' >"$ENGINE_DIR/out"; then
-    same "an image made by mmdebstrap" "$(cay run --image localhost/debian:bookworm -- sh -c 'id -u; cat /etc/debian_version' | tr '\n' ' ')" "1000 $(tar -xOf "$debian" ./etc/debian_version) "
+    same "an image made by mmdebstrap runs" "$(cay run --image localhost/debian:bookworm -- sh -c 'id -u; cat /etc/debian_version' | tr '\n' ' ')" "1000 $(tar -xOf "$debian" ./etc/debian_version) "
 else
     echo "skip: no Debian by mmdebstrap here: $(tail -1 "$ENGINE_DIR/mmdebstrap" | cut -c1-200)"
 fi

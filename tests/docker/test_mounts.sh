@@ -94,65 +94,65 @@ net="--option network=cay-mounts"
 containers() { api "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0-9a-f]*"' | wc -l; }
 
 refused "rclone that the image does not have" mount_missing_tool cay --json create $net --manifest "$tmp/m.json"
-refused "mount-s3" mount_missing_tool cay --json create $net --manifest "$tmp/s3.json"
-refused "blobfuse2" mount_missing_tool cay --json create $net --manifest "$tmp/blob.json"
+refused "mount-s3 that the image does not have" mount_missing_tool cay --json create $net --manifest "$tmp/s3.json"
+refused "blobfuse2 that the image does not have" mount_missing_tool cay --json create $net --manifest "$tmp/blob.json"
 refused "nfs without its programs" mount_missing_tool cay --json create $net --dockerfile "$tmp/image" --manifest "$tmp/nfs.json"
 refused "nfs where others could mount it" mount_config_invalid cay --json create $net --dockerfile "$tmp/nfs" --manifest "$tmp/wide.json"
 refused "a configuration that others could write" mount_config_invalid cay --json create $net --dockerfile "$tmp/nfs" --manifest "$tmp/theirs.json"
-refused "one without that remote" mount_config_invalid cay --json create $net --dockerfile "$tmp/nfs" --manifest "$tmp/none.json"
+refused "a configuration without the remote" mount_config_invalid cay --json create $net --dockerfile "$tmp/nfs" --manifest "$tmp/none.json"
 refused "storage over what the container stands on" mount_target cay --json create $net --manifest "$tmp/own.json"
 refused "storage without a network" mount_config_invalid cay --json create --manifest "$tmp/m.json"
 refused "keys that root inside could read" mount_credentials cay --json create $net --user root --manifest "$tmp/m.json"
-refused "root as a number" mount_credentials cay --json create $net --user 00 --manifest "$tmp/m.json"
-refused "a service of root" mount_credentials cay --json create $net --manifest "$tmp/of-root.json"
+refused "root given as a number" mount_credentials cay --json create $net --user 00 --manifest "$tmp/m.json"
+refused "a service that runs as root" mount_credentials cay --json create $net --manifest "$tmp/of-root.json"
 refused "root by another name" mount_credentials cay --json create $net --dockerfile "$tmp/image" --user boss --manifest "$tmp/m.json"
 refused "more words than there is room for" mount_config_invalid cay --json create $net --dockerfile "$tmp/image" --manifest "$tmp/words.json"
 sed 's|mnt/ro|ro|' "$tmp/deep.json" >"$tmp/flat.json"
-refused "a volume in its place is not it" mount_failed cay --json create $net --dockerfile "$tmp/false" --manifest "$tmp/flat.json"
+refused "a volume in place of a bucket" mount_failed cay --json create $net --dockerfile "$tmp/false" --manifest "$tmp/flat.json"
 refused "a level above what mounting leaves" level_missing cay --json create $net --isolation process --manifest "$tmp/m.json"
-same "nothing is left of them" "$(containers)" 0
+same "refused storage leaves no container" "$(containers)" 0
 cay create --name s $net --dockerfile "$tmp/image" --manifest "$tmp/m.json" >/dev/null 2>"$tmp/err" || { bad "create: $(tail -c 400 "$tmp/err")"; exit 1; }
 same "a bucket is read" "$(cay exec s -- sh -c 'cat ro/dir/one hello')" firsthi
-cay exec s -- sh -c 'echo x >ro/new' 2>/dev/null && bad "a read-only bucket is written" || ok "read-only is"
+cay exec s -- sh -c 'echo x >ro/new' 2>/dev/null && bad "a read-only bucket is written" || ok "a read-only bucket is not written"
 cay exec s -- sh -c 'echo written >rw/w'
 n=0; until [ "$(direct cat x:other/w 2>/dev/null)" = written ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
-same "what is written comes to the bucket" "$(direct cat x:other/w)" written
-same "no key within reach" "$(cay exec s -- sh -c 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /.cay/mounts/* 2>/dev/null | tr "\0" "\n" | grep -c "S3[R]VER"' || :)" 0
-same "nor in the engine's record" "$(api "http://e/v1.41/containers/cay-$(cay ls -q | head -1)/json" | grep -c S3RVER || :)" 0
-cay inspect s | grep -q SYS_ADMIN && ok "inspect tells what it costs" || bad "inspect says nothing of SYS_ADMIN"
-same "others get no capability of it" "$(cay exec s -- grep CapEff /proc/self/status | tr -d '\t ')" CapEff:0000000000000000
-same "what they are told is root's" "$(cay exec s -u root -- stat -f -c %T /.cay/mounts) $(cay exec s -u root -- stat -c '%u %a' /.cay/mounts)" "tmpfs 0 700"
-cay exec s -- sh -c 'ls /.cay/mounts || touch /.cay/mounts/x || mv /.cay/mounts /.cay/m' 2>/dev/null && bad "others reach it" || ok "others do not reach it"
+same "a written file comes to the bucket" "$(direct cat x:other/w)" written
+same "no key is within reach of the user" "$(cay exec s -- sh -c 'cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /.cay/mounts/* 2>/dev/null | tr "\0" "\n" | grep -c "S3[R]VER"' || :)" 0
+same "no key is in the engine's record" "$(api "http://e/v1.41/containers/cay-$(cay ls -q | head -1)/json" | grep -c S3RVER || :)" 0
+cay inspect s | grep -q SYS_ADMIN && ok "inspect tells that a mount needs SYS_ADMIN" || bad "inspect says nothing of SYS_ADMIN"
+same "commands get no capability of the mount" "$(cay exec s -- grep CapEff /proc/self/status | tr -d '\t ')" CapEff:0000000000000000
+same "the directory of mounts belongs to root" "$(cay exec s -u root -- stat -f -c %T /.cay/mounts) $(cay exec s -u root -- stat -c '%u %a' /.cay/mounts)" "tmpfs 0 700"
+cay exec s -- sh -c 'ls /.cay/mounts || touch /.cay/mounts/x || mv /.cay/mounts /.cay/m' 2>/dev/null && bad "others reach it" || ok "the user does not reach the directory of mounts"
 seen() { n=0; until [ "$(cay exec s -- sh -c 'wc -l <seen' 2>/dev/null)" = "$1" ] || [ $((n += 1)) -gt 150 ]; do sleep 0.1; done; cay exec s -- sort -u seen; }
-same "services come after it" "$(seen 1)" first
+same "services start after the mount" "$(seen 1)" first
 cay kill s >/dev/null
 id=$(cay ls -q | head -1)
 mv "$CAY_HOME/docker/$id/walls" "$tmp/walls"; : >"$CAY_HOME/docker/$id/walls" # what it was made with is not known any more: it is not gone by that
 cay resume s >/dev/null 2>"$tmp/err" || bad "resume: $(cat "$tmp/err")"
 mv "$tmp/walls" "$CAY_HOME/docker/$id/walls"
-same "mounted again when it starts again" "$(cay exec s -- cat ro/dir/one)" first
-same "and services after it" "$(seen 2)" first
+same "a restarted sandbox mounts its bucket" "$(cay exec s -- cat ro/dir/one)" first
+same "a restarted sandbox starts services after the mount" "$(seen 2)" first
 cay kill s >/dev/null
 api -X POST "http://e/v1.41/containers/cay-$id/start" >/dev/null
 cay resume s >/dev/null 2>"$tmp/err" || bad "resume: $(cat "$tmp/err")"
-same "also of one that others started" "$(seen 3) $(cay exec s -- cat ro/dir/one)" "first first"
+same "a sandbox that others started mounts its bucket" "$(seen 3) $(cay exec s -- cat ro/dir/one)" "first first"
 cay snapshot s --label saved >/dev/null
 cay create --name f --from saved >/dev/null && same "a snapshot has neither bucket nor key" "$(cay exec f -u root -- sh -c 'ls /workspace/ro /.cay/mounts 2>/dev/null | grep -v "^/" | grep -c . ' || :)" 0
 cay undo s >/dev/null 2>"$tmp/err" || bad "undo: $(cat "$tmp/err")"
-same "and after undo" "$(cay exec s -- cat ro/dir/one)" first
+same "undo mounts the bucket again" "$(cay exec s -- cat ro/dir/one)" first
 cay rm -f s >/dev/null; cay rm -f f >/dev/null 2>&1 || :
 # A link that was planted in a former life, and who may read keys said so.
 cay create --name l $net --dockerfile "$tmp/image" --manifest "$tmp/deep.json" >/dev/null 2>"$tmp/err" || bad "create: $(tail -c 400 "$tmp/err")"
-same "a bucket deeper" "$(cay exec l -- cat mnt/ro/dir/one)" first
+same "a bucket below a directory is read" "$(cay exec l -- cat mnt/ro/dir/one)" first
 cay exec l -- sh -c 'mv mnt old && mkdir mnt && ln -s /etc mnt/ro' || bad "no link planted"
 cay kill l >/dev/null
-refused "a link on the way" mount_failed cay --json resume l
-refused "and it stays stopped" sandbox_stopped cay --json exec l -- true
+refused "a link on the way to a bucket" mount_failed cay --json resume l
+refused "a command in a sandbox that did not start" sandbox_stopped cay --json exec l -- true
 cay rm -f l >/dev/null
 cay create --name a $net --user root --dockerfile "$tmp/image" --manifest "$tmp/ack.json" >/dev/null 2>"$tmp/err" || bad "acknowledged: $(tail -c 400 "$tmp/err")"
 cay kill a >/dev/null
 cay resume a >/dev/null 2>"$tmp/err" || bad "acknowledged once is always: $(tail -c 400 "$tmp/err")"
-same "acknowledged: root has it, in a later life, too" "$(cay exec a -- cat ro/dir/one)" first
+same "acknowledged: root reads the bucket after a restart" "$(cay exec a -- cat ro/dir/one)" first
 cay rm -f a >/dev/null
 cay create --name n $net --dockerfile "$tmp/nfs" --manifest "$tmp/nfs.json" >/dev/null 2>"$tmp/err" || bad "nfs: $(tail -c 400 "$tmp/err")"
 same "nfs: a bucket is read" "$(cay exec n -- cat ro/dir/one)" first
@@ -174,11 +174,11 @@ if plugin_free rclone && mkdir -p "$tmp/base" "$tmp/cache"; then
     same "docker_volume: a bucket is read, without a network inside" "$(cay exec v -- cat ro/dir/one)" first
     cay exec v -- sh -c 'echo by-volume >rw/v' || bad "docker_volume is not written"
     n=0; until [ "$(direct cat x:other/v 2>/dev/null)" = by-volume ] || [ $((n += 1)) -gt 100 ]; do sleep 0.1; done
-    same "docker_volume: what is written comes to the bucket" "$(direct cat x:other/v)" by-volume
-    cay exec v -- sh -c 'echo x >ro/new' 2>/dev/null && bad "docker_volume: a read-only bucket is written" || ok "docker_volume: read-only is"
+    same "docker_volume: a written file comes to the bucket" "$(direct cat x:other/v)" by-volume
+    cay exec v -- sh -c 'echo x >ro/new' 2>/dev/null && bad "docker_volume: a read-only bucket is written" || ok "docker_volume: a read-only bucket is not written"
     cay inspect v | grep -q SYS_ADMIN && bad "docker_volume costs SYS_ADMIN" || ok "docker_volume costs no capability"
     cay rm -f v >/dev/null
-    same "docker_volume: nothing is left" "$(api http://e/v1.41/volumes | grep -c '"Name":"cay-' || :)" 0
+    same "docker_volume: no volume is left" "$(api http://e/v1.41/volumes | grep -c '"Name":"cay-' || :)" 0
 fi
 if cay --json create $net --dockerfile "$tmp/image" --manifest "$tmp/wrong.json" >"$tmp/out" 2>&1; then
     cay exec "$(sed -n 's/.*"id": *"\([a-z2-7]*\)".*/\1/p' "$tmp/out" | head -1)" -- ls ro >/dev/null 2>&1 && bad "a wrong key opens a bucket" || ok "a wrong key opens nothing"

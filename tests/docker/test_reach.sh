@@ -34,27 +34,27 @@ export DOCKER_HOST="tcp://127.0.0.1:$port" DOCKER_TLS_VERIFY=1 DOCKER_CERT_PATH=
 # ------------------------------------------------------------------ trust, and none
 cay doctor >"$ENGINE_DIR/out" 2>&1 || :
 grep -q "tcp://127.0.0.1:$port" "$ENGINE_DIR/out" && ok "doctor knows the engine by its address" || bad "doctor: $(cat "$ENGINE_DIR/out")"
-same "a command by TLS" "$(cay run -- echo there)" there
+same "a command runs by TLS" "$(cay run -- echo there)" there
 refused "a user of another root" engine_tls env DOCKER_CERT_PATH="$tls/stranger" cay --json create
 refused "an engine of another root" engine_tls env DOCKER_CERT_PATH="$tls/other" cay --json create
 refused "another name than the certificate's" engine_tls env DOCKER_HOST="tcp://localhost:$port" cay --json create
-refused "plain words to TLS" engine_tls env -u DOCKER_TLS_VERIFY -u DOCKER_CERT_PATH cay --json create
-refused "nobody there" engine_down env DOCKER_HOST="tcp://127.0.0.1:$(free_port)" cay --json create
+refused "a connection without TLS" engine_tls env -u DOCKER_TLS_VERIFY -u DOCKER_CERT_PATH cay --json create
+refused "an address where nobody listens" engine_down env DOCKER_HOST="tcp://127.0.0.1:$(free_port)" cay --json create
 
 # ------------------------------------------------------------------ through the engine alone, by TLS
 containers() { curl -s --unix-socket "$ENGINE_DIR/sock" "http://e/v1.41/containers/json?all=true" | grep -o '"Id":"[0-9a-f]*"' | wc -l; }
 export CAY_DOCKER_TRANSPORT=engine
 cay create --name far >/dev/null
 cay inspect far >"$ENGINE_DIR/out"
-grep -q 'engine: pid 1 is in' "$ENGINE_DIR/out" && ok "the answer says by what it is reached" || bad "inspect: $(tail -c 300 "$ENGINE_DIR/out")"
+grep -q 'engine: pid 1 is in' "$ENGINE_DIR/out" && ok "inspect says that the sandbox is reached through the engine" || bad "inspect: $(tail -c 300 "$ENGINE_DIR/out")"
 rc=0; cay exec far -- sh -c 'echo out; echo err >&2; exit 7' >"$ENGINE_DIR/out" 2>"$ENGINE_DIR/err" || rc=$?
-same "both streams and the status" "$(cat "$ENGINE_DIR/out") $(cat "$ENGINE_DIR/err") $rc" "out err 7"
+same "exec gives both streams and the status" "$(cat "$ENGINE_DIR/out") $(cat "$ENGINE_DIR/err") $rc" "out err 7"
 head -c 3000000 /dev/urandom >"$ENGINE_DIR/blob"
-same "bytes through a command" "$(cay exec -i far -- cat <"$ENGINE_DIR/blob" | cksum)" "$(cksum <"$ENGINE_DIR/blob")"
+same "bytes pass through a command unchanged" "$(cay exec -i far -- cat <"$ENGINE_DIR/blob" | cksum)" "$(cksum <"$ENGINE_DIR/blob")"
 cay cp "$ENGINE_DIR/blob" far:/workspace/blob
-same "bytes through files" "$(cay cp far:/workspace/blob - | cksum)" "$(cksum <"$ENGINE_DIR/blob")"
+same "bytes pass through files unchanged" "$(cay cp far:/workspace/blob - | cksum)" "$(cksum <"$ENGINE_DIR/blob")"
 cay exec far -d --tag long -- sh -c 'echo begun; exec sleep 600' >/dev/null
-same "re-attach by tag" "$(cay logs far long)" begun
+same "logs finds a process by its tag" "$(cay logs far long)" begun
 cay exec far -- ls /.cay/ctl >/dev/null 2>&1 && bad "the user sees pid 1's directory" || ok "the user does not see pid 1's directory"
 cay exec far -- sh -c 'echo x >/.cay/pid1' 2>/dev/null && bad "the user changes pid 1"
 same "the environment is not left inside" "$(cay exec far -u root -- ls -A /.cay/ctl | grep -c config)" 0
@@ -64,7 +64,7 @@ cay kill far >/dev/null
 cay resume far >/dev/null
 same "files outlive a stop" "$(cay exec far -- sh -c 'wc -c </workspace/blob')" 3000000
 cay rm -f far >/dev/null
-same "nothing left" "$(containers)" 0
+same "no container is left" "$(containers)" 0
 unset CAY_DOCKER_TRANSPORT
 
 # ------------------------------------------------------------------ an engine that does not see this machine's files is seen to be one
@@ -74,10 +74,10 @@ if unshare -m sh -c "mount -t tmpfs none '$CAY_HOME' && exec '$ENGINE_DIR/start'
     unset DOCKER_TLS_VERIFY DOCKER_CERT_PATH
     export DOCKER_HOST="unix://$ENGINE_DIR/sock"
     cay create --name blind >/dev/null
-    cay inspect blind | grep -q 'engine: pid 1 is in' && ok "it is reached through the engine by itself" || bad "an engine with other files"
-    same "a command there" "$(cay exec blind -- echo there)" there
-    refused "by a socket" engine_remote cay --json create --option transport=socket
+    cay inspect blind | grep -q 'engine: pid 1 is in' && ok "an engine with other files is reached through the engine" || bad "an engine with other files"
+    same "a command runs on an engine with other files" "$(cay exec blind -- echo there)" there
+    refused "a socket to an engine with other files" engine_remote cay --json create --option transport=socket
     cay rm -f blind >/dev/null
-    same "nothing left there" "$(containers)" 0
+    same "no container is left on an engine with other files" "$(containers)" 0
 fi
 exit $failed

@@ -30,11 +30,11 @@ says() { # WHAT TEXT WORD…: it fails, and says so
 }
 until_() { for _ in $(seq 200); do "$@" >/dev/null 2>&1 && return 0; sleep 0.1; done; return 1; }
 
-says 'without a key it is refused' 'key' --host "$CAY_URL" ls
-says 'nobody there is told' '127.0.0.1:1' --host http://127.0.0.1:1 ls
-says 'a URL that is none is told' 'ftp' --host ftp://x ls
-says 'provider cay without a server' 'no server is named' --provider cay create
-is 'which leaves no record' '' ls -q
+says 'a request without a key is refused' 'key' --host "$CAY_URL" ls
+says 'a server that does not answer is named' '127.0.0.1:1' --host http://127.0.0.1:1 ls
+says 'a URL of another scheme is refused' 'ftp' --host ftp://x ls
+says 'provider cay without a server is refused' 'no server is named' --provider cay create
+is 'a refused create leaves no record' '' ls -q
 
 # Ids of a server that is up to something: what is no id is none, on the terminal and in JSON.
 cat >"$t/liar.py" <<'END'
@@ -75,127 +75,127 @@ rm "$t/config/cay/hosts"
 export CAY_HOST=$CAY_URL CAY_API_KEY=$CAY_KEY
 
 id=$(run create --name web --label a=b -q)
-case $id in c*) echo "ok   create" ;; *) echo "FAIL create: $id"; exit 1 ;; esac
-is 'ls shows it' "$id" ls -q
-is 'by label' "$id" ls -q --label a=b
-is 'not by another' '' ls -q --label a=c
+case $id in c*) echo "ok   create gives an id" ;; *) echo "FAIL create: $id"; exit 1 ;; esac
+is 'ls shows the sandbox' "$id" ls -q
+is 'ls --label finds the sandbox' "$id" ls -q --label a=b
+is 'ls --label leaves out a sandbox without the label' '' ls -q --label a=c
 is 'nothing of it is here' '' --host '' ls -q
 is 'the server has it' "$id" --host '' --home "$there" ls -q
-ok 'inspect' sh -c "'$cay' inspect web --json </dev/null | grep -q '\"name\": *\"web\"'"
-is 'exec by name' 'hello' exec web -- echo hello
-is 'by the beginning of its id' 'hi' exec "${id:0:8}" -- echo hi
+ok 'inspect --json tells the name' sh -c "'$cay' inspect web --json </dev/null | grep -q '\"name\": *\"web\"'"
+is 'exec finds the sandbox by name' 'hello' exec web -- echo hello
+is 'exec finds the sandbox by the beginning of its id' 'hi' exec "${id:0:8}" -- echo hi
 run exec web -- sh -c 'exit 7' >/dev/null 2>&1
-[ $? = 7 ] && echo 'ok   the exit code comes back' || { echo 'FAIL exit code'; fails=$((fails + 1)); }
+[ $? = 7 ] && echo 'ok   exec ends with the exit code of its command' || { echo 'FAIL exit code'; fails=$((fails + 1)); }
 got=$(printf 'some input' | timeout -k1 60 "$cay" exec -i web -- tr a-z A-Z)
-[ "$got" = 'SOME INPUT' ] && echo 'ok   input goes in' || { echo "FAIL input: $got"; fails=$((fails + 1)); }
+[ "$got" = 'SOME INPUT' ] && echo 'ok   exec -i passes its input' || { echo "FAIL input: $got"; fails=$((fails + 1)); }
 says 'a program that is not there is named' 'no-such-program' exec web -- no-such-program
-is 'run' 'once' run -- echo once
-is 'leaves nothing' "$id" ls -q
+is 'run prints the output of its command' 'once' run -- echo once
+is 'run leaves no sandbox behind' "$id" ls -q
 mkdir "$t/tree" && echo one >"$t/tree/a" && head -c 300000 /dev/urandom >"$t/tree/b"
-ok 'cp to it' run cp "$t/tree" web:/workspace/
-ok 'cp back' run cp web:/workspace/tree "$t/back"
-ok 'is the same' diff -r "$t/tree" "$t/back"
-is 'files cat' 'one' files cat web tree/a
-ok 'files ls' sh -c "'$cay' files ls web tree </dev/null | grep -q b"
-is 'files grep' 'a:1:one' files grep web tree one
+ok 'cp copies a tree into the sandbox' run cp "$t/tree" web:/workspace/
+ok 'cp copies a tree out of the sandbox' run cp web:/workspace/tree "$t/back"
+ok 'a tree copied in and out is the same' diff -r "$t/tree" "$t/back"
+is 'files cat prints a file' 'one' files cat web tree/a
+ok 'files ls lists a directory' sh -c "'$cay' files ls web tree </dev/null | grep -q b"
+is 'files grep finds a line' 'a:1:one' files grep web tree one
 ok 'start one in the background' run exec -d --tag job web -- sh -c 'echo begun; exec sleep 600'
-ok 'ps shows it' sh -c "'$cay' ps web </dev/null | grep -q job"
-ok 'logs' until_ sh -c "'$cay' logs web job </dev/null | grep -q begun"
-ok 'signal' run signal -s KILL web job
-ok 'pause' run pause web
-ok 'is told' sh -c "'$cay' ls </dev/null | grep -q paused"
-ok 'resume' run resume web
-ok 'extend' run extend web --ttl 1h
+ok 'ps shows a process by its tag' sh -c "'$cay' ps web </dev/null | grep -q job"
+ok 'logs shows the output of a process' until_ sh -c "'$cay' logs web job </dev/null | grep -q begun"
+ok 'signal reaches a process' run signal -s KILL web job
+ok 'pause pauses the sandbox' run pause web
+ok 'ls shows the sandbox as paused' sh -c "'$cay' ls </dev/null | grep -q paused"
+ok 'resume resumes the sandbox' run resume web
+ok 'extend sets another lifetime' run extend web --ttl 1h
 snap=$(run snapshot web --label before -q)
-ok 'snapshot' test -n "$snap"
-ok 'snapshots shows it' sh -c "'$cay' snapshots </dev/null | grep -q before"
-ok 'a change' run exec web -- rm tree/a
-ok 'undo' run undo web --to before
-is 'brings it back' 'one' files cat web tree/a
+ok 'snapshot gives an id' test -n "$snap"
+ok 'snapshots shows the label' sh -c "'$cay' snapshots </dev/null | grep -q before"
+ok 'a file is removed after the snapshot' run exec web -- rm tree/a
+ok 'undo goes back to a label' run undo web --to before
+is 'undo brings the removed file back' 'one' files cat web tree/a
 fork=$(run fork web -q)
-ok 'fork' test -n "$fork"
-is 'has its files' 'one' files cat "$fork" tree/a
-ok 'net allow' run net allow web example.org
-ok 'net show' sh -c "'$cay' net show web </dev/null | grep -q example.org"
-ok 'port expose' run port expose web 8000
-ok 'port exposed' sh -c "'$cay' port exposed web </dev/null | grep -q 8000"
-ok 'a server inside' run exec -d web -- python3 -m http.server 8000
-ok 'port ls' until_ sh -c "'$cay' port ls web </dev/null | grep -q 8000"
-ok 'port connect' sh -c "printf 'GET /tree/a HTTP/1.0\r\n\r\n' | timeout 20 '$cay' port connect web 8000 | grep -q '^one'"
+ok 'fork gives an id' test -n "$fork"
+is 'a fork has the files of its sandbox' 'one' files cat "$fork" tree/a
+ok 'net allow adds a rule' run net allow web example.org
+ok 'net show shows the rule' sh -c "'$cay' net show web </dev/null | grep -q example.org"
+ok 'port expose exposes a port' run port expose web 8000
+ok 'port exposed lists the port' sh -c "'$cay' port exposed web </dev/null | grep -q 8000"
+ok 'a web server is started inside' run exec -d web -- python3 -m http.server 8000
+ok 'port ls shows the listening port' until_ sh -c "'$cay' port ls web </dev/null | grep -q 8000"
+ok 'port connect reaches the web server' sh -c "printf 'GET /tree/a HTTP/1.0\r\n\r\n' | timeout 20 '$cay' port connect web 8000 | grep -q '^one'"
 timeout 60 "$cay" events --json </dev/null >"$t/events" 2>/dev/null &
 ear=$!
-until_ sh -c "'$cay' exec web -- true </dev/null && grep -q '\"exit\"' '$t/events'" && echo 'ok   events' || { echo 'FAIL events'; fails=$((fails + 1)); }
+until_ sh -c "'$cay' exec web -- true </dev/null && grep -q '\"exit\"' '$t/events'" && echo 'ok   events shows the end of a command' || { echo 'FAIL events'; fails=$((fails + 1)); }
 kill $ear 2>/dev/null
 wait $ear 2>/dev/null
-says 'what is of this machine is refused' 'mount' run --mount "$t" -- true
-ok 'another change' run exec web -- sh -c 'echo two >>tree/a; printf "\377\n" >tree/raw'
+says 'a directory of this machine is refused as a mount' 'mount' run --mount "$t" -- true
+ok 'files are changed and made after the snapshot' run exec web -- sh -c 'echo two >>tree/a; printf "\377\n" >tree/raw'
 is 'diff with a snapshot' "$(printf 'M tree/a\nA tree/raw')" diff before web
-ok 'as a patch that git takes' sh -c "'$cay' diff --patch before web </dev/null | grep -qx '+two'"
+ok 'diff --patch prints lines as git does' sh -c "'$cay' diff --patch before web </dev/null | grep -qx '+two'"
 ok 'export of a snapshot' run snapshot export before -o "$t/before.cay"
-ok 'and of a sandbox' run snapshot export web --format tar -o "$t/web.tar"
-ok 'has its files' sh -c "tar tf '$t/web.tar' | grep -q tree/raw"
-ok 'import' run snapshot import --label again "$t/before.cay"
-ok 'from a pipe' sh -c "cat '$t/web.tar' | timeout 60 '$cay' snapshot import --label piped -"
-ok 'both are there' sh -c "'$cay' snapshots </dev/null | grep -c 'again\|piped' | grep -qx 2"
-ok 'volume create' run volume create data --size 10M
-ok 'volume ls' sh -c "'$cay' volume ls </dev/null | grep -q data"
-ok 'volume inspect' sh -c "'$cay' volume inspect data --json </dev/null | grep -q 10485760"
-ok 'a sandbox with it' run run --volume data:/data:rw -- sh -c 'echo kept >/data/f'
-ok 'volume rm' run volume rm data
-is 'then there is none' '' volume ls -q
-ok 'secret set' sh -c "printf 'sesame' | timeout 60 '$cay' secret set door"
-is 'secret ls' 'door' secret ls -q
-[ "$(run --host '' --home "$there" secret ls -q)" = door ] && echo 'ok   it is the server that has it' || { echo 'FAIL the secret is not there'; fails=$((fails + 1)); }
-ok 'secret rm' run secret rm door
-ok 'net log' run net log web
+ok 'snapshot export takes a sandbox as a tar file' run snapshot export web --format tar -o "$t/web.tar"
+ok 'an exported sandbox has its files' sh -c "tar tf '$t/web.tar' | grep -q tree/raw"
+ok 'snapshot import reads a file' run snapshot import --label again "$t/before.cay"
+ok 'snapshot import reads a pipe' sh -c "cat '$t/web.tar' | timeout 60 '$cay' snapshot import --label piped -"
+ok 'snapshots lists both imports' sh -c "'$cay' snapshots </dev/null | grep -c 'again\|piped' | grep -qx 2"
+ok 'volume create makes a volume of a size' run volume create data --size 10M
+ok 'volume ls lists the volume' sh -c "'$cay' volume ls </dev/null | grep -q data"
+ok 'volume inspect tells the size' sh -c "'$cay' volume inspect data --json </dev/null | grep -q 10485760"
+ok 'a sandbox writes into the volume' run run --volume data:/data:rw -- sh -c 'echo kept >/data/f'
+ok 'volume rm removes the volume' run volume rm data
+is 'volume ls is empty after volume rm' '' volume ls -q
+ok 'secret set stores a secret' sh -c "printf 'sesame' | timeout 60 '$cay' secret set door"
+is 'secret ls lists the secret' 'door' secret ls -q
+[ "$(run --host '' --home "$there" secret ls -q)" = door ] && echo 'ok   the secret is stored on the server' || { echo 'FAIL the secret is not there'; fails=$((fails + 1)); }
+ok 'secret rm removes the secret' run secret rm door
+ok 'net log answers' run net log web
 key=$(run key create --scope tenant --name other 2>/dev/null)
 ok 'a key that was made so opens the server' env CAY_API_KEY="$key" "$cay" ls
-ok 'key revoke' run key revoke "${key:4:8}"
-ok 'then it opens nothing' sh -c "! CAY_API_KEY='$key' '$cay' ls </dev/null"
-ok 'tenant create' run tenant create acme --sandboxes 3
-ok 'tenant ls' sh -c "'$cay' tenant ls </dev/null | grep -q acme"
-ok 'tenant set' run tenant set acme --sandboxes 4
-ok 'tenant rm' run tenant rm acme
-ok 'jobs ls' run jobs ls
-ok 'audit ls' sh -c "'$cay' audit ls </dev/null | grep -q tenants"
-ok 'audit verify' run audit verify
-ok 'doctor --server' sh -c "'$cay' doctor --server --json </dev/null | grep -A3 '\"keys\"' | grep -q '\"on\"'"
-ok 'gc' run gc
+ok 'key revoke revokes a key' run key revoke "${key:4:8}"
+ok 'a revoked key opens nothing' sh -c "! CAY_API_KEY='$key' '$cay' ls </dev/null"
+ok 'tenant create makes a tenant' run tenant create acme --sandboxes 3
+ok 'tenant ls lists the tenant' sh -c "'$cay' tenant ls </dev/null | grep -q acme"
+ok 'tenant set changes a quota' run tenant set acme --sandboxes 4
+ok 'tenant rm removes the tenant' run tenant rm acme
+ok 'jobs ls answers' run jobs ls
+ok 'audit ls shows requests about tenants' sh -c "'$cay' audit ls </dev/null | grep -q tenants"
+ok 'audit verify finds the audit trail sound' run audit verify
+ok 'doctor --server says that keys are on' sh -c "'$cay' doctor --server --json </dev/null | grep -A3 '\"keys\"' | grep -q '\"on\"'"
+ok 'gc answers' run gc
 got=$(run e2b env 2>/dev/null | grep E2B_API_URL)
 [ "$got" = "export E2B_API_URL=$CAY_URL" ] && echo 'ok   e2b env names that server' || { echo "FAIL e2b env: $got"; fails=$((fails + 1)); }
 ok 'doctor names that server' sh -c "'$cay' doctor </dev/null | grep -q '$CAY_URL'"
 says 'open says where to go' "$CAY_URL" open --print
 says 'a session state is refused by name' 'session state' state web
-ok 'a secret to bind' sh -c "printf sesame | timeout 60 '$cay' secret set BOUND"
-says 'secret bind, where no rule leads' 'BOUND' secret bind web BOUND=store:BOUND@api.example.net
-ok 'secret bind' run secret bind web BOUND=store:BOUND@example.org,header:X-Key
-ok 'it is bound over there' sh -c "'$cay' net show web --json </dev/null | grep -A3 BOUND | grep -q example.org"
+ok 'a secret is stored for a binding' sh -c "printf sesame | timeout 60 '$cay' secret set BOUND"
+says 'secret bind refuses a destination without a rule' 'BOUND' secret bind web BOUND=store:BOUND@api.example.net
+ok 'secret bind binds a secret to a rule' run secret bind web BOUND=store:BOUND@example.org,header:X-Key
+ok 'net show of the server shows the binding' sh -c "'$cay' net show web --json </dev/null | grep -A3 BOUND | grep -q example.org"
 tenants=$(run key create --scope tenant)
 CAY_API_KEY=$tenants says 'a file of the server is not for a key of a tenant' 'scope admin' secret bind web BOUND=file:/etc/shadow@example.org
-ok 'none in place of it' run secret bind web
-ok 'then there is none' sh -c "! '$cay' net show web --json </dev/null | grep -q BOUND"
-ok 'and the rules are as before' sh -c "'$cay' net show web --json </dev/null | grep -q example.org"
-ok 'secret rm' run secret rm BOUND
+ok 'secret bind without bindings removes them' run secret bind web
+ok 'net show shows no binding after that' sh -c "! '$cay' net show web --json </dev/null | grep -q BOUND"
+ok 'the rules outlive their bindings' sh -c "'$cay' net show web --json </dev/null | grep -q example.org"
+ok 'secret rm removes a secret that was bound' run secret rm BOUND
 printf '{"entries":{"m.txt":{"type":"file","content":"one"}}}' >"$t/m.json"
-ok 'manifest apply' run manifest apply web "$t/m.json"
-is 'is there' 'one' files cat web m.txt
-ok 'manifest show' sh -c "'$cay' manifest show web </dev/null | grep -q m.txt"
+ok 'manifest apply applies a manifest' run manifest apply web "$t/m.json"
+is 'a file of the manifest is there' 'one' files cat web m.txt
+ok 'manifest show names the file' sh -c "'$cay' manifest show web </dev/null | grep -q m.txt"
 printf '{"entries":{"m.txt":{"type":"file","content":"one"},"p":{"type":"local_file","src":"m.json"}}}' >"$t/l.json"
 says 'a local source of a manifest is refused' 'p' manifest apply web "$t/l.json"
-says 'apply wants to know into what' '--to' apply web --yes
+says 'apply without --to is refused' '--to' apply web --yes
 mkdir "$t/mine" && run cp web:/workspace/tree "$t/mine/tree" && echo mine >"$t/mine/own"
 ok 'a snapshot of both sides' run snapshot web --label both
 ok 'changes of every kind' run exec web -- sh -c 'cd tree; echo three >>a; rm b; mkdir -p new/deep; echo x >new/deep/f; chmod +x new/deep/f; ln -s a inner; ln -s /etc/passwd outer; mkdir .git; echo evil >.git/config; echo theirs >../own'
 echo changed >>"$t/mine/own"
 ok 'apply --dry-run writes nothing' sh -c "'$cay' apply --since both --to '$t/mine' --dry-run web </dev/null; test -e '$t/mine/tree/b' && test ! -e '$t/mine/tree/new'"
 ok 'apply takes over what is not in the way' sh -c "! '$cay' apply --since both --to '$t/mine' --yes web </dev/null 2>'$t/said'"
-ok 'what changed' sh -c "tail -1 '$t/mine/tree/a' | grep -qx three && test -x '$t/mine/tree/new/deep/f' && test \"\$(readlink '$t/mine/tree/inner')\" = a"
-ok 'what went' test ! -e "$t/mine/tree/b"
-ok 'not what changed here' sh -c "grep -qx changed '$t/mine/own' && grep -q 'own.*(conflict)' '$t/said'"
-ok 'nor a link that leaves' sh -c "test ! -L '$t/mine/tree/outer' && grep -q 'outer.*(refused)' '$t/said'"
-ok 'nor what tools obey' sh -c "test ! -e '$t/mine/tree/.git' && grep -q 'config.*(guarded)' '$t/said'"
-ok 'unless it is forced' sh -c "'$cay' apply --since both --to '$t/mine' --yes --force web own </dev/null && grep -qx theirs '$t/mine/own'"
-ok 'again there is nothing to do' sh -c "'$cay' apply --since both --to '$t/mine' --yes web tree/a </dev/null | grep -q . ; ! ls -A '$t/mine/tree' | grep -q apply-tmp"
+ok 'apply writes files, modes and links that changed' sh -c "tail -1 '$t/mine/tree/a' | grep -qx three && test -x '$t/mine/tree/new/deep/f' && test \"\$(readlink '$t/mine/tree/inner')\" = a"
+ok 'apply removes a file that was removed' test ! -e "$t/mine/tree/b"
+ok 'apply leaves a file that changed here, as a conflict' sh -c "grep -qx changed '$t/mine/own' && grep -q 'own.*(conflict)' '$t/said'"
+ok 'apply refuses a link that leaves the directory' sh -c "test ! -L '$t/mine/tree/outer' && grep -q 'outer.*(refused)' '$t/said'"
+ok 'apply guards files that tools obey' sh -c "test ! -e '$t/mine/tree/.git' && grep -q 'config.*(guarded)' '$t/said'"
+ok 'apply --force overwrites a conflict' sh -c "'$cay' apply --since both --to '$t/mine' --yes --force web own </dev/null && grep -qx theirs '$t/mine/own'"
+ok 'a second apply leaves no temporary file' sh -c "'$cay' apply --since both --to '$t/mine' --yes web tree/a </dev/null | grep -q . ; ! ls -A '$t/mine/tree' | grep -q apply-tmp"
 mkdir "$t/else" && rm -rf "$t/mine/tree/new" && ln -s "$t/else" "$t/mine/tree/new"
 ok 'a link on the way is not followed' sh -c "! '$cay' apply --since both --to '$t/mine' --yes --force web tree/new/deep </dev/null; test ! -e '$t/else/deep'"
 mkdir -p "$t/ctx/in"
@@ -203,65 +203,65 @@ printf 'FROM host\nARG WHO\nCOPY in /in/\nRUN echo "$WHO $(cat /in/a)" | tee /sa
 printf '**/*.o\nDockerfile\n' >"$t/ctx/.dockerignore"
 echo text >"$t/ctx/in/a" && echo x >"$t/ctx/in/b.o" && ln -s a "$t/ctx/in/link"
 made=$(run template build -t reg.example/team/made:1 --build-arg WHO=me "$t/ctx" 2>"$t/log")
-case $made in t*) echo 'ok   template build' ;; *) echo "FAIL template build: $made $(cat "$t/log")"; fails=$((fails + 1)) ;; esac
-ok 'its log comes as it grows' grep -qx 'me text' "$t/log"
-is 'a sandbox of it' 'me text' run --template reg.example/team/made:1 -- cat /said
-is 'links are links' 'a' run --template "$made" -- readlink /in/link
-is 'template ls' "$made" template ls -q
-ok 'by a name with slashes' sh -c "'$cay' template inspect reg.example/team/made:1 </dev/null | grep -q '\"$made\"'"
-ok 'template log' sh -c "'$cay' template log reg.example/team/made:1 </dev/null | grep -qx 'me text'"
-ok 'template builds' sh -c "'$cay' template builds --json </dev/null | grep -q '\"ready\"'"
-ok 'again, from the cache' sh -c "'$cay' template build --build-arg WHO=me -t reg.example/team/made:1 '$t/ctx' </dev/null 2>&1 | grep -q cached"
-ok 'template tag' run template tag reg.example/team/made:1 other:1
-ok 'by the other name' run run --template other:1 -- true
-ok 'a name goes alone' run template rm other:1
+case $made in t*) echo 'ok   template build gives an id' ;; *) echo "FAIL template build: $made $(cat "$t/log")"; fails=$((fails + 1)) ;; esac
+ok 'template build prints the log of its steps' grep -qx 'me text' "$t/log"
+is 'a sandbox of the built template has its files' 'me text' run --template reg.example/team/made:1 -- cat /said
+is 'template build copies links as links' 'a' run --template "$made" -- readlink /in/link
+is 'template ls lists the built template' "$made" template ls -q
+ok 'template inspect finds a name with slashes' sh -c "'$cay' template inspect reg.example/team/made:1 </dev/null | grep -q '\"$made\"'"
+ok 'template log prints the log of the build' sh -c "'$cay' template log reg.example/team/made:1 </dev/null | grep -qx 'me text'"
+ok 'template builds lists the build as ready' sh -c "'$cay' template builds --json </dev/null | grep -q '\"ready\"'"
+ok 'a second template build comes from the cache' sh -c "'$cay' template build --build-arg WHO=me -t reg.example/team/made:1 '$t/ctx' </dev/null 2>&1 | grep -q cached"
+ok 'template tag gives a second name' run template tag reg.example/team/made:1 other:1
+ok 'run finds the template by its second name' run run --template other:1 -- true
+ok 'template rm removes a second name alone' run template rm other:1
 printf 'FROM host\nRUN echo no >&2; exit 3\n' >"$t/ctx/bad"
-says 'a step that fails' 'exit code 3: no' template build -f bad "$t/ctx"
+says 'template build names the step that fails' 'exit code 3: no' template build -f bad "$t/ctx"
 saved=$(run template save web saved:1)
-is 'template save' "$saved" template ls -q saved
-ok 'and tells of which, not of a snapshot that nobody finds' sh -c "'$cay' template inspect saved:1 </dev/null | grep -q '\"sandbox:$(run inspect --json web | grep -o 'c[a-z2-7]\{19\}' | head -n 1)\"'"
-is 'of a sandbox, by its name' 'one' run --template saved:1 -- head -1 /workspace/tree/a
-says 'an image on host is none' 'programs of this machine' template export saved:1 "$t/saved.tar"
-ok 'no half file is left' test ! -e "$t/saved.tar"
+is 'template ls finds the saved template by name' "$saved" template ls -q saved
+ok 'a saved template tells its sandbox' sh -c "'$cay' template inspect saved:1 </dev/null | grep -q '\"sandbox:$(run inspect --json web | grep -o 'c[a-z2-7]\{19\}' | head -n 1)\"'"
+is 'a sandbox of a saved template has the files' 'one' run --template saved:1 -- head -1 /workspace/tree/a
+says 'a template on host is not exported as an image' 'programs of this machine' template export saved:1 "$t/saved.tar"
+ok 'a refused export leaves no half file' test ! -e "$t/saved.tar"
 if [ -x /bin/busybox ]; then
     mkdir -p "$t/rootfs/bin" && cp /bin/busybox "$t/rootfs/bin/" && ln -s busybox "$t/rootfs/bin/cat" && echo mine >"$t/rootfs/mark"
     ok 'template import of a directory' run template import --config '{"env":{"A":"b"},"cmd":["/bin/cat","/mark"]}' "$t/rootfs" mine:1
-    is 'its own command' 'mine' run --template mine:1
-    ok 'template export' run template export mine:1 "$t/mine.tar"
-    ok 'import of that file' run template import "$t/mine.tar" again:1
-    is 'is the same' 'mine' run --template again:1 -- /bin/cat /mark
-    ok 'to a pipe' sh -c "'$cay' template export mine:1 - </dev/null | tar t | grep -q oci-layout"
-    ok 'template rm' run template rm mine:1 again:1
+    is 'an imported template runs its own command' 'mine' run --template mine:1
+    ok 'template export writes an image' run template export mine:1 "$t/mine.tar"
+    ok 'template import reads the exported image' run template import "$t/mine.tar" again:1
+    is 'an image exported and imported is the same' 'mine' run --template again:1 -- /bin/cat /mark
+    ok 'template export writes to a pipe' sh -c "'$cay' template export mine:1 - </dev/null | tar t | grep -q oci-layout"
+    ok 'template rm removes several templates' run template rm mine:1 again:1
 fi
-says 'a pull that may not be' 'private address' template pull 127.0.0.1:1/none:1
+says 'a pull from a private address is refused' 'private address' template pull 127.0.0.1:1/none:1
 ok 'a password for a pull that fails' sh -c "! printf sesame | timeout 60 '$cay' template pull --login me 127.0.0.1:1/none:1"
-ok 'does not stay' sh -c "! '$cay' template logins </dev/null | grep -q 127.0.0.1"
-ok 'template login' sh -c "printf sesame | timeout 60 '$cay' template login -u me registry.example:5000"
-ok 'template logins' sh -c "'$cay' template logins </dev/null | grep -q registry.example:5000"
-ok 'template logout' run template logout registry.example:5000
+ok 'the password of a failed pull is not kept' sh -c "! '$cay' template logins </dev/null | grep -q 127.0.0.1"
+ok 'template login stores a password' sh -c "printf sesame | timeout 60 '$cay' template login -u me registry.example:5000"
+ok 'template logins lists the registry' sh -c "'$cay' template logins </dev/null | grep -q registry.example:5000"
+ok 'template logout forgets the registry' run template logout registry.example:5000
 ok 'template rm of what is left' run template rm reg.example/team/made:1 saved:1
-is 'none is left' '' template ls -q
-ok 'template prune' run template prune
-ok 'kill' run kill "$fork"
-ok 'rm' run rm -f web "$fork"
-is 'then there is none' '' ls -q
+is 'template ls is empty after template rm' '' template ls -q
+ok 'template prune answers' run template prune
+ok 'kill ends a sandbox' run kill "$fork"
+ok 'rm -f removes several sandboxes' run rm -f web "$fork"
+is 'ls is empty after rm' '' ls -q
 
-ok 'one of each kind' sh -c "'$cay' create --name all -q && '$cay' snapshot all && '$cay' template save --hidden all kept:1 && '$cay' volume create heap" </dev/null
+ok 'a sandbox, a snapshot, a template and a volume are made' sh -c "'$cay' create --name all -q && '$cay' snapshot all && '$cay' template save --hidden all kept:1 && '$cay' volume create heap" </dev/null
 theirs=$(run key create --scope tenant --tenant default)
 run tenant create guests >/dev/null
 guest=$(run key create --tenant guests)
 guests=$(CAY_API_KEY=$guest run create -q)
-ok 'purge tells first' sh -c "'$cay' purge --dry-run </dev/null | grep -q '2 sandboxes, .* 1 template, 1 volume; 2 of'"
-ok 'and whose it is' sh -c "'$cay' purge --dry-run </dev/null | grep -q '$guests .*of tenant guests'"
-ok 'of a tenant its own' sh -c "CAY_API_KEY='$guest' '$cay' purge --yes </dev/null | grep -qx '1 sandbox, 0 snapshots, 0 templates and 0 volumes removed'"
-ok 'and the others are there' sh -c "'$cay' ls </dev/null | grep -q all"
-ok 'purge' env CAY_API_KEY="$theirs" "$cay" purge --yes
-is 'no sandbox is left' '' ls -q
-is 'no snapshot' '' snapshots -q
-is 'no template' '' template ls -q
-is 'no volume' '' volume ls -q
-ok 'the server is there' run audit verify
-ok 'tenant rm' run tenant rm guests
+ok 'purge --dry-run counts what it would remove' sh -c "'$cay' purge --dry-run </dev/null | grep -q '2 sandboxes, .* 1 template, 1 volume; 2 of'"
+ok 'purge --dry-run names the tenant of a sandbox' sh -c "'$cay' purge --dry-run </dev/null | grep -q '$guests .*of tenant guests'"
+ok "purge with a tenant's key removes only the tenant's sandboxes" sh -c "CAY_API_KEY='$guest' '$cay' purge --yes </dev/null | grep -qx '1 sandbox, 0 snapshots, 0 templates and 0 volumes removed'"
+ok 'the sandboxes of other tenants are still there' sh -c "'$cay' ls </dev/null | grep -q all"
+ok 'purge removes everything of its tenant' env CAY_API_KEY="$theirs" "$cay" purge --yes
+is 'purge leaves no sandbox' '' ls -q
+is 'purge leaves no snapshot' '' snapshots -q
+is 'purge leaves no template' '' template ls -q
+is 'purge leaves no volume' '' volume ls -q
+ok 'the server answers after a purge' run audit verify
+ok 'tenant rm removes a tenant after a purge' run tenant rm guests
 
 unset CAY_HOST
 export SANDBOX_HOST=127.0.0.1 SANDBOX_PORT=${CAY_URL##*:}
@@ -269,11 +269,11 @@ ok 'SANDBOX_HOST and SANDBOX_PORT are read' run ls
 unset SANDBOX_HOST SANDBOX_PORT
 export CAY_HOST=$CAY_URL SANDBOX_PROVIDER=cay
 id=$(run create --name mine -q)
-is 'provider cay: recorded here' "$id" ls -q
-is 'runs there' 'far' exec mine -- echo far
-[ "$(run --host '' --home "$there" --provider native ls -q | wc -l)" = 1 ] && echo 'ok   on the server' || { echo 'FAIL it is not on the server'; fails=$((fails + 1)); }
+is 'provider cay records the sandbox here' "$id" ls -q
+is 'provider cay runs commands on the server' 'far' exec mine -- echo far
+[ "$(run --host '' --home "$there" --provider native ls -q | wc -l)" = 1 ] && echo 'ok   the sandbox of provider cay is on the server' || { echo 'FAIL it is not on the server'; fails=$((fails + 1)); }
 ok 'rm ends it there' run rm -f mine
-[ -z "$(run --host '' --home "$there" --provider native ls -q)" ] && echo 'ok   nothing is left' || { echo 'FAIL something is left'; fails=$((fails + 1)); }
+[ -z "$(run --host '' --home "$there" --provider native ls -q)" ] && echo 'ok   provider cay leaves nothing on the server' || { echo 'FAIL something is left'; fails=$((fails + 1)); }
 export SANDBOX_PROVIDER=e2b
 says 'a provider that is not there is named with those that are' 'native' create
 exit $((fails > 0))

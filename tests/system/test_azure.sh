@@ -44,16 +44,16 @@ manifest() { # READ-ONLY KEY
 manifest true '{"type":"ref","source":"env:KEY"}' >"$tmp/ro.json"
 manifest false '{"type":"ref","source":"env:KEY"}' >"$tmp/rw.json"
 manifest true '"c2VudGluZWwtYXp1cmUta2V5"' >"$tmp/wrong.json"
-ok "a container is read" same "$(c run --manifest "$tmp/ro.json" -- sh -c 'cat data/dir/one; ls data')" firstdir
-ok "read-only unless told" not c run --manifest "$tmp/ro.json" -- sh -c 'echo x >data/new'
-ok "by the kernel" says "Read-only file system"
+ok 'a container of Azure is read' same "$(c run --manifest "$tmp/ro.json" -- sh -c 'cat data/dir/one; ls data')" firstdir
+ok 'a container is read-only unless the manifest says otherwise' not c run --manifest "$tmp/ro.json" -- sh -c 'echo x >data/new'
+ok 'the kernel refuses the write' says "Read-only file system"
 id=$(c create --manifest "$tmp/rw.json")
-ok "what is written comes to the container" c exec "$id" -- sh -c 'mkdir -p data/deep; echo written >data/deep/w; rm data/dir/one'
-ok "soon" eventually object deep/w written
-ok "what is removed is removed there" eventually not object dir/one first
+ok 'files are written and removed in a mounted container' c exec "$id" -- sh -c 'mkdir -p data/deep; echo written >data/deep/w; rm data/dir/one'
+ok 'a written file appears in the container' eventually object deep/w written
+ok 'a removed file goes from the container' eventually not object dir/one first
 ok "no key is inside, nor in the state directory" sh -c "! '$cay' exec $id -- sh -c 'cat /proc/self/mountinfo /proc/[0-9]*/environ 2>/dev/null' </dev/null | grep -aq 'Eby8vdM0' && ! grep -rsq 'Eby8vdM0' '$CAY_HOME'"
 c rm -f "$id" >/dev/null
-ok "another key is refused, as rclone would not use it" not c run --manifest "$tmp/wrong.json" -- ls data
-ok "by name" says "account_key"
-ok "and is in no message" not says "c2VudGluZWw"
+ok 'a wrong key is refused, as rclone would not use it' not c run --manifest "$tmp/wrong.json" -- ls data
+ok 'a refused key is named by its field' says "account_key"
+ok 'a refused key is in no message' not says "c2VudGluZWw"
 verdict

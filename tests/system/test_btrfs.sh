@@ -31,16 +31,16 @@ first_of() {
 }
 first_of
 s=$(c snapshot "$id") || { echo "no freezer here: $(cat "$tmp/err")"; exit 77; }
-ok "the method is told" same "$(field "$s" method)" btrfs
-ok "it stood still for a part of the time" [ "$(field "$s" frozen_us)" -lt "$(field "$s" total_us)" ]
+ok 'a snapshot on btrfs names its method' same "$(field "$s" method)" btrfs
+ok 'a sandbox stands still for a part of the snapshot only' [ "$(field "$s" frozen_us)" -lt "$(field "$s" total_us)" ]
 whole=yes
 for i in 1 2 3 4; do
     c exec "$id" -- sh -c "echo $i >last; rm -f gone; echo $i >many/7"
     s=$(c snapshot "$id")
     [ "$(field "$s" method)" = btrfs ] && c run -q --from "$s" -- sh -c "/home/user/moment check /workspace/w && [ \$(cat last)\$(cat many/7)\$(cat many/300) = $i${i}300 ] && [ ! -e gone ] && [ large -ef twin ]" >"$tmp/out" 2>&1 || { whole="no: $i $(cat "$tmp/out" "$tmp/err")"; break; }
 done
-ok "each is one moment" same "$whole" yes
-ok "nothing is left of the subvolumes" eventually none_left
+ok 'each snapshot is one moment' same "$whole" yes
+ok 'no subvolume is left' eventually none_left
 c exec "$id" -- sh -c 'mkdir on'
 c rm -f "$id" >/dev/null
 
@@ -51,9 +51,9 @@ for point in clone.subvol.taken clone.walk clone.walked clone.published; do
     eventually c exec "$id" -- true
     if c snapshots --json | grep -q "k-$point"; then
         c run -q --from "k-$point" -- /home/user/moment check /workspace/w >"$tmp/out"
-        ok "killed at $point: whole" same "$?" 0
+        ok "killed at $point: the snapshot is whole" same "$?" 0
     else
-        ok "killed at $point: the next is taken" c snapshot -q "$id"
+        ok "killed at $point: the next snapshot is taken" c snapshot -q "$id"
     fi
     ok "killed at $point: no subvolume stays" eventually none_left
 done
@@ -69,9 +69,9 @@ id=$(c create --on "$tmp/dir")
 c exec -d "$id" -- sh -c 'i=0; while :; do i=$((i+1)); echo $i >a; echo $i >/home/user/a; done' >/dev/null
 eventually c exec "$id" -- test -s /home/user/a
 s=$(c snapshot "$id")
-ok "above a directory it is the same" same "$(field "$s" method)" btrfs
+ok 'a snapshot above a directory uses btrfs, too' same "$(field "$s" method)" btrfs
 f=$(c fork "$s")
-ok "both halves are there" c exec "$f" -- sh -c 'a=$(cat a) b=$(cat /home/user/a); [ "$a" = "$b" ] || [ "$a" = $((b+1)) ] || [ -z "$a" ] || [ -z "$b" ]'
+ok 'a fork has the directory and the home of one moment' c exec "$f" -- sh -c 'a=$(cat a) b=$(cat /home/user/a); [ "$a" = "$b" ] || [ "$a" = $((b+1)) ] || [ -z "$a" ] || [ -z "$b" ]'
 for x in "$f" "$id"; do c rm -f "$x" >/dev/null; done
 leave
 verdict

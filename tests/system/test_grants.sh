@@ -14,28 +14,28 @@ chmod -R a+rX "$tmp"
 ok "a grant is read" same "$(run --mount "$tmp/g:/data" -- cat /data/file)" text
 run --mount "$tmp/g:/data" -- touch /data/new
 ok "a grant is read-only unless asked" [ ! -e "$tmp/g/new" ]
-ok "and says so" grep -q "Read-only file system" "$tmp/err"
+ok 'the kernel refuses a write to a read-only grant' grep -q "Read-only file system" "$tmp/err"
 
 user=root
 run --mount "$tmp/g:/data:rw" --user $user -- sh -c 'echo in > /data/new'
 ok "a writable grant is written" same "$(cat "$tmp/g/new" 2>/dev/null)" in
-ok "and said aloud" grep -q "writable from inside" "$tmp/err"
+ok 'a writable grant is announced' grep -q "writable from inside" "$tmp/err"
 run --mount "$tmp/g:/data:rw" --user $user -- sh -c 'echo evil > /data/.git/config; echo evil > /data/.git/hooks/pre-commit;
     mv /data/.git /data/.old; rm -rf /data/.vscode; echo x > /data/.vscode/tasks.json'
 ok "the checkout's config stays" same "$(cat "$tmp/g/.git/config")" kept
 ok "no hook is planted" [ ! -e "$tmp/g/.git/hooks/pre-commit" ]
 ok "the repository is not moved away" [ -d "$tmp/g/.git" ]
-ok "what is covered is no news" [ -z "$(grep appeared "$tmp/err")" ]
+ok 'a covered path is not announced' [ -z "$(grep appeared "$tmp/err")" ]
 run --mount "$tmp/g:/data:rw" --user $user -- sh -c 'echo evil > /data/.envrc; echo evil > /data/.git/commondir'
 ok "what was missing is told when it appears" [ "$(grep -c "\.envrc appeared in\|\.git/commondir appeared in" "$tmp/err")" = 2 ]
 rm -f "$tmp/g/.envrc" "$tmp/g/.git/commondir"
-ok "nor an editor's settings" [ ! -e "$tmp/g/.vscode/tasks.json" ]
+ok "no editor's settings are planted" [ ! -e "$tmp/g/.vscode/tasks.json" ]
 
 for bad in /proc /sys /dev / "$CAY_HOME" "$tmp/g/file" "$tmp/missing"; do
     run --mount "$bad:/x" -- true
     rc=$?
     ok "grant of $bad is refused" [ $rc = 125 -o $rc = 2 ]
-    ok "and named" grep -q "$bad" "$tmp/err"
+    ok "the refusal of a grant names $bad" grep -q "$bad" "$tmp/err"
 done
 run --mount "$tmp/g:/../x" -- true
 rc=$?
@@ -53,9 +53,9 @@ for p in bash cat id; do
 done
 ln -s bash "$r/usr/bin/sh"
 ok "a foreign root runs" same "$(run --root "$r" -- /bin/sh -c 'cat /etc/hostname')" cay
-ok "also by a path from here" same "$(cd "$tmp" && run --root root -- /bin/sh -c 'echo $0')" /bin/sh
+ok 'a foreign root is found by a relative path' same "$(cd "$tmp" && run --root root -- /bin/sh -c 'echo $0')" /bin/sh
 run --root "$r" -- /bin/sh -c 'echo x > /etc/x && cat /etc/x' >"$tmp/out"
-ok "it is writable inside" same "$(cat "$tmp/out")" x
-ok "and untouched outside" [ ! -e "$r/etc/x" ] && [ ! -e "$r/etc/hosts" ]
+ok 'a foreign root is writable inside' same "$(cat "$tmp/out")" x
+ok 'a foreign root is untouched outside' [ ! -e "$r/etc/x" -a ! -e "$r/etc/hosts" ]
 
 verdict

@@ -45,27 +45,27 @@ end() { # nothing is left once the leak is mended
 begin
 sleep 60 & pid=$!
 until grep -q sleep "/proc/$pid/comm"; do sleep 0.05; done
-expect process "^left: process $pid sleep"
+expect 'a process that is left is named' "^left: process $pid sleep"
 kill $pid; wait $pid 2>/dev/null
 end process
 
 begin
 sh -c 'true & exec sleep 60' & pid=$!
 until ps --ppid $pid -o stat= 2>/dev/null | grep -q Z; do sleep 0.05; done
-expect zombie '^left: process [0-9]* .*(zombie)'
+expect 'a zombie that is left is named' '^left: process [0-9]* .*(zombie)'
 kill $pid; wait $pid 2>/dev/null
 end zombie
 
 begin
 mkdir m && mount -t tmpfs none m
-expect mount "^left: mount .* $dir/m of /"
+expect 'a mount that is left is named' "^left: mount .* $dir/m of /"
 umount m; rmdir m
 end mount
 
 begin
 unshare -m sh -c 'mount -t tmpfs hidden /mnt; exec sleep 60' & pid=$!
 until grep -q '^hidden ' "/proc/$pid/mounts"; do sleep 0.05; done
-expect 'mount in another namespace' '^left: mount mnt:.* /mnt of / (tmpfs hidden'
+expect 'a mount in another namespace is named' '^left: mount mnt:.* /mnt of / (tmpfs hidden'
 kill $pid; wait $pid 2>/dev/null
 end 'mount in another namespace'
 
@@ -73,10 +73,10 @@ begin
 : >pinned
 unshare -n sh -c 'echo $$ >who; exec sleep 60' & pid=$!
 until [ -s who ]; do sleep 0.05; done
-expect 'net namespace' '^left: namespace net:'
+expect 'a net namespace that is left is named' '^left: namespace net:'
 mount --bind "/proc/$(cat who)/ns/net" pinned
 kill $pid; wait $pid 2>/dev/null
-expect 'net namespace that only a mount holds' '^left: mount .*/pinned of net:'
+expect 'a net namespace that only a mount holds is named' '^left: mount .*/pinned of net:'
 umount pinned; rm pinned who
 end 'net namespace'
 
@@ -85,24 +85,24 @@ for kind in v1 v2; do
     v1) at=$(point cgroup 'pids$') own=$(group pids) ;;
     v2) at=$(point cgroup2 '') own=$(group '') ;;
     esac
-    [ -n "$at" ] || { n=$((n + 1)); echo "ok $n - $kind group # SKIP this host mounts none"; continue; }
+    [ -n "$at" ] || { n=$((n + 1)); echo "ok $n - a group of $kind that is left is named # SKIP this host mounts none"; continue; }
     begin
     mkdir "$at$own/leak"
-    expect "$kind group" "^left: group $at$own/leak"
+    expect "a group of $kind that is left is named" "^left: group $at$own/leak"
     rmdir "$at$own/leak"
     end "$kind group"
 done
 
 begin
 mkdir state/sandbox
-expect directory "^left: file $dir/state/sandbox "
+expect 'a directory that is left is named' "^left: file $dir/state/sandbox "
 rmdir state/sandbox
 end directory
 
 : >state/kept
 begin
 rm state/kept
-expect 'a file that was not ours to remove' "^gone: file $dir/state/kept"
+expect 'a file that was not ours to remove is named' "^gone: file $dir/state/kept"
 : >state/kept
 end 'a file that was not ours to remove'
 
@@ -111,13 +111,13 @@ python3 -c 'import socket, sys, time; s = socket.socket(socket.AF_UNIX); s.bind(
     "$dir/state/sock" & pid=$!
 until [ -S state/sock ]; do sleep 0.05; done
 rm -f state/sock
-expect 'socket whose name is gone' "^left: socket $dir/state/sock"
+expect 'a socket whose name is gone is named' "^left: socket $dir/state/sock"
 kill $pid; wait $pid 2>/dev/null
 end socket
 
 begin
 exec 9</dev/null
-expect descriptor '^left: descriptors of'
+expect 'a descriptor that is left is named' '^left: descriptors of'
 exec 9<&-
 end descriptor
 
@@ -125,12 +125,12 @@ mkdir -p state
 truncate -s 1M state/image
 begin
 if loop=$(losetup --show -f state/image 2>/dev/null); then
-    expect 'loop device' "^left: loop ${loop#/dev/} on $dir/state/image"
+    expect 'a loop device that is left is named' "^left: loop ${loop#/dev/} on $dir/state/image"
     losetup -d "$loop"
     end 'loop device'
 else
     n=$((n + 1))
-    echo "ok $n - loop device # SKIP no loop device can be made here"
+    echo "ok $n - a loop device that is left is named # SKIP no loop device can be made here"
 fi
 echo "1..$n"
 exit $bad

@@ -59,7 +59,7 @@ quick() { # COMMAND…: fails, and within a second; what waits does so each time
     fail "$t ms until refused: $*"
 }
 
-case_off() {
+case_off_lets_no_packet_out() {
     create
     : >"$NETLAB/queries"
     : >"$NETLAB/flows"
@@ -71,7 +71,7 @@ case_off() {
     [ "$("$drive" get "$id" | head -1)" = 0 ] || fail "a revision without a policy"
 }
 
-case_names() {
+case_only_names_with_a_rule_are_reached() {
     create good.test '**.wild.test:8080'
     : >"$NETLAB/queries"
     reaches http://good.test/
@@ -84,7 +84,7 @@ case_names() {
     [ "$("$drive" get "$id" | sed -n 4p)" = "rule good.test" ] || fail "another policy comes back"
 }
 
-case_live() {
+case_a_new_policy_holds_at_once() {
     create good.test
     reaches http://good.test/
     r=$("$drive" policy "$id" "$(policy other.test)")
@@ -101,14 +101,14 @@ case_live() {
     "$drive" create "$dir/err" >/dev/null 2>&1 && fail "a sandbox with a broken policy was made"
 }
 
-case_late() { # off first, then a way out
+case_a_policy_opens_a_closed_sandbox() { # off first, then a way out
     create
     quick inside curl -sS -m 10 http://good.test/
     "$drive" policy "$id" "$(policy good.test)" >/dev/null || fail "policy"
     reaches http://good.test/
 }
 
-case_snapshots() { # the way out is as it was: after snapshots, after the way back, and in a fork
+case_snapshots_undo_and_forks_keep_the_policy() { # the way out is as it was: after snapshots, after the way back, and in a fork
     id=$(timeout 20 "$cay" create --net good.test </dev/null)
     made="$made $id"
     reaches http://good.test/
@@ -126,7 +126,7 @@ case_snapshots() { # the way out is as it was: after snapshots, after the way ba
     refused http://other.test/
 }
 
-case_port53() {
+case_a_policy_is_refused_while_port_53_is_taken() {
     create
     timeout 10 "$cay" exec "$id" -- sh -c 'python3 -c "
 import socket,time
@@ -142,7 +142,7 @@ s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.bind((\"0.0.0.0\",53)); tim
     reaches http://good.test/
 }
 
-case_egress_dies() {
+case_an_egress_that_dies_is_replaced() {
     create good.test
     reaches http://good.test/
     for i in 1 2 3 4 5; do
@@ -155,7 +155,7 @@ case_egress_dies() {
     [ "$("$drive" get "$id" | head -1)" = 1 ] || fail "the revision changed"
 }
 
-case_egress_hangs() {
+case_an_egress_that_hangs_is_replaced() {
     create good.test
     reaches http://good.test/
     e=$(egress)
@@ -166,7 +166,7 @@ case_egress_hangs() {
     refused http://good.test/
 }
 
-case_keeper_dies() {
+case_a_policy_outlives_the_keeper() {
     create good.test
     reaches http://good.test/
     for i in 1 2 3; do
@@ -183,7 +183,7 @@ case_keeper_dies() {
     done
 }
 
-case_unheard() { # egress took a policy whose keeper died before anybody was told: it goes, also when the next one fails
+case_a_policy_that_nobody_acknowledged_goes() { # egress took a policy whose keeper died before anybody was told: it goes, also when the next one fails
     for how in refused unkept; do
         create good.test
         reaches http://good.test/
@@ -216,7 +216,7 @@ case_unheard() { # egress took a policy whose keeper died before anybody was tol
     done
 }
 
-case_both_die() {
+case_a_policy_outlives_keeper_and_egress() {
     create good.test
     reaches http://good.test/
     before=$(inside getent ahostsv4 good.test | head -1 | cut -d' ' -f1)
@@ -228,7 +228,7 @@ case_both_die() {
     [ "$before" = "$after" ] || fail "the name had $before, now $after"
 }
 
-case_gone() { # nothing of a removed sandbox stays with egress
+case_a_removed_sandbox_leaves_egress_no_descriptor() { # nothing of a removed sandbox stays with egress
     create good.test
     reaches http://good.test/
     n=$(ls "/proc/$(egress)/fd" | wc -l)
@@ -245,7 +245,7 @@ case_gone() { # nothing of a removed sandbox stays with egress
     reaches http://good.test/
 }
 
-case_dial() {
+case_dial_follows_the_policy() {
     create good.test
     printf 'GET / HTTP/1.0\r\n\r\n' | "$drive" dial "$id" good.test 80 | grep -q "hello from" || fail "dial good.test"
     "$drive" dial "$id" other.test 80 </dev/null 2>"$dir/err" && fail "dialled other.test"
@@ -256,7 +256,7 @@ case_dial() {
     refused http://other.test/
 }
 
-case_operator() {
+case_rules_of_the_operator_hold_for_all() {
     create all
     reaches http://other.test/
     refused http://inside.test/
@@ -282,7 +282,7 @@ case_operator() {
     reaches http://other.test/
 }
 
-case_service() { # of the host, under a name that its operator gives; cay makes the sandboxes
+case_a_service_of_the_host_needs_operator_and_rule() { # of the host, under a name that its operator gives; cay makes the sandboxes
     python3 -c 'import http.server, sys
 class H(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -318,7 +318,7 @@ s.serve_forever()' >"$dir/port" 2>/dev/null &
     wait $served 2>/dev/null
 }
 
-case_secret() { # a value that the server sees and the sandbox does not
+case_only_the_server_sees_a_bound_value() { # a value that the server sees and the sandbox does not
     [ -x "$build/cay-intercept" ] || { echo "  skipped: cay-intercept is not built"; return; }
     create good.test
     printf 'cay-net 1\nmode rules\nrule good.test\nrule other.test\nbind KEY http://good.test\n' >"$dir/bound"
@@ -352,7 +352,7 @@ case_secret() { # a value that the server sees and the sandbox does not
     grep -q secret_unknown "$dir/err" || fail "$(cat "$dir/err")"
 }
 
-case_events() { # decisions are events, too, from the first one of this state directory on
+case_decisions_are_events() { # decisions are events, too, from the first one of this state directory on
     create http://good.test
     timeout -k1 60 "$cay" events --json "$id" >"$dir/events" 2>&1 </dev/null &
     follower=$!
@@ -374,7 +374,7 @@ case_events() { # decisions are events, too, from the first one of this state di
     grep '"kind":"net"' "$dir/events" | grep -q '"reason":"allow".*"name":"good.test"' || fail "no event of a flow: $(cat "$dir/events")"
 }
 
-case_no_nftables() { # the third choice is said to be one
+case_a_host_without_nftables_is_called_soft() { # the third choice is said to be one
     [ "${FAULTS:-0}" = 1 ] || { echo "  skipped: needs a build with fault points"; return; }
     was=$CAY_HOME CAY_HOME=$dir/soft
     mkdir -m 700 "$CAY_HOME"
@@ -395,7 +395,7 @@ case_no_nftables() { # the third choice is said to be one
     CAY_HOME=$was
 }
 
-case_nobody() { # who egress is
+case_egress_has_no_rights() { # who egress is
     create good.test
     e=$(egress)
     grep -E '^Cap(Eff|Prm|Bnd|Amb|Inh):' "/proc/$e/status" | grep -v '0000000000000000$' && fail "egress has capabilities"

@@ -30,8 +30,8 @@ says() { grep -qF -- "$1" "$tmp/err"; }
 fails() { ! c "$@" >/dev/null; }
 not() { ! "$@"; }
 
-ok "of nothing: nothing" c purge --yes
-ok "and no directory is made for that" not test -e "$CAY_HOME"
+ok 'purge without a state directory succeeds' c purge --yes
+ok 'purge makes no state directory' not test -e "$CAY_HOME"
 
 # One of each kind, and traps: a link that leads out, in place of a directory of ours and inside of one.
 mkdir "$tmp/out" && echo kept >"$tmp/out/f"
@@ -50,55 +50,55 @@ ok "a large manifest's text is kept there" test -n "$(ls "$CAY_HOME/manifests")"
 loose=$!
 until [ "$(c ps "$a" >/dev/null; ls "$CAY_HOME/sandboxes" | grep -c '^c')" -ge 2 ]; do sleep 0.1; done
 
-ok "nobody to ask" fails purge
-ok "and says what to do" says "--yes"
+ok 'purge without a terminal is refused' fails purge
+ok 'the refusal names --yes' says "--yes"
 plan=$(c purge --dry-run)
 for word in "$a" "$b" "$s" mine:1 vol "$CAY_HOME"; do
-    ok "the plan names $word" test "$plan" != "${plan#*"$word"}"
+    ok "purge --dry-run names $word" test "$plan" != "${plan#*"$word"}"
 done
-ok "and changes nothing" c exec "$a" -- test -f /workspace/f
-ok "as JSON" same "$(c --json purge --dry-run | grep -c "\"$a\"\|\"$s\"\|\"vol\"\|\"removed\": false")" 4
+ok 'purge --dry-run changes nothing' c exec "$a" -- test -f /workspace/f
+ok 'purge --dry-run --json names everything' same "$(c --json purge --dry-run | grep -c "\"$a\"\|\"$s\"\|\"vol\"\|\"removed\": false")" 4
 
 # On a terminal: anything but yes is no.
-ok "asked, and no" same "$(echo no | timeout 60 script -qec "$cay purge" /dev/null 2>&1 | grep -c 'nothing was removed')" 1
-ok "no is no" c exec "$a" -- true
+ok 'purge asks on a terminal and accepts a no' same "$(echo no | timeout 60 script -qec "$cay purge" /dev/null 2>&1 | grep -c 'nothing was removed')" 1
+ok 'a no removes nothing' c exec "$a" -- true
 
 # A server that uses it.
 "$cay" serve --listen 127.0.0.1:0 >"$tmp/serve" 2>&1 </dev/null &
 server=$!
 n=0
 until [ -s "$CAY_HOME/server.url" ] || [ $((n += 1)) -gt 300 ]; do sleep 0.1; done
-ok "a server is in the way" fails purge --yes
-ok "and is named" says "cay serve"
+ok 'purge is refused while a server runs' fails purge --yes
+ok 'the refusal names the server' says "cay serve"
 kill "$server" && wait "$server" 2>/dev/null
 server=
-ok "then, too, nothing was removed" c exec "$a" -- true
+ok 'a refused purge removes nothing' c exec "$a" -- true
 
 k=$(keeper)
-ok "a keeper runs" test -n "$k"
-ok "yes on a terminal" same "$(echo yes | timeout 60 script -qec "$cay purge" /dev/null 2>&1 | grep -c '2 sandboxes, 1 snapshot, 1 template and 1 volume removed')" 1
-ok "the directory is gone" not test -e "$CAY_HOME"
-ok "the keeper, too" not keeper
-ok "the one without a record ends" sh -c "n=0; while kill -0 $loose 2>/dev/null && [ \$((n += 1)) -lt 600 ]; do sleep 0.1; done; ! kill -0 $loose 2>/dev/null"
-ok "what links led to is as it was" same "$(ls "$tmp/out") $(cat "$tmp/out/f")" "f kept"
+ok 'a keeper runs before the purge' test -n "$k"
+ok 'a yes on a terminal removes everything' same "$(echo yes | timeout 60 script -qec "$cay purge" /dev/null 2>&1 | grep -c '2 sandboxes, 1 snapshot, 1 template and 1 volume removed')" 1
+ok 'purge removes the state directory' not test -e "$CAY_HOME"
+ok 'purge ends the keeper' not keeper
+ok 'purge ends a command without a record' sh -c "n=0; while kill -0 $loose 2>/dev/null && [ \$((n += 1)) -lt 600 ]; do sleep 0.1; done; ! kill -0 $loose 2>/dev/null"
+ok 'purge follows no link' same "$(ls "$tmp/out") $(cat "$tmp/out/f")" "f kept"
 
 # What is not ours stays, and is named; the rest goes.
 id=$(c create)
 echo mine >"$CAY_HOME/notes"
 echo "# operator" >"$CAY_HOME/egress.conf"
-ok "with files of others" same "$(c --json purge --yes | grep -c '"notes"\|"egress.conf"')" 2
-ok "these are all there is" same "$(ls "$CAY_HOME" | tr '\n' ' ')" "egress.conf notes "
+ok 'purge names files that are not ours' same "$(c --json purge --yes | grep -c '"notes"\|"egress.conf"')" 2
+ok 'purge leaves only files that are not ours' same "$(ls "$CAY_HOME" | tr '\n' ' ')" "egress.conf notes "
 rm "$CAY_HOME/notes"
 ok "cay works there again" same "$(c run -- echo again)" again
-ok "and goes again" c purge --yes
+ok 'a second purge succeeds' c purge --yes
 
 # A filesystem mounted below it is refused before anything is touched.
 if [ "$(id -u)" = 0 ]; then
     id=$(c create)
     mkdir "$CAY_HOME/chat" && mount -t tmpfs none "$CAY_HOME/chat"
-    ok "a mount below it" fails purge --yes
-    ok "is named" says "$CAY_HOME/chat"
-    ok "and the sandbox is there" c exec "$id" -- true
+    ok 'purge is refused with a mount below the state directory' fails purge --yes
+    ok 'the refusal names the mount' says "$CAY_HOME/chat"
+    ok 'purge refused for a mount removes nothing' c exec "$id" -- true
     umount "$CAY_HOME/chat"
 fi
 echo "$passed passed, $failed failed"

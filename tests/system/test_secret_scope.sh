@@ -31,30 +31,30 @@ same_but() { # WHAT PATH CURL-ARGUMENTS…: reaches the server without the value
 }
 api=https://api.test:8443 away=https://away.test:8443
 id=$(timeout -k1 40 "$cay" create --net tls://api.test:8443,tls://away.test:8443,http://api.test:80 --secret "KEY=env:KEY@api.test:8443/v1,GET" </dev/null 2>"$tmp/err")
-ok 'a sandbox with a binding' [ -n "$id" ]
+ok 'a sandbox with a binding is made' [ -n "$id" ]
 ask "$api/v1/own" >"$tmp/own" 2>&1
-ok 'S-68: where it belongs it goes' grep -qF "GET api.test:8443 path=/v1/own auth=Bearer $KEY" "$NETLAB/seen"
+ok 'S-68: a request to the bound path gets the value' grep -qF "GET api.test:8443 path=/v1/own auth=Bearer $KEY" "$NETLAB/seen"
 ok 'S-68: what the server says back in a field and in the body is covered' not grep -qF "$KEY" "$tmp/own"
-ok '…and it did say it back' grep -q '^X-Echo: Bearer \*\*\*' "$tmp/own"
-same_but 'not with another method' /v1/post -X POST -d x "$api/v1/post"
-same_but 'nor one that a field calls by another name' /v1/override -X POST -H 'X-HTTP-Method-Override: GET' -d x "$api/v1/override"
-same_but 'not for another path' /v2/path "$api/v2/path"
-same_but 'nor one that only begins so' /v1beside "$api/v1beside"
-same_but 'nor one that leads out of it' /v1/../out "$api/v1/../out"
-same_but 'nor one that does when it is decoded' /v1/%2e%2e/out "$api/v1/%2e%2e/out"
-same_but 'not to another name' /v1/name "$away/v1/name"
-same_but 'a redirect to another name does not take it along' /v1/redirected "$api/v1/hop?to=$away/v1/redirected"
-ok '…and the redirect itself had it' grep -qF "path=/v1/hop?to=$away/v1/redirected auth=Bearer $KEY" "$NETLAB/seen"
-same_but 'a redirect to another path does not' /v2/redirected "$api/v1/hop?to=$api/v2/redirected"
-same_but 'a redirect to where it belongs does not ask with another method' /v1/kept -X PUT -d x "$api/v1/hop?to=$api/v1/kept"
+ok 'the server did say the value back' grep -q '^X-Echo: Bearer \*\*\*' "$tmp/own"
+same_but 'another method does not get the value' /v1/post -X POST -d x "$api/v1/post"
+same_but 'a method that a field overrides does not get the value' /v1/override -X POST -H 'X-HTTP-Method-Override: GET' -d x "$api/v1/override"
+same_but 'another path does not get the value' /v2/path "$api/v2/path"
+same_but 'a path with the same beginning does not get the value' /v1beside "$api/v1beside"
+same_but 'a path that leads out does not get the value' /v1/../out "$api/v1/../out"
+same_but 'a path that leads out when decoded does not get the value' /v1/%2e%2e/out "$api/v1/%2e%2e/out"
+same_but 'another host does not get the value' /v1/name "$away/v1/name"
+same_but 'a redirect to another host does not get the value' /v1/redirected "$api/v1/hop?to=$away/v1/redirected"
+ok 'the redirect itself had the value' grep -qF "path=/v1/hop?to=$away/v1/redirected auth=Bearer $KEY" "$NETLAB/seen"
+same_but 'a redirect to another path does not get the value' /v2/redirected "$api/v1/hop?to=$api/v2/redirected"
+same_but 'a redirect to the bound path with another method does not get the value' /v1/kept -X PUT -d x "$api/v1/hop?to=$api/v1/kept"
 ask "$api/v1/hop?to=http://api.test/v1/clear" >"$tmp/err"
 ok 'S-68: a redirect to clear HTTP is followed' grep -q 'GET /v1/clear ' "$NETLAB/heads"
-ok 'S-68: and does not take it along' not grep -qF "$KEY" "$NETLAB/heads"
+ok 'S-68: a redirect to clear HTTP does not get the value' not grep -qF "$KEY" "$NETLAB/heads"
 ask -H 'Host: away.test:8443' "$api/v1/host" >"$tmp/err"
 ok 'S-68: a request that names another host on its connection is refused' says http_host_mismatch
 ask --connect-to away.test:8443:api.test:8443 "$away/v1/sni" >"$tmp/err"
-ok 'S-68: and a handshake that names another' not grep -q 'path=/v1/\(host\|sni\) ' "$NETLAB/seen"
+ok 'S-68: a handshake that names another host is refused' not grep -q 'path=/v1/\(host\|sni\) ' "$NETLAB/seen"
 ok 'S-68: nothing that was answered had the value' not grep -qF "$KEY" "$tmp/err"
 timeout -k1 20 "$cay" net log "$id" </dev/null >"$tmp/log" 2>&1
-ok 'uses are recorded, without it' sh -c "grep -q credential '$tmp/log' && ! grep -qF '$KEY' '$tmp/log'"
+ok 'uses of the binding are recorded, without the value' sh -c "grep -q credential '$tmp/log' && ! grep -qF '$KEY' '$tmp/log'"
 verdict

@@ -58,19 +58,19 @@ export KEY
 bound="--net tls://api.test:8443 --secret KEY=env:KEY@api.test:8443/v1"
 got=$($cay run $bound -- sh -c 'echo "key=$KEY"; curl -sS -m 10 https://api.test:8443/v1/run' 2>&1 </dev/null)
 check "cay run: the server sees the value" grep -q "path=/v1/run auth=Bearer $value" "$NETLAB/seen"
-check "the program inside sees neither it nor its echo" hasnt "$got" "$value"
-check "but a placeholder" has "$got" "key=cay-secret-"
+check 'cay run: the program inside sees neither the value nor its echo' hasnt "$got" "$value"
+check 'cay run: the program inside sees a placeholder' has "$got" "key=cay-secret-"
 [ $bad = 0 ] || echo "$got"
 
 got=$($cay run --net all --secret KEY=env:KEY@api.test:8443/v1 -- curl -sS -m 10 https://api.test:8443/v1/open 2>&1 </dev/null)
-check "where everything is open, too" grep -q "path=/v1/open auth=Bearer $value" "$NETLAB/seen"
-check "and what it says back is covered" hasnt "$got" "$value"
+check 'cay run --net all: the server sees the value' grep -q "path=/v1/open auth=Bearer $value" "$NETLAB/seen"
+check 'cay run --net all: the echo of the value is covered' hasnt "$got" "$value"
 
 id=$($cay create $bound </dev/null)
 got=$(fetch https://api.test:8443/v1/a)
-check "cay create: a request of a kept sandbox gets it" grep -q "path=/v1/a auth=Bearer $value" "$NETLAB/seen"
+check 'cay create: a request of a kept sandbox gets the value' grep -q "path=/v1/a auth=Bearer $value" "$NETLAB/seen"
 got=$(fetch https://api.test:8443/elsewhere)
-check "another path does not" grep -q "path=/elsewhere auth=None" "$NETLAB/seen"
+check 'a request for another path does not get the value' grep -q "path=/elsewhere auth=None" "$NETLAB/seen"
 got=$(fetch https://other.test/)
 check "another name is not reached" has "$got" "Could not resolve"
 $cay exec "$id" -- python3 -c 'import urllib.request
@@ -80,7 +80,7 @@ log=$($cay net log "$id" </dev/null)
 check "the record names the credential's use, and which" has "$log" "credential api.test:8443 KEY added"
 ends() { $cay net log --json "$id" </dev/null | grep '"event":"end"' | grep '"name":"api.test"' | grep -c '"flow":[1-9].*"up":[1-9].*"down":[1-9].*"ms":'; }
 three_ends() { [ "$(ends)" = 3 ]; }
-check "each such connection has its end, with bytes" until_ three_ends
+check 'each connection with a credential has its end in the record, with bytes' until_ three_ends
 got=$($cay run $bound --net away.test --net-connections 2 -- python3 -c 'import http.client, ssl
 any = ssl._create_unverified_context()
 def ask(port, name):
@@ -101,7 +101,7 @@ while True: # until the end is known
     except OSError:
         pass
 print("room", c.getresponse().status)' 2>&1 </dev/null)
-check "one limit of connections holds for them and the others" [ "$got" = "api.test GET
+check 'one limit of connections holds for bound and plain ones' [ "$got" = "api.test GET
 away.test GET
 api.test refused
 away.test refused
@@ -110,20 +110,20 @@ room 200" ]
 
 # Nowhere else: inside, then in everything that we keep.
 inside=$($cay exec "$id" -- sh -c "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'; grep -rsl --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr sentinel-$$ /" </dev/null)
-check "no process and no file inside has it" hasnt "$inside" "$value"
+check 'no process and no file inside has the value' hasnt "$inside" "$value"
 run=$(run_dir)
-check "the state directory has not" sh -c "! grep -rsl 'sentinel-$$' '$CAY_HOME'"
+check 'the state directory does not have the value' sh -c "! grep -rsl 'sentinel-$$' '$CAY_HOME'"
 kept=$(mktemp -d)
 $cay snapshot "$id" --label searched </dev/null >/dev/null
 for form in cay tar js; do $cay snapshot export searched --format $form -o "$kept/searched.$form" </dev/null >/dev/null; done
 $cay state --snapshot "$id" </dev/null >"$kept/searched.state"
-check "snapshots, exports and states have not" sh -c "[ -s '$kept/searched.cay' ] && [ -s '$kept/searched.state' ] && ! zstd -qdc '$kept/searched.cay' | grep -qa 'sentinel-$$' && ! grep -qa 'sentinel-$$' '$kept/searched.tar' '$kept/searched.js' '$kept/searched.state' && ! grep -rsl 'sentinel-$$' '$CAY_HOME'"
+check 'snapshots, exports and states do not have the value' sh -c "[ -s '$kept/searched.cay' ] && [ -s '$kept/searched.state' ] && ! zstd -qdc '$kept/searched.cay' | grep -qa 'sentinel-$$' && ! grep -qa 'sentinel-$$' '$kept/searched.tar' '$kept/searched.js' '$kept/searched.state' && ! grep -rsl 'sentinel-$$' '$CAY_HOME'"
 $cay snapshot rm searched </dev/null >/dev/null
 rm -rf "$kept"
-check "nor the runtime directory, with the keeper's words" sh -c "! grep -rsl 'sentinel-$$' '$run'"
+check 'the runtime directory does not have the value' sh -c "! grep -rsl 'sentinel-$$' '$run'"
 for p in keeper egress intercept; do
     pid=$(if [ $p = keeper ]; then keeper; else pid_of $p; fi)
-    check "nor environment or arguments of cay-$p" sh -c "! cat /proc/$pid/environ /proc/$pid/cmdline 2>/dev/null | grep -q 'sentinel-$$'"
+    check "environment and arguments of cay-$p do not have the value" sh -c "! cat /proc/$pid/environ /proc/$pid/cmdline 2>/dev/null | grep -q 'sentinel-$$'"
 done
 if [ "$(id -u)" = 0 ]; then
     cat >"$CAY_HOME.py" <<'P'
@@ -140,10 +140,10 @@ for line in open("/proc/%s/maps" % sys.argv[1]):
             pass
 sys.exit(1)
 P
-    check "the search of memory finds it where it is" /usr/bin/python3 "$CAY_HOME.py" "$(pid_of intercept)" "$value"
+    check 'the search of memory finds the value in the interceptor' /usr/bin/python3 "$CAY_HOME.py" "$(pid_of intercept)" "$value"
     for p in keeper egress; do
         pid=$(if [ $p = keeper ]; then keeper; else pid_of $p; fi)
-        check "the memory of cay-$p has it not" sh -c "! /usr/bin/python3 '$CAY_HOME.py' $pid '$value'"
+        check "the memory of cay-$p does not have the value" sh -c "! /usr/bin/python3 '$CAY_HOME.py' $pid '$value'"
     done
     rm -f "$CAY_HOME.py"
 fi
@@ -164,10 +164,10 @@ served="$cay --host unix:$told/sock"
 CAY_API_KEY=$($cay key create --scope tenant </dev/null)
 export CAY_API_KEY
 $served exec "$id" -- curl -sS -m 10 https://api.test:8443/v1/served >"$told/served" 2>&1 </dev/null
-check "a request by way of the server gets it" grep -q "path=/v1/served auth=Bearer $value" "$NETLAB/seen"
+check 'a request by way of the server gets the value' grep -q "path=/v1/served auth=Bearer $value" "$NETLAB/seen"
 $served exec "$id" -- sh -c 'curl -sS -m 10 https://other.test/; echo "$KEY" >&2; exit 3' >"$told/served-failure" 2>&1 </dev/null
-check "events tell of the request" until_ told_of api.test
-check "and of a refusal" until_ told_of other.test
+check 'events tell the request' until_ told_of api.test
+check 'events tell the refusal' until_ told_of other.test
 for verb in "net log" "net log --json" "net blocked" "net show --json" inspect logs ps; do
     $cay $verb "$id" >>"$told/shown" 2>&1 </dev/null
 done
@@ -191,10 +191,10 @@ fails create $bound
 KEY=$value$(head -c 100000 /dev/zero | tr '\0' x)
 fails create $bound
 KEY=$value
-check "what cannot be is refused" [ ! -e "$told/worked" ]
-check "errors are told" grep -q "no rule allows" "$told/failures"
+check 'each request that cannot work is refused' [ ! -e "$told/worked" ]
+check 'refusals name the missing rule' grep -q "no rule allows" "$told/failures"
 check "the search finds a planted one" sh -c "echo '$value' >'$told/planted'; grep -rsq 'sentinel-$$' '$told'; rc=\$?; rm '$told/planted'; exit \$rc"
-check "no event, record, span, log or error has it" sh -c "! grep -rsl 'sentinel-$$' '$told' >&2"
+check 'no event, record, span, log or error has the value' sh -c "! grep -rsl 'sentinel-$$' '$told' >&2"
 [ $bad = 0 ] || { grep -rsl "sentinel-$$" "$told"; cat "$told/worked" "$told/server" "$told/traces" "$told/failures"; }
 
 # Deaths, a change, the end.
@@ -209,23 +209,23 @@ held=$!
 died() { $cay net log --json "$id" </dev/null | grep '"event":"end","verdict":"cut","reason":"interceptor_died"' | grep '"flow":[1-9]' | grep '"name":"api.test"' | grep '"ms":'; }
 until_ grep -q here "$told/held"
 kill -9 "$(pid_of intercept)"
-check "a connection that dies with the interceptor is in the records as that" until_ died
+check 'a connection that dies with the interceptor is recorded as such' until_ died
 wait $held
-check "and is reset inside" grep -q '^reset$' "$told/held"
+check 'a connection that dies with the interceptor is reset inside' grep -q '^reset$' "$told/held"
 [ $bad = 0 ] || cat "$told/held"
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do # until another one is there
     got=$(fetch https://api.test:8443/v1/after-death)
     grep -q path=/v1/after-death "$NETLAB/seen" && break
     sleep 0.5
 done
-check "a new interceptor goes on with the same authority" grep -q "path=/v1/after-death auth=Bearer $value" "$NETLAB/seen"
+check 'a new interceptor uses the same authority' grep -q "path=/v1/after-death auth=Bearer $value" "$NETLAB/seen"
 kill -9 "$(pid_of egress)"
 got=$(fetch https://api.test:8443/v1/after-egress)
-check "and with a new egress" grep -q "path=/v1/after-egress auth=Bearer $value" "$NETLAB/seen"
+check 'a new egress sends requests with the value' grep -q "path=/v1/after-egress auth=Bearer $value" "$NETLAB/seen"
 k=$(keeper)
 kill -9 "$k"
 got=$(fetch https://api.test:8443/v1/after-keeper)
-check "a keeper's death loses no value" grep -q "path=/v1/after-keeper auth=Bearer $value" "$NETLAB/seen"
+check 'a keeper that dies loses no value' grep -q "path=/v1/after-keeper auth=Bearer $value" "$NETLAB/seen"
 # One that ends while it takes over: its helpers know of nothing yet, and init, which stands still, tells nothing.
 kill $follower # it would start the next one
 wait $follower
@@ -238,42 +238,42 @@ for sig in KILL TERM; do
     kill -9 "$(keeper)"
     until_ no_lender
     $cay ls >/dev/null 2>&1 </dev/null
-    check "the next keeper is there" pgrep -f "^cay-init lender $CAY_HOME "
+    check "the next keeper takes over before SIG$sig" pgrep -f "^cay-init lender $CAY_HOME "
     kill -$sig "$(keeper)"
-    check "and ends by SIG$sig" until_ no_lender
-    check "but not what holds the values, nor egress" kill -0 "$holds" "$lets"
+    check "the next keeper ends by SIG$sig" until_ no_lender
+    check "interceptor and egress outlive SIG$sig" kill -0 "$holds" "$lets"
     kill -CONT "$still"
     got=$(fetch https://api.test:8443/v1/after-$sig)
-    check "the one after it loses no value" grep -q "path=/v1/after-$sig auth=Bearer $value" "$NETLAB/seen"
-    check "and finds both at work" [ "$(pid_of intercept) $(pid_of egress)" = "$holds $lets" ]
+    check "the keeper after SIG$sig loses no value" grep -q "path=/v1/after-$sig auth=Bearer $value" "$NETLAB/seen"
+    check "the keeper after SIG$sig finds interceptor and egress at work" [ "$(pid_of intercept) $(pid_of egress)" = "$holds $lets" ]
 done
 KEY=$other
-check "a value is read anew" $cay secret renew "$id"
+check 'secret renew reads the value again' $cay secret renew "$id"
 got=$(fetch https://api.test:8443/v1/rotated)
-check "and the next request of the live sandbox has it" grep -q "path=/v1/rotated auth=Bearer $other" "$NETLAB/seen"
-check "which sees neither" hasnt "$got" "$other"
+check 'the next request has the renewed value' grep -q "path=/v1/rotated auth=Bearer $other" "$NETLAB/seen"
+check 'the sandbox does not see the renewed value' hasnt "$got" "$other"
 # Others while it runs: several fields for all names below one; what is more exact counts alone.
 $cay secret bind "$id" "ONE=env:KEY@*.test:8443,header:X-One" "TWO=env:KEY@*.test:8443,header:X-Two" </dev/null
 got=$(fetch https://api.test:8443/v1/several)
-check "a sandbox that runs gets others, two for one request" grep -q "path=/v1/several auth=None X-One=$other X-Two=$other" "$NETLAB/seen"
-check "and sees neither" hasnt "$got" "$other"
+check 'secret bind gives a running sandbox two credentials for one request' grep -q "path=/v1/several auth=None X-One=$other X-Two=$other" "$NETLAB/seen"
+check 'the sandbox does not see the values of secret bind' hasnt "$got" "$other"
 $cay secret bind "$id" "ONE=env:KEY@*.test:8443,header:X-One" "TWO=env:KEY@api.test:8443/v1,header:X-Two" </dev/null
 got=$(fetch https://api.test:8443/v1/exact)
 check "the exact name counts before names below one" grep -q "path=/v1/exact auth=None X-Two=$other" "$NETLAB/seen"
 got=$($cay secret bind "$id" "ONE=env:KEY@other.test" 2>&1 </dev/null)
-check "what no rule allows is refused" has "$got" "no rule allows"
+check 'secret bind refuses a destination without a rule' has "$got" "no rule allows"
 got=$($cay secret bind "$id" "ONE=env:NOT_SET@api.test:8443" 2>&1 </dev/null)
-check "and what has no value" has "$got" NOT_SET
+check 'secret bind refuses a source without a value' has "$got" NOT_SET
 got=$(fetch https://api.test:8443/v1/still)
-check "then the former stay" grep -q "path=/v1/still auth=None X-Two=$other" "$NETLAB/seen"
+check 'a refused secret bind leaves the former bindings' grep -q "path=/v1/still auth=None X-Two=$other" "$NETLAB/seen"
 $cay secret bind "$id" </dev/null
 got=$($cay exec "$id" -- curl -skS -m 10 https://api.test:8443/v1/none 2>&1 </dev/null)
-check "and all of them go" grep -q "path=/v1/none auth=None\$" "$NETLAB/seen"
+check 'secret bind without bindings removes them' grep -q "path=/v1/none auth=None\$" "$NETLAB/seen"
 got=$($cay create --net good.test --secret KEY=env:KEY@api.test:8443 2>&1 </dev/null)
 check "a binding that no rule covers is refused" has "$got" "api.test"
 unset KEY
 got=$($cay create $bound 2>&1 </dev/null)
-check "and one whose source is not there" has "$got" KEY
+check 'a binding whose source is not there is refused' has "$got" KEY
 # A sandbox that died together with its keeper: what holds its values has nobody who would tell it so, and goes with the next keeper.
 KEY=$value
 export KEY
@@ -282,7 +282,7 @@ $cay rm -f "$id" >/dev/null
 id=$last
 inside=$($cay inspect "$id" | sed -n 's/^  "pid": \([0-9]*\),$/\1/p')
 helper=$(pid_of intercept)
-check "there is one to be left behind" kill -0 "$helper"
+check 'an interceptor is there to be left behind' kill -0 "$helper"
 kill -9 "$(keeper)"
 kill -9 "$inside"
 $cay rm -f "$id" >/dev/null 2>&1

@@ -30,20 +30,20 @@ at_least() { # ID NAME FIELD NUMBER
 cd "$tmp" || exit 1
 
 # ---- what is refused, before anything is made
-ok 'a name' refused name '{"services":{"Web":{"command":"x"}}}'
-ok 'no command' refused command '{"services":{"web":{}}}'
-ok 'an empty command' refused command '{"services":{"web":{"command":[]}}}'
-ok 'a field that is not known' refused unknown_field '{"services":{"web":{"command":"x","prot":1}}}'
-ok 'a port' refused port '{"services":{"web":{"command":"x","port":70000}}}'
-ok 'a restart' refused restart '{"services":{"web":{"command":"x","restart":"maybe"}}}'
-ok 'after nobody' refused after '{"services":{"web":{"command":"x","after":["db"]}}}'
-ok 'a circle' refused circle '{"services":{"a":{"command":"x","after":["b"]},"b":{"command":"x","after":["c"]},"c":{"command":"x","after":["a"]}}}'
-ok 'after itself' refused circle '{"services":{"a":{"command":"x","after":["a"]}}}'
-ok 'health of two kinds' refused health '{"services":{"a":{"command":"x","health":{"command":"x","tcp":1}}}}'
-ok 'nothing was made' same "$(c ls -q)" ''
+ok 'a service with a bad name is refused' refused name '{"services":{"Web":{"command":"x"}}}'
+ok 'a service without a command is refused' refused command '{"services":{"web":{}}}'
+ok 'a service with an empty command is refused' refused command '{"services":{"web":{"command":[]}}}'
+ok 'a service with an unknown field is refused' refused unknown_field '{"services":{"web":{"command":"x","prot":1}}}'
+ok 'a service with a bad port is refused' refused port '{"services":{"web":{"command":"x","port":70000}}}'
+ok 'a service with a bad restart is refused' refused restart '{"services":{"web":{"command":"x","restart":"maybe"}}}'
+ok 'a service after an unknown one is refused' refused after '{"services":{"web":{"command":"x","after":["db"]}}}'
+ok 'services in a circle are refused' refused circle '{"services":{"a":{"command":"x","after":["b"]},"b":{"command":"x","after":["c"]},"c":{"command":"x","after":["a"]}}}'
+ok 'a service after itself is refused' refused circle '{"services":{"a":{"command":"x","after":["a"]}}}'
+ok 'a service with health of two kinds is refused' refused health '{"services":{"a":{"command":"x","health":{"command":"x","tcp":1}}}}'
+ok 'refused services make no sandbox' same "$(c ls -q)" ''
 printf '{"services":{"a":{"command":"x"}}}' >bad.json
 c --provider local create --isolation none --manifest bad.json >/dev/null
-ok 'a provider without them says so' grep -q 'keeps no services running' err
+ok 'a provider without services says so' grep -q 'keeps no services running' err
 
 # ---- a life
 cat >m.json <<'END'
@@ -62,89 +62,89 @@ cat >m.json <<'END'
     "never": { "command": "exec sleep 1003", "port": 8999 } } }
 END
 id=$(c create --manifest m.json)
-ok 'made' test -n "$id"
-ok 'web is ready' c services wait --timeout 30s "$id" web
-ok 'and serves' same "$(c exec "$id" -- python3 -c 'import urllib.request as u; print(u.urlopen("http://127.0.0.1:8000/").read().decode())')" 'hello from inside'
-ok 'one waits for its health' same "$(of "$id" late state)" starting
-ok 'who comes after it waits' same "$(of "$id" last state)" waiting
+ok 'a sandbox with services is made' test -n "$id"
+ok 'a web server becomes ready' c services wait --timeout 30s "$id" web
+ok 'a web server that is ready answers' same "$(c exec "$id" -- python3 -c 'import urllib.request as u; print(u.urlopen("http://127.0.0.1:8000/").read().decode())')" 'hello from inside'
+ok 'a service waits for its health' same "$(of "$id" late state)" starting
+ok 'a service waits for those before it' same "$(of "$id" last state)" waiting
 c exec "$id" -- touch /tmp/go
-ok 'healthy' c services wait --timeout 30s "$id" late last
-ok 'its variables' same "$(c logs "$id" --service late)" 'very late'
-ok 'and its output' same "$(c logs "$id" last)" 'started'
-ok 'the crashing one comes again and again' at_least "$id" crash restarts 3
-ok 'with its code' same "$(of "$id" crash code)" 3
-ok 'and a growing pause' at_least "$id" crash wait_ms 400
-ok 'one ring for all its runs' test "$(c logs --stdout "$id" --service crash | grep -c boom)" -ge 3
-ok 'and one for its errors' test "$(c logs --stderr "$id" --service crash | grep -c .)" = "$(c logs --stderr "$id" --service crash | grep -c bang)"
-ok 'a missing command' same "$(of "$id" missing state) $(of "$id" missing code) $(of "$id" missing reason)" 'failed 127 no such command or directory'
-ok 'done is done' same "$(of "$id" once state) $(of "$id" once ready)" 'done true'
-ok 'failed is failed' same "$(of "$id" fails state) $(of "$id" fails reason)" 'failed ended with 4'
-ok 'what went to the background is still its own' same "$(of "$id" forks state) $(c exec "$id" -- pgrep -c -f '^sleep 1002')" 'ready 1'
+ok 'services become ready once healthy' c services wait --timeout 30s "$id" late last
+ok 'a service has its variables' same "$(c logs "$id" --service late)" 'very late'
+ok 'a service has its output' same "$(c logs "$id" last)" 'started'
+ok 'a crashing service is restarted' at_least "$id" crash restarts 3
+ok 'a crashing service tells its code' same "$(of "$id" crash code)" 3
+ok 'a crashing service pauses longer and longer' at_least "$id" crash wait_ms 400
+ok 'all runs of a service share their output' test "$(c logs --stdout "$id" --service crash | grep -c boom)" -ge 3
+ok 'all runs of a service share their error output' test "$(c logs --stderr "$id" --service crash | grep -c .)" = "$(c logs --stderr "$id" --service crash | grep -c bang)"
+ok 'a service without its command fails with the reason' same "$(of "$id" missing state) $(of "$id" missing code) $(of "$id" missing reason)" 'failed 127 no such command or directory'
+ok 'a service that ends with 0 is done' same "$(of "$id" once state) $(of "$id" once ready)" 'done true'
+ok 'a service that ends with 4 has failed' same "$(of "$id" fails state) $(of "$id" fails reason)" 'failed ended with 4'
+ok 'a service is ready while its forked process runs' same "$(of "$id" forks state) $(c exec "$id" -- pgrep -c -f '^sleep 1002')" 'ready 1'
 c services wait --timeout 1s "$id" never >/dev/null
-ok 'one that is never ready' grep -q 'service never is starting, not ready' err
+ok 'services wait names a service that is not ready' grep -q 'service never is starting, not ready' err
 c services wait --timeout 5s "$id" missing >/dev/null
-ok 'and one that will not be' grep -q 'service missing: no such command' err
+ok 'services wait names a service that cannot be ready' grep -q 'service missing: no such command' err
 c services wait "$id" nobody >/dev/null
-ok 'and one that is not there' grep -q 'none of this name' err
-ok 'inspect tells' same "$(c inspect "$id" | jq -r '.services[] | select(.name == "web") | .ready')" true
-ok 'ps names it' same "$(c --json ps "$id" | jq -r '.[] | select(.tag == "web") | .user')" user
+ok 'services wait names a service that is not there' grep -q 'none of this name' err
+ok 'inspect tells that a service is ready' same "$(c inspect "$id" | jq -r '.services[] | select(.name == "web") | .ready')" true
+ok 'ps shows a service by its name' same "$(c --json ps "$id" | jq -r '.[] | select(.tag == "web") | .user')" user
 
 # ---- start, stop, restart
 c services stop "$id" forks web
-ok 'stopped' until_is "$id" web state stopped
-ok 'with what it forked' until_is "$id" forks state stopped
-ok 'all of it' test -z "$(c exec "$id" -- pgrep -f '^sleep 1002')"
-ok 'started' c services start --wait "$id" web
+ok 'services stop stops a service' until_is "$id" web state stopped
+ok 'services stop stops a service that forked' until_is "$id" forks state stopped
+ok 'services stop leaves no forked process' test -z "$(c exec "$id" -- pgrep -f '^sleep 1002')"
+ok 'services start starts a service' c services start --wait "$id" web
 pid=$(of "$id" web pid)
 c services restart "$id" web
-ok 'restarted' c services wait --timeout 30s "$id" web
-ok 'as another process' test "$(of "$id" web pid)" != "$pid"
+ok 'services restart makes a service ready again' c services wait --timeout 30s "$id" web
+ok 'services restart starts another process' test "$(of "$id" web pid)" != "$pid"
 c services stop "$id" nobody >/dev/null
-ok 'nobody cannot be stopped' grep -q 'none of this name' err
+ok 'services stop names a service that is not there' grep -q 'none of this name' err
 c exec "$id" --user root -- kill -9 "$(of "$id" web pid)" 2>/dev/null || c exec "$id" -- kill -9 "$(of "$id" web pid)"
-ok 'killed, it comes again' at_least "$id" web restarts 1
-ok 'and is ready' c services wait --timeout 30s "$id" web
+ok 'a killed service is restarted' at_least "$id" web restarts 1
+ok 'a killed service becomes ready again' c services wait --timeout 30s "$id" web
 c exec "$id" -- rm /tmp/well
-ok 'no longer healthy' until_is "$id" late state unhealthy
+ok 'a service becomes unhealthy' until_is "$id" late state unhealthy
 c exec "$id" -- touch /tmp/well
-ok 'healthy again' until_is "$id" late state ready
+ok 'a service becomes healthy again' until_is "$id" late state ready
 
 # ---- a keeper that dies changes nothing; the next one has the rings
 pid=$(of "$id" web pid)
 kill -9 "$(pgrep -f "^[^ ]*cay-keeper $CAY_HOME ")"
-ok 'the same process after the keeper died' same "$(of "$id" web pid)" "$pid"
-ok 'and what it printed before' same "$(c logs "$id" --service late)" 'very late'
-ok 'supervised still' at_least "$id" crash restarts "$(($(of "$id" crash restarts) + 1))"
-ok 'its ring goes on' test "$(c logs --stdout "$id" --service crash | grep -c boom)" -ge 4
+ok 'a service outlives its keeper' same "$(of "$id" web pid)" "$pid"
+ok 'output from before is kept by the next keeper' same "$(c logs "$id" --service late)" 'very late'
+ok 'the next keeper restarts a crashing service' at_least "$id" crash restarts "$(($(of "$id" crash restarts) + 1))"
+ok 'output continues with the next keeper' test "$(c logs --stdout "$id" --service crash | grep -c boom)" -ge 4
 
 # ---- pause, undo, fork, resume
 c services stop "$id" crash never
 c pause "$id" >/dev/null
-ok 'told while it is paused' same "$(of "$id" web state)" ready
+ok 'a service has its state while paused' same "$(of "$id" web state)" ready
 c resume "$id" >/dev/null
-ok 'and ready after it' same "$(of "$id" web pid)" "$pid"
+ok 'a service is the same process after a pause' same "$(of "$id" web pid)" "$pid"
 how= # without a group to freeze processes are stopped by signals
 [ "$(id -u)" = 0 ] || how=--stop
 # shellcheck disable=SC2086
 snap=$(c snapshot $how "$id")
-ok 'a snapshot of what runs' test -n "$snap"
-ok 'ran on' same "$(of "$id" web pid)" "$pid"
+ok 'a snapshot of running services is taken' test -n "$snap"
+ok 'a service is the same process after a snapshot' same "$(of "$id" web pid)" "$pid"
 c exec "$id" -- rm -rf /workspace/site
-ok 'undo' test -n "$(c undo --to "$snap" "$id")"
-ok 'started again' c services wait --timeout 30s "$id" web
-ok 'as another process' test "$(of "$id" web pid)" != "$pid"
-ok 'on the files of then' same "$(c exec "$id" -- cat /workspace/site/index.html)" 'hello from inside'
-ok 'what was stopped stays so' same "$(of "$id" crash state)" stopped
+ok 'undo goes back to the snapshot' test -n "$(c undo --to "$snap" "$id")"
+ok 'a service is ready again after undo' c services wait --timeout 30s "$id" web
+ok 'a service is another process after undo' test "$(of "$id" web pid)" != "$pid"
+ok 'a service has the files of the snapshot after undo' same "$(c exec "$id" -- cat /workspace/site/index.html)" 'hello from inside'
+ok 'a stopped service stays stopped after undo' same "$(of "$id" crash state)" stopped
 if [ -n "$how" ]; then # a fork freezes, or finds nothing that runs
     c services stop "$id"
     for s in web late last forks; do until_is "$id" $s state stopped; done
 fi
 fork=$(c fork "$id")
-ok 'in a fork' c services wait --timeout 30s "$fork" web
+ok 'a service becomes ready in a fork' c services wait --timeout 30s "$fork" web
 c kill "$id" >/dev/null
-ok 'a stopped sandbox has none' test -z "$(of "$id" web pid)"
+ok 'a stopped sandbox has no process of a service' test -z "$(of "$id" web pid)"
 c resume "$id" >/dev/null
-ok 'and has them again when it is started' c services wait --timeout 30s "$id" web
+ok 'a resumed sandbox starts its services' c services wait --timeout 30s "$id" web
 
 # ---- with an ephemeral file they wait for it; events tell
 cat >e.json <<'END'
@@ -160,8 +160,8 @@ for i in $(seq 20); do # the listener may not be there yet
     c rm -f "$e" >/dev/null
 done
 kill "$ev"
-ok 'a service has the files that come last' same "$(of "$e" reader state) $(c logs "$e" reader)" 'ready secret'
-ok 'an event names it and its state' same "$(told)" reader
+ok 'a service has ephemeral files' same "$(of "$e" reader state) $(c logs "$e" reader)" 'ready secret'
+ok 'an event names a service and its state' same "$(told)" reader
 if [ "$(id -u)" = 0 ]; then # one that nobody uses is idle, whatever it serves
     i=$(c create --idle 300ms --manifest e.json)
     ok 'services are no use of a sandbox' same "$(c wait "$i")" stopped

@@ -41,25 +41,25 @@ in_() { # TEMPLATE LINE
 }
 
 use_base() {
-    ok "who and where" same "$(in_ base 'id -un; pwd; touch f && stat -c %U f')" "user
+    ok 'base: commands run as user in the home directory' same "$(in_ base 'id -un; pwd; touch f && stat -c %U f')" "user
 /home/user
 user"
-    ok "programs" in_ base 'python --version && python3 -m venv v && node -e "process.exit(0)" && npm --version && git init -q g && curl --version && make --version && tput -V' >"$tmp/out"
-    ok "ipykernel, for code interpreters" same "$(in_ base 'python3 -c "import ipykernel.zmqshell as z; print(z.ZMQInteractiveShell.__name__)"')" ZMQInteractiveShell
-    ok "a C program" same "$(in_ base 'printf "#include <stdio.h>\nint main(void){puts(\"c\");}" >a.c && gcc a.c && ./a.out')" c
-    ok "sudo" same "$(in_ base 'sudo -n id -u; sudo -n sh -c "echo x >/etc/x" && cat /etc/x')" "0
+    ok 'base: the programs of base run' in_ base 'python --version && python3 -m venv v && node -e "process.exit(0)" && npm --version && git init -q g && curl --version && make --version && tput -V' >"$tmp/out"
+    ok 'base: ipykernel is there for code interpreters' same "$(in_ base 'python3 -c "import ipykernel.zmqshell as z; print(z.ZMQInteractiveShell.__name__)"')" ZMQInteractiveShell
+    ok 'base: a C program is compiled and run' same "$(in_ base 'printf "#include <stdio.h>\nint main(void){puts(\"c\");}" >a.c && gcc a.c && ./a.out')" c
+    ok 'base: sudo becomes root' same "$(in_ base 'sudo -n id -u; sudo -n sh -c "echo x >/etc/x" && cat /etc/x')" "0
 x"
-    ok "apt as root" c run --template base --user root --net debian -- sh -c 'apt-get update && apt-get install -y --no-install-recommends tree && tree --version' >"$tmp/out"
-    ok "pip as user and as root" same "$(c run --template base --net pypi -- sh -c 'python3 -m venv v && v/bin/pip install -q six && v/bin/python -c "import six; print(six.__name__)"')
+    ok 'base: root installs a package by apt' c run --template base --user root --net debian -- sh -c 'apt-get update && apt-get install -y --no-install-recommends tree && tree --version' >"$tmp/out"
+    ok 'base: user and root install a package by pip' same "$(c run --template base --net pypi -- sh -c 'python3 -m venv v && v/bin/pip install -q six && v/bin/python -c "import six; print(six.__name__)"')
 $(c run --template base --user root --net pypi -- sh -c 'cd /root && python3 -m venv v && v/bin/pip install -q six && v/bin/python -c "import six; print(six.__name__)"')" "six
 six"
-    ok "the alias" same "$(in_ python-3.11 'python -c "import sys; print(sys.version_info[:2])"')" "(3, 11)"
+    ok 'base: the alias python-3.11 is Python 3.11' same "$(in_ python-3.11 'python -c "import sys; print(sys.version_info[:2])"')" "(3, 11)"
 }
 # apt and pip as the root profile of an ordinary user: with a range of ids they work, with one id alone the image is refused by name.
 use_base_rootless() {
     [ "$(id -u)" = 0 ] && "$here/../../tools/test-users" >/dev/null 2>&1 || { echo "base: only root can become the users of tools/test-users; not tried as these"; return; }
     chmod 711 "$tmp"
-    ok "base goes out" c template export base "$tmp/base.tar"
+    ok 'base: the template is exported' c template export base "$tmp/base.tar"
     chmod 644 "$tmp/base.tar"
     for user in cay-range cay-single; do
         timeout -k 1 600 "$here/../provider/run-as" "$user" /bin/sh -c 'export CAY_HOME="$HOME/home"
@@ -69,36 +69,36 @@ use_base_rootless() {
             done' sh "$cay" "$tmp/base.tar" </dev/null >"$tmp/$user" 2>&1
         cp "$tmp/$user" "$tmp/err"
         case $user in
-        cay-range) ok "apt and pip as root of a user with a range" sh -c 'grep -q "^tree v" "$1" && grep -qx six "$1" && ! grep -q "^failed: " "$1"' sh "$tmp/$user" ;;
-        cay-single) ok "an image is refused by name to one id" grep -q '"reason": *"template_needs_range"' "$tmp/$user" ;;
+        cay-range) ok "base: apt and pip work as root of a user with a range" sh -c 'grep -q "^tree v" "$1" && grep -qx six "$1" && ! grep -q "^failed: " "$1"' sh "$tmp/$user" ;;
+        cay-single) ok "base: an image is refused by name to one id" grep -q '"reason": *"template_needs_range"' "$tmp/$user" ;;
         esac
     done
     rm -f "$tmp/base.tar"
 }
 use_python_data_science() {
-    ok "numbers" same "$(in_ python-data-science 'python3 -c "
+    ok 'python-data-science: numpy, pandas, scipy and matplotlib work' same "$(in_ python-data-science 'python3 -c "
 import numpy, pandas, scipy.stats, matplotlib.pyplot as p
 p.plot([1, 2]); p.savefig(\"x.png\")
 print(int(pandas.DataFrame({\"a\": numpy.arange(4)}).a.sum()))"; head -c 4 x.png | tail -c 3')" "6
 PNG"
 }
 use_claude() {
-    ok "it starts" in_ claude 'claude --version' >"$tmp/out"
-    ok "bypass is off" same "$(in_ claude 'grep -c bypassPermissionsModeAccepted ~/.claude.json; python3 -c "import json, os; print(json.load(open(os.path.expanduser(\"~/.claude/settings.json\"))))"')" "0
+    ok 'claude: the program starts' in_ claude 'claude --version' >"$tmp/out"
+    ok 'claude: permissions are not bypassed by default' same "$(in_ claude 'grep -c bypassPermissionsModeAccepted ~/.claude.json; python3 -c "import json, os; print(json.load(open(os.path.expanduser(\"~/.claude/settings.json\"))))"')" "0
 {'permissions': {'defaultMode': 'default'}}"
-    ok "unless it is asked for" same "$(c run --template claude --set permissions=bypass --set model=m-1 -- python3 -c 'import json, os
+    ok 'claude: permissions=bypass bypasses permissions' same "$(c run --template claude --set permissions=bypass --set model=m-1 -- python3 -c 'import json, os
 at = os.path.expanduser("~/.claude")
 print(json.load(open(at + ".json"))["bypassPermissionsModeAccepted"], json.load(open(at + "/settings.json")))')" "True {'permissions': {'defaultMode': 'bypassPermissions'}, 'model': 'm-1'}"
-    ok "each has an id of its own" not same "$(in_ claude 'grep -o userID.* ~/.claude.json | cut -c1-80')" "$(in_ claude 'grep -o userID.* ~/.claude.json | cut -c1-80')" >/dev/null
+    ok 'claude: each sandbox has an id of its own' not same "$(in_ claude 'grep -o userID.* ~/.claude.json | cut -c1-80')" "$(in_ claude 'grep -o userID.* ~/.claude.json | cut -c1-80')" >/dev/null
 }
 use_codex() {
-    ok "it starts" in_ codex 'codex --version' >"$tmp/out"
-    ok "only the workspace is trusted" same "$(in_ codex 'grep -c trust_level ~/.codex/config.toml')" 1
-    ok "it asks" same "$(in_ codex 'grep -c "^approval_policy = .on-request" ~/.codex/config.toml')" 1
-    ok "unless it is told not to" same "$(c run --template codex --set permissions=bypass --set model=m-1 --set mcp=https://cay.test/mcp -- python3 -c 'import tomllib, os
+    ok 'codex: the program starts' in_ codex 'codex --version' >"$tmp/out"
+    ok 'codex: only the workspace is trusted' same "$(in_ codex 'grep -c trust_level ~/.codex/config.toml')" 1
+    ok 'codex: approvals are asked for by default' same "$(in_ codex 'grep -c "^approval_policy = .on-request" ~/.codex/config.toml')" 1
+    ok 'codex: permissions=bypass asks for no approval' same "$(c run --template codex --set permissions=bypass --set model=m-1 --set mcp=https://cay.test/mcp -- python3 -c 'import tomllib, os
 c = tomllib.load(open(os.path.expanduser("~/.codex/config.toml"), "rb"))
 print(c["approval_policy"], c["model"], c["mcp_servers"]["cay"]["url"], list(c["projects"]))')" "never m-1 https://cay.test/mcp ['/workspace']"
-    ok "its configuration is one that it reads" sh -c '"$1" run --template codex -- codex mcp list >/dev/null 2>"$2"' sh "$cay" "$tmp/err"
+    ok 'codex: the program reads its configuration' sh -c '"$1" run --template codex -- codex mcp list >/dev/null 2>"$2"' sh "$cay" "$tmp/err"
     # One task against a model's server of ours, which the sandbox reaches by the operator's word.
     mkdir -p "$tmp/peer" "$tmp/talk"
     cat >"$tmp/talk/codex.json" <<'END'
@@ -114,7 +114,7 @@ END
     port=$(cat "$tmp/peer/port")
     [ ! -e "$CAY_HOME/egress.conf" ] || mv "$CAY_HOME/egress.conf" "$tmp/egress.conf"
     echo "service model.test:$port 127.0.0.1:$port" >"$CAY_HOME/egress.conf"
-    ok "a scripted task" same "$(c run --template codex --net "model.test:$port" -- sh -c "cd /workspace && timeout 100 codex exec --skip-git-repo-check -m scripted -c model_provider=peer \
+    ok 'codex: a scripted task is done' same "$(c run --template codex --net "model.test:$port" -- sh -c "cd /workspace && timeout 100 codex exec --skip-git-repo-check -m scripted -c model_provider=peer \
         -c 'model_providers.peer={name=\"peer\",base_url=\"http://model.test:$port/codex/v1\",wire_api=\"responses\"}' 'write the word' 2>/dev/null </dev/null; cat word")" "The word is written.
 from a model"
     exec 9>&-
@@ -124,8 +124,8 @@ from a model"
 }
 use_code_server() {
     id=$(c create --template code-server)
-    ok "it is ready" c services wait "$id"
-    ok "and answers" same "$(c exec "$id" -- curl -sL -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/)" 200
+    ok 'code-server: the service is ready' c services wait "$id"
+    ok 'code-server: the service answers' same "$(c exec "$id" -- curl -sL -o /dev/null -w '%{http_code}' http://127.0.0.1:8080/)" 200
     # A file is edited and saved in a browser of this machine, through a forwarded port.
     if command -v chromium >/dev/null && packages=$("$here/../support/npm" "$here/../web"); then
         c exec "$id" -- sh -c 'echo before >/workspace/note.txt'
@@ -133,9 +133,9 @@ use_code_server() {
         forward=$!
         n=0
         until [ -s "$tmp/forward" ] || [ $n = 100 ]; do sleep 0.1; n=$((n + 1)); done
-        ok "it opens in a browser" env CAY_PACKAGES="$packages" timeout 300 node "$here/../web/editor.mjs" "http://$(head -n 1 "$tmp/forward")" 'typed in a browser' \
+        ok 'code-server: the editor opens in a browser' env CAY_PACKAGES="$packages" timeout 300 node "$here/../web/editor.mjs" "http://$(head -n 1 "$tmp/forward")" 'typed in a browser' \
             "$cay" exec "$id" -- grep -q 'typed in a browser' /workspace/note.txt >"$tmp/out" 2>"$tmp/err"
-        ok "and what is typed there is saved" same "$(c exec "$id" -- cat /workspace/note.txt)" "before
+        ok 'code-server: text typed in a browser is saved' same "$(c exec "$id" -- cat /workspace/note.txt)" "before
 typed in a browser"
         kill "$forward"
     else
@@ -145,8 +145,8 @@ typed in a browser"
 }
 use_browser() {
     id=$(c create --template browser)
-    ok "it is ready" c services wait "$id"
-    ok "and speaks CDP" c exec "$id" -- sh -c 'curl -s http://127.0.0.1:9222/json/version | grep -q webSocketDebuggerUrl'
+    ok 'browser: the service is ready' c services wait "$id"
+    ok 'browser: the service speaks CDP' c exec "$id" -- sh -c 'curl -s http://127.0.0.1:9222/json/version | grep -q webSocketDebuggerUrl'
     c rm -f "$id" >/dev/null
 }
 
