@@ -16,7 +16,7 @@ enum {
     ROOM = 65536
 }; /* a server keeps idle connections longer than that */
 
-struct cay__client {
+struct cay__http_client {
     atomic_int refs;
     cay__origin to;
     char *url, *auth;
@@ -29,7 +29,7 @@ struct cay__client {
 };
 
 struct cay__answer {
-    cay__client *c;
+    cay__http_client *c;
     int fd;
     cay__head head;
     cay__chunk chunk;
@@ -39,7 +39,7 @@ struct cay__answer {
     char in[ROOM];
 };
 
-int cay__client_open(const char *url, const char *key, cay__client **out, cay_err *err)
+int cay__http_client_open(const char *url, const char *key, cay__http_client **out, cay_err *err)
 {
     cay__origin to;
     CAY_TRY(cay__origin_parse(url, &to, err));
@@ -47,7 +47,7 @@ int cay__client_open(const char *url, const char *key, cay__client **out, cay_er
         if (*p <= 0x20 || *p == 0x7f)
             return cay_fail_why(err, CAY_EINVAL, "key_invalid",
                                 "the key for %.100s has a blank or control character", url);
-    cay__client *c = cay__alloc(sizeof *c);
+    cay__http_client *c = cay__alloc(sizeof *c);
     atomic_init(&c->refs, 1);
     pthread_mutex_init(&c->lock, NULL);
     c->to = to;
@@ -61,18 +61,18 @@ int cay__client_open(const char *url, const char *key, cay__client **out, cay_er
     return 0;
 }
 
-bool cay__client_certs(cay__client *c, const char *dir)
+bool cay__http_client_certs(cay__http_client *c, const char *dir)
 {
     return cay__str_copy(c->to.certs, sizeof c->to.certs, dir);
 }
 
-cay__client *cay__client_ref(cay__client *c)
+cay__http_client *cay__http_client_ref(cay__http_client *c)
 {
     atomic_fetch_add(&c->refs, 1);
     return c;
 }
 
-void cay__client_unref(cay__client *c)
+void cay__http_client_unref(cay__http_client *c)
 {
     if (!c || atomic_fetch_sub(&c->refs, 1) > 1)
         return;
@@ -86,13 +86,13 @@ void cay__client_unref(cay__client *c)
     free(c);
 }
 
-const char *cay__client_url(const cay__client *c)
+const char *cay__http_client_url(const cay__http_client *c)
 {
     return c->url;
 }
 
 /* One that waits and that the server has not closed; or -1. */
-static int take_kept(cay__client *c)
+static int take_kept(cay__http_client *c)
 {
     int fd = -1;
     char byte;
@@ -107,7 +107,7 @@ static int take_kept(cay__client *c)
     return fd;
 }
 
-static void keep(cay__client *c, int fd)
+static void keep(cay__http_client *c, int fd)
 {
     pthread_mutex_lock(&c->lock);
     if (c->nkept < KEPT) {
@@ -127,7 +127,7 @@ void cay__answer_end(cay__answer *a)
         keep(a->c, CAY_STEAL_FD(a->fd));
     cay__close_fd(&a->fd);
     cay__head_clear(&a->head);
-    cay__client_unref(a->c);
+    cay__http_client_unref(a->c);
     free(a);
 }
 
@@ -138,7 +138,7 @@ int cay__answer_take(cay__answer *a)
     return fd;
 }
 
-static int cut(const cay__client *c, const char *how, cay_err *err)
+static int cut(const cay__http_client *c, const char *how, cay_err *err)
 {
     int rc = cay_fail_why(err, CAY_EUPSTREAM, "net_cut", "%.120s: %s", c->url, how);
     if (err)
@@ -182,7 +182,8 @@ static int send_fd(int fd, const cay_call *call, const cay__ask *ask, cay_err *e
     return rc;
 }
 
-static int send_ask(cay__client *c, int fd, const cay_call *call, const cay__ask *ask, cay_err *err)
+static int send_ask(cay__http_client *c, int fd, const cay_call *call, const cay__ask *ask,
+                    cay_err *err)
 {
     CAY_AUTOBUF b = CAY__BUF(256u << 10);
     bool body = ask->body || ask->from_fd;
@@ -277,11 +278,11 @@ static int read_head(cay__answer *a, const cay_call *call, const cay__ask *ask, 
     return 0;
 }
 
-static int once(cay__client *c, int fd, const cay_call *call, const cay__ask *ask,
+static int once(cay__http_client *c, int fd, const cay_call *call, const cay__ask *ask,
                 cay__answer **out, cay_err *err)
 {
     cay__answer *a = cay__alloc(sizeof *a);
-    a->c = cay__client_ref(c);
+    a->c = cay__http_client_ref(c);
     a->fd = fd;
     int rc = send_ask(c, fd, call, ask, err);
     if (rc == 0)
@@ -293,8 +294,8 @@ static int once(cay__client *c, int fd, const cay_call *call, const cay__ask *as
     return rc;
 }
 
-int cay__client_ask(cay__client *c, const cay_call *call, const cay__ask *ask, cay__answer **out,
-                    cay_err *err)
+int cay__http_client_ask(cay__http_client *c, const cay_call *call, const cay__ask *ask,
+                         cay__answer **out, cay_err *err)
 {
     int fd = ask->upgrade ? -1 : take_kept(c), rc;
     if (fd >= 0) {

@@ -3,8 +3,8 @@
  * net/client.h - a server that is asked again and again, with bodies that stream and connections
  * that become something else.
  *
- *   cay__client_open()   whom, and with which key
- *   cay__client_ask()    a request; the answer's head
+ *   cay__http_client_open()   whom, and with which key
+ *   cay__http_client_ask()    a request; the answer's head
  *   cay__answer_bytes()  its body, piece by piece
  *   cay__answer_end()    done with it
  *
@@ -17,15 +17,15 @@
 #include "dial.h"
 #include "head.h"
 
-typedef struct cay__client cay__client;
+typedef struct cay__http_client cay__http_client;
 
 /* key NULL: none. It is sent as Authorization: Bearer. */
-int cay__client_open(const char *url, const char *key, cay__client **out, cay_err *err);
+int cay__http_client_open(const char *url, const char *key, cay__http_client **out, cay_err *err);
 /* Of https, before the first request: see cay__origin. false: the path is too long. */
-bool cay__client_certs(cay__client *c, const char *dir);
-cay__client *cay__client_ref(cay__client *c);
-void cay__client_unref(cay__client *c);
-const char *cay__client_url(const cay__client *c); /* as it was given */
+bool cay__http_client_certs(cay__http_client *c, const char *dir);
+cay__http_client *cay__http_client_ref(cay__http_client *c);
+void cay__http_client_unref(cay__http_client *c);
+const char *cay__http_client_url(const cay__http_client *c); /* as it was given */
 
 typedef struct cay__ask {
     const char *method, *target; /* target: path and query below the URL's own path, encoded */
@@ -40,8 +40,8 @@ typedef struct cay__ask {
 
 typedef struct cay__answer cay__answer;
 /* CAY_EUPSTREAM "net_unreachable", "net_cut", "net_answer". Whatever the status. */
-int cay__client_ask(cay__client *c, const cay_call *call, const cay__ask *ask, cay__answer **out,
-                    cay_err *err);
+int cay__http_client_ask(cay__http_client *c, const cay_call *call, const cay__ask *ask,
+                         cay__answer **out, cay_err *err);
 const cay__head *cay__answer_head(const cay__answer *a);
 /* *n 0 at the end. A body that was cut is CAY_EUPSTREAM, "net_cut". */
 int cay__answer_bytes(cay__answer *a, const cay_call *call, void *buf, size_t cap, size_t *n,

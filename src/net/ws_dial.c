@@ -32,12 +32,12 @@ static int read_refusal(cay__answer *a, const cay_call *call, cay__buf *said, ca
     return 0;
 }
 
-static int shake(cay__client *c, const char *target, const char *fields, const char *key,
+static int shake(cay__http_client *c, const char *target, const char *fields, const char *key,
                  const cay_call *call, int *fd, int *status, cay__buf *said, cay_err *err)
 {
     const cay__ask ask = { .method = "GET", .target = target, .fields = fields, .upgrade = true };
     cay__answer *a = NULL;
-    CAY_TRY(cay__client_ask(c, call, &ask, &a, err));
+    CAY_TRY(cay__http_client_ask(c, call, &ask, &a, err));
     *status = cay__answer_head(a)->status;
     if (*status == 101 &&
         cay__ws_accepts(key, cay__head_field(cay__answer_head(a), "sec-websocket-accept"))) {
@@ -56,15 +56,15 @@ int cay__ws_dial(const char *url, const char *target, const char *const *headers
                  const cay_call *call, int *fd, int *status, cay__buf *said, cay_err *err)
 {
     char key[CAY__WS_KEY];
-    cay__client *c = NULL;
+    cay__http_client *c = NULL;
     cay__buf fields = CAY__BUF(64 << 10);
     cay__ws_key(key);
     int rc = fields_of(headers, key, &fields, err);
     if (rc == 0)
-        rc = cay__client_open(url, NULL, &c, err);
+        rc = cay__http_client_open(url, NULL, &c, err);
     if (rc == 0)
         rc = shake(c, target, fields.data, key, call, fd, status, said, err);
-    cay__client_unref(c);
+    cay__http_client_unref(c);
     if (fields.data)
         explicit_bzero(fields.data, fields.len); /* a key is among them */
     cay__buf_clear(&fields);

@@ -11,7 +11,7 @@
 enum { API_LEAST = 41, ANSWER_MAX = 64 << 20, LINE_MAX_BYTES = 1 << 20 };
 
 struct cay__engine {
-    cay__client *client;
+    cay__http_client *client;
     cay__engine_where where;
     pthread_mutex_t lock;
     bool met;
@@ -22,10 +22,10 @@ int cay__engine_open(const char *url, cay__engine **out, cay_err *err)
 {
     cay__engine_where w;
     CAY_TRY(cay__engine_find(url, &w, err));
-    cay__client *client = NULL;
-    CAY_TRY(cay__client_open(w.url, NULL, &client, err));
-    if (!cay__client_certs(client, w.certs)) {
-        cay__client_unref(client);
+    cay__http_client *client = NULL;
+    CAY_TRY(cay__http_client_open(w.url, NULL, &client, err));
+    if (!cay__http_client_certs(client, w.certs)) {
+        cay__http_client_unref(client);
         return cay_fail_why(err, CAY_EINVAL, "engine_certs",
                             "engine %.80s: DOCKER_CERT_PATH is too long", url);
     }
@@ -41,7 +41,7 @@ void cay__engine_close(cay__engine *e)
 {
     if (!e)
         return;
-    cay__client_unref(e->client);
+    cay__http_client_unref(e->client);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
@@ -143,7 +143,7 @@ static int ask(cay__engine *e, const cay_call *call, const cay__ask *q, cay__ans
 {
     cay__answer *a = NULL;
     cay_err why = CAY_ERR_INIT;
-    int rc = cay__client_ask(e->client, call, q, &a, &why);
+    int rc = cay__http_client_ask(e->client, call, q, &a, &why);
     if (rc == CAY_EUPSTREAM && (!strcmp(why.reason, "net_unreachable") ||
                                 !strcmp(why.reason, "net_cut") || !strcmp(why.reason, "net_tls")))
         return e->where.tcp ? unreachable_tcp(e, &why, err) : unreachable(e, err);

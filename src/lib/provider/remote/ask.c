@@ -62,7 +62,8 @@ static int failed(cay__far *f, int status, const char *text, cay_err *err)
     const char *said = o ? cay__json_str(o, "detail", cay__json_str(o, "title", "")) : "";
     if (!code || !*said)
         return cay_fail_why(err, code ? code : CAY_EUPSTREAM, *reason ? reason : "net_answer",
-                            "%.120s answered with status %d", cay__client_url(f->client), status);
+                            "%.120s answered with status %d", cay__http_client_url(f->client),
+                            status);
     retry = !strcmp(word, "yes")  ? CAY_RETRY_YES
             : !strcmp(word, "no") ? CAY_RETRY_NO
                                   : CAY_RETRY_UNKNOWN;
@@ -102,7 +103,7 @@ int cay__far_ask(cay__far *f, const cay_call *call, const cay__ask *ask, cay__an
     if (!f->client)
         return cay_fail_why(err, CAY_EINVAL, "host_missing",
                             "no server is named; set CAY_HOST=http://HOST:8090 and CAY_API_KEY");
-    CAY_TRY(cay__client_ask(f->client, call, ask, &a, err));
+    CAY_TRY(cay__http_client_ask(f->client, call, ask, &a, err));
     int status = cay__answer_head(a)->status;
     if ((status >= 200 && status < 300) || (ask->upgrade && status == 101)) {
         *out = a;
@@ -124,7 +125,7 @@ static int take_json(cay__far *f, cay__answer *a, const cay_call *call, json_t *
     if (cay__json_object("answer", text.data ? text.data : "", out, err) < 0)
         return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
                             "%.120s answers with something that is not JSON",
-                            cay__client_url(f->client));
+                            cay__http_client_url(f->client));
     return 0;
 }
 

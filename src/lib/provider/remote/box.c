@@ -15,7 +15,7 @@ static int far_open(const cay_provider_conf *conf, void **self, cay_err *err)
     int rc = cay__where_find(NULL, &w, &why);
     cay__far *f = cay__alloc(sizeof *f);
     if (rc == 0)
-        rc = cay__client_open(w.url, w.key, &f->client, &why);
+        rc = cay__http_client_open(w.url, w.key, &f->client, &why);
     else if (!strcmp(why.reason, "host_missing"))
         rc = 0; /* said when it is needed: this provider is there although nobody uses it */
     cay__where_clear(&w);
@@ -33,7 +33,7 @@ static int far_open(const cay_provider_conf *conf, void **self, cay_err *err)
 static void far_close(void *self)
 {
     cay__far *f = self;
-    cay__client_unref(f->client);
+    cay__http_client_unref(f->client);
     free(f);
 }
 
@@ -71,7 +71,7 @@ static int box_of(cay__far *f, const char *id, const json_t *o, void **box, cay_
     const char *remote = cay__far_word(o, "id");
     if (!cay__id_valid(remote, 'c'))
         return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "%.120s tells no id of the sandbox",
-                            cay__client_url(f->client));
+                            cay__http_client_url(f->client));
     return cay__far_box_new(f, id, remote, NULL, (cay__far_box **)box);
 }
 
@@ -117,7 +117,7 @@ static int find(cay__far *f, const cay_call *call, const char *id, json_t **out,
         return rc;
     if (!o)
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is no more on %.120s", id,
-                            cay__client_url(f->client));
+                            cay__http_client_url(f->client));
     *out = o;
     return 0;
 }
@@ -137,7 +137,7 @@ static int far_attach(void *self, const cay_call *call, const char *id, const ca
     int rc = cay__far_json(f, call, "GET", &target, NULL, &o, err);
     if (rc == CAY_ENOENT || rc == CAY_EGONE)
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is no more on %.120s", id,
-                            cay__client_url(f->client));
+                            cay__http_client_url(f->client));
     CAY_TRY(rc);
     return box_of(f, id, o, box, err);
 }
@@ -146,7 +146,8 @@ static int far_state(void *box, cay_json **out, cay_err *err)
 {
     cay__far_box *b = box;
     (void)err;
-    *out = json_pack("{s:s,s:s}", "remote", b->remote, "server", cay__client_url(b->far->client));
+    *out =
+        json_pack("{s:s,s:s}", "remote", b->remote, "server", cay__http_client_url(b->far->client));
     return 0;
 }
 
@@ -292,7 +293,7 @@ static int far_status(void *box, const cay_call *call, cay_box_status *out, cay_
     int rc = cay__far_json(b->far, call, "GET", &target, NULL, &o, err);
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, CAY_EGONE, "sandbox_gone", "sandbox %s is no more on %.120s",
-                            b->id, cay__client_url(b->far->client));
+                            b->id, cay__http_client_url(b->far->client));
     CAY_TRY(rc);
     see(b, o, out);
     return 0;
@@ -474,7 +475,7 @@ static int far_connect(void *box, const cay_call *call, uint16_t port, int *fd, 
         cay__answer_end(a);
         return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
                             "%.120s does not open a way to port %u",
-                            cay__client_url(b->far->client), port);
+                            cay__http_client_url(b->far->client), port);
     }
     *fd = cay__answer_take(a);
     return 0;
@@ -482,7 +483,7 @@ static int far_connect(void *box, const cay_call *call, uint16_t port, int *fd, 
 
 /* What the server calls a sandbox is turned into what we call it. */
 typedef struct hearing {
-    cay__client *client;
+    cay__http_client *client;
     cay__far far;
     bool own; /* its names are ours: of a whole service */
     char id[CAY_ID_LEN + 1],

@@ -42,7 +42,7 @@ static int far_open(const cay_open *spec, void **self, cay_err *err)
     cay__where w;
     CAY_TRY(cay__where_find(spec->host, &w, err));
     remote *r = cay__alloc(sizeof *r);
-    int rc = cay__client_open(w.url, spec->key ? spec->key : w.key, &r->far.client, err);
+    int rc = cay__http_client_open(w.url, spec->key ? spec->key : w.key, &r->far.client, err);
     cay__where_clear(&w);
     if (rc < 0) {
         free(r);
@@ -56,7 +56,7 @@ static int far_open(const cay_open *spec, void **self, cay_err *err)
 static void far_close(void *self)
 {
     remote *r = self;
-    cay__client_unref(r->far.client);
+    cay__http_client_unref(r->far.client);
     free(r->own);
     free(r);
 }
@@ -68,7 +68,7 @@ static int handle(cay_service *svc, const json_t *o, cay_sandbox **out, cay_err 
     const char *id = cay__far_word(o, "id");
     if (!cay__id_valid(id, 'c'))
         return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "%.120s tells no id of the sandbox",
-                            cay__client_url(r->far.client));
+                            cay__http_client_url(r->far.client));
     CAY_TRY(cay__far_box_new(&r->far, id, id, svc->home, &box));
     *out = cay__handle_new(svc, &cay__far_ops, id, box, cay_state_parse(cay__far_word(o, "state")));
     return 0;
@@ -175,7 +175,7 @@ static int far_find(cay_service *svc, const cay_call *call, const char *ref, cay
     if (!s.n)
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
                             "there is no sandbox %.60s on %.120s; cay ls shows those there are",
-                            ref, cay__client_url(r->far.client));
+                            ref, cay__http_client_url(r->far.client));
     if (s.n > 1)
         return cay_fail_why(err, CAY_EINVAL, "sandbox_ambiguous",
                             "%.40s fits several sandboxes: %s, %s%s; give more of the id", ref,
@@ -629,7 +629,7 @@ static int far_net_why(cay_sandbox *sb, const cay_call *call, const char *host, 
 
 static const char *far_url(const cay_service *svc)
 {
-    return cay__client_url(cay__remote_far(svc)->client);
+    return cay__http_client_url(cay__remote_far(svc)->client);
 }
 
 static int far_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err)

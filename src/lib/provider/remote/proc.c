@@ -244,7 +244,7 @@ int cay__far_proc_wait(void *proc, const cay_call *call, cay_exit *out, cay_err 
 }
 
 typedef struct watcher {
-    cay__client *client;
+    cay__http_client *client;
     cay__far far;
     int fd;
     char target[256];
@@ -260,7 +260,7 @@ static void *watch_end(void *arg)
            comes_back(rc, &tries, NULL)); /* else it has ended, or its sandbox is no more */
     eventfd_write(w->fd, 1);
     close(w->fd);
-    cay__client_unref(w->client);
+    cay__http_client_unref(w->client);
     free(w);
     return NULL;
 }
@@ -276,13 +276,13 @@ int cay__far_proc_exit_fd(void *proc, cay_err *err)
         return cay_fail_sys(err, CAY_ESYS, "eventfd");
     at_proc(&target, p, "/wait");
     watcher *w = cay__alloc(sizeof *w);
-    *w = (watcher){ .client = cay__client_ref(p->box->far->client),
+    *w = (watcher){ .client = cay__http_client_ref(p->box->far->client),
                     .far = *p->box->far,
                     .fd = copy };
     cay__str_copy(w->target, sizeof w->target, target.data);
     int rc = cay__far_thread(watch_end, w, err);
     if (rc < 0) {
-        cay__client_unref(w->client);
+        cay__http_client_unref(w->client);
         free(w);
         return rc;
     }

@@ -63,7 +63,7 @@ static bool send_all(int fd, const char *p, size_t n)
 }
 
 typedef struct stream {
-    cay__client *client; /* held: it is asked again */
+    cay__http_client *client; /* held: it is asked again */
     cay__answer *a;
     int local;
     cay__far_again *again;
@@ -104,7 +104,7 @@ static void *carry(void *arg)
     }
     cay__answer_end(s->a);
     cay__close_fd(&s->local);
-    cay__client_unref(s->client);
+    cay__http_client_unref(s->client);
     free(s->arg);
     free(s);
     return NULL;
@@ -120,15 +120,17 @@ int cay__far_pump(cay__far *f, cay__answer *a, cay__far_again *again, void *arg,
         return cay_fail_sys(err, CAY_ESYS, "socketpair");
     }
     stream *s = cay__alloc(sizeof *s);
-    *s = (stream){
-        .client = cay__client_ref(f->client), .a = a, .local = pair[1], .again = again, .arg = arg
-    };
+    *s = (stream){ .client = cay__http_client_ref(f->client),
+                   .a = a,
+                   .local = pair[1],
+                   .again = again,
+                   .arg = arg };
     int rc = cay__far_thread(carry, s, err);
     if (rc < 0) {
         cay__answer_end(a);
         close(pair[0]);
         close(pair[1]);
-        cay__client_unref(f->client);
+        cay__http_client_unref(f->client);
         free(arg);
         free(s);
         return rc;

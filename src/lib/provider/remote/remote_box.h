@@ -31,7 +31,7 @@
 #define CAY__FAR_INSTANCE "cay.instance" /* and whose it is */
 
 typedef struct cay__far {
-    cay__client *client;
+    cay__http_client *client;
     char instance[64];
 } cay__far;
 
