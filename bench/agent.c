@@ -289,12 +289,12 @@ static void patch(size_t runs)
     cay_open open = { .size = sizeof open, .provider = "local" };
     cay_create spec = { .size = sizeof spec };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc = NULL;
+    cay_client *client = NULL;
     cay_sandbox *sb = NULL;
     char *text = malloc((size_t)LINES * LINE + 1);
     series took = { 0 }, floor = { 0 };
-    if (!text || cay_service_open(&open, &svc, &err) < 0 ||
-        cay_service_create(svc, NULL, &spec, &sb, &err) < 0)
+    if (!text || cay_client_open(&open, &client, &err) < 0 ||
+        cay_client_create(client, NULL, &spec, &sb, &err) < 0)
         give_up("a sandbox: %s", err.msg);
     for (size_t i = 0; i < LINES; i++)
         snprintf(text + i * LINE, LINE + 1, "line %08zu is one of very many, so.\n", i);
@@ -332,7 +332,7 @@ static void patch(size_t runs)
                   .n = runs });
     cay_sandbox_remove(sb, NULL, NULL);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
     free(text);
     free(took.v);
     free(floor.v);

@@ -35,7 +35,7 @@ static inline __attribute__((always_inline)) long raw_clone3(struct clone_args *
 #elif defined(__aarch64__)
     register long nr __asm__("x8") = SYS_clone3, p __asm__("x0") = (long)a,
                      n __asm__("x1") = sizeof *a;
-    __asm__ volatile("svc 0" : "+r"(p) : "r"(nr), "r"(n) : "memory");
+    __asm__ volatile("client 0" : "+r"(p) : "r"(nr), "r"(n) : "memory");
     return p;
 #endif
 }

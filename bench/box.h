@@ -9,7 +9,7 @@
 #include "keeper.h"
 #include "measure.h"
 #include <cay/sandbox.h>
-#include <cay/service.h>
+#include <cay/client.h>
 #include <glob.h>
 #include <sys/stat.h>
 
@@ -21,29 +21,30 @@ static inline void need(int rc, const cay_err *err, const char *what)
         give_up("%s: %s", what, err->msg);
 }
 
-static inline cay_service *service(void)
+static inline cay_client *service(void)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc = NULL;
+    cay_client *client = NULL;
     cay_open o = { .size = sizeof o, .provider = "native" };
-    need(cay_service_open(&o, &svc, &err), &err, "open the service");
-    return svc;
+    need(cay_client_open(&o, &client, &err), &err, "open the service");
+    return client;
 }
 
 /* hostname NULL: an ordinary one, which the pool has ready; another name: its root is bound now. */
-static inline int make_box(cay_service *svc, const char *hostname, cay_sandbox **out, cay_err *err)
+static inline int make_box(cay_client *client, const char *hostname, cay_sandbox **out,
+                           cay_err *err)
 {
     cay_create c = { .size = sizeof c, .ephemeral = true, .hostname = hostname };
-    return cay_service_create(svc, NULL, &c, out, err);
+    return cay_client_create(client, NULL, &c, out, err);
 }
 
 /* An ordinary one that may reach a name. */
-static inline int make_net_box(cay_service *svc, cay_sandbox **out, cay_err *err)
+static inline int make_net_box(cay_client *client, cay_sandbox **out, cay_err *err)
 {
     cay_create c = { .size = sizeof c,
                      .ephemeral = true,
                      .net = "cay-net 1\nmode rules\nrule bench.example\n" };
-    return cay_service_create(svc, NULL, &c, out, err);
+    return cay_client_create(client, NULL, &c, out, err);
 }
 
 static inline int run_in(cay_sandbox *sb, uint64_t timeout_ms, cay_err *err)
@@ -80,13 +81,13 @@ static inline void prepare(const char *program)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
-    cay_service *svc = service();
+    cay_client *client = service();
     glob_t g;
     char path[4096];
-    need(make_box(svc, NULL, &sb, &err), &err, "create");
+    need(make_box(client, NULL, &sb, &err), &err, "create");
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
     keeper_end(getenv("CAY_HOME"));
     snprintf(path, sizeof path, "%s/layers/host-*/opt", getenv("CAY_HOME"));
     if (glob(path, 0, NULL, &g) != 0 || g.gl_pathc != 1)

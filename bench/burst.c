@@ -6,7 +6,7 @@
 
 typedef struct job {
     pthread_t thread;
-    cay_service *svc;
+    cay_client *client;
     pthread_barrier_t *start;
     int rc;
     cay_err err;
@@ -18,7 +18,7 @@ static void *work(void *arg)
     cay_sandbox *sb = NULL;
     j->err = (cay_err)CAY_ERR_INIT;
     pthread_barrier_wait(j->start);
-    j->rc = make_box(j->svc, NULL, &sb, &j->err);
+    j->rc = make_box(j->client, NULL, &sb, &j->err);
     if (j->rc == 0)
         j->rc = run_in(sb, 0, &j->err);
     if (sb) {
@@ -37,10 +37,10 @@ int main(int argc, char **argv)
         give_up("usage: burst TRUE [N]");
     prepare(argv[1]);
     job *jobs = calloc(n, sizeof *jobs);
-    cay_service *svc = service();
+    cay_client *client = service();
     pthread_barrier_init(&start, NULL, (unsigned)n + 1);
     for (size_t i = 0; i < n; i++) {
-        jobs[i].svc = svc;
+        jobs[i].client = client;
         jobs[i].start = &start;
         if (pthread_create(&jobs[i].thread, NULL, work, &jobs[i]))
             give_up("no thread");
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
             fprintf(stderr, "bench: burst: %s\n", jobs[i].err.msg);
     }
     figure((fig){ "burst", "ms", (now_us() - t) / 1e3, 0, (double)failed, "<=0", n });
-    cay_service_close(svc);
+    cay_client_close(client);
     free(jobs);
     return 0;
 }

@@ -9,12 +9,12 @@
 #include "box.h"
 
 /* The same as once() with a policy. */
-static double with_policy(cay_service *svc)
+static double with_policy(cay_client *client)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
     double t = now_us();
-    need(make_net_box(svc, &sb, &err), &err, "create");
+    need(make_net_box(client, &sb, &err), &err, "create");
     need(run_in(sb, 0, &err), &err, "exec");
     double spent = now_us() - t;
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
@@ -23,12 +23,12 @@ static double with_policy(cay_service *svc)
 }
 
 /* Microseconds from the request to the command's end; with the destruction when it is asked for. */
-static double once(cay_service *svc, const char *hostname, bool destroy)
+static double once(cay_client *client, const char *hostname, bool destroy)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
     double t = now_us();
-    need(make_box(svc, hostname, &sb, &err), &err, "create");
+    need(make_box(client, hostname, &sb, &err), &err, "create");
     need(run_in(sb, 0, &err), &err, "exec");
     double spent = now_us() - t;
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
@@ -40,18 +40,18 @@ static double once(cay_service *svc, const char *hostname, bool destroy)
 
 /* Each after the same pause, and with and without a policy in both places: what was done before
  * tells in caches and in the pool. */
-static void pooled(cay_service *svc, bare_spawn *bare, size_t n)
+static void pooled(cay_client *client, bare_spawn *bare, size_t n)
 {
     series floor = { 0 }, ready = { 0 }, late = { 0 }, net = { 0 };
     for (size_t i = 0; i < n + 4; i++) {
         sleep_ms(25);
         double a = spawn_time(bare);
         sleep_ms(25);
-        double b = i % 2 ? with_policy(svc) : once(svc, NULL, false);
+        double b = i % 2 ? with_policy(client) : once(client, NULL, false);
         sleep_ms(25);
-        double c = once(svc, "bench", false);
+        double c = once(client, "bench", false);
         sleep_ms(25);
-        double d = i % 2 ? once(svc, NULL, false) : with_policy(svc);
+        double d = i % 2 ? once(client, NULL, false) : with_policy(client);
         if (i < 4)
             continue;
         add(&floor, a);
@@ -67,11 +67,11 @@ static void pooled(cay_service *svc, bare_spawn *bare, size_t n)
         (fig){ "create-policy", "us", p - r, f, (p - r) / f, "<=1.0", n }); /* what a policy adds */
 }
 
-static void cold(cay_service *svc, bare_spawn *bare, size_t n)
+static void cold(cay_client *client, bare_spawn *bare, size_t n)
 {
     series floor = { 0 }, whole = { 0 };
     for (size_t i = 0; i < n + 3; i++) {
-        double a = spawn_time(bare), b = once(svc, NULL, true);
+        double a = spawn_time(bare), b = once(client, NULL, true);
         if (i < 3)
             continue;
         add(&floor, a);
@@ -90,11 +90,11 @@ int main(int argc, char **argv)
         setenv("CAY_POOL", "0", 1);
     prepare(argv[1]);
     bare_spawn bare = spawn_open(argv[1]);
-    cay_service *svc = service();
+    cay_client *client = service();
     if (is_cold)
-        cold(svc, &bare, rounds(argc, argv, 3, 300));
+        cold(client, &bare, rounds(argc, argv, 3, 300));
     else
-        pooled(svc, &bare, rounds(argc, argv, 3, 200));
-    cay_service_close(svc);
+        pooled(client, &bare, rounds(argc, argv, 3, 200));
+    cay_client_close(client);
     return 0;
 }

@@ -12,7 +12,7 @@ enum { FLIGHT = 8, TURNS = 3 };
 
 typedef struct lane {
     pthread_t thread;
-    cay_service *svc;
+    cay_client *client;
     double until;
     size_t done;
 } lane;
@@ -23,7 +23,7 @@ static void *fly(void *arg)
     while (now_us() < l->until) {
         cay_err err = CAY_ERR_INIT;
         cay_sandbox *sb;
-        need(make_box(l->svc, NULL, &sb, &err), &err, "create");
+        need(make_box(l->client, NULL, &sb, &err), &err, "create");
         need(run_in(sb, 0, &err), &err, "exec");
         need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
         cay_sandbox_unref(sb);
@@ -32,13 +32,13 @@ static void *fly(void *arg)
     return NULL;
 }
 
-static double ours(cay_service *svc, double seconds)
+static double ours(cay_client *client, double seconds)
 {
     lane lanes[FLIGHT] = { 0 };
     size_t done = 0;
     double t = now_us();
     for (int i = 0; i < FLIGHT; i++) {
-        lanes[i] = (lane){ .svc = svc, .until = t + seconds * 1e6 };
+        lanes[i] = (lane){ .client = client, .until = t + seconds * 1e6 };
         if (pthread_create(&lanes[i].thread, NULL, fly, &lanes[i]))
             give_up("no thread");
     }
@@ -89,15 +89,15 @@ int main(int argc, char **argv)
     snprintf(b.layer, sizeof b.layer, "%s", g.gl_pathv[0]);
     snprintf(b.dir, sizeof b.dir, "%s", home);
     bare_group(&b);
-    cay_service *svc = service();
+    cay_client *client = service();
     for (int i = 0; i < TURNS; i++) {
         add(&a, theirs(&b, seconds));
-        add(&c, ours(svc, seconds));
+        add(&c, ours(client, seconds));
     }
     double floor = percentile(&a, 50), value = percentile(&c, 50);
     figure((fig){ "cycles", "per s", value, floor, value / floor, ">=0.7",
                   (size_t)(value * seconds) * TURNS });
-    cay_service_close(svc);
+    cay_client_close(client);
     if (b.group[0])
         rmdir(b.group);
     return 0;

@@ -73,12 +73,12 @@ static double write_time(cay_sandbox *sb, const char *path, const char *data, si
     return now_us() - t;
 }
 
-static double create_time(cay_service *svc, cay_sandbox **out)
+static double create_time(cay_client *client, cay_sandbox **out)
 {
     cay_err err = CAY_ERR_INIT;
     cay_create c = { .size = sizeof c, .provider = "docker" };
     double t = now_us();
-    need(cay_service_create(svc, NULL, &c, out, &err), &err, "create");
+    need(cay_client_create(client, NULL, &c, out, &err), &err, "create");
     exec_time(*out);
     return now_us() - t;
 }
@@ -92,20 +92,20 @@ static int fill_pool(const cay_warm *w, void *arg)
 }
 
 /* One that is ready: bound and used. */
-static double warm_time(cay_service *svc, const char *image)
+static double warm_time(cay_client *client, const char *image)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
     const cay_pair options[] = { { "image", image }, { NULL, NULL } };
     cay_create c = { .size = sizeof c, .provider = "docker", .options = options };
-    need(cay_warm_list(svc, NULL, fill_pool, svc, &err), &err, "fill the pool");
+    need(cay_warm_list(client, NULL, fill_pool, client, &err), &err, "fill the pool");
     uint64_t before, after, missed;
-    cay_warm_counts(svc, &before, &missed);
+    cay_warm_counts(client, &before, &missed);
     double t = now_us();
-    need(cay_service_create(svc, NULL, &c, &sb, &err), &err, "create");
+    need(cay_client_create(client, NULL, &c, &sb, &err), &err, "create");
     exec_time(sb);
     t = now_us() - t;
-    cay_warm_counts(svc, &after, &missed);
+    cay_warm_counts(client, &after, &missed);
     if (after != before + 1)
         give_up("the pool had none");
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
@@ -159,7 +159,7 @@ static void tell_sdk(const char *name, const char *unit, double ours, double the
 }
 
 /* A sandbox with so many files of 1 kB, and its first command. */
-static double manifest_time(cay_service *svc, size_t files)
+static double manifest_time(cay_client *client, size_t files)
 {
     size_t cap = files * 1200 + 65536, at = 0;
     char *m = malloc(cap), text[1017];
@@ -183,7 +183,7 @@ static double manifest_time(cay_service *svc, size_t files)
     const cay_pair options[] = { { "image", getenv("CAY_DOCKER_IMAGE") }, { NULL, NULL } };
     cay_create c = { .size = sizeof c, .provider = "docker", .manifest = m, .options = options };
     double t = now_us();
-    need(cay_service_create(svc, NULL, &c, &sb, &err), &err, "create with files");
+    need(cay_client_create(client, NULL, &c, &sb, &err), &err, "create with files");
     exec_time(sb);
     t = now_us() - t;
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
@@ -192,31 +192,31 @@ static double manifest_time(cay_service *svc, size_t files)
     return t;
 }
 
-static void pool(cay_service *svc, const char *image, bool on)
+static void pool(cay_client *client, const char *image, bool on)
 {
     cay_err err = CAY_ERR_INIT;
     char name[300];
     snprintf(name, sizeof name, "docker:%s", image);
     if (!on) {
-        need(cay_warm_remove(svc, NULL, NULL, name, &err), &err, "give the pool up");
+        need(cay_warm_remove(client, NULL, NULL, name, &err), &err, "give the pool up");
         return;
     }
     need(cay_warm_put(
-             svc, NULL,
+             client, NULL,
              &(cay_warm){ .size = sizeof(cay_warm), .template_ = name, .low = 1, .high = 2 }, &err),
          &err, "keep a pool");
-    need(cay_warm_list(svc, NULL, fill_pool, svc, &err), &err, "fill the pool");
+    need(cay_warm_list(client, NULL, fill_pool, client, &err), &err, "fill the pool");
 }
 
 /* The same in a container that was ready. */
-static double manifest_warm(cay_service *svc, const char *image, size_t files)
+static double manifest_warm(cay_client *client, const char *image, size_t files)
 {
     uint64_t before, after, missed;
-    pool(svc, image, true);
-    cay_warm_counts(svc, &before, &missed);
-    double t = manifest_time(svc, files);
-    cay_warm_counts(svc, &after, &missed);
-    pool(svc, image, false);
+    pool(client, image, true);
+    cay_warm_counts(client, &before, &missed);
+    double t = manifest_time(client, files);
+    cay_warm_counts(client, &after, &missed);
+    pool(client, image, false);
     if (after != before + 1)
         give_up("the pool had none for a manifest");
     return t;
@@ -224,11 +224,12 @@ static double manifest_warm(cay_service *svc, const char *image, size_t files)
 
 /* Each a few times, in turns, since it is over in a moment: whatever else goes on hits one of them.
  * The SDK's takes long enough. */
-static void manifests(cay_service *svc, const char *image, size_t files, bool quick, series out[2])
+static void manifests(cay_client *client, const char *image, size_t files, bool quick,
+                      series out[2])
 {
     for (int i = 0; i < (quick ? 1 : 5); i++) {
-        add(&out[0], manifest_time(svc, files));
-        add(&out[1], manifest_warm(svc, image, files));
+        add(&out[0], manifest_time(client, files));
+        add(&out[1], manifest_warm(client, image, files));
     }
 }
 
@@ -249,20 +250,20 @@ int main(int argc, char **argv)
     double sdk[SDK_FIGURES];
     size_t files = quick ? 500 : 10000;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cay_sandbox *sb, *other;
     cay_open open_spec = { .size = sizeof open_spec, .provider = "docker" };
     series s[11] = { { 0 } }, many[2] = { { 0 } };
     char name[64], *big = calloc(1, BIG), file[] = "/tmp/bench-docker.XXXXXX";
-    need(cay_service_open(&open_spec, &svc, &err), &err, "open");
+    need(cay_client_open(&open_spec, &client, &err), &err, "open");
     if (only) { /* a thing to look at while one works on it */
-        manifests(svc, image, files, false, many);
+        manifests(client, image, files, false, many);
         ask_sdk(argv[2], argv[3], image, files, true, sdk);
         tell_manifests(many, sdk[SDK_MANY]);
-        cay_service_close(svc);
+        cay_client_close(client);
         return 0;
     }
-    create_time(svc, &sb);
+    create_time(client, &sb);
     snprintf(name, sizeof name, "cay-%s", cay_sandbox_id(sb));
     int fd = mkstemp(file);
     if (!big || fd < 0 || write(fd, big, BIG) != BIG)
@@ -279,7 +280,7 @@ int main(int argc, char **argv)
                              NULL));
     }
     for (size_t i = 0; i < (quick ? 1u : 10u); i++) {
-        add(&s[4], create_time(svc, &other));
+        add(&s[4], create_time(client, &other));
         need(cay_sandbox_remove(other, NULL, &err), &err, "remove");
         cay_sandbox_unref(other);
         add(&s[5], peer_time((const char *const[]){ docker, "run", "--rm", "--network", "none",
@@ -301,11 +302,11 @@ int main(int argc, char **argv)
     tell("docker-down", "ms", 1000, &s[8], &s[9], "docker exec cat", "<=1", false);
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
     cay_sandbox_unref(sb);
-    manifests(svc, image, files, quick, many);
-    pool(svc, image, true);
+    manifests(client, image, files, quick, many);
+    pool(client, image, true);
     for (size_t i = 0; i < (quick ? 1u : 10u); i++)
-        add(&s[10], warm_time(svc, image));
-    pool(svc, image, false);
+        add(&s[10], warm_time(client, image));
+    pool(client, image, false);
     tell("docker-create-warm", "ms", 1000, &s[10], &s[5], "docker run", "<=0.2", false);
     ask_sdk(argv[2], argv[3], image, files, quick, sdk);
     tell_sdk("docker-sdk-exec", "ms", percentile(&s[0], 50) / 1000, sdk[SDK_EXEC], ">=50", s[0].n);
@@ -313,6 +314,6 @@ int main(int argc, char **argv)
     tell_sdk("docker-sdk-create", "ms", percentile(&s[4], 50) / 1000, sdk[SDK_CREATE], NULL,
              s[4].n);
     tell_manifests(many, sdk[SDK_MANY]);
-    cay_service_close(svc);
+    cay_client_close(client);
     return 0;
 }

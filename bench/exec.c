@@ -29,8 +29,8 @@ int main(int argc, char **argv)
         give_up("usage: exec TRUE [N]");
     prepare(argv[1]);
     bare_spawn bare = spawn_open(argv[1]);
-    cay_service *svc = service();
-    need(make_box(svc, NULL, &sb, &err), &err, "create");
+    cay_client *client = service();
+    need(make_box(client, NULL, &sb, &err), &err, "create");
     for (size_t i = 0; i < n + 10; i++)
         for (int k = 0; k < 3; k++) {
             int which = turns[i % COUNT(turns)][k];
@@ -49,6 +49,6 @@ int main(int argc, char **argv)
     figure((fig){ "exec-timeout", "us", q, f, q / f, "<=2.7", n });
     cay_sandbox_remove(sb, NULL, &err);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
     return 0;
 }

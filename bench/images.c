@@ -7,7 +7,7 @@
  */
 #include "box.h"
 
-static double once(cay_service *svc, const char *template_, const char *hostname)
+static double once(cay_client *client, const char *template_, const char *hostname)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
@@ -17,7 +17,7 @@ static double once(cay_service *svc, const char *template_, const char *hostname
                      .hostname = hostname,
                      .user = "root" };
     double t = now_us();
-    need(cay_service_create(svc, NULL, &c, &sb, &err), &err, "create");
+    need(cay_client_create(client, NULL, &c, &sb, &err), &err, "create");
     need(run_in(sb, 0, &err), &err, "run");
     double spent = now_us() - t;
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
@@ -25,15 +25,15 @@ static double once(cay_service *svc, const char *template_, const char *hostname
     return spent;
 }
 
-static void measure(cay_service *svc, const char *template_, const char *hostname, size_t n,
+static void measure(cay_client *client, const char *template_, const char *hostname, size_t n,
                     unsigned pause_ms, const char *goal, const char *name)
 {
     series host = { 0 }, image = { 0 };
     for (size_t i = 0; i < n + 3; i++) {
         sleep_ms(pause_ms);
-        double a = once(svc, NULL, hostname);
+        double a = once(client, NULL, hostname);
         sleep_ms(pause_ms);
-        double b = once(svc, template_, hostname);
+        double b = once(client, template_, hostname);
         if (i < 3)
             continue;
         add(&host, a);
@@ -49,10 +49,10 @@ int main(int argc, char **argv)
         give_up("usage: images TEMPLATE TRUE [N]");
     size_t n = rounds(argc, argv, 3, 200);
     prepare(argv[2]);
-    cay_service *svc = service();
-    measure(svc, argv[1], NULL, n, 25, "<=1.2", "image-create");
-    measure(svc, argv[1], NULL, n, 0, "<=1.2", "image-create-chain");
-    measure(svc, argv[1], "bench", n, 25, NULL, "image-create-named");
-    cay_service_close(svc);
+    cay_client *client = service();
+    measure(client, argv[1], NULL, n, 25, "<=1.2", "image-create");
+    measure(client, argv[1], NULL, n, 0, "<=1.2", "image-create-chain");
+    measure(client, argv[1], "bench", n, 25, NULL, "image-create-named");
+    cay_client_close(client);
     return 0;
 }

@@ -47,14 +47,14 @@ static double parked(const bare *b, size_t n, bool few)
     return used / (double)n;
 }
 
-static double sandboxes(cay_service *svc, size_t n, bool net, bool few)
+static double sandboxes(cay_client *client, size_t n, bool net, bool few)
 {
     cay_sandbox **all = calloc(n, sizeof(cay_sandbox *));
     cay_err err = CAY_ERR_INIT;
     double before = available_kb(few);
     for (size_t i = 0; i < n; i++)
-        need(net ? make_net_box(svc, &all[i], &err) : make_box(svc, NULL, &all[i], &err), &err,
-             "create");
+        need(net ? make_net_box(client, &all[i], &err) : make_box(client, NULL, &all[i], &err),
+             &err, "create");
     double used = before - available_kb(few);
     for (size_t i = 0; i < n; i++) {
         need(cay_sandbox_remove(all[i], NULL, &err), &err, "remove");
@@ -78,8 +78,8 @@ int main(int argc, char **argv)
     if (argc < 3)
         give_up("usage: memory PARK plain|net [N]");
     b.program = open(argv[1], O_PATH | O_CLOEXEC);
-    cay_service *svc = service();
-    need(make_box(svc, NULL, &sb, &err), &err,
+    cay_client *client = service();
+    need(make_box(client, NULL, &sb, &err), &err,
          "create"); /* the keeper and its pool are there before we look */
     snprintf(b.dir, sizeof b.dir, "%s/layers/host-*", home);
     if (glob(b.dir, 0, NULL, &g) != 0)
@@ -87,13 +87,13 @@ int main(int argc, char **argv)
     snprintf(b.layer, sizeof b.layer, "%s", g.gl_pathv[0]);
     snprintf(b.dir, sizeof b.dir, "%s", home);
     if (net) { /* and egress is, too */
-        need(make_net_box(svc, &with, &err), &err, "create");
+        need(make_net_box(client, &with, &err), &err, "create");
         need(cay_sandbox_remove(with, NULL, &err), &err, "remove");
         cay_sandbox_unref(with);
     }
     series floors = { 0 }, values = { 0 };
     for (int i = 0; i < (few ? 1 : 4); i++) {
-        double a = parked(&b, n, few), c = sandboxes(svc, n, net, few);
+        double a = parked(&b, n, few), c = sandboxes(client, n, net, few);
         if (i || few) {
             add(&floors, a);
             add(&values, c);
@@ -109,6 +109,6 @@ int main(int argc, char **argv)
         figure((fig){ "idle-memory", "kB", value, floor, value / floor, few ? NULL : "<=1.3", n });
     cay_sandbox_remove(sb, NULL, &err);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
     return 0;
 }

@@ -74,8 +74,8 @@ int main(int argc, char **argv)
     ssize_t len = fd < 0 ? -1 : read(fd, data, 4 << 20);
     if (len <= 0)
         give_up("read %s: %s", argv[1], strerror(errno));
-    cay_service *svc = service();
-    need(make_box(svc, NULL, &sb, &err), &err, "create");
+    cay_client *client = service();
+    need(make_box(client, NULL, &sb, &err), &err, "create");
     cay_write w = { .size = sizeof w, .mode = 0755 };
     need(cay_file_put(sb, NULL, "/workspace/spew", data, (size_t)len, &w, &err), &err, "put spew");
     for (int i = 0; i < TURNS; i++) {
@@ -86,6 +86,6 @@ int main(int argc, char **argv)
     figure((fig){ "output", "MB/s", value, floor, value / floor, ">=0.5", TURNS });
     cay_sandbox_remove(sb, NULL, &err);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
     return 0;
 }

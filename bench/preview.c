@@ -72,8 +72,8 @@ int main(int argc, char **argv)
         give_up("usage: preview CAY-SERVER UPSTREAM [quick]");
     quick = argc > 3;
     prepare(argv[2]);
-    cay_service *svc = service();
-    need(cay_service_create(svc, NULL, &(cay_create){ .size = sizeof(cay_create) }, &sb, &err),
+    cay_client *client = service();
+    need(cay_client_create(client, NULL, &(cay_create){ .size = sizeof(cay_create) }, &sb, &err),
          &err, "create");
     const char *const words[] = { INSIDE_TRUE, "8000", NULL };
     need(cay_sandbox_spawn(sb, NULL, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = words }, &p,
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     cay_proc_unref(p);
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
     execlp("rm", "rm", "-rf", dir, NULL);
     return 1;
 }

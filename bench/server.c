@@ -255,15 +255,16 @@ int main(int argc, char **argv)
     setrlimit(RLIMIT_NOFILE, &many);
     prepare(argv[2]);
     bare_spawn bare = spawn_open(argv[2]);
-    cay_service *svc = service();
+    cay_client *client = service();
     for (size_t i = 0; i < KEYS; i++)
-        need(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key) }, keys[i], &err), &err,
+        need(cay_key_create(client, &(cay_key){ .size = sizeof(cay_key) }, keys[i], &err), &err,
              "a key");
     int port = free_port(), peer_port = free_port(), pid = start_server(argv[1], port);
     memory_at_rest(pid);
     for (int i = 0; i < 10; i++) {
-        need(cay_service_create(svc, NULL, &(cay_create){ .size = sizeof(cay_create) }, &sb, &err),
-             &err, "create");
+        need(
+            cay_client_create(client, NULL, &(cay_create){ .size = sizeof(cay_create) }, &sb, &err),
+            &err, "create");
         snprintf(id, sizeof id, "%s", cay_sandbox_id(sb));
         cay_sandbox_unref(sb);
     }
@@ -281,7 +282,7 @@ int main(int argc, char **argv)
     if (nginx)
         end(nginx);
     end(pid);
-    cay_service_close(svc);
+    cay_client_close(client);
     snprintf(path, sizeof path, "%s", dir);
     execlp("rm", "rm", "-rf", dir, NULL);
     return 1;

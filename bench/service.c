@@ -39,7 +39,7 @@ static double bare(const char *program)
     return spent;
 }
 
-static double once(cay_service *svc)
+static double once(cay_client *client)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
@@ -48,7 +48,7 @@ static double once(cay_service *svc)
                      .services =
                          "{\"web\":{\"command\":[\"" INSIDE_TRUE "\",\"8000\"],\"port\":8000}}" };
     double t = now_us();
-    need(cay_service_create(svc, NULL, &c, &sb, &err), &err, "create");
+    need(cay_client_create(client, NULL, &c, &sb, &err), &err, "create");
     need(cay_sandbox_units_wait(sb, NULL, NULL, &err), &err, "wait");
     double spent = now_us() - t;
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
@@ -63,11 +63,11 @@ int main(int argc, char **argv)
         give_up("usage: service SERVE [N]");
     size_t n = rounds(argc, argv, 2, 100);
     prepare(argv[1]);
-    cay_service *svc = service();
+    cay_client *client = service();
     for (size_t i = 0; i < n + 3; i++) {
         double a = bare(argv[1]);
         sleep_ms(25);
-        double b = once(svc);
+        double b = once(client);
         if (i < 3)
             continue;
         add(&floor, a);
@@ -75,6 +75,6 @@ int main(int argc, char **argv)
     }
     double ms = percentile(&ready, 50) / 1000;
     figure((fig){ "service-ready", "ms", ms, percentile(&floor, 50) / 1000, ms, "<=20", n });
-    cay_service_close(svc);
+    cay_client_close(client);
     return 0;
 }

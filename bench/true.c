@@ -9,7 +9,7 @@ void _start(void)
     __asm__ volatile("syscall" ::"a"(SYS_exit), "D"(0));
 #elif defined(__aarch64__)
     register long nr __asm__("x8") = SYS_exit, code __asm__("x0") = 0;
-    __asm__ volatile("svc 0" ::"r"(nr), "r"(code));
+    __asm__ volatile("client 0" ::"r"(nr), "r"(code));
 #else
 #error "bench/true.c needs two lines for this machine"
 #endif

@@ -25,12 +25,12 @@ static const char *named(const char *what)
     return names[nnames++];
 }
 
-static cay_sandbox *make(cay_service *svc, const char *manifest)
+static cay_sandbox *make(cay_client *client, const char *manifest)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb;
     cay_create c = { .size = sizeof c, .manifest = manifest, .manifest_base = scratch };
-    need(cay_service_create(svc, NULL, &c, &sb, &err), &err, "create");
+    need(cay_client_create(client, NULL, &c, &sb, &err), &err, "create");
     return sb;
 }
 
@@ -227,10 +227,10 @@ static double write_floor(size_t files)
 }
 
 /* An upper directory of that many files, each time a new one. */
-static void quiet(cay_service *svc, const char *what, size_t files, size_t n)
+static void quiet(cay_client *client, const char *what, size_t files, size_t n)
 {
     series floor = { 0 }, took = { 0 };
-    cay_sandbox *sb = make(svc, NULL);
+    cay_sandbox *sb = make(client, NULL);
     put_fill(sb);
     for (size_t i = 0; i < n; i++) {
         char dir[32];
@@ -246,11 +246,11 @@ static void quiet(cay_service *svc, const char *what, size_t files, size_t n)
 
 /* A stack that grows, a few files a time: forks and the way back are measured where it is 32 deep.
  */
-static void deep(cay_service *svc)
+static void deep(cay_client *client)
 {
     series f32 = { 0 }, s32 = { 0 }, f60 = { 0 }, s60 = { 0 };
     unsigned top = quick ? 8 : 60, mid = quick ? 4 : 32;
-    cay_sandbox *sb = make(svc, NULL);
+    cay_sandbox *sb = make(client, NULL);
     put_fill(sb);
     for (unsigned i = 0; i < top; i++) {
         fill_box(sb, "/workspace/w", 20);
@@ -278,36 +278,36 @@ static int on_fork(cay_sandbox *sb, void *arg)
     return 0;
 }
 
-static double fork_of(cay_service *svc, const char *from, size_t n)
+static double fork_of(cay_client *client, const char *from, size_t n)
 {
     cay_err err = CAY_ERR_INIT;
     char *ids[128] = { 0 };
     cay_fork f = { .size = sizeof f, .n = n };
     double t = now_us();
-    need(cay_service_fork(svc, NULL, from, &f, on_fork, ids, &err), &err, "fork");
+    need(cay_client_fork(client, NULL, from, &f, on_fork, ids, &err), &err, "fork");
     t = now_us() - t;
     for (size_t i = 0; ids[i]; i++) {
         cay_sandbox *sb;
-        need(cay_service_find(svc, NULL, ids[i], &sb, &err), &err, "find");
+        need(cay_client_find(client, NULL, ids[i], &sb, &err), &err, "find");
         drop(sb);
         free(ids[i]);
     }
     return t / 1e3 / (double)n;
 }
 
-static void forks(cay_service *svc)
+static void forks(cay_client *client)
 {
     series one = { 0 }, many = { 0 }, back = { 0 };
     cay_err err = CAY_ERR_INIT;
     char from[32];
     size_t n = quick ? 3 : 40, wide = quick ? 4 : 100;
-    cay_sandbox *sb = make(svc, NULL);
+    cay_sandbox *sb = make(client, NULL);
     put_fill(sb);
     fill_box(sb, "/workspace/w", quick ? 200 : 10000);
     snapshot(sb, true, NULL, from);
     for (size_t i = 0; i < n; i++) {
         sleep_ms(25); /* as an agent would: the pool has one ready */
-        add(&one, fork_of(svc, from, 1));
+        add(&one, fork_of(client, from, 1));
         fill_box(sb, "/workspace/more", 20);
         cay_snapshot *to;
         double t = now_us();
@@ -316,7 +316,7 @@ static void forks(cay_service *svc)
         cay_snapshot_free(to);
     }
     for (int i = 0; i < (quick ? 1 : 3); i++)
-        add(&many, fork_of(svc, from, wide));
+        add(&many, fork_of(client, from, wide));
     double v = percentile(&one, 50), w = percentile(&many, 50);
     figure((fig){ named("fork"), "ms", v, 0, v, "<=3.0", n });
     figure((fig){ named("fork-100"), "ms", w, 0, w, "<=3.0", many.n });
@@ -324,12 +324,12 @@ static void forks(cay_service *svc)
     drop(sb);
 }
 
-static void running(cay_service *svc)
+static void running(cay_client *client)
 {
     series floor = { 0 }, took = { 0 }, frozen = { 0 };
     cay_err err = CAY_ERR_INIT;
     size_t n = quick ? 2 : 10, files = quick ? 200 : 10000;
-    cay_sandbox *sb = make(svc, NULL);
+    cay_sandbox *sb = make(client, NULL);
     cay_proc *p;
     put_fill(sb);
     fill_box(sb, "/workspace/w", files);
@@ -376,25 +376,25 @@ static char *manifest_of(size_t files)
     return m;
 }
 
-static double create_with(cay_service *svc, const char *manifest)
+static double create_with(cay_client *client, const char *manifest)
 {
     double t = now_us();
-    cay_sandbox *sb = make(svc, manifest);
+    cay_sandbox *sb = make(client, manifest);
     t = now_us() - t;
     drop(sb);
     return t / 1e3;
 }
 
-static void manifests(cay_service *svc)
+static void manifests(cay_client *client)
 {
     series again = { 0 };
     size_t files = quick ? 200 : 10000, n = quick ? 2 : 20;
     char *m = manifest_of(files), path[4200];
-    double f = write_floor(files), v = create_with(svc, m);
+    double f = write_floor(files), v = create_with(client, m);
     figure((fig){ named("manifest-first"), "ms", v, f, v / f, "<=1.4", 1 });
     for (size_t i = 0; i < n; i++) {
         sleep_ms(25);
-        add(&again, create_with(svc, m));
+        add(&again, create_with(client, m));
     }
     double w = percentile(&again, 50);
     figure((fig){ named("manifest-again"), "ms", w, 0, w, "<=2.0", n });
@@ -410,7 +410,7 @@ static void manifests(cay_service *svc)
             give_up("write %s: %s", path, strerror(errno));
         close(fd);
     }
-    v = create_with(svc, "{\"entries\":{\"src\":{\"type\":\"local_dir\",\"src\":\"src\"}}}");
+    v = create_with(client, "{\"entries\":{\"src\":{\"type\":\"local_dir\",\"src\":\"src\"}}}");
     figure((fig){ named("local-dir"), "ms", v, 0, v, "<=80", 1 });
 }
 
@@ -429,7 +429,7 @@ static double by_tar(const char *line)
     return (now_us() - t) / 1e3;
 }
 
-static double export_to(cay_service *svc, const char *ref, const char *since)
+static double export_to(cay_client *client, const char *ref, const char *since)
 {
     cay_err err = CAY_ERR_INIT;
     char path[4200];
@@ -437,25 +437,25 @@ static double export_to(cay_service *svc, const char *ref, const char *since)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     cay_export e = { .size = sizeof e, .ref = ref, .since = since };
     double t = now_us();
-    need(cay_service_export(svc, NULL, &e, fd, NULL, &err), &err, "export");
+    need(cay_client_export(client, NULL, &e, fd, NULL, &err), &err, "export");
     t = now_us() - t;
     close(fd);
     return t / 1e3;
 }
 
-static void archives(cay_service *svc)
+static void archives(cay_client *client)
 {
     cay_err err = CAY_ERR_INIT;
     char first[32], second[32], path[4200];
     size_t files = quick ? 200 : 10000;
-    cay_sandbox *sb = make(svc, NULL);
+    cay_sandbox *sb = make(client, NULL);
     cay_snapshot *s;
     put_fill(sb);
     fill_box(sb, "/workspace/w", files);
     snapshot(sb, true, NULL, first);
     fill_box(sb, "/workspace/changed", 20);
     snapshot(sb, true, NULL, second);
-    need(cay_service_settle(svc, NULL, &err), &err,
+    need(cay_client_settle(client, NULL, &err), &err,
          "settle"); /* digests are made in the background, not by who exports */
     double w = write_floor(files);
     if (chdir(scratch) < 0)
@@ -470,8 +470,8 @@ static void archives(cay_service *svc)
            few = zstd ? by_tar("tar -c -C few . | zstd -q -c >few.tzst") : 0;
     /* A difference is for who has the archive of its parent: that was made before. Once more for
      * the import below. */
-    double whole = export_to(svc, first, NULL), part = export_to(svc, second, first);
-    export_to(svc, first, NULL);
+    double whole = export_to(client, first, NULL), part = export_to(client, second, first);
+    export_to(client, first, NULL);
     figure((fig){ named("export-difference"), "ms", part, few, zstd ? part / few : 0,
                   zstd ? "<=1.3" : NULL, 1 });
     figure((fig){ named("export"), "ms", whole, all, zstd ? whole / all : 0, zstd ? "<=1.0" : NULL,
@@ -480,7 +480,7 @@ static void archives(cay_service *svc)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     cay_import i = { .size = sizeof i };
     double t = now_us();
-    need(cay_service_import(svc, NULL, &i, fd, &s, &err), &err, "import");
+    need(cay_client_import(client, NULL, &i, fd, &s, &err), &err, "import");
     t = (now_us() - t) / 1e3;
     close(fd);
     cay_snapshot_free(s);
@@ -488,15 +488,15 @@ static void archives(cay_service *svc)
     drop(sb);
 }
 
-static void quiets(cay_service *svc)
+static void quiets(cay_client *client)
 {
-    quiet(svc, "snapshot-10k", quick ? 200 : 10000, quick ? 2 : 7);
-    quiet(svc, "snapshot-100k", quick ? 400 : 100000, quick ? 1 : 3);
+    quiet(client, "snapshot-10k", quick ? 200 : 10000, quick ? 2 : 7);
+    quiet(client, "snapshot-100k", quick ? 400 : 100000, quick ? 1 : 3);
 }
 
 static const struct {
     const char *name;
-    void (*fn)(cay_service *svc);
+    void (*fn)(cay_client *client);
     bool btrfs; /* there, too */
 } parts[] = { { "quiet", quiets, false },      { "deep", deep, false },
               { "forks", forks, false },       { "manifests", manifests, false },
@@ -524,10 +524,10 @@ int main(int argc, char **argv)
     snprintf(scratch, sizeof scratch, "%s/../scratch", getenv("CAY_HOME"));
     if (mkdir(scratch, 0755) < 0)
         give_up("%s: %s", scratch, strerror(errno));
-    cay_service *svc = service();
+    cay_client *client = service();
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if ((parts[i].btrfs || strcmp(fs, "btrfs")) && wanted(parts[i].name, argc, argv))
-            parts[i].fn(svc);
-    cay_service_close(svc);
+            parts[i].fn(client);
+    cay_client_close(client);
     return 0;
 }

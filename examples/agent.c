@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     cay_err err = CAY_ERR_INIT;
     cay_open open = { .size = sizeof open, .provider = provider };
     cay_model_open_spec spec = { .size = sizeof spec, .model = name };
-    cay_service *svc = NULL;
+    cay_client *client = NULL;
     cay_model *model = NULL;
     cay_run_result *res = NULL;
     size_t turn = 0;
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
                           .instructions = "Write the greeting of this house into the file "
                                           "greeting, then tell how many words it has." };
 
-    int rc = cay_service_open(&open, &svc, &err);
+    int rc = cay_client_open(&open, &client, &err);
     if (rc == 0 && name)
         rc = cay_model_open(&spec, &model, &err);
     else if (rc == 0)
@@ -91,7 +91,7 @@ int main(int argc, char **argv)
     if (rc == 0) {
         /* The run makes a sandbox for it and removes it in the end, whatever happens. */
         cay_run_config conf = {
-            .size = sizeof conf, .model = model, .service = svc, .on_event = show
+            .size = sizeof conf, .model = model, .service = client, .on_event = show
         };
         rc = cay_agent_run(&greeter, NULL, "Greet the world.", &conf, &res, &err);
     }
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "agent: %s: %s\n", cay_code_name(err.code), err.msg);
     cay_run_result_free(res);
     cay_model_free(model);
-    if (svc)
-        cay_service_close(svc);
+    if (client)
+        cay_client_close(client);
     return rc < 0;
 }

@@ -21,11 +21,11 @@ int main(int argc, char **argv)
 {
     const char *provider = argc > 1 ? argv[1] : "native";
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cay_sandbox *sb;
 
     /* A service is the set of sandboxes in one state directory: $CAY_HOME, or a default. */
-    if (cay_service_open(NULL, &svc, &err) < 0)
+    if (cay_client_open(NULL, &client, &err) < 0)
         return fail(&err);
 
     /* Specs are plain structs; what is not named is zero, and zero means the default. Should this
@@ -34,7 +34,7 @@ int main(int argc, char **argv)
         .size = sizeof spec, .provider = provider, .name = "hello", .ttl_ms = 60000
     };
     int rc = 1;
-    if (cay_service_create(svc, NULL, &spec, &sb, &err) < 0) {
+    if (cay_client_create(client, NULL, &spec, &sb, &err) < 0) {
         rc = fail(&err);
         goto close;
     }
@@ -57,6 +57,6 @@ remove:
         rc = fail(&err);
     cay_sandbox_unref(sb);
 close:
-    cay_service_close(svc);
+    cay_client_close(client);
     return rc;
 }

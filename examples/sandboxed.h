@@ -14,12 +14,12 @@ static inline int sandboxed(const char *name, const char *provider,
     cay_err err = CAY_ERR_INIT;
     cay_open open = { .size = sizeof open, .provider = provider ? provider : "native" };
     cay_create spec = { .size = sizeof spec, .name = name, .ttl_ms = 60000 };
-    cay_service *svc;
+    cay_client *client;
     cay_sandbox *sb;
 
-    int rc = cay_service_open(&open, &svc, &err);
+    int rc = cay_client_open(&open, &client, &err);
     if (rc == 0) {
-        rc = cay_service_create(svc, NULL, &spec, &sb, &err);
+        rc = cay_client_create(client, NULL, &spec, &sb, &err);
         if (rc == 0) {
             rc = work(sb, &err);
             int gone = cay_sandbox_remove(sb, NULL, rc < 0 ? NULL : &err);
@@ -27,7 +27,7 @@ static inline int sandboxed(const char *name, const char *provider,
                 rc = gone;
             cay_sandbox_unref(sb);
         }
-        cay_service_close(svc);
+        cay_client_close(client);
     }
     if (rc < 0)
         fprintf(stderr, "%s: %s: %s\n", name, cay_code_name(err.code), err.msg);

@@ -2,7 +2,7 @@
 /* A request's body, read by a table that has a row of every kind; what was read is written as JSON
  * that is sound. */
 #include <base/base.h>
-#include <cay/service.h>
+#include <cay/client.h>
 #include <wire/shape.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

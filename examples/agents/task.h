@@ -20,7 +20,7 @@ typedef struct file {
 
 typedef struct task {
     const char *name;
-    cay_service *service;
+    cay_client *service;
     cay_model *model;
     char *manifest; /* of the files, for a cay_agent */
     cay_err err;
@@ -34,7 +34,7 @@ static inline int task_open(task *t, int argc, char **argv, const file *files)
     cay_model_open_spec model = { .size = sizeof model, .model = argc > 2 ? argv[2] : NULL };
     cay_manifest *m = cay_manifest_new();
     *t = (task){ .name = slash ? slash + 1 : argv[0], .err = CAY_ERR_INIT };
-    int rc = cay_service_open(&open, &t->service, &t->err);
+    int rc = cay_client_open(&open, &t->service, &t->err);
     if (rc == 0)
         rc = cay_model_open(&model, &t->model, &t->err);
     for (; rc == 0 && files && files->path; files++)
@@ -64,7 +64,7 @@ static inline int task_close(task *t, int rc)
                 t->err.reason);
     cay_model_free(t->model);
     if (t->service)
-        cay_service_close(t->service);
+        cay_client_close(t->service);
     free(t->manifest);
     return rc < 0;
 }

@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     int rc = task_open(&t, argc, argv, site);
     if (rc == 0) {
         cay_create spec = { .size = sizeof spec, .name = "website", .manifest = t.manifest };
-        rc = cay_service_create(t.service, NULL, &spec, &sb, &t.err);
+        rc = cay_client_create(t.service, NULL, &spec, &sb, &t.err);
     }
     if (rc == 0) {
         cay_run_config conf = { .size = sizeof conf, .sandbox = sb };

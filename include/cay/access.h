@@ -15,7 +15,7 @@
  * The store has only a hash of a key.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,16 +44,16 @@ typedef struct cay_tenant {
     const char *once; /* only when creating: as that of cay_volume_spec; or NULL */
 } cay_tenant;
 
-CAY_API int cay_tenant_create(cay_service *svc, const cay_tenant *spec,
+CAY_API int cay_tenant_create(cay_client *client, const cay_tenant *spec,
                               cay_err *err); /* CAY_EEXIST */
-CAY_API int cay_tenant_set(cay_service *svc, const cay_tenant *spec,
+CAY_API int cay_tenant_set(cay_client *client, const cay_tenant *spec,
                            cay_err *err); /* other quotas; what exists stays */
 /* Its keys go with it. CAY_ESTATE, "tenant_in_use", while it has sandboxes or snapshots; "default"
  * stays always. */
-CAY_API int cay_tenant_remove(cay_service *svc, const char *name, cay_err *err);
-CAY_API int cay_tenant_list(cay_service *svc, int (*fn)(const cay_tenant *t, void *arg), void *arg,
-                            cay_err *err);
-CAY_API int cay_tenant_get(cay_service *svc, const char *name,
+CAY_API int cay_tenant_remove(cay_client *client, const char *name, cay_err *err);
+CAY_API int cay_tenant_list(cay_client *client, int (*fn)(const cay_tenant *t, void *arg),
+                            void *arg, cay_err *err);
+CAY_API int cay_tenant_get(cay_client *client, const char *name,
                            int (*fn)(const cay_tenant *t, void *arg), void *arg, cay_err *err);
 
 /* What a key opens, from little to much. */
@@ -96,18 +96,18 @@ CAY_API void cay_key_text(char text[CAY_KEY_LEN + 1]);
 
 /* Makes one and tells it: the only time. Keys of one sandbox die with it, those of a port or file
  * after 7 days unless expires_ms says sooner. */
-CAY_API int cay_key_create(cay_service *svc, const cay_key *spec, char text[CAY_KEY_LEN + 1],
+CAY_API int cay_key_create(cay_client *client, const cay_key *spec, char text[CAY_KEY_LEN + 1],
                            cay_err *err);
 /* Who shows it? fn gets the key; its return is returned. CAY_EAUTH, "key_invalid", alike for every
  * cause but an end that has passed
  * ("key_expired", which only who knows the whole key learns). Costs microseconds: what is known is
  * asked again after a second, so a key that another program revokes dies within one. */
-CAY_API int cay_key_check(cay_service *svc, const char *text,
+CAY_API int cay_key_check(cay_client *client, const char *text,
                           int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err);
-CAY_API int cay_key_list(cay_service *svc, const char *tenant,
+CAY_API int cay_key_list(cay_client *client, const char *tenant,
                          int (*fn)(const cay_key *key, void *arg), void *arg,
                          cay_err *err); /* NULL: of all */
-CAY_API int cay_key_revoke(cay_service *svc, const char *id,
+CAY_API int cay_key_revoke(cay_client *client, const char *id,
                            cay_err *err); /* CAY_ENOENT, "key_not_found"; twice is fine */
 
 #define CAY_SESSION_LEN 77 /* "cays_", the id, 64 hex digits */
@@ -116,20 +116,20 @@ CAY_API int cay_key_revoke(cay_service *svc, const char *id,
  * scope login, which the caller uses up, it is of scope admin; narrower than tenant is CAY_EPERM,
  * "scope_too_narrow". Kept as a hash; cay_key_list() has it with scope session; cay_key_check()
  * refuses it. */
-CAY_API int cay_session_create(cay_service *svc, const cay_key *from,
+CAY_API int cay_session_create(cay_client *client, const cay_key *from,
                                char text[CAY_SESSION_LEN + 1], cay_err *err);
 /* As cay_key_check(); fn gets the session's id with tenant and scope of the key that it stands for.
  */
-CAY_API int cay_session_check(cay_service *svc, const char *text,
+CAY_API int cay_session_check(cay_client *client, const char *text,
                               int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err);
 
 /* Writes down when keys were last used, which cay_key_check() only remembers: of each once a minute
  * at most, or all that is not written yet. Cheap when there is nothing to write; a program that
  * checks keys calls it now and then, and at its end. */
-CAY_API int cay_key_note(cay_service *svc, bool all, cay_err *err);
+CAY_API int cay_key_note(cay_client *client, bool all, cay_err *err);
 /* Forgets sessions and links that expired or were revoked before that time, which open nothing any
  * more; keys stay, so that a list tells of them. */
-CAY_API int cay_key_sweep(cay_service *svc, int64_t before_ms, cay_err *err);
+CAY_API int cay_key_sweep(cay_client *client, int64_t before_ms, cay_err *err);
 
 /* An answer that is given again when the same request comes again: by tenant, route and a key that
  * the asker chose (Idempotency-Key). */
@@ -148,22 +148,22 @@ typedef struct cay_answer {
  * another request. CAY_EBUSY, "idempotency_busy": somebody is at it. Whoever died at it is followed
  * by the next who asks, and fn gets what he left by `begun`, if anything. What fn does not return 0
  * of is not the asker's: it stays as it is, and the answer is "idempotency_conflict". */
-CAY_API int cay_answer_begin(cay_service *svc, const cay_answer *ask,
+CAY_API int cay_answer_begin(cay_client *client, const cay_answer *ask,
                              int (*fn)(const cay_answer *a, void *arg), void *arg, cay_err *err);
 /* Keeps it for a day; with status 0 nothing is kept, and the next one may try. */
-CAY_API int cay_answer_end(cay_service *svc, const cay_answer *a, cay_err *err);
-CAY_API int cay_answer_sweep(cay_service *svc, cay_err *err); /* those whose day is over */
+CAY_API int cay_answer_end(cay_client *client, const cay_answer *a, cay_err *err);
+CAY_API int cay_answer_sweep(cay_client *client, cay_err *err); /* those whose day is over */
 /* SHA-256 in hex, for `request`. */
 CAY_API void cay_answer_hash(const void *data, size_t len, char out[65]);
 
 /* A sandbox of that tenant by its whole id or an alias of the tenant; those of others are not
  * there. tenant NULL: of any, without aliases. */
-CAY_API int cay_service_find_of(cay_service *svc, const cay_call *call, const char *tenant,
-                                const char *id, cay_sandbox **out, cay_err *err);
+CAY_API int cay_client_find_of(cay_client *client, const cay_call *call, const char *tenant,
+                               const char *id, cay_sandbox **out, cay_err *err);
 /* Another name by which the tenant finds it, such as a UUID: 1 to 128 printing characters. Goes
  * with the sandbox. id NULL takes it away. */
-CAY_API int cay_service_alias(cay_service *svc, const char *tenant, const char *alias,
-                              const char *id, cay_err *err);
+CAY_API int cay_client_alias(cay_client *client, const char *tenant, const char *alias,
+                             const char *id, cay_err *err);
 
 #ifdef __cplusplus
 }

@@ -239,7 +239,7 @@ typedef struct cay_run_config {
 
     /* Where sandbox agents work. First that is given: sandbox; the state's own; the one of
      * session_state; a new one by `create`. */
-    cay_service *service;
+    cay_client *service;
     cay_sandbox *sandbox;     /* used by all agents of the run, never ended by it */
     const cay_create *create; /* how a new one is made; NULL: defaults. name, labels and manifest
                                  are filled in when they are not set */

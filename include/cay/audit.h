@@ -12,7 +12,7 @@
  * else, and give it back later.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,7 +37,7 @@ typedef struct cay_audit {
 /* In the file when it returns 0. Never content, environment or output. Too many at once are counted
  * instead, and the count is the next line: those that were refused count apart, so that nobody can
  * push others out. Safe with other threads and programs. */
-CAY_API int cay_audit_put(cay_service *svc, const cay_audit *a, cay_err *err);
+CAY_API int cay_audit_put(cay_client *client, const cay_audit *a, cay_err *err);
 
 typedef struct cay_audit_filter {
     size_t size;
@@ -46,7 +46,7 @@ typedef struct cay_audit_filter {
     size_t last; /* only so many, the newest; 0: all */
 } cay_audit_filter;
 /* Oldest first. Lines that cannot be read are left out: cay_audit_verify() tells of them. */
-CAY_API int cay_audit_list(cay_service *svc, const cay_audit_filter *filter,
+CAY_API int cay_audit_list(cay_client *client, const cay_audit_filter *filter,
                            int (*fn)(const cay_audit *a, void *arg), void *arg, cay_err *err);
 
 typedef struct cay_audit_proof {
@@ -59,7 +59,7 @@ typedef struct cay_audit_proof {
 } cay_audit_proof;
 /* CAY_ESTATE, "audit_broken", when a line was changed, taken out or put in; *out is filled in any
  * case. head: of an earlier proof, "SEQ:HASH", which has to be in the chain; or NULL. */
-CAY_API int cay_audit_verify(cay_service *svc, const char *head, cay_audit_proof *out,
+CAY_API int cay_audit_verify(cay_client *client, const char *head, cay_audit_proof *out,
                              cay_err *err);
 
 #ifdef __cplusplus

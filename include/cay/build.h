@@ -22,7 +22,7 @@
  * these names. docs/template-file.md has every field.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -106,14 +106,14 @@ typedef struct cay_built {
  * {"step","line","code","tail"}, tail the last lines that it printed. "build_copy": what is to be
  * copied is not there. Else the reasons of whoever found fault: "dockerfile_invalid",
  * "dockerfile_unsupported", "template_file_invalid", "template_not_found", … */
-CAY_API int cay_build_run(cay_service *svc, const cay_call *call, const cay_build *spec,
+CAY_API int cay_build_run(cay_client *client, const cay_call *call, const cay_build *spec,
                           cay_built *out, cay_err *err);
 /* Reads dir, file and text only; says what cay_build_run() would before it began. *json (may be
  * NULL): the steps, one object; the caller frees. */
 CAY_API int cay_build_check(const cay_build *spec, char **json, cay_err *err);
 
 /* Before cay_build_run(): makes its record, in state "waiting". id: CAY_ID_LEN + 1 bytes. */
-CAY_API int cay_build_promise(cay_service *svc, const char *tenant, const char *const *names,
+CAY_API int cay_build_promise(cay_client *client, const char *tenant, const char *const *names,
                               char *id, cay_err *err);
 
 typedef struct cay_build_info {
@@ -130,38 +130,39 @@ typedef struct cay_build_info {
 } cay_build_info;
 /* ref: its id, or a name of the template, which means the last build of it. tenant NULL: of any. fn
  * gets it once; its return is returned. CAY_ENOENT, "build_not_found". */
-CAY_API int cay_build_get(cay_service *svc, const char *tenant, const char *ref,
+CAY_API int cay_build_get(cay_client *client, const char *tenant, const char *ref,
                           int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err);
-CAY_API int cay_build_list(cay_service *svc, const char *tenant,
+CAY_API int cay_build_list(cay_client *client, const char *tenant,
                            int (*fn)(const cay_build_info *b, void *arg), void *arg,
                            cay_err *err); /* newest first */
 /* Its lines from *offset (bytes of the log; 0: all) on; *offset is moved behind the last one told.
  * A non-zero return of fn stops and is returned. A log holds at most 16 MiB. */
-CAY_API int cay_build_log(cay_service *svc, const char *id, uint64_t *offset,
+CAY_API int cay_build_log(cay_client *client, const char *id, uint64_t *offset,
                           int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err);
 /* Its file, for who waits with inotify(7) for more. The caller frees. */
-CAY_API int cay_build_log_path(cay_service *svc, const char *id, char **path, cay_err *err);
+CAY_API int cay_build_log_path(cay_client *client, const char *id, char **path, cay_err *err);
 /* Marks one that waits or runs as canceled; who is at it sees that and stops. */
-CAY_API int cay_build_cancel(cay_service *svc, const char *id, cay_err *err);
+CAY_API int cay_build_cancel(cay_client *client, const char *id, cay_err *err);
 
 /* Leaves a build in the queue (cay/jobs.h, kind "build", subject its id) and returns. All of spec
  * is kept but dir, which is refused, event and archive: archives are those of cay_build_upload().
  * id: CAY_ID_LEN + 1 bytes. */
-CAY_API int cay_build_submit(cay_service *svc, const cay_build *spec, char *id, cay_err *err);
+CAY_API int cay_build_submit(cay_client *client, const cay_build *spec, char *id, cay_err *err);
 /* Does one that waits, with all its output in its log: 1 there was one, 0 there was none. Canceled
  * by the call it is left for the next who comes, from the step that it was at. owner: for people.
  */
-CAY_API int cay_build_work(cay_service *svc, const cay_call *call, const char *owner, cay_err *err);
+CAY_API int cay_build_work(cay_client *client, const cay_call *call, const char *owner,
+                           cay_err *err);
 /* How many builds and pulls of one tenant may wait; cay_build_submit() then is CAY_ERATE,
  * "queue_full", and so is this, which takes nothing. */
 #define CAY_BUILDS_WAITING 16
-CAY_API int cay_build_room(cay_service *svc, const char *tenant, cay_err *err);
+CAY_API int cay_build_room(cay_client *client, const char *tenant, cay_err *err);
 /* Keeps the bytes of fd, from its start, for {"copy": {"archive": sha256}} of that tenant's builds,
  * for a day after they were last asked for. The hash is what the client calls it. At most 1 GiB. */
-CAY_API int cay_build_upload(cay_service *svc, const char *tenant, const char *sha256, int fd,
+CAY_API int cay_build_upload(cay_client *client, const char *tenant, const char *sha256, int fd,
                              cay_err *err);
-CAY_API int cay_build_uploaded(cay_service *svc, const char *tenant, const char *sha256, bool *yes,
-                               cay_err *err);
+CAY_API int cay_build_uploaded(cay_client *client, const char *tenant, const char *sha256,
+                               bool *yes, cay_err *err);
 
 /* A cache of RUN --mount=type=cache. */
 typedef struct cay_build_cache {
@@ -173,14 +174,14 @@ typedef struct cay_build_cache {
     int64_t used_ms; /* wall clock; 0: not known */
 } cay_build_cache;
 /* tenant NULL: of all. A non-zero return of fn stops and is returned. */
-CAY_API int cay_build_caches(cay_service *svc, const cay_call *call, const char *tenant,
+CAY_API int cay_build_caches(cay_client *client, const cay_call *call, const char *tenant,
                              int (*fn)(const cay_build_cache *c, void *arg), void *arg,
                              cay_err *err);
 /* What builds that died left, and caches that none used for two weeks; *n (or NULL): how many of
  * those. */
-CAY_API int cay_build_gc(cay_service *svc, const cay_call *call, size_t *n, cay_err *err);
+CAY_API int cay_build_gc(cay_client *client, const cay_call *call, size_t *n, cay_err *err);
 /* Forgets what steps left behind for later builds and nobody stands on; *n (or NULL): how many. */
-CAY_API int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, size_t *n,
+CAY_API int cay_build_prune(cay_client *client, const cay_call *call, const char *tenant, size_t *n,
                             cay_err *err);
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
 /* cay/cay.h - all of libcay. */
 #pragma once
 #include <cay/error.h>
-#include <cay/service.h>
+#include <cay/client.h>
 #include <cay/access.h>
 #include <cay/audit.h>
 #include <cay/build.h>

@@ -10,7 +10,7 @@
  * operator lifts it; another host after a redirect needs a rule of `net`. TLS is checked.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,11 +27,11 @@ typedef struct cay_url {
 /* A descriptor of a file without a name, at its start; *bytes (may be NULL): how many it holds.
  * CAY_EPERM "fetch_refused": the place may not be reached; CAY_ETOOBIG "fetch_too_big"; CAY_ENOENT
  * or CAY_EUPSTREAM "fetch_status"; CAY_EUPSTREAM "fetch_failed", "redirect_refused". */
-CAY_API int cay_url_get(cay_service *svc, const cay_call *call, const cay_url *spec, int *fd,
+CAY_API int cay_url_get(cay_client *client, const cay_call *call, const cay_url *spec, int *fd,
                         uint64_t *bytes, cay_err *err);
 /* PUTs len bytes of fd from where it stands. Redirects are not followed. What the server answers
  * outside of 2xx is CAY_EUPSTREAM "fetch_status". */
-CAY_API int cay_url_put(cay_service *svc, const cay_call *call, const cay_url *spec, int fd,
+CAY_API int cay_url_put(cay_client *client, const cay_call *call, const cay_url *spec, int fd,
                         uint64_t len, cay_err *err);
 
 #ifdef __cplusplus

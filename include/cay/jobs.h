@@ -19,7 +19,7 @@
  * they outlive the machine's boot.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,38 +53,38 @@ typedef struct cay_task {
  * and the new one takes its place. */
 enum { CAY_TASK_KEEP = 0, CAY_TASK_REPLACE = 1 };
 /* On the disk when it returns. id: CAY_ID_LEN + 1 bytes, or NULL. */
-CAY_API int cay_task_put(cay_service *svc, const cay_task *spec, unsigned how, char *id,
+CAY_API int cay_task_put(cay_client *client, const cay_task *spec, unsigned how, char *id,
                          cay_err *err);
 
 /* The one that has been due for longest, of these kinds (NULL: of all), until lease_ms from now.
  * owner: for people. CAY_ENOENT, "task_none", when nothing is due; then err->retry_after_ms tells
  * when something will be, or 0. Give the answer to cay_task_free(). */
-CAY_API int cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner,
+CAY_API int cay_task_claim(cay_client *client, const char *const *kinds, const char *owner,
                            uint64_t lease_ms, cay_task **out, cay_err *err);
 /* The same in turn: of the tenant that has the fewest at work, and of those the one whose turn is
  * longest ago; none of a tenant of which this owner has CAY_TASK_TURN_MOST at work, of whatever
  * kind. When he has CAY_TASK_TURN_COMMON of these kinds at work, what is left is for those who have
  * none. */
 enum { CAY_TASK_TURN_MOST = 2, CAY_TASK_TURN_COMMON = 3 };
-CAY_API int cay_task_turn(cay_service *svc, const char *const *kinds, const char *owner,
+CAY_API int cay_task_turn(cay_client *client, const char *const *kinds, const char *owner,
                           uint64_t lease_ms, cay_task **out, cay_err *err);
 CAY_API void cay_task_free(cay_task *t);
 /* By who claimed it. CAY_ESTATE, "task_lost": it was canceled, or another has it. */
-CAY_API int cay_task_renew(cay_service *svc, const cay_task *t, uint64_t lease_ms, cay_err *err);
-CAY_API int cay_task_done(cay_service *svc, const cay_task *t, cay_err *err);
-CAY_API int cay_task_fail(cay_service *svc, const cay_task *t, const char *why, cay_err *err);
+CAY_API int cay_task_renew(cay_client *client, const cay_task *t, uint64_t lease_ms, cay_err *err);
+CAY_API int cay_task_done(cay_client *client, const cay_task *t, cay_err *err);
+CAY_API int cay_task_fail(cay_client *client, const cay_task *t, const char *why, cay_err *err);
 
-CAY_API int cay_task_cancel(cay_service *svc, const char *id,
+CAY_API int cay_task_cancel(cay_client *client, const char *id,
                             cay_err *err); /* CAY_ENOENT; CAY_ESTATE when it has ended */
 /* All of a kind (NULL: any) that wait or run about one thing; *n (or NULL) tells how many. */
-CAY_API int cay_task_cancel_of(cay_service *svc, const char *kind, const char *subject, size_t *n,
+CAY_API int cay_task_cancel_of(cay_client *client, const char *kind, const char *subject, size_t *n,
                                cay_err *err);
 CAY_API int cay_task_replay(
-    cay_service *svc, const char *id,
+    cay_client *client, const char *id,
     cay_err *err); /* a dead or canceled one: due now, with all its attempts */
 /* Those that ended well or were canceled before that time; dead ones stay until they are replayed
  * or named. */
-CAY_API int cay_task_sweep(cay_service *svc, int64_t before_ms, size_t *n, cay_err *err);
+CAY_API int cay_task_sweep(cay_client *client, int64_t before_ms, size_t *n, cay_err *err);
 
 typedef struct cay_task_filter {
     size_t size;
@@ -92,7 +92,7 @@ typedef struct cay_task_filter {
     size_t limit;                                     /* 0: all */
 } cay_task_filter;
 /* By the time they are due. */
-CAY_API int cay_task_list(cay_service *svc, const cay_task_filter *filter,
+CAY_API int cay_task_list(cay_client *client, const cay_task_filter *filter,
                           int (*fn)(const cay_task *t, void *arg), void *arg, cay_err *err);
 
 #ifdef __cplusplus

@@ -21,7 +21,7 @@
  */
 #pragma once
 #include <cay/error.h>
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -228,7 +228,7 @@ enum { CAY_MANIFEST_FOREIGN = 2 }; /* somebody else's: judged and recorded witho
 CAY_API int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *text,
                                      const char *base, unsigned flags, cay_err *err);
 
-/* How far cay_service_create() has come with a manifest. Called from the creating thread. */
+/* How far cay_client_create() has come with a manifest. Called from the creating thread. */
 typedef struct cay_manifest_progress {
     size_t size;
     uint64_t entries, entries_total, bytes, bytes_total;

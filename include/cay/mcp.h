@@ -53,7 +53,7 @@ typedef struct cay_mcp_spec {
     const char *const *argv; /* NULL-terminated */
     const cay_pair *env;     /* ends with a NULL key; or NULL */
     cay_sandbox *sandbox;    /* where it runs; NULL: one of its own, by service and create */
-    cay_service *service;
+    cay_client *service;
     const cay_create *create;
     bool host; /* on this very machine, with all your rights */
     /* … or an address that speaks streamable HTTP. */

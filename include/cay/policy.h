@@ -27,7 +27,7 @@
  * policy stays. It is numbered, and flows that it forbids are cut within 2 s.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -124,12 +124,12 @@ CAY_API int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void
 /* The operator's file, egress.conf of the state directory or else of /etc/cay: 0 when it can be
  * read, or is not there. A file that cannot (the message names the line) changes nothing: what it
  * said before holds, and a new cay-egress does not start with it. */
-CAY_API int cay_net_operator_check(cay_service *svc, cay_err *err);
+CAY_API int cay_net_operator_check(cay_client *client, cay_err *err);
 /* Before this service itself asks somebody on a tenant's behalf: does the operator's file let
  * anything go to host at port? addr: of IPv6, or IPv4 mapped into it, which the name leads to;
- * NULL: by the name alone. own: who runs the service named the host, so it may be at a private
+ * NULL: by the name alone. own: who runs the client named the host, so it may be at a private
  * address. CAY_EPERM, "registry_denied" or "registry_private". */
-CAY_API int cay_net_operator_may(cay_service *svc, const char *host, uint16_t port,
+CAY_API int cay_net_operator_may(cay_client *client, const char *host, uint16_t port,
                                  const uint8_t *addr, bool own, cay_err *err);
 /* Reads the sources of its secrets anew and hands the values over: rotation without a restart.
  * CAY_ESTATE when it is not running. */
@@ -145,11 +145,11 @@ CAY_API const cay_pair *cay_secret_env(void);
 /* Secrets of the store, for sources "store:NAME": encrypted under a key in a file outside the state
  * directory ($CAY_SECRET_KEY, a systemd credential cay-secret-key, /etc/cay/secret.key or
  * ~/.config/cay/secret.key; made at the first put). */
-CAY_API int cay_secret_put(cay_service *svc, const char *name, const void *value, size_t len,
+CAY_API int cay_secret_put(cay_client *client, const char *name, const void *value, size_t len,
                            cay_err *err);
-CAY_API int cay_secret_remove(cay_service *svc, const char *name,
+CAY_API int cay_secret_remove(cay_client *client, const char *name,
                               cay_err *err); /* CAY_ENOENT when not there */
-CAY_API int cay_secret_list(cay_service *svc,
+CAY_API int cay_secret_list(cay_client *client,
                             int (*fn)(const char *name, int64_t changed_ms, void *arg), void *arg,
                             cay_err *err);
 

@@ -17,7 +17,7 @@
  */
 #pragma once
 #include <cay/error.h>
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -374,8 +374,8 @@ CAY_API int cay_port_unexpose(cay_sandbox *sb, uint16_t port, cay_err *err);
 CAY_API int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg,
                              cay_err *err);
 /* 0, or CAY_EPERM for a wrong or expired token and for whatever does not exist, alike. */
-CAY_API int cay_port_token_check(cay_service *svc, const char *id, uint16_t port, const char *token,
-                                 cay_err *err);
+CAY_API int cay_port_token_check(cay_client *client, const char *id, uint16_t port,
+                                 const char *token, cay_err *err);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
  *   cay_sandbox_unit_act()  start, stop, restart
  *   cay_sandbox_units_wait()  until they are ready
  *
- * The word service belongs to cay/service.h, so in C one of them is a unit. They are given to
+ * The word service belongs to cay/client.h, so in C one of them is a unit. They are given to
  * cay_create.services as one JSON text: an object by name, or a list of objects with "name"
  * (docs/services.md has every field):
  *
@@ -22,7 +22,7 @@
  */
 #pragma once
 #include <cay/error.h>
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {

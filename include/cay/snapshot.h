@@ -2,10 +2,10 @@
 /*
  * cay/snapshot.h - a workspace that is kept: saved, branched, taken back.
  *
- *   cay_sandbox_snapshot()   save it as it is now         cay_service_snapshots()  those there are
- *   cay_service_fork()       N sandboxes from one         cay_snapshot_remove()    forget one
- *   cay_sandbox_undo()       back to a snapshot           cay_service_settle()     what may wait
- *   cay_service_export()     as an archive                cay_service_import()     and back
+ *   cay_sandbox_snapshot()   save it as it is now         cay_client_snapshots()  those there are
+ *   cay_client_fork()       N sandboxes from one         cay_snapshot_remove()    forget one
+ *   cay_sandbox_undo()       back to a snapshot           cay_client_settle()     what may wait
+ *   cay_client_export()     as an archive                cay_client_import()     and back
  *   cay_snapshot_rename()    another label
  *
  * A snapshot is a stack of immutable layers, of which most are shared with others; making one costs
@@ -13,7 +13,7 @@
  * sandbox. docs/layers.md tells how.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,11 +57,11 @@ CAY_API int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call,
                                  const cay_snapshot_spec *spec, cay_snapshot **out, cay_err *err);
 CAY_API void cay_snapshot_free(cay_snapshot *s);
 /* ref: an id, its beginning if only one has that, or a label of tenant default. */
-CAY_API int cay_service_snapshot(cay_service *svc, const cay_call *call, const char *ref,
-                                 cay_snapshot **out, cay_err *err);
+CAY_API int cay_client_snapshot(cay_client *client, const cay_call *call, const char *ref,
+                                cay_snapshot **out, cay_err *err);
 /* Only among those of one tenant; NULL: ids of all, labels of tenant default. */
-CAY_API int cay_service_snapshot_of(cay_service *svc, const cay_call *call, const char *tenant,
-                                    const char *ref, cay_snapshot **out, cay_err *err);
+CAY_API int cay_client_snapshot_of(cay_client *client, const cay_call *call, const char *tenant,
+                                   const char *ref, cay_snapshot **out, cay_err *err);
 
 typedef struct cay_snapshot_filter {
     size_t size;
@@ -73,17 +73,17 @@ typedef struct cay_snapshot_filter {
     const char *tenant; /* or NULL: of all */
 } cay_snapshot_filter;
 /* Oldest first; a non-zero return of fn stops and is returned. */
-CAY_API int cay_service_snapshots(cay_service *svc, const cay_call *call,
-                                  const cay_snapshot_filter *filter,
-                                  int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err);
+CAY_API int cay_client_snapshots(cay_client *client, const cay_call *call,
+                                 const cay_snapshot_filter *filter,
+                                 int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err);
 /* The record goes at once. Layers that others stand on stay until the last of them is gone;
  * *deferred tells. */
-CAY_API int cay_snapshot_remove(cay_service *svc, const cay_call *call, const char *ref,
+CAY_API int cay_snapshot_remove(cay_client *client, const cay_call *call, const char *ref,
                                 bool *deferred, cay_err *err);
 
 /* Another label, or none by "". As at its making: 1 to 63 letters, digits, '.', '_', '-', and
  * CAY_EEXIST, "label_in_use". */
-CAY_API int cay_snapshot_rename(cay_service *svc, const cay_call *call, const char *ref,
+CAY_API int cay_snapshot_rename(cay_client *client, const cay_call *call, const char *ref,
                                 const char *label, cay_err *err);
 
 typedef struct cay_fork {
@@ -98,9 +98,9 @@ typedef struct cay_fork {
 /* from: a sandbox, which is snapshotted first, or a snapshot. Each gets its own id, host name,
  * machine id, network and tokens; what else the sandbox was asked to be stays. All or none are
  * made; then fn gets each, with a reference that is given back afterwards. */
-CAY_API int cay_service_fork(cay_service *svc, const cay_call *call, const char *from,
-                             const cay_fork *spec, int (*fn)(cay_sandbox *, void *), void *arg,
-                             cay_err *err);
+CAY_API int cay_client_fork(cay_client *client, const cay_call *call, const char *from,
+                            const cay_fork *spec, int (*fn)(cay_sandbox *, void *), void *arg,
+                            cay_err *err);
 
 /* Processes end, what was written since goes; id, network and ports stay. to: a snapshot of this
  * sandbox or one that it descends from. NULL: the last one; when that is the checkpoint after the
@@ -114,9 +114,9 @@ CAY_API int cay_sandbox_checkpoint_error(cay_sandbox *sb, cay_err *err);
  * layers that nobody names. The command line does it after its answer; other programs call it now
  * and then, on a thread that may wait. One program at a time does it; another one returns at once.
  */
-CAY_API int cay_service_settle(cay_service *svc, const cay_call *call, cay_err *err);
+CAY_API int cay_client_settle(cay_client *client, const cay_call *call, cay_err *err);
 /* Is there anything for it to do that nobody is at? Cheap. */
-CAY_API bool cay_service_unsettled(cay_service *svc);
+CAY_API bool cay_client_unsettled(cay_client *client);
 
 typedef struct cay_export {
     size_t size;
@@ -136,8 +136,8 @@ typedef struct cay_archived {
 } cay_archived;
 /* Writes it to fd. The layers are checked against their digests first: "snapshot_damaged". out may
  * be NULL. */
-CAY_API int cay_service_export(cay_service *svc, const cay_call *call, const cay_export *spec,
-                               int fd, cay_archived *out, cay_err *err);
+CAY_API int cay_client_export(cay_client *client, const cay_call *call, const cay_export *spec,
+                              int fd, cay_archived *out, cay_err *err);
 
 typedef struct cay_import {
     size_t size;
@@ -151,8 +151,8 @@ typedef struct cay_import {
 /* Reads one of those three kinds from fd; it is judged inside a sandbox, and its digest is checked.
  * A difference needs the snapshot that it was made from: CAY_ENOENT, "parent_missing"; CAY_EINVAL,
  * "parent_differs". A foreign archive becomes /workspace. All or nothing. Free the answer. */
-CAY_API int cay_service_import(cay_service *svc, const cay_call *call, const cay_import *spec,
-                               int fd, cay_snapshot **out, cay_err *err);
+CAY_API int cay_client_import(cay_client *client, const cay_call *call, const cay_import *spec,
+                              int fd, cay_snapshot **out, cay_err *err);
 
 /* To and from a store: a directory, an http or https URL (PUT and GET; a header by `auth`), or
  * s3://BUCKET/KEY by rclone. url names one archive; a directory gets one named by the snapshot's
@@ -163,16 +163,16 @@ typedef struct cay_transfer {
     const char *auth; /* where the value of the Authorization header is: "env:…", "file:…", "cmd:…",
                          "store:…"; or NULL */
 } cay_transfer;
-CAY_API int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *spec,
+CAY_API int cay_snapshot_push(cay_client *client, const cay_call *call, const cay_export *spec,
                               const cay_transfer *to, char **where, cay_archived *out,
                               cay_err *err);
-CAY_API int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *spec,
+CAY_API int cay_snapshot_pull(cay_client *client, const cay_call *call, const cay_import *spec,
                               const cay_transfer *from, cay_snapshot **out, cay_err *err);
 /* Bytes of any kind to such a store, and back: whole or not at all. A path names a file. CAY_ENOENT
  * when there is nothing; *data is malloc'ed and ends with a NUL. */
-CAY_API int cay_store_put(cay_service *svc, const cay_call *call, const cay_transfer *to,
+CAY_API int cay_store_put(cay_client *client, const cay_call *call, const cay_transfer *to,
                           const void *data, size_t len, cay_err *err);
-CAY_API int cay_store_get(cay_service *svc, const cay_call *call, const cay_transfer *from,
+CAY_API int cay_store_get(cay_client *client, const cay_call *call, const cay_transfer *from,
                           size_t max, char **data, size_t *len, cay_err *err);
 
 #ifdef __cplusplus

@@ -3,7 +3,7 @@
  * cay/state.h - a session's state as JSON: written by one program, resumed by another.
  *
  *   cay_sandbox_save_state()     what is needed to come back to this sandbox
- *   cay_service_resume_state()   come back: to the living one, to its files, or to its snapshot
+ *   cay_client_resume_state()   come back: to the living one, to its files, or to its snapshot
  *
  * A state holds no value that gives a right: no secret, no ephemeral value, no credential of a
  * mount, no path of the host, no network policy. It names what was left out, and who resumes gives
@@ -11,7 +11,7 @@
  * program did not give. docs/session-state.md tells every field.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,9 +52,9 @@ typedef struct cay_resume_state {
 /* CAY_EINVAL, reason "state_invalid": it cannot be read. "state_incomplete": err->detail is
  * {"missing":[…]}, all that has to be given again. CAY_EGONE, "state_lost": the sandbox and its
  * snapshot are gone. CAY_EPERM, "state_refused": it asks for what no state may. */
-CAY_API int cay_service_resume_state(cay_service *svc, const cay_call *call,
-                                     const cay_resume_state *spec, cay_sandbox **out,
-                                     cay_resumed *how, cay_err *err);
+CAY_API int cay_client_resume_state(cay_client *client, const cay_call *call,
+                                    const cay_resume_state *spec, cay_sandbox **out,
+                                    cay_resumed *how, cay_err *err);
 
 #ifdef __cplusplus
 }

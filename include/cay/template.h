@@ -21,7 +21,7 @@
  * `image` are taken.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -67,12 +67,12 @@ CAY_API int cay_template_config_check(const char *text, cay_err *err);
 
 /* What sandboxes of this request are told: the config of its template, or of the sandbox behind the
  * snapshot that it stands on; "{}" without. Free the answer. */
-CAY_API int cay_template_told(cay_service *svc, const cay_call *call, const cay_create *spec,
+CAY_API int cay_template_told(cay_client *client, const cay_call *call, const cay_create *spec,
                               char **config, cay_err *err);
 /* ref: a name, what templates.conf calls another word for one, an id, or the beginning of an id
  * that only one has. tenant NULL: ids among all, names among those of tenant default and shared
  * ones. Free the answer. CAY_ENOENT, "template_not_found". */
-CAY_API int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant,
+CAY_API int cay_template_find(cay_client *client, const cay_call *call, const char *tenant,
                               const char *ref, cay_template **out, cay_err *err);
 
 typedef struct cay_template_filter {
@@ -84,21 +84,21 @@ typedef struct cay_template_filter {
     size_t limit;      /* 0: all */
 } cay_template_filter;
 /* Oldest first; a non-zero return of fn stops and is returned. */
-CAY_API int cay_template_list(cay_service *svc, const cay_call *call,
+CAY_API int cay_template_list(cay_client *client, const cay_call *call,
                               const cay_template_filter *filter,
                               int (*fn)(const cay_template *, void *), void *arg, cay_err *err);
 
 /* By a name that is not its last one, only that name goes. Otherwise the record does, at once;
  * layers that sandboxes, snapshots or other templates stand on stay until the last of them is gone.
  * tenant: only one of that tenant's own; NULL: any. */
-CAY_API int cay_template_remove(cay_service *svc, const cay_call *call, const char *tenant,
+CAY_API int cay_template_remove(cay_client *client, const cay_call *call, const char *tenant,
                                 const char *ref, cay_err *err);
 /* Gives it one more name, which goes from the one that had it. */
-CAY_API int cay_template_name(cay_service *svc, const cay_call *call, const char *tenant,
+CAY_API int cay_template_name(cay_client *client, const cay_call *call, const char *tenant,
                               const char *ref, const char *name, cay_err *err);
 
 /* Whether other tenants see it and may use it. Sandboxes that they made from it stay. */
-CAY_API int cay_template_share(cay_service *svc, const cay_call *call, const char *tenant,
+CAY_API int cay_template_share(cay_client *client, const cay_call *call, const char *tenant,
                                const char *ref, bool shared, cay_err *err);
 
 typedef struct cay_template_spec {
@@ -113,7 +113,7 @@ typedef struct cay_template_spec {
 } cay_template_spec;
 /* What the sandbox wrote since its template becomes part of the new one; nothing is copied.
  * CAY_ENOTSUP, "template_root": it stands on a directory of the host. */
-CAY_API int cay_template_publish(cay_service *svc, const cay_call *call,
+CAY_API int cay_template_publish(cay_client *client, const cay_call *call,
                                  const cay_template_spec *spec, cay_template **out, cay_err *err);
 
 typedef struct cay_template_progress {
@@ -140,7 +140,7 @@ typedef struct cay_template_file {
  * directory or a tar of it) or what `docker save` makes. Layers are unpacked inside sandboxes and
  * their digests checked; those that are here already are not read again. All or nothing. Free the
  * answer. */
-CAY_API int cay_template_import(cay_service *svc, const cay_call *call,
+CAY_API int cay_template_import(cay_client *client, const cay_call *call,
                                 const cay_template_file *spec, cay_template **out, cay_err *err);
 
 typedef struct cay_template_out {
@@ -156,7 +156,7 @@ typedef struct cay_template_out {
 /* Writes it as an OCI layout in a tar, one layer for each of its own, with what `config` has that
  * images have: no services, sudo and limits. CAY_ENOTSUP, "template_host": it stands on this host's
  * programs. */
-CAY_API int cay_template_export(cay_service *svc, const cay_call *call,
+CAY_API int cay_template_export(cay_client *client, const cay_call *call,
                                 const cay_template_out *spec, cay_err *err);
 
 typedef struct cay_template_remote {
@@ -182,19 +182,19 @@ typedef struct cay_template_remote {
  * /etc/cay/templates.conf says which registries may be elsewhere. CAY_ENOENT, "image_unknown";
  * CAY_EAUTH, "registry_auth"; CAY_EUPSTREAM, "registry_answer"; CAY_EPERM, "registry_private". All
  * or nothing. Free the answer. */
-CAY_API int cay_template_pull(cay_service *svc, const cay_call *call,
+CAY_API int cay_template_pull(cay_client *client, const cay_call *call,
                               const cay_template_remote *spec, cay_template **out, cay_err *err);
 
 /* USER:PASSWORD that pulls of this tenant from this registry use, builds' too, where nothing else
  * is said. host: HOST[:PORT] as images name it; docker.io has no other name. They are encrypted as
  * stored secrets are, go in and are never told, and go with their tenant. tenant NULL: "default".
  * CAY_EINVAL, "registry_host", "registry_auth". */
-CAY_API int cay_registry_login(cay_service *svc, const char *tenant, const char *host,
+CAY_API int cay_registry_login(cay_client *client, const char *tenant, const char *host,
                                const char *user, const char *password, cay_err *err);
-CAY_API int cay_registry_logout(cay_service *svc, const char *tenant, const char *host,
+CAY_API int cay_registry_logout(cay_client *client, const char *tenant, const char *host,
                                 cay_err *err); /* CAY_ENOENT, "registry_no_login" */
 /* tenant NULL: of all. */
-CAY_API int cay_registry_logins(cay_service *svc, const char *tenant,
+CAY_API int cay_registry_logins(cay_client *client, const char *tenant,
                                 int (*fn)(const char *tenant, const char *host, int64_t changed_ms,
                                           void *arg),
                                 void *arg, cay_err *err);

@@ -15,7 +15,7 @@
  * looks, are never part of a snapshot, and count in no sandbox's disk limit. Calls may block.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,7 +39,7 @@ typedef struct cay_volume {
 typedef struct cay_volume_spec {
     size_t size;
     const char *name;
-    const char *provider; /* NULL: the service's default */
+    const char *provider; /* NULL: the client's default */
     uint64_t limit;       /* bytes; 0: none */
     const char *once; /* a word of one time, at most 320 bytes: one of this name that was made with
                          it is the one, and no error; or NULL */
@@ -49,17 +49,17 @@ typedef struct cay_volume_spec {
 
 /* CAY_EEXIST when the name is taken, CAY_ENOTSUP where the provider has no volumes, CAY_EISOLATION,
  * reason "feature_missing", where a limit that has to hold cannot. */
-CAY_API int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_spec *spec,
+CAY_API int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume_spec *spec,
                               cay_err *err);
 /* The caller frees the answer with cay_volume_free(). */
-CAY_API int cay_volume_find(cay_service *svc, const cay_call *call, const char *name,
+CAY_API int cay_volume_find(cay_client *client, const cay_call *call, const char *name,
                             cay_volume **out, cay_err *err);
 CAY_API void cay_volume_free(cay_volume *v);
 /* By name; a non-zero return of fn stops and is returned. */
-CAY_API int cay_volume_list(cay_service *svc, const cay_call *call,
+CAY_API int cay_volume_list(cay_client *client, const cay_call *call,
                             int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err);
 /* CAY_EBUSY, reason "volume_used", naming a sandbox, while one has it. */
-CAY_API int cay_volume_remove(cay_service *svc, const cay_call *call, const char *name,
+CAY_API int cay_volume_remove(cay_client *client, const cay_call *call, const char *name,
                               cay_err *err);
 
 /* Storage of others, served by rclone outside of the sandbox and shown inside; keys enter neither

@@ -23,7 +23,7 @@
  * template's.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,20 +45,20 @@ typedef struct cay_warm {
 } cay_warm;
 
 /* Again: other marks. CAY_ENOENT, "template_not_found"; CAY_ETOOBIG, "warm_too_many". */
-CAY_API int cay_warm_put(cay_service *svc, const cay_call *call, const cay_warm *spec,
+CAY_API int cay_warm_put(cay_client *client, const cay_call *call, const cay_warm *spec,
                          cay_err *err);
-CAY_API int cay_warm_list(cay_service *svc, const cay_call *call,
+CAY_API int cay_warm_list(cay_client *client, const cay_call *call,
                           int (*fn)(const cay_warm *w, void *arg), void *arg, cay_err *err);
 /* With the sandboxes that are ready. CAY_ENOENT, "warm_not_found". */
-CAY_API int cay_warm_remove(cay_service *svc, const cay_call *call, const char *tenant,
+CAY_API int cay_warm_remove(cay_client *client, const cay_call *call, const char *tenant,
                             const char *template_, cay_err *err);
 
 /* For who does the work of the queue: the server's controller. */
-CAY_API int cay_warm_due(cay_service *svc, cay_err *err);
-CAY_API int cay_warm_fill(cay_service *svc, const cay_call *call, const char *id, cay_err *err);
-/* Since the service was opened: sandboxes that were given out, and requests for which none was
+CAY_API int cay_warm_due(cay_client *client, cay_err *err);
+CAY_API int cay_warm_fill(cay_client *client, const cay_call *call, const char *id, cay_err *err);
+/* Since the client was opened: sandboxes that were given out, and requests for which none was
  * ready. */
-CAY_API void cay_warm_counts(const cay_service *svc, uint64_t *taken, uint64_t *missed);
+CAY_API void cay_warm_counts(const cay_client *client, uint64_t *taken, uint64_t *missed);
 
 #ifdef __cplusplus
 }

@@ -2,7 +2,7 @@
 /*
  * cay/workspace.h - what changed in a sandbox, and putting it into a directory of yours.
  *
- *   cay_service_diff()     between any two points
+ *   cay_client_diff()     between any two points
  *   cay_sandbox_apply()    into the directory it was made on
  *   cay_sandbox_kept_list(), _stat(), _open()  files of one that is stopped, without starting it
  *   cay_sandbox_extract()  an archive into one that runs
@@ -12,7 +12,7 @@
  */
 #pragma once
 #include <cay/sandbox.h>
-#include <cay/service.h>
+#include <cay/client.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -49,9 +49,9 @@ typedef struct cay_diff {
 /* Calls fn for each change, in the order of paths; a non-zero return stops and is returned. A
  * sandbox may go on meanwhile. CAY_ETOOBIG beyond a million changes. *left_out (may be NULL): how
  * many texts a patch of more than 64 MiB leaves out. */
-CAY_API int cay_service_diff(cay_service *svc, const cay_call *call, const cay_diff *diff,
-                             int (*fn)(const cay_file_change *, void *), void *arg,
-                             uint64_t *left_out, cay_err *err);
+CAY_API int cay_client_diff(cay_client *client, const cay_call *call, const cay_diff *diff,
+                            int (*fn)(const cay_file_change *, void *), void *arg,
+                            uint64_t *left_out, cay_err *err);
 
 typedef enum cay_apply_result {
     CAY_APPLY_DONE = 0,

@@ -86,8 +86,8 @@ static int start_inside(stdio *s, const cay_mcp_spec *spec, const cay_call *call
             err, CAY_EINVAL,
             "an MCP server runs in a sandbox: give it one, or a service to make it; or say host");
     } else {
-        CAY_TRY(cay_service_create(spec->service, call, spec->create ? spec->create : &create,
-                                   &s->sb, err));
+        CAY_TRY(cay_client_create(spec->service, call, spec->create ? spec->create : &create,
+                                  &s->sb, err));
         s->owned = true;
     }
     CAY_TRY(cay_sandbox_spawn(s->sb, call, &cmd, &s->p, err));

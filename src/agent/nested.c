@@ -17,7 +17,7 @@ static void give_up(const cay_run *outer, const cay_run_result *res)
 {
     cay_sandbox *sb = NULL;
     if (!res->sandbox || outer->conf->sandbox || !outer->conf->service ||
-        cay_service_find(outer->conf->service, NULL, res->sandbox, &sb, NULL) < 0)
+        cay_client_find(outer->conf->service, NULL, res->sandbox, &sb, NULL) < 0)
         return;
     cay_sandbox_remove(sb, NULL, NULL);
     cay_sandbox_unref(sb);

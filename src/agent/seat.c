@@ -86,7 +86,7 @@ static int find_again(cay_run *r, cay__seat *s, cay_err *err)
     CAY_AUTOFREE char *id = CAY_STEAL(s->resume);
     bool ours = false;
     cay__span *span = begin_span(r, s, "sandbox.resume_session");
-    int rc = cay_service_find(r->conf->service, r->call, id, &s->sb, err);
+    int rc = cay_client_find(r->conf->service, r->call, id, &s->sb, err);
     if (rc == 0)
         rc = learn(r, s, span, &ours, err);
     else
@@ -120,7 +120,7 @@ static int make_new(cay_run *r, cay__seat *s, cay_err *err)
         spec.idle_ms = IDLE_MS;
     cay__span *span = begin_span(r, s, "sandbox.create_session");
     cay_err own = CAY_ERR_INIT;
-    int rc = cay_service_create(r->conf->service, r->call, &spec, &s->sb, &own);
+    int rc = cay_client_create(r->conf->service, r->call, &spec, &s->sb, &own);
     s->owned = s->made_new = rc == 0;
     if (rc == 0)
         rc = learn(r, s, span, &(bool){ false }, &own);
@@ -142,7 +142,7 @@ static int come_back(cay_run *r, cay__seat *s, cay_err *err)
     cay_err own = CAY_ERR_INIT;
     cay__span *span = begin_span(r, s, "sandbox.resume_session");
     const cay_call call = told_below(r, span);
-    int rc = cay_service_resume_state(r->conf->service, &call, &spec, &s->sb, NULL, &own);
+    int rc = cay_client_resume_state(r->conf->service, &call, &spec, &s->sb, NULL, &own);
     r->came_back = s->owned = s->returned = rc == 0;
     if (rc == 0)
         rc = learn(r, s, span, &(bool){ false }, &own);

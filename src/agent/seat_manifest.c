@@ -3,7 +3,7 @@
  * the rules of cay_manifest_change(), judged whole before anything is written. */
 #include "run.h"
 #include <cay/manifest.h>
-#include <cay/service.h>
+#include <cay/client.h>
 
 static bool names(const json_t *list, const char *user)
 {

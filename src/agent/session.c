@@ -3,7 +3,7 @@
 #include <base/json.h>
 #include <base/spec.h>
 #include <base/str.h>
-#include <cay/service.h>
+#include <cay/client.h>
 #include <cay/session.h>
 #include <cay/state.h>
 #include <pthread.h>

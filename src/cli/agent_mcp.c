@@ -82,7 +82,7 @@ void agent_mcp_each(size_t n, void (*fn)(void *arg, size_t i), void *arg)
 
 typedef struct opening {
     const mcp_servers *list;
-    cay_service *svc;
+    cay_client *client;
     bool approval;
     const cay_mcp_asks *asks;
     cay_mcp *v[AGENT_MCP];
@@ -99,7 +99,7 @@ static void open_one(void *arg, size_t i)
                           .resources = true,
                           .argv = s->url ? NULL : s->argv,
                           .env = s->env[0].key ? s->env : NULL,
-                          .service = o->svc,
+                          .service = o->client,
                           .create = &s->create,
                           .url = s->url,
                           .headers = s->headers[0] ? (const char *const *)s->headers : NULL,
@@ -118,12 +118,12 @@ static void what_it_is(const mcp_server *s, char *dst, size_t cap)
                                                                      : s->argv[0]);
 }
 
-int agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, const cay_mcp_asks *asks,
-                   agent_mcp *m, cay_err *err)
+int agent_mcp_open(const opt_list *list, cay_client *client, bool approval,
+                   const cay_mcp_asks *asks, agent_mcp *m, cay_err *err)
 {
     mcp_servers servers;
     int rc = mcp_servers_read(list, &servers, err);
-    opening o = { .list = &servers, .svc = svc, .approval = approval, .asks = asks };
+    opening o = { .list = &servers, .client = client, .approval = approval, .asks = asks };
     size_t n = rc == 0 ? servers.n : 0;
     agent_mcp_each(n, open_one, &o);
     for (size_t i = 0; i < n; i++) {

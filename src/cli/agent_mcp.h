@@ -19,8 +19,8 @@ typedef struct agent_mcp {
 } agent_mcp;
 
 /* All at once; close it in any case. */
-int agent_mcp_open(const opt_list *list, cay_service *svc, bool approval, const cay_mcp_asks *asks,
-                   agent_mcp *m, cay_err *err);
+int agent_mcp_open(const opt_list *list, cay_client *client, bool approval,
+                   const cay_mcp_asks *asks, agent_mcp *m, cay_err *err);
 void agent_mcp_close(agent_mcp *m);
 /* fn for each of n servers, beside each other; the last one back ends it. */
 void agent_mcp_each(size_t n, void (*fn)(void *arg, size_t i), void *arg);

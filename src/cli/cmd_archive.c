@@ -60,19 +60,19 @@ static const char *suffix(const char *format)
                                              : ".json";
 }
 
-static int to_stdout(cay_service *svc, const cay_export *spec, cay_archived *a, cay_err *err)
+static int to_stdout(cay_client *client, const cay_export *spec, cay_archived *a, cay_err *err)
 {
     if (isatty(1))
         return cay_fail_why(err, CAY_EINVAL, "output_terminal",
                             "an archive is nothing for a terminal: name a file by -o, or redirect");
-    return cay_service_export(svc, NULL, spec, 1, a, err);
+    return cay_client_export(client, NULL, spec, 1, a, err);
 }
 
 static int export_run(void *opts, int argc, char **argv)
 {
     const export_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cli_progress bar;
     char name[CAY_ID_LEN + 80];
     cay_archived got = { .size = sizeof got };
@@ -85,10 +85,11 @@ static int export_run(void *opts, int argc, char **argv)
     CAY_AUTOFREE char *where = NULL;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     (void)argc;
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     bool out = a->output && !strcmp(a->output, "-");
     if (rc == 0 && !a->output) {
-        const char *id = cay_service_snapshot(svc, NULL, argv[0], &s, NULL) == 0 ? s->id : argv[0];
+        const char *id =
+            cay_client_snapshot(client, NULL, argv[0], &s, NULL) == 0 ? s->id : argv[0];
         snprintf(name, sizeof name, "%.64s%s", id, suffix(a->format));
     }
     progress_begin(&bar, argv[0], 0);
@@ -97,8 +98,8 @@ static int export_run(void *opts, int argc, char **argv)
         rc = cay_fail_why(&err, CAY_EINVAL, "store_url",
                           "-o takes a file; to a store goes `cay snapshot push`");
     if (rc == 0)
-        rc = out ? to_stdout(svc, &spec, &got, &err)
-                 : cay_snapshot_push(svc, NULL, &spec, &to, &where, &got, &err);
+        rc = out ? to_stdout(client, &spec, &got, &err)
+                 : cay_snapshot_push(client, NULL, &spec, &to, &where, &got, &err);
     progress_end(&bar);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
@@ -144,7 +145,7 @@ static int import_run(void *opts, int argc, char **argv)
 {
     const import_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cli_progress bar;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     (void)argc;
@@ -157,10 +158,10 @@ static int import_run(void *opts, int argc, char **argv)
     bool in = !strcmp(argv[0], "-");
     CAY_AUTOFD fd = in ? -1 : open(argv[0], O_RDONLY | O_CLOEXEC);
     int rc = fd < 0 && !in ? cay_fail_sys(&err, CAY_ESYS, "open %.150s", argv[0])
-                           : cli_service(&svc, &err);
+                           : cli_service(&client, &err);
     progress_begin(&bar, argv[0], 0);
     if (rc == 0)
-        rc = cay_service_import(svc, NULL, &spec, in ? 0 : fd, &s, &err);
+        rc = cay_client_import(client, NULL, &spec, in ? 0 : fd, &s, &err);
     progress_end(&bar);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
@@ -198,7 +199,7 @@ static int push_run(void *opts, int argc, char **argv)
 {
     const export_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cli_progress bar;
     cay_archived got = { .size = sizeof got };
     cay_export spec = {
@@ -208,9 +209,9 @@ static int push_run(void *opts, int argc, char **argv)
     CAY_AUTOFREE char *where = NULL;
     (void)argc;
     progress_begin(&bar, argv[0], 0);
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_snapshot_push(svc, NULL, &spec, &to, &where, &got, &err);
+        rc = cay_snapshot_push(client, NULL, &spec, &to, &where, &got, &err);
     progress_end(&bar);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
@@ -252,7 +253,7 @@ static int pull_run(void *opts, int argc, char **argv)
 {
     const import_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cli_progress bar;
     cay_import spec = { .size = sizeof spec,
                         .label = a->label,
@@ -263,9 +264,9 @@ static int pull_run(void *opts, int argc, char **argv)
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     (void)argc;
     progress_begin(&bar, argv[0], 0);
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_snapshot_pull(svc, NULL, &spec, &from, &s, &err);
+        rc = cay_snapshot_pull(client, NULL, &spec, &from, &s, &err);
     progress_end(&bar);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);

@@ -13,7 +13,7 @@ void cli_audit(const char *action, const char *tenant, const char *object)
 {
     char actor[24];
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     snprintf(actor, sizeof actor, "uid:%u", (unsigned)getuid());
     cay_audit a = { .size = sizeof a,
                     .actor = actor,
@@ -21,7 +21,7 @@ void cli_audit(const char *action, const char *tenant, const char *object)
                     .action = action,
                     .object = object,
                     .verdict = "ok" };
-    if (cli_service(&svc, &err) < 0 || cay_audit_put(svc, &a, &err) < 0)
+    if (cli_service(&client, &err) < 0 || cay_audit_put(client, &a, &err) < 0)
         out_note("cay: it is done, but not in the audit log: %s", err.msg);
 }
 
@@ -85,15 +85,15 @@ static int ls(void *opts, int argc, char **argv)
                            .action = a->action,
                            .last = a->last ? (size_t)a->last : 1000 };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     rows r;
     (void)argc, (void)argv;
     if (a->since_ms && a->since_ms != CAY_UNLIMITED)
         f.since_ms = cay__wall_ms() - (int64_t)CAY_MIN(a->since_ms, (uint64_t)1 << 42);
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_audit_list(svc, &f, on_line, &r, &err), &err);
+    return rows_done(&r, cay_audit_list(client, &f, on_line, &r, &err), &err);
 }
 
 const cli_verb cli_audit_ls = {
@@ -151,11 +151,11 @@ static int verify(void *opts, int argc, char **argv)
     const verify_args *a = opts;
     cay_audit_proof p = { .size = sizeof p };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     (void)argc, (void)argv;
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_audit_verify(svc, a->head, &p, &err);
+        rc = cay_audit_verify(client, a->head, &p, &err);
     if (rc == 0 || (cli.json && *p.why))
         print_proof(&p);
     return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;

@@ -69,11 +69,11 @@ static void on_event(void *arg, const cay_build_event *e)
 }
 
 /* What came out of it, and how it is used. */
-static void tell(cay_service *svc, const cay_built *b, int64_t ms)
+static void tell(cay_client *client, const cay_built *b, int64_t ms)
 {
     cay_template *t = NULL;
     char span[OUT_HUMAN], size[OUT_HUMAN];
-    if (cay_template_find(svc, NULL, NULL, b->template_, &t, NULL) < 0)
+    if (cay_template_find(client, NULL, NULL, b->template_, &t, NULL) < 0)
         return;
     const char *name = t->names[0] ? t->names[0] : t->id;
     build_took(span, ms);
@@ -162,7 +162,7 @@ static int run(const build_args *a, const char *dir, char kept[CAY_ID_LEN + 1], 
     cay_pair args[OPT_LIST_MAX + 1] = { 0 };
     char *texts[OPT_LIST_MAX] = { NULL };
     CAY_AUTOFREE char *net = NULL;
-    cay_service *svc;
+    cay_client *client;
     cay_built built = { .size = sizeof built };
     build_show view;
     int64_t began = cay__now_ms();
@@ -197,10 +197,10 @@ static int run(const build_args *a, const char *dir, char kept[CAY_ID_LEN + 1], 
         rc = read_secret(a->secrets.v[i], &secrets[i], err);
     spec.secrets = secrets;
     if (rc == 0)
-        rc = cli_service(&svc, err);
+        rc = cli_service(&client, err);
     build_show_open(&view, 2, !cli.json && !cli.quiet);
     if (rc == 0)
-        rc = cay_build_run(svc, &call, &spec, &built, err);
+        rc = cay_build_run(client, &call, &spec, &built, err);
     build_show_close(&view);
     forget_secrets(secrets);
     for (size_t i = 0; i < a->args.n; i++)
@@ -211,7 +211,7 @@ static int run(const build_args *a, const char *dir, char kept[CAY_ID_LEN + 1], 
     else if (rc == 0)
         out_fmt("%s\n", built.template_);
     if (rc == 0 && !cli.json)
-        tell(svc, &built, cay__now_ms() - began);
+        tell(client, &built, cay__now_ms() - began);
     memcpy(kept, built.sandbox, sizeof built.sandbox);
     return rc;
 }
@@ -290,23 +290,23 @@ static int show_log(void *opts, int argc, char **argv)
 {
     const log_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     found f = { 0 };
     uint64_t at = 0;
     build_show view;
     (void)argc;
     build_show_open(&view, 1, false);
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_build_get(svc, NULL, argv[0], on_found, &f, &err);
+        rc = cay_build_get(client, NULL, argv[0], on_found, &f, &err);
     while (rc == 0) {
         bool last =
             f.ended || !a->follow; /* asked before the log is read, so that no line is missed */
-        rc = cay_build_log(svc, f.id, &at, on_line, &view, &err);
+        rc = cay_build_log(client, f.id, &at, on_line, &view, &err);
         if (last || rc)
             break;
         nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
-        rc = cay_build_get(svc, NULL, f.id, on_found, &f, &err);
+        rc = cay_build_get(client, NULL, f.id, on_found, &f, &err);
     }
     return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
 }
@@ -367,13 +367,13 @@ static int builds(void *opts, int argc, char **argv)
     static const char *const titles[] = { "BUILD", "STATE", "TEMPLATE", ">STEP",
                                           ">TIME", "BEGUN", NULL };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     rows r;
     (void)opts, (void)argc, (void)argv;
     rows_open(&r, titles);
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_build_list(svc, NULL, on_build, &r, &err);
+        rc = cay_build_list(client, NULL, on_build, &r, &err);
     return rows_done(&r, rc, &err);
 }
 
@@ -417,13 +417,13 @@ static int caches(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "CACHE", "TENANT", ">SIZE", ">MOST", "USED", NULL };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     rows r;
     (void)opts, (void)argc, (void)argv;
     rows_open(&r, titles);
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_build_caches(svc, NULL, NULL, on_cache, &r, &err);
+        rc = cay_build_caches(client, NULL, NULL, on_cache, &r, &err);
     return rows_done(&r, rc, &err);
 }
 
@@ -440,10 +440,10 @@ const cli_verb cli_template_caches = {
 static int prune(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     size_t n = 0;
     (void)opts, (void)argc, (void)argv;
-    if (cli_service(&svc, &err) < 0 || cay_build_prune(svc, NULL, NULL, &n, &err) < 0)
+    if (cli_service(&client, &err) < 0 || cay_build_prune(client, NULL, NULL, &n, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (cli.json)
         out_fmt("{\"removed\":%zu}\n", n);

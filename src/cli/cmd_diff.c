@@ -47,7 +47,7 @@ static int diff(void *opts, int argc, char **argv)
 {
     const diff_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     uint64_t left = 0;
     view v = { .a = a, .json = OUT_JSON(true) };
     cay_diff d = { .size = sizeof d,
@@ -61,9 +61,9 @@ static int diff(void *opts, int argc, char **argv)
     as.patch = d.patch;
     v.a = &as;
     js_open(&v.json, '[');
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_service_diff(svc, NULL, &d, on_change, &v, &left, &err);
+        rc = cay_client_diff(client, NULL, &d, on_change, &v, &left, &err);
     if (rc < 0 && out_broken()) {
         cay__buf_clear(&v.json.b);
         return CLI_OK;

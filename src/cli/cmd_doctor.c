@@ -117,7 +117,7 @@ static int doctor(void *opts, int argc, char **argv)
 {
     const doctor_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cay_probe *p = NULL;
     int need = a->need ? cay_level_parse(a->need) : 0;
     (void)argc;
@@ -127,16 +127,16 @@ static int doctor(void *opts, int argc, char **argv)
                  a->need);
         return cli_usage(&cli_doctor, &err);
     }
-    if (cli_service(&svc, &err) < 0 || cay_service_probe(svc, cli_provider(), &p, &err) < 0)
+    if (cli_service(&client, &err) < 0 || cay_client_probe(client, cli_provider(), &p, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     doctor_rows *d = cay__alloc(sizeof *d);
     if (a->server)
-        doctor_server(svc, d);
+        doctor_server(client, d);
     int rc = check(a, need, p, d, &err);
     if (cli.json)
-        print_json(p, cay_service_home(svc), d, rc == 0);
+        print_json(p, cay_client_home(client), d, rc == 0);
     else if (!cli.quiet)
-        print_text(p, cay_service_home(svc), cay_service_host(svc), d);
+        print_text(p, cay_client_home(client), cay_client_host(client), d);
     free(d);
     cli_net_operator();
     cay_probe_free(p);

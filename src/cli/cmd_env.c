@@ -96,15 +96,15 @@ typedef struct var {
 static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t n)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     char text[CAY_KEY_LEN + 1], made[300];
     const char *url = NULL;
     const cay_key k = { .size = sizeof k, .tenant = a->tenant, .name = verb->name };
     if (choose_url(a, made, sizeof made, &url, &err) < 0)
         return cli_usage(verb, &err);
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    const char *there = cay_service_host(svc);
+    const char *there = cay_client_host(client);
     if (there && !a->url && !a->listen)
         url = there;
     if (!plain_url(url)) { /* that of CAY_HOST */
@@ -113,7 +113,7 @@ static int show(const env_args *a, const cli_verb *verb, const var *vars, size_t
                  url);
         return cli_usage(verb, &err);
     }
-    if (cay_key_create(svc, &k, text, &err) < 0)
+    if (cay_key_create(client, &k, text, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (cli.json) {
         out_json j = OUT_JSON(true);

@@ -96,10 +96,10 @@ static int events(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    cay_service *svc;
+    cay_client *client;
     cay_events *ev = NULL;
-    if (cli_service(&svc, &err) < 0 || (argc && cli_box_find(argv[0], &sb, &err) < 0) ||
-        cay_service_events(svc, sb ? cay_sandbox_id(sb) : NULL, &ev, &err) < 0)
+    if (cli_service(&client, &err) < 0 || (argc && cli_box_find(argv[0], &sb, &err) < 0) ||
+        cay_client_events(client, sb ? cay_sandbox_id(sb) : NULL, &ev, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     int rc = follow(ev, opts, &err);
     cay_events_close(ev);

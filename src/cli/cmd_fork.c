@@ -51,7 +51,7 @@ static int on_fork(cay_sandbox *sb, void *arg)
 static int go(const fork_args *a, const char *from, cli_pairs *labels)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     forked f = { .j = OUT_JSON(true) };
     cay_fork spec = { .size = sizeof spec,
                       .n = (size_t)a->n,
@@ -60,9 +60,9 @@ static int go(const fork_args *a, const char *from, cli_pairs *labels)
                       .ttl_ms = a->ttl_ms };
     js_open(&f.j, '[');
     waiting_begin(&f.w, "fork", from);
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_service_fork(svc, NULL, from, &spec, on_fork, &f, &err);
+        rc = cay_client_fork(client, NULL, from, &spec, on_fork, &f, &err);
     waiting_end(&f.w);
     js_close(&f.j, ']');
     if (rc == 0 && cli.json)

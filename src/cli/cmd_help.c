@@ -121,11 +121,11 @@ static int on_info(const cay_info *i, void *arg)
 /* Completion is silent about errors: a message would land in the middle of what is typed. */
 static int complete_ids(void)
 {
-    cay_service *svc;
+    cay_client *client;
     const cay_filter all = { .size = sizeof all };
-    if (cli_service(&svc, NULL) < 0)
+    if (cli_service(&client, NULL) < 0)
         return CLI_FAIL;
-    return cay_service_list(svc, NULL, &all, on_info, NULL, NULL) < 0 ? CLI_FAIL : CLI_OK;
+    return cay_client_list(client, NULL, &all, on_info, NULL, NULL) < 0 ? CLI_FAIL : CLI_OK;
 }
 
 static int on_proc(const cay_proc_info *p, void *arg)
@@ -164,9 +164,9 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
 
 static int complete_snapshots(void)
 {
-    cay_service *svc;
-    return cli_service(&svc, NULL) < 0 ||
-                   cay_service_snapshots(svc, NULL, NULL, on_snapshot, NULL, NULL) < 0
+    cay_client *client;
+    return cli_service(&client, NULL) < 0 ||
+                   cay_client_snapshots(client, NULL, NULL, on_snapshot, NULL, NULL) < 0
                ? CLI_FAIL
                : CLI_OK;
 }

@@ -81,13 +81,13 @@ static int ls(void *opts, int argc, char **argv)
                           .tenant = a->tenant,
                           .limit = (size_t)a->limit };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     rows r;
     (void)argc, (void)argv;
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_task_list(svc, &f, on_task, &r, &err), &err);
+    return rows_done(&r, cay_task_list(client, &f, on_task, &r, &err), &err);
 }
 
 const cli_verb cli_jobs_ls = {
@@ -101,12 +101,12 @@ const cli_verb cli_jobs_ls = {
 };
 
 static int each(int argc, char **argv, const char *action,
-                int (*fn)(cay_service *, const char *, cay_err *))
+                int (*fn)(cay_client *, const char *, cay_err *))
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     for (int i = 0; i < argc; i++) {
-        if (cli_service(&svc, &err) < 0 || fn(svc, argv[i], &err) < 0)
+        if (cli_service(&client, &err) < 0 || fn(client, argv[i], &err) < 0)
             return cli_fail(&err, CLI_FAIL);
         cli_audit(action, NULL, argv[i]);
     }

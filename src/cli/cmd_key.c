@@ -33,7 +33,7 @@ static int create(void *opts, int argc, char **argv)
 {
     const create_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     char text[CAY_KEY_LEN + 1];
     cay_key k = { .size = sizeof k,
                   .tenant = a->tenant,
@@ -49,7 +49,7 @@ static int create(void *opts, int argc, char **argv)
     }
     if (a->ttl_ms && a->ttl_ms != CAY_UNLIMITED)
         k.expires_ms = cay__wall_ms() + (int64_t)CAY_MIN(a->ttl_ms, (uint64_t)1 << 42);
-    if (cli_service(&svc, &err) < 0 || cay_key_create(svc, &k, text, &err) < 0)
+    if (cli_service(&client, &err) < 0 || cay_key_create(client, &k, text, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     char id[CAY_KEY_ID_LEN + 1] = "";
     memcpy(id, text + 4, CAY_KEY_ID_LEN);
@@ -151,13 +151,13 @@ static int ls(void *opts, int argc, char **argv)
                                           "CREATED", "EXPIRES", "USED",  "NAME",  NULL };
     const ls_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     rows r;
     (void)argc, (void)argv;
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_key_list(svc, a->tenant, on_key, &r, &err), &err);
+    return rows_done(&r, cay_key_list(client, a->tenant, on_key, &r, &err), &err);
 }
 
 const cli_verb cli_key_ls = {
@@ -174,10 +174,10 @@ const cli_verb cli_key_ls = {
 static int revoke_keys(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     (void)opts;
     for (int i = 0; i < argc; i++) {
-        if (cli_service(&svc, &err) < 0 || cay_key_revoke(svc, argv[i], &err) < 0)
+        if (cli_service(&client, &err) < 0 || cay_key_revoke(client, argv[i], &err) < 0)
             return cli_fail(&err, CLI_FAIL);
         cli_audit("key.revoke", NULL, argv[i]);
     }

@@ -283,11 +283,11 @@ static const opt_def gc_defs[] = {
 };
 
 /* Again when more came meanwhile; whoever brought it saw that we are at it. */
-static int settle(cay_service *svc, cay_err *err)
+static int settle(cay_client *client, cay_err *err)
 {
     int rc = 0;
-    for (int i = 0; rc == 0 && i < 100 && cay_service_unsettled(svc); i++)
-        rc = cay_service_settle(svc, NULL, err);
+    for (int i = 0; rc == 0 && i < 100 && cay_client_unsettled(client); i++)
+        rc = cay_client_settle(client, NULL, err);
     return rc;
 }
 
@@ -295,7 +295,7 @@ static int gc(void *opts, int argc, char **argv)
 {
     const gc_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     size_t n = 0, caches = 0;
     char path[4096];
     cli_settling = true;
@@ -308,11 +308,11 @@ static int gc(void *opts, int argc, char **argv)
     cli_waiting w = { .end = { -1, -1 } };
     if (!a->settle) /* that is nobody's, though it may have a terminal */
         waiting_begin(&w, "gc", "");
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = a->settle ? settle(svc, &err) : cay_service_gc(svc, NULL, &n, &err);
-    if (rc == 0 && !a->settle && !cay_service_host(svc)) /* a server does this with its own */
-        rc = cay_build_gc(svc, NULL, &caches, &err);
+        rc = a->settle ? settle(client, &err) : cay_client_gc(client, NULL, &n, &err);
+    if (rc == 0 && !a->settle && !cay_client_host(client)) /* a server does this with its own */
+        rc = cay_build_gc(client, NULL, &caches, &err);
     waiting_end(&w);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);

@@ -85,12 +85,12 @@ static int list(const cay_filter *f)
     static const char *const titles[] = { "ID",   "NAME",  "STATE",  "WALL",   "PROVIDER",
                                           ">AGE", ">LEFT", "REASON", "LABELS", NULL };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     rows r;
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_service_list(svc, NULL, f, on_info, &r, &err), &err);
+    return rows_done(&r, cay_client_list(client, NULL, f, on_info, &r, &err), &err);
 }
 
 static int ls(void *opts, int argc, char **argv)

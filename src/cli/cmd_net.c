@@ -36,8 +36,8 @@ static void show_policy(const cay_policy *p)
 void cli_net_operator(void)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
-    if (cli_service(&svc, &err) == 0 && cay_net_operator_check(svc, &err) < 0)
+    cay_client *client;
+    if (cli_service(&client, &err) == 0 && cay_net_operator_check(client, &err) < 0)
         out_note("cay: %s; the operator's rules are still those from before", err.msg);
 }
 

@@ -48,13 +48,13 @@ static void own_name(char *url, size_t cap)
 }
 
 /* The server leaves its address in the state directory as long as it runs. */
-static int server_url(cay_service *svc, const open_args *a, char *out, size_t cap, cay_err *err)
+static int server_url(cay_client *client, const open_args *a, char *out, size_t cap, cay_err *err)
 {
     char path[4096];
     if (a->url) {
         cay__str_copy(out, cap, a->url);
     } else {
-        cay__str_join(path, sizeof path, cay_service_home(svc), "/server.url", NULL);
+        cay__str_join(path, sizeof path, cay_client_home(client), "/server.url", NULL);
         if (cay__fd_read_file(AT_FDCWD, path, out, cap) <= 0)
             return cay_fail_why(
                 err, CAY_ENOENT, "no_server",
@@ -91,24 +91,25 @@ static int run_open(void *opts, int argc, char **argv)
 {
     const open_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     char url[1024], link[2048], text[CAY_KEY_LEN + 1], id[CAY_KEY_ID_LEN + 1] = "";
     cay_key k = { .size = sizeof k,
                   .scope = CAY_KEY_LOGIN,
                   .name = "console link",
                   .expires_ms = cay__wall_ms() + LINK_MS };
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (cay_service_host(svc)) {
+    if (cay_client_host(client)) {
         cay_fail_why(&err, CAY_ENOTSUP, "remote_unsupported",
                      "open: a link that logs in is made on the server's host; go to %.150s and log "
                      "in with a key",
-                     cay_service_host(svc));
+                     cay_client_host(client));
         return cli_fail(&err, CLI_FAIL);
     }
-    if (server_url(svc, a, url, sizeof url, &err) < 0 ||
-        (argc && cli_box_find(argv[0], &sb, &err) < 0) || cay_key_create(svc, &k, text, &err) < 0)
+    if (server_url(client, a, url, sizeof url, &err) < 0 ||
+        (argc && cli_box_find(argv[0], &sb, &err) < 0) ||
+        cay_key_create(client, &k, text, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     memcpy(id, text + 4, CAY_KEY_ID_LEN);
     cli_audit("console.link", CAY_TENANT_DEFAULT, id);

@@ -25,14 +25,14 @@ static int set(void *opts, int argc, char **argv)
 {
     const set_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cay_warm w = { .size = sizeof w,
                    .template_ = argv[0],
                    .tenant = a->tenant,
                    .low = (unsigned)(a->low ? a->low : 1) };
     (void)argc;
     w.high = (unsigned)(a->high ? a->high : CAY_MAX(w.low, 2u));
-    if (cli_service(&svc, &err) < 0 || cay_warm_put(svc, NULL, &w, &err) < 0)
+    if (cli_service(&client, &err) < 0 || cay_warm_put(client, NULL, &w, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_audit("pool.set", argv[0], NULL);
     return CLI_OK;
@@ -89,13 +89,13 @@ static int ls(void *opts, int argc, char **argv)
     static const char *const titles[] = { "TEMPLATE", "TENANT",  ">LOW",    ">HIGH",
                                           ">READY",   ">MAKING", "TROUBLE", NULL };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     rows r;
     (void)opts, (void)argc, (void)argv;
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_warm_list(svc, NULL, on_pool, &r, &err), &err);
+    return rows_done(&r, cay_warm_list(client, NULL, on_pool, &r, &err), &err);
 }
 
 const cli_verb cli_pool_ls = {
@@ -118,9 +118,10 @@ static int drop(void *opts, int argc, char **argv)
 {
     const rm_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     for (int i = 0; i < argc; i++) {
-        if (cli_service(&svc, &err) < 0 || cay_warm_remove(svc, NULL, a->tenant, argv[i], &err) < 0)
+        if (cli_service(&client, &err) < 0 ||
+            cay_warm_remove(client, NULL, a->tenant, argv[i], &err) < 0)
             return cli_fail(&err, CLI_FAIL);
         cli_audit("pool.rm", argv[i], NULL);
     }

@@ -80,27 +80,27 @@ static int on_volume(const cay_volume *w, void *arg)
     return 0;
 }
 
-static const char *where(cay_service *svc)
+static const char *where(cay_client *client)
 {
-    return cay_service_host(svc) ? cay_service_host(svc) : cay_service_home(svc);
+    return cay_client_host(client) ? cay_client_host(client) : cay_client_home(client);
 }
 
-static int look(cay_service *svc, view *v, cay_err *err)
+static int look(cay_client *client, view *v, cay_err *err)
 {
     static const char *const kinds[] = { "sandboxes", "snapshots", "templates", "volumes" };
     int rc = 0;
     js_open(&v->json, '{');
-    js_kstr(&v->json, cli_host() ? "host" : "home", where(svc));
+    js_kstr(&v->json, cli_host() ? "host" : "home", where(client));
     for (size_t k = 0; rc == 0 && k < CAY_LEN(kinds); k++) {
         size_t at = v->text.len;
         cay__buf_fmt(&v->text, "%s:\n", kinds[k]);
         js_key(&v->json, kinds[k]);
         js_open(&v->json, '[');
-        rc = k == 0   ? cay_service_list(svc, NULL, &(cay_filter){ .size = sizeof(cay_filter) },
-                                         on_box, v, err)
-             : k == 1 ? cay_service_snapshots(svc, NULL, NULL, on_snapshot, v, err)
-             : k == 2 ? cay_template_list(svc, NULL, NULL, on_template, v, err)
-                      : cay_volume_list(svc, NULL, on_volume, v, err);
+        rc = k == 0   ? cay_client_list(client, NULL, &(cay_filter){ .size = sizeof(cay_filter) },
+                                        on_box, v, err)
+             : k == 1 ? cay_client_snapshots(client, NULL, NULL, on_snapshot, v, err)
+             : k == 2 ? cay_template_list(client, NULL, NULL, on_template, v, err)
+                      : cay_volume_list(client, NULL, on_volume, v, err);
         if (rc == CAY_EPERM && cli_host())
             rc = 0; /* the server's, and not this key's */
         js_close(&v->json, ']');
@@ -144,7 +144,7 @@ static void on_left(const char *what, void *arg)
         out_note("cay: left: %s", what);
 }
 
-/* Opening the service would make the directory anew. */
+/* Opening the client would make the directory anew. */
 static bool there(char *home, size_t cap, cay_err *err)
 {
     char path[4096];
@@ -155,18 +155,18 @@ static bool there(char *home, size_t cap, cay_err *err)
              access(path, F_OK) == 0));
 }
 
-static int go(cay_service *svc, const purge_args *a, view *v, cay_err *err)
+static int go(cay_client *client, const purge_args *a, view *v, cay_err *err)
 {
-    CAY_TRY(look(svc, v, err));
+    CAY_TRY(look(client, v, err));
     if (!cli.json && !cli.quiet && !a->yes)
-        summary(where(svc), v);
+        summary(where(client), v);
     js_key(&v->json, "left");
     js_open(&v->json, '[');
     bool sure = !a->dry && (a->yes || agreed());
     if (!sure && !a->dry)
         return cay_fail(err, CAY_ECANCELED, "nothing was removed");
     if (sure)
-        CAY_TRY(cay_service_purge(svc, NULL, a->force, on_left, v, err));
+        CAY_TRY(cay_client_purge(client, NULL, a->force, on_left, v, err));
     js_close(&v->json, ']');
     js_kbool(&v->json, "removed", sure);
     js_close(&v->json, '}');
@@ -183,7 +183,7 @@ static int purge(void *opts, int argc, char **argv)
 {
     const purge_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     char home[4096] = "";
     view v = { .text = CAY__BUF(64u << 20), .json = OUT_JSON(true) };
     (void)argc;
@@ -204,8 +204,9 @@ static int purge(void *opts, int argc, char **argv)
         return CLI_OK;
     }
     cli_settling = true; /* there is no later */
-    int rc =
-        cli_service(&svc, &err) < 0 || go(svc, a, &v, &err) < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
+    int rc = cli_service(&client, &err) < 0 || go(client, a, &v, &err) < 0
+                 ? cli_fail(&err, CLI_FAIL)
+                 : CLI_OK;
     cay__buf_clear(&v.text);
     cay__buf_clear(&v.json.b);
     return rc;

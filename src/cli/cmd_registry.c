@@ -21,16 +21,16 @@ static int login(void *opts, int argc, char **argv)
 {
     const login_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     char *password = cay__alloc(CLI_SECRET_MAX + 3);
     (void)argc;
     int rc = a->user ? 0 : cay_fail_why(&err, CAY_EINVAL, "registry_auth", "--user NAME is needed");
     ssize_t n = rc == 0 ? cli_read_secret("password", password) : 0;
     password[n > 0 ? n : 0] = 0;
     if (rc == 0)
-        rc = cli_service(&svc, &err);
+        rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_registry_login(svc, a->tenant, argv[0], a->user,
+        rc = cay_registry_login(client, a->tenant, argv[0], a->user,
                                 n > 0 && strlen(password) == (size_t)n ? password : "", &err);
     explicit_bzero(password, CLI_SECRET_MAX + 3);
     free(password);
@@ -69,9 +69,9 @@ static int logout(void *opts, int argc, char **argv)
 {
     const tenant_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     (void)argc;
-    if (cli_service(&svc, &err) < 0 || cay_registry_logout(svc, a->tenant, argv[0], &err) < 0)
+    if (cli_service(&client, &err) < 0 || cay_registry_logout(client, a->tenant, argv[0], &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_audit("registry.logout", a->tenant, argv[0]);
     return CLI_OK;
@@ -114,13 +114,13 @@ static int logins(void *opts, int argc, char **argv)
     static const char *const titles[] = { "REGISTRY", "TENANT", "CHANGED", NULL };
     const tenant_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     rows r;
     (void)argc, (void)argv;
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_registry_logins(svc, a->tenant, on_login, &r, &err), &err);
+    return rows_done(&r, cay_registry_logins(client, a->tenant, on_login, &r, &err), &err);
 }
 
 const cli_verb cli_template_logins = {

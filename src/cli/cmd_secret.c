@@ -30,13 +30,13 @@ ssize_t cli_read_secret(const char *what, char *value)
 static int set(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     char *value = cay__alloc(CLI_SECRET_MAX + 3);
     (void)opts, (void)argc;
     ssize_t n = cli_read_secret("value", value);
-    int rc = n < 0 ? cay_fail_sys(&err, CAY_ESYS, "read the value") : cli_service(&svc, &err);
+    int rc = n < 0 ? cay_fail_sys(&err, CAY_ESYS, "read the value") : cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_secret_put(svc, argv[0], value, (size_t)n, &err);
+        rc = cay_secret_put(client, argv[0], value, (size_t)n, &err);
     explicit_bzero(value, CLI_SECRET_MAX + 3);
     free(value);
     return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
@@ -80,13 +80,13 @@ static int ls(void *opts, int argc, char **argv)
 {
     static const char *const titles[] = { "NAME", "CHANGED", NULL };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     rows r;
     (void)opts, (void)argc, (void)argv;
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_secret_list(svc, on_secret, &r, &err), &err);
+    return rows_done(&r, cay_secret_list(client, on_secret, &r, &err), &err);
 }
 
 const cli_verb cli_secret_ls = {
@@ -100,10 +100,10 @@ const cli_verb cli_secret_ls = {
 static int drop(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     (void)opts;
     for (int i = 0; i < argc; i++)
-        if (cli_service(&svc, &err) < 0 || cay_secret_remove(svc, argv[i], &err) < 0)
+        if (cli_service(&client, &err) < 0 || cay_secret_remove(client, argv[i], &err) < 0)
             return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
 }

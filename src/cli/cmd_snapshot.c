@@ -151,11 +151,11 @@ static int list(void *opts, int argc, char **argv)
                                           ">LAYERS", ">USERS", "STATE",   NULL };
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
-    cay_service *svc;
+    cay_client *client;
     cay_snapshot_filter f = { .size = sizeof f };
     rows r;
     (void)opts;
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0 && argc)
         rc = cli_box_find(argv[0], &sb, &err);
     if (rc == CAY_ENOENT && strlen(argv[0]) == CAY_ID_LEN)
@@ -165,7 +165,7 @@ static int list(void *opts, int argc, char **argv)
     if (sb)
         f.sandbox = cay_sandbox_id(sb);
     rows_open(&r, titles);
-    return rows_done(&r, cay_service_snapshots(svc, NULL, &f, on_snapshot, &r, &err), &err);
+    return rows_done(&r, cay_client_snapshots(client, NULL, &f, on_snapshot, &r, &err), &err);
 }
 
 const cli_verb cli_snapshots = {
@@ -187,9 +187,9 @@ static int inspect(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    cay_service *svc;
+    cay_client *client;
     (void)opts, (void)argc;
-    if (cli_service(&svc, &err) < 0 || cay_service_snapshot(svc, NULL, argv[0], &s, &err) < 0)
+    if (cli_service(&client, &err) < 0 || cay_client_snapshot(client, NULL, argv[0], &s, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     print_json(s);
     return CLI_OK;
@@ -210,11 +210,12 @@ static int rename_one(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
-    cay_service *svc;
+    cay_client *client;
     (void)opts;
     /* By its id from here on: another one may have got the label meanwhile. */
-    if (cli_service(&svc, &err) < 0 || cay_service_snapshot(svc, NULL, argv[0], &s, &err) < 0 ||
-        cay_snapshot_rename(svc, NULL, s->id, argc > 1 ? argv[1] : "", &err) < 0)
+    if (cli_service(&client, &err) < 0 ||
+        cay_client_snapshot(client, NULL, argv[0], &s, &err) < 0 ||
+        cay_snapshot_rename(client, NULL, s->id, argc > 1 ? argv[1] : "", &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (!cli.quiet)
         out_fmt("%s\n", s->id);
@@ -245,10 +246,10 @@ static void rm_json(const char *ref, bool deferred)
     cay__buf_clear(&j.b);
 }
 
-static int rm_one(cay_service *svc, const char *ref, cay_err *err)
+static int rm_one(cay_client *client, const char *ref, cay_err *err)
 {
     bool deferred = false;
-    CAY_TRY(cay_snapshot_remove(svc, NULL, ref, &deferred, err));
+    CAY_TRY(cay_snapshot_remove(client, NULL, ref, &deferred, err));
     if (cli.json)
         rm_json(ref, deferred);
     else if (!cli.quiet)

@@ -153,7 +153,7 @@ static int from_state(const resume_args *a, box_spec *with)
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     CAY_AUTOFREE char *text = NULL, *manifest = NULL, *base = NULL;
-    cay_service *svc;
+    cay_client *client;
     cay_resumed how;
     size_t len = 0, n = 0;
     if (read_file("--state", a->state, CAY_STATE_BYTES, &text, &len, &err) < 0 ||
@@ -168,9 +168,9 @@ static int from_state(const resume_args *a, box_spec *with)
     cay_resume_state r = { .size = sizeof r, .state = text, .len = len, .with = &with->create };
     cli_waiting w;
     waiting_begin(&w, "resume", a->state);
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_service_resume_state(svc, NULL, &r, &sb, &how, &err);
+        rc = cay_client_resume_state(client, NULL, &r, &sb, &how, &err);
     waiting_end(&w);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);

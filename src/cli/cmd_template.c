@@ -96,14 +96,14 @@ static int list(void *opts, int argc, char **argv)
     static const char *const titles[] = { "NAME", "ID",     "BASE",   ">LAYERS", ">SIZE",
                                           ">AGE", ">USERS", "SOURCE", NULL };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cay_template_filter f = { .size = sizeof f, .name = argc ? argv[0] : NULL };
     rows r;
     (void)opts;
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_template_list(svc, NULL, &f, on_template, &r, &err), &err);
+    return rows_done(&r, cay_template_list(client, NULL, &f, on_template, &r, &err), &err);
 }
 
 const cli_verb cli_template_ls = {
@@ -123,9 +123,10 @@ static int inspect(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_template) t = NULL;
-    cay_service *svc;
+    cay_client *client;
     (void)opts, (void)argc;
-    if (cli_service(&svc, &err) < 0 || cay_template_find(svc, NULL, NULL, argv[0], &t, &err) < 0)
+    if (cli_service(&client, &err) < 0 ||
+        cay_template_find(client, NULL, NULL, argv[0], &t, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     print_json(t);
     return CLI_OK;
@@ -145,10 +146,10 @@ const cli_verb cli_template_inspect = {
 static int tag(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     (void)opts, (void)argc;
-    if (cli_service(&svc, &err) < 0 ||
-        cay_template_name(svc, NULL, NULL, argv[0], argv[1], &err) < 0)
+    if (cli_service(&client, &err) < 0 ||
+        cay_template_name(client, NULL, NULL, argv[0], argv[1], &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
 }
@@ -164,9 +165,9 @@ const cli_verb cli_template_tag = {
     .fn = tag,
 };
 
-static int rm_one(cay_service *svc, const char *ref, cay_err *err)
+static int rm_one(cay_client *client, const char *ref, cay_err *err)
 {
-    return cay_template_remove(svc, NULL, NULL, ref, err);
+    return cay_template_remove(client, NULL, NULL, ref, err);
 }
 
 static int rm(void *opts, int argc, char **argv)
@@ -208,14 +209,14 @@ static int save(void *opts, int argc, char **argv)
     const save_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_template) t = NULL;
-    cay_service *svc;
+    cay_client *client;
     const char *names[CLI_TEMPLATE_NAMES + 1];
     cay_template_spec spec = { .size = sizeof spec,
                                .from = argv[0],
                                .names = cli_template_names(names, argc - 1, argv + 1),
                                .config = a->config,
                                .hidden = a->hidden };
-    if (cli_service(&svc, &err) < 0 || cay_template_publish(svc, NULL, &spec, &t, &err) < 0)
+    if (cli_service(&client, &err) < 0 || cay_template_publish(client, NULL, &spec, &t, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_template_print(t);
     return CLI_OK;

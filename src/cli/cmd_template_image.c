@@ -89,7 +89,7 @@ static int import(void *opts, int argc, char **argv)
     const import_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_template) t = NULL;
-    cay_service *svc;
+    cay_client *client;
     bar b;
     const char *names[CLI_TEMPLATE_NAMES + 1];
     char path[64], source[100];
@@ -106,7 +106,7 @@ static int import(void *opts, int argc, char **argv)
                                .hidden = a->hidden,
                                .progress = on_progress,
                                .arg = &b };
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc == 0)
         rc = debian(a, &fd, path, source, sizeof source, &err);
     if (fd >= 0) {
@@ -115,7 +115,7 @@ static int import(void *opts, int argc, char **argv)
     }
     bar_begin(&b);
     if (rc == 0)
-        rc = cay_template_import(svc, NULL, &spec, &t, &err);
+        rc = cay_template_import(client, NULL, &spec, &t, &err);
     progress_end(&b.p);
     if (rc < 0)
         return cli_fail(&err, CLI_FAIL);
@@ -147,7 +147,7 @@ const cli_verb cli_template_import = {
 static int export(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     bar b;
     bool out = !strcmp(argv[1], "-");
     cay_template_out spec = { .size = sizeof spec,
@@ -163,9 +163,9 @@ static int export(void *opts, int argc, char **argv)
                                 "an archive is nothing for a terminal: name a file, or redirect")
                  : 0;
     if (rc == 0)
-        rc = cli_service(&svc, &err);
+        rc = cli_service(&client, &err);
     if (rc == 0)
-        rc = cay_template_export(svc, NULL, &spec, &err);
+        rc = cay_template_export(client, NULL, &spec, &err);
     progress_end(&b.p);
     return rc < 0 ? cli_fail(&err, CLI_FAIL) : CLI_OK;
 }
@@ -212,7 +212,7 @@ static int pull(void *opts, int argc, char **argv)
     const pull_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOPTR(cay_template) t = NULL;
-    cay_service *svc;
+    cay_client *client;
     const char *const names[] = { a->name, NULL };
     bar b;
     cay_template_remote spec = { .size = sizeof spec,
@@ -241,10 +241,10 @@ static int pull(void *opts, int argc, char **argv)
                                 "there is no password on standard input");
     }
     if (rc == 0)
-        rc = cli_service(&svc, &err);
+        rc = cli_service(&client, &err);
     bar_begin(&b);
     if (rc == 0)
-        rc = cay_template_pull(svc, NULL, &spec, &t, &err);
+        rc = cay_template_pull(client, NULL, &spec, &t, &err);
     if (password)
         explicit_bzero(password, CLI_SECRET_MAX + 3);
     free(password);

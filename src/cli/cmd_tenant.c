@@ -34,7 +34,7 @@ static void lay_over(uint64_t *to, uint64_t given)
 static int put(const char *name, const quota_args *a, bool fresh, cay_quota most)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cay_tenant t = { .size = sizeof t, .name = name, .most = most };
     lay_over(&t.most.sandboxes, a->sandboxes);
     lay_over(&t.most.cpu_milli, a->cpu_milli);
@@ -42,8 +42,8 @@ static int put(const char *name, const quota_args *a, bool fresh, cay_quota most
     lay_over(&t.most.disk, a->disk);
     lay_over(&t.most.creates_per_min, a->creates);
     lay_over(&t.most.templates, a->templates);
-    if (cli_service(&svc, &err) < 0 ||
-        (fresh ? cay_tenant_create : cay_tenant_set)(svc, &t, &err) < 0)
+    if (cli_service(&client, &err) < 0 ||
+        (fresh ? cay_tenant_create : cay_tenant_set)(client, &t, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_audit(fresh ? "tenant.create" : "tenant.set", name, NULL);
     return CLI_OK;
@@ -78,10 +78,11 @@ static int take_most(const cay_tenant *t, void *arg)
 static int set(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cay_quota most = { 0 };
     (void)argc;
-    if (cli_service(&svc, &err) < 0 || cay_tenant_get(svc, argv[0], take_most, &most, &err) < 0)
+    if (cli_service(&client, &err) < 0 ||
+        cay_tenant_get(client, argv[0], take_most, &most, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     return put(argv[0], opts, false, most);
 }
@@ -158,13 +159,13 @@ static int ls(void *opts, int argc, char **argv)
     static const char *const titles[] = { "NAME",  ">SANDBOXES", ">CPUS",      ">MEMORY",
                                           ">DISK", ">CREATES",   ">TEMPLATES", NULL };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     rows r;
     (void)opts, (void)argc, (void)argv;
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_tenant_list(svc, on_tenant, &r, &err), &err);
+    return rows_done(&r, cay_tenant_list(client, on_tenant, &r, &err), &err);
 }
 
 const cli_verb cli_tenant_ls = {
@@ -178,10 +179,10 @@ const cli_verb cli_tenant_ls = {
 static int drop(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     (void)opts;
     for (int i = 0; i < argc; i++) {
-        if (cli_service(&svc, &err) < 0 || cay_tenant_remove(svc, argv[i], &err) < 0)
+        if (cli_service(&client, &err) < 0 || cay_tenant_remove(client, argv[i], &err) < 0)
             return cli_fail(&err, CLI_FAIL);
         cli_audit("tenant.rm", argv[i], NULL);
     }

@@ -74,17 +74,17 @@ static bool wanted(const row *r, int argc, char **argv)
     return argc == 0;
 }
 
-static int take(cay_service *svc, int argc, char **argv, const sample *before, sample *s,
+static int take(cay_client *client, int argc, char **argv, const sample *before, sample *s,
                 cay_err *err)
 {
     const cay_filter f = { .size = sizeof f, .states = 1u << CAY_RUNNING | 1u << CAY_PAUSED };
     size_t kept = 0;
     s->n = 0;
-    CAY_TRY(cay_service_list(svc, NULL, &f, on_info, s, err));
+    CAY_TRY(cay_client_list(client, NULL, &f, on_info, s, err));
     for (size_t i = 0; i < s->n; i++) {
         row *r = &s->v[i];
         cay_sandbox *sb = NULL;
-        if (!wanted(r, argc, argv) || cay_service_find(svc, NULL, r->id, &sb, NULL) < 0)
+        if (!wanted(r, argc, argv) || cay_client_find(client, NULL, r->id, &sb, NULL) < 0)
             continue;
         r->now.size = sizeof r->now;
         r->at_us = cay__now_us();
@@ -197,7 +197,7 @@ static bool key_within(uint64_t ms)
     return read(0, &c, 1) != 1 || c == 'q' || c == 'Q' || c == 3 || c == 4;
 }
 
-static int live(cay_service *svc, int argc, char **argv, uint64_t delay, sample *a, sample *b,
+static int live(cay_client *client, int argc, char **argv, uint64_t delay, sample *a, sample *b,
                 cay_err *err)
 {
     int rc = 0;
@@ -206,7 +206,7 @@ static int live(cay_service *svc, int argc, char **argv, uint64_t delay, sample 
     out_str("\033[?1049h\033[?25l"); /* the other screen, no cursor */
     for (;;) {
         sample *t = a;
-        rc = take(svc, argc, argv, b, a, err);
+        rc = take(client, argc, argv, b, a, err);
         if (rc < 0)
             break;
         draw(a);
@@ -224,19 +224,19 @@ static int top(void *opts, int argc, char **argv)
 {
     const top_args *args = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     bool once = args->once || cli.json || !isatty(0) || !isatty(1);
     CAY_AUTOFREE sample *a = cay__alloc(sizeof *a);
     CAY_AUTOFREE sample *b = cay__alloc(sizeof *b);
-    int rc = cli_service(&svc, &err);
+    int rc = cli_service(&client, &err);
     if (rc >= 0 && !once)
-        rc = live(svc, argc, argv, args->delay_ms ? args->delay_ms : 1000, a, b, &err);
+        rc = live(client, argc, argv, args->delay_ms ? args->delay_ms : 1000, a, b, &err);
     if (rc >= 0 && once) {
-        rc = take(svc, argc, argv, NULL, a, &err);
+        rc = take(client, argc, argv, NULL, a, &err);
         if (rc >= 0 && a->n) /* a rate needs two looks */
             poll(NULL, 0, FIRST_MS);
         if (rc >= 0)
-            rc = take(svc, argc, argv, a, b, &err);
+            rc = take(client, argc, argv, a, b, &err);
         if (rc >= 0)
             print_once(b);
     }

@@ -15,7 +15,7 @@ CAY_DEFINE_AUTO(cay_proc, cay_proc_unref)
 enum { MEMORY = 64 << 20, COLS = 100, ROWS = 30, TIMEOUT_MS = 200, PAUSE_MS = 150 };
 
 typedef struct tour {
-    cay_service *svc;
+    cay_client *client;
     cay_sandbox *sb;
     cay_info *info;
     char said[400]; /* what the step has to tell */
@@ -59,7 +59,7 @@ static int step_doctor(tour *t, cay_err *err)
 {
     cay_probe *p = NULL;
     size_t on = 0;
-    CAY_TRY(cay_service_probe(t->svc, cli_provider(), &p, err));
+    CAY_TRY(cay_client_probe(t->client, cli_provider(), &p, err));
     for (size_t i = 0; i < p->nlayers; i++)
         on += !strcmp(p->layers[i].state, "on");
     say(t, "isolation %d (%s), %zu of %zu layers on", p->level, cay_level_name(p->level), on,
@@ -76,7 +76,7 @@ static int step_create(tour *t, cay_err *err)
                               .limits.memory = MEMORY,
                               .limits.pids = 64,
                               .ttl_ms = 600000 };
-    CAY_TRY(cay_service_create(t->svc, NULL, &spec, &t->sb, err));
+    CAY_TRY(cay_client_create(t->client, NULL, &spec, &t->sb, err));
     CAY_TRY(cay_sandbox_describe(t->sb, NULL, &t->info, err));
     say(t, "%s%s, gone in 10 minutes whatever happens", t->info->id,
         layer_on(t, "memory-limit") ? ", at most 64 MiB and 64 processes" : "");
@@ -220,7 +220,7 @@ static int step_kill(tour *t, cay_err *err)
     cay_sandbox *again = NULL;
     CAY_TRY(cay_sandbox_kill(t->sb, NULL, err));
     CAY_TRY(cay_sandbox_remove(t->sb, NULL, err));
-    bool gone = cay_service_find(t->svc, NULL, t->info->id, &again, NULL) < 0;
+    bool gone = cay_client_find(t->client, NULL, t->info->id, &again, NULL) < 0;
     cay_sandbox_unref(t->sb);
     t->sb = NULL;
     if (!gone)
@@ -276,7 +276,7 @@ static int tour_(void *opts, int argc, char **argv)
     (void)opts;
     (void)argc;
     (void)argv;
-    if (cli_service(&t.svc, &err) < 0)
+    if (cli_service(&t.client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     out_fmt("%sA tour of cay:%s one real sandbox from birth to death; each step is a command you "
             "can type.\n\n",

@@ -38,12 +38,12 @@ static void volume_json(out_json *j, const cay_volume *v)
     js_close(j, '}');
 }
 
-static int show(cay_service *svc, const char *name)
+static int show(cay_client *client, const char *name)
 {
     cay_err err = CAY_ERR_INIT;
     cay_volume *v = NULL;
     out_json j = OUT_JSON(true);
-    if (cay_volume_find(svc, NULL, name, &v, &err) < 0)
+    if (cay_volume_find(client, NULL, name, &v, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     volume_json(&j, v);
     js_flush(&j);
@@ -56,7 +56,7 @@ static int create(void *opts, int argc, char **argv)
 {
     const create_args *a = opts;
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     cay_volume *v = NULL;
     cay_volume_spec spec = { .size = sizeof spec,
                              .name = argv[0],
@@ -64,9 +64,10 @@ static int create(void *opts, int argc, char **argv)
                              .limit = a->size,
                              .hard = a->hard };
     (void)argc;
-    if (cli_service(&svc, &err) < 0 || cay_volume_create(svc, NULL, &spec, &err) < 0)
+    if (cli_service(&client, &err) < 0 || cay_volume_create(client, NULL, &spec, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
-    if (a->size && a->size != CAY_UNLIMITED && cay_volume_find(svc, NULL, argv[0], &v, NULL) == 0) {
+    if (a->size && a->size != CAY_UNLIMITED &&
+        cay_volume_find(client, NULL, argv[0], &v, NULL) == 0) {
         if (!strcmp(v->quota, "soft"))
             out_note("cay: the size of %s is only watched (soft): the state directory has no "
                      "project quota; --hard makes it hold",
@@ -74,7 +75,7 @@ static int create(void *opts, int argc, char **argv)
         cay_volume_free(v);
     }
     if (cli.json)
-        return show(svc, argv[0]);
+        return show(client, argv[0]);
     if (!cli.quiet)
         out_fmt("%s\n", argv[0]);
     return CLI_OK;
@@ -121,13 +122,13 @@ static int ls(void *opts, int argc, char **argv)
         "NAME", ">USED", ">LIMIT", ">SANDBOXES", "CREATED", NULL
     };
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     rows r;
     (void)opts, (void)argc, (void)argv;
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_volume_list(svc, NULL, on_volume, &r, &err), &err);
+    return rows_done(&r, cay_volume_list(client, NULL, on_volume, &r, &err), &err);
 }
 
 const cli_verb cli_volume_ls = {
@@ -141,9 +142,9 @@ const cli_verb cli_volume_ls = {
 static int inspect(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     (void)opts, (void)argc;
-    return cli_service(&svc, &err) < 0 ? cli_fail(&err, CLI_FAIL) : show(svc, argv[0]);
+    return cli_service(&client, &err) < 0 ? cli_fail(&err, CLI_FAIL) : show(client, argv[0]);
 }
 
 const cli_verb cli_volume_inspect = {
@@ -159,10 +160,10 @@ const cli_verb cli_volume_inspect = {
 static int drop(void *opts, int argc, char **argv)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     (void)opts;
     for (int i = 0; i < argc; i++)
-        if (cli_service(&svc, &err) < 0 || cay_volume_remove(svc, NULL, argv[i], &err) < 0)
+        if (cli_service(&client, &err) < 0 || cay_volume_remove(client, NULL, argv[i], &err) < 0)
             return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
 }

@@ -37,12 +37,12 @@ static void add(doctor_rows *d, const char *name, const char *state, const char 
 
 /* The server leaves its address in the state directory as long as it runs; else where one is unless
  * it is told otherwise. */
-static uint16_t port_of(cay_service *svc, bool *tls)
+static uint16_t port_of(cay_client *client, bool *tls)
 {
     char path[4096], url[512];
     uint64_t port = PORT;
     *tls = false;
-    if (cay__str_join(path, sizeof path, cay_service_home(svc), "/server.url", NULL) &&
+    if (cay__str_join(path, sizeof path, cay_client_home(client), "/server.url", NULL) &&
         cay__fd_read_file(AT_FDCWD, path, url, sizeof url) > 0) {
         const char *colon = strrchr(url, ':');
         url[strcspn(url, "\n")] = 0;
@@ -73,11 +73,11 @@ static bool ask_health(uint16_t port, char *line, size_t cap)
     return true;
 }
 
-static void ask_server(cay_service *svc, doctor_rows *d)
+static void ask_server(cay_client *client, doctor_rows *d)
 {
     char line[64];
     bool tls;
-    uint16_t port = port_of(svc, &tls);
+    uint16_t port = port_of(client, &tls);
     int64_t began = cay__now_us();
     if (!ask_health(port, line, sizeof line))
         add(d, "server", "off",
@@ -110,11 +110,11 @@ static int count_key(const cay_key *k, void *arg)
     return 0;
 }
 
-static void look_at_keys(cay_service *svc, doctor_rows *d)
+static void look_at_keys(cay_client *client, doctor_rows *d)
 {
     keys n = { 0 };
     cay_err err = CAY_ERR_INIT;
-    if (cay_key_list(svc, NULL, count_key, &n, &err) < 0)
+    if (cay_key_list(client, NULL, count_key, &n, &err) < 0)
         add(d, "keys", "off", "", "%.150s", err.msg);
     else if (!n.good)
         add(d, "keys", "off", "`cay key create --scope admin` makes one and prints it once",
@@ -130,11 +130,12 @@ static int count_task(const cay_task *t, void *arg)
     return 0;
 }
 
-static void look_at_jobs(cay_service *svc, doctor_rows *d)
+static void look_at_jobs(cay_client *client, doctor_rows *d)
 {
     size_t dead = 0;
     cay_err err = CAY_ERR_INIT;
-    if (cay_task_list(svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "dead" },
+    if (cay_task_list(client,
+                      &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "dead" },
                       count_task, &dead, &err) < 0)
         add(d, "jobs", "off", "", "%.150s", err.msg);
     else if (dead)
@@ -145,11 +146,11 @@ static void look_at_jobs(cay_service *svc, doctor_rows *d)
         add(d, "jobs", "on", "", "none failed for good");
 }
 
-static void look_at_audit(cay_service *svc, doctor_rows *d)
+static void look_at_audit(cay_client *client, doctor_rows *d)
 {
     cay_audit_proof p = { .size = sizeof p };
     cay_err err = CAY_ERR_INIT;
-    if (cay_audit_verify(svc, NULL, &p, &err) < 0)
+    if (cay_audit_verify(client, NULL, &p, &err) < 0)
         add(d, "audit", "off",
             "who may write the state directory? `cay audit verify` tells the line", "%.150s",
             err.msg);
@@ -205,19 +206,19 @@ static void look_at_rights(doctor_rows *d)
             (unsigned)geteuid());
 }
 
-void doctor_server(cay_service *svc, doctor_rows *out)
+void doctor_server(cay_client *client, doctor_rows *out)
 {
     bool far = cli_host() != NULL; /* it answered already, and the rest is of its host */
     if (far)
         add(out, "server", "on", "", "it answers, and takes the key");
     else
-        ask_server(svc, out);
-    look_at_keys(svc, out);
-    look_at_jobs(svc, out);
-    look_at_audit(svc, out);
+        ask_server(client, out);
+    look_at_keys(client, out);
+    look_at_jobs(client, out);
+    look_at_audit(client, out);
     if (far)
         return;
-    look_at_disk(cay_service_home(svc), out);
+    look_at_disk(cay_client_home(client), out);
     look_at_limits(out);
     look_at_rights(out);
 }

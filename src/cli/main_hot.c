@@ -31,7 +31,7 @@ static void step_aside(void)
     _exit(cli_fail(&err, CLI_BEFORE));
 }
 
-/* A snapshot after each command is the service's work; it leaves a mark for us
+/* A snapshot after each command is the client's work; it leaves a mark for us
  * (lib/snapshot/checkpoint.c). */
 static bool wants_checkpoint(const char *id)
 {
@@ -64,7 +64,7 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
         (spec->provider && strcmp(spec->provider, "native")))
         step_aside();
     int rc = cay__native_create_ephemeral(cli.home, spec, out, err);
-    if (rc == CAY_EISOLATION) /* level 1 may do; the service knows */
+    if (rc == CAY_EISOLATION) /* level 1 may do; the client knows */
         step_aside();
     if (rc < 0)
         return rc;

@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "progress.h"
-#include <cay/service.h>
+#include <cay/client.h>
 
 typedef struct cli_manifest {
     char *text, *base;

@@ -2,7 +2,7 @@
 /*
  * cli/open.h - where a sandbox handle comes from.
  *
- * The full program asks the service (open_full.c); the small one asks the native provider without a
+ * The full program asks the client (open_full.c); the small one asks the native provider without a
  * store, and steps aside for the full program when it cannot serve (open_hot.c).
  */
 #pragma once
@@ -23,7 +23,7 @@ int cli_box_command(const cay_create *spec, const char ***out, cay_err *err);
 /* Ends a thrown-away one; the handle is given back too. */
 void cli_box_discard(cay_sandbox *sb);
 
-/* Full program only: the service, opened at first use and closed at exit. */
-int cli_service(cay_service **out, cay_err *err);
+/* Full program only: the client, opened at first use and closed at exit. */
+int cli_service(cay_client **out, cay_err *err);
 extern bool cli_settling; /* we are the ones who do what was left for later: nobody else is started
                              for it at exit */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles from the service, for the full program. */
+/* Handles from the client, for the full program. */
 #include "sandbox_options.h"
 #include "cli.h"
 #include "manifest.h"
@@ -13,7 +13,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
-static cay_service *service;
+static cay_client *service;
 bool cli_settling;
 
 /* What snapshots leave for later is done by a program of its own, after our answer: nobody waits
@@ -39,15 +39,15 @@ static void close_service(void)
     CAY_AUTOFREE char *home = NULL;
     if (!service)
         return;
-    if (!cli_settling && cay_service_unsettled(service))
-        home = cay__strdup(cay_service_home(service));
-    cay_service_close(service);
+    if (!cli_settling && cay_client_unsettled(service))
+        home = cay__strdup(cay_client_home(service));
+    cay_client_close(service);
     service = NULL;
     if (home)
         settle_later(home);
 }
 
-int cli_service(cay_service **out, cay_err *err)
+int cli_service(cay_client **out, cay_err *err)
 {
     if (!service) {
         char libexec[4096];
@@ -58,7 +58,7 @@ int cli_service(cay_service **out, cay_err *err)
             *strrchr(libexec, '/') = 0;
             spec.libexec = libexec;
         }
-        CAY_TRY(cay_service_open(&spec, &service, err));
+        CAY_TRY(cay_client_open(&spec, &service, err));
         atexit(close_service);
     }
     *out = service;
@@ -67,9 +67,9 @@ int cli_service(cay_service **out, cay_err *err)
 
 int cli_box_find(const char *id, cay_sandbox **out, cay_err *err)
 {
-    cay_service *svc;
-    CAY_TRY(cli_service(&svc, err));
-    return cay_service_find(svc, NULL, id, out, err);
+    cay_client *client;
+    CAY_TRY(cli_service(&client, err));
+    return cay_client_find(client, NULL, id, out, err);
 }
 
 /* Never a weaker wall in silence, nor a limit that is none. */
@@ -89,13 +89,13 @@ static void tell_walls(cay_sandbox *sb, const cay_create *spec)
  * may use it as a label. */
 int cli_name_free(const char *name, cay_err *err)
 {
-    cay_service *svc;
+    cay_client *client;
     cay_sandbox *sb = NULL;
     cay_err why = CAY_ERR_INIT;
     if (!name)
         return 0;
-    CAY_TRY(cli_service(&svc, err));
-    int rc = cay_service_find(svc, NULL, name, &sb, &why);
+    CAY_TRY(cli_service(&client, err));
+    int rc = cay_client_find(client, NULL, name, &sb, &why);
     if (rc == CAY_ENOENT)
         return 0;
     if (rc < 0 && strcmp(why.reason, "sandbox_ambiguous") != 0)
@@ -109,14 +109,14 @@ int cli_name_free(const char *name, cay_err *err)
 
 int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
 {
-    cay_service *svc;
+    cay_client *client;
     cay_create whole = *spec;
     __attribute__((cleanup(cli_manifest_clear))) cli_manifest file = { 0 };
-    CAY_TRY(cli_service(&svc, err));
+    CAY_TRY(cli_service(&client, err));
     if (spec->manifest) /* so far the name of its file */
         CAY_TRY(cli_manifest_read(spec->manifest, &file, err));
     cli_manifest_give(&file, &whole);
-    CAY_TRY(cay_service_create(svc, NULL, &whole, out, err));
+    CAY_TRY(cay_client_create(client, NULL, &whole, out, err));
     tell_walls(*out, spec);
     return 0;
 }
@@ -124,12 +124,12 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
 int cli_box_command(const cay_create *spec, const char ***out, cay_err *err)
 {
     static const char *const lists[] = { "entrypoint", "cmd" };
-    cay_service *svc;
+    cay_client *client;
     CAY_AUTOFREE char *config = NULL;
     CAY_AUTOJSON *o = NULL;
     size_t n = 0, bytes = sizeof(char *);
-    CAY_TRY(cli_service(&svc, err));
-    CAY_TRY(cay_template_told(svc, NULL, spec, &config, err));
+    CAY_TRY(cli_service(&client, err));
+    CAY_TRY(cay_template_told(client, NULL, spec, &config, err));
     CAY_TRY(cay__json_object("config", config, &o, err));
     for (size_t k = 0; k < CAY_LEN(lists); k++)
         for (size_t i = 0; i < json_array_size(json_object_get(o, lists[k])); i++, n++)

@@ -8,7 +8,7 @@
  */
 #pragma once
 #include <base/buf.h>
-#include <cay/service.h>
+#include <cay/client.h>
 
 /* Whole writes to standard output. A reader that went away is remembered, not reported. */
 void out_write(const void *data, size_t len);

@@ -8,16 +8,16 @@ const opt_def forget_defs[] = { { "force", 'f', NULL, "one that is not there is 
                                 OPT_END };
 
 int forget_all(const forget_args *a, int argc, char **argv,
-               int (*fn)(cay_service *, const char *, cay_err *))
+               int (*fn)(cay_client *, const char *, cay_err *))
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc;
+    cay_client *client;
     int code = CLI_OK;
-    if (cli_service(&svc, &err) < 0)
+    if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     for (int i = 0; i < argc; i++) {
         cay_err e = CAY_ERR_INIT;
-        int rc = fn(svc, argv[i], &e);
+        int rc = fn(client, argv[i], &e);
         if (rc < 0 && !(a->force && rc == CAY_ENOENT))
             code = cli_fail(&e, CLI_FAIL);
     }

@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "opt.h"
-#include <cay/service.h>
+#include <cay/client.h>
 
 typedef struct forget_args {
     bool force;
@@ -14,4 +14,4 @@ extern const opt_def forget_defs[];
 
 /* The exit code of this program. fn says what is to be said of one that went. */
 int forget_all(const forget_args *a, int argc, char **argv,
-               int (*fn)(cay_service *svc, const char *ref, cay_err *err));
+               int (*fn)(cay_client *client, const char *ref, cay_err *err));

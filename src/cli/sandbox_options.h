@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "opt.h"
-#include <cay/service.h>
+#include <cay/client.h>
 
 typedef struct box_opts {
     const char *name, *hostname, *user, *workdir, *template_, *root, *isolation, *metadata,

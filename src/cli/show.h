@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "out.h"
-#include <cay/service.h>
+#include <cay/client.h>
 
 /* cmd_template.c */
 struct cay_template;

@@ -13,7 +13,7 @@
  * the keeper's: each removes what it finds there without a record.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #define CAY__LOCAL_ROOT "root"
 /* A box that works in a directory of the caller's has this file: its root is the host's own. Of

@@ -51,6 +51,6 @@ void cay__tell(cay__req *r)
                     .request = r->id,
                     .status = status,
                     .us = (uint64_t)CAY_MAX(cay__now_us() - r->reply->began_us, 0) };
-    if (cay_audit_put(r->svc, &a, &err) < 0)
+    if (cay_audit_put(r->client, &a, &err) < 0)
         cay__log_error(r, &err);
 }

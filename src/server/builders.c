@@ -25,7 +25,7 @@ enum {
 
 /* What the queue has for builders: each does one that is due, 1, or finds none, 0. In each it is
  * the turn of the tenant who waited longest. */
-static int (*const kinds[])(cay_service *svc, const cay_call *call, const char *owner,
+static int (*const kinds[])(cay_client *client, const cay_call *call, const char *owner,
                             cay_err *err) = { cay_build_work, e2b_build_work };
 
 typedef struct builder {
@@ -38,7 +38,7 @@ typedef struct builder {
 } builder;
 
 struct cay__builders {
-    cay_service *svc;
+    cay_client *client;
     builder one[MOST];
     pthread_t watch;
     bool watching;
@@ -53,7 +53,7 @@ static bool worked(builder *me, size_t turn)
     bool did = false;
     me->since_ms = cay__now_ms();
     for (size_t i = 0; i < CAY_LEN(kinds) && !did; i++) /* after each another kind is asked first */
-        did = kinds[(turn + i) % CAY_LEN(kinds)](me->all->svc, &call, me->all->owner, NULL) > 0;
+        did = kinds[(turn + i) % CAY_LEN(kinds)](me->all->client, &call, me->all->owner, NULL) > 0;
     me->since_ms = 0;
     return did;
 }
@@ -120,14 +120,14 @@ static void *watch(void *arg)
     return NULL;
 }
 
-int cay__builders_start(cay_service *svc, cay__builders **out, cay_err *err)
+int cay__builders_start(cay_client *client, cay__builders **out, cay_err *err)
 {
     cay__builders *b = cay__alloc(sizeof *b);
     pthread_attr_t attr;
-    b->svc = svc;
+    b->client = client;
     b->stop = eventfd(0, EFD_CLOEXEC);
     b->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
-    e2b_build_sweep(svc);
+    e2b_build_sweep(client);
     snprintf(b->owner, sizeof b->owner, "builder:%d", (int)getpid());
     int e = b->stop < 0 || b->bell < 0 ? errno : 0;
     for (size_t i = 0; i < COMMON && !e; i++)

@@ -25,18 +25,18 @@ enum {
 };
 
 struct cay__controller {
-    cay_service *svc;
+    cay_client *client;
     pthread_t thread;
     int stop; /* readable: end */
     char owner[32];
 };
 
 /* Each may come twice: what is so already is fine, and what is gone as well. */
-static int with_box(cay_service *svc, const cay_call *call, const cay_task *t,
+static int with_box(cay_client *client, const cay_call *call, const cay_task *t,
                     int (*fn)(cay_sandbox *, const cay_call *, cay_err *), cay_err *err)
 {
     cay_sandbox *sb = NULL;
-    int rc = cay_service_find_of(svc, call, t->tenant, t->subject, &sb, err);
+    int rc = cay_client_find_of(client, call, t->tenant, t->subject, &sb, err);
     if (rc == 0)
         rc = fn(sb, call, err);
     if (sb)
@@ -51,38 +51,38 @@ static int pause_box(cay_sandbox *sb, const cay_call *call, cay_err *err)
     return rc == CAY_ESTATE ? 0 : rc;
 }
 
-static int do_pause(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_pause(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
 {
-    return with_box(svc, call, t, pause_box, err);
+    return with_box(client, call, t, pause_box, err);
 }
 
-static int do_kill(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_kill(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
 {
-    return with_box(svc, call, t, cay_sandbox_kill, err);
+    return with_box(client, call, t, cay_sandbox_kill, err);
 }
 
-static int do_remove(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_remove(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
 {
-    return with_box(svc, call, t, cay_sandbox_remove, err);
+    return with_box(client, call, t, cay_sandbox_remove, err);
 }
 
-static int do_settle(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
-{
-    (void)t;
-    return cay_service_settle(svc, call, err);
-}
-
-static int do_gc(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_settle(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
 {
     (void)t;
-    CAY_TRY(cay_service_gc(svc, call, NULL, err));
-    return cay_build_gc(svc, call, NULL, err);
+    return cay_client_settle(client, call, err);
 }
 
-static int do_net_end(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_gc(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
+{
+    (void)t;
+    CAY_TRY(cay_client_gc(client, call, NULL, err));
+    return cay_build_gc(client, call, NULL, err);
+}
+
+static int do_net_end(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
 {
     cay_sandbox *sb = NULL;
-    int rc = cay_service_find_of(svc, call, t->tenant, t->subject, &sb, err);
+    int rc = cay_client_find_of(client, call, t->tenant, t->subject, &sb, err);
     if (rc == 0)
         rc = cay__net_end(sb, call, t, err);
     if (sb)
@@ -90,29 +90,29 @@ static int do_net_end(cay_service *svc, const cay_call *call, const cay_task *t,
     return rc == CAY_ENOENT || rc == CAY_EGONE ? 0 : rc;
 }
 
-static int do_warm(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_warm(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
 {
-    return cay_warm_fill(svc, call, t->subject, err);
+    return cay_warm_fill(client, call, t->subject, err);
 }
 
 static const struct {
     const char *kind;
-    int (*fn)(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err);
+    int (*fn)(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err);
 } work[] = {
     { "pause", do_pause },      { "kill", do_kill }, { "remove", do_remove },
     { "settle", do_settle },    { "gc", do_gc },     { CAY__NET_END, do_net_end },
     { CAY_WARM_TASK, do_warm },
 };
 
-static int run(cay_service *svc, const cay_call *call, const cay_task *t, cay_err *err)
+static int run(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
 {
     for (size_t i = 0; i < CAY_LEN(work); i++)
         if (!strcmp(work[i].kind, t->kind))
-            return work[i].fn(svc, call, t, err);
+            return work[i].fn(client, call, t, err);
     return cay_fail(err, CAY_EINVAL, "nobody knows how to do %s", t->kind);
 }
 
-int cay__controller_step(cay_service *svc, const cay_call *call, const char *owner,
+int cay__controller_step(cay_client *client, const cay_call *call, const char *owner,
                          uint32_t *wait_ms, cay_err *err)
 {
     const char *kinds[CAY_LEN(work) + 1] = { NULL };
@@ -120,36 +120,36 @@ int cay__controller_step(cay_service *svc, const cay_call *call, const char *own
     cay_err why = CAY_ERR_INIT;
     for (size_t i = 0; i < CAY_LEN(work); i++)
         kinds[i] = work[i].kind;
-    int rc = cay_task_claim(svc, kinds, owner, LEASE_MS, &t, &why);
+    int rc = cay_task_claim(client, kinds, owner, LEASE_MS, &t, &why);
     if (rc < 0) {
         *wait_ms = why.retry_after_ms;
         if (rc != CAY_ENOENT && err)
             *err = why;
         return rc == CAY_ENOENT ? 0 : rc;
     }
-    rc = run(svc, call, t, &why);
+    rc = run(client, call, t, &why);
     if (rc == 0)
-        rc = cay_task_done(svc, t, err);
+        rc = cay_task_done(client, t, err);
     else if (rc == CAY_ECANCELED) /* this server ends: the next one may have it at once */
-        rc = cay_task_renew(svc, t, 1, err);
+        rc = cay_task_renew(client, t, 1, err);
     else
-        rc = cay_task_fail(svc, t, why.msg, err);
+        rc = cay_task_fail(client, t, why.msg, err);
     cay_task_free(t);
     return rc < 0 && rc != CAY_ESTATE ? rc : 1; /* canceled meanwhile: it is what somebody wanted */
 }
 
-static void sweep(cay_service *svc, const cay_call *call)
+static void sweep(cay_client *client, const cay_call *call)
 {
-    cay_answer_sweep(svc, NULL);
-    cay_key_sweep(svc, cay__wall_ms() - KEEP_MS, NULL);
-    cay_key_note(svc, false, NULL);
-    cay_task_sweep(svc, cay__wall_ms() - KEEP_MS, NULL, NULL);
-    cay_service_settle(svc, call, NULL);
+    cay_answer_sweep(client, NULL);
+    cay_key_sweep(client, cay__wall_ms() - KEEP_MS, NULL);
+    cay_key_note(client, false, NULL);
+    cay_task_sweep(client, cay__wall_ms() - KEEP_MS, NULL, NULL);
+    cay_client_settle(client, call, NULL);
     /* One waits at any time: it is put again only after it was done. */
     cay_task gc = {
         .size = sizeof gc, .kind = "gc", .key = "hourly", .due_ms = cay__wall_ms() + GC_MS
     };
-    cay_task_put(svc, &gc, CAY_TASK_KEEP, NULL, NULL);
+    cay_task_put(client, &gc, CAY_TASK_KEEP, NULL, NULL);
 }
 
 static void *run_thread(void *arg)
@@ -163,27 +163,27 @@ static void *run_thread(void *arg)
                           .deadline_ms = cay__now_ms() + CALL_MS,
                           .cancel_fd = c->stop,
                           .actor = "controller" };
-        cay_warm_due(c->svc, NULL);
-        int rc = cay__controller_step(c->svc, &call, c->owner, &wait, NULL);
+        cay_warm_due(c->client, NULL);
+        int rc = cay__controller_step(c->client, &call, c->owner, &wait, NULL);
         if (cay__now_ms() - swept >= SWEEP_MS) {
-            sweep(c->svc, &call);
+            sweep(c->client, &call);
             swept = settled = cay__now_ms();
         } else if (cay__now_ms() - settled >= SETTLE_MS) {
-            if (cay_service_unsettled(c->svc))
-                cay_service_settle(c->svc, &call, NULL);
+            if (cay_client_unsettled(c->client))
+                cay_client_settle(c->client, &call, NULL);
             settled = cay__now_ms();
         }
         wait = rc > 0 ? 0 : rc < 0 || !wait ? LOOK_MS : CAY_MIN(wait, (uint32_t)LOOK_MS);
     } while (poll(&p, 1, (int)wait) <= 0);
-    cay_key_note(c->svc, true, NULL);
+    cay_key_note(c->client, true, NULL);
     return NULL;
 }
 
-int cay__controller_start(cay_service *svc, cay__controller **out, cay_err *err)
+int cay__controller_start(cay_client *client, cay__controller **out, cay_err *err)
 {
     cay__controller *c = cay__alloc(sizeof *c);
     pthread_attr_t small;
-    c->svc = svc;
+    c->client = client;
     c->stop = eventfd(0, EFD_CLOEXEC);
     snprintf(c->owner, sizeof c->owner, "server:%d", (int)getpid());
     pthread_attr_init(&small);

@@ -7,13 +7,13 @@
  * Any number of servers may share a store: each job is done by one of them.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 typedef struct cay__controller cay__controller;
-int cay__controller_start(cay_service *svc, cay__controller **out, cay_err *err);
+int cay__controller_start(cay_client *client, cay__controller **out, cay_err *err);
 void cay__controller_stop(
     cay__controller *c); /* what it is at ends, or is left for the next one; NULL is fine */
 /* One job, when one is due: 1 it was done or failed, 0 nothing is due (*wait_ms: until when, 0 not
  * known), negative: the store failed. */
-int cay__controller_step(cay_service *svc, const cay_call *call, const char *owner,
+int cay__controller_step(cay_client *client, const cay_call *call, const char *owner,
                          uint32_t *wait_ms, cay_err *err);

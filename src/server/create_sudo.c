@@ -7,12 +7,12 @@ int cay__create_sudo(cay__req *r, cay_create *c, cay_sandbox **out, cay_err *err
 {
     cay_err why = CAY_ERR_INIT;
     c->sudo = true;
-    int rc = cay_service_create(r->svc, &r->call, c, out, &why);
+    int rc = cay_client_create(r->client, &r->call, c, out, &why);
     /* One id has nobody to become, and some providers have one user only. */
     if (rc < 0 &&
         (!strcmp(why.reason, "user_not_mapped") || !strcmp(why.reason, "not_supported"))) {
         c->sudo = false;
-        return cay_service_create(r->svc, &r->call, c, out, err);
+        return cay_client_create(r->client, &r->call, c, out, err);
     }
     if (rc < 0 && err)
         *err = why;

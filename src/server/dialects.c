@@ -9,7 +9,7 @@
 
 static int open_controller(cay__server *s, cay_err *err)
 {
-    return cay__controller_start(s->svc, &s->controller, err);
+    return cay__controller_start(s->client, &s->controller, err);
 }
 
 static void close_controller(cay__server *s)
@@ -19,7 +19,7 @@ static void close_controller(cay__server *s)
 
 static int open_builders(cay__server *s, cay_err *err)
 {
-    return cay__builders_start(s->svc, &s->builders, err);
+    return cay__builders_start(s->client, &s->builders, err);
 }
 
 static void close_builders(cay__server *s)
@@ -41,7 +41,7 @@ static void close_watchers(cay__server *s)
 
 static int open_history(cay__server *s, cay_err *err)
 {
-    return cay__history_start(s->svc, &s->history, err);
+    return cay__history_start(s->client, &s->history, err);
 }
 
 static void close_history(cay__server *s)

@@ -25,7 +25,7 @@ typedef struct owner {
 } owner;
 
 struct cay__hub {
-    cay_service *svc;
+    cay_client *client;
     pthread_mutex_t lock;
     pthread_t thread;
     bool started;
@@ -41,14 +41,14 @@ struct cay__hub {
     int64_t snaps_at; /* when to look for newer ones */
 };
 
-struct cay__hub *cay__hub_new(cay_service *svc)
+struct cay__hub *cay__hub_new(cay_client *client)
 {
     struct cay__hub *h = cay__alloc(sizeof *h);
     uint32_t n;
     cay__random(&n, sizeof n);
     snprintf(h->stream, sizeof h->stream, "%08x", n);
     pthread_mutex_init(&h->lock, NULL);
-    h->svc = svc;
+    h->client = client;
     h->stop = -1;
     h->next = 1;
     return h;
@@ -110,7 +110,7 @@ static const char *tenant_of(struct cay__hub *h, const char *id)
     if (!strcmp(o->id, id))
         return o->tenant;
     cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + LOOK_MS };
-    if (!*id || cay_service_find_of(h->svc, &soon, NULL, id, &sb, NULL) < 0)
+    if (!*id || cay_client_find_of(h->client, &soon, NULL, id, &sb, NULL) < 0)
         return "";
     if (cay_sandbox_describe(sb, &soon, &info, NULL) == 0) {
         on_info(info, h);
@@ -232,7 +232,7 @@ static int newer_snaps(struct cay__hub *h)
     cay_snapshot_filter f = { .size = sizeof f,
                               .after = *after ? after : NULL,
                               .limit = h->knows_snaps ? SNAPS : 0 };
-    return cay_service_snapshots(h->svc, &soon, &f, on_snap, h, NULL);
+    return cay_client_snapshots(h->client, &soon, &f, on_snap, h, NULL);
 }
 
 static void look_for_snaps(struct cay__hub *h)
@@ -297,7 +297,7 @@ static void *listen_on(void *arg)
             return NULL;
         cay_events_close(h->events);
         h->events = NULL;
-        if (cay_service_events(h->svc, NULL, &h->events, NULL) == 0)
+        if (cay_client_events(h->client, NULL, &h->events, NULL) == 0)
             publish(h,
                     &(cay_event){ .size = sizeof e,
                                   .time_ms = cay__wall_ms(),
@@ -314,12 +314,12 @@ static int start(struct cay__hub *h, cay_err *err)
 {
     pthread_attr_t a;
     cay_filter all = { .size = sizeof all };
-    CAY_TRY(cay_service_events(h->svc, NULL, &h->events, err));
+    CAY_TRY(cay_client_events(h->client, NULL, &h->events, err));
     h->stop = eventfd(0, EFD_CLOEXEC);
     h->ring = cay__alloc(CAY__HUB_KEPT * sizeof *h->ring);
     h->owners = cay__alloc(OWNERS * sizeof *h->owners);
     cay_call soon = { .size = sizeof soon, .deadline_ms = cay__now_ms() + LOOK_MS };
-    cay_service_list(h->svc, &soon, &all, on_info, h, NULL);
+    cay_client_list(h->client, &soon, &all, on_info, h, NULL);
     pthread_attr_init(&a);
     pthread_attr_setstacksize(&a, STACK);
     h->started = h->stop >= 0 && pthread_create(&h->thread, &a, listen_on, h) == 0;

@@ -8,7 +8,7 @@
 #include <cay/manifest.h>
 #include <cay/policy.h>
 
-struct cay__hub *cay__hub_new(cay_service *svc);
+struct cay__hub *cay__hub_new(cay_client *client);
 void cay__hub_free(struct cay__hub *h); /* no listener is left */
 
 /* An event `progress` of a manifest that is being put in place, to that tenant's listeners. key:

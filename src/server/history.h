@@ -7,7 +7,7 @@
  */
 #pragma once
 #include <base/base.h>
-#include <cay/service.h>
+#include <cay/client.h>
 
 enum {
     CAY__HISTORY_STEP_MS = 5000,
@@ -37,8 +37,8 @@ size_t cay__history_read(int dir, const char *id, int64_t start_ms, int64_t end_
 void cay__history_drop(int dir, const char *id);
 /* Drops those whose sandbox is not known to alive(). */
 void cay__history_sweep(int dir, bool (*alive)(const char *id, void *arg), void *arg);
-int cay__history_dir(cay_service *svc, int *fd, cay_err *err);
+int cay__history_dir(cay_client *client, int *fd, cay_err *err);
 
 struct cay__history;
-int cay__history_start(cay_service *svc, struct cay__history **out, cay_err *err);
+int cay__history_start(cay_client *client, struct cay__history **out, cay_err *err);
 void cay__history_stop(struct cay__history *h);

@@ -89,7 +89,7 @@ static void judge(cay__listing *l)
     const char *names[CAY__LISTED_PROVIDERS + 1] = { 0 };
     for (size_t i = 0; i < CAY__LISTED_PROVIDERS && *l->known[i]; i++)
         names[i] = l->known[i];
-    l->judged = cay_service_version(l->r->svc, names, &l->version, NULL) == 0;
+    l->judged = cay_client_version(l->r->client, names, &l->version, NULL) == 0;
 }
 
 bool cay__listing_reply(cay__listing *l, cay__req *r)

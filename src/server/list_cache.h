@@ -7,7 +7,7 @@
  *   cay__listing_keep()   keeps it
  *   cay__mark_put()       where the next page begins, for any kind of list
  *
- * Whether something has changed is cay_service_version()'s word, asked for before the list is made:
+ * Whether something has changed is cay_client_version()'s word, asked for before the list is made:
  * a change that comes meanwhile makes what is kept worthless and never wrong.
  */
 #pragma once

@@ -186,7 +186,7 @@ static int use_link(cay__req *r, const login *l, cay_err *err)
                      .request = "",
                      .type = "" };
     cay_err why = CAY_ERR_INIT;
-    int rc = CAY__MUTANT("console-link") ? 0 : cay_answer_begin(r->svc, &a, no_body, NULL, &why);
+    int rc = CAY__MUTANT("console-link") ? 0 : cay_answer_begin(r->client, &a, no_body, NULL, &why);
     if (rc == CAY_EEXIST || rc == CAY_EBUSY)
         return cay_fail_why(err, CAY_EAUTH, "link_used",
                             "this link has been used; `cay open` makes another one");
@@ -195,14 +195,14 @@ static int use_link(cay__req *r, const login *l, cay_err *err)
         return rc;
     }
     a.status = 201;
-    CAY_TRY(cay_answer_end(r->svc, &a, err));
-    return CAY__MUTANT("console-link") ? 0 : cay_key_revoke(r->svc, l->id, err);
+    CAY_TRY(cay_answer_end(r->client, &a, err));
+    return CAY__MUTANT("console-link") ? 0 : cay_key_revoke(r->client, l->id, err);
 }
 
 static int by_link(cay__req *r, const char *token, login *l, cay_err *err)
 {
     cay_err why = CAY_ERR_INIT;
-    if (cay_key_check(r->svc, token, take_login, l, &why) < 0 || l->key.scope != CAY_KEY_LOGIN)
+    if (cay_key_check(r->client, token, take_login, l, &why) < 0 || l->key.scope != CAY_KEY_LOGIN)
         return cay_fail_why(
             err, CAY_EAUTH, "link_invalid",
             "this link was used, has expired or never was; `cay open` makes another one");
@@ -211,7 +211,7 @@ static int by_link(cay__req *r, const char *token, login *l, cay_err *err)
 
 static int by_key(cay__req *r, const char *key, login *l, cay_err *err)
 {
-    CAY_TRY(cay_key_check(r->svc, key, take_login, l, err));
+    CAY_TRY(cay_key_check(r->client, key, take_login, l, err));
     return l->key.scope == CAY_KEY_TENANT || l->key.scope == CAY_KEY_ADMIN
                ? 0
                : cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
@@ -233,7 +233,7 @@ int cay__on_session_post(cay__req *r, cay_err *err)
     if (!*token == !*given)
         return cay_fail(err, CAY_EINVAL, "want token, of a link, or key");
     CAY_TRY(*token ? by_link(r, token, &l, err) : by_key(r, given, &l, err));
-    CAY_TRY(cay_session_create(r->svc, &l.key, text, err));
+    CAY_TRY(cay_session_create(r->client, &l.key, text, err));
     CAY_TRY(cay__auth_session(r, text, err));
     cay__req_about(r, r->who.key);
     give_cookie(r, text);
@@ -250,8 +250,8 @@ static int is_ours(const cay_key *k, void *arg)
 /* A session ends; whoever asks for this by a key keeps the key. */
 int cay__on_session_delete(cay__req *r, cay_err *err)
 {
-    if (*r->who.key && cay_key_list(r->svc, r->who.tenant, is_ours, r->who.key, NULL) == 1)
-        CAY_TRY(cay_key_revoke(r->svc, r->who.key, err));
+    if (*r->who.key && cay_key_list(r->client, r->who.tenant, is_ours, r->who.key, NULL) == 1)
+        CAY_TRY(cay_key_revoke(r->client, r->who.key, err));
     cay__req_about(r, r->who.key);
     give_cookie(r, "");
     return cay__reply(r, 204, NULL, NULL, 0);

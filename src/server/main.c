@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay-server: opens the service and the listeners, starts lanes, waits for signals. `cay serve`
+/* cay-server: opens the client and the listeners, starts lanes, waits for signals. `cay serve`
  * runs it. */
 #include <server/http/auth.h>
 #include <server/http/fair_share.h>
@@ -35,9 +35,9 @@ const cay__conf *cay__server_conf(const cay__server *s)
     return &s->conf;
 }
 
-cay_service *cay__server_service(const cay__server *s)
+cay_client *cay__server_service(const cay__server *s)
 {
-    return s->svc;
+    return s->client;
 }
 
 const char *cay__server_domain(const cay__server *s)
@@ -73,7 +73,7 @@ struct cay__previews *cay__server_previews(cay__server *s)
 /* By the state directory's path: the same after a restart. */
 static void name_instance(cay__server *s)
 {
-    const char *home = cay_service_home(s->svc);
+    const char *home = cay_client_home(s->client);
     snprintf(s->instance, sizeof s->instance, "%08x", cay__hash(home, strlen(home)));
 }
 
@@ -250,7 +250,7 @@ static int mind_tenants(cay__server *s, cay_err *err)
 {
     for (size_t i = 0; i < s->nlisteners; i++) {
         const char *as = s->listeners[i].as;
-        int rc = as ? cay_tenant_get(s->svc, as, there_is, NULL, err) : 0;
+        int rc = as ? cay_tenant_get(s->client, as, there_is, NULL, err) : 0;
         if (rc < 0)
             return rc == CAY_ENOENT ? cay_fail(err, CAY_EINVAL,
                                                "--as %.64s: there is no such tenant; `cay tenant "
@@ -272,12 +272,12 @@ static int start(cay__server *s, const words *w, cay_err *err)
     CAY_TRY(cay__tracing_open(&s->conf, &s->tracing, err));
     CAY_TRY(open_tls(s, w->tls, err));
     CAY_TRY(open_listeners(s, w, err));
-    CAY_TRY(cay_service_open(&spec, &s->svc, err));
+    CAY_TRY(cay_client_open(&spec, &s->client, err));
     name_instance(s);
     CAY_TRY(mind_tenants(s, err));
     s->gate = cay__gate_new(&gate);
     s->previews = cay__previews_new();
-    s->hub = cay__hub_new(s->svc);
+    s->hub = cay__hub_new(s->client);
     s->listed = cay__listed_new();
     s->crowd = cay__crowd_new();
     s->uploads = cay__uploads_new(s->conf.workers);
@@ -343,8 +343,8 @@ static void stop(cay__server *s, bool anew)
     cay__metrics_free(s->metrics);
     cay__tracing_close(s->tracing);
     cay__tickets_free(s->tickets);
-    if (s->svc)
-        cay_service_close(s->svc);
+    if (s->client)
+        cay_client_close(s->client);
 }
 
 static int one_is_enough(const cay_key *k, void *arg)
@@ -358,7 +358,7 @@ static int one_is_enough(const cay_key *k, void *arg)
 static void mind_keys(const cay__server *s)
 {
     bool any = false;
-    if (cay_key_list(s->svc, NULL, one_is_enough, &any, NULL) >= 0 && !any)
+    if (cay_key_list(s->client, NULL, one_is_enough, &any, NULL) >= 0 && !any)
         fprintf(stderr, "cay: there is no key yet: `cay key create --scope admin` makes one\n");
 }
 
@@ -366,7 +366,7 @@ static void mind_keys(const cay__server *s)
 static void leave_address(const cay__server *s, bool there)
 {
     char path[4096];
-    cay__str_join(path, sizeof path, cay_service_home(s->svc), "/server.url", NULL);
+    cay__str_join(path, sizeof path, cay_client_home(s->client), "/server.url", NULL);
     if (!there) {
         unlink(path);
         return;
@@ -419,8 +419,8 @@ int main(int argc, char **argv)
     if (take_words(argc, argv, &w, &s.conf, &err) < 0 || cay__harden(&err) < 0 ||
         start(&s, &w, &err) < 0) {
         fprintf(stderr, "cay: %s\n", err.msg);
-        if (s.svc)
-            cay_service_close(s.svc);
+        if (s.client)
+            cay_client_close(s.client);
         return err.code == CAY_EINVAL ? 2 : 1;
     }
     leave_address(&s, true);

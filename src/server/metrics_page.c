@@ -21,7 +21,7 @@ static int put_sandboxes(cay__req *r, cay__buf *b, cay_err *err)
 {
     uint64_t n[CAY_DAMAGED + 1] = { 0 };
     cay_filter all = { .size = sizeof all };
-    CAY_TRY(cay_service_list(r->svc, &r->call, &all, on_info, n, err));
+    CAY_TRY(cay_client_list(r->client, &r->call, &all, on_info, n, err));
     cay__buf_str(
         b, "# HELP cay_sandboxes Sandboxes that exist, by state.\n# TYPE cay_sandboxes gauge\n");
     for (unsigned s = CAY_CREATING; s <= CAY_DAMAGED; s++)
@@ -46,7 +46,7 @@ static int put_jobs(cay__req *r, cay__buf *b, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(job_states); i++) {
         uint64_t n = 0;
         cay_task_filter f = { .size = sizeof f, .state = job_states[i] };
-        CAY_TRY(cay_task_list(r->svc, &f, on_task, &n, err));
+        CAY_TRY(cay_task_list(r->client, &f, on_task, &n, err));
         cay__buf_fmt(b, "cay_jobs{state=\"%s\"} %" PRIu64 "\n", job_states[i], n);
     }
     return 0;
@@ -78,7 +78,7 @@ static void counter(cay__buf *b, const char *name, const char *help, uint64_t v)
 static int put_pools(cay__req *r, cay__buf *b, cay_err *err)
 {
     uint64_t taken, missed;
-    cay_warm_counts(r->svc, &taken, &missed);
+    cay_warm_counts(r->client, &taken, &missed);
     counter(b, "cay_warm_taken_total", "Sandboxes that were ready when they were asked for.",
             taken);
     counter(b, "cay_warm_missed_total", "Sandboxes of a template with a pool that had to be made.",
@@ -86,10 +86,10 @@ static int put_pools(cay__req *r, cay__buf *b, cay_err *err)
     cay__buf_str(
         b,
         "# HELP cay_warm_ready Sandboxes that are ready, by pool.\n# TYPE cay_warm_ready gauge\n");
-    CAY_TRY(cay_warm_list(r->svc, &r->call, on_pool, &(pools){ b, false }, err));
+    CAY_TRY(cay_warm_list(r->client, &r->call, on_pool, &(pools){ b, false }, err));
     cay__buf_str(b, "# HELP cay_warm_making Sandboxes that are being made ready, by pool.\n# TYPE "
                     "cay_warm_making gauge\n");
-    return cay_warm_list(r->svc, &r->call, on_pool, &(pools){ b, true }, err);
+    return cay_warm_list(r->client, &r->call, on_pool, &(pools){ b, true }, err);
 }
 
 static void gauge(cay__buf *b, const char *name, const char *help, uint64_t v)

@@ -38,7 +38,7 @@ static int spelled(const char *const *rules, json_t **out, cay_err *err)
     return cay__json_object("rules", json, out, err);
 }
 
-static int end_later(cay_service *svc, cay_sandbox *sb, const cay_call *call, const json_t *fresh,
+static int end_later(cay_client *client, cay_sandbox *sb, const cay_call *call, const json_t *fresh,
                      uint64_t ttl_ms, char id[CAY_ID_LEN + 1], cay_err *err)
 {
     cay_info *info = NULL;
@@ -54,12 +54,12 @@ static int end_later(cay_service *svc, cay_sandbox *sb, const cay_call *call, co
                    .detail = detail,
                    .due_ms = cay__wall_ms() + (int64_t)ttl_ms,
                    .backoff_ms = 5000 };
-    int rc = cay_task_put(svc, &t, CAY_TASK_KEEP, id, err);
+    int rc = cay_task_put(client, &t, CAY_TASK_KEEP, id, err);
     cay_info_free(info);
     return rc;
 }
 
-int cay__net_while(cay_service *svc, cay_sandbox *sb, const cay_call *call,
+int cay__net_while(cay_client *client, cay_sandbox *sb, const cay_call *call,
                    const char *const *rules, uint64_t ttl_ms, uint64_t *revision, cay_err *err)
 {
     CAY_AUTOJSON *now = NULL, *want = NULL, *fresh = json_array();
@@ -71,10 +71,10 @@ int cay__net_while(cay_service *svc, cay_sandbox *sb, const cay_call *call,
         if (!has(json_object_get(now, "rules"), json_string_value(json_array_get(list, i))))
             json_array_append(fresh, json_array_get(list, i));
     if (json_array_size(fresh))
-        CAY_TRY(end_later(svc, sb, call, fresh, ttl_ms, id, err));
+        CAY_TRY(end_later(client, sb, call, fresh, ttl_ms, id, err));
     int rc = cay_sandbox_net_add(sb, call, rules, revision, err);
     if (rc < 0 && *id)
-        cay_task_cancel(svc, id, NULL);
+        cay_task_cancel(client, id, NULL);
     return rc;
 }
 

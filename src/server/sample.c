@@ -30,7 +30,7 @@ static void put_box(cay__req *r, const char *id, cay__buf *b)
 {
     cay_sandbox *sb = NULL;
     cay_usage u = { .size = sizeof u };
-    if (cay_service_find_of(r->svc, &r->call, NULL, id, &sb, NULL) < 0)
+    if (cay_client_find_of(r->client, &r->call, NULL, id, &sb, NULL) < 0)
         return;
     if (cay_sandbox_usage(sb, &r->call, &u, NULL) == 0)
         cay__buf_fmt(b,
@@ -61,7 +61,7 @@ int cay__on_sample(cay__req *r, cay_err *err)
     ids *l = cay__arena_take(&r->arena, sizeof *l);
     cay_filter f = { .size = sizeof f, .tenant = cay__req_tenant(r), .states = 1u << CAY_RUNNING };
     *l = (ids){ .r = r };
-    CAY_TRY(cay_service_list(r->svc, &r->call, &f, take_id, l, err));
+    CAY_TRY(cay_client_list(r->client, &r->call, &f, take_id, l, err));
     sysinfo(&host);
     cay__buf_fmt(&b,
                  "{\"time_ms\":%" PRId64 ",\"cpus\":%ld,\"memory\":%" PRIu64

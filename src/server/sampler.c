@@ -16,14 +16,14 @@
 enum { STACK = 1 << 20, CALL_MS = 4000, SWEEP_ROUNDS = 60, ALL_ROUNDS = 3 };
 
 struct cay__history {
-    cay_service *svc;
+    cay_client *client;
     pthread_t thread;
     int stop; /* readable: end */
 };
 
-int cay__history_dir(cay_service *svc, int *fd, cay_err *err)
+int cay__history_dir(cay_client *client, int *fd, cay_err *err)
 {
-    CAY_AUTOFD home = open(cay_service_home(svc), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD home = open(cay_client_home(client), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (home < 0 || (mkdirat(home, BELOW, 0700) < 0 && errno != EEXIST))
         return cay_fail_sys(err, CAY_ESYS, "the directory of figures");
     *fd = openat(home, BELOW, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -55,11 +55,12 @@ static bool among(const char *id, void *arg)
     return false;
 }
 
-static void look(cay_service *svc, int dir, const char *id, const cay_call *call, cay__moment *sum)
+static void look(cay_client *client, int dir, const char *id, const cay_call *call,
+                 cay__moment *sum)
 {
     cay_sandbox *sb = NULL;
     cay_usage u = { .size = sizeof u };
-    if (cay_service_find_of(svc, call, NULL, id, &sb, NULL) < 0)
+    if (cay_client_find_of(client, call, NULL, id, &sb, NULL) < 0)
         return;
     if (cay_sandbox_usage(sb, call, &u, NULL) == 0) {
         cay__history_put(
@@ -83,19 +84,19 @@ static void round_of(struct cay__history *h, unsigned round)
     const cay_filter running = { .size = sizeof running, .states = 1u << CAY_RUNNING };
     CAY_AUTOFD dir = -1;
     CAY_AUTOBUF l = CAY__BUF(IDS_MAX);
-    if (cay__history_dir(h->svc, &dir, NULL) < 0)
+    if (cay__history_dir(h->client, &dir, NULL) < 0)
         return;
     bool all = round % ALL_ROUNDS == 0;
     cay__moment sum = { .ms = cay__wall_ms() };
-    if (cay_service_list(h->svc, &call, &running, all ? take : take_e2b, &l, NULL) == 0) {
+    if (cay_client_list(h->client, &call, &running, all ? take : take_e2b, &l, NULL) == 0) {
         for (size_t at = 0; at < l.len; at += strlen(l.data + at) + 1)
-            look(h->svc, dir, l.data + at, &call, &sum);
+            look(h->client, dir, l.data + at, &call, &sum);
         if (all && l.len) /* where nothing runs nothing is written */
             cay__history_put(dir, CAY__HISTORY_ALL, &sum);
     }
     cay__buf_clear(&l);
     /* What ended otherwise than by a request leaves its file; only a list that is whole says so. */
-    if (round % SWEEP_ROUNDS == 0 && cay_service_list(h->svc, &call, NULL, take, &l, NULL) == 0 &&
+    if (round % SWEEP_ROUNDS == 0 && cay_client_list(h->client, &call, NULL, take, &l, NULL) == 0 &&
         !l.full)
         cay__history_sweep(dir, among, &l);
 }
@@ -110,11 +111,11 @@ static void *run(void *arg)
     return NULL;
 }
 
-int cay__history_start(cay_service *svc, struct cay__history **out, cay_err *err)
+int cay__history_start(cay_client *client, struct cay__history **out, cay_err *err)
 {
     struct cay__history *h = cay__alloc(sizeof *h);
     pthread_attr_t attr;
-    *h = (struct cay__history){ .svc = svc, .stop = eventfd(0, EFD_CLOEXEC) };
+    *h = (struct cay__history){ .client = client, .stop = eventfd(0, EFD_CLOEXEC) };
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
     int e = h->stop < 0 ? errno : pthread_create(&h->thread, &attr, run, h);

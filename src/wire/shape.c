@@ -5,7 +5,7 @@
 #include <base/base64.h>
 #include <base/mutant.h>
 #include <base/str.h>
-#include <cay/service.h>
+#include <cay/client.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

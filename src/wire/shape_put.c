@@ -3,7 +3,7 @@
 #include "shape.h"
 #include <base/base.h>
 #include <base/base64.h>
-#include <cay/service.h>
+#include <cay/client.h>
 #include <inttypes.h>
 #include <stdio.h>
 

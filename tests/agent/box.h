@@ -9,7 +9,7 @@
 
 static play p;
 static cay_model *model;
-static cay_service *svc;
+static cay_client *client;
 static cay_sandbox *sb;
 static const char *provider;
 static char *home;
@@ -23,7 +23,8 @@ static int box_open(void **state)
         .size = sizeof o, .home = home, .provider = provider, .libexec = support_libexec()
     };
     cay_create c = { .size = sizeof c };
-    if (cay_service_open(&o, &svc, &err) < 0 || cay_service_create(svc, NULL, &c, &sb, &err) < 0)
+    if (cay_client_open(&o, &client, &err) < 0 ||
+        cay_client_create(client, NULL, &c, &sb, &err) < 0)
         fail_msg("%s", err.msg);
     return 0;
 }
@@ -42,9 +43,9 @@ static int box_close(void **state)
     int rc = sb ? cay_sandbox_remove(sb, NULL, NULL)
                 : 0; /* called also when box_open() failed half-way */
     cay_sandbox_unref(sb);
-    if (svc)
-        cay_service_list(svc, NULL, NULL, box_count, &left, NULL);
-    cay_service_close(svc);
+    if (client)
+        cay_client_list(client, NULL, NULL, box_count, &left, NULL);
+    cay_client_close(client);
     support_home_remove(home);
     return rc | left;
 }
@@ -70,7 +71,7 @@ static inline cay_run_result *box_run(cay_agent *a, const char *input, cay_run_c
     cay_err err = CAY_ERR_INIT;
     conf.size = sizeof conf;
     conf.model = model;
-    conf.service = svc;
+    conf.service = client;
     conf.sandbox = sb;
     if (!conf.max_turns)
         conf.max_turns = 60;

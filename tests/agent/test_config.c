@@ -140,7 +140,7 @@ static void entries_of_capabilities_enter_a_living_sandbox(void **state)
     cay_run_result *r = NULL;
     entry = (char *)"{\"type\":\"local_dir\",\"src\":\"/etc\"}"; /* nobody has granted it: refused
                                                                     before the model is asked */
-    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .sandbox = sb };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = client, .sandbox = sb };
     assert_true(cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0);
     assert_int_equal(p.at, 0);
     entry = (char *)"{\"type\":\"file\",\"content\":\"by a capability\"}";
@@ -283,7 +283,7 @@ static void an_agent_works_as_its_user(void **state)
                     .run_as = "dev",
                     .manifest =
                         "{\"entries\":{\"given.txt\":{\"type\":\"file\",\"content\":\"x\"}}}" };
-    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = client };
     cay_err err = CAY_ERR_INIT;
     cay_run_result *r = NULL;
     p.say[0] =
@@ -305,7 +305,7 @@ static void a_user_that_is_none_is_told_first(void **state)
 {
     (void)state;
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .run_as = "ghost" };
-    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .sandbox = sb };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = client, .sandbox = sb };
     const cay_call root = { .size = sizeof root, .user = "root" };
     cay_err err = CAY_ERR_INIT;
     cay_run_result *r = NULL;
@@ -592,7 +592,7 @@ static void a_run_says_how_much_is_done_at_once(void **state)
                     .manifest = "{\"concurrencyLimits\":{\"manifestEntries\":7},\"entries\":{\"a."
                                 "txt\":{\"type\":\"file\",\"content\":\"a\"}}}" };
     cay_run_config conf = {
-        .size = sizeof conf, .model = model, .service = svc, .local_dir_files = 3, .keep = true
+        .size = sizeof conf, .model = model, .service = client, .local_dir_files = 3, .keep = true
     };
     cay_err err = CAY_ERR_INIT;
     cay_run_result *r = NULL;
@@ -600,7 +600,7 @@ static void a_run_says_how_much_is_done_at_once(void **state)
     CAY_AUTOFREE char *manifest = NULL;
     p.say[0] = TEXT("done");
     if (cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0 ||
-        cay_service_find(svc, NULL, r->sandbox, &made, &err) < 0 ||
+        cay_client_find(client, NULL, r->sandbox, &made, &err) < 0 ||
         cay_sandbox_manifest(made, NULL, &manifest, &err) < 0)
         fail_msg("%s", err.msg);
     has(manifest, "\"concurrency_limits\"");

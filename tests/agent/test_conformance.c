@@ -18,7 +18,7 @@
 
 static play p;
 static cay_model *model;
-static cay_service *svc, *faulty_svc;
+static cay_client *client, *faulty_svc;
 static char *home, *faulty_home, *peer_home;
 static const char *peer;
 static int peer_stop = -1, port;
@@ -100,7 +100,7 @@ static int open_all(void **state)
                    .provider = "faulty",
                    .libexec = support_libexec(),
                    .extra = providers };
-    if (cay_service_open(&o, &svc, &err) < 0 || cay_service_open(&f, &faulty_svc, &err) < 0)
+    if (cay_client_open(&o, &client, &err) < 0 || cay_client_open(&f, &faulty_svc, &err) < 0)
         fail_msg("%s", err.msg);
     return start_peer();
 }
@@ -110,8 +110,8 @@ static int close_all(void **state)
     (void)state;
     close(peer_stop);
     waitpid(peer_pid, NULL, 0);
-    cay_service_close(svc);
-    cay_service_close(faulty_svc);
+    cay_client_close(client);
+    cay_client_close(faulty_svc);
     support_home_remove(home);
     support_home_remove(faulty_home);
     support_home_remove(peer_home);
@@ -134,7 +134,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static cay_run_result *run_on(cay_service *on, cay_agent *a, cay_run_config conf)
+static cay_run_result *run_on(cay_client *on, cay_agent *a, cay_run_config conf)
 {
     cay_run_result *r = NULL;
     cay_err err = CAY_ERR_INIT;
@@ -193,7 +193,7 @@ static void the_one_that_ended_makes_room(void **state)
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
     cay_create c = { .size = sizeof c };
-    assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
+    assert_int_equal(cay_client_create(client, NULL, &c, &sb, &err), 0);
     cay__cmds *t = cay__alloc(sizeof *t);
     t->sb = sb;
     pthread_mutex_init(&t->lock, NULL);
@@ -279,7 +279,7 @@ static void what_it_started_ends_with_it(void **state)
     p.say[2] = EXEC("c3", "{\\\"cmd\\\":\\\"until [ -s one ] && [ -s two ]; do sleep 0.02; done; "
                           "echo pids $(cat one two)\\\",\\\"yield_time_ms\\\":20000}");
     p.say[3] = TEXT("done");
-    cay_run_result_free(RUN(svc, &a));
+    cay_run_result_free(RUN(client, &a));
     const char *said = strstr(p.input[3], "000apids ");
     pid_t pids[2] = { 0, 0 };
     if (!said)
@@ -302,7 +302,7 @@ static void commands_run_beside_each_other(void **state)
     p.say[0] = "[" CALL_ITEM("c1", "exec_command", MEET("one", "two")) "," CALL_ITEM(
         "c2", "exec_command", MEET("two", "one")) "]";
     p.say[1] = TEXT("done");
-    cay_run_result *r = RUN(svc, &a, .beside = 2, .trace = true);
+    cay_run_result *r = RUN(client, &a, .beside = 2, .trace = true);
     has(p.input[1], "met two");
     has(strstr(p.input[1], "met two"), "met one"); /* told in the order of the calls */
     CAY_AUTOJSON *t = json_loads(r->trace, 0, NULL);
@@ -394,7 +394,7 @@ static void everybody_sees_the_callers_agent(void **state)
     p.say[1] = TEXT("done");
     agents_seen = 0;
     seen_agent = &a;
-    cay_run_result_free(RUN(svc, &a, .on_event = on_event));
+    cay_run_result_free(RUN(client, &a, .on_event = on_event));
     assert_int_equal(agents_seen, 3 /* hooks */ + 2 /* guards */ + 3 /* call, output, message */);
 }
 
@@ -425,11 +425,11 @@ static void learn_and_know(cay_memory_options o)
     p.say[3] = TEXT("consolidated");
     p.say[4] = TEXT("second");
     p.say[5] = EXTRACT("", "", "");
-    cay_run_result *r = RUN(svc, &a);
+    cay_run_result *r = RUN(client, &a);
     assert_int_equal(r->usage.requests, 1); /* its own, not what memories took */
     assert_int_equal(cay_memory_usage(caps[0]).requests, 3);
     cay_run_result_free(r);
-    cay_run_result_free(RUN(svc, &a));
+    cay_run_result_free(RUN(client, &a));
     assert_int_equal(p.at, 6);
     has(p.instructions[4], "likes tabs");
     for (size_t i = 0; i < 3; i++)
@@ -487,7 +487,7 @@ static void memories_are_kept_where_the_caller_wants(void **state)
     snprintf(path, sizeof path, "%s/far.json",
              home); /* one archive in a store of snapshots: a file, and a server that takes PUT and
                        GET */
-    learn_and_know((cay_memory_options){ .remote = path, .service = svc });
+    learn_and_know((cay_memory_options){ .remote = path, .service = client });
     char url[120], text[65536] = "";
     assert_true(cay__fd_read_file(AT_FDCWD, path, text, sizeof text - 1) > 0);
     has(text, "{\"version\":1,\"directories\":[\"memories\",\"sessions\"],\"files\":[{");
@@ -495,7 +495,7 @@ static void memories_are_kept_where_the_caller_wants(void **state)
     snprintf(url, sizeof url, "http://127.0.0.1:%d/kept/memories", port);
     setenv("STORE_KEY", "Bearer st-1", 1);
     learn_and_know(
-        (cay_memory_options){ .remote = url, .service = svc, .remote_auth = "env:STORE_KEY" });
+        (cay_memory_options){ .remote = url, .service = client, .remote_auth = "env:STORE_KEY" });
     cay_capability *far = NULL;
     cay_memory_options alone = { .size = sizeof alone, .read = true, .remote = url };
     assert_int_equal(cay_cap_memory(&alone, &far, NULL), CAY_EINVAL); /* who would reach it? */
@@ -533,11 +533,11 @@ static void a_store_that_forgets_once_loses_no_memories(void **state)
     CAY_AUTOFREE char *after = NULL;
     cay_err err = CAY_ERR_INIT;
     size_t len = 0;
-    if (cay_store_put(svc, NULL, &at, before, strlen(before), &err) < 0)
+    if (cay_store_put(client, NULL, &at, before, strlen(before), &err) < 0)
         fail_msg("%s", err.msg);
     learn_and_know(
-        (cay_memory_options){ .remote = url, .service = svc, .remote_auth = "env:STORE_KEY" });
-    if (cay_store_get(svc, NULL, &at, 1 << 20, &after, &len, &err) < 0)
+        (cay_memory_options){ .remote = url, .service = client, .remote_auth = "env:STORE_KEY" });
+    if (cay_store_get(client, NULL, &at, 1 << 20, &after, &len, &err) < 0)
         fail_msg("%s", err.msg);
     has(after, "{\"path\":\"notes/kept.md\",\"data\":\"b2xk\"}");
     has(after, "\"memories/memory_summary.md\",\"data\":\"bGlrZXMgdGFicw==\"");
@@ -622,7 +622,7 @@ static void a_store_sees_one_run_at_a_time(void **state)
     };
     for (size_t i = 0; i < 4; i++) {
         p.say[p.at] = TEXT("done");
-        cay_run_result_free(RUN(svc, &a));
+        cay_run_result_free(RUN(client, &a));
     }
     if (cay_memory_wait(caps[0], NULL, &err) < 0)
         fail_msg("%s", err.msg);
@@ -647,13 +647,13 @@ static void memories_have_a_budget(void **state)
     cay_create c = { .size = sizeof c };
     unsigned made = 9;
     assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
-    assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
+    assert_int_equal(cay_client_create(client, NULL, &c, &sb, &err), 0);
     cay_agent a = {
         .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2
     };
     p.say[0] = TEXT("first");
     p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
-    cay_run_result_free(RUN(svc, &a, .sandbox = sb));
+    cay_run_result_free(RUN(client, &a, .sandbox = sb));
     assert_int_equal(cay_memory_flush(caps[0], sb, model, NULL, &made, &err), CAY_ETOOBIG);
     assert_string_equal(err.reason, "memory_budget");
     assert_int_equal(made, 1);
@@ -693,7 +693,7 @@ static void memories_of_one_sandbox_agree(void **state)
             o[k].size = sizeof o[k];
             assert_int_equal(cay_cap_memory(&o[k], &caps[k], &err), 0);
         }
-        assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
+        assert_int_equal(cay_client_create(client, NULL, &c, &sb, &err), 0);
         cay_agent second = { .size = sizeof second,
                              .name = "Second",
                              .sandbox = true,
@@ -750,14 +750,14 @@ static void phases_have_settings_of_their_own(void **state)
     cay_err err = CAY_ERR_INIT;
     (void)state;
     assert_int_equal(cay_cap_memory(&o, &caps[0], &err), 0);
-    assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
+    assert_int_equal(cay_client_create(client, NULL, &c, &sb, &err), 0);
     cay_agent a = {
         .size = sizeof a, .name = "A", .sandbox = true, .capabilities = caps, .ncapabilities = 2
     };
     p.say[0] = TEXT("first");
     p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
     p.say[2] = CONSOLIDATE;
-    cay_run_result_free(RUN(svc, &a, .sandbox = sb));
+    cay_run_result_free(RUN(client, &a, .sandbox = sb));
     assert_int_equal(cay_memory_flush(caps[0], sb, model, NULL, NULL, &err),
                      CAY_ETOOBIG); /* it would have gone on */
     assert_string_equal(err.reason, "max_turns");
@@ -804,7 +804,7 @@ static void spans_tell_once_and_no_secrets(void **state)
     p.say[2] = CALL("c4", "write_stdin", "{\\\"session_id\\\":4711}");
     p.say[3] = TEXT("done");
     cay_tracer *t = cay_tracer_new(&keeper, NULL);
-    cay_run_result_free(RUN(svc, &a, .tracer = t));
+    cay_run_result_free(RUN(client, &a, .tracer = t));
     cay_tracer_free(t);
     static const char *const once[] = { "sandbox.prepare_agent",   "sandbox.create_session",
                                         "sandbox.start",           "sandbox.stop",
@@ -864,7 +864,7 @@ static void spans_tell_once_and_no_secrets(void **state)
     batches = 0;
     play_clear(&p);
     p.say[0] = TEXT("done");
-    cay_run_result_free(RUN(svc, &a));
+    cay_run_result_free(RUN(client, &a));
     assert_int_equal(batches, 0);
 }
 
@@ -988,7 +988,7 @@ static void what_is_done_inside_is_told_once(void **state)
     cay_ledger *l = cay_ledger_new(&sink, NULL, true);
     const cay_call call = { .size = sizeof call, .tell = count_starts };
     cay_run_config conf = {
-        .size = sizeof conf, .model = model, .service = svc, .trace = true, .ledger = l
+        .size = sizeof conf, .model = model, .service = client, .trace = true, .ledger = l
     };
     cay_run_result *r = NULL;
     cay_err err = CAY_ERR_INIT;
@@ -1032,7 +1032,7 @@ static void memory_is_told(void **state)
     p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
     p.say[2] = CONSOLIDATE;
     p.say[3] = TEXT("consolidated");
-    cay_run_result *r = RUN(svc, &a, .trace = true, .rollout_id = "roll-1");
+    cay_run_result *r = RUN(client, &a, .trace = true, .rollout_id = "roll-1");
     CAY_AUTOJSON *t = json_loads(r->trace, 0, NULL);
     assert_true(
         json_is_null(json_object_get(span_of(t, "sandbox.memory.read_summary", 0),
@@ -1090,7 +1090,7 @@ static void traced(const char *path, bool otlp, uint64_t lost)
     assert_int_equal(cay_tracer_http(&spec, &t, &err), 0);
     play_clear(&p);
     p.say[0] = TEXT("what was said");
-    cay_run_result *r = RUN(svc, &a, .tracer = t, .workflow = "w1", .group_id = "g1");
+    cay_run_result *r = RUN(client, &a, .tracer = t, .workflow = "w1", .group_id = "g1");
     assert_string_equal(r->output, "what was said");
     assert_int_equal(cay_tracer_lost(t), lost);
     cay_run_result_free(r);

@@ -14,7 +14,7 @@
 
 static play p;
 static cay_model *model;
-static cay_service *svc;
+static cay_client *client;
 static cay_sandbox *sb; /* one for the tests that may share it */
 static const char *provider;
 static char *home;
@@ -28,7 +28,8 @@ static int open_all(void **state)
         .size = sizeof o, .home = home, .provider = provider, .libexec = support_libexec()
     };
     cay_create c = { .size = sizeof c };
-    if (cay_service_open(&o, &svc, &err) < 0 || cay_service_create(svc, NULL, &c, &sb, &err) < 0)
+    if (cay_client_open(&o, &client, &err) < 0 ||
+        cay_client_create(client, NULL, &c, &sb, &err) < 0)
         fail_msg("%s", err.msg);
     return 0;
 }
@@ -43,7 +44,7 @@ static int count(const cay_info *info, void *arg)
 static int boxes(void)
 {
     int n = 0;
-    assert_int_equal(cay_service_list(svc, NULL, NULL, count, &n, NULL), 0);
+    assert_int_equal(cay_client_list(client, NULL, NULL, count, &n, NULL), 0);
     return n;
 }
 
@@ -53,7 +54,7 @@ static int close_all(void **state)
     int rc = cay_sandbox_remove(sb, NULL, NULL);
     cay_sandbox_unref(sb);
     rc |= boxes();
-    cay_service_close(svc);
+    cay_client_close(client);
     support_home_remove(home);
     return rc;
 }
@@ -79,7 +80,7 @@ static cay_run_result *run_conf(cay_agent *a, const char *input, cay_run_config 
     cay_err err = CAY_ERR_INIT;
     conf.size = sizeof conf;
     conf.model = model;
-    conf.service = svc;
+    conf.service = client;
     if (!conf.max_turns)
         conf.max_turns = 60;
     if (cay_agent_run(a, NULL, input, &conf, &r, &err) < 0)
@@ -544,7 +545,7 @@ static void a_given_sandbox_stays_and_a_made_one_goes(void **state)
     p.say[0] = TEXT("done");
     cay_run_result *r = run_conf(&a, "go", (cay_run_config){ .keep = true });
     cay_sandbox *kept = NULL;
-    assert_int_equal(cay_service_find(svc, NULL, r->sandbox, &kept, NULL), 0);
+    assert_int_equal(cay_client_find(client, NULL, r->sandbox, &kept, NULL), 0);
     assert_int_equal(cay_sandbox_remove(kept, NULL, NULL), 0);
     cay_sandbox_unref(kept);
     cay_run_result_free(r);
@@ -574,7 +575,7 @@ static void a_run_comes_back_by_a_session_state(void **state)
                                 of */
         cay_sandbox *left = NULL;
         has(noted, "snapshot");
-        assert_int_equal(cay_service_find(svc, NULL, r->sandbox, &left, NULL), 0);
+        assert_int_equal(cay_client_find(client, NULL, r->sandbox, &left, NULL), 0);
         assert_int_equal(cay_sandbox_remove(left, NULL, NULL), 0);
         cay_sandbox_unref(left);
         cay_run_result_free(r);
@@ -601,9 +602,10 @@ static void a_run_comes_back_by_a_session_state(void **state)
     }
     /* A state that is none ends the run before a model is asked. */
     play_clear(&p);
-    cay_run_config conf = {
-        .size = sizeof conf, .model = model, .service = svc, .session_state = "{\"type\":\"cay\"}"
-    };
+    cay_run_config conf = { .size = sizeof conf,
+                            .model = model,
+                            .service = client,
+                            .session_state = "{\"type\":\"cay\"}" };
     cay_run_result *none = NULL;
     cay_err err = CAY_ERR_INIT;
     assert_true(cay_agent_run(&a, NULL, "go", &conf, &none, &err) < 0);
@@ -696,7 +698,7 @@ static void a_run_that_cannot_be_makes_no_sandbox(void **state)
                     .ninput_guards = 1,
                     .capabilities = caps,
                     .ncapabilities = 1 };
-    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = client };
     cay_run_result *r = NULL;
     cay_err err = CAY_ERR_INIT;
     int before = boxes();
@@ -724,7 +726,7 @@ static void a_run_that_cannot_be_makes_no_sandbox(void **state)
 /* It runs already: this is a tool of it. */
 static int run_again(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_err *err)
 {
-    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = client };
     cay_run_result *r = NULL;
     int there = boxes();
     (void)call;
@@ -809,7 +811,9 @@ static void a_run_goes_on_in_its_own_sandbox(void **state)
                         "Coder"),
         "sandbox", json_string(cay_sandbox_id(sb)));
     CAY_AUTOFREE char *stolen = json_dumps(j, 0);
-    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc, .state = stolen };
+    cay_run_config conf = {
+        .size = sizeof conf, .model = model, .service = client, .state = stolen
+    };
     cay_err err = CAY_ERR_INIT;
     assert_int_equal(cay_agent_run(&a, NULL, NULL, &conf, &r, &err), CAY_EPERM);
     assert_string_equal(err.reason, "run_state");
@@ -936,7 +940,7 @@ static void an_mcp_server_has_a_sandbox(void **state)
         "'+str(os.path.exists('/home/user'))}]}}[m['method']]\n"
         " print(json.dumps({'jsonrpc':'2.0','id':m['id'],'result':r}),flush=True)\n";
     const char *const argv[] = { "python3", "-c", server, NULL };
-    cay_mcp_spec s = { .size = sizeof s, .name = "where", .argv = argv, .service = svc };
+    cay_mcp_spec s = { .size = sizeof s, .name = "where", .argv = argv, .service = client };
     cay_mcp *m = NULL;
     cay_err err = CAY_ERR_INIT;
     int before = boxes();
@@ -1002,7 +1006,7 @@ static void skills_are_listed_and_loaded(void **state)
     told_has(4, "no skill");
     file_is(".agents/one/SKILL.md", rows[0][1]);
     a.manifest = "{\"entries\":{\".agents/x\":{\"type\":\"file\",\"content\":\"\"}}}";
-    cay_run_config conf = { .size = sizeof conf, .model = model, .service = svc };
+    cay_run_config conf = { .size = sizeof conf, .model = model, .service = client };
     cay_run_result *r = NULL;
     assert_int_equal(cay_agent_run(&a, NULL, "go", &conf, &r, &err), CAY_EINVAL);
     assert_string_equal(err.reason, "skills_config_invalid");
@@ -1311,7 +1315,7 @@ static void memories_are_made_behind_the_run(void **state)
     cay_agent a = {
         .size = sizeof a, .name = "Coder", .sandbox = true, .capabilities = caps, .ncapabilities = 3
     };
-    assert_int_equal(cay_service_list(svc, NULL, NULL, count_box, &before, &err), 0);
+    assert_int_equal(cay_client_list(client, NULL, NULL, count_box, &before, &err), 0);
     p.say[0] = TEXT("first");
     p.say[1] = EXTRACT("tabs", "They like tabs.", "Use tabs.");
     p.say[2] = CUSTOM(
@@ -1326,7 +1330,7 @@ static void memories_are_made_behind_the_run(void **state)
     assert_int_equal(cay_memory_wait(caps[0], NULL, &err), 0);
     assert_int_equal(p.at, 4);
     assert_string_equal(phases, "extract 0/1, consolidate 1/1, done 1/1, ");
-    assert_int_equal(cay_service_list(svc, NULL, NULL, count_box, &after, &err), 0);
+    assert_int_equal(cay_client_list(client, NULL, NULL, count_box, &after, &err), 0);
     assert_int_equal(before, after); /* its sandbox went when it was done */
     /* What fails later is told by the next who waits, once. */
     cay_run_result_free(run_conf(&a, "go", (cay_run_config){ .keep = false }));

@@ -25,7 +25,7 @@ static cay_session *opened(cay_session_spec spec)
     cay_err err = CAY_ERR_INIT;
     cay_create c = { .size = sizeof c };
     spec.size = sizeof spec;
-    if (cay_service_create(svc, NULL, &c, &own, &err) < 0 ||
+    if (cay_client_create(client, NULL, &c, &own, &err) < 0 ||
         cay_session_open(own, &spec, &s, &err) < 0)
         fail_msg("%s", err.msg);
     cay_sandbox_unref(own);
@@ -36,7 +36,7 @@ static cay_session *opened(cay_session_spec spec)
 static int boxes(void)
 {
     int n = 0;
-    cay_service_list(svc, NULL, NULL, box_count, &n, NULL);
+    cay_client_list(client, NULL, NULL, box_count, &n, NULL);
     return n;
 }
 
@@ -210,7 +210,7 @@ static void case_40_an_end_that_fails(void **state)
                                   .len = strlen(cay_session_state(s)) };
         cay_sandbox *again = NULL;
         bool there = false;
-        if (cay_service_resume_state(svc, NULL, &back, &again, NULL, &err) < 0)
+        if (cay_client_resume_state(client, NULL, &back, &again, NULL, &err) < 0)
             fail_msg("%s", err.msg);
         assert_int_equal(cay_file_exists(again, NULL, "mark", &there, &err), 0);
         assert_true(there);

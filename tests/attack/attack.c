@@ -157,7 +157,7 @@ static int remove_one(const cay_info *info, void *arg)
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb = NULL;
     (void)arg;
-    if (cay_service_find(W.svc, within(5000), info->id, &sb, &err) < 0)
+    if (cay_client_find(W.client, within(5000), info->id, &sb, &err) < 0)
         return 0;
     box_remove(sb);
     return 0;
@@ -168,13 +168,13 @@ static int child(const attack *a)
     cay_err err = CAY_ERR_INIT;
     sigjmp_buf out;
     become_user();
-    W.svc = service_open();
+    W.client = service_open();
     W.out = &out;
     if (sigsetjmp(out, 0) == 0)
         a->run();
     W.out = NULL;
-    cay_service_list(W.svc, within(10000), NULL, remove_one, NULL, &err);
-    cay_service_close(W.svc);
+    cay_client_list(W.client, within(10000), NULL, remove_one, NULL, &err);
+    cay_client_close(W.client);
     return W.failed ? 1 : W.skipped ? SKIPPED : 0;
 }
 
@@ -321,10 +321,10 @@ static void first_sandbox(void)
     cay_sandbox *sb = NULL;
     size_t removed;
     box_remove(box_new(NULL));
-    if (cay_service_create(W.svc, within(20000), &local, &sb, &err) < 0)
+    if (cay_client_create(W.client, within(20000), &local, &sb, &err) < 0)
         give_up("create at level 0: %s", err.msg);
     box_remove(sb);
-    cay_service_gc(W.svc, within(10000), &removed, &err); /* opens every provider */
+    cay_client_gc(W.client, within(10000), &removed, &err); /* opens every provider */
 }
 
 static int list(void)

@@ -38,7 +38,7 @@ typedef struct world {
     char dir[256], home[300], run[300], bin[300]; /* all below dir, which is a tmpfs */
     char clock_file[300];
     char sockets[400]; /* the keeper's own directory below run */
-    cay_service *svc;
+    cay_client *client;
     int failed;
     bool skipped;
     sigjmp_buf *out; /* where a case that gives up goes */
@@ -63,7 +63,7 @@ unsigned many(unsigned full);
  * holds in the soak test. */
 int64_t soon(int64_t ms);
 
-cay_service *service_open(void);              /* W.home */
+cay_client *service_open(void);               /* W.home */
 cay_sandbox *box_new(const cay_create *spec); /* NULL: the default; the probe is in it */
 void box_remove(cay_sandbox *sb);
 int box_init_pid(cay_sandbox *sb);

@@ -22,7 +22,7 @@ static void begin(timed *t, const char *what, const char *reason, const cay_crea
     cay_err err = CAY_ERR_INIT;
     *t = (timed){ .what = what, .reason = reason };
     t->begun = now_ms();
-    if (cay_service_create(W.svc, within(20000), spec, &t->sb, &err) < 0)
+    if (cay_client_create(W.client, within(20000), spec, &t->sb, &err) < 0)
         give_up("create for %s: %s", what, err.msg);
     t->pid = box_init_pid(t->sb);
     t->due = now_ms() + LIFE;
@@ -72,15 +72,15 @@ static int count(const cay_info *info, void *arg)
 static void others_look(const char *jump, int want)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_service *svc = service_open();
+    cay_client *client = service_open();
     size_t removed = 0;
     int n = 0;
-    if (cay_service_gc(svc, within(10000), &removed, &err) < 0 ||
-        cay_service_list(svc, within(10000), NULL, count, &n, &err) < 0)
+    if (cay_client_gc(client, within(10000), &removed, &err) < 0 ||
+        cay_client_list(client, within(10000), NULL, count, &n, &err) < 0)
         breach("%s: %s", jump, err.msg);
     CHECK(n == want && !removed, "%s: %d of %d sandboxes run, %zu were cleaned away", jump, n, want,
           removed);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void jump(const char *name, int64_t ahead)

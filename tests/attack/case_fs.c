@@ -215,7 +215,7 @@ static void s12_refused(void)
     cay_create spec = { .size = sizeof spec, .grants = &g, .ngrants = 1 };
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
         g.source = never[i];
-        int rc = cay_service_create(W.svc, within(10000), &spec, &sb, &err);
+        int rc = cay_client_create(W.client, within(10000), &spec, &sb, &err);
         CHECK(rc == CAY_EPERM || rc == CAY_ETYPE || rc == CAY_EINVAL || rc == CAY_ENOENT,
               "a grant of %s gives %s", never[i], cay_code_name(rc));
         if (rc == 0)
@@ -225,7 +225,7 @@ static void s12_refused(void)
     pthread_create(&t, NULL, exchange, NULL);
     for (int64_t end = now_ms() + 2000; now_ms() < end; tries++) {
         char mounts[4096] = "";
-        if (cay_service_create(W.svc, within(10000), &spec, &sb, &err) < 0)
+        if (cay_client_create(W.client, within(10000), &spec, &sb, &err) < 0)
             continue;
         made++;
         /* as the kernel names it: nobody inside may look into a directory that is its owner's alone
@@ -413,7 +413,7 @@ static void s17_template(void)
         cay_err err = CAY_ERR_INIT;
         cay_sandbox *sb = NULL;
         cay_create spec = { .size = sizeof spec, .root = root };
-        int rc = cay_service_create(W.svc, within(20000), &spec, &sb, &err);
+        int rc = cay_client_create(W.client, within(20000), &spec, &sb, &err);
         CHECK(rc < 0 || lies[i].may_work, "a template whose /%s is a link to %s is accepted",
               lies[i].link, lies[i].to);
         if (rc == 0) {

@@ -12,15 +12,15 @@ static cay_sandbox *find(const char *id)
 {
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb = NULL;
-    if (cay_service_find(W.svc, within(5000), id, &sb, &err) < 0)
+    if (cay_client_find(W.client, within(5000), id, &sb, &err) < 0)
         give_up("find %s: %s", id, err.msg);
     return sb;
 }
 
 static void reopen(void)
 {
-    cay_service_close(W.svc);
-    W.svc = service_open();
+    cay_client_close(W.client);
+    W.client = service_open();
 }
 
 /* The lines "tick N" must be without gap. */
@@ -126,7 +126,7 @@ static void *creates(void *arg)
     while (!*stop) {
         cay_create spec = { .size = sizeof spec };
         cay_sandbox *sb = NULL;
-        if (cay_service_create(W.svc, within(10000), &spec, &sb, &err) < 0)
+        if (cay_client_create(W.client, within(10000), &spec, &sb, &err) < 0)
             continue;
         cay_result r = { .size = sizeof r };
         cay_spawn s = { .size = sizeof s, .argv = (const char *[]){ "true", NULL } };
@@ -184,18 +184,18 @@ static void s73_store(void)
     snprintf(id, sizeof id, "%s", cay_sandbox_id(b));
     cay_sandbox_unref(a);
     cay_sandbox_unref(b);
-    cay_service_close(W.svc);
+    cay_client_close(W.client);
     /* one damaged record: every word of it but its id is rubbish */
     snprintf(sql, sizeof sql,
              "sqlite3 %s/store.db \"update sandboxes set state='?', spec='{', box=char(1), "
              "labels='[', metadata='}' where id='%s'\"",
              W.home, id);
     CHECK(host_shell(sql) == 0, "the record could not be damaged");
-    W.svc = service_open();
-    if (cay_service_list(W.svc, within(5000), NULL, tell, &n, &err) < 0)
+    W.client = service_open();
+    if (cay_client_list(W.client, within(5000), NULL, tell, &n, &err) < 0)
         breach("list: %s", err.msg);
     CHECK(n == 2 && damaged == 1, "%d sandboxes are listed, %d of them as damaged", n, damaged);
-    CHECK(cay_service_find(W.svc, within(5000), id, &b, &err) == 0, "find the damaged one: %s",
+    CHECK(cay_client_find(W.client, within(5000), id, &b, &err) == 0, "find the damaged one: %s",
           err.msg);
     if (b)
         box_remove(b);
@@ -209,7 +209,7 @@ static void s73_store(void)
     close(fd);
     reopen();
     n = 0;
-    cay_service_list(W.svc, within(5000), NULL, tell, &n, &err);
+    cay_client_list(W.client, within(5000), NULL, tell, &n, &err);
     CHECK(n == 1, "%d sandboxes are left after a torn log", n);
     box_remove(box_new(NULL));
 }
@@ -227,10 +227,10 @@ static void s73_full(void)
     mkdir(small, 0700);
     if (!as_host("small %s", small))
         give_up("the host cannot mount");
-    cay_service *first = W.svc;
+    cay_client *first = W.client;
     snprintf(W.home, sizeof W.home, "%s/home", small);
     mkdir(W.home, 0700);
-    W.svc = service_open();
+    W.client = service_open();
     a = box_new(NULL);
     int fd = open(filler, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     static char block[4096];
@@ -238,13 +238,13 @@ static void s73_full(void)
         ;
     close(fd);
     cay_create spec = { .size = sizeof spec };
-    int rc = cay_service_create(W.svc, within(15000), &spec, &b, &err);
+    int rc = cay_client_create(W.client, within(15000), &spec, &b, &err);
     CHECK(rc == 0 || (rc != CAY_ETIMEOUT && err.msg[0]), "a create on a full disk gives %s: \"%s\"",
           cay_code_name(rc), err.msg);
     note("a create on a full disk: %s", rc == 0 ? "works" : err.msg);
     if (rc == 0)
         box_remove(b);
-    CHECK(cay_service_list(W.svc, within(5000), NULL, tell, &n, &err) == 0 && n == 1,
+    CHECK(cay_client_list(W.client, within(5000), NULL, tell, &n, &err) == 0 && n == 1,
           "%d sandboxes are listed on a full disk: %s", n, err.msg);
     CHECK(command(a, NULL, "true", NULL, 0) == 0, "no command runs on a full disk");
     keeper_kill(SIGKILL);
@@ -255,9 +255,9 @@ static void s73_full(void)
     box_remove(box_new(NULL));
     box_remove(a);
     keeper_kill(SIGTERM);
-    cay_service_close(W.svc);
+    cay_client_close(W.client);
     snprintf(W.home, sizeof W.home, "%s", keep);
-    W.svc = first;
+    W.client = first;
     CHECK(as_host("umount %s", small), "the small filesystem is held");
     rmdir(small);
 }
@@ -267,7 +267,7 @@ static void s74_upgrade(void)
     enum { MANY = 10 };
     cay_err err = CAY_ERR_INIT;
     cay_open spec = { .size = sizeof spec, .home = W.home, .libexec = W.bin };
-    cay_service *svc = NULL;
+    cay_client *client = NULL;
     cay_sandbox *sb[MANY];
     cay_proc *p[MANY];
     char cmd[900], id[MANY][32];
@@ -283,19 +283,19 @@ static void s74_upgrade(void)
         cay_sandbox_unref(sb[i]);
     }
     /* a store of a version to come: refused, and not a byte of it written */
-    cay_service_close(W.svc);
-    W.svc = NULL;
+    cay_client_close(W.client);
+    W.client = NULL;
     snprintf(
         cmd, sizeof cmd,
         "cd %s && sqlite3 store.db 'pragma user_version' >was && sqlite3 store.db 'pragma "
         "user_version=9999; pragma wal_checkpoint(truncate)' >/dev/null && cksum store.db >sum",
         W.home);
     CHECK(host_shell(cmd) == 0, "the version could not be changed");
-    int rc = cay_service_open(&spec, &svc, &err);
+    int rc = cay_client_open(&spec, &client, &err);
     CHECK(rc < 0 && !strcmp(err.reason, "store_newer"), "a newer store gives %s: %s",
           cay_code_name(rc), err.msg);
     if (rc == 0)
-        cay_service_close(svc);
+        cay_client_close(client);
     snprintf(cmd, sizeof cmd,
              "cd %s && cksum store.db | cmp - sum && sqlite3 store.db \"pragma user_version=$(cat "
              "was)\" && rm sum was",
@@ -304,7 +304,7 @@ static void s74_upgrade(void)
     /* the keeper is told to leave, as an installer does, and the next program finds another */
     keeper_kill(SIGTERM);
     int64_t t = now_ms();
-    W.svc = service_open();
+    W.client = service_open();
     for (int i = 0; i < MANY; i++) {
         sb[i] = find(id[i]);
         CHECK(box_state(sb[i], NULL, 0) == CAY_RUNNING, "%s does not run any more", id[i]);
@@ -403,7 +403,7 @@ static void s75_boot(void)
     }
     CHECK(decoy == pid, "the decoy has pid %d, not %d", decoy, pid);
     reopen();
-    if (cay_service_list(W.svc, within(10000), NULL, stopped, &n, &err) < 0)
+    if (cay_client_list(W.client, within(10000), NULL, stopped, &n, &err) < 0)
         breach("list: %s", err.msg);
     CHECK(n == 1, "%d sandboxes are listed", n);
     sb = find(id);
@@ -431,12 +431,12 @@ static void s76_restraint(void)
     snprintf(keep, sizeof keep, "%s", W.home);
     snprintf(mine, sizeof mine, "%s/other-home", W.dir);
     mkdir(mine, 0700);
-    cay_service *first = W.svc;
+    cay_client *first = W.client;
     /* another instance with a sandbox of its own */
     snprintf(W.home, sizeof W.home, "%s", mine);
-    W.svc = service_open();
+    W.client = service_open();
     cay_sandbox *b = box_new(NULL);
-    cay_service *second = W.svc;
+    cay_client *second = W.client;
     /* look-alikes: a directory nobody recorded with a name of another form, a process called like
      * ours */
     snprintf(alien, sizeof alien, "%s/sandboxes/not-an-id", mine);
@@ -449,10 +449,10 @@ static void s76_restraint(void)
         _exit(1);
     }
     keeper_kill(SIGKILL);
-    cay_service_close(second);
-    W.svc = service_open();
-    second = W.svc;
-    if (cay_service_gc(second, within(10000), &removed, &err) < 0)
+    cay_client_close(second);
+    W.client = service_open();
+    second = W.client;
+    if (cay_client_gc(second, within(10000), &removed, &err) < 0)
         breach("gc: %s", err.msg);
     nap(300);
     CHECK(access(alien, F_OK) == 0,
@@ -464,11 +464,11 @@ static void s76_restraint(void)
     waitpid(decoy, NULL, 0);
     box_remove(b);
     keeper_kill(SIGTERM);
-    cay_service_close(second);
+    cay_client_close(second);
     snprintf(rm, sizeof rm, "rm -rf %s", mine);
     host_shell(rm);
     snprintf(W.home, sizeof W.home, "%s", keep);
-    W.svc = first;
+    W.client = first;
     box_remove(a);
 }
 
@@ -497,7 +497,7 @@ static int one_call(unsigned *seed, char *what, size_t cap, cay_err *err)
     snprintf(what, cap, "%s", "create");
     if (!id[0]) {
         cay_create spec = { .size = sizeof spec };
-        if ((rc = cay_service_create(W.svc, within(20000), &spec, &sb, err)) < 0)
+        if ((rc = cay_client_create(W.client, within(20000), &spec, &sb, err)) < 0)
             return rc;
         pthread_mutex_lock(&R.lock);
         bool taken = R.id[slot][0];
@@ -510,7 +510,7 @@ static int one_call(unsigned *seed, char *what, size_t cap, cay_err *err)
         return rc;
     }
     snprintf(what, cap, "%s", "find");
-    if ((rc = cay_service_find(W.svc, within(10000), id, &sb, err)) < 0)
+    if ((rc = cay_client_find(W.client, within(10000), id, &sb, err)) < 0)
         return rc;
     if (kind < 5) {
         cay_result r = { .size = sizeof r };
@@ -575,10 +575,10 @@ static void s77_races(void)
     note("%lu calls", R.calls);
     for (int i = 0; i < 4; i++) {
         cay_sandbox *sb = NULL;
-        if (R.id[i][0] && cay_service_find(W.svc, within(5000), R.id[i], &sb, &err) == 0)
+        if (R.id[i][0] && cay_client_find(W.client, within(5000), R.id[i], &sb, &err) == 0)
             box_remove(sb);
     }
-    cay_service_list(W.svc, within(5000), NULL, any, &n, &err);
+    cay_client_list(W.client, within(5000), NULL, any, &n, &err);
     CHECK(n == 0, "%d sandboxes are listed that nobody owns", n);
 }
 

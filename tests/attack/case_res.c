@@ -17,7 +17,7 @@ static bool holds(cay_sandbox *sb, const char *feature)
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *never = NULL;
     cay_create spec = { .size = sizeof spec, .require = (const char *const[]){ feature, NULL } };
-    int rc = cay_service_create(W.svc, within(20000), &spec, &never, &err);
+    int rc = cay_client_create(W.client, within(20000), &spec, &never, &err);
     /* Refused by name, or made such that it holds. */
     CHECK((rc == CAY_EISOLATION && strstr(err.msg, feature)) ||
               (rc == 0 && !strcmp(box_layer(never, feature), "on")),
@@ -176,7 +176,7 @@ static bool can_require(cay_create *spec)
 {
     cay_sandbox *sb = NULL;
     spec->require = quota;
-    if (cay_service_create(W.svc, within(20000), spec, &sb, NULL) < 0)
+    if (cay_client_create(W.client, within(20000), spec, &sb, NULL) < 0)
         return false;
     box_remove(sb);
     return true;

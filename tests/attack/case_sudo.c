@@ -125,7 +125,7 @@ static void s89_single(void)
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb = NULL;
     cay_create c = { .size = sizeof c, .sudo = true };
-    int rc = cay_service_create(W.svc, within(20000), &c, &sb, &err);
+    int rc = cay_client_create(W.client, within(20000), &c, &sb, &err);
     CHECK(rc == CAY_EINVAL && !strcmp(err.reason, "user_not_mapped"), "one id, and sudo is %s: %s",
           cay_code_name(rc), err.msg);
     if (rc == 0)
@@ -186,7 +186,7 @@ static void s92_flood(void)
     cay_event e = { .size = sizeof e };
     int told = 0, counted = 0;
     cay_call call = { .size = sizeof call };
-    if (cay_service_events(W.svc, cay_sandbox_id(sb), &ev, NULL) < 0)
+    if (cay_client_events(W.client, cay_sandbox_id(sb), &ev, NULL) < 0)
         give_up("no events");
     int64_t began = now_ms();
     CHECK(command(sb, NULL, "for i in $(seq 400); do sudo -n true || exit; done", NULL, 0) == 0,

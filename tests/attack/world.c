@@ -102,14 +102,14 @@ const cay_call *within(unsigned ms)
     return &c;
 }
 
-cay_service *service_open(void)
+cay_client *service_open(void)
 {
     cay_err err = CAY_ERR_INIT;
     cay_open spec = { .size = sizeof spec, .home = W.home, .libexec = W.bin };
-    cay_service *svc = NULL;
-    if (cay_service_open(&spec, &svc, &err) < 0)
+    cay_client *client = NULL;
+    if (cay_client_open(&spec, &client, &err) < 0)
         give_up("open the service: %s", err.msg);
-    return svc;
+    return client;
 }
 
 static const char *probe_bytes(size_t *len)
@@ -141,7 +141,7 @@ cay_sandbox *box_new(const cay_create *spec)
     size_t len;
     const char *bytes = probe_bytes(&len);
     cay_write w = { .size = sizeof w, .mode = 0755 };
-    if (cay_service_create(W.svc, within(20000), spec ? spec : &plain, &sb, &err) < 0)
+    if (cay_client_create(W.client, within(20000), spec ? spec : &plain, &sb, &err) < 0)
         give_up("create: %s", err.msg);
     if (cay_file_put(sb, within(10000), "/tmp/probe", bytes, len, &w, &err) < 0)
         give_up("put the probe: %s", err.msg);

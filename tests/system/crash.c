@@ -19,7 +19,7 @@
 #include <base/str.h>
 #include <cay/policy.h>
 #include <cay/sandbox.h>
-#include <cay/service.h>
+#include <cay/client.h>
 #include <cay/snapshot.h>
 #include <cay/volume.h>
 #include <dirent.h>
@@ -28,7 +28,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-static cay_service *svc;
+static cay_client *client;
 static const char *me = "crash";
 
 #define CALL (&(cay_call){ .size = sizeof(cay_call), .deadline_ms = cay__now_ms() + 20000 })
@@ -51,7 +51,7 @@ static bool ok(int rc, const cay_err *e, const char *what)
 static bool service(void)
 {
     cay_open o = { .size = sizeof o, .libexec = getenv("CAY_LIBEXEC") };
-    return OK(cay_service_open(&o, &svc, E), "open");
+    return OK(cay_client_open(&o, &client, E), "open");
 }
 
 static cay_sandbox *make(cay_create c, const char *note)
@@ -59,7 +59,7 @@ static cay_sandbox *make(cay_create c, const char *note)
     cay_sandbox *sb = NULL;
     c.size = sizeof c;
     c.min_level = CAY_LEVEL_ROOTLESS; /* no stand-in */
-    if (!OK(cay_service_create(svc, CALL, &c, &sb, E), "create"))
+    if (!OK(cay_client_create(client, CALL, &c, &sb, E), "create"))
         return NULL;
     if (note)
         ledger_note("ack create %s %s", cay_sandbox_id(sb), note);
@@ -285,7 +285,7 @@ static void save(cay_sandbox *sb)
         !snapshot(sb, true, id))
         return;
     ledger_note("ack snap %s %016lx", id, ledger_hash(text, (size_t)n));
-    OK(cay_service_fork(svc, CALL, id, NULL, discard, NULL, E), "fork");
+    OK(cay_client_fork(client, CALL, id, NULL, discard, NULL, E), "fork");
 }
 
 /* What was there when it was saved is there after the way back, and what came later is not. */
@@ -307,11 +307,11 @@ static void there_and_back(void)
     save(sb);
     cay_proc *p = spawn(sb, (cay_spawn){ .shell = "exec sleep 60" });
     if (p && snapshot(sb, false, other))
-        OK(cay_snapshot_remove(svc, CALL, other, NULL, E),
+        OK(cay_snapshot_remove(client, CALL, other, NULL, E),
            "remove snapshot"); /* nobody stands on it */
     cay_proc_unref(p);
     if (saved)
-        OK(cay_snapshot_remove(svc, CALL, id, NULL, E), "remove snapshot");
+        OK(cay_snapshot_remove(client, CALL, id, NULL, E), "remove snapshot");
     cay_sandbox_unref(sb);
 }
 
@@ -325,7 +325,7 @@ static void settle(void)
         snapshot(sb, true, id);
     if (sb)
         put(sb, "kept", 100);
-    OK(cay_service_settle(svc, CALL, E), "settle");
+    OK(cay_client_settle(client, CALL, E), "settle");
     cay_sandbox_unref(sb);
 }
 
@@ -346,10 +346,11 @@ static void volume(void)
 {
     char name[32];
     snprintf(name, sizeof name, "v%d", (int)getpid());
-    if (OK(cay_volume_create(
-               svc, CALL, &(cay_volume_spec){ .size = sizeof(cay_volume_spec), .name = name }, E),
+    if (OK(cay_volume_create(client, CALL,
+                             &(cay_volume_spec){ .size = sizeof(cay_volume_spec), .name = name },
+                             E),
            "volume"))
-        OK(cay_volume_remove(svc, CALL, name, E), "remove volume");
+        OK(cay_volume_remove(client, CALL, name, E), "remove volume");
 }
 
 static cay_sandbox *shared(int n)
@@ -362,7 +363,7 @@ static cay_sandbox *shared(int n)
             id[0] = 0;
     if (f)
         fclose(f);
-    return *id && OK(cay_service_find(svc, CALL, id, &sb, E), "find") ? sb : NULL;
+    return *id && OK(cay_client_find(client, CALL, id, &sb, E), "find") ? sb : NULL;
 }
 
 static int base(void)
@@ -381,7 +382,7 @@ static int base(void)
     return 0;
 }
 
-static int client(int number)
+static int run_client(int number)
 {
     static char name[24], file[32];
     snprintf(name, sizeof name, "client-%d", number);
@@ -441,7 +442,7 @@ static int client(int number)
     cay_sandbox_unref(b);
     cay_sandbox_unref(all);
     cay_sandbox_unref(t);
-    cay_service_close(svc);
+    cay_client_close(client);
     return 0;
 }
 
@@ -455,7 +456,7 @@ static int load(int n, char *fault)
         if (pid == 0) {
             if (fault && i == 0)
                 setenv("CAY_FAULT", fault, 1);
-            _exit(client(i));
+            _exit(run_client(i));
         }
         first = i ? first : pid;
         if (fault && i == 0)
@@ -490,7 +491,7 @@ static int on_box(const cay_info *i, void *arg)
 static bool list(void)
 {
     nboxes = 0;
-    return OK(cay_service_list(svc, CALL, NULL, on_box, NULL, E), "list");
+    return OK(cay_client_list(client, CALL, NULL, on_box, NULL, E), "list");
 }
 
 static void see_file(cay_sandbox *sb, const char *path)
@@ -530,7 +531,7 @@ static int see_snapshot(const cay_snapshot *s, void *arg)
     size_t n = 0;
     (void)arg;
     cay_create c = { .size = sizeof c, .from = s->id };
-    if (!OK(cay_service_create(svc, CALL, &c, &sb, E), "create from a snapshot"))
+    if (!OK(cay_client_create(client, CALL, &c, &sb, E), "create from a snapshot"))
         return 0;
     if (cay_file_get(sb, CALL, "stamp", 4096, &data, &n, NULL) == 0)
         printf("snap %s %016lx\n", s->id, ledger_hash(data, n));
@@ -542,13 +543,14 @@ static int see_snapshot(const cay_snapshot *s, void *arg)
 
 static int observe(void)
 {
-    if (!list() || !OK(cay_service_snapshots(svc, CALL, NULL, see_snapshot, NULL, E), "snapshots"))
+    if (!list() ||
+        !OK(cay_client_snapshots(client, CALL, NULL, see_snapshot, NULL, E), "snapshots"))
         return 1;
     for (size_t i = 0; i < nboxes; i++) {
         char line[512], box[64], word[256];
         cay_sandbox *sb = NULL;
         printf("box %s %s\n", boxes[i].id, boxes[i].state);
-        if (!OK(cay_service_find(svc, CALL, boxes[i].id, &sb, E), "find"))
+        if (!OK(cay_client_find(client, CALL, boxes[i].id, &sb, E), "find"))
             continue;
         if (strcmp(boxes[i].state, "running") != 0)
             OK(cay_sandbox_resume(sb, CALL, E), "resume");
@@ -571,7 +573,7 @@ static int observe(void)
 static int forget(const cay_snapshot *s, void *arg)
 {
     (void)arg;
-    OK(cay_snapshot_remove(svc, CALL, s->id, NULL, E), "remove snapshot");
+    OK(cay_snapshot_remove(client, CALL, s->id, NULL, E), "remove snapshot");
     return 0;
 }
 
@@ -582,13 +584,13 @@ static int end(void)
         return 1;
     for (size_t i = 0; i < nboxes; i++) {
         cay_sandbox *sb = NULL;
-        if (!OK(cay_service_find(svc, CALL, boxes[i].id, &sb, E), "find") ||
+        if (!OK(cay_client_find(client, CALL, boxes[i].id, &sb, E), "find") ||
             !OK(cay_sandbox_remove(sb, CALL, E), "remove"))
             bad = 1;
         cay_sandbox_unref(sb);
     }
-    if (!OK(cay_service_snapshots(svc, CALL, NULL, forget, NULL, E), "snapshots") ||
-        !OK(cay_service_settle(svc, CALL, E), "settle"))
+    if (!OK(cay_client_snapshots(client, CALL, NULL, forget, NULL, E), "snapshots") ||
+        !OK(cay_client_settle(client, CALL, E), "settle"))
         bad = 1;
     return bad;
 }
@@ -604,7 +606,7 @@ static int one_life(void)
         bad = 1;
     cay_result_clear(&r);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
     return bad;
 }
 
@@ -703,7 +705,7 @@ int main(int argc, char **argv)
         if (!service())
             return 1;
         int rc = role[0] == 'b' ? base() : role[0] == 'o' ? observe() : end();
-        cay_service_close(svc);
+        cay_client_close(client);
         return rc;
     }
     fprintf(stderr, "usage: crash base|start|load N [FAULT]|observe|end|signal N|faults\n");

@@ -54,7 +54,7 @@ static void option(cay__source *f, char *word)
 
 int main(int argc, char **argv)
 {
-    cay_service *svc = NULL;
+    cay_client *client = NULL;
     cay_err err = CAY_ERR_INIT;
     cay__brought got = { 0 };
     if (argc < 5)
@@ -68,15 +68,15 @@ int main(int argc, char **argv)
         option(&f, argv[i]);
     CAY_AUTOFD dir = open(argv[4], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     char id[CAY__IDENTITY] = "";
-    int rc = cay_service_open(&(cay_open){ .size = sizeof(cay_open) }, &svc, &err);
+    int rc = cay_client_open(&(cay_open){ .size = sizeof(cay_open) }, &client, &err);
     if (rc == 0)
         rc = !strcmp(argv[1], "identity")
-                 ? cay__source_identity(svc, NULL, &f, id, &err)
-                 : cay__source_bring(svc, NULL, &f, identity, dir, &got, &err);
+                 ? cay__source_identity(client, NULL, &f, id, &err)
+                 : cay__source_bring(client, NULL, &f, identity, dir, &got, &err);
     if (rc < 0)
         printf("%s: %s\n", err.reason[0] ? err.reason : cay_code_name(rc), err.msg);
     else
         printf("%s\n", got.identity[0] ? got.identity : id);
-    cay_service_close(svc);
+    cay_client_close(client);
     return rc < 0;
 }

@@ -6,7 +6,7 @@
 #include <base/path.h>
 #include <base/str.h>
 #include <cay/sandbox.h>
-#include <cay/service.h>
+#include <cay/client.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -28,7 +28,7 @@
     } while (0)
 
 static char *home;
-static cay_service *svc;
+static cay_client *client;
 
 static void nap(int ms)
 {
@@ -117,7 +117,7 @@ static int up(void **state)
     (void)state;
     home = support_home();
     cay_open o = { .size = sizeof o, .home = home, .libexec = support_libexec() };
-    OK(cay_service_open(&o, &svc, E));
+    OK(cay_client_open(&o, &client, E));
     return 0;
 }
 
@@ -125,7 +125,7 @@ static int on_box(const cay_info *i, void *arg)
 {
     (void)arg;
     cay_sandbox *sb = NULL;
-    if (cay_service_find(svc, CALL(20000), i->id, &sb, NULL) == 0) {
+    if (cay_client_find(client, CALL(20000), i->id, &sb, NULL) == 0) {
         cay_sandbox_remove(sb, CALL(20000), NULL);
         cay_sandbox_unref(sb);
     }
@@ -141,8 +141,8 @@ static bool keeper_left(void *arg)
 static int down(void **state)
 {
     (void)state;
-    OK(cay_service_list(svc, CALL(20000), NULL, on_box, NULL, E));
-    cay_service_close(svc);
+    OK(cay_client_list(client, CALL(20000), NULL, on_box, NULL, E));
+    cay_client_close(client);
     int pid = keeper();
     if (pid)
         kill(pid, SIGTERM);
@@ -156,7 +156,7 @@ static cay_sandbox *make(cay_create c)
     cay_sandbox *sb = NULL;
     c.size = sizeof c;
     c.min_level = CAY_LEVEL_ROOTLESS;
-    OK(cay_service_create(svc, CALL(20000), &c, &sb, E));
+    OK(cay_client_create(client, CALL(20000), &c, &sb, E));
     return sb;
 }
 
@@ -569,7 +569,7 @@ static void an_id_is_given_once(void **state)
     kill_keeper(); /* the next one does not know who asked */
     assert_int_equal(create_raw(id), 0);
     size_t removed = 0;
-    OK(cay_service_gc(svc, CALL(20000), &removed, E));
+    OK(cay_client_gc(client, CALL(20000), &removed, E));
     assert_int_equal(removed, 1);
 }
 
@@ -664,7 +664,7 @@ static bool no_groups(void *instance)
 {
     size_t removed;
     int status = -1;
-    cay_service_gc(svc, CALL(20000), &removed, NULL);
+    cay_client_gc(client, CALL(20000), &removed, NULL);
     int pid = fork();
     if (pid == 0) {
         execlp("sh", "sh", "-c",
@@ -690,10 +690,10 @@ static _Noreturn void owner_main(int tell)
 {
     cay_open o = { .size = sizeof o, .home = home, .libexec = support_libexec() };
     cay_create c = { .size = sizeof c, .ephemeral = true };
-    cay_service *own = NULL;
+    cay_client *own = NULL;
     cay_sandbox *sb = NULL;
     int pid = 0;
-    if (cay_service_open(&o, &own, NULL) == 0 && cay_service_create(own, NULL, &c, &sb, NULL) == 0)
+    if (cay_client_open(&o, &own, NULL) == 0 && cay_client_create(own, NULL, &c, &sb, NULL) == 0)
         state_of(sb, NULL, &pid);
     if (write(tell, &pid, sizeof pid) == sizeof pid)
         pause();
@@ -766,7 +766,7 @@ static void orphans_without_a_home_end(void **state)
         assert_int_equal(kill(pids[i], 0), 0); /* a keeper's end alone ends nobody */
         cay_sandbox_unref(sb[i]);
     }
-    cay_service_close(svc);
+    cay_client_close(client);
     run_of_home(run);
     support_home_remove(home);
     for (int i = 0; i < 3; i++)
@@ -784,7 +784,7 @@ static void orphans_without_a_home_end(void **state)
      * then it is in use, and young. */
     bool gone = !strcmp(run, next);
     for (int i = 0; i < 100 && !gone; i++) {
-        OK(cay_service_gc(svc, CALL(20000), &removed, E));
+        OK(cay_client_gc(client, CALL(20000), &removed, E));
         assert_int_equal(i == 0 && stat(run, &st) < 0, 0); /* somebody listens there still */
         cay__close_fd(&alive);
         if (!(gone = stat(run, &st) < 0 || st.st_mtime > old[0].tv_sec))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of one service that have to work, or to fail in a certain way; the file that uses them
- * opens `svc`. */
+ * opens `client`. */
 #pragma once
 #include "home.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static cay_service *svc;
+static cay_client *client;
 static cay_err err;
 
 #define OK(call)                                                                                   \
@@ -25,7 +25,7 @@ static cay_err err;
 
 static inline int calls_end(void **s)
 {
-    cay_service_close(svc);
+    cay_client_close(client);
     return home_down(s);
 }
 
@@ -33,7 +33,7 @@ static inline cay_sandbox *make(cay_create c)
 {
     cay_sandbox *sb = NULL;
     c.size = sizeof c;
-    OK(cay_service_create(svc, NULL, &c, &sb, &err));
+    OK(cay_client_create(client, NULL, &c, &sb, &err));
     return sb;
 }
 

@@ -23,16 +23,16 @@ static inline int home_down(void **s)
 }
 
 /* The service of that directory; provider NULL: whatever is the default. */
-static inline cay_service *home_open(const char *provider, const cay_provider_ops *const *extra)
+static inline cay_client *home_open(const char *provider, const cay_provider_ops *const *extra)
 {
-    cay_service *svc = NULL;
+    cay_client *client = NULL;
     cay_err err = CAY_ERR_INIT;
     cay_open o = { .size = sizeof o,
                    .home = home,
                    .provider = provider,
                    .libexec = support_libexec(),
                    .extra = extra };
-    if (cay_service_open(&o, &svc, &err) < 0)
+    if (cay_client_open(&o, &client, &err) < 0)
         fail_msg("open: %s", err.msg);
-    return svc;
+    return client;
 }

@@ -22,7 +22,7 @@ static void *open_store(void)
     return self;
 }
 
-static cay_service *open_svc(void)
+static cay_client *open_svc(void)
 {
     return home_open("memory", providers);
 }
@@ -340,42 +340,43 @@ static int take_key(const cay_key *k, void *arg)
 static void a_key_is_told_once_and_opens_until_revoked(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc(), *other = open_svc();
+    cay_client *client = open_svc(), *other = open_svc();
     cay_err err = CAY_ERR_INIT;
     char text[CAY_KEY_LEN + 1], who[64] = "", id[CAY_KEY_ID_LEN + 1] = "", wrong[CAY_KEY_LEN + 1];
     cay_key spec = { .size = sizeof spec, .name = "ci", .scope = CAY_KEY_ADMIN };
-    assert_int_equal(cay_key_create(svc, &spec, text, &err), 0);
+    assert_int_equal(cay_key_create(client, &spec, text, &err), 0);
     assert_int_equal(strlen(text), CAY_KEY_LEN);
     assert_int_equal(strncmp(text, "e2b_", 4), 0);
-    assert_int_equal(cay_key_check(svc, text, take_key, who, &err), CAY_KEY_ADMIN);
+    assert_int_equal(cay_key_check(client, text, take_key, who, &err), CAY_KEY_ADMIN);
     assert_string_equal(who, "default");
     assert_int_equal(cay_key_check(other, text, take_key, who, &err), CAY_KEY_ADMIN);
     cay__str_copy(wrong, sizeof wrong, text);
     wrong[CAY_KEY_LEN - 1] = wrong[CAY_KEY_LEN - 1] == '0' ? '1' : '0';
     static const char *const bad[] = { "", "e2b_", "e2b_0011", "x", NULL };
     for (size_t i = 0; bad[i]; i++)
-        assert_int_equal(cay_key_check(svc, bad[i], take_key, who, &err), CAY_EAUTH);
-    assert_int_equal(cay_key_check(svc, NULL, take_key, who, &err), CAY_EAUTH);
-    assert_int_equal(cay_key_check(svc, wrong, take_key, who, &err), CAY_EAUTH);
+        assert_int_equal(cay_key_check(client, bad[i], take_key, who, &err), CAY_EAUTH);
+    assert_int_equal(cay_key_check(client, NULL, take_key, who, &err), CAY_EAUTH);
+    assert_int_equal(cay_key_check(client, wrong, take_key, who, &err), CAY_EAUTH);
     assert_string_equal(err.reason, "key_invalid");
     wrong[5] = wrong[5] == '0' ? '1' : '0'; /* another id */
-    assert_int_equal(cay_key_check(svc, wrong, take_key, who, &err), CAY_EAUTH);
+    assert_int_equal(cay_key_check(client, wrong, take_key, who, &err), CAY_EAUTH);
     memcpy(id, text + 4, CAY_KEY_ID_LEN);
-    assert_int_equal(cay_key_revoke(svc, id, &err), 0);
-    assert_int_equal(cay_key_check(svc, text, take_key, who, &err), CAY_EAUTH); /* here at once */
+    assert_int_equal(cay_key_revoke(client, id, &err), 0);
+    assert_int_equal(cay_key_check(client, text, take_key, who, &err),
+                     CAY_EAUTH); /* here at once */
     int64_t until = cay__now_ms() + 10000;
     while (cay_key_check(other, text, take_key, who, &err) != CAY_EAUTH && cay__now_ms() < until)
         usleep(20000);
     assert_int_equal(cay_key_check(other, text, take_key, who, &err),
                      CAY_EAUTH); /* elsewhere within a second */
-    cay_service_close(other);
-    cay_service_close(svc);
+    cay_client_close(other);
+    cay_client_close(client);
 }
 
 static int make_session(const cay_key *k, void *arg)
 {
-    cay_service *svc = ((void **)arg)[0];
-    return cay_session_create(svc, k, ((void **)arg)[1], NULL);
+    cay_client *client = ((void **)arg)[0];
+    return cay_session_create(client, k, ((void **)arg)[1], NULL);
 }
 
 static int count_keys(const cay_key *k, void *arg)
@@ -388,49 +389,50 @@ static int count_keys(const cay_key *k, void *arg)
 static void old_sessions_and_links_are_forgotten_and_keys_are_not(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     char key[CAY_KEY_LEN + 1], text[CAY_SESSION_LEN + 1], live[CAY_SESSION_LEN + 1],
         who[64] = "", id[CAY_KEY_ID_LEN + 1] = "";
     int n[CAY_KEY_SESSION + 1] = { 0 };
-    assert_int_equal(cay_key_create(svc,
+    assert_int_equal(cay_key_create(client,
                                     &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_ADMIN },
                                     key, &err),
                      0);
-    assert_int_equal(cay_key_check(svc, key, make_session, (void *[]){ svc, text }, &err), 0);
-    assert_int_equal(cay_key_check(svc, key, make_session, (void *[]){ svc, live }, &err), 0);
+    assert_int_equal(cay_key_check(client, key, make_session, (void *[]){ client, text }, &err), 0);
+    assert_int_equal(cay_key_check(client, key, make_session, (void *[]){ client, live }, &err), 0);
     memcpy(id, text + 5, CAY_KEY_ID_LEN);
-    assert_int_equal(cay_key_revoke(svc, id, &err), 0);
-    assert_int_equal(cay_key_create(svc,
+    assert_int_equal(cay_key_revoke(client, id, &err), 0);
+    assert_int_equal(cay_key_create(client,
                                     &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_TENANT },
                                     key, &err),
                      0);
     memcpy(id, key + 4, CAY_KEY_ID_LEN);
-    assert_int_equal(cay_key_revoke(svc, id, &err), 0);
-    assert_int_equal(cay_key_create(svc,
+    assert_int_equal(cay_key_revoke(client, id, &err), 0);
+    assert_int_equal(cay_key_create(client,
                                     &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_LOGIN },
                                     key, &err),
                      0);
-    assert_int_equal(cay_key_sweep(svc, cay__wall_ms() - 60000, &err), 0); /* all of it is newer */
-    assert_int_equal(cay_key_list(svc, NULL, count_keys, n, &err), 0);
+    assert_int_equal(cay_key_sweep(client, cay__wall_ms() - 60000, &err),
+                     0); /* all of it is newer */
+    assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
     assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_LOGIN] * 10 + n[CAY_KEY_TENANT], 211);
     memset(n, 0, sizeof n);
-    assert_int_equal(cay_key_sweep(svc, cay__wall_ms() + 3600000, &err),
+    assert_int_equal(cay_key_sweep(client, cay__wall_ms() + 3600000, &err),
                      0); /* an hour later: the one that was ended, and the link */
-    assert_int_equal(cay_key_list(svc, NULL, count_keys, n, &err), 0);
+    assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
     assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_LOGIN] * 10 + n[CAY_KEY_TENANT], 101);
-    assert_int_equal(cay_session_check(svc, live, take_key, who, &err), (int)CAY_KEY_ADMIN);
-    assert_int_equal(cay_key_sweep(svc, cay__wall_ms() + 8ll * 86400000, &err), 0);
+    assert_int_equal(cay_session_check(client, live, take_key, who, &err), (int)CAY_KEY_ADMIN);
+    assert_int_equal(cay_key_sweep(client, cay__wall_ms() + 8ll * 86400000, &err), 0);
     memset(n, 0, sizeof n);
-    assert_int_equal(cay_key_list(svc, NULL, count_keys, n, &err), 0);
+    assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
     assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_TENANT] * 10 + n[CAY_KEY_ADMIN], 11);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void a_session_is_no_key_and_dies_with_its_key(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     static const struct {
         cay_key_scope of, as;
@@ -440,44 +442,45 @@ static void a_session_is_no_key_and_dies_with_its_key(void **s)
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         char key[CAY_KEY_LEN + 1], text[CAY_SESSION_LEN + 1],
             who[64] = "", id[CAY_KEY_ID_LEN + 1] = "", as_key[CAY_KEY_LEN + 1];
-        assert_int_equal(cay_key_create(svc,
+        assert_int_equal(cay_key_create(client,
                                         &(cay_key){ .size = sizeof(cay_key), .scope = cases[i].of },
                                         key, &err),
                          0);
-        assert_int_equal(cay_key_check(svc, key, make_session, (void *[]){ svc, text }, &err), 0);
+        assert_int_equal(cay_key_check(client, key, make_session, (void *[]){ client, text }, &err),
+                         0);
         assert_int_equal(strlen(text), CAY_SESSION_LEN);
-        assert_int_equal(cay_session_check(svc, text, take_key, who, &err), cases[i].as);
+        assert_int_equal(cay_session_check(client, text, take_key, who, &err), cases[i].as);
         assert_string_equal(who, "default");
         snprintf(as_key, sizeof as_key, "e2b_%s", text + 5);
-        assert_int_equal(cay_key_check(svc, as_key, take_key, who, &err), CAY_EAUTH);
-        assert_int_equal(cay_key_check(svc, text, take_key, who, &err), CAY_EAUTH);
-        assert_int_equal(cay_session_check(svc, key, take_key, who, &err), CAY_EAUTH);
+        assert_int_equal(cay_key_check(client, as_key, take_key, who, &err), CAY_EAUTH);
+        assert_int_equal(cay_key_check(client, text, take_key, who, &err), CAY_EAUTH);
+        assert_int_equal(cay_session_check(client, key, take_key, who, &err), CAY_EAUTH);
         memcpy(id, key + 4, CAY_KEY_ID_LEN);
-        assert_int_equal(cay_key_revoke(svc, id, &err),
+        assert_int_equal(cay_key_revoke(client, id, &err),
                          0); /* that of a link is used up when the session is made */
-        assert_int_equal(cay_session_check(svc, text, take_key, who, &err),
+        assert_int_equal(cay_session_check(client, text, take_key, who, &err),
                          cases[i].of == CAY_KEY_LOGIN ? (int)CAY_KEY_ADMIN : CAY_EAUTH);
         memcpy(id, text + 5, CAY_KEY_ID_LEN);
-        assert_int_equal(cay_key_revoke(svc, id, &err), 0);
-        assert_int_equal(cay_session_check(svc, text, take_key, who, &err), CAY_EAUTH);
+        assert_int_equal(cay_key_revoke(client, id, &err), 0);
+        assert_int_equal(cay_session_check(client, text, take_key, who, &err), CAY_EAUTH);
     }
     char text[CAY_SESSION_LEN + 1] = "untouched";
     assert_int_equal(
         cay_session_create(
-            svc, &(cay_key){ .size = sizeof(cay_key), .id = "00000000", .scope = CAY_KEY_PORT },
+            client, &(cay_key){ .size = sizeof(cay_key), .id = "00000000", .scope = CAY_KEY_PORT },
             text, &err),
         CAY_EPERM);
     assert_string_equal(text, "untouched");
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void the_store_has_no_key_in_it(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     char text[CAY_KEY_LEN + 1], path[300];
     static const char *const files[] = { "store.db", "store.db-wal" };
-    assert_int_equal(cay_key_create(svc, &(cay_key){ .size = sizeof(cay_key) }, text, NULL), 0);
+    assert_int_equal(cay_key_create(client, &(cay_key){ .size = sizeof(cay_key) }, text, NULL), 0);
     for (size_t i = 0; i < CAY_LEN(files); i++) {
         snprintf(path, sizeof path, "%s/%s", home, files[i]);
         char *all = cay__alloc(1 << 20);
@@ -488,13 +491,13 @@ static void the_store_has_no_key_in_it(void **s)
         assert_null(memmem(all, n, text + 12, 64));
         free(all);
     }
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void wrong_keys_are_not_made(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     char text[CAY_KEY_LEN + 1] = "untouched";
     const struct {
@@ -524,19 +527,19 @@ static void wrong_keys_are_not_made(void **s)
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         cay_key k = cases[i].key;
         k.size = sizeof k;
-        assert_int_equal(cay_key_create(svc, &k, text, &err), cases[i].code);
+        assert_int_equal(cay_key_create(client, &k, text, &err), cases[i].code);
         assert_string_equal(err.reason, cases[i].reason);
         assert_string_equal(text, "untouched");
     }
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
-static cay_sandbox *make(cay_service *svc, const char *tenant, const char *once)
+static cay_sandbox *make(cay_client *client, const char *tenant, const char *once)
 {
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
     cay_create c = { .size = sizeof c, .tenant = tenant, .once = once };
-    if (cay_service_create(svc, NULL, &c, &sb, &err) < 0)
+    if (cay_client_create(client, NULL, &c, &sb, &err) < 0)
         fail_msg("create: %s", err.msg);
     return sb;
 }
@@ -544,15 +547,15 @@ static cay_sandbox *make(cay_service *svc, const char *tenant, const char *once)
 static void a_sandbox_of_another_tenant_is_not_there(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT, none = CAY_ERR_INIT;
     cay_sandbox *found = NULL;
     cay_info *info = NULL;
     int n = 0;
-    assert_int_equal(
-        cay_tenant_create(svc, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "acme" }, &err),
-        0);
-    cay_sandbox *sb = make(svc, "acme", NULL);
+    assert_int_equal(cay_tenant_create(
+                         client, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "acme" }, &err),
+                     0);
+    cay_sandbox *sb = make(client, "acme", NULL);
     char id[CAY_ID_LEN + 1], missing[CAY_ID_LEN + 1];
     cay__str_copy(id, sizeof id, cay_sandbox_id(sb));
     cay__str_copy(missing, sizeof missing, id);
@@ -560,88 +563,89 @@ static void a_sandbox_of_another_tenant_is_not_there(void **s)
     assert_int_equal(cay_sandbox_describe(sb, NULL, &info, &err), 0);
     assert_string_equal(info->tenant, "acme");
     cay_info_free(info);
-    assert_int_equal(cay_service_find_of(svc, NULL, "default", id, &found, &err), CAY_ENOENT);
-    assert_int_equal(cay_service_find_of(svc, NULL, "default", missing, &found, &none), CAY_ENOENT);
+    assert_int_equal(cay_client_find_of(client, NULL, "default", id, &found, &err), CAY_ENOENT);
+    assert_int_equal(cay_client_find_of(client, NULL, "default", missing, &found, &none),
+                     CAY_ENOENT);
     assert_string_equal(err.reason, none.reason);
-    assert_int_equal(cay_service_find_of(svc, NULL, "acme", id, &found, &err), 0);
+    assert_int_equal(cay_client_find_of(client, NULL, "acme", id, &found, &err), 0);
     cay_sandbox_unref(found);
-    assert_int_equal(cay_service_find_of(svc, NULL, NULL, id, &found, &err), 0);
+    assert_int_equal(cay_client_find_of(client, NULL, NULL, id, &found, &err), 0);
     cay_sandbox_unref(found);
     assert_int_equal(
-        cay_service_list(svc, NULL,
-                         &(cay_filter){ .size = sizeof(cay_filter), .tenant = "default" },
-                         count_info, &n, &err),
+        cay_client_list(client, NULL,
+                        &(cay_filter){ .size = sizeof(cay_filter), .tenant = "default" },
+                        count_info, &n, &err),
         0);
     assert_int_equal(n, 0);
-    assert_int_equal(cay_service_list(svc, NULL,
-                                      &(cay_filter){ .size = sizeof(cay_filter), .tenant = "acme" },
-                                      count_info, &n, &err),
+    assert_int_equal(cay_client_list(client, NULL,
+                                     &(cay_filter){ .size = sizeof(cay_filter), .tenant = "acme" },
+                                     count_info, &n, &err),
                      0);
     assert_int_equal(n, 1);
     /* by another name, which its tenant alone knows and which goes with it */
-    assert_int_equal(cay_service_alias(svc, "default", "6ba7b810-9dad", id, &err), CAY_ENOENT);
-    assert_int_equal(cay_service_alias(svc, "acme", "6ba7b810-9dad", id, &err), 0);
-    assert_int_equal(cay_service_find_of(svc, NULL, "acme", "6ba7b810-9dad", &found, &err), 0);
+    assert_int_equal(cay_client_alias(client, "default", "6ba7b810-9dad", id, &err), CAY_ENOENT);
+    assert_int_equal(cay_client_alias(client, "acme", "6ba7b810-9dad", id, &err), 0);
+    assert_int_equal(cay_client_find_of(client, NULL, "acme", "6ba7b810-9dad", &found, &err), 0);
     assert_string_equal(cay_sandbox_id(found), id);
     cay_sandbox_unref(found);
-    assert_int_equal(cay_service_find_of(svc, NULL, "default", "6ba7b810-9dad", &found, &err),
+    assert_int_equal(cay_client_find_of(client, NULL, "default", "6ba7b810-9dad", &found, &err),
                      CAY_ENOENT);
-    assert_int_equal(cay_service_alias(svc, "acme", "a b", id, &err), CAY_EINVAL);
+    assert_int_equal(cay_client_alias(client, "acme", "a b", id, &err), CAY_EINVAL);
     /* so does a key of it */
     char text[CAY_KEY_LEN + 1], who[64];
-    assert_int_equal(cay_key_create(svc,
+    assert_int_equal(cay_key_create(client,
                                     &(cay_key){ .size = sizeof(cay_key),
                                                 .tenant = "acme",
                                                 .scope = CAY_KEY_SANDBOX,
                                                 .sandbox = id },
                                     text, &err),
                      0);
-    assert_int_equal(cay_key_check(svc, text, take_key, who, &err), CAY_KEY_SANDBOX);
-    assert_int_equal(cay_tenant_remove(svc, "acme", &err), CAY_ESTATE);
+    assert_int_equal(cay_key_check(client, text, take_key, who, &err), CAY_KEY_SANDBOX);
+    assert_int_equal(cay_tenant_remove(client, "acme", &err), CAY_ESTATE);
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
     cay_sandbox_unref(sb);
-    assert_int_equal(cay_service_find_of(svc, NULL, "acme", "6ba7b810-9dad", &found, &err),
+    assert_int_equal(cay_client_find_of(client, NULL, "acme", "6ba7b810-9dad", &found, &err),
                      CAY_ENOENT);
-    assert_int_equal(cay_tenant_remove(svc, "acme", &err), 0);
-    assert_int_equal(cay_key_check(svc, text, take_key, who, &err), CAY_EAUTH);
-    cay_service_close(svc);
+    assert_int_equal(cay_tenant_remove(client, "acme", &err), 0);
+    assert_int_equal(cay_key_check(client, text, take_key, who, &err), CAY_EAUTH);
+    cay_client_close(client);
 }
 
 static void the_same_word_gives_the_same_sandbox(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     int n = 0;
-    cay_sandbox *a = make(svc, NULL, "order-7"), *b = make(svc, NULL, "order-7"),
-                *c = make(svc, NULL, "order-8");
+    cay_sandbox *a = make(client, NULL, "order-7"), *b = make(client, NULL, "order-7"),
+                *c = make(client, NULL, "order-8");
     assert_string_equal(cay_sandbox_id(a), cay_sandbox_id(b));
     assert_string_not_equal(cay_sandbox_id(a), cay_sandbox_id(c));
-    assert_int_equal(cay_service_list(svc, NULL, NULL, count_info, &n, NULL), 0);
+    assert_int_equal(cay_client_list(client, NULL, NULL, count_info, &n, NULL), 0);
     assert_int_equal(n, 2);
     cay_sandbox *all[] = { a, c, b };
     for (size_t i = 0; i < CAY_LEN(all); i++) {
         cay_sandbox_remove(all[i], NULL, NULL);
         cay_sandbox_unref(all[i]);
     }
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void one_that_asked_for_it_wakes(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     for (int asked = 0; asked < 2; asked++) {
         cay_sandbox *sb = NULL, *found = NULL;
         cay_info *info = NULL;
         assert_int_equal(
-            cay_service_create(svc, NULL,
-                               &(cay_create){ .size = sizeof(cay_create), .auto_resume = asked },
-                               &sb, &err),
+            cay_client_create(client, NULL,
+                              &(cay_create){ .size = sizeof(cay_create), .auto_resume = asked },
+                              &sb, &err),
             0);
         assert_int_equal(cay_sandbox_pause(sb, NULL, &err), 0);
         assert_int_equal(
-            cay_service_find_of(svc, NULL, "default", cay_sandbox_id(sb), &found, &err), 0);
+            cay_client_find_of(client, NULL, "default", cay_sandbox_id(sb), &found, &err), 0);
         assert_int_equal(cay_sandbox_wake(found, NULL, &err), 0);
         assert_int_equal(cay_sandbox_describe(found, NULL, &info, &err), 0);
         assert_int_equal(info->state, asked ? CAY_RUNNING : CAY_PAUSED);
@@ -651,7 +655,7 @@ static void one_that_asked_for_it_wakes(void **s)
         assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
         cay_sandbox_unref(sb);
     }
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, home_up, home_down)

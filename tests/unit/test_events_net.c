@@ -14,13 +14,13 @@
 #define A "caaaaaaaaaaaaaaaaaaa"
 #define B "cbbbbbbbbbbbbbbbbbbb"
 
-static cay_service svc;
+static cay_client client;
 static char home[] = "/tmp/cay-events-XXXXXX";
 static int ep;
 
 static void put(const char *name, const char *text)
 {
-    CAY_AUTOFD fd = openat(svc.home_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    CAY_AUTOFD fd = openat(client.home_fd, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
@@ -45,7 +45,7 @@ static int up(void **s)
     (void)s;
     cay__str_copy(home, sizeof home, "/tmp/cay-events-XXXXXX");
     assert_non_null(mkdtemp(home));
-    svc.home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    client.home_fd = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ep = epoll_create1(EPOLL_CLOEXEC);
     return 0;
 }
@@ -56,9 +56,9 @@ static int down(void **s)
     static const char *const files[] = { "net/" A ".jsonl", "net/" A ".jsonl.1", "net/" B ".jsonl",
                                          "net/past.jsonl" };
     for (size_t i = 0; i < CAY_LEN(files); i++)
-        unlinkat(svc.home_fd, files[i], 0);
-    unlinkat(svc.home_fd, "net", AT_REMOVEDIR);
-    close(svc.home_fd);
+        unlinkat(client.home_fd, files[i], 0);
+    unlinkat(client.home_fd, "net", AT_REMOVEDIR);
+    close(client.home_fd);
     close(ep);
     return rmdir(home);
 }
@@ -66,9 +66,9 @@ static int down(void **s)
 static void what_was_there_is_history(void **s)
 {
     (void)s;
-    mkdirat(svc.home_fd, "net", 0700);
+    mkdirat(client.home_fd, "net", 0700);
     put("net/" A ".jsonl", "{\"old\":1}\n");
-    cay__net_events *n = cay__net_events_open(&svc, "", ep);
+    cay__net_events *n = cay__net_events_open(&client, "", ep);
     assert_non_null(n);
     assert_false(readable());
     put("net/" A ".jsonl", "{\"new\":1}\n{\"new\":2}\n{\"ha");
@@ -87,13 +87,14 @@ static void what_was_there_is_history(void **s)
 static void a_new_file_follows_the_old_ones_end(void **s)
 {
     (void)s;
-    cay__net_events *n = cay__net_events_open(&svc, A, ep); /* egress has not run yet */
+    cay__net_events *n = cay__net_events_open(&client, A, ep); /* egress has not run yet */
     assert_non_null(n);
-    mkdirat(svc.home_fd, "net", 0700);
+    mkdirat(client.home_fd, "net", 0700);
     put("net/" A ".jsonl", "{\"n\":1}\n");
     assert_string_equal(next(n), "{\"n\":1}");
     put("net/" A ".jsonl", "{\"n\":2}\n");
-    assert_int_equal(renameat(svc.home_fd, "net/" A ".jsonl", svc.home_fd, "net/" A ".jsonl.1"), 0);
+    assert_int_equal(
+        renameat(client.home_fd, "net/" A ".jsonl", client.home_fd, "net/" A ".jsonl.1"), 0);
     put("net/" A ".jsonl", "{\"n\":3}\n");
     put("net/" B ".jsonl", "{\"another\":1}\n");
     assert_string_equal(next(n), "{\"n\":2}");
@@ -110,8 +111,8 @@ static void too_much_is_counted(void **s)
     memset(big, 'x', sizeof big - 2);
     big[sizeof big - 2] = '\n';
     big[sizeof big - 1] = 0;
-    mkdirat(svc.home_fd, "net", 0700);
-    cay__net_events *n = cay__net_events_open(&svc, "", ep);
+    mkdirat(client.home_fd, "net", 0700);
+    cay__net_events *n = cay__net_events_open(&client, "", ep);
     for (int i = 0; i < 400; i++)
         put("net/" A ".jsonl", big);
     cay__net_events_read(n);

@@ -83,7 +83,7 @@ static int tear_down(void **s)
     return fake.boxes || fake.opened ? -1 : 0;
 }
 
-static cay_service *open_svc(void)
+static cay_client *open_svc(void)
 {
     return home_open("net", list);
 }
@@ -99,13 +99,13 @@ static char *text_of(const char *words)
     return text;
 }
 
-static cay_sandbox *make(cay_service *svc, const char *words)
+static cay_sandbox *make(cay_client *client, const char *words)
 {
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOFREE char *text = words ? text_of(words) : NULL;
     cay_create c = { .size = sizeof c, .net = text };
-    if (cay_service_create(svc, NULL, &c, &sb, &err) < 0)
+    if (cay_client_create(client, NULL, &c, &sb, &err) < 0)
         fail_msg("create: %s", err.msg);
     return sb;
 }
@@ -113,8 +113,8 @@ static cay_sandbox *make(cay_service *svc, const char *words)
 static void policy_is_kept_and_taken_up_again(void **st)
 {
     (void)st;
-    cay_service *svc = open_svc();
-    cay_sandbox *sb = make(svc, "example.com");
+    cay_client *client = open_svc();
+    cay_sandbox *sb = make(client, "example.com");
     cay_err err = CAY_ERR_INIT;
     uint64_t rev = 0;
     assert_string_equal(net.created, "cay-net 1\nmode rules\nrule example.com\n");
@@ -136,14 +136,14 @@ static void policy_is_kept_and_taken_up_again(void **st)
     assert_string_equal(net.started, third);
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void a_refused_policy_leaves_the_former(void **st)
 {
     (void)st;
-    cay_service *svc = open_svc();
-    cay_sandbox *sb = make(svc, "example.com");
+    cay_client *client = open_svc();
+    cay_sandbox *sb = make(client, "example.com");
     cay_err err = CAY_ERR_INIT;
     assert_int_equal(cay_sandbox_set_policy(sb, NULL, "cay-net 1\nrule a.*.b\n", NULL, &err),
                      CAY_EINVAL);
@@ -157,21 +157,21 @@ static void a_refused_policy_leaves_the_former(void **st)
     assert_string_equal(net.started, "cay-net 1\nmode rules\nrule example.com\n");
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void providers_without_policy_refuse_by_name(void **st)
 {
     (void)st;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
     CAY_AUTOFREE char *text = text_of("pypi"), *got = NULL;
     cay_create c = { .size = sizeof c, .provider = "fake", .net = text };
-    assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), CAY_ENOTSUP);
+    assert_int_equal(cay_client_create(client, NULL, &c, &sb, &err), CAY_ENOTSUP);
     assert_non_null(strstr(err.msg, "provider fake"));
     c.net = NULL;
-    assert_int_equal(cay_service_create(svc, NULL, &c, &sb, &err), 0);
+    assert_int_equal(cay_client_create(client, NULL, &c, &sb, &err), 0);
     assert_int_equal(cay_sandbox_set_policy(sb, NULL, text, NULL, &err), CAY_ENOTSUP);
     assert_non_null(strstr(err.msg, "provider fake"));
     assert_int_equal(cay_sandbox_get_policy(sb, NULL, &got, NULL, &err), CAY_ENOTSUP);
@@ -183,11 +183,11 @@ static void providers_without_policy_refuse_by_name(void **st)
     c.provider = "net";
     c.net = "cay-net 1\nrule exa mple\n";
     cay_sandbox *none = NULL;
-    assert_int_equal(cay_service_create(svc, NULL, &c, &none, &err), CAY_EINVAL);
+    assert_int_equal(cay_client_create(client, NULL, &c, &none, &err), CAY_EINVAL);
     assert_null(none);
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void live_rules_take_effect_over_older_ones(void **st)
@@ -206,8 +206,8 @@ static void live_rules_take_effect_over_older_ones(void **st)
         { "a.example", "b.example:22", "mode rules\nrule a.example\nrule b.example:22\n" },
         { "a.example", "!a.example:80", "mode rules\nrule a.example\nrule !a.example:80\n" },
     };
-    cay_service *svc = open_svc();
-    cay_sandbox *sb = make(svc, NULL);
+    cay_client *client = open_svc();
+    cay_sandbox *sb = make(client, NULL);
     cay_err err = CAY_ERR_INIT;
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         char want[200];
@@ -224,14 +224,14 @@ static void live_rules_take_effect_over_older_ones(void **st)
     assert_int_equal(cay_sandbox_net_add(sb, NULL, bad, NULL, &err), CAY_EINVAL);
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void why_names_rule_and_remedy(void **st)
 {
     (void)st;
-    cay_service *svc = open_svc();
-    cay_sandbox *sb = make(svc, "pypi,all.example:22,!bad.pypi.org");
+    cay_client *client = open_svc();
+    cay_sandbox *sb = make(client, "pypi,all.example:22,!bad.pypi.org");
     cay_err err = CAY_ERR_INIT;
     cay_net_verdict v = { .size = sizeof v };
     char path[128];
@@ -259,7 +259,7 @@ static void why_names_rule_and_remedy(void **st)
     assert_non_null(strstr(err.msg, "egress.conf: line 2"));
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static int count(const cay_net_record *r, void *arg)
@@ -274,8 +274,8 @@ static int count(const cay_net_record *r, void *arg)
 static void log_passes_over_broken_lines(void **st)
 {
     (void)st;
-    cay_service *svc = open_svc();
-    cay_sandbox *sb = make(svc, "pypi");
+    cay_client *client = open_svc();
+    cay_sandbox *sb = make(client, "pypi");
     cay_err err = CAY_ERR_INIT;
     char path[160];
     int n = 0;
@@ -292,7 +292,7 @@ static void log_passes_over_broken_lines(void **st)
     assert_int_equal(n, 2);
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void json_is_the_same_policy(void **st)
@@ -331,8 +331,8 @@ static void json_is_the_same_policy(void **st)
 static void fetches_follow_only_what_is_judged(void **st)
 {
     (void)st;
-    cay_service *svc = open_svc();
-    cay_sandbox *sb = make(svc, NULL);
+    cay_client *client = open_svc();
+    cay_sandbox *sb = make(client, NULL);
     cay_err err = CAY_ERR_INIT;
     cay_net_fetch *f = NULL;
     int fd = -1;
@@ -365,7 +365,7 @@ static void fetches_follow_only_what_is_judged(void **st)
     cay_net_fetch_close(f);
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void urls_have_one_reading(void **st)
@@ -441,8 +441,8 @@ static void tokens_open_one_port_for_a_time(void **st)
     memset(long_text, 'a', sizeof long_text);
     cay__sha256_hex(long_text, 119, hash);
     assert_string_equal(hash, "31eba51c313a5c08226adf18d4a359cfdfd8d2e816b13f4af952f7ea6584dcfb");
-    cay_service *svc = open_svc();
-    cay_sandbox *sb = make(svc, NULL);
+    cay_client *client = open_svc();
+    cay_sandbox *sb = make(client, NULL);
     cay_err err = CAY_ERR_INIT;
     cay_exposed a = { .size = sizeof a }, b = { .size = sizeof b };
     char id[CAY_ID_LEN + 1], file[200];
@@ -452,14 +452,14 @@ static void tokens_open_one_port_for_a_time(void **st)
     assert_int_equal(cay_port_expose(sb, 8001, 1, &b, &err), 0);
     assert_int_equal(cay_port_expose(sb, 0, 0, &b, &err), CAY_EINVAL);
     assert_int_equal(cay_port_expose(sb, 8000, 8 * 86400000ull, &b, &err), CAY_EINVAL);
-    assert_int_equal(cay_port_token_check(svc, id, 8000, a.token, &err), 0);
-    assert_int_equal(cay_port_token_check(svc, id, 8001, a.token, &err), CAY_EPERM);
-    assert_int_equal(cay_port_token_check(svc, "caaaaaaaaaaaaaaaaaaa", 8000, a.token, &err),
+    assert_int_equal(cay_port_token_check(client, id, 8000, a.token, &err), 0);
+    assert_int_equal(cay_port_token_check(client, id, 8001, a.token, &err), CAY_EPERM);
+    assert_int_equal(cay_port_token_check(client, "caaaaaaaaaaaaaaaaaaa", 8000, a.token, &err),
                      CAY_EPERM);
-    assert_int_equal(cay_port_token_check(svc, "../x", 8000, a.token, &err), CAY_EPERM);
-    assert_int_equal(cay_port_token_check(svc, id, 8000, "", &err), CAY_EPERM);
+    assert_int_equal(cay_port_token_check(client, "../x", 8000, a.token, &err), CAY_EPERM);
+    assert_int_equal(cay_port_token_check(client, id, 8000, "", &err), CAY_EPERM);
     usleep(3000);
-    assert_int_equal(cay_port_token_check(svc, id, 8001, b.token, &err),
+    assert_int_equal(cay_port_token_check(client, id, 8001, b.token, &err),
                      CAY_EPERM); /* its time is over */
     assert_int_equal(cay_port_exposed(sb, one_port, &ports, &err), 0);
     assert_int_equal(ports, 8000);
@@ -472,15 +472,15 @@ static void tokens_open_one_port_for_a_time(void **st)
     char first[sizeof a.token];
     memcpy(first, a.token, sizeof first);
     assert_int_equal(cay_port_expose(sb, 8000, 0, &a, &err), 0);
-    assert_int_equal(cay_port_token_check(svc, id, 8000, first, &err), CAY_EPERM);
+    assert_int_equal(cay_port_token_check(client, id, 8000, first, &err), CAY_EPERM);
     assert_int_equal(cay_port_unexpose(sb, 8000, &err), 0);
     assert_int_equal(cay_port_unexpose(sb, 8000, &err), CAY_ENOENT);
-    assert_int_equal(cay_port_token_check(svc, id, 8000, a.token, &err), CAY_EPERM);
+    assert_int_equal(cay_port_token_check(client, id, 8000, a.token, &err), CAY_EPERM);
     assert_int_equal(cay_port_expose(sb, 8000, 0, &a, &err), 0);
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
-    assert_int_equal(cay_port_token_check(svc, id, 8000, a.token, &err), CAY_EPERM);
+    assert_int_equal(cay_port_token_check(client, id, 8000, a.token, &err), CAY_EPERM);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

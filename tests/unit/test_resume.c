@@ -11,7 +11,7 @@ static const cay_provider_ops *const providers[] = { &cay__memory, NULL };
 static int set_up(void **s)
 {
     home_up(s);
-    svc = home_open("memory", providers);
+    client = home_open("memory", providers);
     return 0;
 }
 
@@ -27,7 +27,7 @@ static int resume(const char *json, const cay_create *with, cay_sandbox **sb, ca
 {
     cay_resume_state r = { .size = sizeof r, .state = json, .len = strlen(json), .with = with };
     err = (cay_err)CAY_ERR_INIT;
-    return cay_service_resume_state(svc, NULL, &r, sb, how, &err);
+    return cay_client_resume_state(client, NULL, &r, sb, how, &err);
 }
 
 /* The text with one member of an object below `in` (NULL: the top) changed. */

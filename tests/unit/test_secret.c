@@ -108,7 +108,7 @@ static int tear_down(void **s)
     return fake.boxes || fake.opened ? -1 : 0;
 }
 
-static cay_service *open_svc(void)
+static cay_client *open_svc(void)
 {
     return home_open("vault", list);
 }
@@ -143,7 +143,7 @@ static bool found_in(const char *dir, const char *what)
 static void values_come_from_sources_and_stay_nowhere(void **st)
 {
     (void)st;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
     char file[100];
@@ -157,7 +157,7 @@ static void values_come_from_sources_and_stay_nowhere(void **st)
                        { "A", "env:TEST_SECRET", "api.example/c" } };
     const cay_pair env[] = { { "PIP_CERT", "/own" }, { NULL, NULL } };
     cay_create c = { .size = sizeof c, .net = NET, .secrets = s, .nsecrets = 4, .env = env };
-    if (cay_service_create(svc, NULL, &c, &sb, &err) < 0)
+    if (cay_client_create(client, NULL, &c, &sb, &err) < 0)
         fail_msg("%s", err.msg);
     assert_non_null(memmem(got.values, got.len, SENTINEL "-env", strlen(SENTINEL "-env")));
     assert_non_null(memmem(got.values, got.len, SENTINEL "-file", strlen(SENTINEL "-file")));
@@ -199,7 +199,7 @@ static void values_come_from_sources_and_stay_nowhere(void **st)
     assert_non_null(strstr(err.msg, "TEST_SECRET"));
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void bad_secrets_make_nothing(void **st)
@@ -238,7 +238,7 @@ static void bad_secrets_make_nothing(void **st)
           "secret_unknown" },
         { "fake", NULL, { { "A", "env:TEST_SECRET", NULL } }, "not_supported" },
     };
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         cay_sandbox *sb = NULL;
         cay_err err = CAY_ERR_INIT;
@@ -247,16 +247,16 @@ static void bad_secrets_make_nothing(void **st)
                          .net = cases[i].net,
                          .secrets = cases[i].s,
                          .nsecrets = cases[i].s[1].name ? 2 : 1 };
-        int rc = cay_service_create(svc, NULL, &c, &sb, &err);
+        int rc = cay_client_create(client, NULL, &c, &sb, &err);
         if (rc >= 0 || strcmp(err.reason, cases[i].reason) != 0)
             fail_msg("%zu: %d %s: %s", i, rc, err.reason, err.msg);
     }
     cay_err err = CAY_ERR_INIT;
     cay_sandbox *sb = NULL;
     cay_create bound = { .size = sizeof bound, .net = NET "bind Z api.example\n" };
-    assert_int_equal(cay_service_create(svc, NULL, &bound, &sb, &err), CAY_ENOENT);
+    assert_int_equal(cay_client_create(client, NULL, &bound, &sb, &err), CAY_ENOENT);
     assert_string_equal(err.reason, "secret_unknown");
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static int count(const char *name, int64_t when, void *arg)
@@ -270,7 +270,7 @@ static int count(const char *name, int64_t when, void *arg)
 static void stored_secrets_need_their_key(void **st)
 {
     (void)st;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
     char key[100], inside[100];
@@ -278,19 +278,19 @@ static void stored_secrets_need_their_key(void **st)
     snprintf(key, sizeof key, "%s/deep/secret.key", keys);
     snprintf(inside, sizeof inside, "%s/secret.key", home);
     setenv("CAY_SECRET_KEY", inside, 1);
-    assert_int_equal(cay_secret_put(svc, "TOKEN", SENTINEL, strlen(SENTINEL), &err), CAY_ENOENT);
+    assert_int_equal(cay_secret_put(client, "TOKEN", SENTINEL, strlen(SENTINEL), &err), CAY_ENOENT);
     assert_string_equal(err.reason, "secret_key");
     setenv("CAY_SECRET_KEY", key, 1);
-    if (cay_secret_put(svc, "TOKEN", SENTINEL, strlen(SENTINEL), &err) < 0)
+    if (cay_secret_put(client, "TOKEN", SENTINEL, strlen(SENTINEL), &err) < 0)
         fail_msg("%s", err.msg);
-    assert_int_equal(cay_secret_put(svc, "TOKEN", "a\nb", 3, &err), CAY_EINVAL);
-    assert_int_equal(cay_secret_put(svc, "NO-NAME", "a", 1, &err), CAY_EINVAL);
-    assert_int_equal(cay_secret_list(svc, count, &n, &err), 0);
+    assert_int_equal(cay_secret_put(client, "TOKEN", "a\nb", 3, &err), CAY_EINVAL);
+    assert_int_equal(cay_secret_put(client, "NO-NAME", "a", 1, &err), CAY_EINVAL);
+    assert_int_equal(cay_secret_list(client, count, &n, &err), 0);
     assert_int_equal(n, 1);
     assert_false(found_in(home, SENTINEL));
     cay_secret s = { "A", "store:TOKEN", "api.example" };
     cay_create c = { .size = sizeof c, .net = NET, .secrets = &s, .nsecrets = 1 };
-    if (cay_service_create(svc, NULL, &c, &sb, &err) < 0)
+    if (cay_client_create(client, NULL, &c, &sb, &err) < 0)
         fail_msg("%s", err.msg);
     assert_non_null(memmem(got.values, got.len, SENTINEL, strlen(SENTINEL)));
     assert_int_equal(chmod(key, 0644), 0);
@@ -307,11 +307,11 @@ static void stored_secrets_need_their_key(void **st)
     put_file(key, "secret.key", "short", 0600);
     assert_int_equal(cay_sandbox_renew_secrets(sb, NULL, &err), CAY_ENOENT);
     assert_non_null(strstr(err.msg, "64 hex"));
-    assert_int_equal(cay_secret_remove(svc, "TOKEN", &err), 0);
-    assert_int_equal(cay_secret_remove(svc, "TOKEN", &err), CAY_ENOENT);
+    assert_int_equal(cay_secret_remove(client, "TOKEN", &err), 0);
+    assert_int_equal(cay_secret_remove(client, "TOKEN", &err), CAY_ENOENT);
     assert_int_equal(cay_sandbox_remove(sb, NULL, &err), 0);
     cay_sandbox_unref(sb);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -32,7 +32,7 @@ static int set_up(void **s)
     sealed.list_dir = sealed_list_dir;
     listing = NULL;
     home_up(s);
-    svc = home_open("memory", providers);
+    client = home_open("memory", providers);
     return 0;
 }
 
@@ -66,7 +66,7 @@ static size_t count(const char *sandbox)
 {
     size_t n = 0;
     cay_snapshot_filter f = { .size = sizeof f, .sandbox = sandbox };
-    OK(cay_service_snapshots(svc, NULL, &f, count_one, &n, &err));
+    OK(cay_client_snapshots(client, NULL, &f, count_one, &n, &err));
     return n;
 }
 
@@ -81,7 +81,7 @@ static bool layer_there(const char *id)
 static cay_snapshot *look(const char *ref)
 {
     cay_snapshot *s = NULL;
-    OK(cay_service_snapshot(svc, NULL, ref, &s, &err));
+    OK(cay_client_snapshot(client, NULL, ref, &s, &err));
     return s;
 }
 
@@ -105,15 +105,15 @@ static void a_snapshot_is_taken_found_and_removed(void **s)
     cay_snapshot_free(snap);
     cay_snapshot_free(look((char[]){ id[0], id[1], id[2], id[3], id[4], id[5], 0 }));
     assert_true(layer_there(id));
-    OK(cay_snapshot_remove(svc, NULL, "base", &deferred, &err));
+    OK(cay_snapshot_remove(client, NULL, "base", &deferred, &err));
     assert_true(deferred); /* the sandbox stands on it */
-    FAILS(cay_service_snapshot(svc, NULL, id, &snap, &err), CAY_ENOENT, "snapshot_not_found");
-    OK(cay_service_settle(svc, NULL, &err));
+    FAILS(cay_client_snapshot(client, NULL, id, &snap, &err), CAY_ENOENT, "snapshot_not_found");
+    OK(cay_client_settle(client, NULL, &err));
     assert_true(layer_there(id));
     OK(cay_sandbox_remove(sb, NULL, &err));
-    OK(cay_service_settle(svc, NULL, &err));
+    OK(cay_client_settle(client, NULL, &err));
     assert_false(layer_there(id));
-    assert_false(cay_service_unsettled(svc));
+    assert_false(cay_client_unsettled(client));
     cay_sandbox_unref(sb);
 }
 
@@ -136,22 +136,24 @@ static void bad_requests_are_refused_by_name(void **s)
     FAILS(cay_sandbox_snapshot(sb, NULL, &both, &snap, &err), CAY_EINVAL, "spec_invalid");
     assert_int_equal(cay_sandbox_snapshot(sb, NULL, &meta, &snap, &err), CAY_EINVAL);
     FAILS(cay_sandbox_snapshot(gone, NULL, NULL, &snap, &err), CAY_ENOTSUP, "snapshot_ephemeral");
-    FAILS(cay_service_snapshot(svc, NULL, "nosuch", &snap, &err), CAY_ENOENT, "snapshot_not_found");
-    FAILS(cay_service_snapshot(svc, NULL, "s", &snap, &err), 0, "");
+    FAILS(cay_client_snapshot(client, NULL, "nosuch", &snap, &err), CAY_ENOENT,
+          "snapshot_not_found");
+    FAILS(cay_client_snapshot(client, NULL, "s", &snap, &err), 0, "");
     cay_snapshot_free(CAY_STEAL(snap));
     take(sb, NULL, id);
-    FAILS(cay_service_snapshot(svc, NULL, "s", &snap, &err), CAY_EINVAL, "snapshot_ambiguous");
-    FAILS(cay_snapshot_remove(svc, NULL, "nosuch", NULL, &err), CAY_ENOENT, "snapshot_not_found");
+    FAILS(cay_client_snapshot(client, NULL, "s", &snap, &err), CAY_EINVAL, "snapshot_ambiguous");
+    FAILS(cay_snapshot_remove(client, NULL, "nosuch", NULL, &err), CAY_ENOENT,
+          "snapshot_not_found");
     cay_create from = { .size = sizeof from, .from = "base", .template_ = "other" };
-    FAILS(cay_service_create(svc, NULL, &from, &other, &err), CAY_EINVAL, "snapshot_template");
+    FAILS(cay_client_create(client, NULL, &from, &other, &err), CAY_EINVAL, "snapshot_template");
     from = (cay_create){ .size = sizeof from, .from = "base", .provider = "local" };
-    FAILS(cay_service_create(svc, NULL, &from, &other, &err), CAY_EINVAL, "snapshot_provider");
+    FAILS(cay_client_create(client, NULL, &from, &other, &err), CAY_EINVAL, "snapshot_provider");
     from = (cay_create){ .size = sizeof from, .checkpoint = 2, .ephemeral = true };
-    FAILS(cay_service_create(svc, NULL, &from, &other, &err), CAY_EINVAL, "snapshot_ephemeral");
-    FAILS(cay_service_fork(svc, NULL, "nosuch", NULL, NULL, NULL, &err), CAY_ENOENT,
+    FAILS(cay_client_create(client, NULL, &from, &other, &err), CAY_EINVAL, "snapshot_ephemeral");
+    FAILS(cay_client_fork(client, NULL, "nosuch", NULL, NULL, NULL, &err), CAY_ENOENT,
           "fork_not_found");
     cay_fork many = { .size = sizeof many, .n = 100000 };
-    FAILS(cay_service_fork(svc, NULL, "base", &many, NULL, NULL, &err), CAY_EINVAL,
+    FAILS(cay_client_fork(client, NULL, "base", &many, NULL, NULL, &err), CAY_EINVAL,
           "limit_out_of_range");
     OK(cay_sandbox_remove(gone, NULL, &err));
     cay_sandbox_unref(gone);
@@ -220,7 +222,7 @@ static void forks_are_alike_and_apart(void **s)
     put(sb, "/a", "one");
     OK(cay_file_mkdir(sb, NULL, "/etc", 0755, true, &err));
     put(sb, "/etc/machine-id", "0123456789abcdef0123456789abcdef\n");
-    OK(cay_service_fork(svc, NULL, "first", &how, gather, &f, &err));
+    OK(cay_client_fork(client, NULL, "first", &how, gather, &f, &err));
     assert_int_equal(f.n, 3);
     assert_int_equal(count(cay_sandbox_id(sb)), 1);
     put(f.sb[0], "/a", "two");
@@ -240,7 +242,7 @@ static void forks_are_alike_and_apart(void **s)
     /* The snapshot may go; they stand on. */
     cay_snapshot_filter all = { .size = sizeof all, .limit = 1 };
     size_t n = 0;
-    OK(cay_service_snapshots(svc, NULL, &all, count_one, &n, &err));
+    OK(cay_client_snapshots(client, NULL, &all, count_one, &n, &err));
     assert_int_equal(n, 1);
     for (size_t i = 0; i < f.n; i++) {
         OK(cay_sandbox_remove(f.sb[i], NULL, &err));
@@ -268,12 +270,12 @@ static void a_fork_that_fails_leaves_nothing(void **s)
     /* Its layer is lost: nobody can stand on it. */
     void *self = NULL;
     cay__place *p = NULL;
-    OK(cay__layers_place(svc, "memory", &p, &self, &err));
+    OK(cay__layers_place(client, "memory", &p, &self, &err));
     OK(p->ops->layer_remove(self, NULL, id, &err));
-    assert_int_equal(cay_service_fork(svc, NULL, "base", &how, gather, &f, &err), CAY_ENOENT);
+    assert_int_equal(cay_client_fork(client, NULL, "base", &how, gather, &f, &err), CAY_ENOENT);
     assert_int_equal(f.n, 0);
     cay_filter all = { .size = sizeof all };
-    OK(svc->store->list(svc->db, &all, count_row, &n, &err));
+    OK(client->store->list(client->db, &all, count_row, &n, &err));
     assert_int_equal(n, 1);
     cay_sandbox_unref(sb);
 }
@@ -367,9 +369,9 @@ static void checkpoints_are_pruned_but_never_a_label(void **s)
         run(sb, "true");
     assert_int_equal(count(NULL), 3);
     cay_snapshot_filter all = { .size = sizeof all };
-    assert_int_equal(cay_service_snapshots(svc, NULL, &all, is_labelled, NULL, &err), 1);
+    assert_int_equal(cay_client_snapshots(client, NULL, &all, is_labelled, NULL, &err), 1);
     /* A handle that was found later does the same. */
-    OK(cay_service_find(svc, NULL, "box", &again, &err));
+    OK(cay_client_find(client, NULL, "box", &again, &err));
     run(again, "false");
     assert_int_equal(count(NULL), 3);
     cay_sandbox_unref(again);
@@ -380,8 +382,8 @@ static void checkpoints_are_pruned_but_never_a_label(void **s)
     cay_sandbox_unref(sb);
     assert_int_equal(count(NULL),
                      1); /* checkpoints go with their sandbox, but for those with a label */
-    OK(cay_snapshot_remove(svc, NULL, "good", NULL, &err));
-    OK(cay_service_settle(svc, NULL, &err));
+    OK(cay_snapshot_remove(client, NULL, "good", NULL, &err));
+    OK(cay_client_settle(client, NULL, &err));
     char dir[200];
     snprintf(dir, sizeof dir, "%s/layers", home);
     assert_int_equal(rmdir(dir), 0); /* it is empty */
@@ -393,12 +395,12 @@ static void settling_makes_durable(void **s)
     char id[CAY_ID_LEN + 1];
     cay_sandbox *sb = make((cay_create){ 0 });
     take(sb, NULL, id);
-    assert_true(cay_service_unsettled(svc));
-    cay_service_settle(svc, NULL, &err); /* a digest needs cay-layer, and a real layer */
+    assert_true(cay_client_unsettled(client));
+    cay_client_settle(client, NULL, &err); /* a digest needs cay-layer, and a real layer */
     cay_snapshot *snap = look(id);
     assert_true(snap->durable);
     cay_snapshot_free(snap);
-    assert_false(cay_service_unsettled(svc));
+    assert_false(cay_client_unsettled(client));
     cay_sandbox_unref(sb);
 }
 
@@ -422,7 +424,7 @@ static void another_boot_may_have_cut_it(void **s)
     cay_snapshot *snap = look(id);
     assert_true(snap->maybe_incomplete && !snap->durable);
     cay_snapshot_free(snap);
-    assert_false(cay_service_unsettled(svc)); /* nothing can be done about it */
+    assert_false(cay_client_unsettled(client)); /* nothing can be done about it */
     cay_sandbox_unref(sb);
 }
 
@@ -436,13 +438,13 @@ static void damaged_rows_are_shown_and_hold_their_layers(void **s)
     take(sb, "whole", id);
     take(sb, NULL, gone);
     sql("UPDATE snapshots SET layers='[\"../x\"]' WHERE label='whole'");
-    FAILS(cay_service_snapshot(svc, NULL, "whole", &snap, &err), CAY_ESTATE, "snapshot_damaged");
+    FAILS(cay_client_snapshot(client, NULL, "whole", &snap, &err), CAY_ESTATE, "snapshot_damaged");
     assert_int_equal(count(NULL), 2);
     sql("UPDATE snapshots SET layers='{' WHERE label='whole'");
-    OK(svc->store->layer_used(svc->db, "gaaaaaaaaaaaaaaaaaaa", &used, &err));
+    OK(client->store->layer_used(client->db, "gaaaaaaaaaaaaaaaaaaa", &used, &err));
     assert_true(used); /* who knows */
-    OK(cay_snapshot_remove(svc, NULL, "whole", NULL, &err));
-    OK(svc->store->layer_used(svc->db, "gaaaaaaaaaaaaaaaaaaa", &used, &err));
+    OK(cay_snapshot_remove(client, NULL, "whole", NULL, &err));
+    OK(client->store->layer_used(client->db, "gaaaaaaaaaaaaaaaaaaa", &used, &err));
     assert_false(used);
     cay_sandbox_unref(sb);
 }
@@ -472,8 +474,8 @@ static void merged_stacks_change_over(void **s)
         take(sb, NULL, ids[i]);
     cay__id_make(g, 'g');
     snprintf(list, sizeof list, "[\"%s\",\"%s\",\"%s\"]", ids[0], ids[1], ids[2]);
-    OK(svc->store->job_put(svc->db, "merged", g, list, &err));
-    OK(svc->store->layers_merge(svc->db, list, g, "memory", NULL, &left, &err));
+    OK(client->store->job_put(client->db, "merged", g, list, &err));
+    OK(client->store->layers_merge(client->db, list, g, "memory", NULL, &left, &err));
     assert_int_equal(left, 1); /* the sandbox runs */
     for (int i = 0; i < 6; i++) {
         cay_snapshot *snap = look(ids[i]);
@@ -483,7 +485,7 @@ static void merged_stacks_change_over(void **s)
         cay_snapshot_free(snap);
     }
     OK(cay_sandbox_kill(sb, NULL, &err));
-    OK(svc->store->layers_merge(svc->db, list, g, "memory", NULL, &left, &err));
+    OK(client->store->layers_merge(client->db, list, g, "memory", NULL, &left, &err));
     assert_int_equal(left, 0);
     cay_sandbox_unref(sb);
 }
@@ -494,10 +496,10 @@ static void killed_at(const char *point, void (*fn)(void))
 {
     int status;
     pid_t pid;
-    cay_service_close(svc);
+    cay_client_close(client);
     if ((pid = fork()) == 0) {
         char armed[80];
-        svc = home_open("memory", providers);
+        client = home_open("memory", providers);
         cay__str_join(armed, sizeof armed, point, "=kill", NULL);
         cay__fault_set(armed);
         fn();
@@ -505,7 +507,7 @@ static void killed_at(const char *point, void (*fn)(void))
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status));
-    svc = home_open("memory", providers);
+    client = home_open("memory", providers);
 }
 
 static void take_one(void)
@@ -537,7 +539,7 @@ static void a_killed_maker_leaves_all_or_nothing(void **s)
     assert_string_equal(snap->method, "swap");
     assert_int_equal(snap->depth, 1);
     assert_int_equal(snap->users, 1); /* its sandbox stands on it */
-    OK(svc->store->layer_used(svc->db, snap->id, &used, &err));
+    OK(client->store->layer_used(client->db, snap->id, &used, &err));
     assert_true(used && layer_there(snap->id));
     cay_snapshot_free(snap);
 }
@@ -551,8 +553,8 @@ static void a_killed_undo_is_ended_or_taken_back(void **s)
     assert_int_equal(two->users, 1);
     cay_snapshot_free(one);
     cay_snapshot_free(two);
-    OK(cay_snapshot_remove(svc, NULL, "one", NULL, &err));
-    OK(cay_snapshot_remove(svc, NULL, "two", NULL, &err));
+    OK(cay_snapshot_remove(client, NULL, "one", NULL, &err));
+    OK(cay_snapshot_remove(client, NULL, "two", NULL, &err));
     killed_at("undo.restacked", go_back);
     one = look("one"), two = look("two");
     assert_int_equal(one->users, 1);
@@ -599,13 +601,13 @@ static void leases_hold_the_layers_of_those_without_record(void **s)
     cay_sandbox *on = make((cay_create){ .from = "base", .ephemeral = true });
     OK(cay_sandbox_remove(sb, NULL, &err));
     cay_sandbox_unref(sb);
-    OK(cay_snapshot_remove(svc, NULL, "base", &deferred, &err));
+    OK(cay_snapshot_remove(client, NULL, "base", &deferred, &err));
     assert_true(deferred);
-    OK(cay_service_settle(svc, NULL, &err));
+    OK(cay_client_settle(client, NULL, &err));
     assert_true(layer_there(id));
     OK(cay_sandbox_remove(on, NULL, &err));
     cay_sandbox_unref(on);
-    OK(cay_service_settle(svc, NULL, &err));
+    OK(cay_client_settle(client, NULL, &err));
     assert_false(layer_there(id));
 }
 
@@ -653,29 +655,30 @@ static void a_workspace_of_sealed_layers_is_exported(void **s)
                                         "128 MiB together" };
     char id[CAY_ID_LEN + 1], head[512] = "";
     struct stat st;
-    OK(cay_tenant_create(svc, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "other" }, &err));
+    OK(cay_tenant_create(client, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "other" },
+                         &err));
     cay_sandbox *sb = make((cay_create){ .provider = "sealed", .tenant = "other" }), *own = NULL;
     put(sb, "/workspace/a", "text");
     take(sb, NULL, id);
     cay_create theirs = {
         .size = sizeof theirs, .provider = "sealed", .from = id, .ephemeral = true
     };
-    FAILS(cay_service_create(svc, NULL, &theirs, &own, &err), CAY_EINVAL, "tenant_ephemeral");
+    FAILS(cay_client_create(client, NULL, &theirs, &own, &err), CAY_EINVAL, "tenant_ephemeral");
     const cay_export x = { .size = sizeof x, .ref = id, .format = "tar" };
     cay_archived got = { .size = sizeof got };
     CAY_AUTOFD fd = memfd_create("tar", MFD_CLOEXEC);
-    OK(cay_service_export(svc, NULL, &x, fd, &got, &err));
+    OK(cay_client_export(client, NULL, &x, fd, &got, &err));
     assert_true(got.bytes == 4 && got.files == 2);
     assert_int_equal(pread(fd, head, sizeof head, 512), sizeof head);
     assert_string_equal(head, "./a");
     cay_filter all = { .size = sizeof all };
     size_t n = 0;
-    OK(cay_service_list(svc, NULL, &all, count_box, &n, &err));
+    OK(cay_client_list(client, NULL, &all, count_box, &n, &err));
     assert_int_equal(n, 1);
     assert_true(ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0);
     for (size_t i = 0; i < CAY_LEN(hostile); i++) {
         listing = hostile[i];
-        FAILS(cay_service_export(svc, NULL, &x, fd, &got, &err), CAY_ETOOBIG, "archive_limit");
+        FAILS(cay_client_export(client, NULL, &x, fd, &got, &err), CAY_ETOOBIG, "archive_limit");
         assert_non_null(strstr(err.msg, told[i]));
         assert_true(fstat(fd, &st) == 0 && st.st_size == 0);
     }

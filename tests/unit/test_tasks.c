@@ -15,12 +15,12 @@
 
 static const cay_store_ops *ops = &cay__store_sqlite;
 
-static cay_service *open_svc(void)
+static cay_client *open_svc(void)
 {
     return home_open(NULL, NULL);
 }
 
-static void put(cay_service *svc, const char *kind, const char *key, int64_t due, unsigned how,
+static void put(cay_client *client, const char *kind, const char *key, int64_t due, unsigned how,
                 char *id)
 {
     cay_err err = CAY_ERR_INIT;
@@ -31,7 +31,7 @@ static void put(cay_service *svc, const char *kind, const char *key, int64_t due
                    .due_ms = due,
                    .most = 2,
                    .backoff_ms = 1 };
-    if (cay_task_put(svc, &t, how, id, &err) < 0)
+    if (cay_task_put(client, &t, how, id, &err) < 0)
         fail_msg("put: %s", err.msg);
 }
 
@@ -41,10 +41,10 @@ static int take_state(const cay_task *t, void *arg)
     return 0;
 }
 
-static void expect_state(cay_service *svc, const char *id, const char *want)
+static void expect_state(cay_client *client, const char *id, const char *want)
 {
     char state[16] = "missing";
-    assert_int_equal(cay_task_list(svc,
+    assert_int_equal(cay_task_list(client,
                                    &(cay_task_filter){ .size = sizeof(cay_task_filter), .id = id },
                                    take_state, state, NULL),
                      0);
@@ -61,47 +61,47 @@ static int count(const cay_task *t, void *arg)
 static void what_is_due_first_is_taken_first(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     int64_t now = cay__wall_ms();
     char a[CAY_ID_LEN + 1], b[CAY_ID_LEN + 1], c[CAY_ID_LEN + 1];
     cay_task *t = NULL;
     static const char *const other[] = { "other", NULL };
-    assert_int_equal(cay_task_claim(svc, NULL, "me", 1000, &t, &err), CAY_ENOENT);
+    assert_int_equal(cay_task_claim(client, NULL, "me", 1000, &t, &err), CAY_ENOENT);
     assert_string_equal(err.reason, "task_none");
     assert_int_equal(err.retry_after_ms, 0);
-    put(svc, "x", NULL, now - 5, 0, a);
-    put(svc, "x", NULL, now - 9, 0, b);
-    put(svc, "other", NULL, now + 50000, 0, c);
-    assert_int_equal(cay_task_claim(svc, other, "me", 1000, &t, &err), CAY_ENOENT);
+    put(client, "x", NULL, now - 5, 0, a);
+    put(client, "x", NULL, now - 9, 0, b);
+    put(client, "other", NULL, now + 50000, 0, c);
+    assert_int_equal(cay_task_claim(client, other, "me", 1000, &t, &err), CAY_ENOENT);
     assert_true(err.retry_after_ms > 40000 && err.retry_after_ms <= 50000);
-    assert_int_equal(cay_task_claim(svc, NULL, "me", 60000, &t, &err), 0);
+    assert_int_equal(cay_task_claim(client, NULL, "me", 60000, &t, &err), 0);
     assert_string_equal(t->id, b);
     assert_string_equal(t->state, "running");
     assert_int_equal(t->attempts, 1);
-    assert_int_equal(cay_task_renew(svc, t, 60000, &err), 0);
-    assert_int_equal(cay_task_done(svc, t, &err), 0);
-    assert_int_equal(cay_task_done(svc, t, &err), CAY_ESTATE);
+    assert_int_equal(cay_task_renew(client, t, 60000, &err), 0);
+    assert_int_equal(cay_task_done(client, t, &err), 0);
+    assert_int_equal(cay_task_done(client, t, &err), CAY_ESTATE);
     assert_string_equal(err.reason, "task_lost");
     cay_task_free(t);
-    assert_int_equal(cay_task_claim(svc, NULL, "me", 60000, &t, &err), 0);
+    assert_int_equal(cay_task_claim(client, NULL, "me", 60000, &t, &err), 0);
     assert_string_equal(t->id, a);
     cay_task_free(t);
-    expect_state(svc, a, "running");
-    expect_state(svc, b, "done");
+    expect_state(client, a, "running");
+    expect_state(client, b, "done");
     size_t n = 0;
-    assert_int_equal(cay_task_sweep(svc, cay__wall_ms() + 1000, &n, &err), 0);
+    assert_int_equal(cay_task_sweep(client, cay__wall_ms() + 1000, &n, &err), 0);
     assert_int_equal(n, 1);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
-static void put_for(cay_service *svc, const char *tenant, unsigned most, int want)
+static void put_for(cay_client *client, const char *tenant, unsigned most, int want)
 {
     cay_err err = CAY_ERR_INIT;
     const cay_task t = {
         .size = sizeof t, .kind = "build", .tenant = tenant, .waiting_most = most
     };
-    assert_int_equal(cay_task_put(svc, &t, CAY_TASK_KEEP, NULL, &err), want);
+    assert_int_equal(cay_task_put(client, &t, CAY_TASK_KEEP, NULL, &err), want);
     if (want == CAY_ERATE) {
         assert_string_equal(err.reason, "queue_full");
         assert_string_equal(err.detail, "{\"queue\":3,\"most\":3}");
@@ -112,50 +112,50 @@ static void put_for(cay_service *svc, const char *tenant, unsigned most, int wan
 static void no_more_wait_than_may(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     static const char *const kinds[] = { "build", NULL };
     cay_task *t = NULL;
     cay_err err = CAY_ERR_INIT;
     for (int i = 0; i < 3; i++)
-        put_for(svc, "default", 3, 0);
-    put_for(svc, "default", 3, CAY_ERATE);
-    put_for(svc, "other", 3, 0); /* another's are not counted */
-    assert_int_equal(cay_task_turn(svc, kinds, "me", 60000, &t, &err),
+        put_for(client, "default", 3, 0);
+    put_for(client, "default", 3, CAY_ERATE);
+    put_for(client, "other", 3, 0); /* another's are not counted */
+    assert_int_equal(cay_task_turn(client, kinds, "me", 60000, &t, &err),
                      0); /* one that runs does not wait */
-    put_for(svc, "default", strcmp(t->tenant, "default") ? 4 : 3, 0);
+    put_for(client, "default", strcmp(t->tenant, "default") ? 4 : 3, 0);
     cay_task_free(t);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 /* a has many and came first; b and c have one each and are not behind all of a's. */
 static void tenants_take_turns(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     static const char *const kinds[] = { "build", NULL };
     static const char *const more[] = { "a", "a", "a", "a", "a", "a", "b", "b", "c" };
     char order[16] = "";
     cay_task *held[2] = { 0 };
     for (size_t i = 0; i < CAY_LEN(more); i++) {
-        put_for(svc, more[i], 0, 0);
+        put_for(client, more[i], 0, 0);
         usleep(2000);
     }
     for (size_t i = 0; i < CAY_LEN(more);
          i++) { /* two at work at any time, as the server has them */
         cay_task **mine = &held[i % 2];
         if (*mine) {
-            assert_int_equal(cay_task_done(svc, *mine, &err), 0);
+            assert_int_equal(cay_task_done(client, *mine, &err), 0);
             cay_task_free(*mine);
         }
         usleep(2000);
-        assert_int_equal(cay_task_turn(svc, kinds, "me", 60000, mine, &err), 0);
+        assert_int_equal(cay_task_turn(client, kinds, "me", 60000, mine, &err), 0);
         order[i] = (*mine)->tenant[0];
     }
     assert_string_equal(order, "abcabaaaa");
     cay_task_free(held[0]);
     cay_task_free(held[1]);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 /* Two of one tenant at work, of whatever kind, and no third by the same owner; others are taken
@@ -163,29 +163,30 @@ static void tenants_take_turns(void **s)
 static void one_tenant_has_not_all_the_builders(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     static const char *const builds[] = { "build", NULL }, *const others[] = { "other", NULL };
     cay_task *held[4] = { 0 };
     for (int i = 0; i < 3; i++)
-        put_for(svc, "a", 0, 0);
+        put_for(client, "a", 0, 0);
     assert_int_equal(
-        cay_task_put(svc, &(cay_task){ .size = sizeof(cay_task), .kind = "other", .tenant = "a" },
+        cay_task_put(client,
+                     &(cay_task){ .size = sizeof(cay_task), .kind = "other", .tenant = "a" },
                      CAY_TASK_KEEP, NULL, &err),
         0);
-    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[0], &err), 0);
-    assert_int_equal(cay_task_turn(svc, others, "me", 60000, &held[1], &err), 0);
-    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[2], &err), CAY_ENOENT);
-    put_for(svc, "b", 0, 0);
-    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[2], &err), 0);
+    assert_int_equal(cay_task_turn(client, builds, "me", 60000, &held[0], &err), 0);
+    assert_int_equal(cay_task_turn(client, others, "me", 60000, &held[1], &err), 0);
+    assert_int_equal(cay_task_turn(client, builds, "me", 60000, &held[2], &err), CAY_ENOENT);
+    put_for(client, "b", 0, 0);
+    assert_int_equal(cay_task_turn(client, builds, "me", 60000, &held[2], &err), 0);
     assert_string_equal(held[2]->tenant, "b");
-    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[3], &err), CAY_ENOENT);
-    assert_int_equal(cay_task_done(svc, held[1], &err), 0);
-    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[3], &err), 0);
+    assert_int_equal(cay_task_turn(client, builds, "me", 60000, &held[3], &err), CAY_ENOENT);
+    assert_int_equal(cay_task_done(client, held[1], &err), 0);
+    assert_int_equal(cay_task_turn(client, builds, "me", 60000, &held[3], &err), 0);
     assert_string_equal(held[3]->tenant, "a");
     for (size_t i = 0; i < CAY_LEN(held); i++)
         cay_task_free(held[i]);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 /* Two who act together have what is for all; who has none is taken all the same, and they get no
@@ -193,96 +194,96 @@ static void one_tenant_has_not_all_the_builders(void **s)
 static void who_has_none_at_work_is_taken_beyond_the_common_ones(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     static const char *const builds[] = { "build", NULL };
     static const char *const order[] = { "a", "b", "a", "c", "d" };
     cay_task *held[CAY_LEN(order) + 1] = { 0 };
     for (int i = 0; i < 4; i++)
-        put_for(svc, "a", 0, 0), put_for(svc, "b", 0, 0);
+        put_for(client, "a", 0, 0), put_for(client, "b", 0, 0);
     for (size_t i = 0; i < CAY_LEN(order); i++) {
         if (i == CAY_TASK_TURN_COMMON) {
-            assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[i], &err),
+            assert_int_equal(cay_task_turn(client, builds, "me", 60000, &held[i], &err),
                              CAY_ENOENT); /* b has one, and would be the second */
-            put_for(svc, "c", 0, 0), put_for(svc, "d", 0, 0);
+            put_for(client, "c", 0, 0), put_for(client, "d", 0, 0);
         }
-        assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[i], &err), 0);
+        assert_int_equal(cay_task_turn(client, builds, "me", 60000, &held[i], &err), 0);
         if (i < CAY_TASK_TURN_COMMON)
             assert_true(*held[i]->tenant == 'a' || *held[i]->tenant == 'b');
         else
             assert_true(*held[i]->tenant == 'c' || *held[i]->tenant == 'd');
     }
     assert_string_not_equal(held[3]->tenant, held[4]->tenant);
-    assert_int_equal(cay_task_turn(svc, builds, "me", 60000, &held[5], &err), CAY_ENOENT);
+    assert_int_equal(cay_task_turn(client, builds, "me", 60000, &held[5], &err), CAY_ENOENT);
     for (size_t i = 0; i < CAY_LEN(held); i++)
         cay_task_free(held[i]);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void a_key_is_there_once(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     char a[CAY_ID_LEN + 1], b[CAY_ID_LEN + 1], c[CAY_ID_LEN + 1];
     int64_t later = cay__wall_ms() + 60000;
     cay_task *t = NULL;
-    put(svc, "pause", "box", later, CAY_TASK_KEEP, a);
-    put(svc, "pause", "box", 0, CAY_TASK_KEEP, b);
+    put(client, "pause", "box", later, CAY_TASK_KEEP, a);
+    put(client, "pause", "box", 0, CAY_TASK_KEEP, b);
     assert_string_equal(a, b);
-    put(svc, "kill", "box", later, CAY_TASK_KEEP, c); /* of another kind */
+    put(client, "kill", "box", later, CAY_TASK_KEEP, c); /* of another kind */
     assert_string_not_equal(a, c);
-    put(svc, "pause", "box", 0, CAY_TASK_REPLACE, b);
+    put(client, "pause", "box", 0, CAY_TASK_REPLACE, b);
     assert_string_not_equal(a, b);
-    expect_state(svc, a, "canceled");
+    expect_state(client, a, "canceled");
     /* one that runs is replaced, too: whoever has it cannot end it any more */
-    assert_int_equal(cay_task_claim(svc, NULL, "me", 60000, &t, &err), 0);
-    put(svc, "pause", "box", later, CAY_TASK_REPLACE, c);
-    assert_int_equal(cay_task_renew(svc, t, 1000, &err), CAY_ESTATE);
-    assert_int_equal(cay_task_fail(svc, t, "x", &err), CAY_ESTATE);
+    assert_int_equal(cay_task_claim(client, NULL, "me", 60000, &t, &err), 0);
+    put(client, "pause", "box", later, CAY_TASK_REPLACE, c);
+    assert_int_equal(cay_task_renew(client, t, 1000, &err), CAY_ESTATE);
+    assert_int_equal(cay_task_fail(client, t, "x", &err), CAY_ESTATE);
     cay_task_free(t);
     size_t n = 0;
-    assert_int_equal(cay_task_cancel_of(svc, "pause", "thing", &n, &err), 0);
+    assert_int_equal(cay_task_cancel_of(client, "pause", "thing", &n, &err), 0);
     assert_int_equal(n, 1);
-    assert_int_equal(cay_task_cancel_of(svc, NULL, "thing", &n, &err), 0);
+    assert_int_equal(cay_task_cancel_of(client, NULL, "thing", &n, &err), 0);
     assert_int_equal(n, 1);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void a_failure_comes_again_and_dies_at_last(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     char id[CAY_ID_LEN + 1];
     cay_task *t = NULL;
-    put(svc, "x", NULL, 0, 0, id);
+    put(client, "x", NULL, 0, 0, id);
     for (unsigned i = 1; i <= 2; i++) {
         int64_t until = cay__now_ms() + 10000;
-        while (cay_task_claim(svc, NULL, "me", 60000, &t, &err) == CAY_ENOENT &&
+        while (cay_task_claim(client, NULL, "me", 60000, &t, &err) == CAY_ENOENT &&
                cay__now_ms() < until)
             usleep(2000);
         assert_non_null(t);
         assert_int_equal(t->attempts, i);
-        assert_int_equal(cay_task_fail(svc, t, "no luck", &err), 0);
+        assert_int_equal(cay_task_fail(client, t, "no luck", &err), 0);
         cay_task_free(CAY_STEAL(t));
-        expect_state(svc, id, i < 2 ? "waiting" : "dead");
+        expect_state(client, id, i < 2 ? "waiting" : "dead");
     }
-    assert_int_equal(cay_task_claim(svc, NULL, "me", 60000, &t, &err), CAY_ENOENT);
-    assert_int_equal(cay_task_cancel(svc, id, &err), CAY_ESTATE);
+    assert_int_equal(cay_task_claim(client, NULL, "me", 60000, &t, &err), CAY_ENOENT);
+    assert_int_equal(cay_task_cancel(client, id, &err), CAY_ESTATE);
     size_t n = 9;
-    assert_int_equal(cay_task_sweep(svc, cay__wall_ms() + 1000, &n, &err),
+    assert_int_equal(cay_task_sweep(client, cay__wall_ms() + 1000, &n, &err),
                      0); /* dead ones stay to be seen */
     assert_int_equal(n, 0);
-    assert_int_equal(cay_task_replay(svc, id, &err), 0);
-    assert_int_equal(cay_task_replay(svc, id, &err), CAY_ESTATE);
-    assert_int_equal(cay_task_claim(svc, NULL, "me", 60000, &t, &err), 0);
+    assert_int_equal(cay_task_replay(client, id, &err), 0);
+    assert_int_equal(cay_task_replay(client, id, &err), CAY_ESTATE);
+    assert_int_equal(cay_task_claim(client, NULL, "me", 60000, &t, &err), 0);
     assert_int_equal(t->attempts, 1);
-    assert_int_equal(cay_task_done(svc, t, &err), 0);
+    assert_int_equal(cay_task_done(client, t, &err), 0);
     cay_task_free(t);
-    assert_int_equal(cay_task_replay(svc, "jaaaaaaaaaaaaaaaaaaa", &err), CAY_ENOENT);
-    assert_int_equal(cay_task_cancel(svc, "nonsense", &err), CAY_EINVAL);
-    cay_service_close(svc);
+    assert_int_equal(cay_task_replay(client, "jaaaaaaaaaaaaaaaaaaa", &err), CAY_ENOENT);
+    assert_int_equal(cay_task_cancel(client, "nonsense", &err), CAY_EINVAL);
+    cay_client_close(client);
 }
 
 static int take_one(const cay_task *t, void *arg)
@@ -342,24 +343,24 @@ static int effect(const char *id)
     return fd >= 0 ? 0 : errno == EEXIST ? 0 : -1; /* it has happened: that is what was wanted */
 }
 
-static void work_off(cay_service *svc, const char *me, int64_t until, atomic_int *ran)
+static void work_off(cay_client *client, const char *me, int64_t until, atomic_int *ran)
 {
     cay_task *t = NULL;
     cay_err err = CAY_ERR_INIT;
     while (cay__now_ms() < until) {
-        int rc = cay_task_claim(svc, NULL, me, 60000, &t, &err);
+        int rc = cay_task_claim(client, NULL, me, 60000, &t, &err);
         if (rc == CAY_ENOENT)
             return;
         if (rc < 0)
             continue;
-        if (effect(t->id) == 0 && cay_task_done(svc, t, &err) == 0 && ran)
+        if (effect(t->id) == 0 && cay_task_done(client, t, &err) == 0 && ran)
             atomic_fetch_add(ran, 1);
         cay_task_free(t);
     }
 }
 
 typedef struct worker {
-    cay_service *svc;
+    cay_client *client;
     const char *me;
     atomic_int ran;
 } worker;
@@ -367,7 +368,7 @@ typedef struct worker {
 static void *run_worker(void *arg)
 {
     worker *w = arg;
-    work_off(w->svc, w->me, cay__now_ms() + 12000, &w->ran);
+    work_off(w->client, w->me, cay__now_ms() + 12000, &w->ran);
     return NULL;
 }
 
@@ -375,42 +376,42 @@ static void of_two_consumers_each_task_has_one(void **s)
 {
     (void)s;
     enum { N = 60 };
-    worker w[2] = { { .svc = open_svc(), .me = "a" }, { .svc = open_svc(), .me = "b" } };
+    worker w[2] = { { .client = open_svc(), .me = "a" }, { .client = open_svc(), .me = "b" } };
     pthread_t t[2];
     int n = 0;
     for (int i = 0; i < N; i++)
-        put(w[0].svc, "x", NULL, 1 + i, 0, NULL);
+        put(w[0].client, "x", NULL, 1 + i, 0, NULL);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&t[i], NULL, run_worker, &w[i]), 0);
     for (int i = 0; i < 2; i++)
         pthread_join(t[i], NULL);
     assert_int_equal(atomic_load(&w[0].ran) + atomic_load(&w[1].ran), N);
     assert_int_equal(
-        cay_task_list(w[0].svc,
+        cay_task_list(w[0].client,
                       &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "done" }, count,
                       &n, NULL),
         0);
     assert_int_equal(n, N);
     for (int i = 0; i < 2; i++)
-        cay_service_close(w[i].svc);
+        cay_client_close(w[i].client);
 }
 
 static void what_a_killed_consumer_had_is_done_by_the_next(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     char id[CAY_ID_LEN + 1];
     cay_err err = CAY_ERR_INIT;
     cay_task *t = NULL;
     int tell[2], n = 0;
-    put(svc, "x", "k", 0, 0, id);
-    cay_service_close(svc);
+    put(client, "x", "k", 0, 0, id);
+    cay_client_close(client);
     assert_int_equal(pipe(tell), 0);
     pid_t pid = fork();
     if (pid == 0) { /* takes it and dies before it says so */
-        cay_service *mine = NULL;
+        cay_client *mine = NULL;
         cay_task *got = NULL;
-        if (cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) <
+        if (cay_client_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) <
                 0 ||
             cay_task_claim(mine, NULL, "dead", 300, &got, NULL) < 0 || effect(got->id) < 0 ||
             write(tell[1], "x", 1) != 1)
@@ -424,29 +425,30 @@ static void what_a_killed_consumer_had_is_done_by_the_next(void **s)
     close(tell[0]);
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    svc = open_svc();
+    client = open_svc();
     int64_t until = cay__now_ms() + 10000;
-    while (cay_task_claim(svc, NULL, "next", 60000, &t, &err) == CAY_ENOENT &&
+    while (cay_task_claim(client, NULL, "next", 60000, &t, &err) == CAY_ENOENT &&
            cay__now_ms() < until)
         usleep(5000);
     assert_non_null(t);
     assert_string_equal(t->id, id);
     assert_int_equal(t->attempts, 2);
     assert_int_equal(effect(t->id), 0); /* the second time changes nothing */
-    assert_int_equal(cay_task_done(svc, t, &err), 0);
+    assert_int_equal(cay_task_done(client, t, &err), 0);
     cay_task_free(t);
     assert_int_equal(
-        cay_task_list(svc, &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "done" },
-                      count, &n, NULL),
+        cay_task_list(client,
+                      &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "done" }, count,
+                      &n, NULL),
         0);
     assert_int_equal(n, 1);
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 static void wrong_tasks_are_refused(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     cay_task *t = NULL;
     const cay_task cases[] = {
@@ -464,10 +466,10 @@ static void wrong_tasks_are_refused(void **s)
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         cay_task c = cases[i];
         c.size = sizeof c;
-        assert_int_equal(cay_task_put(svc, &c, 0, NULL, &err), CAY_EINVAL);
+        assert_int_equal(cay_task_put(client, &c, 0, NULL, &err), CAY_EINVAL);
     }
-    assert_int_equal(cay_task_claim(svc, NULL, "me", 0, &t, &err), CAY_EINVAL);
-    cay_service_close(svc);
+    assert_int_equal(cay_task_claim(client, NULL, "me", 0, &t, &err), CAY_EINVAL);
+    cay_client_close(client);
 }
 
 static int take_body(const cay_answer *a, void *arg)
@@ -479,7 +481,7 @@ static int take_body(const cay_answer *a, void *arg)
 static void the_same_request_gets_the_same_answer(void **s)
 {
     (void)s;
-    cay_service *svc = open_svc();
+    cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     char hash[65], other[65], got[64] = "";
     cay_answer_hash("{}", 2, hash);
@@ -489,29 +491,29 @@ static void the_same_request_gets_the_same_answer(void **s)
                      .route = "POST /sandboxes",
                      .key = "k1",
                      .request = hash };
-    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
-    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EBUSY);
+    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), 0);
+    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EBUSY);
     assert_string_equal(err.reason, "idempotency_busy");
     assert_string_equal(got, "");
     a.status = 201, a.type = "application/json", a.body = "{\"id\":1}", a.len = 8;
-    assert_int_equal(cay_answer_end(svc, &a, &err), 0);
-    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EEXIST);
+    assert_int_equal(cay_answer_end(client, &a, &err), 0);
+    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EEXIST);
     assert_string_equal(err.reason, "idempotency_replay");
     assert_string_equal(got, "201 application/json {\"id\":1}");
     a.request = other;
-    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EEXIST);
+    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EEXIST);
     assert_string_equal(err.reason, "idempotency_conflict");
     a.tenant = "acme"; /* another's key is another's */
-    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
+    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), 0);
     a.status = 0; /* it failed: the next one may try */
-    assert_int_equal(cay_answer_end(svc, &a, &err), 0);
-    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
+    assert_int_equal(cay_answer_end(client, &a, &err), 0);
+    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), 0);
     a.key = "";
-    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EINVAL);
+    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EINVAL);
     a.key = "a\nb";
-    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EINVAL);
-    assert_int_equal(cay_answer_sweep(svc, &err), 0);
-    cay_service_close(svc);
+    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EINVAL);
+    assert_int_equal(cay_answer_sweep(client, &err), 0);
+    cay_client_close(client);
 }
 
 static void who_died_at_an_answer_is_followed(void **s)
@@ -524,9 +526,9 @@ static void who_died_at_an_answer_is_followed(void **s)
     cay_err err = CAY_ERR_INIT;
     pid_t pid = fork();
     if (pid == 0) {
-        cay_service *mine = NULL;
-        bool bad = cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine,
-                                    NULL) < 0 ||
+        cay_client *mine = NULL;
+        bool bad = cay_client_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine,
+                                   NULL) < 0 ||
                    cay_answer_begin(mine, &a, take_body, got, NULL) < 0;
         a.status = 201, a.type = "", a.body = "chosen", a.len = 6, a.begun = true;
         _exit(bad || cay_answer_end(mine, &a, NULL) < 0 ||
@@ -536,23 +538,23 @@ static void who_died_at_an_answer_is_followed(void **s)
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
     if ((pid = fork()) == 0) { /* the next one dies before it chose the same once more */
-        cay_service *mine = NULL;
-        _exit(cay_service_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) <
+        cay_client *mine = NULL;
+        _exit(cay_client_open(&(cay_open){ .size = sizeof(cay_open), .home = home }, &mine, NULL) <
                   0 ||
               cay_answer_begin(mine, &a, take_body, got, NULL) < 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    cay_service *svc = open_svc();
-    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
+    cay_client *client = open_svc();
+    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), 0);
     assert_string_equal(got, "201  chosen"); /* what the first of the dead ones had in mind */
-    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), CAY_EBUSY);
+    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), CAY_EBUSY);
     a.status = 0;
-    assert_int_equal(cay_answer_end(svc, &a, &err), 0);
+    assert_int_equal(cay_answer_end(client, &a, &err), 0);
     *got = 0;
-    assert_int_equal(cay_answer_begin(svc, &a, take_body, got, &err), 0);
+    assert_int_equal(cay_answer_begin(client, &a, take_body, got, &err), 0);
     assert_string_equal(got, ""); /* it failed: nothing is left of it */
-    cay_service_close(svc);
+    cay_client_close(client);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, home_up, home_down)

@@ -14,7 +14,7 @@ static const cay_provider_ops *const providers[] = { &cay__memory, NULL };
 static int set_up(void **s)
 {
     home_up(s);
-    svc = home_open("memory", providers);
+    client = home_open("memory", providers);
     char dir[256];
     snprintf(dir, sizeof dir, "%s/layers", home);
     mkdir(dir, 0711);
@@ -178,7 +178,7 @@ static char *record(char *id, const char *tenant, const char *name, const char *
                              .source = "test",
                              .digest = "",
                              .shared = shared };
-    OK(cay__template_record(svc, NULL, &row, names, NULL, &err));
+    OK(cay__template_record(client, NULL, &row, names, NULL, &err));
     return id;
 }
 
@@ -191,21 +191,22 @@ static void template_is_found_by_name_id_and_beginning(void **s)
     snprintf(some, sizeof some, "%.7s", id);
     const char *const refs[] = { "python:3.11", "docker.io/library/python:3.11", id, some };
     for (size_t i = 0; i < CAY_LEN(refs); i++) {
-        OK(cay_template_find(svc, NULL, NULL, refs[i], &t, &err));
+        OK(cay_template_find(client, NULL, NULL, refs[i], &t, &err));
         assert_string_equal(t->id, id);
         assert_string_equal(t->names[0], "python:3.11");
         assert_int_equal(t->nlayers, 1);
         cay_template_free(t);
     }
-    FAILS(cay_template_find(svc, NULL, NULL, "python", &t, &err), CAY_ENOENT, "template_not_found");
-    FAILS(cay_template_find(svc, NULL, NULL, "No Name", &t, &err), CAY_ENOENT,
+    FAILS(cay_template_find(client, NULL, NULL, "python", &t, &err), CAY_ENOENT,
+          "template_not_found");
+    FAILS(cay_template_find(client, NULL, NULL, "No Name", &t, &err), CAY_ENOENT,
           "template_not_found");
     /* a name goes to the one that was given it last, and the other has only its id */
     record(other, "default", "python:3.11", "image", "{}", true);
-    OK(cay_template_find(svc, NULL, NULL, "python:3.11", &t, &err));
+    OK(cay_template_find(client, NULL, NULL, "python:3.11", &t, &err));
     assert_string_equal(t->id, other);
     cay_template_free(t);
-    OK(cay_template_find(svc, NULL, NULL, id, &t, &err));
+    OK(cay_template_find(client, NULL, NULL, id, &t, &err));
     assert_null(t->names[0]);
     cay_template_free(t);
 }
@@ -223,49 +224,53 @@ static void tenant_sees_its_own_and_shared_ones(void **s)
     char mine[CAY_ID_LEN + 1], shared[CAY_ID_LEN + 1], hidden[CAY_ID_LEN + 1];
     cay_template *t = NULL;
     int n = 0;
-    OK(cay_tenant_create(svc, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "a" }, &err));
+    OK(cay_tenant_create(client, &(cay_tenant){ .size = sizeof(cay_tenant), .name = "a" }, &err));
     record(shared, "default", "tools", "image", "{}", true);
     record(hidden, "default", "secret", "image", "{}", false);
-    OK(cay_template_find(svc, NULL, "a", "tools", &t, &err));
+    OK(cay_template_find(client, NULL, "a", "tools", &t, &err));
     assert_string_equal(t->id, shared);
     cay_template_free(t);
-    FAILS(cay_template_find(svc, NULL, "a", "secret", &t, &err), CAY_ENOENT, "template_not_found");
-    FAILS(cay_template_find(svc, NULL, "a", hidden, &t, &err), CAY_ENOENT, "template_not_found");
-    FAILS(cay_template_remove(svc, NULL, "a", "tools", &err), CAY_EPERM, "template_shared");
-    FAILS(cay_template_name(svc, NULL, "a", "tools", "mine", &err), CAY_EPERM, "template_shared");
+    FAILS(cay_template_find(client, NULL, "a", "secret", &t, &err), CAY_ENOENT,
+          "template_not_found");
+    FAILS(cay_template_find(client, NULL, "a", hidden, &t, &err), CAY_ENOENT, "template_not_found");
+    FAILS(cay_template_remove(client, NULL, "a", "tools", &err), CAY_EPERM, "template_shared");
+    FAILS(cay_template_name(client, NULL, "a", "tools", "mine", &err), CAY_EPERM,
+          "template_shared");
     record(mine, "a", "tools", "image", "{}", false);
-    OK(cay_template_find(svc, NULL, "a", "tools", &t, &err));
+    OK(cay_template_find(client, NULL, "a", "tools", &t, &err));
     assert_string_equal(t->id, mine);
     cay_template_free(t);
     OK(cay_template_list(
-        svc, NULL, &(cay_template_filter){ .size = sizeof(cay_template_filter), .tenant = "a" },
+        client, NULL, &(cay_template_filter){ .size = sizeof(cay_template_filter), .tenant = "a" },
         count, &n, &err));
     assert_int_equal(n, 2);
     /* What a tenant calls its own is no name to the operator, who would start from what that tenant
      * put there. */
-    OK(cay_template_name(svc, NULL, "a", mine, "python:3", &err));
+    OK(cay_template_name(client, NULL, "a", mine, "python:3", &err));
     /* Shared, others see it and cannot take that back. */
     cay_template *seen;
-    FAILS(cay_template_find(svc, NULL, "b", mine, &seen, &err), CAY_ENOENT, "template_not_found");
-    OK(cay_template_share(svc, NULL, "a", mine, true, &err));
-    OK(cay_template_find(svc, NULL, "b", mine, &seen, &err));
+    FAILS(cay_template_find(client, NULL, "b", mine, &seen, &err), CAY_ENOENT,
+          "template_not_found");
+    OK(cay_template_share(client, NULL, "a", mine, true, &err));
+    OK(cay_template_find(client, NULL, "b", mine, &seen, &err));
     assert_true(seen->shared);
     cay_template_free(seen);
-    FAILS(cay_template_share(svc, NULL, "b", mine, false, &err), CAY_EPERM, "template_shared");
-    OK(cay_template_share(svc, NULL, "a", mine, false, &err));
-    FAILS(cay_template_share(svc, NULL, "b", mine, true, &err), CAY_ENOENT, "template_not_found");
-    FAILS(svc->store->template_share(svc->db, "tnobody", true, &err), CAY_ENOENT,
+    FAILS(cay_template_share(client, NULL, "b", mine, false, &err), CAY_EPERM, "template_shared");
+    OK(cay_template_share(client, NULL, "a", mine, false, &err));
+    FAILS(cay_template_share(client, NULL, "b", mine, true, &err), CAY_ENOENT,
           "template_not_found");
-    FAILS(cay_template_find(svc, NULL, NULL, "python:3", &t, &err), CAY_ENOENT,
+    FAILS(client->store->template_share(client->db, "tnobody", true, &err), CAY_ENOENT,
           "template_not_found");
-    OK(cay_template_find(svc, NULL, NULL, "tools", &t, &err));
+    FAILS(cay_template_find(client, NULL, NULL, "python:3", &t, &err), CAY_ENOENT,
+          "template_not_found");
+    OK(cay_template_find(client, NULL, NULL, "tools", &t, &err));
     assert_string_equal(t->id, shared);
     cay_template_free(t);
-    OK(cay_template_find(svc, NULL, NULL, mine, &t, &err));
+    OK(cay_template_find(client, NULL, NULL, mine, &t, &err));
     cay_template_free(t);
-    FAILS(cay_tenant_remove(svc, "a", &err), CAY_ESTATE, "tenant_in_use");
-    OK(cay_template_remove(svc, NULL, "a", mine, &err));
-    OK(cay_tenant_remove(svc, "a", &err));
+    FAILS(cay_tenant_remove(client, "a", &err), CAY_ESTATE, "tenant_in_use");
+    OK(cay_template_remove(client, NULL, "a", mine, &err));
+    OK(cay_tenant_remove(client, "a", &err));
 }
 
 static void name_goes_before_the_template_does(void **s)
@@ -274,14 +279,14 @@ static void name_goes_before_the_template_does(void **s)
     char id[CAY_ID_LEN + 1];
     cay_template *t = NULL;
     record(id, "default", "one", "image", "{}", true);
-    OK(cay_template_name(svc, NULL, NULL, "one", "two:2", &err));
-    OK(cay_template_remove(svc, NULL, NULL, "one", &err));
-    OK(cay_template_find(svc, NULL, NULL, "two:2", &t, &err));
+    OK(cay_template_name(client, NULL, NULL, "one", "two:2", &err));
+    OK(cay_template_remove(client, NULL, NULL, "one", &err));
+    OK(cay_template_find(client, NULL, NULL, "two:2", &t, &err));
     assert_null(t->names[1]);
     cay_template_free(t);
-    OK(cay_template_remove(svc, NULL, NULL, "two:2", &err));
-    FAILS(cay_template_find(svc, NULL, NULL, id, &t, &err), CAY_ENOENT, "template_not_found");
-    FAILS(cay_template_remove(svc, NULL, NULL, id, &err), CAY_ENOENT, "template_not_found");
+    OK(cay_template_remove(client, NULL, NULL, "two:2", &err));
+    FAILS(cay_template_find(client, NULL, NULL, id, &t, &err), CAY_ENOENT, "template_not_found");
+    FAILS(cay_template_remove(client, NULL, NULL, id, &err), CAY_ENOENT, "template_not_found");
 }
 
 static void layers_are_held_by_templates(void **s)
@@ -291,13 +296,13 @@ static void layers_are_held_by_templates(void **s)
     cay_template *t = NULL;
     bool used = false;
     record(id, "default", "one", "image", "{}", true);
-    OK(cay_template_find(svc, NULL, NULL, id, &t, &err));
+    OK(cay_template_find(client, NULL, NULL, id, &t, &err));
     cay__str_copy(l, sizeof l, t->layers[0]);
     cay_template_free(t);
-    OK(svc->store->layer_used(svc->db, l, &used, &err));
+    OK(client->store->layer_used(client->db, l, &used, &err));
     assert_true(used);
-    OK(cay_template_remove(svc, NULL, NULL, id, &err));
-    OK(svc->store->layer_used(svc->db, l, &used, &err));
+    OK(cay_template_remove(client, NULL, NULL, id, &err));
+    OK(client->store->layer_used(client->db, l, &used, &err));
     assert_false(used);
 }
 
@@ -317,8 +322,8 @@ static void record_without_its_layers_is_taken_back(void **s)
                              .config = "{}",
                              .source = "",
                              .digest = "" };
-    FAILS(cay__template_record(svc, NULL, &row, NULL, NULL, &err), CAY_EBUSY, "layers_gone");
-    FAILS(cay_template_find(svc, NULL, NULL, id, &t, &err), CAY_ENOENT, "template_not_found");
+    FAILS(cay__template_record(client, NULL, &row, NULL, NULL, &err), CAY_EBUSY, "layers_gone");
+    FAILS(cay_template_find(client, NULL, NULL, id, &t, &err), CAY_ENOENT, "template_not_found");
 }
 
 /* What the request says wins; what it does not say the template does. */
@@ -338,7 +343,7 @@ static void request_takes_over_what_the_template_says(void **s)
                      .limits = { .pids = 9 },
                      .image = "{not read",
                      .template_id = "x" };
-    OK(cay__template_prepare(svc, NULL, &c, &mem, &err));
+    OK(cay__template_prepare(client, NULL, &c, &mem, &err));
     assert_string_equal(c.template_, "image");
     assert_string_equal(c.template_id, id);
     assert_string_equal(c.template_name, "app:1");
@@ -353,15 +358,15 @@ static void request_takes_over_what_the_template_says(void **s)
     cay_create plain = {
         .size = sizeof plain, .image = "x", .template_id = "y", .template_name = "z"
     };
-    OK(cay__template_prepare(svc, NULL, &plain, &mem, &err));
+    OK(cay__template_prepare(client, NULL, &plain, &mem, &err));
     assert_null(plain.image);
     assert_null(plain.template_id);
     cay_create direct = { .size = sizeof direct, .template_ = "image" };
-    OK(cay__template_prepare(svc, NULL, &direct, &mem,
+    OK(cay__template_prepare(client, NULL, &direct, &mem,
                              &err)); /* nothing at all, for who puts a root filesystem together */
     assert_string_equal(direct.template_id, "");
     cay_create none = { .size = sizeof none, .template_ = "nosuch" };
-    FAILS(cay__template_prepare(svc, NULL, &none, &mem, &err), CAY_ENOENT, "template_not_found");
+    FAILS(cay__template_prepare(client, NULL, &none, &mem, &err), CAY_ENOENT, "template_not_found");
 }
 
 static void setting_goes_into_the_files_of_its_sandbox(void **s)
@@ -375,7 +380,7 @@ static void setting_goes_into_the_files_of_its_sandbox(void **s)
            "id\":{\"content\":\"${random}\",\"mode\":\"0444\"}}}",
            true);
     cay_create c = { .size = sizeof c, .template_ = "agent:1", .nseeds = 7 };
-    OK(cay__template_prepare(svc, NULL, &c, &mem, &err));
+    OK(cay__template_prepare(client, NULL, &c, &mem, &err));
     assert_string_equal(c.settings[0].key, "permissions");
     assert_string_equal(c.settings[0].value, "ask");
     assert_string_equal(c.settings[1].value, "");
@@ -390,13 +395,13 @@ static void setting_goes_into_the_files_of_its_sandbox(void **s)
                          .template_ = "agent:1",
                          .settings = (const cay_pair[]){
                              { "model", "m-1" }, { "permissions", "bypass" }, { NULL, NULL } } };
-    OK(cay__template_prepare(svc, NULL, &other, &mem, &err));
+    OK(cay__template_prepare(client, NULL, &other, &mem, &err));
     assert_string_equal(other.seeds[0].data, "p=never m=m-1;m-1\n${HOME}bypass");
     assert_string_equal(other.settings[0].value, "bypass");
     assert_string_not_equal(other.seeds[1].data,
                             c.seeds[1].data); /* each has a number of its own */
     cay_create off = { .size = sizeof off, .template_ = "agent:1", .settings_off = true };
-    OK(cay__template_prepare(svc, NULL, &off, &mem, &err));
+    OK(cay__template_prepare(client, NULL, &off, &mem, &err));
     assert_int_equal(off.nseeds, 0);
     static const struct {
         const char *template_, *key, *value, *reason;
@@ -412,7 +417,7 @@ static void setting_goes_into_the_files_of_its_sandbox(void **s)
                          .template_ = bad[i].template_,
                          .settings =
                              (const cay_pair[]){ { bad[i].key, bad[i].value }, { NULL, NULL } } };
-        FAILS(cay__template_prepare(svc, NULL, &b, &mem, &err), CAY_EINVAL, bad[i].reason);
+        FAILS(cay__template_prepare(client, NULL, &b, &mem, &err), CAY_EINVAL, bad[i].reason);
     }
 }
 

@@ -252,7 +252,7 @@ typedef struct cay_memory_options {
     const char *database;    /* or a SQLite file (0600) that keeps them; made when it is missing */
     const char *remote;      /* or one archive in a snapshot store (cay/snapshot.h): https://…,
                                 s3://BUCKET/KEY, a path */
-    cay_service *service;    /* by which it is reached; lives as long as the capability */
+    cay_client *service;     /* by which it is reached; lives as long as the capability */
     const char *remote_auth; /* its Authorization header: "env:NAME", "file:PATH", …; or NULL */
     const cay_memory_store *keeper; /* or your own functions, with */
     void *keeper_self; /* which is taken, also on an error, and closed with the capability */

@@ -8,7 +8,7 @@
  */
 #pragma once
 #include <cay/sandbox.h>
-#include <cay/service.h>
+#include <cay/client.h>
 
 #define CAY__LAYERS_MAX 24
 

@@ -9,7 +9,7 @@
  * Every call may come from any thread; calls on one box may overlap.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 #include <cay/sandbox.h>
 #include <cay/services.h>
 

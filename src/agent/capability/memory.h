@@ -83,7 +83,7 @@ void cay__memory_states(const char *jsonl, cay__buf *out, const char **last);
 bool cay__memory_keeps(const cay__memory *m);                    /* there is a store of some kind */
 int cay__memory_db(const char *path, void **self, cay_err *err); /* a store in a SQLite file */
 extern const cay_memory_store cay__memory_db_store;
-void *cay__memory_remote(cay_service *svc, const char *url,
+void *cay__memory_remote(cay_client *client, const char *url,
                          const char *auth); /* one archive in a snapshot store */
 extern const cay_memory_store cay__memory_remote_store;
 int cay__memory_fetch(const cay__memory_at *at, cay_err *err); /* store → sandbox */

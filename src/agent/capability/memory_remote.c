@@ -14,7 +14,7 @@
 enum { ARCHIVE_MAX = 384 << 20 };
 
 typedef struct remote {
-    cay_service *svc;
+    cay_client *client;
     char *url, *auth;
     json_t *files, *fresh; /* by name, base64: what was fetched last; what is to be put */
 } remote;
@@ -27,7 +27,7 @@ static int fetch(remote *r, cay_err *err)
     cay_err own = CAY_ERR_INIT;
     size_t len = 0, i;
     json_t *f;
-    int rc = cay_store_get(r->svc, NULL, &from, ARCHIVE_MAX, &text, &len, &own);
+    int rc = cay_store_get(r->client, NULL, &from, ARCHIVE_MAX, &text, &len, &own);
     if (rc == CAY_ENOENT) /* nobody has learnt anything yet; or it is gone, and then what we know of
                              it must not go, too */
         return 0;
@@ -102,7 +102,7 @@ static int commit(void *self, cay_err *err)
     CAY_AUTOFREE char *text = cay__json_text(all, ARCHIVE_MAX);
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "the memories are too large for one archive");
-    CAY_TRY(cay_store_put(r->svc, NULL, &to, text, strlen(text), err));
+    CAY_TRY(cay_store_put(r->client, NULL, &to, text, strlen(text), err));
     json_object_clear(r->fresh);
     return 0;
 }
@@ -124,10 +124,10 @@ const cay_memory_store cay__memory_remote_store = { .size = sizeof cay__memory_r
                                                     .close = close_remote,
                                                     .commit = commit };
 
-void *cay__memory_remote(cay_service *svc, const char *url, const char *auth)
+void *cay__memory_remote(cay_client *client, const char *url, const char *auth)
 {
     remote *r = cay__alloc(sizeof *r);
-    *r = (remote){ .svc = svc,
+    *r = (remote){ .client = client,
                    .url = cay__strdup(url),
                    .auth = auth ? cay__strdup(auth) : NULL,
                    .files = json_object(),

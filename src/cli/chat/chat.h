@@ -53,7 +53,7 @@ typedef struct chat_call {
 typedef struct chat {
     chat_args *a;
     json_t *conf; /* of config.json, or NULL */
-    cay_service *svc;
+    cay_client *client;
     sqlite3 *db;
     char dir[4096]; /* where history and talks are kept */
     store_session s;

@@ -222,7 +222,7 @@ static void diff(chat *c, int argc, char **argv)
     view v = { .c = c, .list = argc > 1 && !strcmp(argv[1], "list") };
     cay_diff d = { .size = sizeof d, .a = c->s.sandbox, .patch = !v.list };
     chat_quiet_lines(c);
-    if (cay_service_diff(c->svc, NULL, &d, on_change, &v, NULL, &err) < 0)
+    if (cay_client_diff(c->client, NULL, &d, on_change, &v, NULL, &err) < 0)
         fail(c, &err);
     else if (!v.n)
         chat_text(c, OUT_DIM, "nothing changed");

@@ -76,7 +76,7 @@ static int collect(const cay_file_change *c, void *arg)
 static int changes(keep *k, entries *out, cay_err *err)
 {
     cay_diff d = { .size = sizeof d, .a = cay_sandbox_id(k->sb), .every = true };
-    int rc = cay_service_diff(k->svc, NULL, &d, collect, out, NULL, err);
+    int rc = cay_client_diff(k->client, NULL, &d, collect, out, NULL, err);
     if (out->n >= CHANGES && rc == CAY_ETOOBIG)
         rc = cay_fail(err, CAY_ETOOBIG, "more than %d files changed: too many to be taken back",
                       CHANGES);
@@ -338,7 +338,7 @@ static void drop_snapshots(keep *k, const char *sql, int64_t number)
     if (store_prepare(k->db, sql, k->session, number, &s, NULL) < 0)
         return;
     while (sqlite3_step(s) == SQLITE_ROW)
-        cay_snapshot_remove(k->svc, NULL, (const char *)sqlite3_column_text(s, 0), NULL, NULL);
+        cay_snapshot_remove(k->client, NULL, (const char *)sqlite3_column_text(s, 0), NULL, NULL);
     sqlite3_finalize(s);
 }
 

@@ -5,16 +5,16 @@
  *
  * A sandbox of its own files gives a snapshot. For one that stands on a directory, whose processes
  * are to live on when a turn is taken back, the point holds what it changed there: the list of
- * cay_service_diff() and the bytes of files up to 8 MiB, each once. What is larger is told when it
+ * cay_client_diff() and the bytes of files up to 8 MiB, each once. What is larger is told when it
  * cannot be taken back.
  */
 #pragma once
 #include "store.h"
-#include <cay/service.h>
+#include <cay/client.h>
 
 typedef struct keep {
     sqlite3 *db;
-    cay_service *svc;
+    cay_client *client;
     cay_sandbox *sb;
     const char *session;
     const char *dir; /* on the host, that the sandbox stands on; "" for none */

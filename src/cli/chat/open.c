@@ -15,8 +15,8 @@ enum { SETUP_MOST = 1 << 20, LIST_MS = 10000 };
 int chat_db(chat *c, cay_err *err)
 {
     char path[4200];
-    CAY_TRY(cli_service(&c->svc, err));
-    snprintf(c->dir, sizeof c->dir, "%.4000s/chat", cay_service_home(c->svc));
+    CAY_TRY(cli_service(&c->client, err));
+    snprintf(c->dir, sizeof c->dir, "%.4000s/chat", cay_client_home(c->client));
     if (mkdir(c->dir, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "%.200s", c->dir);
     snprintf(path, sizeof path, "%s/chat.db", c->dir);
@@ -157,7 +157,7 @@ static int make_sandbox(chat *c, cay_err *err)
 static int find_sandbox(chat *c, const char *id, cay_err *err)
 {
     cay_info *info = NULL;
-    CAY_TRY(cay_service_find(c->svc, NULL, id, &c->sb, err));
+    CAY_TRY(cay_client_find(c->client, NULL, id, &c->sb, err));
     int rc = cay_sandbox_describe(c->sb, NULL, &info, err);
     if (rc == 0 && (info->state == CAY_STOPPED || info->state == CAY_PAUSED))
         rc = cay_sandbox_resume(c->sb, NULL, err);
@@ -244,8 +244,9 @@ static int fresh(chat *c, const char *name, cay_err *err)
 static int first_point(chat *c, cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
-    c->keep =
-        (keep){ .db = c->db, .svc = c->svc, .sb = c->sb, .session = c->s.name, .dir = c->s.dir };
+    c->keep = (keep){
+        .db = c->db, .client = c->client, .sb = c->sb, .session = c->s.name, .dir = c->s.dir
+    };
     int64_t n = keep_last(&c->keep, err);
     CAY_TRY(n < 0 ? (int)n : 0);
     if (n == 0 && keep_take(&c->keep, 0, &own) < 0)
@@ -311,7 +312,7 @@ static void remove_sandbox(const char *id, chat *c)
 {
     cay_sandbox *sb = NULL;
     cay_err err = CAY_ERR_INIT;
-    if (!*id || cay_service_find(c->svc, NULL, id, &sb, NULL) < 0)
+    if (!*id || cay_client_find(c->client, NULL, id, &sb, NULL) < 0)
         return;
     if (cay_sandbox_remove(sb, NULL, &err) < 0)
         chat_text(c, OUT_WARN, "%s could not be removed: %s", id, err.msg);
@@ -351,7 +352,7 @@ int chat_forget(chat *c, const char *name, cay_err *err)
                             "there is no session \"%.64s\"; `cay chat list` shows them", name);
     CAY_TRY(chat_lock(c, name, &lock, err));
     CAY_TRY(store_get(c->db, name, &s, err));
-    keep k = { .db = c->db, .svc = c->svc, .session = name, .dir = "" };
+    keep k = { .db = c->db, .client = c->client, .session = name, .dir = "" };
     keep_drop(&k);
     if (s.owns)
         remove_sandbox(s.sandbox, c);
@@ -402,7 +403,7 @@ int chat_open(chat *c, cay_err *err)
                               .model = c->model,
                               .sample = chat_sample,
                               .elicit = chat_elicit };
-    CAY_TRY(agent_mcp_open(&c->a->mcp, c->svc, true, &c->asks, &c->mcp, err));
+    CAY_TRY(agent_mcp_open(&c->a->mcp, c->client, true, &c->asks, &c->mcp, err));
     CAY_TRY(agent_hosted_open(&c->a->hosted, &c->hosted, err));
     snprintf(history, sizeof history, "%s/history", c->dir);
     edit_spec spec = { .history = history,

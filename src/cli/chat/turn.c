@@ -197,7 +197,7 @@ static int ask(chat *c, const char *input, cay_err *err)
                             .event_arg = c,
                             .approve = chat_ask,
                             .approve_arg = c,
-                            .service = c->svc,
+                            .service = c->client,
                             .sandbox = c->sb,
                             .conversation = c->talk,
                             .workflow = "cay chat" };

@@ -30,7 +30,7 @@
 #include <base/sanitize.h>
 #include <base/str.h>
 #include <stdio.h>
-#include <cay/service.h>
+#include <cay/client.h>
 #include <cay/sys/provider.h>
 #include <proto/init.h>
 #include "job.h"

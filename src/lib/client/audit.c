@@ -41,25 +41,25 @@ void cay__auditor_free(struct cay__auditor *w)
     free(w);
 }
 
-static int auditor(cay_service *svc, struct cay__auditor **out, cay_err *err)
+static int auditor(cay_client *client, struct cay__auditor **out, cay_err *err)
 {
     int rc = 0;
-    pthread_mutex_lock(&svc->lock);
-    if (!svc->auditor) {
+    pthread_mutex_lock(&client->lock);
+    if (!client->auditor) {
         struct cay__auditor *w = cay__alloc(sizeof *w);
         w->dir = w->gate = w->fd = -1;
         pthread_mutex_init(&w->lock, NULL);
-        rc = cay__audit_dir(svc, true, &w->dir, err);
+        rc = cay__audit_dir(client, true, &w->dir, err);
         if (rc == 0 &&
             (w->gate = openat(w->dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
             rc = cay_fail_sys(err, CAY_ESYS, "open the lock of the audit log");
         if (rc == 0)
-            svc->auditor = w;
+            client->auditor = w;
         else
             cay__auditor_free(w);
     }
-    *out = svc->auditor;
-    pthread_mutex_unlock(&svc->lock);
+    *out = client->auditor;
+    pthread_mutex_unlock(&client->lock);
     return rc;
 }
 
@@ -209,9 +209,9 @@ static bool admit(struct cay__auditor *w, const cay_audit *a)
     return true;
 }
 
-int cay_audit_put(cay_service *svc, const cay_audit *given, cay_err *err)
+int cay_audit_put(cay_client *client, const cay_audit *given, cay_err *err)
 {
-    if (cay__back_of(svc)) /* the server wrote down what it was asked */
+    if (cay__back_of(client)) /* the server wrote down what it was asked */
         return 0;
     struct cay__auditor *w;
     cay_audit a;
@@ -220,7 +220,7 @@ int cay_audit_put(cay_service *svc, const cay_audit *given, cay_err *err)
     if (!a.actor || !a.action || !a.verdict)
         return cay_fail_why(err, CAY_EINVAL, "audit_line",
                             "a line of the audit log needs actor, action and verdict");
-    CAY_TRY(auditor(svc, &w, err));
+    CAY_TRY(auditor(client, &w, err));
     pthread_mutex_lock(&w->lock);
     if (!admit(w, &a)) {
         w->dropped++;

@@ -24,4 +24,4 @@ void cay__audit_line_clear(cay__audit_line *l);
 /* The lowest and highest number of a file; 0 when there is none. */
 int cay__audit_files(int dir, unsigned *first, unsigned *last, cay_err *err);
 void cay__audit_name(unsigned number, char out[CAY__AUDIT_NAME]);
-int cay__audit_dir(cay_service *svc, bool make, int *out, cay_err *err);
+int cay__audit_dir(cay_client *client, bool make, int *out, cay_err *err);

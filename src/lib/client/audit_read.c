@@ -19,11 +19,12 @@ void cay__audit_name(unsigned number, char out[CAY__AUDIT_NAME])
     snprintf(out, CAY__AUDIT_NAME, "%08u.jsonl", number);
 }
 
-int cay__audit_dir(cay_service *svc, bool make, int *out, cay_err *err)
+int cay__audit_dir(cay_client *client, bool make, int *out, cay_err *err)
 {
-    if (make && mkdirat(svc->home_fd, CAY__AUDIT_DIR, 0700) < 0 && errno != EEXIST)
+    if (make && mkdirat(client->home_fd, CAY__AUDIT_DIR, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make the directory of the audit log");
-    int fd = openat(svc->home_fd, CAY__AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    int fd =
+        openat(client->home_fd, CAY__AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "open the directory of the audit log");
     *out = fd;
@@ -124,12 +125,12 @@ static int walk_file(int dir, walk *w, cay_err *err)
     return rc;
 }
 
-static int walk_all(cay_service *svc, walk *w, cay_err *err)
+static int walk_all(cay_client *client, walk *w, cay_err *err)
 {
     unsigned first, last;
     CAY_AUTOFD dir = -1;
     cay_err none = CAY_ERR_INIT;
-    if (cay__audit_dir(svc, false, &dir, &none) < 0) {
+    if (cay__audit_dir(client, false, &dir, &none) < 0) {
         if (none.sys == ENOENT)
             return 0; /* nothing was ever done */
         if (err)
@@ -172,21 +173,21 @@ static int list_line(walk *w, const char *text, size_t len, void *arg)
     return rc;
 }
 
-int cay_audit_list(cay_service *svc, const cay_audit_filter *given,
+int cay_audit_list(cay_client *client, const cay_audit_filter *given,
                    int (*fn)(const cay_audit *, void *), void *arg, cay_err *err)
 {
     cay_audit_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_audit_filter", err));
-    CAY__BACK(svc, audit_list, svc, &f, fn, arg, err);
+    CAY__BACK(client, audit_list, client, &f, fn, arg, err);
     lister l = { .f = &f };
     if (f.last) { /* counted first, so that memory stays the same however long it is */
-        CAY_TRY(walk_all(svc, &(walk){ .fn = list_line, .arg = &l }, err));
+        CAY_TRY(walk_all(client, &(walk){ .fn = list_line, .arg = &l }, err));
         l.skip = l.matched > f.last ? l.matched - f.last : 0;
     }
     l.matched = 0;
     l.fn = fn;
     l.arg = arg;
-    return walk_all(svc, &(walk){ .fn = list_line, .arg = &l }, err);
+    return walk_all(client, &(walk){ .fn = list_line, .arg = &l }, err);
 }
 
 typedef struct prover {
@@ -256,14 +257,14 @@ static int take_head(const char *head, prover *v, cay_err *err)
                         "a head is SEQ:HASH, as an earlier proof told it");
 }
 
-int cay_audit_verify(cay_service *svc, const char *head, cay_audit_proof *out, cay_err *err)
+int cay_audit_verify(cay_client *client, const char *head, cay_audit_proof *out, cay_err *err)
 {
-    CAY__BACK(svc, audit_verify, svc, head, out, err);
+    CAY__BACK(client, audit_verify, client, head, out, err);
     cay_audit_proof p = { .size = sizeof p };
     prover v = { .p = &p };
     CAY_TRY(take_head(head, &v, err));
     walk w = { .fn = prove_line, .arg = &v };
-    int rc = walk_all(svc, &w, err);
+    int rc = walk_all(client, &w, err);
     p.torn += v.torn;
     if (rc == 0 && v.torn && w.ended) /* a crash cuts a line before its end */
         rc = 1, snprintf(p.why, sizeof p.why, "the last line was changed");

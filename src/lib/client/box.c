@@ -6,13 +6,13 @@
 
 #define BOX_MAX (1u << 20)
 
-int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place,
-                    void **box, cay_err *err)
+int cay__box_attach(cay_client *client, const cay_call *call, const cay_row *row,
+                    cay__place **place, void **box, cay_err *err)
 {
     CAY_AUTOJSON *state = NULL;
     void *self;
-    CAY_TRY(cay__svc_place(svc, row->provider, place, err));
-    CAY_TRY(cay__svc_self(svc, *place, &self, err));
+    CAY_TRY(cay__client_place(client, row->provider, place, err));
+    CAY_TRY(cay__client_self(client, *place, &self, err));
     if (row->box && *row->box && row->state != CAY_CREATING)
         CAY_TRY(cay__json_object("record: box", row->box, &state, err));
     return (*place)->ops->attach(self, call, row->id, state, box, err);
@@ -31,47 +31,48 @@ int cay__box_text(const cay_provider_ops *ops, void *box, char **out, cay_err *e
     return 0;
 }
 
-static int wipe_files(cay_service *svc, const cay_call *call, cay__place *p, const char *id,
+static int wipe_files(cay_client *client, const cay_call *call, cay__place *p, const char *id,
                       cay_err *err)
 {
     void *self;
     if (!p->ops->remove_files)
         return 0;
-    CAY_TRY(cay__svc_self(svc, p, &self, err));
+    CAY_TRY(cay__client_self(client, p, &self, err));
     int rc = p->ops->remove_files(self, call, id, err);
     return rc == CAY_ENOENT || rc == CAY_EGONE ? 0 : rc;
 }
 
 /* Nobody knows whose it was, so all are told that it is not wanted. */
-static void wipe_anywhere(cay_service *svc, const cay_call *call, const char *id)
+static void wipe_anywhere(cay_client *client, const cay_call *call, const char *id)
 {
-    for (size_t i = 0; i < svc->nplaces; i++)
-        wipe_files(svc, call, &svc->places[i], id, NULL);
+    for (size_t i = 0; i < client->nplaces; i++)
+        wipe_files(client, call, &client->places[i], id, NULL);
 }
 
-int cay__box_wipe(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err)
+int cay__box_wipe(cay_client *client, const cay_call *call, const cay_row *row, cay_err *err)
 {
     cay__place *p;
     void *box = NULL;
     if (!cay__id_valid(row->id, 'c')) /* a damaged record owns nothing that could be named */
         return 0;
-    int rc = cay__svc_place(svc, row->provider, &p, err);
+    int rc = cay__client_place(client, row->provider, &p, err);
     if (rc < 0 && row->state == CAY_DAMAGED) {
-        wipe_anywhere(svc, call, row->id);
+        wipe_anywhere(client, call, row->id);
         return 0;
     }
     CAY_TRY(rc);
-    rc = cay__box_attach(svc, call, row, &p, &box, err);
+    rc = cay__box_attach(client, call, row, &p, &box, err);
     if (rc == 0 && (rc = p->ops->destroy(box, call, err)) < 0)
         p->ops->release(box);
-    return rc == CAY_EGONE || rc == CAY_ENOENT ? wipe_files(svc, call, p, row->id, err) : rc;
+    return rc == CAY_EGONE || rc == CAY_ENOENT ? wipe_files(client, call, p, row->id, err) : rc;
 }
 
 /* The provider's word becomes the record's, unless the record has moved meanwhile. */
-static void take_over(cay_service *svc, const cay_row *row, cay__truth *t)
+static void take_over(cay_client *client, const cay_row *row, cay__truth *t)
 {
     if (t->state != row->state && cay__state_may(row->state, t->state))
-        svc->store->move(svc->db, row->id, CAY__BIT(row->state), t->state, t->reason, NULL, NULL);
+        client->store->move(client->db, row->id, CAY__BIT(row->state), t->state, t->reason, NULL,
+                            NULL);
 }
 
 const char *cay__gone_reason(const char *said)
@@ -116,31 +117,31 @@ static void begin(cay__truth *t, const cay_row *row)
     cay__str_copy(t->reason, sizeof t->reason, row->reason ? row->reason : "");
 }
 
-void cay__truth_take(cay_service *svc, const cay_row *row, const cay_box_status *status,
+void cay__truth_take(cay_client *client, const cay_row *row, const cay_box_status *status,
                      cay__truth *t)
 {
     cay__place *p = NULL;
     begin(t, row);
-    if (cay__svc_place(svc, row->provider, &p, NULL) == 0)
+    if (cay__client_place(client, row->provider, &p, NULL) == 0)
         t->ops = p->ops;
     t->status = *status;
     judge(t);
-    take_over(svc, row, t);
+    take_over(client, row, t);
 }
 
-int cay__truth_find(cay_service *svc, const cay_call *call, const cay_row *row, cay__truth *t,
+int cay__truth_find(cay_client *client, const cay_call *call, const cay_row *row, cay__truth *t,
                     cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
     cay__place *p = NULL;
     begin(t, row);
-    int rc = cay__svc_place(svc, row->provider, &p, &own);
+    int rc = cay__client_place(client, row->provider, &p, &own);
     if (rc == 0)
         t->ops = p->ops;
     if (!cay__state_live(row->state))
         return 0;
     if (rc == 0)
-        rc = cay__box_attach(svc, call, row, &p, &t->box, &own);
+        rc = cay__box_attach(client, call, row, &p, &t->box, &own);
     if (rc == 0)
         rc = ask(t, call, &own);
     if (rc == CAY_EGONE) {
@@ -148,7 +149,7 @@ int cay__truth_find(cay_service *svc, const cay_call *call, const cay_row *row, 
         rc = 0;
     }
     if (rc == 0)
-        take_over(svc, row, t);
+        take_over(client, row, t);
     else if (err)
         *err = own;
     return rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lib/client/client.h - the service from inside: store, providers, and how records meet what is
+ * lib/client/client.h - the client from inside: store, providers, and how records meet what is
  * alive.
  *
  * The store says what exists and is wanted; a provider says what is alive. Whoever sees both writes
@@ -28,7 +28,7 @@ typedef struct cay__retired {
     void *box;
 } cay__retired;
 
-struct cay_service {
+struct cay_client {
     atomic_int refs; /* the opener's, and one for each handle */
     char home[CAY__HOME_MAX], run[CAY__RUN_MAX];
     int home_fd;
@@ -48,32 +48,33 @@ struct cay_service {
     char owner[160]; /* as of cay__creator_text(), the same as long as it is open */
 };
 
-void cay__svc_unref(cay_service *svc);
+void cay__client_unref(cay_client *client);
 /* CAY_ENOENT naming the providers there are. */
-int cay__svc_place(cay_service *svc, const char *name, cay__place **out, cay_err *err);
+int cay__client_place(cay_client *client, const char *name, cay__place **out, cay_err *err);
 /* Opens it at first use. */
-int cay__svc_self(cay_service *svc, cay__place *p, void **self, cay_err *err);
+int cay__client_self(cay_client *client, cay__place *p, void **self, cay_err *err);
 /* The record, copied; free() it. */
-int cay__svc_row(cay_service *svc, const char *id, cay__row **out, cay_err *err);
+int cay__client_row(cay_client *client, const char *id, cay__row **out, cay_err *err);
 /* Moves along the table of lifecycle.h. 0 too when somebody else already moved it there. */
-int cay__svc_move(cay_service *svc, const char *id, cay_state to, const char *reason,
-                  const char *box, cay_err *err);
+int cay__client_move(cay_client *client, const char *id, cay_state to, const char *reason,
+                     const char *box, cay_err *err);
 /* Lets providers remove what no record owns; only those in use already unless `all`. */
-int cay__svc_sweep(cay_service *svc, const cay_call *call, bool all, size_t *removed, cay_err *err);
+int cay__client_sweep(cay_client *client, const cay_call *call, bool all, size_t *removed,
+                      cay_err *err);
 
 void cay__keyring_free(struct cay__keyring *k);
 void cay__auditor_free(struct cay__auditor *w);
 /* CAY_EINVAL, "tenant_invalid". */
 int cay__tenant_check(const char *name, cay_err *err);
-int cay__alias_get(cay_service *svc, const char *tenant, const char *alias,
+int cay__alias_get(cay_client *client, const char *tenant, const char *alias,
                    int (*fn)(const char *id, void *arg), void *arg);
-void cay__alias_forget(cay_service *svc, const char *id);
+void cay__alias_forget(cay_client *client, const char *id);
 
 /* A handle of its own on the provider's box; CAY_EGONE when it is no more. ops->release() it. */
-int cay__box_attach(cay_service *svc, const cay_call *call, const cay_row *row, cay__place **place,
-                    void **box, cay_err *err);
+int cay__box_attach(cay_client *client, const cay_call *call, const cay_row *row,
+                    cay__place **place, void **box, cay_err *err);
 /* Ends whatever the provider has under that id and removes its files; nothing there is fine too. */
-int cay__box_wipe(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err);
+int cay__box_wipe(cay_client *client, const cay_call *call, const cay_row *row, cay_err *err);
 /* What state() gives as text, "" without one. The caller frees. */
 int cay__box_text(const cay_provider_ops *ops, void *box, char **out, cay_err *err);
 
@@ -88,7 +89,7 @@ typedef struct cay__truth {
 } cay__truth;
 /* Asks the provider about a record in a live state and takes a newer fact over into the store.
  * Fails only when the provider cannot be asked; then *out still tells what the record says. */
-int cay__truth_find(cay_service *svc, const cay_call *call, const cay_row *row, cay__truth *out,
+int cay__truth_find(cay_client *client, const cay_call *call, const cay_row *row, cay__truth *out,
                     cay_err *err);
 #define CAY__ONCE_MAX 320
 int cay__once_check(const char *once, cay_err *err); /* NULL is fine; access.c */
@@ -96,7 +97,7 @@ int cay__once_check(const char *once, cay_err *err); /* NULL is fine; access.c *
 int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsigned most,
                     cay_err *err);
 /* The same of a status that was asked for already; its strings have to live as long as *out. */
-void cay__truth_take(cay_service *svc, const cay_row *row, const cay_box_status *status,
+void cay__truth_take(cay_client *client, const cay_row *row, const cay_box_status *status,
                      cay__truth *out);
 void cay__truth_clear(cay__truth *t);
 /* Why a box is no more: what its provider said, or "lost" when that tells nothing. */
@@ -105,8 +106,8 @@ const char *cay__gone_reason(const char *said);
 /* handle.c, info.c, reconcile.c
  */
 
-/* A handle that keeps the service; box may be NULL and is taken over. */
-cay_sandbox *cay__handle_new(cay_service *svc, const cay_provider_ops *ops, const char *id,
+/* A handle that keeps the client; box may be NULL and is taken over. */
+cay_sandbox *cay__handle_new(cay_client *client, const cay_provider_ops *ops, const char *id,
                              void *box, cay_state state);
 /* Gives the handle another box; the old one lives until the handle goes, since calls on it may be
  * under way. */
@@ -114,31 +115,31 @@ void cay__handle_rebox(cay_sandbox *sb, void *box, cay_state state);
 
 /* row NULL: a sandbox without record, of which `id` is known. */
 cay_info *cay__info_new(const char *id, const cay_row *row, const cay__truth *truth);
-void cay__info_mounts(cay_service *svc,
+void cay__info_mounts(cay_client *client,
                       cay_info *info); /* adds its storage to the layers, when it runs */
 
 /* Brings records and facts together after a crash or a reboot. Never fails because of one sandbox.
  */
-int cay__reconcile(cay_service *svc, cay_err *err);
+int cay__reconcile(cay_client *client, cay_err *err);
 /* Why `verb` cannot be done in that state, and what helps. life.c */
 int cay__wrong_state(const cay_sandbox *sb, const char *verb, cay_state s, cay_err *err);
 /* Finishes a deletion whose intent is recorded. */
-int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err);
+int cay__delete_finish(cay_client *client, const cay_call *call, const cay_row *row, cay_err *err);
 /* Tokens of its ports; expose.c. */
-void cay__expose_forget(cay_service *svc, const char *id);
-/* cay_service_create() under an id that was another's life before: of a session that comes back
+void cay__expose_forget(cay_client *client, const char *id);
+/* cay_client_create() under an id that was another's life before: of a session that comes back
  * (create.c). NULL: a new one. */
-int cay__create_as(cay_service *svc, const cay_call *call, const char *id, const cay_create *spec,
+int cay__create_as(cay_client *client, const cay_call *call, const char *id, const cay_create *spec,
                    cay_sandbox **out, cay_err *err);
-/* One without a record that nobody but the service has a name for, whoever's snapshot it is made
+/* One without a record that nobody but the client has a name for, whoever's snapshot it is made
  * of: it is no tenant's (create.c). */
-int cay__create_own(cay_service *svc, const cay_call *call, const cay_create *spec,
+int cay__create_own(cay_client *client, const cay_call *call, const cay_create *spec,
                     cay_sandbox **out, cay_err *err);
 int cay__metadata_check(const char *text, cay_err *err); /* NULL is fine; create.c */
 /* Who makes a sandbox, as JSON for the box column while it is being made. */
 void cay__creator_text(char *buf, size_t cap);
 /* The same without asking /proc again, which costs more than the rest of a lease; after a fork it
  * is asked. */
-void cay__creator_now(const cay_service *svc, char *buf, size_t cap);
+void cay__creator_now(const cay_client *client, char *buf, size_t cap);
 /* By that text in row->box. */
 bool cay__maker_is_dead(const cay_row *row);

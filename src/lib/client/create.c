@@ -112,12 +112,12 @@ static int level_missing(const cay__place *p, const cay_probe *probe, int want, 
         cause && l->remedy && *l->remedy ? ": " : "", cause && l->remedy ? l->remedy : "");
 }
 
-static int check_isolation(cay_service *svc, cay__place *p, const cay_create *c, cay_err *err)
+static int check_isolation(cay_client *client, cay__place *p, const cay_create *c, cay_err *err)
 {
     cay_probe *probe = NULL;
     if (c->min_level <= 0 && !(c->require && *c->require))
         return 0;
-    CAY_TRY(cay_service_probe(svc, p->ops->name, &probe, err));
+    CAY_TRY(cay_client_probe(client, p->ops->name, &probe, err));
     int rc = 0;
     if ((int)probe->level < c->min_level)
         rc = level_missing(p, probe, c->min_level, err);
@@ -176,7 +176,7 @@ static int check_options(const cay_create *c, const cay_provider_ops *ops, cay_e
     return 0;
 }
 
-static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *err)
+static int check(cay_client *client, cay_create *c, cay__place **place, cay_err *err)
 {
     cay__place *p;
     CAY_TRY(c->tenant ? cay__tenant_check(c->tenant, err) : 0);
@@ -190,10 +190,10 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
         return cay_fail_why(
             err, CAY_EINVAL, "tenant_ephemeral",
             "a sandbox without a record has no tenant and no word of one time; keep it");
-    CAY_TRY(
-        cay__svc_place(svc, c->provider && *c->provider ? c->provider : svc->provider, &p, err));
+    CAY_TRY(cay__client_place(client, c->provider && *c->provider ? c->provider : client->provider,
+                              &p, err));
     c->provider = p->ops->name;
-    CAY_TRY(cay__create_check(c, svc->home_fd, svc->run, err));
+    CAY_TRY(cay__create_check(c, client->home_fd, client->run, err));
     CAY_TRY(cay__net_check(c, p->ops, err));
     CAY_TRY(check_options(c, p->ops, err));
     for (const cay_pair *o = c->options; o && o->key; o++)
@@ -224,7 +224,7 @@ static int check(cay_service *svc, cay_create *c, cay__place **place, cay_err *e
     if (c->checkpoint > CHECKPOINTS_MOST)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range", "checkpoint is %u; keep 1 to %d",
                             c->checkpoint, CHECKPOINTS_MOST);
-    CAY_TRY(check_isolation(svc, p, c, err));
+    CAY_TRY(check_isolation(client, p, c, err));
     *place = p;
     return 0;
 }
@@ -254,7 +254,7 @@ int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **label
     return 0;
 }
 
-static int record(cay_service *svc, const char *id, const cay_create *c, bool warm, cay_err *err)
+static int record(cay_client *client, const char *id, const cay_create *c, bool warm, cay_err *err)
 {
     CAY_AUTOFREE char *spec = NULL, *labels = NULL;
     char creator[160], kind[CAY__WARM_KIND], told[CAY__WARM_KIND + 16];
@@ -270,26 +270,26 @@ static int record(cay_service *svc, const char *id, const cay_create *c, bool wa
         row.name = CAY__WARM_MAKING;
         row.metadata = told;
     }
-    return svc->store->insert(svc->db, &row, err);
+    return client->store->insert(client->db, &row, err);
 }
 
-void cay__create_undo(cay_service *svc, const char *id, const cay_create *c)
+void cay__create_undo(cay_client *client, const char *id, const cay_create *c)
 {
     cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + UNDO_MS };
     cay_row row = { .size = sizeof row, .id = id, .provider = c->provider, .state = CAY_CREATING };
     cay_err why = CAY_ERR_INIT;
     /* Where no server is named none was asked a moment ago, and nothing is there to be taken back.
      */
-    if (cay__box_wipe(svc, &call, &row, &why) < 0 && strcmp(why.reason, "host_missing") != 0)
-        cay__svc_move(svc, id, CAY_DELETING, "create failed", NULL, NULL);
+    if (cay__box_wipe(client, &call, &row, &why) < 0 && strcmp(why.reason, "host_missing") != 0)
+        cay__client_move(client, id, CAY_DELETING, "create failed", NULL, NULL);
     else
-        svc->store->remove(svc->db, id, NULL);
-    cay__stack_release(svc, id);
-    cay__start_forget(svc, id);
-    cay__checkpoint_unmark(svc, id);
+        client->store->remove(client->db, id, NULL);
+    cay__stack_release(client, id);
+    cay__start_forget(client, id);
+    cay__checkpoint_unmark(client, id);
 }
 
-static int make(cay_service *svc, const cay_call *call, cay__place *p, const char *id,
+static int make(cay_client *client, const cay_call *call, cay__place *p, const char *id,
                 const cay_create *whole, const cay__mani *f, void **box, cay_err *err)
 {
     void *self;
@@ -303,23 +303,23 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     plain.env = cay__mani_env(f, plain.env, &mem);
     plain.units_wait = cay__units_wait(&plain, f) || (plain.nunits && plain.nseeds) ||
                        (plain.nunits && cay__workspace_wanted(whole, p->ops));
-    CAY_TRY(cay__svc_self(svc, p, &self, err));
+    CAY_TRY(cay__client_self(client, p, &self, err));
     CAY_FAULT("create.recorded");
-    CAY_TRY(cay__stack_hold(svc, id, c, err));
+    CAY_TRY(cay__stack_hold(client, id, c, err));
     if (CAY_FAULT_FAILS("create.make"))
         return cay_fail_sys(err, CAY_ESYS, "make the sandbox");
     if (c->on && c->from)
-        CAY_TRY(cay__on_ask(svc, call, "fill", id, c->from, err));
-    CAY_TRY(cay__mounts_open(svc, call, id, f, &plain, &mem, &storage, err));
+        CAY_TRY(cay__on_ask(client, call, "fill", id, c->from, err));
+    CAY_TRY(cay__mounts_open(client, call, id, f, &plain, &mem, &storage, err));
     CAY_TRY(p->ops->create(self, call, id, c, box, err));
     CAY_FAULT("create.made");
     int rc = cay__mounts_hold(&storage, p->ops, id, *box, call, err);
     if (rc == 0)
-        rc = cay__mounts_inside(svc, call, id, f, c, p->ops, *box, err);
+        rc = cay__mounts_inside(client, call, id, f, c, p->ops, *box, err);
     if (rc == 0 && cay__workspace_wanted(c, p->ops))
-        rc = cay__workspace_hydrate(svc, call, c, p->ops, id, *box, err);
+        rc = cay__workspace_hydrate(client, call, c, p->ops, id, *box, err);
     if (rc == 0)
-        rc = cay__secrets_give(svc, p->ops, *box, call, whole, err);
+        rc = cay__secrets_give(client, p->ops, *box, call, whole, err);
     if (rc == 0)
         rc = cay__settings_write(c, p->ops, id, *box, call, err);
     if (rc == 0)
@@ -329,7 +329,8 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     CAY_FAULT("create.applied");
     if (rc == 0)
         rc = cay__box_text(p->ops, *box, &text, err);
-    int moved = rc == 0 && !c->ephemeral ? cay__svc_move(svc, id, CAY_RUNNING, "", text, err) : 0;
+    int moved =
+        rc == 0 && !c->ephemeral ? cay__client_move(client, id, CAY_RUNNING, "", text, err) : 0;
     CAY_FAULT("create.moved");
     rc = rc < 0 ? rc : moved;
     if (moved == CAY_ENOENT || moved == CAY_ESTATE)
@@ -340,26 +341,26 @@ static int make(cay_service *svc, const cay_call *call, cay__place *p, const cha
     return rc;
 }
 
-static int create_at(cay_service *svc, const cay_call *call, cay__place *p, const char *id,
+static int create_at(cay_client *client, const cay_call *call, cay__place *p, const char *id,
                      const cay_create *c, const cay__mani *f, bool warm, cay_sandbox **out,
                      cay_err *err)
 {
     void *box = NULL;
     if (c->checkpoint)
-        CAY_TRY(cay__checkpoint_mark(svc, id, err));
+        CAY_TRY(cay__checkpoint_mark(client, id, err));
     if (!c->ephemeral) {
-        CAY_TRY(record(svc, id, c, warm, err));
-        cay__start_note(svc, id, c);
+        CAY_TRY(record(client, id, c, warm, err));
+        cay__start_note(client, id, c);
     }
-    int rc = cay__volumes_take(svc, call, id, c, err);
+    int rc = cay__volumes_take(client, call, id, c, err);
     if (rc == 0)
-        rc = make(svc, call, p, id, c, f, &box, err);
+        rc = make(client, call, p, id, c, f, &box, err);
     if (rc < 0) {
-        cay__create_undo(svc, id, c);
-        cay__volumes_forget(svc, id);
+        cay__create_undo(client, id, c);
+        cay__volumes_forget(client, id);
         return cay_wrap(err, rc, "create %s", id);
     }
-    cay_sandbox *sb = cay__handle_new(svc, p->ops, id, box, CAY_RUNNING);
+    cay_sandbox *sb = cay__handle_new(client, p->ops, id, box, CAY_RUNNING);
     if (c->checkpoint && (rc = cay__checkpoint_begin(sb, call, c->checkpoint, err)) < 0) {
         cay_sandbox_remove(sb, NULL, NULL);
         cay_sandbox_unref(sb);
@@ -370,7 +371,7 @@ static int create_at(cay_service *svc, const cay_call *call, cay__place *p, cons
 }
 
 /* A weaker wall only for the one cause it is meant for, and only where the request accepts it. */
-static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__place **p)
+static bool stand_in(cay_client *client, const cay_err *why, cay_create *c, cay__place **p)
 {
     const cay_provider_ops *ops = (*p)->ops;
     if (why->code != CAY_EISOLATION || c->nlayers || c->on || c->checkpoint ||
@@ -378,34 +379,35 @@ static bool stand_in(cay_service *svc, const cay_err *why, cay_create *c, cay__p
         (strcmp(why->reason, "namespaces_refused") != 0 &&
          strcmp(why->reason, "park_failed") != 0) ||
         ops->size < offsetof(cay_provider_ops, policy) || !ops->instead ||
-        cay__svc_place(svc, ops->instead, p, NULL) < 0 || cay__net_check(c, (*p)->ops, NULL) < 0 ||
-        check_units(c, (*p)->ops, NULL) < 0 || (c->nvolumes && !CAY__HAS((*p)->ops, volume)))
+        cay__client_place(client, ops->instead, p, NULL) < 0 ||
+        cay__net_check(c, (*p)->ops, NULL) < 0 || check_units(c, (*p)->ops, NULL) < 0 ||
+        (c->nvolumes && !CAY__HAS((*p)->ops, volume)))
         return false;
     c->provider = (*p)->ops->name;
     return true;
 }
 
 /* What the first one with that word made. */
-static int find_once(cay_service *svc, const cay_call *call, const cay_create *c, cay_sandbox **out,
-                     cay_err *err)
+static int find_once(cay_client *client, const cay_call *call, const cay_create *c,
+                     cay_sandbox **out, cay_err *err)
 {
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__row *row = NULL;
-    CAY_TRY(svc->store->once_find(svc->db, c->tenant ? c->tenant : CAY_TENANT_DEFAULT, c->once, id,
-                                  err));
-    CAY_TRY(cay__svc_row(svc, id, &row, err));
+    CAY_TRY(client->store->once_find(client->db, c->tenant ? c->tenant : CAY_TENANT_DEFAULT,
+                                     c->once, id, err));
+    CAY_TRY(cay__client_row(client, id, &row, err));
     if (row->row.state == CAY_CREATING)
         return cay_fail_why(err, CAY_EBUSY, "sandbox_creating",
                             "sandbox %s is still being made; try again", id);
-    return cay_service_find(svc, call, id, out, err);
+    return cay_client_find(client, call, id, out, err);
 }
 
-int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *given,
-                       cay_sandbox **out, cay_err *err)
+int cay_client_create(cay_client *client, const cay_call *call, const cay_create *given,
+                      cay_sandbox **out, cay_err *err)
 {
     CAY__OP(call, "sandbox.create", NULL, err);
-    CAY__BACK(svc, create, svc, call, given, out, err);
-    int rc = cay__create_as(svc, call, NULL, given, out, err);
+    CAY__BACK(client, create, client, call, given, out, err);
+    int rc = cay__create_as(client, call, NULL, given, out, err);
     cay__op_sandbox(&op_, rc == 0 ? cay_sandbox_id(*out) : NULL);
     return rc;
 }
@@ -420,7 +422,7 @@ static void real_on(cay_create *c, cay__arena *mem)
 
 enum kind { USUAL, WARM, OWN };
 
-static int create(cay_service *svc, const cay_call *call, const char *as, enum kind kind,
+static int create(cay_client *client, const cay_call *call, const char *as, enum kind kind,
                   const cay_create *given, cay_sandbox **out, cay_err *err)
 {
     const bool warm = kind == WARM;
@@ -435,57 +437,58 @@ static int create(cay_service *svc, const cay_call *call, const char *as, enum k
     const cay_create asked = c; /* before it is prepared */
     bool missed = false;
     CAY__AUTOMANI f = { 0 };
-    CAY_TRY(cay__stack_prepare(svc, &c, &mem, err));
-    CAY_TRY(cay__template_prepare(svc, call, &c, &mem, err));
-    CAY_TRY(cay__mani_prepare(svc, &c, &mem, &f, err));
+    CAY_TRY(cay__stack_prepare(client, &c, &mem, err));
+    CAY_TRY(cay__template_prepare(client, call, &c, &mem, err));
+    CAY_TRY(cay__mani_prepare(client, &c, &mem, &f, err));
     CAY_TRY(cay__units_take(&c, &mem, err));
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     if (kind == OWN)
         c.tenant = NULL; /* not the snapshot's */
-    CAY_TRY(cay__net_engine(&c, c.provider && *c.provider ? c.provider : svc->provider, &mem, err));
-    CAY_TRY(check(svc, &c, &p, err));
+    CAY_TRY(
+        cay__net_engine(&c, c.provider && *c.provider ? c.provider : client->provider, &mem, err));
+    CAY_TRY(check(client, &c, &p, err));
     bool built = !as && !warm && cay__warm_with_files(&c);
     if (built)
-        CAY_TRY(cay__mani_build(svc, call, p->ops, &c, &mem, &f, err));
+        CAY_TRY(cay__mani_build(client, call, p->ops, &c, &mem, &f, err));
     if (!as && !warm) {
-        int rc = cay__warm_take(svc, call, &c, &f, &missed, out, &why);
+        int rc = cay__warm_take(client, call, &c, &f, &missed, out, &why);
         if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
-            return find_once(svc, call, &c, out, err);
+            return find_once(client, call, &c, out, err);
         if (rc < 0 && rc != CAY_ENOENT && err)
             *err = why;
         if (rc != CAY_ENOENT)
             return rc;
     }
     if (!built)
-        CAY_TRY(cay__mani_build(svc, call, p->ops, &c, &mem, &f, err));
+        CAY_TRY(cay__mani_build(client, call, p->ops, &c, &mem, &f, err));
     cay__id_make(id, 'c');
-    int rc = create_at(svc, call, p, as ? as : id, &c, &f, warm, out, &why);
+    int rc = create_at(client, call, p, as ? as : id, &c, &f, warm, out, &why);
     if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
-        return find_once(svc, call, &c, out, err);
+        return find_once(client, call, &c, out, err);
     if (rc == 0 && missed) /* only what was allowed, and is counted */
-        cay__warm_missed(svc, &c, &asked);
+        cay__warm_missed(client, &c, &asked);
     cay__id_make(id, 'c');
-    if (rc < 0 && stand_in(svc, &why, &c, &p))
-        return create_at(svc, call, p, as ? as : id, &c, &f, warm, out, err);
+    if (rc < 0 && stand_in(client, &why, &c, &p))
+        return create_at(client, call, p, as ? as : id, &c, &f, warm, out, err);
     if (rc < 0 && err)
         *err = why;
     return rc;
 }
 
-int cay__create_as(cay_service *svc, const cay_call *call, const char *as, const cay_create *given,
-                   cay_sandbox **out, cay_err *err)
+int cay__create_as(cay_client *client, const cay_call *call, const char *as,
+                   const cay_create *given, cay_sandbox **out, cay_err *err)
 {
-    return create(svc, call, as, USUAL, given, out, err);
+    return create(client, call, as, USUAL, given, out, err);
 }
 
-int cay__create_warm(cay_service *svc, const cay_call *call, const cay_create *given,
+int cay__create_warm(cay_client *client, const cay_call *call, const cay_create *given,
                      cay_sandbox **out, cay_err *err)
 {
-    return create(svc, call, NULL, WARM, given, out, err);
+    return create(client, call, NULL, WARM, given, out, err);
 }
 
-int cay__create_own(cay_service *svc, const cay_call *call, const cay_create *given,
+int cay__create_own(cay_client *client, const cay_call *call, const cay_create *given,
                     cay_sandbox **out, cay_err *err)
 {
-    return create(svc, call, NULL, OWN, given, out, err);
+    return create(client, call, NULL, OWN, given, out, err);
 }

@@ -9,4 +9,4 @@ int cay__create_row(const cay_create *c, cay_row *row, char **spec, char **label
                     size_t cap, cay_err *err);
 /* Nothing half-made stays; what cannot be undone now is left as a recorded deletion for whoever
  * opens next. */
-void cay__create_undo(cay_service *svc, const char *id, const cay_create *c);
+void cay__create_undo(cay_client *client, const char *id, const cay_create *c);

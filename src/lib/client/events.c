@@ -19,7 +19,7 @@ typedef struct source {
 } source;
 
 struct cay_events {
-    cay_service *svc;
+    cay_client *client;
     int ep;
     char sandbox[CAY_ID_LEN + 1]; /* "" for all */
     size_t n;
@@ -36,10 +36,10 @@ static int subscribe(cay_events *ev, source *s, cay_err *err)
     void *self;
     int fd = -1;
     const char *only = ev->sandbox[0] ? ev->sandbox : NULL;
-    if (ev->svc->back) {
-        CAY_TRY(ev->svc->back->events(ev->svc, only, &fd, err));
+    if (ev->client->back) {
+        CAY_TRY(ev->client->back->events(ev->client, only, &fd, err));
     } else {
-        CAY_TRY(cay__svc_self(ev->svc, s->place, &self, err));
+        CAY_TRY(cay__client_self(ev->client, s->place, &self, err));
         CAY_TRY(s->place->ops->events(self, only, &fd, err));
     }
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
@@ -57,20 +57,20 @@ static int subscribe(cay_events *ev, source *s, cay_err *err)
 static int choose(cay_events *ev, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
-    cay_service *svc = ev->svc;
-    if (svc->back) { /* one stream has them all */
-        ev->sources[ev->n++] = (source){ &svc->places[0], -1 };
+    cay_client *client = ev->client;
+    if (client->back) { /* one stream has them all */
+        ev->sources[ev->n++] = (source){ &client->places[0], -1 };
         return 0;
     }
     if (ev->sandbox[0]) {
-        int rc = cay__svc_row(svc, ev->sandbox, &row, err);
+        int rc = cay__client_row(client, ev->sandbox, &row, err);
         if (rc < 0 && rc != CAY_ENOENT)
             return rc;
     }
-    for (size_t i = 0; i < svc->nplaces; i++) {
-        const cay_provider_ops *ops = svc->places[i].ops;
+    for (size_t i = 0; i < client->nplaces; i++) {
+        const cay_provider_ops *ops = client->places[i].ops;
         if (ops->events && (!row || !strcmp(ops->name, row->row.provider)))
-            ev->sources[ev->n++] = (source){ &svc->places[i], -1 };
+            ev->sources[ev->n++] = (source){ &client->places[i], -1 };
     }
     if (!ev->n)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "no provider here tells events");
@@ -89,21 +89,22 @@ static int start(cay_events *ev, cay_err *err)
         good += one == 0;
         rc = one < 0 ? one : rc;
     }
-    ev->net = good && !ev->svc->back ? cay__net_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
+    ev->net =
+        good && !ev->client->back ? cay__net_events_open(ev->client, ev->sandbox, ev->ep) : NULL;
     ev->mounts =
-        good && !ev->svc->back ? cay__mount_events_open(ev->svc, ev->sandbox, ev->ep) : NULL;
+        good && !ev->client->back ? cay__mount_events_open(ev->client, ev->sandbox, ev->ep) : NULL;
     return good ? 0 : rc; /* one that is down does not silence the others */
 }
 
-int cay_service_events(cay_service *svc, const char *id, cay_events **out, cay_err *err)
+int cay_client_events(cay_client *client, const char *id, cay_events **out, cay_err *err)
 {
     if (id && !cay__id_valid(id, 'c'))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "events are followed by the whole id of a sandbox; %.40s is not one",
                             id);
-    cay_events *ev = cay__alloc(sizeof *ev + svc->nplaces * sizeof *ev->sources);
-    atomic_fetch_add(&svc->refs, 1);
-    ev->svc = svc;
+    cay_events *ev = cay__alloc(sizeof *ev + client->nplaces * sizeof *ev->sources);
+    atomic_fetch_add(&client->refs, 1);
+    ev->client = client;
     ev->ep = -1;
     cay__str_copy(ev->sandbox, sizeof ev->sandbox, id ? id : "");
     int rc = start(ev, err);
@@ -231,6 +232,6 @@ void cay_events_close(cay_events *ev)
     cay__mount_events_close(ev->mounts);
     json_decref(ev->json);
     cay__close_fd(&ev->ep);
-    cay__svc_unref(ev->svc);
+    cay__client_unref(ev->client);
     free(ev);
 }

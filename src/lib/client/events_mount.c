@@ -40,18 +40,18 @@ static known *known_of(cay__mount_events *m, const char *id)
     return m->all = k;
 }
 
-cay__mount_events *cay__mount_events_open(cay_service *svc, const char *sandbox, int ep)
+cay__mount_events *cay__mount_events_open(cay_client *client, const char *sandbox, int ep)
 {
     char path[CAY__HOME_MAX + 16];
-    if (geteuid() != 0 || (mkdirat(svc->home_fd, "mounts", 0700) < 0 &&
+    if (geteuid() != 0 || (mkdirat(client->home_fd, "mounts", 0700) < 0 &&
                            errno != EEXIST)) /* root alone mounts storage */
         return NULL;
     cay__mount_events *m = cay__alloc(sizeof *m);
-    *m = (cay__mount_events){ .home = svc->home_fd,
+    *m = (cay__mount_events){ .home = client->home_fd,
                               .notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK) };
     cay__str_copy(m->sandbox, sizeof m->sandbox, sandbox);
     struct epoll_event e = { .events = EPOLLIN, .data.ptr = m };
-    snprintf(path, sizeof path, "/proc/self/fd/%d/mounts", svc->home_fd);
+    snprintf(path, sizeof path, "/proc/self/fd/%d/mounts", client->home_fd);
     if (m->notify < 0 ||
         inotify_add_watch(m->notify, path, IN_MODIFY | IN_CLOSE_WRITE | IN_DELETE | IN_ONLYDIR) <
             0 ||

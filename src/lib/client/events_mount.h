@@ -12,7 +12,7 @@ typedef struct cay__mount_events cay__mount_events;
 
 /* sandbox "": all of them. Adds its descriptor to `ep`, with the new object as its data. NULL:
  * nothing is ever mounted here. */
-cay__mount_events *cay__mount_events_open(cay_service *svc, const char *sandbox, int ep);
+cay__mount_events *cay__mount_events_open(cay_client *client, const char *sandbox, int ep);
 void cay__mount_events_close(cay__mount_events *m);
 /* The sandbox of a mount that died and was not told yet; NULL: none. */
 const char *cay__mount_events_take(cay__mount_events *m);

@@ -166,10 +166,10 @@ static bool add(int ep, int fd, void *data)
     return epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
-cay__net_events *cay__net_events_open(cay_service *svc, const char *sandbox, int ep)
+cay__net_events *cay__net_events_open(cay_client *client, const char *sandbox, int ep)
 {
     cay__net_events *n = cay__alloc(sizeof *n);
-    *n = (cay__net_events){ .home = svc->home_fd, .dir = -1, .queue = CAY__BUF(2 * QUEUE_MOST) };
+    *n = (cay__net_events){ .home = client->home_fd, .dir = -1, .queue = CAY__BUF(2 * QUEUE_MOST) };
     cay__str_copy(n->sandbox, sizeof n->sandbox, sandbox);
     n->notify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     n->more = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

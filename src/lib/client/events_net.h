@@ -14,7 +14,7 @@ typedef struct cay__net_events cay__net_events;
 
 /* sandbox "": all of them. Adds its descriptors to `ep`, each with the new object as its data.
  * NULL: this host gives no inotify. */
-cay__net_events *cay__net_events_open(cay_service *svc, const char *sandbox, int ep);
+cay__net_events *cay__net_events_open(cay_client *client, const char *sandbox, int ep);
 void cay__net_events_close(cay__net_events *n);
 /* Takes in what egress wrote since. */
 void cay__net_events_read(cay__net_events *n);

@@ -19,27 +19,27 @@ static void key_of(const char *id, uint16_t port, char out[KEY_MAX])
     snprintf(out, KEY_MAX, "%s/%u", id, port);
 }
 
-static int recorded(cay_sandbox *sb, uint16_t port, cay_service **svc, cay_err *err)
+static int recorded(cay_sandbox *sb, uint16_t port, cay_client **client, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     if (!port)
         return cay_fail_why(err, CAY_EINVAL, "port_invalid", "port 0: give 1 to 65535");
-    if (!sb->owner || cay__svc_row(sb->owner, sb->id, &row, NULL) < 0)
+    if (!sb->owner || cay__client_row(sb->owner, sb->id, &row, NULL) < 0)
         return cay_fail_why(
             err, CAY_ENOTSUP, "not_supported",
             "sandbox %s is thrown away at its end; only one that is kept exposes ports", sb->id);
-    *svc = sb->owner;
+    *client = sb->owner;
     return 0;
 }
 
 int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed *out, cay_err *err)
 {
     CAY__BACK(sb->owner, expose, sb, port, ttl_ms, out, err);
-    cay_service *svc;
+    cay_client *client;
     unsigned char raw[TOKEN_RAND];
     char key[KEY_MAX], hash[CAY__SHA256_HEX];
     cay_exposed e = { .size = sizeof e, .port = port, .created_ms = cay__wall_ms() };
-    CAY_TRY(recorded(sb, port, &svc, err));
+    CAY_TRY(recorded(sb, port, &client, err));
     if (ttl_ms > 7 * DAY_MS)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
                             "a port's token lives at most 7 days");
@@ -53,7 +53,7 @@ int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed
     CAY_AUTOJSON *o = json_pack("{s:s,s:I,s:I}", "sha256", hash, "created_ms",
                                 (json_int_t)e.created_ms, "expires_ms", (json_int_t)e.expires_ms);
     CAY_AUTOFREE char *text = cay__json_text(o, 1024);
-    CAY_TRY(svc->store->note_put(svc->db, SPACE, key, text, err));
+    CAY_TRY(client->store->note_put(client->db, SPACE, key, text, err));
     cay__answer_give(out, &e, sizeof e);
     return 0;
 }
@@ -67,15 +67,15 @@ static int keep(const char *value, void *arg)
 int cay_port_unexpose(cay_sandbox *sb, uint16_t port, cay_err *err)
 {
     CAY__BACK(sb->owner, unexpose, sb, port, err);
-    cay_service *svc;
+    cay_client *client;
     CAY_AUTOFREE char *text = NULL;
     char key[KEY_MAX];
-    CAY_TRY(recorded(sb, port, &svc, err));
+    CAY_TRY(recorded(sb, port, &client, err));
     key_of(sb->id, port, key);
-    if (svc->store->note_get(svc->db, SPACE, key, keep, &text, NULL) < 0)
+    if (client->store->note_get(client->db, SPACE, key, keep, &text, NULL) < 0)
         return cay_fail_why(err, CAY_ENOENT, "port_not_exposed", "port %u of %s is not exposed",
                             port, sb->id);
-    return svc->store->note_put(svc->db, SPACE, key, NULL, err);
+    return client->store->note_put(client->db, SPACE, key, NULL, err);
 }
 
 typedef struct walk {
@@ -103,11 +103,11 @@ int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg)
                      cay_err *err)
 {
     CAY__BACK(sb->owner, exposed, sb, fn, arg, err);
-    cay_service *svc;
+    cay_client *client;
     char prefix[KEY_MAX];
-    CAY_TRY(recorded(sb, 1, &svc, err));
+    CAY_TRY(recorded(sb, 1, &client, err));
     snprintf(prefix, sizeof prefix, "%s/", sb->id);
-    return svc->store->note_list(svc->db, SPACE, prefix, on_note, &(walk){ fn, arg }, err);
+    return client->store->note_list(client->db, SPACE, prefix, on_note, &(walk){ fn, arg }, err);
 }
 
 /* In a time that tells nothing about where they differ. */
@@ -119,7 +119,7 @@ static bool same(const char *a, const char *b, size_t n)
     return diff == 0;
 }
 
-int cay_port_token_check(cay_service *svc, const char *id, uint16_t port, const char *token,
+int cay_port_token_check(cay_client *client, const char *id, uint16_t port, const char *token,
                          cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL;
@@ -130,7 +130,7 @@ int cay_port_token_check(cay_service *svc, const char *id, uint16_t port, const 
     cay__sha256_hex(good ? token : "", good ? strlen(token) : 0, hash);
     if (good) {
         key_of(id, port, key);
-        good = svc->store->note_get(svc->db, SPACE, key, keep, &text, NULL) == 0 &&
+        good = client->store->note_get(client->db, SPACE, key, keep, &text, NULL) == 0 &&
                cay__json_object("port", text, &o, NULL) == 0;
     }
     const char *want = good ? cay__json_str(o, "sha256", "") : "";
@@ -142,20 +142,20 @@ int cay_port_token_check(cay_service *svc, const char *id, uint16_t port, const 
 }
 
 typedef struct drop {
-    cay_service *svc;
+    cay_client *client;
 } drop;
 
 static int on_drop(const char *key, const char *value, void *arg)
 {
     drop *d = arg;
     (void)value;
-    d->svc->store->note_put(d->svc->db, SPACE, key, NULL, NULL);
+    d->client->store->note_put(d->client->db, SPACE, key, NULL, NULL);
     return 0;
 }
 
-void cay__expose_forget(cay_service *svc, const char *id)
+void cay__expose_forget(cay_client *client, const char *id)
 {
     char prefix[KEY_MAX];
     snprintf(prefix, sizeof prefix, "%s/", id);
-    svc->store->note_list(svc->db, SPACE, prefix, on_drop, &(drop){ svc }, NULL);
+    client->store->note_list(client->db, SPACE, prefix, on_drop, &(drop){ client }, NULL);
 }

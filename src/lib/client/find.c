@@ -31,11 +31,11 @@ static int ambiguous(const char *ref, char (*ids)[CAY_ID_LEN + 1], size_t n, cay
                         n == 2 ? "two" : "several", list.data, n > 4 ? ", …" : "");
 }
 
-static int resolve(cay_service *svc, const char *ref, char *id, cay_err *err)
+static int resolve(cay_client *client, const char *ref, char *id, cay_err *err)
 {
     char ids[SHOWN][CAY_ID_LEN + 1];
     size_t n = 0;
-    CAY_TRY(svc->store->resolve(svc->db, ref, ids, SHOWN, &n, err));
+    CAY_TRY(client->store->resolve(client->db, ref, ids, SHOWN, &n, err));
     if (n == 0)
         return not_found(ref, err);
     size_t at = 0;
@@ -51,25 +51,27 @@ static int resolve(cay_service *svc, const char *ref, char *id, cay_err *err)
 }
 
 /* A sandbox without record, by its whole id. */
-static int find_unrecorded(cay_service *svc, const cay_call *call, const char *id,
+static int find_unrecorded(cay_client *client, const cay_call *call, const char *id,
                            cay_sandbox **out, cay_err *err)
 {
-    cay_row row = { .size = sizeof row, .id = id, .provider = svc->provider, .state = CAY_RUNNING };
+    cay_row row = {
+        .size = sizeof row, .id = id, .provider = client->provider, .state = CAY_RUNNING
+    };
     cay__truth t;
-    CAY_TRY(cay__truth_find(svc, call, &row, &t, err));
+    CAY_TRY(cay__truth_find(client, call, &row, &t, err));
     if (!cay__state_live(t.state)) {
         cay__truth_clear(&t);
         return not_found(id, err);
     }
-    *out = cay__handle_new(svc, t.ops, id, CAY_STEAL(t.box), t.state);
+    *out = cay__handle_new(client, t.ops, id, CAY_STEAL(t.box), t.state);
     return 0;
 }
 
-static int find_row(cay_service *svc, const cay_call *call, const cay_row *row, cay_sandbox **out,
+static int find_row(cay_client *client, const cay_call *call, const cay_row *row, cay_sandbox **out,
                     cay_err *err)
 {
     cay__truth t;
-    int rc = cay__truth_find(svc, call, row, &t, err);
+    int rc = cay__truth_find(client, call, row, &t, err);
     if (rc == 0 && !t.ops && row->state != CAY_DAMAGED)
         rc = cay_fail_why(err, CAY_ENOENT, "provider_not_found",
                           "provider %.60s is not known to this program", row->provider);
@@ -77,28 +79,28 @@ static int find_row(cay_service *svc, const cay_call *call, const cay_row *row, 
         cay__truth_clear(&t);
         return cay_wrap(err, rc, "sandbox %s", row->id);
     }
-    *out = cay__handle_new(svc, t.ops ? t.ops : &nobody, row->id, CAY_STEAL(t.box), t.state);
+    *out = cay__handle_new(client, t.ops ? t.ops : &nobody, row->id, CAY_STEAL(t.box), t.state);
     cay__checkpoint_look(*out, row);
     return 0;
 }
 
-int cay_service_find(cay_service *svc, const cay_call *call, const char *ref, cay_sandbox **out,
-                     cay_err *err)
+int cay_client_find(cay_client *client, const cay_call *call, const char *ref, cay_sandbox **out,
+                    cay_err *err)
 {
-    CAY__BACK(svc, find, svc, call, ref, out, err);
+    CAY__BACK(client, find, client, call, ref, out, err);
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
     if (!ref || !*ref)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "no sandbox is named; give an id, its beginning, or a name");
-    int rc = resolve(svc, ref, id, err);
+    int rc = resolve(client, ref, id, err);
     if (rc == 0)
-        rc = cay__svc_row(svc, id, &row, err);
+        rc = cay__client_row(client, id, &row, err);
     if (rc == CAY_ENOENT && cay__id_valid(ref, 'c'))
-        return find_unrecorded(svc, call, ref, out, err);
+        return find_unrecorded(client, call, ref, out, err);
     CAY_TRY(rc);
-    return find_row(svc, call, &row->row, out, err);
+    return find_row(client, call, &row->row, out, err);
 }
 
 static int take_alias(const char *value, void *arg)
@@ -107,10 +109,10 @@ static int take_alias(const char *value, void *arg)
 }
 
 /* Another tenant's is not there, in the same words and before anybody is asked about it. */
-int cay_service_find_of(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
-                        cay_sandbox **out, cay_err *err)
+int cay_client_find_of(cay_client *client, const cay_call *call, const char *tenant,
+                       const char *ref, cay_sandbox **out, cay_err *err)
 {
-    CAY__BACK(svc, find, svc, call, ref, out, err); /* whose they are is the key's */
+    CAY__BACK(client, find, client, call, ref, out, err); /* whose they are is the key's */
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
@@ -118,12 +120,12 @@ int cay_service_find_of(cay_service *svc, const cay_call *call, const char *tena
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "no sandbox is named; give its id");
     if (cay__id_valid(ref, 'c'))
         cay__str_copy(id, sizeof id, ref);
-    else if (!tenant || cay__alias_get(svc, tenant, ref, take_alias, id) != 0)
+    else if (!tenant || cay__alias_get(client, tenant, ref, take_alias, id) != 0)
         return not_found(ref, err);
-    int rc = cay__svc_row(svc, id, &row, err);
+    int rc = cay__client_row(client, id, &row, err);
     if (rc == CAY_ENOENT && !tenant)
-        return find_unrecorded(svc, call, id, out, err);
+        return find_unrecorded(client, call, id, out, err);
     if (rc == CAY_ENOENT || (rc == 0 && tenant && strcmp(row->row.tenant, tenant) != 0))
         return not_found(ref, err);
-    return rc < 0 ? rc : find_row(svc, call, &row->row, out, err);
+    return rc < 0 ? rc : find_row(client, call, &row->row, out, err);
 }

@@ -45,17 +45,17 @@ static int on_found(const cay_answer *a, const char *owner, void *arg)
     return 0;
 }
 
-int cay_answer_begin(cay_service *svc, const cay_answer *given,
+int cay_answer_begin(cay_client *client, const cay_answer *given,
                      int (*fn)(const cay_answer *, void *), void *arg, cay_err *err)
 {
     cay_answer a;
     asking q = { .fn = fn, .arg = arg };
     CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_answer", err));
     CAY_TRY(check(&a, err));
-    int rc = svc->store->answer_begin(svc->db, &a, svc->owner, NULL, on_found, &q, err);
+    int rc = client->store->answer_begin(client->db, &a, client->owner, NULL, on_found, &q, err);
     /* Only the row of that dead one is taken over: of two who see it so one is the next. */
     if (rc == CAY_EBUSY && *q.dead && !q.foreign)
-        rc = svc->store->answer_begin(svc->db, &a, svc->owner, q.dead, on_found, &q, err);
+        rc = client->store->answer_begin(client->db, &a, client->owner, q.dead, on_found, &q, err);
     return q.foreign
                ? cay_fail_why(
                      err, CAY_EEXIST, "idempotency_conflict",
@@ -63,7 +63,7 @@ int cay_answer_begin(cay_service *svc, const cay_answer *given,
                : rc;
 }
 
-int cay_answer_end(cay_service *svc, const cay_answer *given, cay_err *err)
+int cay_answer_end(cay_client *client, const cay_answer *given, cay_err *err)
 {
     cay_answer a;
     CAY_TRY(cay__spec_take(&a, sizeof a, given, "cay_answer", err));
@@ -71,12 +71,12 @@ int cay_answer_end(cay_service *svc, const cay_answer *given, cay_err *err)
     if (a.len > BODY_MAX)
         a.status = 0;
     a.begun = a.begun && a.status;
-    int rc = svc->store->answer_end(svc->db, &a, svc->owner, cay__wall_ms() + DAY_MS, err);
+    int rc = client->store->answer_end(client->db, &a, client->owner, cay__wall_ms() + DAY_MS, err);
     CAY_FAULT("answer.kept");
     return rc;
 }
 
-int cay_answer_sweep(cay_service *svc, cay_err *err)
+int cay_answer_sweep(cay_client *client, cay_err *err)
 {
-    return svc->store->answer_sweep(svc->db, cay__wall_ms(), err);
+    return client->store->answer_sweep(client->db, cay__wall_ms(), err);
 }

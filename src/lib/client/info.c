@@ -125,10 +125,10 @@ static void add_mount(const char *target, const char *why, void *arg)
     i->layers = to;
 }
 
-void cay__info_mounts(cay_service *svc, cay_info *info)
+void cay__info_mounts(cay_client *client, cay_info *info)
 {
     if (cay__state_live(info->state))
-        cay__storage_look(svc->home_fd, info->id, add_mount, info);
+        cay__storage_look(client->home_fd, info->id, add_mount, info);
 }
 
 void cay_info_free(cay_info *info)

@@ -44,9 +44,9 @@ static int check(const cay_task *t, cay_err *err)
     return 0;
 }
 
-int cay_task_put(cay_service *svc, const cay_task *given, unsigned how, char *id, cay_err *err)
+int cay_task_put(cay_client *client, const cay_task *given, unsigned how, char *id, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "jobs", err));
+    CAY_TRY(cay__back_none(client, "jobs", err));
     cay_task t;
     char mine[CAY_ID_LEN + 1];
     CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_task", err));
@@ -54,7 +54,7 @@ int cay_task_put(cay_service *svc, const cay_task *given, unsigned how, char *id
     t.tenant = t.tenant ? t.tenant : CAY_TENANT_DEFAULT;
     t.most = t.most ? t.most : MOST;
     t.backoff_ms = t.backoff_ms ? t.backoff_ms : BACKOFF;
-    return svc->store->task_put(svc->db, &t, how, id ? id : mine, err);
+    return client->store->task_put(client->db, &t, how, id ? id : mine, err);
 }
 
 static int copy(const cay_task *t, void *arg)
@@ -100,10 +100,10 @@ int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsi
     return CAY_ERATE;
 }
 
-static int claim(cay_service *svc, bool turn, const char *const *kinds, const char *owner,
+static int claim(cay_client *client, bool turn, const char *const *kinds, const char *owner,
                  uint64_t lease_ms, cay_task **out, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "jobs", err));
+    CAY_TRY(cay__back_none(client, "jobs", err));
     CAY_AUTOJSON *list = kinds ? json_array() : NULL;
     cay_err own = CAY_ERR_INIT;
     int64_t now = cay__wall_ms(), next = 0;
@@ -112,8 +112,8 @@ static int claim(cay_service *svc, bool turn, const char *const *kinds, const ch
     CAY_AUTOFREE char *text = list ? cay__json_text(list, DETAIL) : NULL;
     if ((list && !text) || !lease_ms || lease_ms > DAY)
         return bad("a lease is 1 ms to a day", err);
-    int rc = (turn ? svc->store->task_turn : svc->store->task_claim)(
-        svc->db, text, owner ? owner : "", now, now + (int64_t)lease_ms, copy, out, &next, &own);
+    int rc = (turn ? client->store->task_turn : client->store->task_claim)(
+        client->db, text, owner ? owner : "", now, now + (int64_t)lease_ms, copy, out, &next, &own);
     if (rc == CAY_ENOENT && next)
         own.retry_after_ms = (uint32_t)CAY_MIN(CAY_MAX(next - now, 1), (int64_t)UINT32_MAX);
     if (rc < 0 && err)
@@ -121,41 +121,42 @@ static int claim(cay_service *svc, bool turn, const char *const *kinds, const ch
     return rc;
 }
 
-int cay_task_claim(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms,
-                   cay_task **out, cay_err *err)
+int cay_task_claim(cay_client *client, const char *const *kinds, const char *owner,
+                   uint64_t lease_ms, cay_task **out, cay_err *err)
 {
-    return claim(svc, false, kinds, owner, lease_ms, out, err);
+    return claim(client, false, kinds, owner, lease_ms, out, err);
 }
 
-int cay_task_turn(cay_service *svc, const char *const *kinds, const char *owner, uint64_t lease_ms,
-                  cay_task **out, cay_err *err)
+int cay_task_turn(cay_client *client, const char *const *kinds, const char *owner,
+                  uint64_t lease_ms, cay_task **out, cay_err *err)
 {
-    return claim(svc, true, kinds, owner, lease_ms, out, err);
+    return claim(client, true, kinds, owner, lease_ms, out, err);
 }
 
-int cay_task_renew(cay_service *svc, const cay_task *t, uint64_t lease_ms, cay_err *err)
+int cay_task_renew(cay_client *client, const cay_task *t, uint64_t lease_ms, cay_err *err)
 {
-    return svc->store->task_end(svc->db, t->id, t->fence, "running",
-                                cay__wall_ms() + (int64_t)CAY_MIN(lease_ms, (uint64_t)DAY), NULL,
-                                err);
+    return client->store->task_end(client->db, t->id, t->fence, "running",
+                                   cay__wall_ms() + (int64_t)CAY_MIN(lease_ms, (uint64_t)DAY), NULL,
+                                   err);
 }
 
-int cay_task_done(cay_service *svc, const cay_task *t, cay_err *err)
+int cay_task_done(cay_client *client, const cay_task *t, cay_err *err)
 {
-    return svc->store->task_end(svc->db, t->id, t->fence, "done", 0, "", err);
+    return client->store->task_end(client->db, t->id, t->fence, "done", 0, "", err);
 }
 
-int cay_task_fail(cay_service *svc, const cay_task *t, const char *why, cay_err *err)
+int cay_task_fail(cay_client *client, const cay_task *t, const char *why, cay_err *err)
 {
     char text[ERROR + 1];
     cay__str_copy(text, sizeof text, why ? why : "");
     if (t->attempts >= t->most)
-        return svc->store->task_end(svc->db, t->id, t->fence, "dead", 0, text, err);
+        return client->store->task_end(client->db, t->id, t->fence, "dead", 0, text, err);
     uint64_t wait = t->backoff_ms;
     for (unsigned i = 0; i < t->attempts && wait < DAY; i++)
         wait *= 2;
-    return svc->store->task_end(svc->db, t->id, t->fence, "waiting",
-                                cay__wall_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text, err);
+    return client->store->task_end(client->db, t->id, t->fence, "waiting",
+                                   cay__wall_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text,
+                                   err);
 }
 
 static int check_id(const char *id, cay_err *err)
@@ -165,31 +166,31 @@ static int check_id(const char *id, cay_err *err)
                : bad("it is named by its whole id, which begins with j", err);
 }
 
-int cay_task_cancel(cay_service *svc, const char *id, cay_err *err)
+int cay_task_cancel(cay_client *client, const char *id, cay_err *err)
 {
     CAY_TRY(check_id(id, err));
-    CAY__BACK(svc, task_order, svc, id, "/cancel", err);
-    return svc->store->task_cancel(svc->db, id, NULL, NULL, NULL, err);
+    CAY__BACK(client, task_order, client, id, "/cancel", err);
+    return client->store->task_cancel(client->db, id, NULL, NULL, NULL, err);
 }
 
-int cay_task_cancel_of(cay_service *svc, const char *kind, const char *subject, size_t *n,
+int cay_task_cancel_of(cay_client *client, const char *kind, const char *subject, size_t *n,
                        cay_err *err)
 {
     if (!subject || !*subject)
         return bad("name what it is about", err);
-    return svc->store->task_cancel(svc->db, NULL, kind, subject, n, err);
+    return client->store->task_cancel(client->db, NULL, kind, subject, n, err);
 }
 
-int cay_task_replay(cay_service *svc, const char *id, cay_err *err)
+int cay_task_replay(cay_client *client, const char *id, cay_err *err)
 {
     CAY_TRY(check_id(id, err));
-    CAY__BACK(svc, task_order, svc, id, "/replay", err);
-    return svc->store->task_replay(svc->db, id, cay__wall_ms(), err);
+    CAY__BACK(client, task_order, client, id, "/replay", err);
+    return client->store->task_replay(client->db, id, cay__wall_ms(), err);
 }
 
-int cay_task_sweep(cay_service *svc, int64_t before_ms, size_t *n, cay_err *err)
+int cay_task_sweep(cay_client *client, int64_t before_ms, size_t *n, cay_err *err)
 {
-    return svc->store->task_sweep(svc->db, before_ms, n, err);
+    return client->store->task_sweep(client->db, before_ms, n, err);
 }
 
 static bool is_state(const char *s)
@@ -201,7 +202,7 @@ static bool is_state(const char *s)
     return false;
 }
 
-int cay_task_list(cay_service *svc, const cay_task_filter *given,
+int cay_task_list(cay_client *client, const cay_task_filter *given,
                   int (*fn)(const cay_task *, void *), void *arg, cay_err *err)
 {
     cay_task_filter f;
@@ -209,6 +210,6 @@ int cay_task_list(cay_service *svc, const cay_task_filter *given,
     if (f.state && !is_state(f.state))
         return cay_fail_why(err, CAY_EINVAL, "task_spec",
                             "state %.20s: want waiting, running, done, dead or canceled", f.state);
-    CAY__BACK(svc, task_list, svc, &f, fn, arg, err);
-    return svc->store->task_list(svc->db, &f, fn, arg, err);
+    CAY__BACK(client, task_list, client, &f, fn, arg, err);
+    return client->store->task_list(client->db, &f, fn, arg, err);
 }

@@ -80,29 +80,29 @@ static size_t slot_of(const char *id)
     return cay__hash(id, CAY_KEY_ID_LEN) % SLOTS;
 }
 
-static known *remembered(cay_service *svc, const char *id)
+static known *remembered(cay_client *client, const char *id)
 {
-    pthread_mutex_lock(&svc->lock);
-    known *k = svc->keys ? svc->keys->slot[slot_of(id)] : NULL;
+    pthread_mutex_lock(&client->lock);
+    known *k = client->keys ? client->keys->slot[slot_of(id)] : NULL;
     if (k && (strcmp(k->id, id) != 0 || cay__now_ms() - k->asked_ms > BELIEF_MS))
         k = NULL;
     if (k)
         atomic_fetch_add(&k->refs, 1);
-    pthread_mutex_unlock(&svc->lock);
+    pthread_mutex_unlock(&client->lock);
     return k;
 }
 
 /* k NULL forgets what is there. */
-static void remember(cay_service *svc, const char *id, known *k)
+static void remember(cay_client *client, const char *id, known *k)
 {
-    pthread_mutex_lock(&svc->lock);
-    if (!svc->keys)
-        svc->keys = cay__alloc(sizeof *svc->keys);
-    known **at = &svc->keys->slot[slot_of(id)], *old = *at;
+    pthread_mutex_lock(&client->lock);
+    if (!client->keys)
+        client->keys = cay__alloc(sizeof *client->keys);
+    known **at = &client->keys->slot[slot_of(id)], *old = *at;
     if (k)
         atomic_fetch_add(&k->refs, 1);
     *at = k;
-    pthread_mutex_unlock(&svc->lock);
+    pthread_mutex_unlock(&client->lock);
     known_unref(old);
 }
 
@@ -144,18 +144,18 @@ static int take(const cay_key_row *row, void *arg)
     return 0;
 }
 
-static int ask(cay_service *svc, const char *id, known **out, cay_err *err)
+static int ask(cay_client *client, const char *id, known **out, cay_err *err)
 {
-    known *k = remembered(svc, id);
+    known *k = remembered(client, id);
     if (!k) {
         int64_t now = cay__now_ms();
-        int rc = svc->store->key_get(svc->db, id, take, &k, err);
+        int rc = client->store->key_get(client->db, id, take, &k, err);
         if (rc < 0 && rc != CAY_ENOENT)
             return rc;
         if (!k)
             k = known_new(id, NULL);
         k->asked_ms = now;
-        remember(svc, id, k);
+        remember(client, id, k);
     }
     *out = k;
     return 0;
@@ -193,18 +193,18 @@ static int expired(const cay_key *k, cay_err *err)
 
 /* For people who wonder whether anything still needs it. Nobody who shows a key waits for a write:
  * cay_key_note() does those. */
-static void note_use(cay_service *svc, const known *k)
+static void note_use(cay_client *client, const known *k)
 {
-    pthread_mutex_lock(&svc->lock);
-    if (!svc->keys) /* somebody forgot all of them meanwhile */
-        svc->keys = cay__alloc(sizeof *svc->keys);
-    used *u = &svc->keys->used[cay__hash(k->id, CAY_KEY_ID_LEN) % USED];
+    pthread_mutex_lock(&client->lock);
+    if (!client->keys) /* somebody forgot all of them meanwhile */
+        client->keys = cay__alloc(sizeof *client->keys);
+    used *u = &client->keys->used[cay__hash(k->id, CAY_KEY_ID_LEN) % USED];
     if (strcmp(u->id, k->id) != 0) {
         *u = (used){ .written_ms = k->key.used_ms };
         cay__str_copy(u->id, sizeof u->id, k->id);
     }
     u->at_ms = cay__wall_ms();
-    pthread_mutex_unlock(&svc->lock);
+    pthread_mutex_unlock(&client->lock);
 }
 
 /* What is not written down yet, or a while ago. */
@@ -213,25 +213,26 @@ static bool due(const used *u, bool all)
     return *u->id && u->at_ms > u->written_ms && (all || u->at_ms - u->written_ms >= NOTE_MS);
 }
 
-int cay_key_note(cay_service *svc, bool all, cay_err *err)
+int cay_key_note(cay_client *client, bool all, cay_err *err)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < USED; i++) {
-        pthread_mutex_lock(&svc->lock);
-        used u = svc->keys ? svc->keys->used[i] : (used){ 0 };
+        pthread_mutex_lock(&client->lock);
+        used u = client->keys ? client->keys->used[i] : (used){ 0 };
         bool want = due(&u, all);
         if (want)
-            svc->keys->used[i].written_ms = u.at_ms;
-        pthread_mutex_unlock(&svc->lock);
+            client->keys->used[i].written_ms = u.at_ms;
+        pthread_mutex_unlock(&client->lock);
         if (want)
-            rc = svc->store->key_used(svc->db, u.id, u.at_ms, err);
+            rc = client->store->key_used(client->db, u.id, u.at_ms, err);
     }
     return rc;
 }
 
 /* What `text`, which begins with `prefix`, is the secret of: good, and a session if that prefix is.
  */
-static int shown(cay_service *svc, const char *text, const char *prefix, known **out, cay_err *err)
+static int shown(cay_client *client, const char *text, const char *prefix, known **out,
+                 cay_err *err)
 {
     char id[CAY_KEY_ID_LEN + 1] = "", hash[CAY__SHA256_HEX];
     size_t skip = strlen(prefix), len = skip + CAY_KEY_LEN - strlen(PREFIX);
@@ -240,7 +241,7 @@ static int shown(cay_service *svc, const char *text, const char *prefix, known *
         !is_hex(text + skip, len - skip))
         return invalid(err);
     memcpy(id, text + skip, CAY_KEY_ID_LEN);
-    CAY_TRY(ask(svc, id, &k, err));
+    CAY_TRY(ask(client, id, &k, err));
     cay__sha256_hex(text, len, hash);
     /* One that is not there is compared with nothing, in the same time. */
     bool good = same(hash, k->hash, sizeof hash - 1);
@@ -248,34 +249,34 @@ static int shown(cay_service *svc, const char *text, const char *prefix, known *
         (k->key.scope == CAY_KEY_SESSION) != !strcmp(prefix, SESSION))
         return invalid(err);
     CAY_TRY(expired(&k->key, err));
-    note_use(svc, k);
+    note_use(client, k);
     *out = CAY_STEAL(k);
     return 0;
 }
 
-int cay_key_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *), void *arg,
-                  cay_err *err)
+int cay_key_check(cay_client *client, const char *text, int (*fn)(const cay_key *, void *),
+                  void *arg, cay_err *err)
 {
     CAY_AUTOPTR(known) k = NULL;
-    CAY_TRY(shown(svc, text, PREFIX, &k, err));
+    CAY_TRY(shown(client, text, PREFIX, &k, err));
     return fn(&k->key, arg);
 }
 
-int cay_session_check(cay_service *svc, const char *text, int (*fn)(const cay_key *, void *),
+int cay_session_check(cay_client *client, const char *text, int (*fn)(const cay_key *, void *),
                       void *arg, cay_err *err)
 {
     CAY_AUTOPTR(known) k = NULL;
     CAY_AUTOPTR(known) of = NULL;
-    CAY_TRY(shown(svc, text, SESSION, &k, err));
+    CAY_TRY(shown(client, text, SESSION, &k, err));
     cay_key as = k->key;
     as.scope = CAY_KEY_ADMIN;
     if (*as.from) {
-        CAY_TRY(ask(svc, as.from, &of, err));
+        CAY_TRY(ask(client, as.from, &of, err));
         bool wide = of->key.scope == CAY_KEY_TENANT || of->key.scope == CAY_KEY_ADMIN;
         if (!of->there || of->key.revoked_ms || !wide || strcmp(of->key.tenant, as.tenant) != 0)
             return invalid(err);
         CAY_TRY(expired(&of->key, err));
-        note_use(svc, of);
+        note_use(client, of);
         as.scope = of->key.scope;
     }
     return fn(&as, arg);
@@ -294,7 +295,7 @@ static int check_name(const char *name, cay_err *err)
 }
 
 /* A narrow key names what it opens, and nothing else. */
-static int check_narrow(cay_service *svc, const cay_key *k, cay_err *err)
+static int check_narrow(cay_client *client, const cay_key *k, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     bool narrow = k->scope < CAY_KEY_TENANT && k->scope != CAY_KEY_LOGIN;
@@ -310,8 +311,8 @@ static int check_narrow(cay_service *svc, const cay_key *k, cay_err *err)
          (*k->path != '/' || strlen(k->path) > PATH_BYTES || strstr(k->path, "/.."))))
         return cay_fail_why(err, CAY_EINVAL, "key_spec",
                             "an absolute path without .. goes with scope file, and only with it");
-    if (narrow &&
-        (cay__svc_row(svc, k->sandbox, &row, NULL) < 0 || strcmp(row->row.tenant, k->tenant) != 0))
+    if (narrow && (cay__client_row(client, k->sandbox, &row, NULL) < 0 ||
+                   strcmp(row->row.tenant, k->tenant) != 0))
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
                             "there is no sandbox %.20s of tenant %s", k->sandbox, k->tenant);
     return 0;
@@ -339,7 +340,7 @@ static int is_same(const cay_key_row *row, void *arg)
 }
 
 /* Of a text that was chosen before: who comes again finds it. */
-static int record_given(cay_service *svc, cay_key *k, char *text, cay_err *err)
+static int record_given(cay_client *client, cay_key *k, char *text, cay_err *err)
 {
     char hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
     if (strnlen(k->text, CAY_KEY_LEN + 1) != CAY_KEY_LEN || !cay__str_starts(k->text, PREFIX) ||
@@ -350,8 +351,8 @@ static int record_given(cay_service *svc, cay_key *k, char *text, cay_err *err)
     cay__sha256_hex(k->text, CAY_KEY_LEN, hash);
     k->id = id;
     cay_err why = CAY_ERR_INIT;
-    int rc = svc->store->key_put(svc->db, &(cay_key_row){ *k, hash }, &why);
-    int found = rc == CAY_EEXIST ? svc->store->key_get(svc->db, id, is_same, hash, NULL) : 0;
+    int rc = client->store->key_put(client->db, &(cay_key_row){ *k, hash }, &why);
+    int found = rc == CAY_EEXIST ? client->store->key_get(client->db, id, is_same, hash, NULL) : 0;
     if (rc < 0 && found != 1) {
         if (err)
             *err = why;
@@ -359,12 +360,12 @@ static int record_given(cay_service *svc, cay_key *k, char *text, cay_err *err)
                                          "key %s was made before, and revoked", id)
                           : rc;
     }
-    remember(svc, id, NULL);
+    remember(client, id, NULL);
     cay__str_copy(text, CAY_KEY_LEN + 1, k->text);
     return 0;
 }
 
-static int record(cay_service *svc, cay_key *k, const char *prefix, char *text, cay_err *err)
+static int record(cay_client *client, cay_key *k, const char *prefix, char *text, cay_err *err)
 {
     char made[CAY_SESSION_LEN + 1], hash[CAY__SHA256_HEX], id[CAY_KEY_ID_LEN + 1] = "";
     int rc = CAY_EEXIST;
@@ -373,19 +374,20 @@ static int record(cay_service *svc, cay_key *k, const char *prefix, char *text, 
         memcpy(id, made + strlen(prefix), CAY_KEY_ID_LEN);
         cay__sha256_hex(made, strlen(made), hash);
         k->id = id;
-        rc = svc->store->key_put(svc->db, &(cay_key_row){ *k, hash }, err);
+        rc = client->store->key_put(client->db, &(cay_key_row){ *k, hash }, err);
     }
     if (rc == 0) {
-        remember(svc, id, NULL); /* somebody may have asked for that id before it was there */
+        remember(client, id, NULL); /* somebody may have asked for that id before it was there */
         cay__str_copy(text, strlen(made) + 1, made);
     }
     explicit_bzero(made, sizeof made);
     return rc;
 }
 
-int cay_key_create(cay_service *svc, const cay_key *given, char text[CAY_KEY_LEN + 1], cay_err *err)
+int cay_key_create(cay_client *client, const cay_key *given, char text[CAY_KEY_LEN + 1],
+                   cay_err *err)
 {
-    CAY__BACK(svc, key_create, svc, given, text, err);
+    CAY__BACK(client, key_create, client, given, text, err);
     cay_key k;
     int64_t now = cay__wall_ms();
     CAY_TRY(cay__spec_take(&k, sizeof k, given, "cay_key", err));
@@ -397,22 +399,22 @@ int cay_key_create(cay_service *svc, const cay_key *given, char text[CAY_KEY_LEN
                             "a key's scope is admin, tenant, sandbox, port or file");
     CAY_TRY(cay__tenant_check(k.tenant, err));
     CAY_TRY(check_name(k.name, err));
-    CAY_TRY(check_narrow(svc, &k, err));
+    CAY_TRY(check_narrow(client, &k, err));
     if (k.expires_ms && k.expires_ms <= now)
         return cay_fail_why(err, CAY_EINVAL, "key_spec", "the key would have expired already");
     if (k.scope == CAY_KEY_LOGIN && (!k.expires_ms || k.expires_ms > now + LOGIN_MS))
         k.expires_ms = now + LOGIN_MS;
     if (k.scope < CAY_KEY_SANDBOX && (!k.expires_ms || k.expires_ms > now + WEEK_MS))
         k.expires_ms = now + WEEK_MS;
-    return k.text ? record_given(svc, &k, text, err) : record(svc, &k, PREFIX, text, err);
+    return k.text ? record_given(client, &k, text, err) : record(client, &k, PREFIX, text, err);
 }
 
-int cay_session_create(cay_service *svc, const cay_key *from, char text[CAY_SESSION_LEN + 1],
+int cay_session_create(cay_client *client, const cay_key *from, char text[CAY_SESSION_LEN + 1],
                        cay_err *err)
 {
     int64_t now = cay__wall_ms();
     bool link = from->scope == CAY_KEY_LOGIN;
-    CAY_TRY(cay__back_none(svc, "a session", err));
+    CAY_TRY(cay__back_none(client, "a session", err));
     if (!link && from->scope != CAY_KEY_TENANT && from->scope != CAY_KEY_ADMIN)
         return cay_fail_why(err, CAY_EPERM, "scope_too_narrow",
                             "a session needs a key of scope tenant or admin");
@@ -423,48 +425,48 @@ int cay_session_create(cay_service *svc, const cay_key *from, char text[CAY_SESS
                   .from = link ? "" : from->id,
                   .created_ms = now,
                   .expires_ms = now + WEEK_MS };
-    return record(svc, &k, SESSION, text, err);
+    return record(client, &k, SESSION, text, err);
 }
 
 typedef struct walk {
     int (*fn)(const cay_key *, void *);
     void *arg;
-    cay_service *svc;
+    cay_client *client;
 } walk;
 
 static int on_row(const cay_key_row *row, void *arg)
 {
     const walk *w = arg;
     cay_key k = row->key;
-    pthread_mutex_lock(&w->svc->lock);
+    pthread_mutex_lock(&w->client->lock);
     const used *u =
-        w->svc->keys ? &w->svc->keys->used[cay__hash(k.id, CAY_KEY_ID_LEN) % USED] : NULL;
+        w->client->keys ? &w->client->keys->used[cay__hash(k.id, CAY_KEY_ID_LEN) % USED] : NULL;
     if (u && !strcmp(u->id, k.id))
         k.used_ms = CAY_MAX(k.used_ms, u->at_ms);
-    pthread_mutex_unlock(&w->svc->lock);
+    pthread_mutex_unlock(&w->client->lock);
     return w->fn(&k, w->arg);
 }
 
-int cay_key_list(cay_service *svc, const char *tenant, int (*fn)(const cay_key *, void *),
+int cay_key_list(cay_client *client, const char *tenant, int (*fn)(const cay_key *, void *),
                  void *arg, cay_err *err)
 {
-    CAY__BACK(svc, key_list, svc, tenant, fn, arg, err);
-    return svc->store->key_list(svc->db, tenant, on_row, &(walk){ fn, arg, svc }, err);
+    CAY__BACK(client, key_list, client, tenant, fn, arg, err);
+    return client->store->key_list(client->db, tenant, on_row, &(walk){ fn, arg, client }, err);
 }
 
-int cay_key_sweep(cay_service *svc, int64_t before_ms, cay_err *err)
+int cay_key_sweep(cay_client *client, int64_t before_ms, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "sweeping sessions", err));
-    return svc->store->key_sweep(svc->db, before_ms, err);
+    CAY_TRY(cay__back_none(client, "sweeping sessions", err));
+    return client->store->key_sweep(client->db, before_ms, err);
 }
 
-int cay_key_revoke(cay_service *svc, const char *id, cay_err *err)
+int cay_key_revoke(cay_client *client, const char *id, cay_err *err)
 {
-    CAY__BACK(svc, key_revoke, svc, id, err);
+    CAY__BACK(client, key_revoke, client, id, err);
     if (!id || strlen(id) != CAY_KEY_ID_LEN || !is_hex(id, CAY_KEY_ID_LEN))
         return cay_fail_why(err, CAY_EINVAL, "key_spec",
                             "a key is named by the 8 hex digits after e2b_");
-    CAY_TRY(svc->store->key_revoke(svc->db, id, cay__wall_ms(), err));
-    remember(svc, id, NULL);
+    CAY_TRY(client->store->key_revoke(client->db, id, cay__wall_ms(), err));
+    remember(client, id, NULL);
     return 0;
 }

@@ -21,7 +21,7 @@
 
 /* A sandbox as it is now. Without a record (row NULL) it lives as long as its clients. */
 typedef struct look {
-    cay_service *svc;
+    cay_client *client;
     cay__row *row;
     cay__truth t;
     void *box; /* to work on; NULL when it is not alive */
@@ -62,11 +62,11 @@ static int look_unrecorded(cay_sandbox *sb, const cay_call *call, look *l, cay_e
 
 static int look_at(cay_sandbox *sb, const cay_call *call, look *l, cay_err *err)
 {
-    *l = (look){ .svc = sb->owner };
-    int rc = l->svc ? cay__svc_row(l->svc, sb->id, &l->row, err) : CAY_ENOENT;
+    *l = (look){ .client = sb->owner };
+    int rc = l->client ? cay__client_row(l->client, sb->id, &l->row, err) : CAY_ENOENT;
     if (rc == CAY_ENOENT)
         rc = look_unrecorded(sb, call, l, err);
-    else if (rc == 0 && (rc = cay__truth_find(l->svc, call, &l->row->row, &l->t, err)) == 0)
+    else if (rc == 0 && (rc = cay__truth_find(l->client, call, &l->row->row, &l->t, err)) == 0)
         l->box = cay__state_live(l->t.state) ? l->t.box : NULL;
     if (rc == 0)
         atomic_store(&sb->state, l->t.state);
@@ -102,7 +102,7 @@ int cay__wrong_state(const cay_sandbox *sb, const char *verb, cay_state s, cay_e
 static int note_state(cay_sandbox *sb, look *l, cay_state to, const char *reason, cay_err *err)
 {
     atomic_store(&sb->state, to);
-    return l->row ? cay__svc_move(l->svc, sb->id, to, reason, NULL, err) : 0;
+    return l->row ? cay__client_move(l->client, sb->id, to, reason, NULL, err) : 0;
 }
 
 int cay_sandbox_pause(cay_sandbox *sb, const cay_call *call, cay_err *err)
@@ -130,7 +130,7 @@ static void adopt_box(cay_sandbox *sb, look *l, cay_state state)
 }
 
 /* With secrets: started without the lines that bind them, then the values, then those. */
-static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self,
+static int start_box(cay_client *client, const cay_provider_ops *ops, void *self,
                      const cay_call *asked, const char *id, cay__spec *spec, cay__given *given,
                      void **box, cay_err *err)
 {
@@ -143,19 +143,19 @@ static int start_box(cay_service *svc, const cay_provider_ops *ops, void *self,
     CAY__AUTOSTORAGE storage = CAY__STORAGE_NONE;
     if (plain.nsecrets)
         CAY_TRY(cay__secrets_net_before(plain.net, &spec->mem, &plain.net, err));
-    CAY_TRY(cay__mani_prepare(svc, &plain, &spec->mem, &f, err));
+    CAY_TRY(cay__mani_prepare(client, &plain, &spec->mem, &f, err));
     f.given = given;
-    CAY_TRY(cay__mani_build(svc, call, ops, &plain, &spec->mem, &f, err));
+    CAY_TRY(cay__mani_build(client, call, ops, &plain, &spec->mem, &f, err));
     plain.env = cay__mani_env(&f, plain.env, &spec->mem);
     CAY_TRY(cay__units_take(&plain, &spec->mem, err));
     plain.units_wait = cay__units_wait(&plain, &f);
-    CAY_TRY(cay__mounts_open(svc, call, id, &f, &plain, &spec->mem, &storage, err));
+    CAY_TRY(cay__mounts_open(client, call, id, &f, &plain, &spec->mem, &storage, err));
     CAY_TRY(ops->start(self, call, id, &plain, box, err));
     int rc = cay__mounts_hold(&storage, ops, id, *box, call, err);
     if (rc == 0)
-        rc = cay__mounts_inside(svc, call, id, &f, &plain, ops, *box, err);
+        rc = cay__mounts_inside(client, call, id, &f, &plain, ops, *box, err);
     if (rc == 0)
-        rc = cay__secrets_give(svc, ops, *box, call, &spec->create, err);
+        rc = cay__secrets_give(client, ops, *box, call, &spec->create, err);
     if (rc == 0)
         rc = cay__mani_apply(&f, ops, id, *box, call, err);
     if (rc == 0 && plain.units_wait)
@@ -175,23 +175,23 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay__give
     cay__spec *spec = NULL;
     void *self, *box = NULL;
     CAY_AUTOFREE char *text = NULL;
-    cay_service *svc = l->svc;
+    cay_client *client = l->client;
 
-    CAY_TRY(cay__svc_place(svc, l->row->row.provider, &p, err));
+    CAY_TRY(cay__client_place(client, l->row->row.provider, &p, err));
     if (!p->ops->start)
         return cay__no_such_op(sb, "start again", err);
-    CAY_TRY(cay__svc_self(svc, p, &self, err));
+    CAY_TRY(cay__client_self(client, p, &self, err));
     CAY_AUTOFREE char *reason = cay__strdup(l->row->row.reason);
     /* The intent first: if this program dies now, the next one looks whether it runs. From now on
      * nobody merges its layers. */
-    int rc = svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting", NULL,
-                              err);
+    int rc = client->store->move(client->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "starting",
+                                 NULL, err);
     if (rc == CAY_ESTATE) /* somebody was faster: what it is now decides */
         return cay__sandbox_resume(sb, call, given, err);
     CAY_TRY(rc);
     CAY_FAULT("resume.intended");
     CAY_AUTOFD lock = -1;
-    rc = cay__stack_renew(svc, call, sb->id, &l->row, &lock, err);
+    rc = cay__stack_renew(client, call, sb->id, &l->row, &lock, err);
     if (rc == 0 && l->row->row.state != CAY_STOPPED) { /* likewise */
         cay__close_fd(&lock);
         return cay__sandbox_resume(sb, call, given, err);
@@ -199,17 +199,18 @@ static int start_again(cay_sandbox *sb, const cay_call *call, look *l, cay__give
     if (rc == 0)
         rc = cay__spec_read(&l->row->row, &spec, err);
     if (rc == 0)
-        rc = cay__create_check(&spec->create, svc->home_fd, svc->run, err);
+        rc = cay__create_check(&spec->create, client->home_fd, client->run, err);
     if (rc == 0)
-        rc = start_box(svc, p->ops, self, call, sb->id, spec, given, &box, err);
+        rc = start_box(client, p->ops, self, call, sb->id, spec, given, &box, err);
     if (rc < 0)
-        svc->store->move(svc->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, reason, NULL, NULL);
+        client->store->move(client->db, sb->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, reason, NULL,
+                            NULL);
     cay__spec_free(spec);
     CAY_FAULT("resume.started");
     CAY_TRY(rc);
     rc = cay__box_text(p->ops, box, &text, err);
     if (rc == 0)
-        rc = cay__svc_move(svc, sb->id, CAY_RUNNING, "", text, err);
+        rc = cay__client_move(client, sb->id, CAY_RUNNING, "", text, err);
     if (rc == CAY_ENOENT || rc == CAY_ESTATE) { /* removed meanwhile: it must not live on */
         if (p->ops->destroy(box, NULL, NULL) < 0)
             p->ops->release(box);
@@ -273,7 +274,7 @@ int cay_sandbox_wake(cay_sandbox *sb, const cay_call *call, cay_err *err)
     cay__spec *spec = NULL;
     cay_state now = (cay_state)atomic_load(&sb->state);
     if ((now != CAY_PAUSED && now != CAY_STOPPED) || !sb->owner ||
-        cay__svc_row(sb->owner, sb->id, &row, NULL) < 0 ||
+        cay__client_row(sb->owner, sb->id, &row, NULL) < 0 ||
         cay__spec_read(&row->row, &spec, NULL) < 0)
         return 0;
     bool asked = spec->create.auto_resume;
@@ -324,8 +325,8 @@ static int describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_e
     if (!l.row && l.t.state == CAY_GONE)
         return cay__wrong_state(sb, "describe", CAY_GONE, err);
     *out = cay__info_new(sb->id, l.row ? &l.row->row : NULL, &l.t);
-    if (l.svc)
-        cay__info_mounts(l.svc, *out);
+    if (l.client)
+        cay__info_mounts(l.client, *out);
     return 0;
 }
 
@@ -373,18 +374,18 @@ int cay_sandbox_kill(cay_sandbox *sb, const cay_call *call, cay_err *err)
     return note_state(sb, &l, CAY_STOPPED, "killed", err);
 }
 
-int cay__delete_finish(cay_service *svc, const cay_call *call, const cay_row *row, cay_err *err)
+int cay__delete_finish(cay_client *client, const cay_call *call, const cay_row *row, cay_err *err)
 {
     CAY_FAULT("remove.intended");
-    CAY_TRY(cay__box_wipe(svc, call, row, err));
+    CAY_TRY(cay__box_wipe(client, call, row, err));
     CAY_FAULT("remove.wiped");
-    cay__expose_forget(svc, row->id);
-    cay__alias_forget(svc, row->id);
-    cay__start_forget(svc, row->id);
-    cay__volumes_forget(svc, row->id);
-    cay__checkpoint_unmark(svc, row->id);
-    CAY_TRY(cay__checkpoint_drop(svc, row->id, err));
-    int rc = svc->store->remove(svc->db, row->id, err);
+    cay__expose_forget(client, row->id);
+    cay__alias_forget(client, row->id);
+    cay__start_forget(client, row->id);
+    cay__volumes_forget(client, row->id);
+    cay__checkpoint_unmark(client, row->id);
+    CAY_TRY(cay__checkpoint_drop(client, row->id, err));
+    int rc = client->store->remove(client->db, row->id, err);
     return rc == CAY_ENOENT ? 0 : rc;
 }
 
@@ -393,15 +394,15 @@ int cay_sandbox_remove(cay_sandbox *sb, const cay_call *call, cay_err *err)
     CAY__OP(call, "sandbox.remove", sb->id, err);
     CAY__BACK(sb->owner, order, sb, call, CAY_GONE, err);
     CAY_AUTOFREE cay__row *row = NULL;
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     CAY_TRY(cay__call_check(call, "remove", err));
-    int rc = svc ? cay__svc_row(svc, sb->id, &row, err) : CAY_ENOENT;
+    int rc = client ? cay__client_row(client, sb->id, &row, err) : CAY_ENOENT;
     if (rc == CAY_ENOENT)
         return wipe_unrecorded(sb, call, err);
     CAY_TRY(rc);
-    rc = cay__svc_move(svc, sb->id, CAY_DELETING, row->row.reason, NULL, err);
+    rc = cay__client_move(client, sb->id, CAY_DELETING, row->row.reason, NULL, err);
     if (rc == 0)
-        rc = cay__delete_finish(svc, call, &row->row, err);
+        rc = cay__delete_finish(client, call, &row->row, err);
     if (rc < 0 && rc != CAY_ENOENT)
         return cay_wrap(err, rc, "remove %s", sb->id);
     atomic_store(&sb->state, CAY_GONE);

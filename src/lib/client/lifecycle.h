@@ -3,7 +3,7 @@
  * lib/client/lifecycle.h - the states of a sandbox and the ways between them, in one table.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 #define CAY__BIT(state) (1u << (state))
 

@@ -11,7 +11,7 @@ enum { BATCH = 32 };
 
 /* Records are taken in batches, so that a provider is asked about many sandboxes at once. */
 typedef struct lister {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const cay_filter *filter;
     int (*fn)(const cay_info *, void *);
@@ -51,7 +51,7 @@ static void look_at(lister *l, cay__place *p)
             cay__state_live(row->state) && !strcmp(row->provider, p->ops->name) ? row->id : NULL;
         live += ids[i] != NULL;
     }
-    if (live && cay__svc_self(l->svc, p, &self, NULL) == 0)
+    if (live && cay__client_self(l->client, p, &self, NULL) == 0)
         p->ops->look(self, l->call, ids, l->n, on_status, l, NULL);
 }
 
@@ -61,9 +61,9 @@ static int tell(lister *l, size_t i)
     cay__truth t;
     int rc = 0;
     if (l->seen[i])
-        cay__truth_take(l->svc, row, &l->status[i], &t);
+        cay__truth_take(l->client, row, &l->status[i], &t);
     else
-        cay__truth_find(l->svc, l->call, row, &t,
+        cay__truth_find(l->client, l->call, row, &t,
                         NULL); /* a provider that is down does not hide its sandboxes */
     if (!l->filter->states || (l->filter->states & CAY__BIT(t.state))) {
         cay_info *info = cay__info_new(row->id, row, &t);
@@ -81,9 +81,9 @@ static int flush(lister *l, int rc)
     if (rc == 0 && l->n)
         rc = cay__call_check(l->call, "list", l->err);
     memset(l->seen, 0, sizeof l->seen);
-    for (size_t i = 0; rc == 0 && i < l->svc->nplaces; i++)
-        if (l->svc->places[i].ops->look)
-            look_at(l, &l->svc->places[i]);
+    for (size_t i = 0; rc == 0 && i < l->client->nplaces; i++)
+        if (l->client->places[i].ops->look)
+            look_at(l, &l->client->places[i]);
     for (size_t i = 0; rc == 0 && i < l->n; i++)
         if ((rc = cay__call_check(l->call, "list", l->err)) == 0)
             rc = tell(l, i);
@@ -116,10 +116,10 @@ static int list_one(const cay_row *row, void *arg)
     return l->n < most ? 0 : flush(l, 0);
 }
 
-int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *given,
-                     int (*fn)(const cay_info *, void *), void *arg, cay_err *err)
+int cay_client_list(cay_client *client, const cay_call *call, const cay_filter *given,
+                    int (*fn)(const cay_info *, void *), void *arg, cay_err *err)
 {
-    CAY__BACK(svc, list, svc, call, given, fn, arg, err);
+    CAY__BACK(client, list, client, call, given, fn, arg, err);
     cay_filter f, stored;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_filter", err));
     CAY_AUTOJSON *metadata = NULL;
@@ -129,14 +129,14 @@ int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *g
     stored.states = 0; /* what is true now decides, above */
     stored.limit = 0;
     CAY_AUTOFREE lister *l = cay__alloc(sizeof *l);
-    *l = (lister){ .svc = svc,
+    *l = (lister){ .client = client,
                    .call = call,
                    .filter = &f,
                    .fn = fn,
                    .arg = arg,
                    .err = err,
                    .metadata = metadata };
-    int rc = svc->store->list(svc->db, &stored, list_one, l, err);
+    int rc = client->store->list(client->db, &stored, list_one, l, err);
     rc = flush(l, rc);
     return l->enough ? 0 : rc;
 }
@@ -150,23 +150,24 @@ static uint64_t stir(uint64_t h, uint64_t v)
     return z ^ (z >> 31);
 }
 
-int cay_service_version(cay_service *svc, const char *const *providers, uint64_t *out, cay_err *err)
+int cay_client_version(cay_client *client, const char *const *providers, uint64_t *out,
+                       cay_err *err)
 {
     uint64_t h = 0, own[2] = { 0 }, v;
     cay__place *p;
     void *self;
-    CAY_TRY(cay__back_none(svc, "a version of the list", err));
+    CAY_TRY(cay__back_none(client, "a version of the list", err));
     for (; providers && *providers;
          providers++) { /* before the store: what a provider changes is recorded afterwards */
-        CAY_TRY(cay__svc_place(svc, *providers, &p, err));
+        CAY_TRY(cay__client_place(client, *providers, &p, err));
         if (!p->ops->version)
             return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                                 "provider %s does not tell when something changes", *providers);
-        CAY_TRY(cay__svc_self(svc, p, &self, err));
+        CAY_TRY(cay__client_self(client, p, &self, err));
         CAY_TRY(p->ops->version(self, &v, err));
         h = stir(h, v);
     }
-    CAY_TRY(svc->store->version(svc->db, own, err));
+    CAY_TRY(client->store->version(client->db, own, err));
     *out = stir(stir(h, own[0]), own[1]);
     return 0;
 }

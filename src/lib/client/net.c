@@ -30,12 +30,12 @@ static int read_text(int fd, char **out, size_t *len, cay_err *err)
     return 0;
 }
 
-int cay__operator_read(const cay_service *svc, cay__policy *out, cay_err *err)
+int cay__operator_read(const cay_client *client, cay__policy *out, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL;
     size_t len = 0;
     CAY_AUTOFD fd =
-        openat(svc->home_fd, CAY__EGRESS_CONF, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        openat(client->home_fd, CAY__EGRESS_CONF, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) /* as the keeper does */
         fd = open("/etc/cay/" CAY__EGRESS_CONF, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno != ENOENT)
@@ -46,18 +46,18 @@ int cay__operator_read(const cay_service *svc, cay__policy *out, cay_err *err)
     return rc < 0 ? cay_wrap(err, rc, CAY__EGRESS_CONF) : 0;
 }
 
-int cay_net_operator_check(cay_service *svc, cay_err *err)
+int cay_net_operator_check(cay_client *client, cay_err *err)
 {
     AUTOPOLICY op = { 0 };
-    return svc->back ? 0 : cay__operator_read(svc, &op, err);
+    return client->back ? 0 : cay__operator_read(client, &op, err);
 }
 
-int cay_net_operator_may(cay_service *svc, const char *host, uint16_t port, const uint8_t *addr,
+int cay_net_operator_may(cay_client *client, const char *host, uint16_t port, const uint8_t *addr,
                          bool own, cay_err *err)
 {
     AUTOPOLICY op = { 0 };
-    CAY_TRY(cay__back_none(svc, "egress.conf", err));
-    CAY_TRY(cay__operator_read(svc, &op, err));
+    CAY_TRY(cay__back_none(client, "egress.conf", err));
+    CAY_TRY(cay__operator_read(client, &op, err));
     /* A name of this machine has no rules of its own: they are those of its address. */
     cay__verdict v =
         addr ? cay__decide_addr(&op, NULL, host, addr, port)
@@ -82,7 +82,7 @@ int cay_net_operator_may(cay_service *svc, const char *host, uint16_t port, cons
 
 static int row_of(cay_sandbox *sb, cay__row **out, cay_err *err)
 {
-    return sb->owner ? cay__svc_row(sb->owner, sb->id, out, err) : CAY_ENOENT;
+    return sb->owner ? cay__client_row(sb->owner, sb->id, out, err) : CAY_ENOENT;
 }
 
 static int recorded(const cay_row *row, char **text, cay_err *err)
@@ -97,7 +97,7 @@ static int recorded(const cay_row *row, char **text, cay_err *err)
 /* Another program may change the record at the same time: the version tells, and we begin anew. */
 static int record(cay_sandbox *sb, const char *text, cay_err *err)
 {
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     for (int tries = 0;; tries++) {
         CAY_AUTOFREE cay__row *row = NULL;
         CAY_AUTOFREE char *json = NULL;
@@ -111,7 +111,7 @@ static int record(cay_sandbox *sb, const char *text, cay_err *err)
         rc = cay__spec_text(&spec->create, &json, err);
         cay__spec_free(spec);
         CAY_TRY(rc);
-        rc = svc->store->respec(svc->db, sb->id, row->row.version, json, err);
+        rc = client->store->respec(client->db, sb->id, row->row.version, json, err);
         if (rc != CAY_ESTATE || tries == 8)
             return rc;
     }

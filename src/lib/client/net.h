@@ -19,7 +19,7 @@ int cay__policy_of_json(const json_t *j, char **text, cay_err *err);
 /* The provider's handle when it is alive; NULL when it is stopped. */
 int cay__net_live_box(cay_sandbox *sb, const cay_call *call, void **box, cay_err *err);
 /* The operator's file as it is now; none gives the defaults. */
-int cay__operator_read(const cay_service *svc, cay__policy *out, cay_err *err);
+int cay__operator_read(const cay_client *client, cay__policy *out, cay_err *err);
 /* A line of egress's audit log, parsed; the answer points into both. */
 cay_net_record cay__net_record_of(const json_t *o, const char *line);
 

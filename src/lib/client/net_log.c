@@ -76,11 +76,11 @@ int cay_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void *arg), 
                 cay_err *err)
 {
     CAY__BACK(sb->owner, net_log, sb, fn, arg, err);
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     char name[CAY_ID_LEN + 16];
-    if (!svc)
+    if (!client)
         return cay__no_such_op(sb, "network log", err);
-    CAY_AUTOFD dir = openat(svc->home_fd, CAY__AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD dir = openat(client->home_fd, CAY__AUDIT_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0)
         return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "open the audit records");
     __attribute__((cleanup(cay__execs_clear))) cay__execs ran = { 0 };

@@ -8,7 +8,7 @@
 #define KEY_MAX   200
 #define VALUE_MAX (64u << 10)
 
-/* The service has notes of its own: these stand apart by a prefix that none of its spaces has. */
+/* The client has notes of its own: these stand apart by a prefix that none of its spaces has. */
 static int space_of(const char *space, char out[SPACE_MAX + 8], cay_err *err)
 {
     size_t n = space ? strspn(space, "abcdefghijklmnopqrstuvwxyz0123456789-") : 0;
@@ -31,7 +31,7 @@ static int key_check(const char *key, cay_err *err)
                               "a note's key is 1 to %d bytes of text on one line", KEY_MAX);
 }
 
-int cay_note_put(cay_service *svc, const char *space, const char *key, const char *json,
+int cay_note_put(cay_client *client, const char *space, const char *key, const char *json,
                  cay_err *err)
 {
     char full[SPACE_MAX + 8];
@@ -43,7 +43,7 @@ int cay_note_put(cay_service *svc, const char *space, const char *key, const cha
                             VALUE_MAX);
     if (json)
         CAY_TRY(cay__json_object("note", json, &o, err));
-    return svc->store->note_put(svc->db, full, key, json, err);
+    return client->store->note_put(client->db, full, key, json, err);
 }
 
 static int keep(const char *value, void *arg)
@@ -52,18 +52,18 @@ static int keep(const char *value, void *arg)
     return 0;
 }
 
-int cay_note_get(cay_service *svc, const char *space, const char *key, char **json, cay_err *err)
+int cay_note_get(cay_client *client, const char *space, const char *key, char **json, cay_err *err)
 {
     char full[SPACE_MAX + 8];
     CAY_TRY(space_of(space, full, err));
     CAY_TRY(key_check(key, err));
-    return svc->store->note_get(svc->db, full, key, keep, json, err);
+    return client->store->note_get(client->db, full, key, keep, json, err);
 }
 
-int cay_note_list(cay_service *svc, const char *space, const char *prefix,
+int cay_note_list(cay_client *client, const char *space, const char *prefix,
                   int (*fn)(const char *key, const char *json, void *arg), void *arg, cay_err *err)
 {
     char full[SPACE_MAX + 8];
     CAY_TRY(space_of(space, full, err));
-    return svc->store->note_list(svc->db, full, prefix ? prefix : "", fn, arg, err);
+    return client->store->note_list(client->db, full, prefix ? prefix : "", fn, arg, err);
 }

@@ -21,7 +21,7 @@ static void name_pool(const char *tenant, const char *template_, char out[24])
     snprintf(out, 24, "w%.16s", hex);
 }
 
-const char *cay__warm_engine(cay_service *svc, const char *name, const char **image)
+const char *cay__warm_engine(cay_client *client, const char *name, const char **image)
 {
     char word[32];
     cay__place *p;
@@ -30,19 +30,20 @@ const char *cay__warm_engine(cay_service *svc, const char *name, const char **im
         return NULL;
     memcpy(word, name, (size_t)(colon - name));
     word[colon - name] = 0;
-    if (cay__svc_place(svc, word, &p, NULL) < 0 || !CAY__HAS(p->ops, opaque_layers))
+    if (cay__client_place(client, word, &p, NULL) < 0 || !CAY__HAS(p->ops, opaque_layers))
         return NULL;
     *image = colon + 1;
     return p->ops->name;
 }
 
-int cay__warm_means(cay_service *svc, const cay_call *call, const json_t *pool, char *out,
+int cay__warm_means(cay_client *client, const cay_call *call, const json_t *pool, char *out,
                     size_t cap, cay_err *err)
 {
     const char *name = cay__json_str(pool, "template", ""), *image;
     CAY_AUTOPTR(cay_template) t = NULL;
-    if (!cay__warm_engine(svc, name, &image))
-        CAY_TRY(cay_template_find(svc, call, cay__json_str(pool, "tenant", NULL), name, &t, err));
+    if (!cay__warm_engine(client, name, &image))
+        CAY_TRY(
+            cay_template_find(client, call, cay__json_str(pool, "tenant", NULL), name, &t, err));
     return cay__str_copy(out, cap, t ? t->id : name)
                ? 0
                : cay_fail_why(err, CAY_EINVAL, "warm_invalid", "%.60s…: the name is too long",
@@ -54,10 +55,10 @@ static int take_text(const char *value, void *arg)
     return cay__json_object("record: pool", value, arg, NULL);
 }
 
-int cay__warm_read(cay_service *svc, const char *id, cay__pool_note *out, cay_err *err)
+int cay__warm_read(cay_client *client, const char *id, cay__pool_note *out, cay_err *err)
 {
     json_t *j = NULL;
-    if (svc->store->note_get(svc->db, SPACE, id, take_text, &j, NULL) < 0 || !j)
+    if (client->store->note_get(client->db, SPACE, id, take_text, &j, NULL) < 0 || !j)
         return cay_fail_why(err, CAY_ENOENT, "warm_not_found",
                             "there is no such pool; cay pool ls shows those there are");
     *out = (cay__pool_note){ .all = j,
@@ -67,10 +68,10 @@ int cay__warm_read(cay_service *svc, const char *id, cay__pool_note *out, cay_er
     return 0;
 }
 
-int cay__warm_write(cay_service *svc, const cay__pool_note *n, cay_err *err)
+int cay__warm_write(cay_client *client, const cay__pool_note *n, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(n->all, 1u << 20);
-    return text ? svc->store->note_put(svc->db, SPACE, n->id, text, err)
+    return text ? client->store->note_put(client->db, SPACE, n->id, text, err)
                 : cay_fail(err, CAY_ETOOBIG, "the pool's request is too long");
 }
 
@@ -95,12 +96,13 @@ static int on_row(const cay_row *row, void *arg)
     return c->fn ? c->fn(row, c->arg) : 0;
 }
 
-int cay__warm_rows(cay_service *svc, const char *pool, int (*fn)(const cay_row *, void *),
+int cay__warm_rows(cay_client *client, const char *pool, int (*fn)(const cay_row *, void *),
                    void *arg, unsigned *ready, unsigned *making, cay_err *err)
 {
     const cay_filter f = { .size = sizeof f, .tenant = CAY__WARM_TENANT };
     *ready = *making = 0;
-    return svc->store->list(svc->db, &f, on_row, &(counting){ pool, ready, making, fn, arg }, err);
+    return client->store->list(client->db, &f, on_row, &(counting){ pool, ready, making, fn, arg },
+                               err);
 }
 
 static int count_one(const char *key, const char *value, void *arg)
@@ -129,7 +131,7 @@ static int there_is(const cay_tenant *t, void *arg)
     return 0;
 }
 
-int cay_warm_put(cay_service *svc, const cay_call *call, const cay_warm *given, cay_err *err)
+int cay_warm_put(cay_client *client, const cay_call *call, const cay_warm *given, cay_err *err)
 {
     cay_warm w;
     cay__pool_note n = { 0 };
@@ -137,19 +139,19 @@ int cay_warm_put(cay_service *svc, const cay_call *call, const cay_warm *given, 
     const char *image = NULL;
     CAY_TRY(cay__spec_take(&w, sizeof w, given, "cay_warm", err));
     CAY_TRY(judge(&w, err));
-    CAY__BACK(svc, warm_put, svc, call, &w, err);
+    CAY__BACK(client, warm_put, client, call, &w, err);
     if (!strcmp(w.template_, CAY__BASE_HOST))
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                             "template host needs no pool: the keeper has some ready at all times");
-    CAY_TRY(cay_tenant_get(svc, w.tenant, there_is, NULL, err));
+    CAY_TRY(cay_tenant_get(client, w.tenant, there_is, NULL, err));
     char id[24], means[CAY_TEMPLATE_NAME + 1];
     name_pool(w.tenant, w.template_, id);
-    if (cay__warm_engine(svc, w.template_, &image) &&
+    if (cay__warm_engine(client, w.template_, &image) &&
         strcmp(w.tenant, CAY_TENANT_DEFAULT) !=
             0) /* who may use which image is asked each time: docs/docker.md */
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                             "pools of an engine's image are tenant default's");
-    bool known = cay__warm_read(svc, id, &n, NULL) == 0;
+    bool known = cay__warm_read(client, id, &n, NULL) == 0;
     CAY_AUTOJSON *all = known ? n.all
                         : image
                             ? json_pack("{s:s,s:s,s:{s:{s:s}}}", "template", w.template_, "tenant",
@@ -159,10 +161,10 @@ int cay_warm_put(cay_service *svc, const cay_call *call, const cay_warm *given, 
     if (!all)
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid", "template %.60s: not UTF-8",
                             w.template_);
-    CAY_TRY(cay__warm_means(svc, call, all, means, sizeof means, err));
+    CAY_TRY(cay__warm_means(client, call, all, means, sizeof means, err));
     n.all = all;
     cay__str_copy(n.id, sizeof n.id, id);
-    CAY_TRY(svc->store->note_list(svc->db, SPACE, "", count_one, &pools, err));
+    CAY_TRY(client->store->note_list(client->db, SPACE, "", count_one, &pools, err));
     if (!known && pools >= CAY_WARM_MOST)
         return cay_fail_why(err, CAY_ETOOBIG, "warm_too_many", "%d pools are the most",
                             CAY_WARM_MOST);
@@ -172,12 +174,12 @@ int cay_warm_put(cay_service *svc, const cay_call *call, const cay_warm *given, 
     json_object_del(all, "error");
     json_object_del(all, "failed_ms");
     json_object_del(all, "of"); /* there is work, whatever is ready */
-    CAY_TRY(cay__warm_write(svc, &n, err));
-    return cay_warm_due(svc, err);
+    CAY_TRY(cay__warm_write(client, &n, err));
+    return cay_warm_due(client, err);
 }
 
 typedef struct telling {
-    cay_service *svc;
+    cay_client *client;
     int (*fn)(const cay_warm *w, void *arg);
     void *arg;
     cay_err *err;
@@ -196,57 +198,58 @@ static int tell(const char *key, const char *value, void *arg)
                    .low = (unsigned)cay__json_int(j, "low", 0),
                    .high = (unsigned)cay__json_int(j, "high", 0),
                    .error = cay__json_str(j, "error", "") };
-    CAY_TRY(cay__warm_rows(t->svc, key, NULL, NULL, &w.ready, &w.making, t->err));
+    CAY_TRY(cay__warm_rows(t->client, key, NULL, NULL, &w.ready, &w.making, t->err));
     return t->fn(&w, t->arg);
 }
 
-int cay_warm_list(cay_service *svc, const cay_call *call, int (*fn)(const cay_warm *, void *),
+int cay_warm_list(cay_client *client, const cay_call *call, int (*fn)(const cay_warm *, void *),
                   void *arg, cay_err *err)
 {
-    CAY__BACK(svc, warm_list, svc, call, fn, arg, err);
-    return svc->store->note_list(svc->db, SPACE, "", tell, &(telling){ svc, fn, arg, err }, err);
+    CAY__BACK(client, warm_list, client, call, fn, arg, err);
+    return client->store->note_list(client->db, SPACE, "", tell, &(telling){ client, fn, arg, err },
+                                    err);
 }
 
-void cay__warm_drop(cay_service *svc, const cay_call *call, const char *id)
+void cay__warm_drop(cay_client *client, const cay_call *call, const char *id)
 {
     CAY_AUTOFREE cay__row *row = NULL;
-    if (cay__call_check(call, "remove", NULL) < 0 || cay__svc_row(svc, id, &row, NULL) < 0)
+    if (cay__call_check(call, "remove", NULL) < 0 || cay__client_row(client, id, &row, NULL) < 0)
         return;
     /* It was listed a while ago: only the store can tell whether a tenant has it now. */
-    if (svc->store->warm_drop(svc->db, CAY__WARM_TENANT, id, NULL) == 0)
-        cay__delete_finish(svc, call, &row->row, NULL);
+    if (client->store->warm_drop(client->db, CAY__WARM_TENANT, id, NULL) == 0)
+        cay__delete_finish(client, call, &row->row, NULL);
 }
 
 typedef struct dropping {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
 } dropping;
 
 static int drop_row(const cay_row *row, void *arg)
 {
     const dropping *d = arg;
-    cay__warm_drop(d->svc, d->call, row->id);
+    cay__warm_drop(d->client, d->call, row->id);
     return 0;
 }
 
-int cay_warm_remove(cay_service *svc, const cay_call *call, const char *tenant,
+int cay_warm_remove(cay_client *client, const cay_call *call, const char *tenant,
                     const char *template_, cay_err *err)
 {
     char id[24];
     unsigned ready, making;
     cay__pool_note n;
-    CAY__BACK(svc, warm_remove, svc, call, tenant, template_, err);
+    CAY__BACK(client, warm_remove, client, call, tenant, template_, err);
     name_pool(tenant ? tenant : CAY_TENANT_DEFAULT, template_ ? template_ : "", id);
-    CAY_TRY(cay__warm_read(svc, id, &n, err));
+    CAY_TRY(cay__warm_read(client, id, &n, err));
     json_decref(n.all);
-    CAY_TRY(svc->store->note_put(svc->db, SPACE, id, NULL, err));
-    cay_task_cancel_of(svc, CAY_WARM_TASK, id, NULL,
+    CAY_TRY(client->store->note_put(client->db, SPACE, id, NULL, err));
+    cay_task_cancel_of(client, CAY_WARM_TASK, id, NULL,
                        NULL); /* what it makes meanwhile it finds to be nobody's, and removes */
-    return cay__warm_rows(svc, id, drop_row, &(dropping){ svc, call }, &ready, &making, err);
+    return cay__warm_rows(client, id, drop_row, &(dropping){ client, call }, &ready, &making, err);
 }
 
-void cay_warm_counts(const cay_service *svc, uint64_t *taken, uint64_t *missed)
+void cay_warm_counts(const cay_client *client, uint64_t *taken, uint64_t *missed)
 {
-    *taken = atomic_load(&svc->warm_taken);
-    *missed = atomic_load(&svc->warm_missed);
+    *taken = atomic_load(&client->warm_taken);
+    *missed = atomic_load(&client->warm_missed);
 }

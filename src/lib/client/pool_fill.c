@@ -31,18 +31,18 @@ static void made_of(const cay__pool_note *n, const char *template_id, char out[3
 
 static int due(const char *key, const char *value, void *arg)
 {
-    cay_service *svc = arg;
+    cay_client *client = arg;
     unsigned ready, making;
     char means[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOJSON *j = NULL;
     if (cay__json_object("record: pool", value, &j, NULL) < 0 ||
-        cay__warm_rows(svc, key, NULL, NULL, &ready, &making, NULL) < 0)
+        cay__warm_rows(client, key, NULL, NULL, &ready, &making, NULL) < 0)
         return 0;
     int64_t failed = cay__json_int(j, "failed_ms", 0), now = cay__wall_ms();
     if (failed && now - failed < AGAIN_MS && failed <= now)
         return 0;
     /* A name that means another template, or a request that was learnt, is work as well. */
-    bool moved = cay__warm_means(svc, NULL, j, means, sizeof means, NULL) < 0 ||
+    bool moved = cay__warm_means(client, NULL, j, means, sizeof means, NULL) < 0 ||
                  strcmp(means, cay__json_str(j, "template_id", "")) != 0;
     char of[33] = "";
     if (!moved)
@@ -57,17 +57,17 @@ static int due(const char *key, const char *value, void *arg)
                             .key = key,
                             .most = ATTEMPTS,
                             .backoff_ms = BACKOFF_MS };
-    return cay_task_put(svc, &task, CAY_TASK_KEEP, NULL, NULL) < 0 ? 1 : 0;
+    return cay_task_put(client, &task, CAY_TASK_KEEP, NULL, NULL) < 0 ? 1 : 0;
 }
 
-int cay_warm_due(cay_service *svc, cay_err *err)
+int cay_warm_due(cay_client *client, cay_err *err)
 {
-    int rc = svc->store->note_list(svc->db, "warm", "", due, svc, err);
+    int rc = client->store->note_list(client->db, "warm", "", due, client, err);
     return rc < 0 ? rc : 0;
 }
 
 typedef struct tidying {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const char *of; /* NULL: none of them stays */
     unsigned keep;
@@ -84,13 +84,13 @@ static int tidy(const cay_row *row, void *arg)
     if (fits)
         t->keep--;
     else if (row->state != CAY_CREATING || cay__maker_is_dead(row))
-        cay__warm_drop(t->svc, t->call, row->id);
+        cay__warm_drop(t->client, t->call, row->id);
     return 0;
 }
 
 /* Made, its services ready, and only then to be had. */
-static int make_one(cay_service *svc, const cay_call *call, const cay__pool_note *n, const char *of,
-                    const cay_create *request, cay_err *err)
+static int make_one(cay_client *client, const cay_call *call, const cay__pool_note *n,
+                    const char *of, const cay_create *request, cay_err *err)
 {
     const cay_pair labels[] = { { CAY__WARM_LABEL, n->id }, { LABEL_OF, of }, { NULL, NULL } };
     cay_create c = *request;
@@ -100,7 +100,7 @@ static int make_one(cay_service *svc, const cay_call *call, const cay__pool_note
     cay__pool_note still;
     c.labels = labels;
     c.tenant = cay__json_str(n->all, "tenant", NULL);
-    CAY_TRY(cay__create_warm(svc, call, &c, &sb, err));
+    CAY_TRY(cay__create_warm(client, call, &c, &sb, err));
     CAY_FAULT("warm.made");
     cay_call until = cay__call_copy(call);
     until.deadline_ms = CAY_MIN(call->deadline_ms, cay__now_ms() + READY_MS);
@@ -108,23 +108,23 @@ static int make_one(cay_service *svc, const cay_call *call, const cay__pool_note
     if (rc == CAY_ENOTSUP)
         rc = 0;
     if (rc == 0)
-        rc = cay__svc_row(svc, cay_sandbox_id(sb), &row, err);
+        rc = cay__client_row(client, cay_sandbox_id(sb), &row, err);
     if (rc == 0)
         rc = cay__json_object("record: metadata", row->row.metadata, &told, err);
-    if (rc == 0 && (rc = cay__warm_read(svc, n->id, &still, err)) == 0) /* removed meanwhile */
+    if (rc == 0 && (rc = cay__warm_read(client, n->id, &still, err)) == 0) /* removed meanwhile */
         json_decref(still.all);
     if (rc == 0)
-        rc = svc->store->rename(svc->db, cay_sandbox_id(sb),
-                                cay__json_str(told, "kind", CAY__WARM_MAKING), NULL, NULL, err);
+        rc = client->store->rename(client->db, cay_sandbox_id(sb),
+                                   cay__json_str(told, "kind", CAY__WARM_MAKING), NULL, NULL, err);
     CAY_FAULT("warm.ready");
     if (rc < 0)
-        cay__warm_drop(svc, call, cay_sandbox_id(sb));
+        cay__warm_drop(client, call, cay_sandbox_id(sb));
     cay_sandbox_unref(sb);
     return rc;
 }
 
 /* The request of the pool, as a request. */
-static int request_of(cay_service *svc, const cay__pool_note *n, cay__spec **out, cay_err *err)
+static int request_of(cay_client *client, const cay__pool_note *n, cay__spec **out, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(json_object_get(n->all, "request"), CAY__SPEC_MAX);
     const cay_row row = {
@@ -132,52 +132,54 @@ static int request_of(cay_service *svc, const cay__pool_note *n, cay__spec **out
     };
     const char *image;
     CAY_TRY(cay__spec_read(&row, out, err));
-    (*out)->create.provider = cay__warm_engine(svc, cay__json_str(n->all, "template", ""), &image);
+    (*out)->create.provider =
+        cay__warm_engine(client, cay__json_str(n->all, "template", ""), &image);
     return 0;
 }
 
-static int fill(cay_service *svc, const cay_call *call, cay__pool_note *n, cay_err *err)
+static int fill(cay_client *client, const cay_call *call, cay__pool_note *n, cay_err *err)
 {
     char means[CAY_TEMPLATE_NAME + 1] = "";
     cay__spec *request = NULL;
     unsigned ready, making;
     char of[33];
-    tidying tidy_up = { svc, call, NULL, n->high };
-    int rc = cay__warm_means(svc, call, n->all, means, sizeof means, err);
+    tidying tidy_up = { client, call, NULL, n->high };
+    int rc = cay__warm_means(client, call, n->all, means, sizeof means, err);
     if (rc == 0) {
         made_of(n, means, of);
         tidy_up.of = of;
     }
-    int tidied = cay__warm_rows(svc, n->id, tidy, &tidy_up, &ready, &making, rc == 0 ? err : NULL);
+    int tidied =
+        cay__warm_rows(client, n->id, tidy, &tidy_up, &ready, &making, rc == 0 ? err : NULL);
     CAY_TRY(rc < 0 ? rc : tidied);
     if (strcmp(of, cay__json_str(n->all, "of", "")) != 0) { /* what cay_warm_due() asks */
         json_object_set_new(n->all, "template_id", json_string(means));
         json_object_set_new(n->all, "of", json_string(of));
-        CAY_TRY(cay__warm_write(svc, n, err));
+        CAY_TRY(cay__warm_write(client, n, err));
     }
-    CAY_TRY(request_of(svc, n, &request, err));
+    CAY_TRY(request_of(client, n, &request, err));
     for (ready = n->high - tidy_up.keep; rc == 0 && ready < n->high; ready++) {
         if (cay__call_left(call) >= 0 && cay__call_left(call) < READY_MS / 2 + SPARE_MS)
             break; /* the rest in another turn, within another lease */
         rc = cay__call_check(call, "fill the pool", err);
         if (rc == 0)
-            rc = make_one(svc, call, n, of, &request->create, err);
+            rc = make_one(client, call, n, of, &request->create, err);
     }
     cay__spec_free(request);
     return rc;
 }
 
-int cay_warm_fill(cay_service *svc, const cay_call *call, const char *id, cay_err *err)
+int cay_warm_fill(cay_client *client, const cay_call *call, const char *id, cay_err *err)
 {
     cay__pool_note n;
     unsigned ready, making;
     cay_err why = CAY_ERR_INIT;
-    if (cay__warm_read(svc, id, &n, &why) < 0) /* it is gone: so is what it had */
-        return cay__warm_rows(svc, id, tidy, &(tidying){ svc, call, NULL, 0 }, &ready, &making,
-                              err);
-    int rc = fill(svc, call, &n, &why);
+    if (cay__warm_read(client, id, &n, &why) < 0) /* it is gone: so is what it had */
+        return cay__warm_rows(client, id, tidy, &(tidying){ client, call, NULL, 0 }, &ready,
+                              &making, err);
+    int rc = fill(client, call, &n, &why);
     json_decref(n.all);
-    if (rc == CAY_ECANCELED || cay__warm_read(svc, id, &n, NULL) < 0) {
+    if (rc == CAY_ECANCELED || cay__warm_read(client, id, &n, NULL) < 0) {
         if (err)
             *err = why;
         return rc == CAY_ECANCELED ? rc : 0;
@@ -191,7 +193,7 @@ int cay_warm_fill(cay_service *svc, const cay_call *call, const char *id, cay_er
         json_object_del(n.all, "failed_ms");
     }
     if (rc < 0 || told)
-        cay__warm_write(svc, &n, NULL);
+        cay__warm_write(client, &n, NULL);
     json_decref(n.all);
     if (rc < 0 && err)
         *err = why;

@@ -68,7 +68,7 @@ bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND])
 }
 
 typedef struct lack {
-    cay_service *svc;
+    cay_client *client;
     const char *template_id, *tenant;
     char *request; /* as a pool would keep it, or NULL: no pool turns to it */
     bool counted;
@@ -121,7 +121,7 @@ static int learn(const char *key, const char *value, void *arg)
         strcmp(cay__json_str(j, "template_id", ""), m->template_id) != 0)
         return 0;
     if (!m->counted)
-        atomic_fetch_add(&m->svc->warm_missed, 1);
+        atomic_fetch_add(&m->client->warm_missed, 1);
     m->counted = true;
     if (!m->request || !may_turn(m->tenant, j) ||
         cay__json_object("", m->request, &request, NULL) < 0)
@@ -140,34 +140,34 @@ static int learn(const char *key, const char *value, void *arg)
     json_object_set_new(j, "others", json_integer(times < LEARN ? times : 0));
     cay__pool_note n = { .all = j };
     cay__str_copy(n.id, sizeof n.id, key);
-    cay__warm_write(m->svc, &n, NULL);
+    cay__warm_write(m->client, &n, NULL);
     return 1;
 }
 
-void cay__warm_missed(cay_service *svc, const cay_create *c, const cay_create *given)
+void cay__warm_missed(cay_client *client, const cay_create *c, const cay_create *given)
 {
-    lack m = { .svc = svc,
+    lack m = { .client = client,
                .template_id = c->template_id,
                .tenant = c->tenant ? c->tenant : CAY_TENANT_DEFAULT };
     const cay_create h = hard_part(given);
     if (may_be_learnt(c, given))
         cay__spec_text(&h, &m.request, NULL);
-    svc->store->note_list(svc->db, "warm", "", learn, &m, NULL);
+    client->store->note_list(client->db, "warm", "", learn, &m, NULL);
     free(m.request);
 }
 
-static int take_row(cay_service *svc, const char *kind, const cay_create *c,
+static int take_row(cay_client *client, const char *kind, const cay_create *c,
                     char id[CAY_ID_LEN + 1], char **box, cay_err *err)
 {
     CAY_AUTOFREE char *spec = NULL, *labels = NULL;
     char creator[160];
     cay_row row;
     CAY_TRY(cay__create_row(c, &row, &spec, &labels, creator, sizeof creator, err));
-    return svc->store->warm_take(svc->db, CAY__WARM_TENANT, kind, &row, id, box, err);
+    return client->store->warm_take(client->db, CAY__WARM_TENANT, kind, &row, id, box, err);
 }
 
 /* It is recorded as being made for the request; what it still lacks is told to it. */
-static int finish(cay_service *svc, const cay_call *call, const char *id, const char *was,
+static int finish(cay_client *client, const cay_call *call, const char *id, const char *was,
                   const cay_create *c, const cay__mani *f, cay_sandbox **out, cay_err *err)
 {
     const cay_row row = {
@@ -176,19 +176,19 @@ static int finish(cay_service *svc, const cay_call *call, const char *id, const 
     CAY_AUTOFREE char *text = NULL;
     cay__place *p;
     void *box = NULL;
-    CAY_TRY(cay__box_attach(svc, call, &row, &p, &box, err));
+    CAY_TRY(cay__box_attach(client, call, &row, &p, &box, err));
     int rc = c->ttl_ms || c->idle_ms ? p->ops->extend(box, call, c->ttl_ms, c->idle_ms, err) : 0;
     if (rc == 0)
         rc = cay__mani_apply(f, p->ops, id, box, call, err);
     if (rc == 0)
         rc = cay__box_text(p->ops, box, &text, err);
     if (rc == 0)
-        rc = cay__svc_move(svc, id, CAY_RUNNING, "", text, err);
+        rc = cay__client_move(client, id, CAY_RUNNING, "", text, err);
     CAY_FAULT("create.warm.moved");
     if (rc < 0)
         p->ops->release(box);
     else
-        *out = cay__handle_new(svc, p->ops, id, box, CAY_RUNNING);
+        *out = cay__handle_new(client, p->ops, id, box, CAY_RUNNING);
     return rc;
 }
 
@@ -210,28 +210,28 @@ bool cay__warm_with_files(const cay_create *c)
     return c->manifest && of_image(c);
 }
 
-int cay__warm_take(cay_service *svc, const cay_call *call, const cay_create *c, const cay__mani *f,
-                   bool *missed, cay_sandbox **out, cay_err *err)
+int cay__warm_take(cay_client *client, const cay_call *call, const cay_create *c,
+                   const cay__mani *f, bool *missed, cay_sandbox **out, cay_err *err)
 {
     char kind[CAY__WARM_KIND], id[CAY_ID_LEN + 1];
     cay__place *p;
     if (!cay__warm_kind(c, kind) || !may_come_later(f) ||
-        cay__svc_place(svc, c->provider, &p, NULL) < 0 ||
+        cay__client_place(client, c->provider, &p, NULL) < 0 ||
         ((c->ttl_ms || c->idle_ms) && !p->ops->extend))
         return CAY_ENOENT;
     for (int i = 0; i < TRIES; i++) {
         CAY_AUTOFREE char *box = NULL;
-        int rc = take_row(svc, kind, c, id, &box, err);
+        int rc = take_row(client, kind, c, id, &box, err);
         if (rc == CAY_ENOENT)
             break;
         if (rc < 0)
             return rc;
         CAY_FAULT("create.warm.taken");
-        if (finish(svc, call, id, box, c, f, out, NULL) == 0) {
-            atomic_fetch_add(&svc->warm_taken, 1);
+        if (finish(client, call, id, box, c, f, out, NULL) == 0) {
+            atomic_fetch_add(&client->warm_taken, 1);
             return 0;
         }
-        cay__create_undo(svc, id, c); /* it died while it waited: another, or a new one */
+        cay__create_undo(client, id, c); /* it died while it waited: another, or a new one */
     }
     *missed = !of_image(c); /* pools of images keep what they were told */
     return CAY_ENOENT;

@@ -49,7 +49,7 @@ static const char *const ours[] = {
 };
 
 typedef struct purge {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     bool forget;
     void (*left)(const char *what, void *arg);
@@ -71,7 +71,7 @@ static int remove_box(purge *p, const char *id, cay_err *err)
 {
     cay_err why = CAY_ERR_INIT;
     cay_sandbox *sb = NULL;
-    int rc = cay_service_find(p->svc, p->call, id, &sb, &why);
+    int rc = cay_client_find(p->client, p->call, id, &sb, &why);
     if (rc == 0)
         rc = cay_sandbox_remove(sb, p->call, &why);
     cay_sandbox_unref(sb);
@@ -102,14 +102,14 @@ static void unescape(char *s)
     *to = 0;
 }
 
-static int no_mounts(const cay_service *svc, cay_err *err)
+static int no_mounts(const cay_client *client, cay_err *err)
 {
-    CAY_AUTOFREE char *home = realpath(svc->home, NULL), *line = NULL;
+    CAY_AUTOFREE char *home = realpath(client->home, NULL), *line = NULL;
     size_t cap = 0, n = home ? strlen(home) : 0;
     FILE *f = home ? fopen("/proc/self/mountinfo", "re") : NULL;
     int rc = 0;
     if (!f)
-        return cay_fail_sys(err, CAY_ESYS, "look for mounts below %.180s", svc->home);
+        return cay_fail_sys(err, CAY_ESYS, "look for mounts below %.180s", client->home);
     while (rc == 0 && getline(&line, &cap, f) > 0) {
         char *at = line;
         for (int i = 0; at && i < 4; i++)
@@ -128,7 +128,7 @@ static int no_mounts(const cay_service *svc, cay_err *err)
 
 static void tell_left(purge *p)
 {
-    int fd = openat(p->svc->home_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(p->client->home_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d) {
         cay__close_fd(&fd);
@@ -144,34 +144,34 @@ static int remove_all(purge *p, cay_err *err)
 {
     cay__place *place;
     void *self;
-    CAY_TRY(cay_service_list(p->svc, p->call, NULL, on_box, p, err));
+    CAY_TRY(cay_client_list(p->client, p->call, NULL, on_box, p, err));
     for (size_t i = 0; i < p->n; i++)
         CAY_TRY(remove_box(p, p->ids[i], err));
-    for (size_t i = 0; i < p->svc->nplaces; i++) {
-        place = &p->svc->places[i];
+    for (size_t i = 0; i < p->client->nplaces; i++) {
+        place = &p->client->places[i];
         if (CAY__HAS(place->ops, purge)) {
-            CAY_TRY(cay__svc_self(p->svc, place, &self, err));
+            CAY_TRY(cay__client_self(p->client, place, &self, err));
             CAY_TRY(place->ops->purge(self, p->call, ours, err));
         }
     }
     return 0;
 }
 
-int cay_service_purge(cay_service *svc, const cay_call *call, bool forget,
-                      void (*left)(const char *what, void *arg), void *arg, cay_err *err)
+int cay_client_purge(cay_client *client, const cay_call *call, bool forget,
+                     void (*left)(const char *what, void *arg), void *arg, cay_err *err)
 {
-    purge p = { .svc = svc, .call = call, .forget = forget, .left = left, .arg = arg };
-    if (cay__back_of(svc))
-        return cay__purge_far(svc, call, forget, left, arg, err);
-    CAY_TRY(no_mounts(svc, err));
-    CAY_TRY(cay__db_alone(svc->db, err));
+    purge p = { .client = client, .call = call, .forget = forget, .left = left, .arg = arg };
+    if (cay__back_of(client))
+        return cay__purge_far(client, call, forget, left, arg, err);
+    CAY_TRY(no_mounts(client, err));
+    CAY_TRY(cay__db_alone(client->db, err));
     int rc = remove_all(&p, err);
     free(p.ids);
     if (rc < 0) {
-        cay__db_shared(svc->db);
+        cay__db_shared(client->db);
         return rc;
     }
-    if (rmdir(svc->home) < 0)
+    if (rmdir(client->home) < 0)
         tell_left(&p);
     return 0;
 }

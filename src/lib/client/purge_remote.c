@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of a service that is a server's: all that its key may remove goes, one after the other. The
+/* Of a client of a server: all that its key may remove goes, one after the other. The
  * server, its keys, tenants and stored secrets stay. */
 #include "remote.h"
 #include "client.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 typedef struct far_purge {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     bool forget;
     void (*left)(const char *what, void *arg);
@@ -47,28 +47,28 @@ static int on_volume(const cay_volume *v, void *arg)
 
 static int boxes(far_purge *p, cay_err *err)
 {
-    return cay_service_list(p->svc, p->call, NULL, on_box, p, err);
+    return cay_client_list(p->client, p->call, NULL, on_box, p, err);
 }
 
 static int snapshots(far_purge *p, cay_err *err)
 {
-    return cay_service_snapshots(p->svc, p->call, NULL, on_snapshot, p, err);
+    return cay_client_snapshots(p->client, p->call, NULL, on_snapshot, p, err);
 }
 
 static int templates(far_purge *p, cay_err *err)
 {
-    return cay_template_list(p->svc, p->call, NULL, on_template, p, err);
+    return cay_template_list(p->client, p->call, NULL, on_template, p, err);
 }
 
 static int volumes(far_purge *p, cay_err *err)
 {
-    return cay_volume_list(p->svc, p->call, on_volume, p, err);
+    return cay_volume_list(p->client, p->call, on_volume, p, err);
 }
 
 static int drop_box(far_purge *p, const char *id, cay_err *err)
 {
     cay_sandbox *sb = NULL;
-    int rc = cay_service_find(p->svc, p->call, id, &sb, err);
+    int rc = cay_client_find(p->client, p->call, id, &sb, err);
     if (rc == 0)
         rc = cay_sandbox_remove(sb, p->call, err);
     cay_sandbox_unref(sb);
@@ -77,17 +77,17 @@ static int drop_box(far_purge *p, const char *id, cay_err *err)
 
 static int drop_snapshot(far_purge *p, const char *id, cay_err *err)
 {
-    return cay_snapshot_remove(p->svc, p->call, id, NULL, err);
+    return cay_snapshot_remove(p->client, p->call, id, NULL, err);
 }
 
 static int drop_template(far_purge *p, const char *id, cay_err *err)
 {
-    return cay_template_remove(p->svc, p->call, NULL, id, err);
+    return cay_template_remove(p->client, p->call, NULL, id, err);
 }
 
 static int drop_volume(far_purge *p, const char *name, cay_err *err)
 {
-    return cay_volume_remove(p->svc, p->call, name, err);
+    return cay_volume_remove(p->client, p->call, name, err);
 }
 
 /* Volumes are free when their sandboxes are gone, templates when nothing stands on them. */
@@ -127,10 +127,10 @@ static int one_kind(far_purge *p, size_t k, cay_err *err)
     return rc;
 }
 
-int cay__purge_far(cay_service *svc, const cay_call *call, bool forget,
+int cay__purge_far(cay_client *client, const cay_call *call, bool forget,
                    void (*left)(const char *what, void *arg), void *arg, cay_err *err)
 {
-    far_purge p = { .svc = svc, .call = call, .forget = forget, .left = left, .arg = arg };
+    far_purge p = { .client = client, .call = call, .forget = forget, .left = left, .arg = arg };
     int rc = 0;
     for (size_t k = 0; rc == 0 && k < CAY_LEN(kinds); k++)
         rc = one_kind(&p, k, err);

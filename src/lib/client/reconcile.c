@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a crash or a reboot records and facts differ. Whoever opens the service next brings them
+ * After a crash or a reboot records and facts differ. Whoever opens the client next brings them
  * together:
  *
  *   creating, its maker dead    nobody was told of it: removed
@@ -61,15 +61,15 @@ void cay__creator_text(char *buf, size_t cap)
              (long long)cay__boot_ms());
 }
 
-void cay__creator_now(const cay_service *svc, char *buf, size_t cap)
+void cay__creator_now(const cay_client *client, char *buf, size_t cap)
 {
-    const char *at = strstr(svc->owner, "\"boot_ms\":");
+    const char *at = strstr(client->owner, "\"boot_ms\":");
     int pid = 0;
-    if (!at || sscanf(svc->owner, "{\"creator\":{\"pid\":%d", &pid) != 1 || pid != getpid()) {
+    if (!at || sscanf(client->owner, "{\"creator\":{\"pid\":%d", &pid) != 1 || pid != getpid()) {
         cay__creator_text(buf, cap);
         return;
     }
-    snprintf(buf, cap, "%.*s\"boot_ms\":%lld}}", (int)(at - svc->owner), svc->owner,
+    snprintf(buf, cap, "%.*s\"boot_ms\":%lld}}", (int)(at - client->owner), client->owner,
              (long long)cay__boot_ms());
 }
 
@@ -86,7 +86,7 @@ bool cay__maker_is_dead(const cay_row *row)
 }
 
 typedef struct work {
-    cay_service *svc;
+    cay_client *client;
     bool rebooted;
     /* ids that the provider `of` has; a list is asked for once */
     const cay_provider_ops *of;
@@ -119,12 +119,12 @@ static bool is_missing(work *w, const cay_row *row)
 {
     cay__place *p;
     void *self;
-    if (cay__svc_place(w->svc, row->provider, &p, NULL) < 0 || !p->ops->list)
+    if (cay__client_place(w->client, row->provider, &p, NULL) < 0 || !p->ops->list)
         return true; /* not listed: attach() will tell */
     if (w->of != p->ops) {
         w->of = p->ops;
         w->n = 0;
-        w->listed = cay__svc_self(w->svc, p, &self, NULL) == 0 &&
+        w->listed = cay__client_self(w->client, p, &self, NULL) == 0 &&
                     p->ops->list(self, NULL, add_id, w, NULL) == 0;
         if (w->n)
             qsort(w->ids, w->n, sizeof *w->ids, by_id);
@@ -140,63 +140,65 @@ static void settle_live(work *w, const cay_row *row)
     cay_err err = CAY_ERR_INIT;
     if (!w->rebooted && !is_missing(w, row))
         return;
-    int rc = cay__box_attach(w->svc, NULL, row, &p, &box, &err);
+    int rc = cay__box_attach(w->client, NULL, row, &p, &box, &err);
     if (rc == CAY_EGONE) {
         const char *why = w->rebooted ? "reboot" : cay__gone_reason(err.reason);
-        w->svc->store->move(w->svc->db, row->id, CAY__BIT(row->state), CAY_STOPPED, why, NULL,
-                            NULL);
+        w->client->store->move(w->client->db, row->id, CAY__BIT(row->state), CAY_STOPPED, why, NULL,
+                               NULL);
         return;
     }
     if (rc == 0)
         p->ops->release(box);
-    cay__truth_find(w->svc, NULL, row, &t, NULL);
+    cay__truth_find(w->client, NULL, row, &t, NULL);
     cay__truth_clear(&t);
 }
 
-static void settle_start(cay_service *svc, const cay_row *row)
+static void settle_start(cay_client *client, const cay_row *row)
 {
     cay__place *p;
     void *box;
     CAY_AUTOFREE char *text = NULL;
     cay_box_status st = { .size = sizeof st };
-    int rc = cay__box_attach(svc, NULL, row, &p, &box, NULL);
+    int rc = cay__box_attach(client, NULL, row, &p, &box, NULL);
     if (rc == 0) {
         if (p->ops->status(box, NULL, &st, NULL) == 0 && cay__state_live(st.state) &&
             cay__box_text(p->ops, box, &text, NULL) == 0) {
-            svc->store->move(svc->db, row->id, CAY__BIT(CAY_STOPPED), CAY_RUNNING, "", text, NULL);
+            client->store->move(client->db, row->id, CAY__BIT(CAY_STOPPED), CAY_RUNNING, "", text,
+                                NULL);
             p->ops->release(box);
             return;
         }
         p->ops->release(box);
     }
     if ((rc == 0 || rc == CAY_EGONE) && older(row->changed_ms, START_MS))
-        svc->store->move(svc->db, row->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "lost", NULL, NULL);
+        client->store->move(client->db, row->id, CAY__BIT(CAY_STOPPED), CAY_STOPPED, "lost", NULL,
+                            NULL);
 }
 
-static void finish(cay_service *svc, const cay_row *row)
+static void finish(cay_client *client, const cay_row *row)
 {
     cay_call call = { .size = sizeof call, .deadline_ms = cay__now_ms() + FINISH_MS };
-    cay__delete_finish(svc, &call, row, NULL); /* what fails stays recorded for the next time */
+    cay__delete_finish(client, &call, row, NULL); /* what fails stays recorded for the next time */
 }
 
 static int settle(const cay_row *row, void *arg)
 {
     work *w = arg;
-    cay_service *svc = w->svc;
+    cay_client *client = w->client;
     CAY_FAULT("reconcile.row");
     switch (row->state) {
     case CAY_CREATING:
         if ((w->rebooted || cay__maker_is_dead(row)) &&
-            svc->store->move(svc->db, row->id, CAY__BIT(CAY_CREATING), CAY_DELETING,
-                             "its maker died", NULL, NULL) == 0)
-            finish(svc, row);
+            client->store->move(client->db, row->id, CAY__BIT(CAY_CREATING), CAY_DELETING,
+                                "its maker died", NULL, NULL) == 0)
+            finish(client, row);
         break;
-    case CAY_DELETING: finish(svc, row); break;
+    case CAY_DELETING: finish(client, row); break;
     case CAY_RUNNING:
     case CAY_PAUSED: settle_live(w, row); break;
     case CAY_STOPPED:
         if (!strcmp(row->reason, "starting"))
-            settle_start(svc, row);
+            settle_start(client, row);
         break;
     default: break;
     }
@@ -223,35 +225,35 @@ static void boot_note(char *buf, size_t cap)
 }
 
 /* Snapshots and undos that somebody began and did not end. */
-static bool has_broken(cay_service *svc)
+static bool has_broken(cay_client *client)
 {
     unsigned what = 0;
-    return svc->store->unsettled(svc->db, "", &what, NULL) == 0 && (what & CAY_STORE_BROKEN);
+    return client->store->unsettled(client->db, "", &what, NULL) == 0 && (what & CAY_STORE_BROKEN);
 }
 
-int cay__reconcile(cay_service *svc, cay_err *err)
+int cay__reconcile(cay_client *client, cay_err *err)
 {
     char boot[64];
     boot_note(boot, sizeof boot);
-    int known = svc->store->note_get(svc->db, "service", "boot", same_text, boot, NULL);
-    int any = svc->store->list(svc->db, NULL, needs_it, NULL, err);
+    int known = client->store->note_get(client->db, "service", "boot", same_text, boot, NULL);
+    int any = client->store->list(client->db, NULL, needs_it, NULL, err);
     if (any < 0)
         return any;
-    bool broken = has_broken(svc);
+    bool broken = has_broken(client);
     if (!any && !broken && known == 1)
         return 0;
     CAY_AUTOFD lock =
-        openat(svc->home_fd, "reconcile.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        openat(client->home_fd, "reconcile.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
         return 0; /* somebody is at it, or the disk is full; single looks do the same */
     if (broken)   /* before a sandbox is started on layers that it may not know of */
-        cay__snap_reconcile(svc, NULL);
-    work w = { .svc = svc, .rebooted = known == 0 };
-    int rc = svc->store->list(svc->db, NULL, settle, &w, err);
+        cay__snap_reconcile(client, NULL);
+    work w = { .client = client, .rebooted = known == 0 };
+    int rc = client->store->list(client->db, NULL, settle, &w, err);
     free(w.ids);
     if (rc == 0 && w.rebooted)
-        cay__svc_sweep(svc, NULL, false, NULL, NULL);
+        cay__client_sweep(client, NULL, false, NULL, NULL);
     if (rc == 0 && known != 1)
-        svc->store->note_put(svc->db, "service", "boot", boot, NULL);
+        client->store->note_put(client->db, "service", "boot", boot, NULL);
     return rc;
 }

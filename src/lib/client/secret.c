@@ -41,10 +41,10 @@ int cay__secret_from_fd(const char *name, int fd, const char *what, cay__value *
     return 0;
 }
 
-static int read_env(cay_service *svc, const char *name, const char *arg, cay__value *out,
+static int read_env(cay_client *client, const char *name, const char *arg, cay__value *out,
                     cay_err *err)
 {
-    (void)svc;
+    (void)client;
     const char *s = getenv(arg);
     if (!s)
         return cay__secret_bad(name, "this environment variable is not set: ", arg, err);
@@ -52,32 +52,32 @@ static int read_env(cay_service *svc, const char *name, const char *arg, cay__va
     return 0;
 }
 
-static int read_file(cay_service *svc, const char *name, const char *arg, cay__value *out,
+static int read_file(cay_client *client, const char *name, const char *arg, cay__value *out,
                      cay_err *err)
 {
     struct stat st;
-    (void)svc;
+    (void)client;
     CAY_AUTOFD fd = open(arg, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return cay__secret_bad(name, "no readable file ", arg, err);
     return cay__secret_from_fd(name, fd, arg, out, err);
 }
 
-static int read_store(cay_service *svc, const char *name, const char *arg, cay__value *out,
+static int read_store(cay_client *client, const char *name, const char *arg, cay__value *out,
                       cay_err *err)
 {
-    int rc = cay__secret_open(svc, arg, out, err);
+    int rc = cay__secret_open(client, arg, out, err);
     return rc < 0 ? cay_wrap(err, rc, "secret %s", name) : 0;
 }
 
 /* A text of the store in which each ${store:NAME} stands for that secret. What it gives is not
  * looked into again. */
-static int read_fill(cay_service *svc, const char *name, const char *arg, cay__value *out,
+static int read_fill(cay_client *client, const char *name, const char *arg, cay__value *out,
                      cay_err *err)
 {
     static const char open[] = "${store:";
     cay__value form = { 0 };
-    CAY_TRY(read_store(svc, name, arg, &form, err));
+    CAY_TRY(read_store(client, name, arg, &form, err));
     cay__buf b = CAY__BUF(CAY__SECRET_MAX);
     int rc = 0;
     for (const char *s = form.data, *end = s + form.len; s < end && rc == 0;) {
@@ -90,7 +90,7 @@ static int read_fill(cay_service *svc, const char *name, const char *arg, cay__v
             break;
         const char *from = at + sizeof open - 1;
         snprintf(other, sizeof other, "%.*s", (int)CAY_MIN(close - from, 63), from);
-        rc = read_store(svc, name, other, &v, err);
+        rc = read_store(client, name, other, &v, err);
         if (rc == 0)
             cay__buf_add(&b, v.data, v.len);
         cay__value_wipe(&v);
@@ -110,7 +110,8 @@ static int read_fill(cay_service *svc, const char *name, const char *arg, cay__v
 
 static const struct {
     const char *prefix;
-    int (*read)(cay_service *svc, const char *name, const char *arg, cay__value *out, cay_err *err);
+    int (*read)(cay_client *client, const char *name, const char *arg, cay__value *out,
+                cay_err *err);
 } sources[] = {
     { "env:", read_env },     { "file:", read_file }, { CAY__SECRET_CMD, NULL }, /* secret_cmd.c */
     { "store:", read_store }, { "fill:", read_fill },
@@ -152,33 +153,34 @@ int cay__secret_sound(const char *name, cay__value *v, cay_err *err)
         "secret %.63s: its value is empty or has a control character; it has to be one line", name);
 }
 
-static int read_now(cay_service *svc, cay__want *w, cay_err *err)
+static int read_now(cay_client *client, cay__want *w, cay_err *err)
 {
     CAY_TRY(cay__secret_source_check(w->name, w->source, err));
     size_t i = find(w->source);
     if (!sources[i].read)
         return 0; /* it takes its time */
-    CAY_TRY(sources[i].read(svc, w->name, w->source + strlen(sources[i].prefix), &w->value, err));
+    CAY_TRY(
+        sources[i].read(client, w->name, w->source + strlen(sources[i].prefix), &w->value, err));
     return cay__secret_sound(w->name, &w->value, err);
 }
 
-int cay__secret_read_all(cay_service *svc, cay__want *w, size_t n, cay_err *err)
+int cay__secret_read_all(cay_client *client, cay__want *w, size_t n, cay_err *err)
 {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++)
-        rc = w[i].source ? read_now(svc, &w[i], err) : 0;
+        rc = w[i].source ? read_now(client, &w[i], err) : 0;
     if (rc == 0)
-        rc = cay__secret_cmds(svc, w, n, err);
+        rc = cay__secret_cmds(client, w, n, err);
     for (size_t i = 0; i < n && rc < 0; i++)
         cay__value_wipe(&w[i].value);
     return rc;
 }
 
-int cay__secret_read(cay_service *svc, const char *name, const char *source, cay__value *out,
+int cay__secret_read(cay_client *client, const char *name, const char *source, cay__value *out,
                      cay_err *err)
 {
     cay__want w = { .name = name, .source = source ? source : "" };
-    CAY_TRY(cay__secret_read_all(svc, &w, 1, err));
+    CAY_TRY(cay__secret_read_all(client, &w, 1, err));
     *out = w.value;
     return 0;
 }

@@ -23,10 +23,10 @@ typedef struct cmd {
 } cmd;
 
 /* The words of `cmd NAME PROGRAM [ARG…]`, parted by blanks; no shell ever sees them. */
-static int find_cmd(cay_service *svc, const char *name, const char *wanted, char *conf, char **argv,
-                    cay_err *err)
+static int find_cmd(cay_client *client, const char *name, const char *wanted, char *conf,
+                    char **argv, cay_err *err)
 {
-    if (cay__fd_read_file(svc->home_fd, CAY__SECRETS_CONF, conf, CONF_MAX) < 0)
+    if (cay__fd_read_file(client->home_fd, CAY__SECRETS_CONF, conf, CONF_MAX) < 0)
         return cay__secret_bad(
             name, "no " CAY__SECRETS_CONF " in the state directory names command ", wanted, err);
     char *line_end = NULL;
@@ -98,10 +98,10 @@ static int finish(cmd *c, cay_err *err)
     return cay__secret_sound(name, &c->want->value, err);
 }
 
-static int start(cay_service *svc, cay__want *w, cmd *c, cay_err *err)
+static int start(cay_client *client, cay__want *w, cmd *c, cay_err *err)
 {
     *c = (cmd){ .want = w, .conf = cay__alloc(CONF_MAX + 1), .death = -1, .to = -1 };
-    int rc = find_cmd(svc, w->name, w->source + strlen(CAY__SECRET_CMD), c->conf, c->argv, err);
+    int rc = find_cmd(client, w->name, w->source + strlen(CAY__SECRET_CMD), c->conf, c->argv, err);
     if (rc == 0)
         rc = launch(c, err);
     if (rc < 0) {
@@ -128,7 +128,7 @@ static size_t next_over(const cmd *c, size_t n)
     }
 }
 
-int cay__secret_cmds(cay_service *svc, cay__want *w, size_t n, cay_err *err)
+int cay__secret_cmds(cay_client *client, cay__want *w, size_t n, cay_err *err)
 {
     cmd c[AT_ONCE];
     size_t next = 0, live = 0;
@@ -136,7 +136,7 @@ int cay__secret_cmds(cay_service *svc, cay__want *w, size_t n, cay_err *err)
     while (rc == 0) {
         for (; rc == 0 && next < n && live < AT_ONCE; next++)
             if (w[next].source && cay__str_starts(w[next].source, CAY__SECRET_CMD)) {
-                rc = start(svc, &w[next], &c[live], err);
+                rc = start(client, &w[next], &c[live], err);
                 live += rc == 0;
             }
         if (rc < 0 || !live)

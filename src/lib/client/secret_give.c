@@ -140,7 +140,7 @@ int cay__secrets_tenant(const cay_create *c, cay_err *err)
         c->tenant);
 }
 
-int cay__secrets_collect(cay_service *svc, const cay_create *c, int *out, cay_err *err)
+int cay__secrets_collect(cay_client *client, const cay_create *c, int *out, cay_err *err)
 {
     CAY_AUTOFD fd = cay__memfd("cay-secrets");
     if (fd < 0)
@@ -149,7 +149,7 @@ int cay__secrets_collect(cay_service *svc, const cay_create *c, int *out, cay_er
         cay__value v = { 0 };
         if (named(c, i, c->secrets[i].name))
             continue;
-        CAY_TRY(cay__secret_read(svc, c->secrets[i].name, c->secrets[i].source, &v, err));
+        CAY_TRY(cay__secret_read(client, c->secrets[i].name, c->secrets[i].source, &v, err));
         bool done = put_entry(fd, c->secrets[i].name, v.data, v.len);
         cay__value_wipe(&v);
         if (!done)
@@ -212,7 +212,7 @@ static int put_trust(const cay_provider_ops *ops, void *box, const cay_call *cal
     return 0;
 }
 
-int cay__secrets_give(cay_service *svc, const cay_provider_ops *ops, void *box,
+int cay__secrets_give(cay_client *client, const cay_provider_ops *ops, void *box,
                       const cay_call *call, const cay_create *c, cay_err *err)
 {
     CAY_AUTOFD values = -1, trust = -1;
@@ -223,7 +223,7 @@ int cay__secrets_give(cay_service *svc, const cay_provider_ops *ops, void *box,
     if (!CAY__HAS(ops, secrets))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "secrets: provider %s cannot put them into requests", ops->name);
-    CAY_TRY(cay__secrets_collect(svc, c, &values, err));
+    CAY_TRY(cay__secrets_collect(client, c, &values, err));
     CAY_TRY(ops->secrets(box, call, c->net, len, values, &trust, err));
     CAY_TRY(ops->policy(box, call, c->net, len, &revision, err));
     return trust >= 0 ? put_trust(ops, box, call, trust, err) : 0;
@@ -236,10 +236,10 @@ int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *er
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOFREE char *now = NULL;
     cay__spec *spec = NULL;
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     CAY_TRY(cay__call_check(call, "secrets", err));
     CAY_TRY(cay__sandbox_ready(sb, err));
-    if (!svc || cay__svc_row(svc, sb->id, &row, NULL) < 0)
+    if (!client || cay__client_row(client, sb->id, &row, NULL) < 0)
         return cay_fail_why(err, CAY_ENOENT, "secret_unknown",
                             "sandbox %s is thrown away and has no record of its secrets", sb->id);
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
@@ -248,7 +248,7 @@ int cay_sandbox_renew_secrets(cay_sandbox *sb, const cay_call *call, cay_err *er
                                                   "sandbox %s has no secrets", sb->id);
     if (rc == 0) {
         spec->create.net = now;
-        rc = cay__secrets_give(svc, sb->ops, sb->box, call, &spec->create, err);
+        rc = cay__secrets_give(client, sb->ops, sb->box, call, &spec->create, err);
     }
     cay__spec_free(spec);
     return rc;

@@ -47,12 +47,12 @@ static void without_former(cay_create *c, cay__arena *mem)
 static int record(cay_sandbox *sb, const cay_secret *secrets, size_t n, const char *net,
                   cay__row **former, cay__spec **now, cay_err *err)
 {
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     for (int tries = 0;; tries++) {
         CAY_AUTOFREE char *json = NULL;
         cay__spec *spec = NULL;
         free(CAY_STEAL(*former));
-        CAY_TRY(cay__svc_row(svc, sb->id, former, err));
+        CAY_TRY(cay__client_row(client, sb->id, former, err));
         CAY_TRY(cay__spec_read(&(*former)->row, &spec, err));
         spec->create.secrets = secrets;
         spec->create.nsecrets = n;
@@ -64,7 +64,7 @@ static int record(cay_sandbox *sb, const cay_secret *secrets, size_t n, const ch
         if (rc == 0)
             rc = cay__spec_text(&spec->create, &json, err);
         if (rc == 0)
-            rc = svc->store->respec(svc->db, sb->id, (*former)->row.version, json, err);
+            rc = client->store->respec(client->db, sb->id, (*former)->row.version, json, err);
         if (rc == 0) {
             *now = spec;
             return 0;
@@ -96,13 +96,13 @@ static void take_back(cay_sandbox *sb, void *box, const cay_call *call, const ca
 {
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOFREE char *json = NULL;
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     cay__spec *spec = NULL;
     if (cay__spec_read(&former->row, &spec, NULL) < 0)
         return;
     if (cay__spec_text(&spec->create, &json, NULL) == 0 &&
-        cay__svc_row(svc, sb->id, &row, NULL) == 0)
-        svc->store->respec(svc->db, sb->id, row->row.version, json, NULL);
+        cay__client_row(client, sb->id, &row, NULL) == 0)
+        client->store->respec(client->db, sb->id, row->row.version, json, NULL);
     give(sb, box, call, &spec->create, true, NULL);
     cay__spec_free(spec);
 }

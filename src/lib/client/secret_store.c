@@ -45,15 +45,15 @@ static int key_path(char *out, size_t cap, cay_err *err)
 }
 
 /* A key beside what it opens would protect nothing. */
-static bool inside_home(const cay_service *svc, const char *path)
+static bool inside_home(const cay_client *client, const char *path)
 {
     char dir[PATH_MAX], real[PATH_MAX];
     cay__str_copy(dir, sizeof dir, path);
     char *slash = strrchr(dir, '/');
     if (slash > dir)
         *slash = '\0';
-    size_t n = strlen(svc->home);
-    return realpath(dir, real) && !strncmp(real, svc->home, n) && (!real[n] || real[n] == '/');
+    size_t n = strlen(client->home);
+    return realpath(dir, real) && !strncmp(real, client->home, n) && (!real[n] || real[n] == '/');
 }
 
 static int make_key(const char *path, cay_err *err)
@@ -81,12 +81,12 @@ static int make_key(const char *path, cay_err *err)
     return done || errno == EEXIST ? 0 : cay_fail_sys(err, CAY_ESYS, "make %s", path);
 }
 
-static int open_key(const cay_service *svc, bool make, int *out, cay_err *err)
+static int open_key(const cay_client *client, bool make, int *out, cay_err *err)
 {
     char path[PATH_MAX];
     struct stat st;
     CAY_TRY(key_path(path, sizeof path, err));
-    if (inside_home(svc, path))
+    if (inside_home(client, path))
         return no_key(path, "it is inside the state directory; keep it elsewhere", err);
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT && make) {
@@ -103,7 +103,7 @@ static int open_key(const cay_service *svc, bool make, int *out, cay_err *err)
 }
 
 /* cay-seal between two memory files. */
-static int seal(cay_service *svc, const char *verb, const char *name, int key, int in, int out,
+static int seal(cay_client *client, const char *verb, const char *name, int key, int in, int out,
                 cay_err *err)
 {
     char path[PATH_MAX];
@@ -111,7 +111,7 @@ static int seal(cay_service *svc, const char *verb, const char *name, int key, i
     posix_spawn_file_actions_t acts;
     pid_t pid;
     int status = -1;
-    CAY_TRY(cay__libexec_find(svc->libexec, "cay-seal", path, sizeof path, err));
+    CAY_TRY(cay__libexec_find(client->libexec, "cay-seal", path, sizeof path, err));
     /* Each descriptor from a number that no target has: dup2 onto itself would keep close-on-exec.
      */
     CAY_AUTOFD a = fcntl(in, F_DUPFD_CLOEXEC, 10), b = fcntl(out, F_DUPFD_CLOEXEC, 10),
@@ -162,7 +162,7 @@ static int check_name(const char *name, cay_err *err)
                               name);
 }
 
-int cay__vault_put(cay_service *svc, const char *space, const char *name, const void *value,
+int cay__vault_put(cay_client *client, const char *space, const char *name, const void *value,
                    size_t len, cay_err *err)
 {
     CAY_AUTOFD key = -1, in = cay__memfd("cay-secret"), out = cay__memfd("cay-sealed");
@@ -178,8 +178,8 @@ int cay__vault_put(cay_service *svc, const char *space, const char *name, const 
                 "secret %s: its value has a control character; it has to be one line", name);
     if (in < 0 || out < 0 || !cay__fd_write_all(in, value, len))
         return cay_fail_sys(err, CAY_ESYS, "secret %s", name);
-    CAY_TRY(open_key(svc, true, &key, err));
-    CAY_TRY(seal(svc, "seal", name, key, in, out, err));
+    CAY_TRY(open_key(client, true, &key, err));
+    CAY_TRY(seal(client, "seal", name, key, in, out, err));
     CAY_TRY(load(out, &sealed, err));
     hex = cay__alloc(2 * sealed.len + 1);
     for (size_t i = 0; i < sealed.len; i++)
@@ -189,14 +189,15 @@ int cay__vault_put(cay_service *svc, const char *space, const char *name, const 
         json_pack("{s:s,s:I}", "sealed", hex, "changed_ms", (json_int_t)cay__wall_ms());
     if (!(text = cay__json_text(o, 8 * CAY__SECRET_MAX)))
         return cay_fail(err, CAY_ETOOBIG, "secret %s is too long", name);
-    return svc->store->note_put(svc->db, space, name, text, err);
+    return client->store->note_put(client->db, space, name, text, err);
 }
 
-int cay_secret_put(cay_service *svc, const char *name, const void *value, size_t len, cay_err *err)
+int cay_secret_put(cay_client *client, const char *name, const void *value, size_t len,
+                   cay_err *err)
 {
-    CAY__BACK(svc, secret_put, svc, name, value, len, err);
+    CAY__BACK(client, secret_put, client, name, value, len, err);
     CAY_TRY(check_name(name, err));
-    return cay__vault_put(svc, CAY__NOTE_SECRET, name, value, len, err);
+    return cay__vault_put(client, CAY__NOTE_SECRET, name, value, len, err);
 }
 
 static int keep(const char *value, void *arg)
@@ -211,13 +212,13 @@ static int no_secret(const char *name, cay_err *err)
                         "no stored secret %s; `cay secret set %s` keeps one", name, name);
 }
 
-int cay__vault_open(cay_service *svc, const char *space, const char *name, cay__value *out,
+int cay__vault_open(cay_client *client, const char *space, const char *name, cay__value *out,
                     cay_err *err)
 {
     CAY_AUTOFD key = -1, in = cay__memfd("cay-sealed"), to = cay__memfd("cay-secret");
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
-    CAY_TRY(svc->store->note_get(svc->db, space, name, keep, &text, err));
+    CAY_TRY(client->store->note_get(client->db, space, name, keep, &text, err));
     CAY_TRY(cay__json_object("stored secret", text, &o, err));
     const char *hex = cay__json_str(o, "sealed", "");
     if (in < 0 || to < 0)
@@ -229,27 +230,27 @@ int cay__vault_open(cay_service *svc, const char *space, const char *name, cay__
             return cay_fail_why(err, CAY_ESTATE, "secret_key",
                                 "stored secret %s is damaged; set it again", name);
     }
-    CAY_TRY(open_key(svc, false, &key, err));
-    CAY_TRY(seal(svc, "open", name, key, in, to, err));
+    CAY_TRY(open_key(client, false, &key, err));
+    CAY_TRY(seal(client, "open", name, key, in, to, err));
     return load(to, out, err);
 }
 
-int cay__secret_open(cay_service *svc, const char *name, cay__value *out, cay_err *err)
+int cay__secret_open(cay_client *client, const char *name, cay__value *out, cay_err *err)
 {
     CAY_TRY(check_name(name, err));
-    int rc = cay__vault_open(svc, CAY__NOTE_SECRET, name, out, err);
+    int rc = cay__vault_open(client, CAY__NOTE_SECRET, name, out, err);
     return rc == CAY_ENOENT && err && strcmp(err->reason, "secret_key") ? no_secret(name, err) : rc;
 }
 
-int cay_secret_remove(cay_service *svc, const char *name, cay_err *err)
+int cay_secret_remove(cay_client *client, const char *name, cay_err *err)
 {
-    CAY__BACK(svc, secret_remove, svc, name, err);
+    CAY__BACK(client, secret_remove, client, name, err);
     CAY_AUTOFREE char *text = NULL;
     CAY_TRY(check_name(name, err));
-    int rc = svc->store->note_get(svc->db, CAY__NOTE_SECRET, name, keep, &text, err);
+    int rc = client->store->note_get(client->db, CAY__NOTE_SECRET, name, keep, &text, err);
     if (rc < 0)
         return rc == CAY_ENOENT ? no_secret(name, err) : rc;
-    return svc->store->note_put(svc->db, CAY__NOTE_SECRET, name, NULL, err);
+    return client->store->note_put(client->db, CAY__NOTE_SECRET, name, NULL, err);
 }
 
 typedef struct listing {
@@ -267,10 +268,10 @@ static int on_note(const char *key, const char *value, void *arg)
     return l->fn(key, when, l->arg);
 }
 
-int cay_secret_list(cay_service *svc, int (*fn)(const char *name, int64_t changed_ms, void *arg),
+int cay_secret_list(cay_client *client, int (*fn)(const char *name, int64_t changed_ms, void *arg),
                     void *arg, cay_err *err)
 {
-    CAY__BACK(svc, secret_list, svc, fn, arg, err);
-    return svc->store->note_list(svc->db, CAY__NOTE_SECRET, "", on_note, &(listing){ fn, arg },
-                                 err);
+    CAY__BACK(client, secret_list, client, fn, arg, err);
+    return client->store->note_list(client->db, CAY__NOTE_SECRET, "", on_note,
+                                    &(listing){ fn, arg }, err);
 }

@@ -7,12 +7,12 @@
 
 int cay_sandbox_update(cay_sandbox *sb, const cay_call *call, const cay_update *given, cay_err *err)
 {
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     cay_update u;
     CAY_AUTOFREE char *labels = NULL;
     CAY_TRY(cay__spec_take(&u, sizeof u, given, "cay_update", err));
     CAY_TRY(cay__call_check(call, "update", err));
-    if (!svc)
+    if (!client)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "sandbox %s has no record that could be changed", sb->id);
     /* As strict as when it is made. */
@@ -20,9 +20,9 @@ int cay_sandbox_update(cay_sandbox *sb, const cay_call *call, const cay_update *
                      .name = u.name && *u.name ? u.name : NULL,
                      .labels = u.labels,
                      .metadata = u.metadata };
-    CAY_TRY(cay__create_check(&c, svc->home_fd, svc->run, err));
+    CAY_TRY(cay__create_check(&c, client->home_fd, client->run, err));
     CAY_TRY(cay__metadata_check(u.metadata, err));
     if (u.labels && !(labels = cay__pairs_text(u.labels)))
         return cay_fail_why(err, CAY_ETOOBIG, "labels_too_big", "the labels are too long together");
-    return svc->store->rename(svc->db, sb->id, u.name, labels, u.metadata, err);
+    return client->store->rename(client->db, sb->id, u.name, labels, u.metadata, err);
 }

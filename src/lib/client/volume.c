@@ -60,10 +60,10 @@ int cay__volumes_tenant(const cay_create *c, cay_err *err)
     return 0;
 }
 
-static int lock_volumes(cay_service *svc, const cay_call *call, int *out, cay_err *err)
+static int lock_volumes(cay_client *client, const cay_call *call, int *out, cay_err *err)
 {
     CAY_AUTOFD fd =
-        openat(svc->home_fd, "volumes.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        openat(client->home_fd, "volumes.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "open volumes.lock");
     while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -100,38 +100,38 @@ static int read_note(const char *text, void *arg)
     return 0;
 }
 
-static int get_note(cay_service *svc, const char *name, note *out, cay_err *err)
+static int get_note(cay_client *client, const char *name, note *out, cay_err *err)
 {
     *out = (note){ .ready = false };
-    int rc = svc->store->note_get(svc->db, SPACE, name, read_note, out, err);
+    int rc = client->store->note_get(client->db, SPACE, name, read_note, out, err);
     return rc == CAY_ENOENT ? cay_fail_why(err, rc, "volume_not_found",
                                            "no volume %s; try: cay volume create %s", name, name)
                             : rc;
 }
 
-static int put_note(cay_service *svc, const char *name, const note *n, const char *state,
+static int put_note(cay_client *client, const char *name, const note *n, const char *state,
                     cay_err *err)
 {
     CAY_AUTOJSON *o = json_pack("{s:s, s:I, s:I, s:s, s:s, s:b}", "provider", n->provider, "limit",
                                 (json_int_t)n->limit, "created_ms", (json_int_t)n->created_ms,
                                 "once", n->once, "state", state, "hard", n->hard);
     CAY_AUTOFREE char *text = o ? cay__json_text(o, 4096) : NULL;
-    return text ? svc->store->note_put(svc->db, SPACE, name, text, err)
+    return text ? client->store->note_put(client->db, SPACE, name, text, err)
                 : cay_fail(err, CAY_EINVAL, "volume %s cannot be recorded", name);
 }
 
-static int place_of(cay_service *svc, const char *provider, cay__place **p, void **self,
+static int place_of(cay_client *client, const char *provider, cay__place **p, void **self,
                     cay_err *err)
 {
-    CAY_TRY(cay__svc_place(svc, provider && *provider ? provider : svc->provider, p, err));
+    CAY_TRY(cay__client_place(client, provider && *provider ? provider : client->provider, p, err));
     if (!CAY__HAS((*p)->ops, volume))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported", "provider %s has no volumes",
                             (*p)->ops->name);
-    return cay__svc_self(svc, *p, self, err);
+    return cay__client_self(client, *p, self, err);
 }
 
 typedef struct uses {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const char *name, *provider;
     char **ids;
@@ -150,7 +150,7 @@ static bool in_use(uses *u, const char *id, const char *creator)
     CAY_AUTOFREE cay__row *row = NULL;
     cay__place *p;
     void *box = NULL;
-    int rc = cay__svc_row(u->svc, id, &row, NULL);
+    int rc = cay__client_row(u->client, id, &row, NULL);
     if (rc != CAY_ENOENT)
         return true;
     cay_row as = {
@@ -161,7 +161,7 @@ static bool in_use(uses *u, const char *id, const char *creator)
     /* Made without a record: its provider knows, and when it cannot be asked nothing is given up.
      */
     as.box = "";
-    rc = cay__box_attach(u->svc, u->call, &as, &p, &box, NULL);
+    rc = cay__box_attach(u->client, u->call, &as, &p, &box, NULL);
     if (rc == 0)
         p->ops->release(box);
     return rc != CAY_EGONE && rc != CAY_ENOENT;
@@ -177,7 +177,7 @@ static int on_use(const char *key, const char *value, void *arg)
     memcpy(id, key, CAY_ID_LEN);
     id[CAY_ID_LEN] = 0;
     if (!in_use(u, id, value)) {
-        u->svc->store->note_put(u->svc->db, SPACE_USE, key, NULL, NULL);
+        u->client->store->note_put(u->client->db, SPACE_USE, key, NULL, NULL);
         return 0;
     }
     u->ids = realloc(u->ids, (u->n + 1) * sizeof *u->ids);
@@ -189,7 +189,7 @@ static int on_use(const char *key, const char *value, void *arg)
 
 static int find_uses(uses *u, cay_err *err)
 {
-    return u->svc->store->note_list(u->svc->db, SPACE_USE, "", on_use, u, err);
+    return u->client->store->note_list(u->client->db, SPACE_USE, "", on_use, u, err);
 }
 
 static void use_key(const char *id, const char *name, char key[CAY_ID_LEN + CAY_VOLUME_NAME + 2])
@@ -199,7 +199,7 @@ static void use_key(const char *id, const char *name, char key[CAY_ID_LEN + CAY_
 
 /* A limit that had to hold and does not any more, because the state directory was mounted without
  * its quota, is not quietly given up. */
-static int held(cay_service *svc, const cay_call *call, const char *name, const note *n,
+static int held(cay_client *client, const cay_call *call, const char *name, const note *n,
                 cay_err *err)
 {
     cay__place *p;
@@ -207,7 +207,7 @@ static int held(cay_service *svc, const cay_call *call, const char *name, const 
     cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_HELD, .name = name };
     if (!n->hard)
         return 0;
-    CAY_TRY(place_of(svc, n->provider, &p, &self, err));
+    CAY_TRY(place_of(client, n->provider, &p, &self, err));
     CAY_TRY(p->ops->volume(self, call, &ask, err));
     return ask.hard ? 0
                     : cay_fail_why(err, CAY_EISOLATION, "feature_missing",
@@ -216,7 +216,7 @@ static int held(cay_service *svc, const cay_call *call, const char *name, const 
                                    name);
 }
 
-int cay__volumes_take(cay_service *svc, const cay_call *call, const char *id, const cay_create *c,
+int cay__volumes_take(cay_client *client, const cay_call *call, const char *id, const cay_create *c,
                       cay_err *err)
 {
     char key[CAY_ID_LEN + CAY_VOLUME_NAME + 2], creator[160];
@@ -224,10 +224,10 @@ int cay__volumes_take(cay_service *svc, const cay_call *call, const char *id, co
     if (!c->nvolumes)
         return 0;
     cay__creator_text(creator, sizeof creator);
-    CAY_TRY(lock_volumes(svc, call, &lock, err));
+    CAY_TRY(lock_volumes(client, call, &lock, err));
     for (size_t i = 0; i < c->nvolumes; i++) {
         note n;
-        CAY_TRY(get_note(svc, c->volumes[i].name, &n, err));
+        CAY_TRY(get_note(client, c->volumes[i].name, &n, err));
         if (!n.ready)
             return cay_fail_why(err, CAY_ESTATE, "volume_unfinished",
                                 "volume %s was not finished; try: cay volume create %s",
@@ -236,32 +236,32 @@ int cay__volumes_take(cay_service *svc, const cay_call *call, const char *id, co
             return cay_fail_why(err, CAY_EINVAL, "volume_elsewhere",
                                 "volume %s is of provider %s, not %s", c->volumes[i].name,
                                 n.provider, c->provider);
-        CAY_TRY(held(svc, call, c->volumes[i].name, &n, err));
+        CAY_TRY(held(client, call, c->volumes[i].name, &n, err));
         use_key(id, c->volumes[i].name, key);
-        CAY_TRY(svc->store->note_put(svc->db, SPACE_USE, key, creator, err));
+        CAY_TRY(client->store->note_put(client->db, SPACE_USE, key, creator, err));
     }
     return 0;
 }
 
 static int on_forget(const char *key, const char *value, void *arg)
 {
-    cay_service *svc = arg;
+    cay_client *client = arg;
     (void)value;
-    svc->store->note_put(svc->db, SPACE_USE, key, NULL, NULL);
+    client->store->note_put(client->db, SPACE_USE, key, NULL, NULL);
     return 0;
 }
 
-void cay__volumes_forget(cay_service *svc, const char *id)
+void cay__volumes_forget(cay_client *client, const char *id)
 {
     char prefix[CAY_ID_LEN + 2];
     cay__str_join(prefix, sizeof prefix, id, "/", NULL);
-    svc->store->note_list(svc->db, SPACE_USE, prefix, on_forget, svc, NULL);
+    client->store->note_list(client->db, SPACE_USE, prefix, on_forget, client, NULL);
 }
 
-int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_spec *given,
+int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume_spec *given,
                       cay_err *err)
 {
-    CAY__BACK(svc, volume_create, svc, given, err);
+    CAY__BACK(client, volume_create, client, given, err);
     cay_volume_spec s;
     cay__place *p;
     void *self;
@@ -271,7 +271,7 @@ int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_s
     CAY_TRY(check_name(s.name, err));
     CAY_TRY(cay__once_check(s.once, err));
     CAY_TRY(cay__call_check(call, "volume", err));
-    CAY_TRY(place_of(svc, s.provider, &p, &self, err));
+    CAY_TRY(place_of(client, s.provider, &p, &self, err));
     if (s.limit == CAY_UNLIMITED)
         s.limit = 0;
     if (s.limit > INT64_MAX)
@@ -281,8 +281,8 @@ int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_s
     if (s.hard && !s.limit)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
                             "volume %s: a limit that has to hold wants a size (--size)", s.name);
-    CAY_TRY(lock_volumes(svc, call, &lock, err));
-    int rc = get_note(svc, s.name, &old, err);
+    CAY_TRY(lock_volumes(client, call, &lock, err));
+    int rc = get_note(client, s.name, &old, err);
     if (rc == 0 && old.ready && s.once &&
         !strcmp(old.once, s.once)) /* by who was not told so any more */
         return 0;
@@ -294,7 +294,7 @@ int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_s
     cay__str_copy(n.provider, sizeof n.provider, p->ops->name);
     cay__str_copy(n.once, sizeof n.once, s.once ? s.once : "");
     /* The intent first: one that was cut short is taken up by who creates or removes it again. */
-    CAY_TRY(put_note(svc, s.name, &n, "making", err));
+    CAY_TRY(put_note(client, s.name, &n, "making", err));
     CAY_FAULT("volume.recorded");
     cay_volume_ask ask = {
         .size = sizeof ask, .op = CAY_VOLUME_MAKE, .name = s.name, .limit = s.limit, .must = s.hard
@@ -307,10 +307,10 @@ int cay_volume_create(cay_service *svc, const cay_call *call, const cay_volume_s
     if (rc < 0) {
         ask.op = CAY_VOLUME_REMOVE;
         if (p->ops->volume(self, NULL, &ask, NULL) == 0)
-            svc->store->note_put(svc->db, SPACE, s.name, NULL, NULL);
+            client->store->note_put(client->db, SPACE, s.name, NULL, NULL);
         return cay_wrap(err, rc, "volume %s", s.name);
     }
-    return put_note(svc, s.name, &n, "ready", err);
+    return put_note(client, s.name, &n, "ready", err);
 }
 
 /* All in one block. */
@@ -337,18 +337,18 @@ static cay_volume *answer(const char *name, const note *n, const cay_volume_ask 
     return v;
 }
 
-int cay_volume_find(cay_service *svc, const cay_call *call, const char *name, cay_volume **out,
+int cay_volume_find(cay_client *client, const cay_call *call, const char *name, cay_volume **out,
                     cay_err *err)
 {
-    CAY__BACK(svc, volume_find, svc, name, out, err);
+    CAY__BACK(client, volume_find, client, name, out, err);
     note n;
     cay__place *p;
     void *self;
-    __attribute__((cleanup(uses_clear))) uses u = { svc, call, name, n.provider, NULL, 0 };
+    __attribute__((cleanup(uses_clear))) uses u = { client, call, name, n.provider, NULL, 0 };
     CAY_TRY(check_name(name, err));
-    CAY_TRY(get_note(svc, name, &n, err));
+    CAY_TRY(get_note(client, name, &n, err));
     cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_LOOK, .name = name };
-    CAY_TRY(place_of(svc, n.provider, &p, &self, err));
+    CAY_TRY(place_of(client, n.provider, &p, &self, err));
     CAY_TRY(p->ops->volume(self, call, &ask, err));
     CAY_TRY(find_uses(&u, err));
     *out = answer(name, &n, &ask, &u);
@@ -361,7 +361,7 @@ void cay_volume_free(cay_volume *v)
 }
 
 typedef struct walk {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     int (*fn)(const cay_volume *v, void *arg);
     void *arg;
@@ -373,7 +373,7 @@ static int on_volume(const char *key, const char *value, void *arg)
     walk *w = arg;
     cay_volume *v = NULL;
     (void)value;
-    int rc = cay_volume_find(w->svc, w->call, key, &v, w->err);
+    int rc = cay_volume_find(w->client, w->call, key, &v, w->err);
     if (rc < 0)
         return rc == CAY_ENOENT ? 0 : rc; /* removed meanwhile */
     rc = w->fn(v, w->arg);
@@ -381,37 +381,37 @@ static int on_volume(const char *key, const char *value, void *arg)
     return rc;
 }
 
-int cay_volume_list(cay_service *svc, const cay_call *call,
+int cay_volume_list(cay_client *client, const cay_call *call,
                     int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err)
 {
-    CAY__BACK(svc, volume_list, svc, call, fn, arg, err);
-    return svc->store->note_list(svc->db, SPACE, "", on_volume, &(walk){ svc, call, fn, arg, err },
-                                 err);
+    CAY__BACK(client, volume_list, client, call, fn, arg, err);
+    return client->store->note_list(client->db, SPACE, "", on_volume,
+                                    &(walk){ client, call, fn, arg, err }, err);
 }
 
-int cay_volume_remove(cay_service *svc, const cay_call *call, const char *name, cay_err *err)
+int cay_volume_remove(cay_client *client, const cay_call *call, const char *name, cay_err *err)
 {
-    CAY__BACK(svc, volume_remove, svc, name, err);
+    CAY__BACK(client, volume_remove, client, name, err);
     note n;
     cay__place *p;
     void *self;
     CAY_AUTOFD lock = -1;
-    __attribute__((cleanup(uses_clear))) uses u = { svc, call, name, n.provider, NULL, 0 };
+    __attribute__((cleanup(uses_clear))) uses u = { client, call, name, n.provider, NULL, 0 };
     CAY_TRY(check_name(name, err));
-    CAY_TRY(lock_volumes(svc, call, &lock, err));
-    CAY_TRY(get_note(svc, name, &n, err));
+    CAY_TRY(lock_volumes(client, call, &lock, err));
+    CAY_TRY(get_note(client, name, &n, err));
     CAY_TRY(find_uses(&u, err));
     if (u.n)
         return cay_fail_why(err, CAY_EBUSY, "volume_used",
                             "volume %s is used by sandbox %s%s; remove %s first", name, u.ids[0],
                             u.n > 1 ? " and others" : "", u.n > 1 ? "them" : "it");
-    CAY_TRY(place_of(svc, n.provider, &p, &self, err));
-    CAY_TRY(put_note(svc, name, &n, "removing", err));
+    CAY_TRY(place_of(client, n.provider, &p, &self, err));
+    CAY_TRY(put_note(client, name, &n, "removing", err));
     CAY_FAULT("volume.remove.recorded");
     cay_volume_ask ask = { .size = sizeof ask, .op = CAY_VOLUME_REMOVE, .name = name };
     CAY_TRY(p->ops->volume(self, call, &ask, err));
     CAY_FAULT("volume.removed");
-    CAY_TRY(svc->store->note_put(svc->db, SPACE, name, NULL, err));
+    CAY_TRY(client->store->note_put(client->db, SPACE, name, NULL, err));
     cay__close_fd(&lock); /* its files may be many, and nobody has to wait for that */
     ask.op = CAY_VOLUME_SWEEP;
     return p->ops->volume(self, call, &ask, err);
@@ -433,14 +433,14 @@ static int on_name(const char *key, const char *value, void *arg)
     return 0;
 }
 
-void cay__volumes_tenant_gone(cay_service *svc, const char *tenant)
+void cay__volumes_tenant_gone(cay_client *client, const char *tenant)
 {
     char sum[CAY__SHA256_HEX], prefix[40];
     names l = { 0 };
     cay__sha256_hex(tenant, strlen(tenant), sum);
     snprintf(prefix, sizeof prefix, CAY__VOLUME_BUILD "%.16s.", sum);
-    svc->store->note_list(svc->db, SPACE, prefix, on_name, &l, NULL);
+    client->store->note_list(client->db, SPACE, prefix, on_name, &l, NULL);
     for (size_t i = 0; i < l.n; i++)
-        cay_volume_remove(svc, NULL, l.v[i], NULL);
+        cay_volume_remove(client, NULL, l.v[i], NULL);
     free(l.v);
 }

@@ -120,7 +120,7 @@ static int plain_value(cay__mani *f, const cay__env *v, cay__value *value, cay_e
     return 1;
 }
 
-static int read_extra(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f,
+static int read_extra(cay_client *client, const cay_create *c, cay__arena *mem, cay__mani *f,
                       cay_err *err)
 {
     size_t n = 0, all = f->m->nenv;
@@ -129,7 +129,7 @@ static int read_extra(cay_service *svc, const cay_create *c, cay__arena *mem, ca
     for (size_t i = 0; i < all; i++)
         want[i] = (cay__want){ .name = f->m->env[i].name,
                                .source = is_extra(c, &f->m->env[i]) ? f->m->env[i].source : NULL };
-    int rc = cay__secret_read_all(svc, want, all, err);
+    int rc = cay__secret_read_all(client, want, all, err);
     if (rc < 0)
         return cay_wrap(err, rc, "environment");
     for (size_t i = 0; i < all; i++) {
@@ -237,20 +237,21 @@ static int take_services(const cay_manifest *m, cay_create *c, cay__arena *mem, 
     return 0;
 }
 
-int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
+int cay__mani_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay__mani *f,
+                      cay_err *err)
 {
-    *f = (cay__mani){ .svc = svc };
+    *f = (cay__mani){ .client = client };
     if (!c->manifest)
         return 0;
     if (cay__id_valid(c->manifest, 't')) {
         f->done = true;
-        return cay__kept_get(svc, c->manifest, true, mem, f,
+        return cay__kept_get(client, c->manifest, true, mem, f,
                              err); /* the rest is in the record, and its files are in layers */
     }
     f->base = c->manifest_base;
     f->trusted = c->manifest_trusted;
     f->done = c->manifest_applied;
-    if (!cay__seen_find(svc, c, mem, f))
+    if (!cay__seen_find(client, c, mem, f))
         CAY_TRY(cay_manifest_parse(c->manifest, strlen(c->manifest),
                                    f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err));
     if (c->on && !strcmp(f->m->root, CAY__ROOT) && f->m->n)
@@ -314,7 +315,7 @@ static int on_progress(cay__rec *rec, void *arg, cay_err *err)
     return 0;
 }
 
-static int run_build(cay_service *svc, const cay_call *call, const cay_create *c, cay__plan *p,
+static int run_build(cay_client *client, const cay_call *call, const cay_create *c, cay__plan *p,
                      const char *template_, const char *name, cay_err *err)
 {
     CAY_AUTOFD wire = -1;
@@ -326,7 +327,7 @@ static int run_build(cay_service *svc, const cay_call *call, const cay_create *c
     for (size_t i = 0; i < c->nlayers; i++)
         args[4 + i] = c->layers[i];
     CAY_TRY(cay__plan_wire(p, &wire, err));
-    const cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
+    const cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     const cay__layer_ask ask = { .verb = "build",
                                  .args = args,
                                  .nargs = 4 + c->nlayers,
@@ -337,15 +338,15 @@ static int run_build(cay_service *svc, const cay_call *call, const cay_create *c
     return cay__layer_run(&at, call, &ask, NULL, err);
 }
 
-bool cay__mani_there(cay_service *svc, const char *name, bool touch)
+bool cay__mani_there(cay_client *client, const char *name, bool touch)
 {
     char path[64];
     struct stat st;
     cay__str_join(path, sizeof path, "layers/", name, NULL);
-    if (fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return false;
     if (touch)
-        utimensat(svc->home_fd, path,
+        utimensat(client->home_fd, path,
                   (struct timespec[2]){ { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } },
                   AT_SYMLINK_NOFOLLOW);
     return true;
@@ -361,7 +362,7 @@ static void push_layer(cay_create *c, cay__arena *mem, const char *name)
     c->nlayers++;
 }
 
-static int make_layer(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem,
+static int make_layer(cay_client *client, const cay_call *call, cay_create *c, cay__arena *mem,
                       cay__mani *f, cay_err *err)
 {
     char template_[PATH_MAX], more[PATH_MAX + 4096];
@@ -372,14 +373,14 @@ static int make_layer(cay_service *svc, const cay_call *call, cay_create *c, cay
     if (c->root && !realpath(c->root, template_))
         return cay_fail_sys(err, CAY_ESYS, "root %.150s", c->root);
     if (!c->root)
-        CAY_TRY(cay__layer_template(svc->home_fd, c->template_ ? c->template_ : "host", template_,
-                                    sizeof template_, err));
+        CAY_TRY(cay__layer_template(client->home_fd, c->template_ ? c->template_ : "host",
+                                    template_, sizeof template_, err));
     key_more(c, &f->plan, template_, more, sizeof more);
     CAY_TRY(cay__plan_name(&f->plan, more, name, err));
-    if (!cay__mani_there(svc, name, true)) {
-        CAY_TRY(cay__plan_fetch(&f->plan, svc, call, err));
+    if (!cay__mani_there(client, name, true)) {
+        CAY_TRY(cay__plan_fetch(&f->plan, client, call, err));
         CAY_FAULT("manifest.build");
-        CAY_TRY(run_build(svc, call, c, &f->plan, template_, name, err));
+        CAY_TRY(run_build(client, call, c, &f->plan, template_, name, err));
         CAY_FAULT("manifest.built");
     }
     push_layer(c, mem, name);
@@ -406,19 +407,19 @@ static int need_snapshots(const cay__mani *f, const cay_provider_ops *ops, bool 
                         weaker ? "what stands in for provider " : "provider ", ops->name);
 }
 
-int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_ops *ops,
+int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider_ops *ops,
                     cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err)
 {
     const cay__plan_ask ask = {
-        .base = f->base, .svc = svc, .net = c->net, .want = f->done ? only_ephemeral : NULL
+        .base = f->base, .client = client, .net = c->net, .want = f->done ? only_ephemeral : NULL
     };
     cay_err own = CAY_ERR_INIT;
     CAY_TRY(check_given(c, f, err));
     if (!f->m)
         return 0;
-    CAY_TRY(read_extra(svc, c, mem, f, err));
+    CAY_TRY(read_extra(client, c, mem, f, err));
     if (f->layer && CAY__TREES(ops) && c->nlayers + 2 <= CAY_STACK_MAX &&
-        cay__mani_there(svc, f->layer, true)) {
+        cay__mani_there(client, f->layer, true)) {
         push_layer(c, mem, f->layer);
         if (!c->ephemeral)
             c->manifest = f->key;
@@ -433,10 +434,10 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
     f->planned = true;
     if (f->done) {
         bool kept = cay__id_valid(c->manifest, 't') || c->ephemeral;
-        return kept ? 0 : cay__kept_put(svc, f, c->manifest, mem, &c->manifest, err);
+        return kept ? 0 : cay__kept_put(client, f, c->manifest, mem, &c->manifest, err);
     }
     f->apply = !CAY__TREES(ops);
-    int rc = f->apply ? 0 : make_layer(svc, call, c, mem, f, &own);
+    int rc = f->apply ? 0 : make_layer(client, call, c, mem, f, &own);
     if (rc == CAY_EISOLATION) /* a weaker provider may stand in, and has no layers */
         f->apply = true;
     else if (rc < 0) {
@@ -448,9 +449,9 @@ int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_o
         CAY_TRY(need_accounts(f, ops, err));
     CAY_TRY(need_snapshots(f, ops, rc == CAY_EISOLATION, err));
     if (!c->ephemeral)
-        CAY_TRY(cay__kept_put(svc, f, c->manifest, mem, &c->manifest, err));
+        CAY_TRY(cay__kept_put(client, f, c->manifest, mem, &c->manifest, err));
     if (!f->apply)
-        cay__seen_put(svc, f, c->layers[c->nlayers - 1], c->ephemeral ? "" : c->manifest);
+        cay__seen_put(client, f, c->layers[c->nlayers - 1], c->ephemeral ? "" : c->manifest);
     return 0;
 }
 
@@ -462,7 +463,7 @@ int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char 
     if (!ops->put || !ops->mkdir || !ops->chmod)
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
                             "manifest: provider %s cannot write files", ops->name);
-    CAY_TRY(cay__plan_fetch((cay__plan *)&f->plan, f->svc, call, err));
+    CAY_TRY(cay__plan_fetch((cay__plan *)&f->plan, f->client, call, err));
     cay_sandbox *sb = cay__sandbox_new(ops, id, box);
     int rc = cay__plan_apply(&f->plan, sb, call, !f->apply, err);
     sb->box = NULL; /* the caller's */
@@ -483,15 +484,15 @@ static int find_key(const cay_row *row, void *arg)
 static int load_of(cay_sandbox *sb, bool brief, cay__arena *mem, cay__mani *f, cay_err *err)
 {
     char key[CAY_ID_LEN + 1] = "";
-    cay_service *svc = sb->owner;
-    if (!svc)
+    cay_client *client = sb->owner;
+    if (!client)
         return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest",
                             sb->id);
-    CAY_TRY(svc->store->get(svc->db, sb->id, find_key, key, err));
+    CAY_TRY(client->store->get(client->db, sb->id, find_key, key, err));
     if (!*key)
         return cay_fail_why(err, CAY_ENOENT, "manifest_missing", "sandbox %s has no manifest",
                             sb->id);
-    return cay__kept_get(svc, key, brief, mem, f, err);
+    return cay__kept_get(client, key, brief, mem, f, err);
 }
 
 int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err)
@@ -504,7 +505,7 @@ int cay_sandbox_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay
     return cay_manifest_to_json(f.m, json, err);
 }
 
-int cay__mani_text(cay_service *svc, const char *key, char **text, cay_err *err)
+int cay__mani_text(cay_client *client, const char *key, char **text, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     CAY__AUTOMANI f = { 0 };
@@ -512,7 +513,7 @@ int cay__mani_text(cay_service *svc, const char *key, char **text, cay_err *err)
         *text = key ? cay__strdup(key) : NULL;
         return 0;
     }
-    CAY_TRY(cay__kept_get(svc, key, false, &mem, &f, err));
+    CAY_TRY(cay__kept_get(client, key, false, &mem, &f, err));
     return cay_manifest_to_json(f.m, text, err);
 }
 
@@ -547,7 +548,7 @@ int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err 
     if (rc < 0 && err)
         *err = own;
     CAY_TRY(rc);
-    const cay__plan_ask ask = { .base = f->base, .svc = sb->owner, .want = only_ephemeral };
+    const cay__plan_ask ask = { .base = f->base, .client = sb->owner, .want = only_ephemeral };
     CAY_TRY(cay__plan_make(&f->plan, f->m, &ask, call, err));
     f->base = NULL; /* of mem */
     f->planned = true;
@@ -592,7 +593,7 @@ static bool is_changed(const cay__plan *p, const cay__entry *e, void *arg)
 }
 
 typedef struct respec {
-    cay_service *svc;
+    cay_client *client;
     const char *key;
     int64_t version;
     char *spec;
@@ -611,10 +612,10 @@ static int edit_spec(const cay_row *row, void *arg)
 
 static int record_new(cay_sandbox *sb, const cay__mani *f, cay__arena *mem, cay_err *err)
 {
-    respec r = { .svc = sb->owner };
-    CAY_TRY(cay__kept_put(r.svc, f, NULL, mem, &r.key, err));
-    CAY_TRY(r.svc->store->get(r.svc->db, sb->id, edit_spec, &r, err));
-    int rc = r.svc->store->respec(r.svc->db, sb->id, r.version, r.spec, err);
+    respec r = { .client = sb->owner };
+    CAY_TRY(cay__kept_put(r.client, f, NULL, mem, &r.key, err));
+    CAY_TRY(r.client->store->get(r.client->db, sb->id, edit_spec, &r, err));
+    int rc = r.client->store->respec(r.client->db, sb->id, r.version, r.spec, err);
     free(r.spec);
     return rc;
 }
@@ -644,7 +645,7 @@ int cay_sandbox_set_manifest(cay_sandbox *sb, const cay_call *call, const char *
     CAY_TRY(cay_manifest_parse(text, strlen(text), new_.trusted ? CAY_MANIFEST_TRUSTED : 0, &new_.m,
                                err));
     rc = cay_manifest_change(old.m, new_.m, flags, on_delta, &x, err);
-    const cay__plan_ask ask = { .base = base, .svc = sb->owner, .want = is_changed, .arg = &x };
+    const cay__plan_ask ask = { .base = base, .client = sb->owner, .want = is_changed, .arg = &x };
     if (rc == 0 && x.n && (rc = cay__plan_make(&new_.plan, new_.m, &ask, call, err)) == 0) {
         new_.planned = true;
         rc = cay__plan_fetch(&new_.plan, sb->owner, call, err);

@@ -30,7 +30,7 @@ int cay__sandbox_resume(cay_sandbox *sb, const cay_call *call, cay__given *given
 
 typedef struct cay__mani {
     cay__given *given; /* or NULL */
-    cay_service *svc;
+    cay_client *client;
     cay_manifest *m; /* NULL: the request has none */
     cay__plan plan;
     bool planned;
@@ -49,10 +49,11 @@ void cay__mani_clear(cay__mani *f);
 
 /* Reads it and works it into the request: root, user, policy, plain variables, grants and binds.
  * Nothing is made. */
-int cay__mani_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err);
+int cay__mani_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay__mani *f,
+                      cay_err *err);
 /* Reads what it refers to, makes the layer if it is not there and puts it on top of the request's
  * stack; keeps the text. */
-int cay__mani_build(cay_service *svc, const cay_call *call, const cay_provider_ops *ops,
+int cay__mani_build(cay_client *client, const cay_call *call, const cay_provider_ops *ops,
                     cay_create *c, cay__arena *mem, cay__mani *f, cay_err *err);
 /* The request's variables and those that no record has, in mem. */
 const cay_pair *cay__mani_env(const cay__mani *f, const cay_pair *env, cay__arena *mem);
@@ -69,26 +70,26 @@ static inline bool cay__units_wait(const cay_create *c, const cay__mani *f)
 int cay__mani_hide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err);
 int cay__mani_unhide(cay_sandbox *sb, const cay_call *call, cay__mani *f, cay_err *err);
 /* Is the layer there? Touched, so that a sweep sees that it is wanted. */
-bool cay__mani_there(cay_service *svc, const char *name, bool touch);
+bool cay__mani_there(cay_client *client, const char *name, bool touch);
 
 /* Keeps it under a key, in mem. given: the text it was read from, NULL when it was not. */
-int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__arena *mem,
+int cay__kept_put(cay_client *client, const cay__mani *f, const char *given, cay__arena *mem,
                   const char **key, cay_err *err);
 /* brief: for what is passing in it alone; entries may be missing that are not. */
-int cay__kept_get(cay_service *svc, const char *key, bool brief, cay__arena *mem, cay__mani *f,
+int cay__kept_get(cay_client *client, const char *key, bool brief, cay__arena *mem, cay__mani *f,
                   cay_err *err);
 /* For who sweeps: a descriptor that keeps writers away until it is closed, -1 where there is
  * nothing to keep; negative while somebody writes. */
-int cay__kept_alone(cay_service *svc, int *dir);
-void cay__kept_drop(cay_service *svc, int dir, const char *key);
-void cay__kept_strays(cay_service *svc, int dir);
+int cay__kept_alone(cay_client *client, int *dir);
+void cay__kept_drop(cay_client *client, int dir, const char *key);
+void cay__kept_strays(cay_client *client, int dir);
 
 /* What it makes depends on nothing but its text, and none of it is passing. */
 bool cay__mani_text_alone(const cay_manifest *m);
-bool cay__seen_find(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f);
-void cay__seen_put(cay_service *svc, const cay__mani *f, const char *layer, const char *key);
+bool cay__seen_find(cay_client *client, const cay_create *c, cay__arena *mem, cay__mani *f);
+void cay__seen_put(cay_client *client, const cay__mani *f, const char *layer, const char *key);
 /* Notes that no record needs any more. */
-void cay__mani_sweep(cay_service *svc);
+void cay__mani_sweep(cay_client *client);
 /* The text behind a record's key, as cay_manifest_to_json() gives it; NULL for NULL. The caller
  * frees. */
-int cay__mani_text(cay_service *svc, const char *key, char **text, cay_err *err);
+int cay__mani_text(cay_client *client, const char *key, char **text, cay_err *err);

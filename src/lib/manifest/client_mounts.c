@@ -82,7 +82,7 @@ static int read_references(list *l, const char *entry, json_t *fields)
         if (!l->f->trusted)
             return cay__bad(l->err, "manifest_invalid", entry, "untrusted_reference",
                             "%.40s refers to the host; a trusted manifest is needed", key);
-        int rc = cay__secret_read(l->svc, key, source, &value, l->err);
+        int rc = cay__secret_read(l->client, key, source, &value, l->err);
         if (rc < 0)
             return cay_wrap(l->err, rc, "entry %.60s", entry);
         json_object_set_new(fields, key, json_stringn(value.data, value.len));
@@ -252,10 +252,10 @@ static int ask_engine(const list *l, const char *id, cay_create *c, cay__arena *
     return 0;
 }
 
-int cay__mounts_open(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f,
+int cay__mounts_open(cay_client *client, const cay_call *call, const char *id, const cay__mani *f,
                      cay_create *c, cay__arena *mem, cay__storage *st, cay_err *err)
 {
-    CAY__AUTOMOUNTS l = { .svc = svc, .f = f, .mem = mem, .err = err };
+    CAY__AUTOMOUNTS l = { .client = client, .f = f, .mem = mem, .err = err };
     if (!f->m)
         return 0;
     CAY_TRY(cay__mounts_read(&l));
@@ -274,7 +274,7 @@ int cay__mounts_open(cay_service *svc, const cay_call *call, const char *id, con
                                 "entry %.60s: config_file_path is a file of an image, for "
                                 "providers docker and podman; give its fields here",
                                 l.m[i].entry);
-    CAY_TRY(cay__storage_open(svc->home, svc->libexec, call, id, l.m, l.n, st, err));
+    CAY_TRY(cay__storage_open(client->home, client->libexec, call, id, l.m, l.n, st, err));
     add_grants(&l, st, c, mem);
     return 0;
 }

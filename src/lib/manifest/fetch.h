@@ -8,7 +8,7 @@
  * headers are read from their sources here, used outside the sandbox, and never handed on.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 #include <jansson.h>
 
 typedef struct cay__fetch_ask {
@@ -31,6 +31,6 @@ typedef struct cay__fetched {
     void (*drop)(struct cay__fetched *f);
 } cay__fetched;
 
-int cay__fetch_entry(cay_service *svc, const cay_call *call, const cay__fetch_ask *ask,
+int cay__fetch_entry(cay_client *client, const cay_call *call, const cay__fetch_ask *ask,
                      cay__fetched *out, cay_err *err);
 void cay__fetched_clear(cay__fetched *f); /* closes fd and removes what was made for it */

@@ -121,18 +121,18 @@ static void without_hash(const char *known, char identity[CAY__IDENTITY])
     identity[n] = 0;
 }
 
-static int content(cay_service *svc, const cay_call *call, const cay__source *s, const char *known,
-                   cay__fetched *out, cay_err *err)
+static int content(cay_client *client, const cay_call *call, const cay__source *s,
+                   const char *known, cay__fetched *out, cay_err *err)
 {
     cay__brought got = { 0 };
     own *o = cay__alloc(sizeof *o);
-    int rc = cay__stage_make(svc, &o->stage, err);
+    int rc = cay__stage_make(client, &o->stage, err);
     if (rc < 0) {
         free(o);
         return rc;
     }
     cay__fetched f = { .fd = -1, .own = o, .drop = drop };
-    rc = cay__source_bring(svc, call, s, known && *known ? known : NULL, o->stage.fd, &got, err);
+    rc = cay__source_bring(client, call, s, known && *known ? known : NULL, o->stage.fd, &got, err);
     CAY_FAULT("fetch.brought");
     if (rc == 0) {
         f.fd = openat(o->stage.fd, s->kind == CAY__SOURCE_FILE ? "file" : ".",
@@ -149,7 +149,7 @@ static int content(cay_service *svc, const cay_call *call, const cay__source *s,
     return 0;
 }
 
-int cay__fetch_entry(cay_service *svc, const cay_call *call, const cay__fetch_ask *ask,
+int cay__fetch_entry(cay_client *client, const cay_call *call, const cay__fetch_ask *ask,
                      cay__fetched *out, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
@@ -161,9 +161,9 @@ int cay__fetch_entry(cay_service *svc, const cay_call *call, const cay__fetch_as
     if (ask->known)
         without_hash(ask->known, identity);
     else
-        CAY_TRY(cay__source_identity(svc, call, &s, identity, err));
+        CAY_TRY(cay__source_identity(client, call, &s, identity, err));
     if (ask->known || !identity[0]) {
-        CAY_TRY(content(svc, call, &s, identity, &f, err));
+        CAY_TRY(content(client, call, &s, identity, &f, err));
         cay__str_copy(identity, sizeof identity, f.identity);
     }
     *out = f;

@@ -58,10 +58,10 @@ static int scheme_of(const cay_extract *x, const char **out, cay_err *err)
 }
 
 /* All of it, in a file without a name, at its start. */
-static int spool(const cay_service *svc, const cay_call *call, int from, uint64_t most, int *out,
+static int spool(const cay_client *client, const cay_call *call, int from, uint64_t most, int *out,
                  cay_err *err)
 {
-    CAY_AUTOFD fd = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD fd = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     CAY_AUTOFREE char *buf = cay__alloc(PIECE);
     uint64_t sum = 0;
     if (fd < 0)
@@ -175,7 +175,7 @@ static int walk(placing *p, int dir)
                      : 0;
 }
 
-static int unpack(cay_service *svc, const cay_call *call, const char *scheme,
+static int unpack(cay_client *client, const cay_call *call, const char *scheme,
                   const cay_archive_limits *l, int in, int dir, cay_err *err)
 {
     CAY_AUTOPTR(cay__oneshot) o = NULL;
@@ -193,7 +193,7 @@ static int unpack(cay_service *svc, const cay_call *call, const char *scheme,
                        .threads = 1,
                        .max_bytes = l->max_extracted_bytes,
                        .max_items = 2 * l->max_members };
-    CAY_TRY(cay__oneshot_open(svc, call, &(cay__oneshot_spec){ 0 }, &o, err));
+    CAY_TRY(cay__oneshot_open(client, call, &(cay__oneshot_spec){ 0 }, &o, err));
     return cay__oneshot_unpack(o, call, args, in, &sink, err);
 }
 

@@ -166,7 +166,7 @@ static int judge(const cay__source *f, cay__url *url, cay_err *err)
     return 0;
 }
 
-static int start(cay_service *svc, const cay__url *url, git *g, cay_err *err)
+static int start(cay_client *client, const cay__url *url, git *g, cay_err *err)
 {
     char to[CAY__NAME_MAX + 64], place[CAY__NAME_MAX + 32];
     cay__source_place(url, url->tls ? "https" : "http", place, sizeof place);
@@ -174,7 +174,8 @@ static int start(cay_service *svc, const cay__url *url, git *g, cay_err *err)
              place); /* hosts take a token as password, whoever the user */
     g->until = cay__now_ms() + DEADLINE;
     cay_secret s = { .name = "GIT_TOKEN", .source = g->f->credentials, .destination = to };
-    return cay__source_sandbox(svc, g->call, g->f, url, &s, g->f->credentials ? 1 : 0, &g->o, err);
+    return cay__source_sandbox(client, g->call, g->f, url, &s, g->f->credentials ? 1 : 0, &g->o,
+                               err);
 }
 
 /* The commit that a line of ls-remote names `name`, in hex. */
@@ -220,7 +221,7 @@ static int resolve(const git *g, char commit[HEX_SHA256 + 1], cay_err *err)
                         hex(ref, HEX_SHORT) ? "; give a commit with all its 40 digits" : "");
 }
 
-int cay__git_identity(cay_service *svc, const cay_call *call, const cay__source *f,
+int cay__git_identity(cay_client *client, const cay_call *call, const cay__source *f,
                       char identity[CAY__IDENTITY], cay_err *err)
 {
     char commit[HEX_SHA256 + 1];
@@ -231,7 +232,7 @@ int cay__git_identity(cay_service *svc, const cay_call *call, const cay__source 
         return 0;
     }
     git g = { .f = f, .call = call };
-    CAY_TRY(start(svc, &url, &g, err));
+    CAY_TRY(start(client, &url, &g, err));
     CAY_AUTOPTR(cay__oneshot) o = g.o;
     CAY_TRY(resolve(&g, commit, err));
     snprintf(identity, CAY__IDENTITY, "git:%s", commit);
@@ -329,14 +330,14 @@ static int copy(const git *g, int dir, cay__brought *out, cay_err *err)
     return rc;
 }
 
-int cay__git_fetch(cay_service *svc, const cay_call *call, const cay__source *f,
+int cay__git_fetch(cay_client *client, const cay_call *call, const cay__source *f,
                    const char *identity, int dir, cay__brought *out, cay_err *err)
 {
     char commit[HEX_SHA256 + 1];
     cay__url url;
     git g = { .f = f, .call = call };
     CAY_TRY(judge(f, &url, err));
-    CAY_TRY(start(svc, &url, &g, err));
+    CAY_TRY(start(client, &url, &g, err));
     CAY_AUTOPTR(cay__oneshot) o = g.o;
     if (identity && cay__str_starts(identity, "git:") && whole_commit(identity + 4))
         cay__str_copy(commit, sizeof commit, identity + 4);

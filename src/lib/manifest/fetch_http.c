@@ -31,7 +31,7 @@ typedef struct reply {
 } reply;
 
 typedef struct ask {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const cay__source *f;
     cay__url first, at;
@@ -81,8 +81,8 @@ static int start(ask *a, cay_err *err)
     CAY_TRY(cay__url_parse(a->f->url, &a->first, err));
     a->at = a->first;
     CAY_TRY(bind_headers(a, err));
-    CAY_TRY(
-        cay__source_sandbox(a->svc, a->call, a->f, &a->first, a->secrets, a->nsecrets, &a->o, err));
+    CAY_TRY(cay__source_sandbox(a->client, a->call, a->f, &a->first, a->secrets, a->nsecrets, &a->o,
+                                err));
     return cay__oneshot_bring(a->o, a->call, "cay-fetch", err);
 }
 
@@ -237,7 +237,7 @@ static void tag_identity(const cay__source *f, const reply *r, char identity[CAY
     snprintf(identity, CAY__IDENTITY, "etag:%s", hex);
 }
 
-int cay__remote_identity(cay_service *svc, const cay_call *call, const cay__source *f,
+int cay__remote_identity(cay_client *client, const cay_call *call, const cay__source *f,
                          char identity[CAY__IDENTITY], cay_err *err)
 {
     reply r;
@@ -250,7 +250,7 @@ int cay__remote_identity(cay_service *svc, const cay_call *call, const cay__sour
         return 0;
     }
     ask *a = cay__alloc(sizeof *a);
-    *a = (ask){ .svc = svc, .call = call, .f = f };
+    *a = (ask){ .client = client, .call = call, .f = f };
     int rc = start(a, err);
     if (rc == 0)
         rc = hops(a, "head", &r, -1, err);
@@ -313,7 +313,7 @@ static int put_tree(ask *a, int from, int dir, cay__brought *out, cay_err *err)
                        .max_bytes = 8ull << 30,
                        .max_items = 500000,
                        .only = sub && *sub && strcmp(sub, ".") ? sub : NULL };
-    CAY_TRY(cay__oneshot_open(a->svc, a->call, &(cay__oneshot_spec){ 0 }, &o, err));
+    CAY_TRY(cay__oneshot_open(a->client, a->call, &(cay__oneshot_spec){ 0 }, &o, err));
     int rc = cay__oneshot_unpack(o, a->call, args, from, &sink, err);
     out->bytes = sink.bytes;
     out->items = sink.items;
@@ -323,7 +323,7 @@ static int put_tree(ask *a, int from, int dir, cay__brought *out, cay_err *err)
 /* The body, in a file without a name, at its start. */
 static int get(ask *a, reply *r, int *out, cay_err *err)
 {
-    CAY_AUTOFD body = openat(a->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD body = openat(a->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (body < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for what comes");
     CAY_TRY(start(a, err));
@@ -351,18 +351,18 @@ static int bring(ask *a, const char *known, int dir, cay__brought *out, cay_err 
                                           : put_tree(a, body, dir, out, err);
 }
 
-int cay__remote_fetch(cay_service *svc, const cay_call *call, const cay__source *f,
+int cay__remote_fetch(cay_client *client, const cay_call *call, const cay__source *f,
                       const char *identity, int dir, cay__brought *out, cay_err *err)
 {
     ask *a = cay__alloc(sizeof *a);
-    *a = (ask){ .svc = svc, .call = call, .f = f };
+    *a = (ask){ .client = client, .call = call, .f = f };
     int rc = bring(a, identity, dir, out, err);
     cay__oneshot_close(a->o);
     free(a);
     return rc;
 }
 
-static int with_url(cay_service *svc, const cay_call *call, const cay_url *given,
+static int with_url(cay_client *client, const cay_call *call, const cay_url *given,
                     int (*fn)(ask *a, void *arg, cay_err *err), void *arg, cay_err *err)
 {
     cay_url own, *spec = &own;
@@ -373,7 +373,7 @@ static int with_url(cay_service *svc, const cay_call *call, const cay_url *given
         .kind = CAY__SOURCE_FILE, .url = spec->url, .net = spec->net, .max_bytes = spec->max_bytes
     };
     ask *a = cay__alloc(sizeof *a);
-    *a = (ask){ .svc = svc, .call = call, .f = &f };
+    *a = (ask){ .client = client, .call = call, .f = &f };
     int rc = fn(a, arg, err);
     cay__oneshot_close(a->o);
     free(a);
@@ -394,11 +394,11 @@ static int do_get(ask *a, void *arg, cay_err *err)
     return 0;
 }
 
-int cay_url_get(cay_service *svc, const cay_call *call, const cay_url *spec, int *fd,
+int cay_url_get(cay_client *client, const cay_call *call, const cay_url *spec, int *fd,
                 uint64_t *bytes, cay_err *err)
 {
     moved m = { -1, 0 };
-    CAY_TRY(with_url(svc, call, spec, do_get, &m, err));
+    CAY_TRY(with_url(client, call, spec, do_get, &m, err));
     *fd = m.fd;
     if (bytes)
         *bytes = m.bytes;
@@ -417,9 +417,9 @@ static int do_put(ask *a, void *arg, cay_err *err)
                               a->f->url, r.status);
 }
 
-int cay_url_put(cay_service *svc, const cay_call *call, const cay_url *spec, int fd, uint64_t len,
+int cay_url_put(cay_client *client, const cay_call *call, const cay_url *spec, int fd, uint64_t len,
                 cay_err *err)
 {
     moved m = { fd, len };
-    return with_url(svc, call, spec, do_put, &m, err);
+    return with_url(client, call, spec, do_put, &m, err);
 }

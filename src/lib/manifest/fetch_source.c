@@ -63,7 +63,7 @@ static int may_reach(cay__oneshot *o, const cay_call *call, const cay__url *url,
                         v.remedy[0] ? "; " : "", v.remedy);
 }
 
-int cay__source_sandbox(cay_service *svc, const cay_call *call, const cay__source *f,
+int cay__source_sandbox(cay_client *client, const cay_call *call, const cay__source *f,
                         const cay__url *url, const cay_secret *secrets, size_t nsecrets,
                         cay__oneshot **out, cay_err *err)
 {
@@ -71,7 +71,7 @@ int cay__source_sandbox(cay_service *svc, const cay_call *call, const cay__sourc
     CAY_AUTOPTR(cay__oneshot) o = NULL;
     cay__oneshot_spec spec = { .secrets = secrets, .nsecrets = nsecrets, .memory = 1ull << 30 };
     CAY_TRY(policy_text(f, url, &mem, &spec.net, err));
-    CAY_TRY(cay__oneshot_open(svc, call, &spec, &o, err));
+    CAY_TRY(cay__oneshot_open(client, call, &spec, &o, err));
     CAY_TRY(may_reach(o, call, url, err));
     *out = CAY_STEAL(o);
     return 0;
@@ -91,19 +91,20 @@ const char *cay__source_last_line(char *text)
     return last ? last + 1 : text;
 }
 
-int cay__source_identity(cay_service *svc, const cay_call *call, const cay__source *f,
+int cay__source_identity(cay_client *client, const cay_call *call, const cay__source *f,
                          char identity[CAY__IDENTITY], cay_err *err)
 {
-    int rc = f->kind == CAY__SOURCE_GIT ? cay__git_identity(svc, call, f, identity, err)
-                                        : cay__remote_identity(svc, call, f, identity, err);
+    int rc = f->kind == CAY__SOURCE_GIT ? cay__git_identity(client, call, f, identity, err)
+                                        : cay__remote_identity(client, call, f, identity, err);
     return cay__source_wrap(f, rc, err);
 }
 
-int cay__source_bring(cay_service *svc, const cay_call *call, const cay__source *f,
+int cay__source_bring(cay_client *client, const cay_call *call, const cay__source *f,
                       const char *identity, int dir, cay__brought *out, cay_err *err)
 {
     *out = (cay__brought){ 0 };
-    int rc = f->kind == CAY__SOURCE_GIT ? cay__git_fetch(svc, call, f, identity, dir, out, err)
-                                        : cay__remote_fetch(svc, call, f, identity, dir, out, err);
+    int rc = f->kind == CAY__SOURCE_GIT
+                 ? cay__git_fetch(client, call, f, identity, dir, out, err)
+                 : cay__remote_fetch(client, call, f, identity, dir, out, err);
     return cay__source_wrap(f, rc, err);
 }

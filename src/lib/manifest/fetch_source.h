@@ -12,7 +12,7 @@
  * and the sink.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 typedef enum cay__source_kind {
     CAY__SOURCE_GIT,
@@ -47,7 +47,7 @@ typedef struct cay__source {
 #define CAY__IDENTITY 128
 /* "git:" and the commit, "sha256:" and the digest, "etag:" and a hash of URL and tag; "" when only
  * fetching would tell. A whole commit and a SHA-256 cost no request. */
-int cay__source_identity(cay_service *svc, const cay_call *call, const cay__source *f,
+int cay__source_identity(cay_client *client, const cay_call *call, const cay__source *f,
                          char identity[CAY__IDENTITY], cay_err *err);
 
 typedef struct cay__brought {
@@ -61,5 +61,5 @@ typedef struct cay__brought {
  * git_missing_in_image, git_clone_error, git_ref_not_found, git_copy_error, fetch_refused,
  * fetch_failed, fetch_status, fetch_digest, fetch_too_big, redirect_refused, too_many_redirects,
  * archive_…. */
-int cay__source_bring(cay_service *svc, const cay_call *call, const cay__source *f,
+int cay__source_bring(cay_client *client, const cay_call *call, const cay__source *f,
                       const char *identity, int dir, cay__brought *out, cay_err *err);

@@ -39,26 +39,27 @@ static void sweep(int home, int all)
     closedir(d);
 }
 
-int cay__stage_make(cay_service *svc, cay__stage *out, cay_err *err)
+int cay__stage_make(cay_client *client, cay__stage *out, cay_err *err)
 {
     char name[CAY__ID_LEN + 1], path[64];
-    if (mkdirat(svc->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
-        return cay_fail_sys(err, CAY_ESYS, "make %s/" DIR_NAME, svc->home);
+    if (mkdirat(client->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
+        return cay_fail_sys(err, CAY_ESYS, "make %s/" DIR_NAME, client->home);
     CAY_AUTOFD all =
-        openat(svc->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        openat(client->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     CAY_AUTOFD gate = all < 0 ? -1 : openat(all, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* Between making one and locking it nobody may sweep. */
     if (gate < 0 || flock(gate, LOCK_EX) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "lock %s/" DIR_NAME, svc->home);
-    sweep(svc->home_fd, all);
+        return cay_fail_sys(err, CAY_ESYS, "lock %s/" DIR_NAME, client->home);
+    sweep(client->home_fd, all);
     cay__id_make(name, 'f');
     snprintf(path, sizeof path, DIR_NAME "/%s", name);
     if (mkdirat(all, name, 0700) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "make %s/%s", svc->home, path);
+        return cay_fail_sys(err, CAY_ESYS, "make %s/%s", client->home, path);
     CAY_AUTOFD fd = openat(all, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-        return cay_fail_sys(err, CAY_ESYS, "lock %s/%s", svc->home, path);
-    *out = (cay__stage){ .home = fcntl(svc->home_fd, F_DUPFD_CLOEXEC, 3), .fd = CAY_STEAL_FD(fd) };
+        return cay_fail_sys(err, CAY_ESYS, "lock %s/%s", client->home, path);
+    *out =
+        (cay__stage){ .home = fcntl(client->home_fd, F_DUPFD_CLOEXEC, 3), .fd = CAY_STEAL_FD(fd) };
     cay__str_copy(out->name, sizeof out->name, name);
     return 0;
 }

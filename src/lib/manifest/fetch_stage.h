@@ -7,12 +7,12 @@
  * it.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 typedef struct cay__stage {
     int home, fd;  /* the state directory, and the staging one */
     char name[32]; /* below fetch/ */
 } cay__stage;
 
-int cay__stage_make(cay_service *svc, cay__stage *out, cay_err *err);
+int cay__stage_make(cay_client *client, cay__stage *out, cay_err *err);
 void cay__stage_remove(cay__stage *s); /* with all that is in it */

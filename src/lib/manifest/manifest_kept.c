@@ -32,9 +32,9 @@ static int see(const char *value, void *arg)
     return 0;
 }
 
-static bool there(cay_service *svc, const char *key)
+static bool there(cay_client *client, const char *key)
 {
-    return svc->store->note_get(svc->db, CAY__NOTE_MANIFEST, key, see, NULL, NULL) == 0;
+    return client->store->note_get(client->db, CAY__NOTE_MANIFEST, key, see, NULL, NULL) == 0;
 }
 
 /* 95 bits of what tells it apart. */
@@ -56,10 +56,10 @@ static json_t *note_of(const cay__mani *f, json_t *manifest)
     return o;
 }
 
-static int open_dir(const cay_service *svc, int how, int *out, cay_err *err)
+static int open_dir(const cay_client *client, int how, int *out, cay_err *err)
 {
     CAY_AUTOFD dir =
-        openat(svc->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        openat(client->home_fd, DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (dir < 0 || flock(dir, how) < 0)
         return cay_fail_sys(err, CAY_ESYS, "open %s/ in the state directory", DIR_NAME);
     *out = CAY_STEAL_FD(dir);
@@ -68,14 +68,14 @@ static int open_dir(const cay_service *svc, int how, int *out, cay_err *err)
 
 /* A sweep's mark was about its former life: whoever is about to be recorded with it has all the
  * time of a new one. */
-static int take_up(cay_service *svc, const char *key, int *dir, cay_err *err)
+static int take_up(cay_client *client, const char *key, int *dir, cay_err *err)
 {
-    if (mkdirat(svc->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
+    if (mkdirat(client->home_fd, DIR_NAME, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make %s/ in the state directory", DIR_NAME);
-    CAY_TRY(open_dir(svc, LOCK_SH, dir, err));
-    if (svc->store->note_get(svc->db, CAY__NOTE_UNUSED, key, see, NULL, NULL) == CAY_ENOENT)
+    CAY_TRY(open_dir(client, LOCK_SH, dir, err));
+    if (client->store->note_get(client->db, CAY__NOTE_UNUSED, key, see, NULL, NULL) == CAY_ENOENT)
         return 0;
-    return svc->store->note_put(svc->db, CAY__NOTE_UNUSED, key, NULL, err);
+    return client->store->note_put(client->db, CAY__NOTE_UNUSED, key, NULL, err);
 }
 
 static int put_file(int dir, const char *key, const char *text, size_t len, cay_err *err)
@@ -86,7 +86,7 @@ static int put_file(int dir, const char *key, const char *text, size_t len, cay_
     return cay__path_put(dir, key, file, err);
 }
 
-static int put_large(cay_service *svc, const cay__mani *f, const char *given, cay__arena *mem,
+static int put_large(cay_client *client, const cay__mani *f, const char *given, cay__arena *mem,
                      const char **key, cay_err *err)
 {
     CAY_AUTOBUF what = CAY__BUF(8192);
@@ -96,8 +96,8 @@ static int put_large(cay_service *svc, const cay__mani *f, const char *given, ca
     cay__buf_fmt(&what, "%s %d %s", f->print, f->trusted, f->base ? f->base : "");
     cay__sha256_hex(what.data, what.len, hex);
     *key = key_of(hex, mem);
-    CAY_TRY(take_up(svc, *key, &dir, err));
-    if (there(svc, *key))
+    CAY_TRY(take_up(client, *key, &dir, err));
+    if (there(client, *key))
         return 0;
     CAY_AUTOJSON *o = note_of(f, cay__manifest_brief(f->m));
     json_object_set_new(o, "bytes", json_integer((json_int_t)len));
@@ -106,25 +106,26 @@ static int put_large(cay_service *svc, const cay__mani *f, const char *given, ca
         return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "manifest: its text is too long");
     CAY_TRY(put_file(dir, *key, given, len, err));
     CAY_FAULT("manifest.text");
-    return svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, *key, note, err);
+    return client->store->note_put(client->db, CAY__NOTE_MANIFEST, *key, note, err);
 }
 
-int cay__kept_put(cay_service *svc, const cay__mani *f, const char *given, cay__arena *mem,
+int cay__kept_put(cay_client *client, const cay__mani *f, const char *given, cay__arena *mem,
                   const char **key, cay_err *err)
 {
     CAY_AUTOFD dir = -1;
     char hex[CAY__SEEN_KEY];
     if (given && f->print[0] && cay__mani_text_alone(f->m))
-        return put_large(svc, f, given, mem, key, err);
+        return put_large(client, f, given, mem, key, err);
     CAY_AUTOJSON *o = note_of(f, cay__manifest_kept(f->m));
     CAY_AUTOFREE char *text = cay__json_text(o, 4 * (size_t)CAY_MANIFEST_BYTES);
     if (!text)
         return cay_fail_why(err, CAY_ETOOBIG, "manifest_too_big", "manifest: its text is too long");
     cay__sha256_hex(text, strlen(text), hex);
     *key = key_of(hex, mem);
-    CAY_TRY(take_up(svc, *key, &dir, err));
-    return there(svc, *key) ? 0
-                            : svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, *key, text, err);
+    CAY_TRY(take_up(client, *key, &dir, err));
+    return there(client, *key)
+               ? 0
+               : client->store->note_put(client->db, CAY__NOTE_MANIFEST, *key, text, err);
 }
 
 static int missing(const char *key, cay_err *err)
@@ -133,12 +134,12 @@ static int missing(const char *key, cay_err *err)
                         "the manifest %s of this sandbox is not kept any more", key);
 }
 
-static int read_file(cay_service *svc, const char *key, size_t bytes, char **out, cay_err *err)
+static int read_file(cay_client *client, const char *key, size_t bytes, char **out, cay_err *err)
 {
     char path[64];
     struct stat st;
     cay__str_join(path, sizeof path, DIR_NAME "/", key, NULL);
-    CAY_AUTOFD file = openat(svc->home_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTOFD file = openat(client->home_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0 || fstat(file, &st) < 0 || (size_t)st.st_size != bytes ||
         bytes > CAY_MANIFEST_BYTES)
         return missing(key, err);
@@ -155,12 +156,12 @@ static int copy_text(const char *value, void *arg)
     return 0;
 }
 
-int cay__kept_get(cay_service *svc, const char *key, bool brief, cay__arena *mem, cay__mani *f,
+int cay__kept_get(cay_client *client, const char *key, bool brief, cay__arena *mem, cay__mani *f,
                   cay_err *err)
 {
     CAY_AUTOFREE char *note = NULL, *text = NULL;
     CAY_AUTOJSON *o = NULL;
-    int rc = svc->store->note_get(svc->db, CAY__NOTE_MANIFEST, key, copy_text, &note, err);
+    int rc = client->store->note_get(client->db, CAY__NOTE_MANIFEST, key, copy_text, &note, err);
     if (rc < 0)
         return rc == CAY_ENOENT ? missing(key, err) : rc;
     CAY_TRY(cay__json_object("record: manifest", note, &o, err));
@@ -169,29 +170,29 @@ int cay__kept_get(cay_service *svc, const char *key, bool brief, cay__arena *mem
     f->trusted = cay__json_bool(o, "trusted", false);
     int64_t bytes = cay__json_int(o, "bytes", 0);
     if (bytes > 0 && !brief)
-        CAY_TRY(read_file(svc, key, (size_t)bytes, &text, err));
+        CAY_TRY(read_file(client, key, (size_t)bytes, &text, err));
     else
         text = cay__json_text(json_object_get(o, "manifest"), 4 * (size_t)CAY_MANIFEST_BYTES);
     return cay_manifest_parse(text ? text : "", text ? strlen(text) : 0,
                               f->trusted ? CAY_MANIFEST_TRUSTED : 0, &f->m, err);
 }
 
-int cay__kept_alone(cay_service *svc, int *dir)
+int cay__kept_alone(cay_client *client, int *dir)
 {
     cay_err why = CAY_ERR_INIT;
-    int rc = open_dir(svc, LOCK_EX | LOCK_NB, dir, &why);
+    int rc = open_dir(client, LOCK_EX | LOCK_NB, dir, &why);
     return why.sys == ENOENT ? 0 : rc; /* no such text was ever kept */
 }
 
-void cay__kept_drop(cay_service *svc, int dir, const char *key)
+void cay__kept_drop(cay_client *client, int dir, const char *key)
 {
-    svc->store->note_put(svc->db, CAY__NOTE_MANIFEST, key, NULL, NULL);
+    client->store->note_put(client->db, CAY__NOTE_MANIFEST, key, NULL, NULL);
     if (dir >= 0)
         unlinkat(dir, key, 0);
 }
 
 /* Files whose writer died before the note. Nobody writes one now. */
-void cay__kept_strays(cay_service *svc, int dir)
+void cay__kept_strays(cay_client *client, int dir)
 {
     int own = dir < 0 ? -1 : openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = own < 0 ? NULL : fdopendir(own);
@@ -201,7 +202,7 @@ void cay__kept_strays(cay_service *svc, int dir)
     }
     for (struct dirent *e; (e = readdir(d));)
         if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
-            !(cay__id_valid(e->d_name, 't') && there(svc, e->d_name)))
+            !(cay__id_valid(e->d_name, 't') && there(client, e->d_name)))
             unlinkat(dir, e->d_name, 0);
     closedir(d);
 }

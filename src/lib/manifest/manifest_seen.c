@@ -42,22 +42,22 @@ static int take_hex(const char *value, void *arg)
 
 /* Made once for a state directory. Two that make it at once have one each for that time, and find
  * less. */
-static bool secret_key(cay_service *svc, uint8_t key[CAY__PRINT_KEY])
+static bool secret_key(cay_client *client, uint8_t key[CAY__PRINT_KEY])
 {
     char hex[2 * CAY__PRINT_KEY + 1];
-    if (svc->store->note_get(svc->db, NOTE_KEY, "1", take_hex, key, NULL) == 0)
+    if (client->store->note_get(client->db, NOTE_KEY, "1", take_hex, key, NULL) == 0)
         return true;
     cay__random(key, CAY__PRINT_KEY);
     for (size_t i = 0; i < CAY__PRINT_KEY; i++)
         snprintf(hex + 2 * i, 3, "%02x", key[i]);
-    return svc->store->note_put(svc->db, NOTE_KEY, "1", hex, NULL) == 0;
+    return client->store->note_put(client->db, NOTE_KEY, "1", hex, NULL) == 0;
 }
 
-static bool print(cay_service *svc, const cay_create *c, cay__mani *f)
+static bool print(cay_client *client, const cay_create *c, cay__mani *f)
 {
     uint8_t key[CAY__PRINT_KEY];
     char boot[40] = "", all[256];
-    if (!secret_key(svc, key))
+    if (!secret_key(client, key))
         return false;
     cay__fingerprint(key, c->manifest, strlen(c->manifest), f->print);
     cay__fd_read_file(AT_FDCWD, "/proc/sys/kernel/random/boot_id", boot, sizeof boot);
@@ -73,14 +73,14 @@ static int copy_text(const char *value, void *arg)
     return 0;
 }
 
-bool cay__seen_find(cay_service *svc, const cay_create *c, cay__arena *mem, cay__mani *f)
+bool cay__seen_find(cay_client *client, const cay_create *c, cay__arena *mem, cay__mani *f)
 {
     CAY_AUTOFREE char *text = NULL, *rest = NULL;
     CAY_AUTOJSON *o = NULL;
     if (c->on || c->manifest_applied || strnlen(c->manifest, LARGE) < LARGE)
         return false;
-    if (!print(svc, c, f) ||
-        svc->store->note_get(svc->db, NOTE_SEEN, f->seen, copy_text, &text, NULL) < 0 ||
+    if (!print(client, c, f) ||
+        client->store->note_get(client->db, NOTE_SEEN, f->seen, copy_text, &text, NULL) < 0 ||
         cay__json_object("", text, &o, NULL) < 0)
         return false;
     const char *layer = cay__json_str(o, "layer", ""), *key = cay__json_str(o, "key", "");
@@ -94,7 +94,7 @@ bool cay__seen_find(cay_service *svc, const cay_create *c, cay__arena *mem, cay_
     return true;
 }
 
-void cay__seen_put(cay_service *svc, const cay__mani *f, const char *layer, const char *key)
+void cay__seen_put(cay_client *client, const cay__mani *f, const char *layer, const char *key)
 {
     if (!f->seen[0] || !cay__mani_text_alone(f->m))
         return;
@@ -102,8 +102,8 @@ void cay__seen_put(cay_service *svc, const cay__mani *f, const char *layer, cons
         json_pack("{s:s,s:s,s:o}", "layer", layer, "key", key, "rest", cay__manifest_brief(f->m));
     CAY_AUTOFREE char *text = cay__json_text(o, CAY_MANIFEST_BYTES);
     if (text)
-        svc->store->note_put(svc->db, NOTE_SEEN, f->seen, text,
-                             NULL); /* without it the next time takes longer */
+        client->store->note_put(client->db, NOTE_SEEN, f->seen, text,
+                                NULL); /* without it the next time takes longer */
 }
 
 typedef struct keys {
@@ -147,7 +147,7 @@ static int use_snap(const cay_snap_row *row, void *arg)
 }
 
 typedef struct sweep {
-    cay_service *svc;
+    cay_client *client;
     keys used, gone, texts;
 } sweep;
 
@@ -157,7 +157,7 @@ static int judge_seen(const char *key, const char *value, void *arg)
     CAY_AUTOJSON *o = NULL;
     const char *layer =
         cay__json_object("", value, &o, NULL) == 0 ? cay__json_str(o, "layer", "") : "";
-    if (!cay__id_valid(layer, 'm') || !cay__mani_there(s->svc, layer, false))
+    if (!cay__id_valid(layer, 'm') || !cay__mani_there(s->client, layer, false))
         add_key(&s->gone, key);
     else
         add_key(&s->used, cay__json_str(o, "key", ""));
@@ -180,38 +180,39 @@ static int read_time(const char *value, void *arg)
 
 /* A text without a record may be of somebody who is about to be recorded: it goes when a later
  * sweep finds it so again. */
-static void age(cay_service *svc, int dir, const char *key, bool used)
+static void age(cay_client *client, int dir, const char *key, bool used)
 {
     int64_t since = 0, now = cay__wall_ms();
     char text[24];
     bool marked =
-        svc->store->note_get(svc->db, CAY__NOTE_UNUSED, key, read_time, &since, NULL) == 0;
+        client->store->note_get(client->db, CAY__NOTE_UNUSED, key, read_time, &since, NULL) == 0;
     if (used || (marked && (now - since > GRACE_MS || now < since))) {
         if (!used)
-            cay__kept_drop(svc, dir, key);
+            cay__kept_drop(client, dir, key);
         if (marked)
-            svc->store->note_put(svc->db, CAY__NOTE_UNUSED, key, NULL, NULL);
+            client->store->note_put(client->db, CAY__NOTE_UNUSED, key, NULL, NULL);
     } else if (!marked) {
         snprintf(text, sizeof text, "%lld", (long long)now);
-        svc->store->note_put(svc->db, CAY__NOTE_UNUSED, key, text, NULL);
+        client->store->note_put(client->db, CAY__NOTE_UNUSED, key, text, NULL);
     }
 }
 
-void cay__mani_sweep(cay_service *svc)
+void cay__mani_sweep(cay_client *client)
 {
-    sweep s = { .svc = svc }, later = { .svc = svc };
+    sweep s = { .client = client }, later = { .client = client };
     CAY_AUTOFD dir = -1;
-    bool ok = cay__kept_alone(svc, &dir) == 0 &&
-              svc->store->note_list(svc->db, CAY__NOTE_MANIFEST, "", judge_text, &s, NULL) == 0 &&
-              svc->store->note_list(svc->db, NOTE_SEEN, "", judge_seen, &later, NULL) == 0 &&
-              svc->store->list(svc->db, NULL, use_row, &later.used, NULL) == 0 &&
-              svc->store->snap_list(svc->db, NULL, NULL, use_snap, &later.used, NULL) == 0;
+    bool ok =
+        cay__kept_alone(client, &dir) == 0 &&
+        client->store->note_list(client->db, CAY__NOTE_MANIFEST, "", judge_text, &s, NULL) == 0 &&
+        client->store->note_list(client->db, NOTE_SEEN, "", judge_seen, &later, NULL) == 0 &&
+        client->store->list(client->db, NULL, use_row, &later.used, NULL) == 0 &&
+        client->store->snap_list(client->db, NULL, NULL, use_snap, &later.used, NULL) == 0;
     for (size_t i = 0; ok && i < later.gone.n; i++)
-        svc->store->note_put(svc->db, NOTE_SEEN, later.gone.v[i], NULL, NULL);
+        client->store->note_put(client->db, NOTE_SEEN, later.gone.v[i], NULL, NULL);
     for (size_t i = 0; ok && i < s.texts.n; i++)
-        age(svc, dir, s.texts.v[i], has_key(&later.used, s.texts.v[i]));
+        age(client, dir, s.texts.v[i], has_key(&later.used, s.texts.v[i]));
     if (ok)
-        cay__kept_strays(svc, dir);
+        cay__kept_strays(client, dir);
     free(s.texts.v);
     free(later.gone.v);
     free(later.used.v);

@@ -61,7 +61,7 @@ static int begin(cay_sandbox *sb, const cay_call *call, const char *target, cay_
 int cay_sandbox_mount(cay_sandbox *sb, const cay_call *call, const cay_mount *given, cay_err *err)
 {
     CAY__OP(call, "mount.show", sb->id, err);
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     cay_mount spec;
     char name[64];
     CAY_AUTOJSON *fields = NULL;
@@ -75,7 +75,7 @@ int cay_sandbox_mount(cay_sandbox *sb, const cay_call *call, const cay_mount *gi
                                    .entry = spec.target,
                                    .rw = spec.rw,
                                    .fields = fields };
-    CAY_TRY(cay__storage_open(svc->home, svc->libexec, call, sb->id, &m, 1, &st, err));
+    CAY_TRY(cay__storage_open(client->home, client->libexec, call, sb->id, &m, 1, &st, err));
     CAY_TRY(sb->ops->status(sb->box, call, &now, err));
     name_of(sb->id, spec.target, name);
     return cay__storage_show(&st, now.pid, name, spec.target, err);
@@ -84,11 +84,11 @@ int cay_sandbox_mount(cay_sandbox *sb, const cay_call *call, const cay_mount *gi
 int cay_sandbox_unmount(cay_sandbox *sb, const cay_call *call, const char *target, cay_err *err)
 {
     CAY__OP(call, "mount.hide", sb->id, err);
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     char name[64];
     CAY_TRY(begin(sb, call, target, err));
     name_of(sb->id, target, name);
-    int rc = cay__storage_hide(svc->home, name, call, err);
+    int rc = cay__storage_hide(client->home, name, call, err);
     return rc == CAY_ENOENT
                ? cay_fail_why(err, CAY_ENOENT, "mount_unknown",
                               "nothing is mounted on %.150s of sandbox %s", target, sb->id)

@@ -393,11 +393,11 @@ static bool read_only(const cay_create *c)
     return false;
 }
 
-int cay__mounts_inside(cay_service *svc, const cay_call *call, const char *id, const cay__mani *f,
+int cay__mounts_inside(cay_client *client, const cay_call *call, const char *id, const cay__mani *f,
                        const cay_create *c, const cay_provider_ops *ops, void *box, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
-    CAY__AUTOMOUNTS l = { .svc = svc, .f = f, .mem = &mem, .err = err };
+    CAY__AUTOMOUNTS l = { .client = client, .f = f, .mem = &mem, .err = err };
     if (!cay__mounts_wants_inside(f, ops->name))
         return 0;
     CAY_TRY(cay__mounts_read(&l));

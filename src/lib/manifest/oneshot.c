@@ -17,12 +17,12 @@
 enum { CHUNK = 256 << 10, ENDS_MS = 20000, PROGRAM_MAX = 64 << 20 };
 
 struct cay__oneshot {
-    cay_service *svc;
+    cay_client *client;
     cay_sandbox *sb;
     bool has_unpack;
 };
 
-int cay__oneshot_open(cay_service *svc, const cay_call *call, const cay__oneshot_spec *spec,
+int cay__oneshot_open(cay_client *client, const cay_call *call, const cay__oneshot_spec *spec,
                       cay__oneshot **out, cay_err *err)
 {
     cay_sandbox *sb = NULL;
@@ -37,11 +37,11 @@ int cay__oneshot_open(cay_service *svc, const cay_call *call, const cay__oneshot
                      .nsecrets = spec->nsecrets,
                      .limits = { .memory = spec->memory ? spec->memory : 256u << 20,
                                  .pids = 128 } };
-    int rc = cay_service_create(svc, call, &c, &sb, err);
+    int rc = cay_client_create(client, call, &c, &sb, err);
     if (rc < 0)
         return cay_wrap(err, rc, "a sandbox to read it in");
     *out = cay__alloc(sizeof **out);
-    **out = (cay__oneshot){ .svc = svc, .sb = sb };
+    **out = (cay__oneshot){ .client = client, .sb = sb };
     return 0;
 }
 
@@ -66,7 +66,7 @@ int cay__oneshot_bring(cay__oneshot *o, const cay_call *call, const char *progra
     char path[CAY__HOME_MAX];
     struct stat st;
     CAY_AUTOFREE char *data = NULL;
-    CAY_TRY(cay__libexec_find(o->svc->libexec, program, path, sizeof path, err));
+    CAY_TRY(cay__libexec_find(o->client->libexec, program, path, sizeof path, err));
     CAY_AUTOFD fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > PROGRAM_MAX)
         return cay_fail_sys(err, CAY_ESYS, "open %.200s", path);

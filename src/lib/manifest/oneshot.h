@@ -23,7 +23,7 @@ typedef struct cay__oneshot_spec {
     uint64_t memory; /* 0: 256 MiB */
 } cay__oneshot_spec;
 
-int cay__oneshot_open(cay_service *svc, const cay_call *call, const cay__oneshot_spec *spec,
+int cay__oneshot_open(cay_client *client, const cay_call *call, const cay__oneshot_spec *spec,
                       cay__oneshot **out, cay_err *err);
 void cay__oneshot_close(cay__oneshot *o); /* NULL is fine */
 cay_sandbox *cay__oneshot_sandbox(cay__oneshot *o);

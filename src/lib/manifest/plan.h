@@ -67,9 +67,9 @@ typedef struct cay__plan {
 
 /* Which entries, and from where. */
 typedef struct cay__plan_ask {
-    const char *base; /* directory that local sources are below, or NULL: there may be none */
-    cay_service *svc; /* for who fetches */
-    const char *net;  /* policy of the sandbox, for them too */
+    const char *base;   /* directory that local sources are below, or NULL: there may be none */
+    cay_client *client; /* for who fetches */
+    const char *net;    /* policy of the sandbox, for them too */
     bool (*want)(const cay__plan *p, const cay__entry *e, void *arg); /* NULL: all */
     void *arg;
 } cay__plan_ask;
@@ -78,7 +78,7 @@ int cay__plan_make(cay__plan *p, const cay_manifest *m, const cay__plan_ask *ask
 void cay__plan_clear(cay__plan *p);
 /* more: what else decides, such as tenant and stack. name: 'm' and 19 of [a-z2-7]. */
 int cay__plan_name(cay__plan *p, const char *more, char name[CAY_ID_LEN + 1], cay_err *err);
-int cay__plan_fetch(cay__plan *p, cay_service *svc, const cay_call *call, cay_err *err);
+int cay__plan_fetch(cay__plan *p, cay_client *client, const cay_call *call, cay_err *err);
 /* A sealed memfd. */
 int cay__plan_wire(cay__plan *p, int *fd, cay_err *err);
 /* only: ephemeral ones alone. */

@@ -261,7 +261,7 @@ static int add_fetch(cay__plan *p, const cay__entry *e, cay__node *n, const cay_
     };
     cay__fetched f = { .fd = -1 };
     p->net = from->net;
-    CAY_TRY(cay__fetch_entry(from->svc, call, &ask, &f, err));
+    CAY_TRY(cay__fetch_entry(from->client, call, &ask, &f, err));
     n->type = 'g';
     n->text = cay__arena_str(&p->mem, f.identity);
     n->len = strlen(n->text);
@@ -332,7 +332,7 @@ int cay__plan_make(cay__plan *p, const cay_manifest *m, const cay__plan_ask *ask
     return rc;
 }
 
-static int fetch_one(cay__plan *p, size_t at, cay__fetched *f, cay_service *svc,
+static int fetch_one(cay__plan *p, size_t at, cay__fetched *f, cay_client *client,
                      const cay_call *call, cay_err *err)
 {
     cay__node *n = &p->nodes[at];
@@ -347,7 +347,7 @@ static int fetch_one(cay__plan *p, size_t at, cay__fetched *f, cay_service *svc,
                                .net = p->net,
                                .known = n->text };
         cay__fetched_clear(f);
-        CAY_TRY(cay__fetch_entry(svc, call, &ask, f, err));
+        CAY_TRY(cay__fetch_entry(client, call, &ask, f, err));
     }
     int fd = fcntl(f->fd, F_DUPFD_CLOEXEC, 3), walk = -1;
     if (fd < 0 || fstat(fd, &st) < 0 || source_add(p, fd, &source) < 0)
@@ -363,12 +363,12 @@ static int fetch_one(cay__plan *p, size_t at, cay__fetched *f, cay_service *svc,
     return cay__plan_walk(p, e, walk, source, "", path, NULL, err);
 }
 
-int cay__plan_fetch(cay__plan *p, cay_service *svc, const cay_call *call, cay_err *err)
+int cay__plan_fetch(cay__plan *p, cay_client *client, const cay_call *call, cay_err *err)
 {
     size_t k = 0, n = p->n;
     for (size_t i = 0; i < n; i++)
         if (p->nodes[i].type == 'g')
-            CAY_TRY(fetch_one(p, i, &p->fetched[k++], svc, call, err));
+            CAY_TRY(fetch_one(p, i, &p->fetched[k++], client, call, err));
     return 0;
 }
 

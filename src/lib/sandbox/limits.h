@@ -4,7 +4,7 @@
  * the judge of the rest. No JSON: the small static command asks it too.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 typedef struct cay__limit {
     const char *name;
@@ -15,7 +15,7 @@ typedef struct cay__limit {
 #define CAY__LIMITS 9
 extern const cay__limit cay__limit_table[CAY__LIMITS];
 
-/* 0 becomes the default that cay/service.h names. */
+/* 0 becomes the default that cay/client.h names. */
 void cay__limits_fill(cay_limits *l);
 
 /* Every field for itself but metadata: form, range, and that what it names on the host is there and

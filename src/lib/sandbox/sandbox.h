@@ -26,7 +26,7 @@ struct cay_sandbox {
     int (*ended)(cay_sandbox *sb, cay_err *err);
     unsigned checkpoint; /* automatic snapshots to keep */
     _Atomic(cay_err *) ended_err;
-    void *owner; /* the cay_service, or NULL */
+    void *owner; /* the cay_client, or NULL */
 };
 
 /* An operation that was added after the first release: there, and not NULL. */

@@ -191,10 +191,10 @@ static int read_results(applying *a, cay__layer_conn *conn, const cay_call *call
     }
 }
 
-static int put_there(cay_service *svc, const cay_call *call, applying *a, const cay__point *p,
+static int put_there(cay_client *client, const cay_call *call, applying *a, const cay__point *p,
                      int dir, cay_err *err)
 {
-    cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
+    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     cay__layer_conn conn;
     char since[40], n[21], upper[80];
     const char *args[4];
@@ -271,7 +271,7 @@ static int apply_far(cay_sandbox *sb, const cay_call *call, applying *a, cay_err
                    .patch = s->text };
     CAY_AUTOFD dir = -1;
     CAY_TRY(cay__apply_open(s->dir, s->dry, &dir, err));
-    CAY_TRY(cay_service_diff(sb->owner, call, &d, gather, a, NULL, err));
+    CAY_TRY(cay_client_diff(sb->owner, call, &d, gather, a, NULL, err));
     return choose_and_put(sb, call, a, NULL, dir, err);
 }
 

@@ -14,5 +14,5 @@ CAY_DEFINE_AUTO(cay_snapshot, cay_snapshot_free)
 int cay__path_put(int dir, const char *name, int file, cay_err *err);
 /* The digest that an archive of all of it has, "sha256:…": what a difference stands on is known by
  * it, wherever it is. */
-int cay__archive_digest(cay_service *svc, const cay_call *call, cay__snaprow *snap, char digest[72],
-                        cay_err *err);
+int cay__archive_digest(cay_client *client, const cay_call *call, cay__snaprow *snap,
+                        char digest[72], cay_err *err);

@@ -45,12 +45,12 @@ static cay__snaprow **find(prune *p, const char *id)
 
 /* The newest `keep` of those that the present state descends from stay; what was undone goes with
  * the next checkpoint. */
-static int cut(cay_service *svc, const char *sandbox, const char *newest, unsigned keep,
+static int cut(cay_client *client, const char *sandbox, const char *newest, unsigned keep,
                cay_err *err)
 {
     __attribute__((cleanup(prune_free))) prune p = { 0 };
     char at[CAY_ID_LEN + 1];
-    CAY_TRY(svc->store->snap_list(svc->db, sandbox, NULL, gather, &p, err));
+    CAY_TRY(client->store->snap_list(client->db, sandbox, NULL, gather, &p, err));
     if (p.n <= keep)
         return 0;
     cay__str_copy(at, sizeof at, newest);
@@ -62,21 +62,21 @@ static int cut(cay_service *svc, const char *sandbox, const char *newest, unsign
             free(CAY_STEAL(*mine));
             kept++;
         } else { /* one with a label stands between */
-            bool there = cay__snap_row(svc, at, &other, NULL) == 0;
+            bool there = cay__snap_row(client, at, &other, NULL) == 0;
             cay__str_copy(at, sizeof at, there ? other->row.parent : "");
         }
     }
     for (size_t i = 0; i < p.n; i++) {
-        int rc = p.at[i] ? svc->store->snap_remove(svc->db, p.at[i]->row.id, err) : 0;
+        int rc = p.at[i] ? client->store->snap_remove(client->db, p.at[i]->row.id, err) : 0;
         if (rc < 0 && rc != CAY_ENOENT)
             return rc;
     }
     return 0;
 }
 
-int cay__checkpoint_drop(cay_service *svc, const char *sandbox, cay_err *err)
+int cay__checkpoint_drop(cay_client *client, const char *sandbox, cay_err *err)
 {
-    return cut(svc, sandbox, "", 0, err);
+    return cut(client, sandbox, "", 0, err);
 }
 
 static int checkpoint(cay_sandbox *sb, cay_err *err)
@@ -113,19 +113,20 @@ int cay__checkpoint_begin(cay_sandbox *sb, const cay_call *call, unsigned keep, 
 /* the mark for the small program
  */
 
-int cay__checkpoint_mark(cay_service *svc, const char *id, cay_err *err)
+int cay__checkpoint_mark(cay_client *client, const char *id, cay_err *err)
 {
     char path[64];
     cay__str_join(path, sizeof path, CAY__MARKS_DIR "/", id, NULL);
-    if (mkdirat(svc->home_fd, CAY__MARKS_DIR, 0700) < 0 && errno != EEXIST)
+    if (mkdirat(client->home_fd, CAY__MARKS_DIR, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make " CAY__MARKS_DIR);
-    CAY_AUTOFD fd = openat(svc->home_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    CAY_AUTOFD fd =
+        openat(client->home_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     return fd < 0 ? cay_fail_sys(err, CAY_ESYS, "make %s", path) : 0;
 }
 
-void cay__checkpoint_unmark(cay_service *svc, const char *id)
+void cay__checkpoint_unmark(cay_client *client, const char *id)
 {
     char path[64];
     if (cay__id_valid(id, 'c') && cay__str_join(path, sizeof path, CAY__MARKS_DIR "/", id, NULL))
-        unlinkat(svc->home_fd, path, 0);
+        unlinkat(client->home_fd, path, 0);
 }

@@ -21,13 +21,13 @@ static void add_mount(cay__point *p, size_t *used, const char *target)
     *used += n;
 }
 
-static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *err)
+static int from_box(cay_client *client, const char *id, cay__point *out, cay_err *err)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     cay__spec *spec = NULL;
     struct stat st;
     char stack[48];
-    CAY_TRY(cay__svc_row(svc, id, &row, err));
+    CAY_TRY(cay__client_row(client, id, &row, err));
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     const cay_create *c = &spec->create;
     int rc = cay__stack_of(c->layers, c->nlayers, &out->stack, err);
@@ -46,17 +46,17 @@ static int from_box(cay_service *svc, const char *id, cay__point *out, cay_err *
     cay__spec_free(spec);
     cay__str_join(stack, sizeof stack, "sandboxes/", id, "/stack",
                   NULL); /* in a disk image, or put aside, the other is not to be seen */
-    if (rc == 0 && fstatat(svc->home_fd, out->top, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-        fstatat(svc->home_fd, stack, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    if (rc == 0 && fstatat(client->home_fd, out->top, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+        fstatat(client->home_fd, stack, &st, AT_SYMLINK_NOFOLLOW) < 0)
         return cay_fail_why(err, CAY_ENOTSUP, "diff_unsupported",
                             "sandbox %s of provider %.40s keeps no record of what changed", id,
                             row->row.provider);
     return rc;
 }
 
-static int from_snap(cay_service *svc, const cay_snap_row *s, cay__point *out, cay_err *err)
+static int from_snap(cay_client *client, const cay_snap_row *s, cay__point *out, cay_err *err)
 {
-    CAY_TRY(cay__snap_trees(svc, s, err));
+    CAY_TRY(cay__snap_trees(client, s, err));
     cay__str_copy(out->root, sizeof out->root, *s->template_ == '/' ? s->template_ : "");
     cay__str_copy(out->base, sizeof out->base, *s->template_ == '/' ? "host" : s->template_);
     CAY_TRY(cay__snap_on(s, out->on, sizeof out->on, &out->created_ms, err));
@@ -64,23 +64,23 @@ static int from_snap(cay_service *svc, const cay_snap_row *s, cay__point *out, c
     return cay__stack_read(s->layers, &out->stack, err);
 }
 
-int cay__point_find(cay_service *svc, const cay_call *call, const char *ref, cay__point *out,
+int cay__point_find(cay_client *client, const cay_call *call, const char *ref, cay__point *out,
                     cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *snap = NULL;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     cay_err no_box = CAY_ERR_INIT, no_snap = CAY_ERR_INIT;
     *out = (cay__point){ 0 };
-    int is_box = cay_service_find(svc, call, ref, &sb, &no_box),
-        is_snap = cay__snap_find(svc, ref, &snap, &no_snap);
+    int is_box = cay_client_find(client, call, ref, &sb, &no_box),
+        is_snap = cay__snap_find(client, ref, &snap, &no_snap);
     if (is_box == 0 && is_snap == 0 && strcmp(ref, sb->id) != 0 && strcmp(ref, snap->row.id) != 0)
         return cay_fail_why(err, CAY_EINVAL, "point_ambiguous",
                             "%.40s is sandbox %s and snapshot %s; give the id of the one you mean",
                             ref, sb->id, snap->row.id);
     if (is_box == 0 && (is_snap < 0 || !strcmp(ref, sb->id)))
-        return from_box(svc, sb->id, out, err);
+        return from_box(client, sb->id, out, err);
     if (is_snap == 0)
-        return from_snap(svc, &snap->row, out, err);
+        return from_snap(client, &snap->row, out, err);
     if (is_box == CAY_ENOENT && is_snap == CAY_ENOENT)
         return cay_fail_why(
             err, CAY_ENOENT, "sandbox_not_found",
@@ -96,29 +96,29 @@ static int copy_text(const char *value, void *arg)
     return 0;
 }
 
-void cay__start_note(cay_service *svc, const char *id, const cay_create *c)
+void cay__start_note(cay_client *client, const char *id, const cay_create *c)
 {
     cay__stack s;
     if (!c->nlayers || cay__stack_of(c->layers, c->nlayers, &s, NULL) < 0)
         return;
     CAY_AUTOFREE char *text = cay__stack_text(&s);
-    svc->store->note_put(svc->db, CAY__NOTE_START, id, text, NULL);
+    client->store->note_put(client->db, CAY__NOTE_START, id, text, NULL);
 }
 
-void cay__start_forget(cay_service *svc, const char *id)
+void cay__start_forget(cay_client *client, const char *id)
 {
-    svc->store->note_put(svc->db, CAY__NOTE_START, id, NULL, NULL);
+    client->store->note_put(client->db, CAY__NOTE_START, id, NULL, NULL);
 }
 
 /* What it stood on when it was made. Merging may have taken that away, since nobody stands on it
  * any more. */
-static int start_of(cay_service *svc, const cay__point *now, cay__point *out, cay_err *err)
+static int start_of(cay_client *client, const cay__point *now, cay__point *out, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL;
     *out = (cay__point){ 0 };
     cay__str_copy(out->root, sizeof out->root, now->root);
     cay__str_copy(out->base, sizeof out->base, now->base);
-    int rc = svc->store->note_get(svc->db, CAY__NOTE_START, now->id, copy_text, &text, err);
+    int rc = client->store->note_get(client->db, CAY__NOTE_START, now->id, copy_text, &text, err);
     if (rc == CAY_ENOENT)
         return 0;
     CAY_TRY(rc);
@@ -126,7 +126,7 @@ static int start_of(cay_service *svc, const cay__point *now, cay__point *out, ca
     for (size_t i = 0; i < out->stack.n; i++) {
         char path[CAY_LAYER_NAME + 8];
         cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", out->stack.name[i], NULL);
-        if (faccessat(svc->home_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        if (faccessat(client->home_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
             return cay_fail_why(
                 err, CAY_EGONE, "start_gone",
                 "what sandbox %s started from was merged since; name a snapshot to compare with",
@@ -222,11 +222,11 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
     return 0;
 }
 
-int cay__diff_ask(cay_service *svc, const cay_call *call, const char *const *w, size_t n, int dir,
+int cay__diff_ask(cay_client *client, const cay_call *call, const char *const *w, size_t n, int dir,
                   int *lock, int (*fn)(const cay_file_change *, void *), void *arg,
                   uint64_t *left_out, cay_err *err)
 {
-    cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
+    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     cay__layer_done done = { 0 };
     feed f = { .fn = fn,
                .arg = arg,
@@ -276,7 +276,7 @@ static void add_manner(words *w, const cay_diff *d)
 }
 
 typedef struct asked {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const cay_diff *diff;
     cay__point a, b;
@@ -316,7 +316,8 @@ static int diff_roots(asked *q, int *lock, cay_err *err)
     char template_[CAY_LAYER_NAME] = "";
     bool on = *q->a.on || *q->b.on;
     if (!*q->a.root && !*q->b.root)
-        CAY_TRY(cay__layer_template(q->svc->home_fd, q->b.base, template_, sizeof template_, err));
+        CAY_TRY(
+            cay__layer_template(q->client->home_fd, q->b.base, template_, sizeof template_, err));
     if (strcmp(q->a.root, q->b.root) != 0 || strcmp(q->a.base, q->b.base) != 0)
         return cay_fail_why(
             err, CAY_EINVAL, "diff_roots",
@@ -335,7 +336,7 @@ static int diff_roots(asked *q, int *lock, cay_err *err)
     else if (on)
         add(&w, "skip=workspace", "");
     add_manner(&w, q->diff);
-    int rc = cay__diff_ask(q->svc, q->call, w.v, w.n, -1, lock, tell, q, q->left_out, err);
+    int rc = cay__diff_ask(q->client, q->call, w.v, w.n, -1, lock, tell, q, q->left_out, err);
     cay__arena_clear(&w.mem);
     return rc;
 }
@@ -346,10 +347,10 @@ int cay__on_open(const char *dir, const char *id, int *fd, cay_err *err)
     return rc < 0 ? cay_wrap(err, rc, "the directory that %s stands on", *id ? id : "it") : 0;
 }
 
-int cay__on_ask(cay_service *svc, const cay_call *call, const char *verb, const char *id,
+int cay__on_ask(cay_client *client, const cay_call *call, const char *verb, const char *id,
                 const char *snapshot, cay_err *err)
 {
-    cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
+    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     char layer[CAY_ID_LEN + 1];
     if (!cay__id_valid(snapshot, 's') ||
         !cay__str_join(layer, sizeof layer, "o", snapshot + 1, NULL))
@@ -381,26 +382,28 @@ static int diff_on(asked *q, cay_err *err)
     if (q->diff->all)
         add(&w, "prefix=workspace/", "");
     add_manner(&w, q->diff);
-    int rc = cay__diff_ask(q->svc, q->call, w.v, w.n, dir, NULL, tell, q, q->left_out, err);
+    int rc = cay__diff_ask(q->client, q->call, w.v, w.n, dir, NULL, tell, q, q->left_out, err);
     cay__arena_clear(&w.mem);
     return rc;
 }
 
-int cay_service_diff(cay_service *svc, const cay_call *call, const cay_diff *given,
-                     int (*fn)(const cay_file_change *, void *), void *arg, uint64_t *left_out,
-                     cay_err *err)
+int cay_client_diff(cay_client *client, const cay_call *call, const cay_diff *given,
+                    int (*fn)(const cay_file_change *, void *), void *arg, uint64_t *left_out,
+                    cay_err *err)
 {
     CAY__OP(call, "sandbox.diff", NULL, err);
-    CAY__BACK(svc, diff, svc, call, given, fn, arg, left_out, err);
+    CAY__BACK(client, diff, client, call, given, fn, arg, left_out, err);
     cay_diff d;
     CAY_AUTOFD lock = -1;
     CAY_TRY(cay__spec_take(&d, sizeof d, given, "cay_diff", err));
-    asked q = { .svc = svc, .call = call, .diff = &d, .fn = fn, .arg = arg, .left_out = left_out };
+    asked q = {
+        .client = client, .call = call, .diff = &d, .fn = fn, .arg = arg, .left_out = left_out
+    };
     if (left_out)
         *left_out = 0;
-    CAY_TRY(cay__point_find(svc, call, d.a, &q.a, err));
+    CAY_TRY(cay__point_find(client, call, d.a, &q.a, err));
     if (d.b)
-        CAY_TRY(cay__point_find(svc, call, d.b, &q.b, err));
+        CAY_TRY(cay__point_find(client, call, d.b, &q.b, err));
     else if (!*q.a.id)
         return cay_fail_why(err, CAY_EINVAL, "diff_one_point",
                             "%.60s is a snapshot; name a second point to compare it with", d.a);
@@ -412,12 +415,12 @@ int cay_service_diff(cay_service *svc, const cay_call *call, const cay_diff *giv
     if (box) {
         char id[CAY_ID_LEN + 1];
         cay__str_copy(id, sizeof id, box->id);
-        CAY_TRY(cay__box_lock(svc, call, id, true, &lock, err));
+        CAY_TRY(cay__box_lock(client, call, id, true, &lock, err));
         *box = (cay__point){ 0 };
-        CAY_TRY(from_box(svc, id, box, err));
+        CAY_TRY(from_box(client, id, box, err));
     }
     if (!d.b)
-        CAY_TRY(start_of(svc, &q.b, &q.a, err));
+        CAY_TRY(start_of(client, &q.b, &q.a, err));
     bool on = *q.a.on || *q.b.on;
     if (!on || d.all)
         CAY_TRY(diff_roots(&q, &lock, err));

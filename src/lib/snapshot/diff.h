@@ -24,18 +24,18 @@ typedef struct cay__point {
                           is "" */
 } cay__point;
 
-int cay__point_find(cay_service *svc, const cay_call *call, const char *ref, cay__point *out,
+int cay__point_find(cay_client *client, const cay_call *call, const char *ref, cay__point *out,
                     cay_err *err);
 /* The directory underneath, as it is now. */
 int cay__on_open(const char *dir, const char *id, int *fd, cay_err *err);
 /* What is written above it, from a snapshot; verbs of helper/layer/on.c. */
-int cay__on_ask(cay_service *svc, const cay_call *call, const char *verb, const char *id,
+int cay__on_ask(cay_client *client, const cay_call *call, const char *verb, const char *id,
                 const char *snapshot, cay_err *err);
 /* Asks cay-layer for a difference; lock (may be NULL) is closed once it has opened both sides. */
-int cay__diff_ask(cay_service *svc, const cay_call *call, const char *const *words, size_t n,
+int cay__diff_ask(cay_client *client, const cay_call *call, const char *const *words, size_t n,
                   int dir, int *lock, int (*fn)(const cay_file_change *, void *), void *arg,
                   uint64_t *left_out, cay_err *err);
 
 /* Keeps what a sandbox starts from, beyond its template; forgets it with the sandbox. */
-void cay__start_note(cay_service *svc, const char *id, const cay_create *c);
-void cay__start_forget(cay_service *svc, const char *id);
+void cay__start_note(cay_client *client, const char *id, const cay_create *c);
+void cay__start_forget(cay_client *client, const char *id);

@@ -26,7 +26,7 @@ typedef struct words {
 } words;
 
 typedef struct work {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const cay_export *spec;
     cay__snaprow *snap, *since;
@@ -61,7 +61,7 @@ static int meta(work *k, cay_err *err)
     CAY_AUTOJSON *md = NULL;
     if (k->since) {
         char digest[72];
-        CAY_TRY(cay__archive_digest(k->svc, k->call, k->since, digest, err));
+        CAY_TRY(cay__archive_digest(k->client, k->call, k->since, digest, err));
         json_object_set_new(o, "parent", json_string(k->since->row.id));
         json_object_set_new(o, "parent_digest", json_string(digest));
     }
@@ -122,7 +122,7 @@ static int stacks(work *k, cay_err *err)
     if (*root == '/')
         add(&k->w, "root=", root);
     else
-        CAY_TRY(cay__layer_template(k->svc->home_fd, root, template_, sizeof template_, err));
+        CAY_TRY(cay__layer_template(k->client->home_fd, root, template_, sizeof template_, err));
     if (k->since && strcmp(k->since->row.template_, root))
         return cay_fail_why(err, CAY_EINVAL, "diff_roots", "%s and %s stand on different templates",
                             k->since->row.id, k->snap->row.id);
@@ -191,7 +191,7 @@ static int damaged(const char *layer, const char *hex, const char *want, cay_err
 static bool recorded(const work *k, const char *layer, char hex[65])
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
-    return cay__snap_row(k->svc, layer, &row, NULL) == 0 &&
+    return cay__snap_row(k->client, layer, &row, NULL) == 0 &&
            cay__str_starts(row->row.digest, "sha256:") &&
            cay__str_copy(hex, 65, row->row.digest + 7);
 }
@@ -199,7 +199,7 @@ static bool recorded(const work *k, const char *layer, char hex[65])
 static int verify(work *k, const char *layer, cay_err *err)
 {
     char hex[65], want[65];
-    cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
+    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
     if (in_below(k, layer) || !recorded(k, layer, want))
         return 0;
     CAY_TRY(cay__layer_digest(&at, k->call, layer, hex, NULL, NULL, err));
@@ -227,7 +227,7 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
 
 static int pack(work *k, int fd, cay_archived *out, cay_err *err)
 {
-    cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
+    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
     cay__layer_done done = { 0 };
     const int fds[] = { fd, k->on_fd };
     cay__layer_ask ask = { .program = "cay-pack",
@@ -312,10 +312,10 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
     char threads[32], n[21];
     struct stat st;
     cay__place *p;
-    CAY_TRY(cay__svc_place(k->svc, k->snap->row.provider, &p, err));
+    CAY_TRY(cay__client_place(k->client, k->snap->row.provider, &p, err));
     if (CAY__HAS(p->ops, opaque_layers) && !k->since)
-        return cay__workspace_export(k->svc, k->call, &k->snap->row, k->spec, fd, out, err);
-    CAY_TRY(cay__snap_trees(k->svc, &k->snap->row, err));
+        return cay__workspace_export(k->client, k->call, &k->snap->row, k->spec, fd, out, err);
+    CAY_TRY(cay__snap_trees(k->client, &k->snap->row, err));
     CAY_TRY(cay__stack_read(k->snap->row.layers, &k->stack, err));
     if (k->since)
         CAY_TRY(cay__stack_read(k->since->row.layers, &k->below, err));
@@ -333,7 +333,7 @@ static int export_row(work *k, size_t format, int fd, cay_archived *out, cay_err
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         return to_file(k, format, fd, out, err);
     /* Nothing leaves before all of it is known to be sound. */
-    CAY_AUTOFD file = openat(k->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD file = openat(k->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
     CAY_TRY(to_file(k, format, file, out, err));
@@ -352,27 +352,27 @@ static int copy_digest(const char *value, void *arg)
     return cay__str_copy(arg, 72, value) ? 0 : CAY_EINVAL;
 }
 
-int cay__archive_digest(cay_service *svc, const cay_call *call, cay__snaprow *snap, char digest[72],
-                        cay_err *err)
+int cay__archive_digest(cay_client *client, const cay_call *call, cay__snaprow *snap,
+                        char digest[72], cay_err *err)
 {
     const cay_export spec = { .size = sizeof spec };
     cay_archived got = { .size = sizeof got };
-    if (svc->store->note_get(svc->db, CAY__NOTE_WHOLE, snap->row.id, copy_digest, digest, NULL) ==
-        0)
+    if (client->store->note_get(client->db, CAY__NOTE_WHOLE, snap->row.id, copy_digest, digest,
+                                NULL) == 0)
         return 0;
-    CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD file = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
     work *k = cay__alloc(sizeof *k);
-    *k = (work){ .svc = svc, .call = call, .spec = &spec, .snap = snap, .on_fd = -1 };
+    *k = (work){ .client = client, .call = call, .spec = &spec, .snap = snap, .on_fd = -1 };
     int rc = export_row(k, 0, file, &got, err);
     bool lasting = rc == 0 && !*k->on; /* a directory of the host may be another tomorrow */
     work_clear(k);
     CAY_TRY(rc);
     cay__str_copy(digest, 72, got.digest);
     if (lasting)
-        svc->store->note_put(svc->db, CAY__NOTE_WHOLE, snap->row.id, digest,
-                             NULL); /* without it the next time takes longer */
+        client->store->note_put(client->db, CAY__NOTE_WHOLE, snap->row.id, digest,
+                                NULL); /* without it the next time takes longer */
     return 0;
 }
 
@@ -381,12 +381,12 @@ static int find(work *k, char taken[CAY_ID_LEN + 1], cay_err *err)
 {
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     cay_err no_snap = CAY_ERR_INIT;
-    int rc = cay__snap_find(k->svc, k->spec->ref, &k->snap, &no_snap);
-    if (rc == CAY_ENOENT && cay_service_find(k->svc, k->call, k->spec->ref, &sb, NULL) == 0) {
+    int rc = cay__snap_find(k->client, k->spec->ref, &k->snap, &no_snap);
+    if (rc == CAY_ENOENT && cay_client_find(k->client, k->call, k->spec->ref, &sb, NULL) == 0) {
         CAY_TRY(cay__snap_take(sb, k->call,
                                &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, true,
                                taken, err));
-        return cay__snap_row(k->svc, taken, &k->snap, err);
+        return cay__snap_row(k->client, taken, &k->snap, err);
     }
     if (rc == CAY_ENOENT)
         return cay_fail_why(
@@ -398,11 +398,11 @@ static int find(work *k, char taken[CAY_ID_LEN + 1], cay_err *err)
     return rc;
 }
 
-int cay_service_export(cay_service *svc, const cay_call *call, const cay_export *given, int fd,
-                       cay_archived *out, cay_err *err)
+int cay_client_export(cay_client *client, const cay_call *call, const cay_export *given, int fd,
+                      cay_archived *out, cay_err *err)
 {
     CAY__OP(call, "snapshot.export", NULL, err);
-    CAY__BACK(svc, export_, svc, call, given, fd, out, err);
+    CAY__BACK(client, export_, client, call, given, fd, out, err);
     cay_export spec;
     char taken[CAY_ID_LEN + 1] = "";
     size_t format = 0;
@@ -419,19 +419,19 @@ int cay_service_export(cay_service *svc, const cay_call *call, const cay_export 
         return cay_fail_why(err, CAY_EINVAL, "archive_format",
                             "format %s has no differences; use cay", spec.format);
     work *k = cay__alloc(sizeof *k);
-    *k = (work){ .svc = svc, .call = call, .spec = &spec, .on_fd = -1 };
+    *k = (work){ .client = client, .call = call, .spec = &spec, .on_fd = -1 };
     int rc = find(k, taken, err);
     if (rc == 0 && spec.since)
-        rc = cay__snap_find(svc, spec.since, &k->since, err);
+        rc = cay__snap_find(client, spec.since, &k->since, err);
     cay_archived own = { .size = sizeof own }, *got = out ? out : &own;
     if (rc == 0)
         rc = export_row(k, format, fd, got, err);
     /* Whoever exports a difference from here later need not make all of it once more, only to name
      * it. */
     if (rc == 0 && !k->since && !*taken && !*k->on && !formats[format].workspace)
-        svc->store->note_put(svc->db, CAY__NOTE_WHOLE, k->snap->row.id, got->digest, NULL);
+        client->store->note_put(client->db, CAY__NOTE_WHOLE, k->snap->row.id, got->digest, NULL);
     if (*taken)
-        cay_snapshot_remove(svc, NULL, taken, NULL, NULL);
+        cay_snapshot_remove(client, NULL, taken, NULL, NULL);
     free(k->snap);
     free(k->since);
     work_clear(k);

@@ -13,7 +13,7 @@
 #define THREADS_MOST 16
 
 typedef struct forking {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     cay_create base;
     const cay_fork *spec;
@@ -77,7 +77,7 @@ static int fork_one(forking *f, size_t i, cay_err *err)
         snprintf(name, sizeof name, "%.58s-%zu", c.name, i + 1);
         c.name = name;
     }
-    CAY_TRY(cay_service_create(f->svc, f->call, &c, &f->made[i], err));
+    CAY_TRY(cay_client_create(f->client, f->call, &c, &f->made[i], err));
     return machine_id(f->made[i], f->call, err);
 }
 
@@ -151,14 +151,14 @@ static int base_of(const cay_snap_row *s, cay__spec **out, cay_err *err)
 }
 
 /* A sandbox or a snapshot; *id holds the snapshot's, and a sandbox is snapshotted first. */
-static int source(cay_service *svc, const cay_call *call, const char *from, const char *once,
+static int source(cay_client *client, const cay_call *call, const char *from, const char *once,
                   char *id, bool *fresh, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *snap = NULL;
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
     cay_err box = CAY_ERR_INIT, kept = CAY_ERR_INIT;
-    int is_box = cay_service_find(svc, call, from, &sb, &box),
-        is_snap = cay__snap_find(svc, from, &snap, &kept);
+    int is_box = cay_client_find(client, call, from, &sb, &box),
+        is_snap = cay__snap_find(client, from, &snap, &kept);
     if (is_box == 0 && is_snap == 0 && strcmp(from, sb->id) != 0 && strcmp(from, snap->row.id) != 0)
         return cay_fail_why(err, CAY_EINVAL, "fork_ambiguous",
                             "%.40s is sandbox %s and snapshot %s; give the id of the one you mean",
@@ -186,7 +186,7 @@ static int fork_from(forking *f, const char *snapshot, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     cay__spec *base = NULL;
-    CAY_TRY(cay__snap_find(f->svc, snapshot, &row, err));
+    CAY_TRY(cay__snap_find(f->client, snapshot, &row, err));
     CAY_TRY(base_of(&row->row, &base, err));
     f->base = base->create;
     if (f->spec->labels)
@@ -198,12 +198,12 @@ static int fork_from(forking *f, const char *snapshot, cay_err *err)
     return rc;
 }
 
-int cay_service_fork(cay_service *svc, const cay_call *call, const char *from,
-                     const cay_fork *given, int (*fn)(cay_sandbox *, void *), void *arg,
-                     cay_err *err)
+int cay_client_fork(cay_client *client, const cay_call *call, const char *from,
+                    const cay_fork *given, int (*fn)(cay_sandbox *, void *), void *arg,
+                    cay_err *err)
 {
     CAY__OP(call, "sandbox.fork", NULL, err);
-    CAY__BACK(svc, fork, svc, call, from, given, fn, arg, err);
+    CAY__BACK(client, fork, client, call, from, given, fn, arg, err);
     cay_fork spec;
     char snapshot[CAY_ID_LEN + 1];
     bool fresh = false;
@@ -215,16 +215,16 @@ int cay_service_fork(cay_service *svc, const cay_call *call, const char *from,
     if (!from || !*from)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "nothing to fork is named; give a sandbox or a snapshot");
-    forking f = { .svc = svc,
+    forking f = { .client = client,
                   .call = call,
                   .spec = &spec,
                   .n = spec.n ? spec.n : 1,
                   .lock = PTHREAD_MUTEX_INITIALIZER };
-    CAY_TRY(source(svc, call, from, spec.once, snapshot, &fresh, err));
+    CAY_TRY(source(client, call, from, spec.once, snapshot, &fresh, err));
     f.made = cay__alloc(f.n * sizeof *f.made);
     int rc = fork_from(&f, snapshot, err);
     if (rc < 0 && fresh)
-        svc->store->snap_remove(svc->db, snapshot, NULL);
+        client->store->snap_remove(client->db, snapshot, NULL);
     for (size_t i = 0; i < f.n; i++) {
         if (rc == 0 && fn)
             rc = fn(f.made[i], arg);

@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 typedef struct work {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const cay_import *spec;
     char id[CAY_ID_LEN + 1], box[CAY_ID_LEN + 1];
@@ -45,8 +45,8 @@ static int imported(const work *k, const char *id, const char *digest, cay__snap
 {
     char here[CAY_ID_LEN + 1] = "", key[CAY_ID_LEN + 80];
     cay__str_join(key, sizeof key, id, *digest ? "/" : "", digest, NULL);
-    int rc = k->svc->store->note_get(k->svc->db, CAY__NOTE_IMPORT, key, copy_id, here, NULL);
-    return rc < 0 ? rc : cay__snap_row(k->svc, here, row, NULL);
+    int rc = k->client->store->note_get(k->client->db, CAY__NOTE_IMPORT, key, copy_id, here, NULL);
+    return rc < 0 ? rc : cay__snap_row(k->client, here, row, NULL);
 }
 
 /* An id is a word that anybody may write into an archive: what stands there has to be what the
@@ -55,7 +55,7 @@ static int same_content(const work *k, cay__snaprow *row, const char *id, const 
                         cay_err *err)
 {
     char digest[72];
-    CAY_TRY(cay__archive_digest(k->svc, k->call, row, digest, err));
+    CAY_TRY(cay__archive_digest(k->client, k->call, row, digest, err));
     if (!strcmp(digest, want))
         return 0;
     return cay_fail_why(err, CAY_EINVAL, "parent_differs",
@@ -73,7 +73,7 @@ static bool plain(const cay__snaprow *row)
 
 static int here(const work *k, const char *id, cay__snaprow **row)
 {
-    CAY_TRY(cay__snap_row(k->svc, id, row, NULL));
+    CAY_TRY(cay__snap_row(k->client, id, row, NULL));
     if (plain(*row))
         return 0;
     free(CAY_STEAL(*row));
@@ -170,7 +170,7 @@ static int record(work *k, const char *meta, cay_err *err)
     k->row.spec = cay__arena_str(&k->mem, forks);
     k->row.layers = cay__arena_str(&k->mem, layers);
     k->row.boot = cay__arena_str(&k->mem, boot);
-    CAY_TRY(k->svc->store->snap_insert(k->svc->db, &k->row, err));
+    CAY_TRY(k->client->store->snap_insert(k->client->db, &k->row, err));
     k->recorded = true;
     CAY_FAULT("import.recorded");
     return 0;
@@ -209,9 +209,9 @@ static int make_layer(work *k, int fd, cay_err *err)
     cay__feed *feed = NULL;
     cay__layer_conn conn;
     cay_exit end = { .size = sizeof end };
-    cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
+    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
     const char *const argv[] = { "./cay-unpack", "auto", "auto", NULL }, *const name[] = { k->id };
-    CAY_TRY(cay__oneshot_open(k->svc, k->call, &(cay__oneshot_spec){ 0 }, &o, err));
+    CAY_TRY(cay__oneshot_open(k->client, k->call, &(cay__oneshot_spec){ 0 }, &o, err));
     int rc = cay__oneshot_bring(o, k->call, "cay-unpack", err);
     if (rc == 0)
         rc = cay__feed_start(o, k->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv },
@@ -247,7 +247,7 @@ static void note_origin(const work *k)
     char key[CAY_ID_LEN + 80];
     cay__str_join(key, sizeof key, k->origin, *digest ? "/" : "", digest, NULL);
     if (*k->origin && imported(k, k->origin, digest, &row) < 0)
-        k->svc->store->note_put(k->svc->db, CAY__NOTE_IMPORT, key, k->id, NULL);
+        k->client->store->note_put(k->client->db, CAY__NOTE_IMPORT, key, k->id, NULL);
 }
 
 static int finish(work *k, cay_err *err)
@@ -260,16 +260,16 @@ static int finish(work *k, cay_err *err)
     done.bytes = k->bytes;
     done.files = k->items;
     CAY_FAULT("import.made");
-    CAY_TRY(k->svc->store->snap_ready(k->svc->db, &done, false, err));
+    CAY_TRY(k->client->store->snap_ready(k->client->db, &done, false, err));
     note_origin(k);
     return 0;
 }
 
-int cay_service_import(cay_service *svc, const cay_call *call, const cay_import *given, int fd,
-                       cay_snapshot **out, cay_err *err)
+int cay_client_import(cay_client *client, const cay_call *call, const cay_import *given, int fd,
+                      cay_snapshot **out, cay_err *err)
 {
     CAY__OP(call, "snapshot.import", NULL, err);
-    CAY__BACK(svc, import, svc, call, given, fd, out, err);
+    CAY__BACK(client, import, client, call, given, fd, out, err);
     cay_import spec;
     CAY_AUTOFD lock = -1;
     CAY_AUTOJSON *md = NULL;
@@ -280,7 +280,7 @@ int cay_service_import(cay_service *svc, const cay_call *call, const cay_import 
     if (spec.metadata)
         CAY_TRY(cay__json_object("metadata", spec.metadata, &md, err));
     work *k = cay__alloc(sizeof *k);
-    *k = (work){ .svc = svc, .call = call, .spec = &spec };
+    *k = (work){ .client = client, .call = call, .spec = &spec };
     cay__id_make(k->id, 's');
     cay__id_make(k->box, 'c'); /* nobody's: no sandbox here made it */
     k->row = (cay_snap_row){ .size = sizeof k->row,
@@ -294,16 +294,16 @@ int cay_service_import(cay_service *svc, const cay_call *call, const cay_import 
                              .mark = "",
                              .metadata = spec.metadata,
                              .method = "import" };
-    int rc = cay__box_lock(svc, call, k->box, true, &lock,
+    int rc = cay__box_lock(client, call, k->box, true, &lock,
                            err); /* whoever reconciles leaves the row alone */
     if (rc == 0)
         rc = make_layer(k, fd, err);
     if (rc == 0)
         rc = finish(k, err);
     if (rc < 0 && k->recorded)
-        svc->store->snap_remove(svc->db, k->id, NULL);
+        client->store->snap_remove(client->db, k->id, NULL);
     if (rc == 0 && out)
-        rc = cay_service_snapshot(svc, call, k->id, out, err);
+        rc = cay_client_snapshot(client, call, k->id, out, err);
     cay__arena_clear(&k->mem);
     free(k);
     return rc < 0 ? cay_wrap(err, rc, "import") : 0;

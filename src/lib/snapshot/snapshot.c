@@ -20,10 +20,10 @@ void cay__boot_id(char *buf, size_t cap)
     snprintf(buf, cap, "%.40s", id);
 }
 
-int cay__snap_trees(cay_service *svc, const cay_snap_row *s, cay_err *err)
+int cay__snap_trees(cay_client *client, const cay_snap_row *s, cay_err *err)
 {
     cay__place *p;
-    CAY_TRY(cay__svc_place(svc, s->provider, &p, err));
+    CAY_TRY(cay__client_place(client, s->provider, &p, err));
     if (CAY__HAS(p->ops, opaque_layers))
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_opaque",
                             "snapshot %s is kept by provider %s as its own image: fork it and copy "
@@ -100,9 +100,9 @@ static int copy_row(const cay_snap_row *row, void *arg)
     return 0;
 }
 
-int cay__snap_row(cay_service *svc, const char *id, cay__snaprow **out, cay_err *err)
+int cay__snap_row(cay_client *client, const char *id, cay__snaprow **out, cay_err *err)
 {
-    return svc->store->snap_get(svc->db, id, copy_row, out, err);
+    return client->store->snap_get(client->db, id, copy_row, out, err);
 }
 
 static int not_found(const char *ref, cay_err *err)
@@ -114,14 +114,14 @@ static int not_found(const char *ref, cay_err *err)
                         b.data ? b.data : "without a name");
 }
 
-static int resolve(cay_service *svc, const char *tenant, const char *ref, char *id, cay_err *err)
+static int resolve(cay_client *client, const char *tenant, const char *ref, char *id, cay_err *err)
 {
     char ids[SHOWN][CAY_ID_LEN + 1];
     size_t n = 0, at = 0;
     if (!ref || !*ref)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "no snapshot is named; give an id, its beginning, or a label");
-    CAY_TRY(svc->store->snap_resolve(svc->db, tenant, ref, ids, SHOWN, &n, err));
+    CAY_TRY(client->store->snap_resolve(client->db, tenant, ref, ids, SHOWN, &n, err));
     if (n == 0)
         return not_found(ref, err);
     for (size_t i = 0; i < n; i++)
@@ -137,18 +137,18 @@ static int resolve(cay_service *svc, const char *tenant, const char *ref, char *
     return 0;
 }
 
-int cay__snap_find(cay_service *svc, const char *ref, cay__snaprow **out, cay_err *err)
+int cay__snap_find(cay_client *client, const char *ref, cay__snaprow **out, cay_err *err)
 {
-    return cay__snap_find_of(svc, NULL, ref, out, err);
+    return cay__snap_find_of(client, NULL, ref, out, err);
 }
 
-int cay__snap_find_of(cay_service *svc, const char *tenant, const char *ref, cay__snaprow **out,
+int cay__snap_find_of(cay_client *client, const char *tenant, const char *ref, cay__snaprow **out,
                       cay_err *err)
 {
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__snaprow *row = NULL;
-    CAY_TRY(resolve(svc, tenant, ref, id, err));
-    CAY_TRY(cay__snap_row(svc, id, &row, err));
+    CAY_TRY(resolve(client, tenant, ref, id, err));
+    CAY_TRY(cay__snap_row(client, id, &row, err));
     if (!strcmp(row->row.state, "making"))
         return cay_fail_why(err, CAY_EBUSY, "snapshot_making",
                             "snapshot %s is still being made; try again", id);
@@ -160,24 +160,24 @@ int cay__snap_find_of(cay_service *svc, const char *tenant, const char *ref, cay
     return 0;
 }
 
-int cay_service_snapshot(cay_service *svc, const cay_call *call, const char *ref,
-                         cay_snapshot **out, cay_err *err)
+int cay_client_snapshot(cay_client *client, const cay_call *call, const char *ref,
+                        cay_snapshot **out, cay_err *err)
 {
-    CAY__BACK(svc, snapshot_get, svc, call, ref, out, err);
+    CAY__BACK(client, snapshot_get, client, call, ref, out, err);
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
-    CAY_TRY(cay__snap_find(svc, ref, &row, err));
+    CAY_TRY(cay__snap_find(client, ref, &row, err));
     *out = cay__snapshot_new(&row->row);
     return 0;
 }
 
-int cay_service_snapshot_of(cay_service *svc, const cay_call *call, const char *tenant,
-                            const char *ref, cay_snapshot **out, cay_err *err)
+int cay_client_snapshot_of(cay_client *client, const cay_call *call, const char *tenant,
+                           const char *ref, cay_snapshot **out, cay_err *err)
 {
-    CAY__BACK(svc, snapshot_get, svc, call, ref, out, err);
+    CAY__BACK(client, snapshot_get, client, call, ref, out, err);
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_TRY(cay__call_check(call, "find", err));
-    CAY_TRY(cay__snap_find_of(svc, tenant, ref, &row, err));
+    CAY_TRY(cay__snap_find_of(client, tenant, ref, &row, err));
     *out = cay__snapshot_new(&row->row);
     return 0;
 }
@@ -207,45 +207,45 @@ static int list_one(const cay_snap_row *row, void *arg)
     return rc ? rc : l->enough;
 }
 
-int cay_service_snapshots(cay_service *svc, const cay_call *call, const cay_snapshot_filter *given,
-                          int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err)
+int cay_client_snapshots(cay_client *client, const cay_call *call, const cay_snapshot_filter *given,
+                         int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err)
 {
-    CAY__BACK(svc, snapshots, svc, call, given, fn, arg, err);
+    CAY__BACK(client, snapshots, client, call, given, fn, arg, err);
     cay_snapshot_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_snapshot_filter", err));
     lister l = { .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
-    int rc = svc->store->snap_list(svc->db, f.sandbox, f.after, list_one, &l, err);
+    int rc = client->store->snap_list(client->db, f.sandbox, f.after, list_one, &l, err);
     return l.enough ? 0 : rc;
 }
 
-int cay_snapshot_rename(cay_service *svc, const cay_call *call, const char *ref, const char *label,
-                        cay_err *err)
+int cay_snapshot_rename(cay_client *client, const cay_call *call, const char *ref,
+                        const char *label, cay_err *err)
 {
-    CAY__BACK(svc, snapshot_rename, svc, call, ref, label, err);
+    CAY__BACK(client, snapshot_rename, client, call, ref, label, err);
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_TRY(cay__call_check(call, "rename", err));
-    CAY_TRY(cay__snap_find(svc, ref, &row, err));
+    CAY_TRY(cay__snap_find(client, ref, &row, err));
     label = label ? label : "";
     if (*label)
         CAY_TRY(cay__snap_label_check(label, err));
-    return svc->store->snap_label(svc->db, row->row.id, label, err);
+    return client->store->snap_label(client->db, row->row.id, label, err);
 }
 
-int cay_snapshot_remove(cay_service *svc, const cay_call *call, const char *ref, bool *deferred,
+int cay_snapshot_remove(cay_client *client, const cay_call *call, const char *ref, bool *deferred,
                         cay_err *err)
 {
-    CAY__BACK(svc, snapshot_remove, svc, call, ref, deferred, err);
+    CAY__BACK(client, snapshot_remove, client, call, ref, deferred, err);
     char id[CAY_ID_LEN + 1];
     CAY_AUTOFREE cay__snaprow *row = NULL;
     bool used = false;
     CAY_TRY(cay__call_check(call, "remove", err));
-    CAY_TRY(resolve(svc, NULL, ref, id, err));
-    CAY_TRY(cay__snap_row(svc, id, &row, err));
+    CAY_TRY(resolve(client, NULL, ref, id, err));
+    CAY_TRY(cay__snap_row(client, id, &row, err));
     if (!strcmp(row->row.state, "making"))
         return cay_fail_why(err, CAY_EBUSY, "snapshot_making",
                             "snapshot %s is still being made; try again", id);
-    CAY_TRY(svc->store->snap_remove(svc->db, id, err));
-    if (deferred && svc->store->layer_used(svc->db, id, &used, NULL) == 0)
+    CAY_TRY(client->store->snap_remove(client->db, id, err));
+    if (deferred && client->store->layer_used(client->db, id, &used, NULL) == 0)
         *deferred = used;
     return 0;
 }

@@ -3,7 +3,7 @@
  * lib/snapshot/snapshot.h - snapshots from inside: their records, the stacks of sandboxes, and who
  * works on them now.
  *
- * The row is there, in state "making", before the provider is asked; whoever opens the service
+ * The row is there, in state "making", before the provider is asked; whoever opens the client
  * after a crash completes it when layers/ID exists and drops it otherwise. Changes of a sandbox's
  * stack happen under its lock.
  */
@@ -21,11 +21,11 @@
                     program */
 
 /* By id, unique beginning or label; only one that is whole. free() it. */
-int cay__snap_find(cay_service *svc, const char *ref, cay__snaprow **out, cay_err *err);
+int cay__snap_find(cay_client *client, const char *ref, cay__snaprow **out, cay_err *err);
 /* Only among those of one tenant; NULL: of all. */
-int cay__snap_find_of(cay_service *svc, const char *tenant, const char *ref, cay__snaprow **out,
+int cay__snap_find_of(cay_client *client, const char *tenant, const char *ref, cay__snaprow **out,
                       cay_err *err);
-int cay__snap_row(cay_service *svc, const char *id, cay__snaprow **out, cay_err *err);
+int cay__snap_row(cay_client *client, const char *id, cay__snaprow **out, cay_err *err);
 cay_snapshot *cay__snapshot_new(const cay_snap_row *row); /* cay_snapshot_free() */
 /* Its label, when one is given: a name as of a sandbox, and not to be taken for an id. */
 int cay__snap_label_check(const char *label, cay_err *err);
@@ -36,11 +36,11 @@ int cay__snap_take(cay_sandbox *sb, const cay_call *call, const cay_snapshot_spe
                    bool automatic, char *id, cay_err *err);
 /* Until the descriptor is closed nobody else changes the stack of that sandbox. wait false:
  * CAY_EBUSY at once. */
-int cay__box_lock(cay_service *svc, const cay_call *call, const char *id, bool wait, int *fd,
+int cay__box_lock(cay_client *client, const cay_call *call, const char *id, bool wait, int *fd,
                   cay_err *err);
 /* CAY_ENOTSUP: its layers are no trees that anybody could look into
  * (cay_provider_ops.opaque_layers). */
-int cay__snap_trees(cay_service *svc, const cay_snap_row *s, cay_err *err);
+int cay__snap_trees(cay_client *client, const cay_snap_row *s, cay_err *err);
 /* A box of the sandbox to work on, which ops->release() gives back; a stopped one is started, and
  * *started set. */
 int cay__box_awake(cay_sandbox *sb, const cay_call *call, const char *verb, void **box,
@@ -48,50 +48,50 @@ int cay__box_awake(cay_sandbox *sb, const cay_call *call, const char *verb, void
 /* What names the directory into which the sandbox writes: it changes when that becomes a layer or
  * is thrown away. "": none. */
 #define CAY__MARK 80
-void cay__upper_mark(const cay_service *svc, const char *path, char *buf);
+void cay__upper_mark(const cay_client *client, const char *path, char *buf);
 void cay__upper_path(char *buf, size_t cap, const char *id);
 
 /* After a crash: rows in state "making" and undos that were begun, and that nobody is at. Never
  * fails because of one. only: those of one sandbox, whose lock the caller has. */
-void cay__snap_reconcile(cay_service *svc, const char *only);
+void cay__snap_reconcile(cay_client *client, const char *only);
 
 /* The directory of the host that it is above, or "", and since when that is worked on. */
 int cay__snap_on(const cay_snap_row *s, char *dir, size_t cap, int64_t *since_ms, cay_err *err);
 /* spec->from becomes layers, provider and template. What it makes lives in mem. */
-int cay__stack_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay_err *err);
+int cay__stack_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay_err *err);
 /* The request is recorded: is what it stands on still there? From now on it stays. */
-int cay__stack_hold(cay_service *svc, const char *id, const cay_create *c, cay_err *err);
+int cay__stack_hold(cay_client *client, const char *id, const cay_create *c, cay_err *err);
 /* A sandbox without record is gone. */
-void cay__stack_release(cay_service *svc, const char *id);
+void cay__stack_release(cay_client *client, const char *id);
 /* Ends an undo of it that somebody died over, under its lock: another must not take that one's
  * record. CAY_EBUSY, "undo_unfinished". */
-int cay__stack_settle(cay_service *svc, const char *id, cay_err *err);
+int cay__stack_settle(cay_client *client, const char *id, cay_err *err);
 /* Before it starts again: what somebody left unfinished, and merges that were made while it ran.
  * Its row is read anew. *lock: hold it until it runs. */
-int cay__stack_renew(cay_service *svc, const cay_call *call, const char *id, cay__row **row,
+int cay__stack_renew(cay_client *client, const cay_call *call, const char *id, cay__row **row,
                      int *lock, cay_err *err);
 /* The same files in fewer layers, where some were merged; false when there is nothing to change. */
-bool cay__stack_merged(cay_service *svc, cay__stack *s);
+bool cay__stack_merged(cay_client *client, cay__stack *s);
 /* Leases of makers that are dead. */
-void cay__leases_drop(cay_service *svc);
+void cay__leases_drop(cay_client *client);
 
 /* From now on a snapshot after each command that is started and waited for through this handle. */
 void cay__checkpoint_arm(cay_sandbox *sb, unsigned keep);
 void cay__checkpoint_look(cay_sandbox *sb,
                           const cay_row *row); /* arms it when the record asks for it */
-int cay__checkpoint_mark(cay_service *svc, const char *id, cay_err *err);
+int cay__checkpoint_mark(cay_client *client, const char *id, cay_err *err);
 /* Those of a sandbox that goes, but for labelled ones; their layers stay while somebody stands on
  * them. */
-int cay__checkpoint_drop(cay_service *svc, const char *sandbox, cay_err *err);
-void cay__checkpoint_unmark(cay_service *svc, const char *id);
+int cay__checkpoint_drop(cay_client *client, const char *sandbox, cay_err *err);
+void cay__checkpoint_unmark(cay_client *client, const char *id);
 /* Arms it and takes the first one, so that the first command can be undone. */
 int cay__checkpoint_begin(cay_sandbox *sb, const cay_call *call, unsigned keep, cay_err *err);
 
 /* Removes layers that nobody names and that are older than the grace; counts them. */
-int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err);
+int cay__layers_sweep(cay_client *client, const cay_call *call, size_t *removed, cay_err *err);
 /* Who removes and merges layers, by the name of a provider or "". */
-int cay__layers_place(cay_service *svc, const char *provider, cay__place **place, void **self,
+int cay__layers_place(cay_client *client, const char *provider, cay__place **place, void **self,
                       cay_err *err);
 /* By the provider, which lets go of what it keeps ready on that layer. */
-int cay__layer_drop(cay_service *svc, const cay_call *call, const char *layer, const char *provider,
-                    cay_err *err);
+int cay__layer_drop(cay_client *client, const cay_call *call, const char *layer,
+                    const char *provider, cay_err *err);

@@ -30,7 +30,7 @@
 #define ROUNDS   8
 
 typedef struct settling {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     cay_err *err;
     size_t done; /* in this round */
@@ -46,28 +46,29 @@ static void failed(settling *s, int rc, const cay_err *why)
     }
 }
 
-static cay__layer_at where(const cay_service *svc)
+static cay__layer_at where(const cay_client *client)
 {
-    return (cay__layer_at){ .home = svc->home, .libexec = svc->libexec };
+    return (cay__layer_at){ .home = client->home, .libexec = client->libexec };
 }
 
-int cay__layers_place(cay_service *svc, const char *provider, cay__place **place, void **self,
+int cay__layers_place(cay_client *client, const char *provider, cay__place **place, void **self,
                       cay_err *err)
 {
-    CAY_TRY(cay__svc_place(svc, provider && *provider ? provider : svc->provider, place, err));
+    CAY_TRY(
+        cay__client_place(client, provider && *provider ? provider : client->provider, place, err));
     if (!CAY__HAS((*place)->ops, layer_remove))
         return cay_fail_why(err, CAY_ENOTSUP, "snapshot_unsupported", "provider %s has no layers",
                             (*place)->ops->name);
-    return cay__svc_self(svc, *place, self, err);
+    return cay__client_self(client, *place, self, err);
 }
 
-int cay__layer_drop(cay_service *svc, const cay_call *call, const char *layer, const char *provider,
-                    cay_err *err)
+int cay__layer_drop(cay_client *client, const cay_call *call, const char *layer,
+                    const char *provider, cay_err *err)
 {
     cay__place *p;
     void *self;
-    CAY_TRY(cay__layers_place(svc, provider, &p, &self, err));
-    cay__layer_bytes_forget(svc, layer);
+    CAY_TRY(cay__layers_place(client, provider, &p, &self, err));
+    cay__layer_bytes_forget(client, layer);
     return p->ops->layer_remove(self, call, layer, err);
 }
 
@@ -77,23 +78,23 @@ static int remove_job(const cay_job *job, void *arg)
     cay_err err = CAY_ERR_INIT;
     bool used = true;
     CAY_TRY(cay__call_check(s->call, "settle", s->err));
-    int rc = s->svc->store->layer_used(s->svc->db, job->subject, &used, &err);
+    int rc = s->client->store->layer_used(s->client->db, job->subject, &used, &err);
     CAY_AUTOFD lock = -1;
     if (rc == 0 && !used && *job->subject == 'l') {
         /* Whoever makes a template may be about to stand on it, and asked before us. */
-        if (cay__layers_lock(s->svc, true, &lock, NULL) < 0)
+        if (cay__layers_lock(s->client, true, &lock, NULL) < 0)
             return 0;
-        rc = s->svc->store->layer_used(s->svc->db, job->subject, &used, &err);
+        rc = s->client->store->layer_used(s->client->db, job->subject, &used, &err);
         if (rc == 0 && !used)
-            s->svc->store->note_put(s->svc->db, CAY__NOTE_LAYER, job->subject, NULL, NULL);
+            s->client->store->note_put(s->client->db, CAY__NOTE_LAYER, job->subject, NULL, NULL);
     }
     if (rc == 0 && !used)
         rc = cay__layer_removable(job->subject)
-                 ? cay__layer_drop(s->svc, s->call, job->subject, job->detail, &err)
+                 ? cay__layer_drop(s->client, s->call, job->subject, job->detail, &err)
                  : 0;
     CAY_FAULT("settle.removed");
     if (rc == 0)
-        rc = s->svc->store->job_drop(s->svc->db, "remove", job->subject, &err);
+        rc = s->client->store->job_drop(s->client->db, "remove", job->subject, &err);
     if (rc < 0)
         failed(s, rc, &err);
     else
@@ -111,10 +112,10 @@ static bool is_young(int dir, const char *name)
     return age >= 0 && age < GRACE_MS;
 }
 
-int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err)
+int cay__layers_sweep(cay_client *client, const cay_call *call, size_t *removed, cay_err *err)
 {
-    cay__blobs_sweep(svc);
-    int fd = openat(svc->home_fd, CAY__LAYERS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    cay__blobs_sweep(client);
+    int fd = openat(client->home_fd, CAY__LAYERS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     int rc = 0;
     if (!d)
@@ -125,16 +126,16 @@ int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, c
         half |= cay__str_starts(e->d_name, ".stage-") || cay__str_starts(e->d_name, ".gone-");
         /* A template is never of these kinds. */
         if (!cay__layer_removable(e->d_name) || is_young(fd, e->d_name) ||
-            svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used)
+            client->store->layer_used(client->db, e->d_name, &used, NULL) < 0 || used)
             continue;
         CAY_AUTOFD lock = -1;
         if (*e->d_name == 'l' &&
-            (cay__layers_lock(svc, true, &lock, NULL) < 0 ||
-             svc->store->layer_used(svc->db, e->d_name, &used, NULL) < 0 || used))
+            (cay__layers_lock(client, true, &lock, NULL) < 0 ||
+             client->store->layer_used(client->db, e->d_name, &used, NULL) < 0 || used))
             continue;
         if (*e->d_name == 'l')
-            svc->store->note_put(svc->db, CAY__NOTE_LAYER, e->d_name, NULL, NULL);
-        rc = cay__layer_drop(svc, call, e->d_name, "", err);
+            client->store->note_put(client->db, CAY__NOTE_LAYER, e->d_name, NULL, NULL);
+        rc = cay__layer_drop(client, call, e->d_name, "", err);
         *removed += rc == 0;
         if (rc == CAY_ENOTSUP) /* another provider's, which sees to it */
             rc = 0;
@@ -142,7 +143,7 @@ int cay__layers_sweep(cay_service *svc, const cay_call *call, size_t *removed, c
     if (d)
         closedir(d);
     /* What a cay-layer that was killed left; one that works holds its own. */
-    const cay__layer_at at = where(svc);
+    const cay__layer_at at = where(client);
     const cay__layer_ask ask = { .verb = "remove" };
     if (rc == 0 && half)
         rc = cay__layer_run(&at, call, &ask, NULL, err);
@@ -169,7 +170,7 @@ static int find_young(const cay_snap_row *row, void *arg)
 
 static int settle_one(settling *s, const char *id, cay_err *err)
 {
-    cay__layer_at at = where(s->svc);
+    cay__layer_at at = where(s->client);
     char hex[65], digest[80] = "";
     uint64_t bytes = 0, files = 0;
     int rc = cay__layer_digest(&at, s->call, id, hex, &bytes, &files, err);
@@ -177,8 +178,8 @@ static int settle_one(settling *s, const char *id, cay_err *err)
         cay__str_join(digest, sizeof digest, "sha256:", hex, NULL);
     CAY_FAULT("settle.digested");
     /* On the disk it is, with or without a digest. */
-    int put = s->svc->store->snap_settled(s->svc->db, id, digest, true, bytes, files,
-                                          rc == 0 ? err : NULL);
+    int put = s->client->store->snap_settled(s->client->db, id, digest, true, bytes, files,
+                                             rc == 0 ? err : NULL);
     return rc < 0 ? rc : put;
 }
 
@@ -187,8 +188,8 @@ static int settle_young(settling *s)
     char boot[64];
     cay__boot_id(boot, sizeof boot);
     young y = { .boot = boot };
-    int rc = s->svc->store->snap_list(s->svc->db, NULL, NULL, find_young, &y, s->err);
-    if (rc == 0 && y.n && syncfs(s->svc->home_fd) < 0)
+    int rc = s->client->store->snap_list(s->client->db, NULL, NULL, find_young, &y, s->err);
+    if (rc == 0 && y.n && syncfs(s->client->home_fd) < 0)
         rc = cay_fail_sys(s->err, CAY_ESYS, "write the state directory to the disk");
     CAY_FAULT("settle.synced");
     for (size_t i = 0; rc == 0 && i < y.n; i++) {
@@ -204,7 +205,7 @@ static int settle_young(settling *s)
 }
 
 typedef struct deep {
-    cay_service *svc;
+    cay_client *client;
     char *layers; /* of the deepest stack */
     char *provider;
     size_t n;
@@ -228,7 +229,7 @@ static int deep_snap(const cay_snap_row *row, void *arg)
     const deep *d = arg;
     cay__stack s;
     if (row->depth > DEEP && !strcmp(row->state, "ready") &&
-        cay__snap_trees(d->svc, row, NULL) == 0 && cay__stack_read(row->layers, &s, NULL) == 0)
+        cay__snap_trees(d->client, row, NULL) == 0 && cay__stack_read(row->layers, &s, NULL) == 0)
         is_deep(arg, &s, row->provider);
     return 0;
 }
@@ -257,29 +258,29 @@ static int under_template(const cay_template_row *row, void *arg)
 static void find_base(settling *s, const char *layers, char base[PATH_MAX])
 {
     standing u = { .begin = layers, .len = strlen(layers) - 1, .base = "host" };
-    if (s->svc->store->snap_list(s->svc->db, NULL, NULL, under_snap, &u, NULL) == 0)
-        s->svc->store->template_list(s->svc->db, NULL, NULL, NULL, under_template, &u, NULL);
+    if (s->client->store->snap_list(s->client->db, NULL, NULL, under_snap, &u, NULL) == 0)
+        s->client->store->template_list(s->client->db, NULL, NULL, NULL, under_template, &u, NULL);
     cay__str_copy(base, PATH_MAX, u.base);
 }
 
 static int merge_layers(settling *s, const char *layers, const char *to, cay_err *err)
 {
-    cay__layer_at at = where(s->svc);
+    cay__layer_at at = where(s->client);
     cay__stack stack;
     struct stat st;
     char path[64], below[CAY_LAYER_NAME], base[PATH_MAX];
     cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", to, NULL);
-    if (fstatat(s->svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+    if (fstatat(s->client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
         return 0; /* somebody was killed after that */
     CAY_TRY(cay__stack_read(layers, &stack, err));
     find_base(s, layers, base);
     if (*base != '/')
-        CAY_TRY(cay__layer_template(s->svc->home_fd, base, below, sizeof below, err));
+        CAY_TRY(cay__layer_template(s->client->home_fd, base, below, sizeof below, err));
     const char *under[] = { *base == '/' ? base : below };
     CAY_TRY(cay__layer_merge(&at, s->call, under, 1, stack.name, stack.n, to, err));
-    CAY_TRY(cay__layers_merged_bytes(s->svc, &stack, to, err));
+    CAY_TRY(cay__layers_merged_bytes(s->client, &stack, to, err));
     /* Before the old ones may go. */
-    return syncfs(s->svc->home_fd) < 0
+    return syncfs(s->client->home_fd) < 0
                ? cay_fail_sys(err, CAY_ESYS, "write the state directory to the disk")
                : 0;
 }
@@ -293,9 +294,9 @@ static int merge_job(const cay_job *job, void *arg)
     int rc = merge_layers(s, job->detail, job->subject, &err);
     CAY_FAULT("settle.merged");
     if (rc == 0)
-        rc = s->svc->store->job_put(s->svc->db, "merged", job->subject, job->detail, &err);
+        rc = s->client->store->job_put(s->client->db, "merged", job->subject, job->detail, &err);
     if (rc == 0)
-        rc = s->svc->store->job_drop(s->svc->db, "merge", job->subject, &err);
+        rc = s->client->store->job_drop(s->client->db, "merge", job->subject, &err);
     if (rc < 0)
         failed(s, rc, &err);
     else
@@ -307,9 +308,9 @@ static int merge_job(const cay_job *job, void *arg)
 static int end_merged(settling *s, const char *layer, cay_err *err)
 {
     bool used = true;
-    CAY_TRY(s->svc->store->job_drop(s->svc->db, "merged", layer, err));
-    CAY_TRY(s->svc->store->layer_used(s->svc->db, layer, &used, err));
-    return used ? 0 : s->svc->store->job_put(s->svc->db, "remove", layer, "", err);
+    CAY_TRY(s->client->store->job_drop(s->client->db, "merged", layer, err));
+    CAY_TRY(s->client->store->layer_used(s->client->db, layer, &used, err));
+    return used ? 0 : s->client->store->job_put(s->client->db, "remove", layer, "", err);
 }
 
 /* Whoever can changes over; when nobody is left the old layers are nobody's. */
@@ -318,8 +319,8 @@ static int merged_job(const cay_job *job, void *arg)
     settling *s = arg;
     cay_err err = CAY_ERR_INIT;
     size_t left = 1;
-    int rc = s->svc->store->layers_merge(s->svc->db, job->detail, job->subject, s->svc->provider,
-                                         NULL, &left, &err);
+    int rc = s->client->store->layers_merge(s->client->db, job->detail, job->subject,
+                                            s->client->provider, NULL, &left, &err);
     CAY_FAULT("settle.swapped");
     if (rc == 0 && left == 0)
         rc = end_merged(s, job->subject, &err);
@@ -335,18 +336,18 @@ static int known_merge(const cay_job *job, void *arg)
 
 static int begin_merge(settling *s)
 {
-    deep d = { .svc = s->svc };
+    deep d = { .client = s->client };
     char name[CAY_ID_LEN + 1];
-    cay_store_ops const *st = s->svc->store;
-    int rc = st->snap_list(s->svc->db, NULL, NULL, deep_snap, &d, s->err);
+    cay_store_ops const *st = s->client->store;
+    int rc = st->snap_list(s->client->db, NULL, NULL, deep_snap, &d, s->err);
     if (rc == 0 && d.n) {
         cay__id_make(name, 'g');
-        int known = st->job_list(s->svc->db, "merge", known_merge, d.layers, s->err);
+        int known = st->job_list(s->client->db, "merge", known_merge, d.layers, s->err);
         if (known == 0)
-            known = st->job_list(s->svc->db, "merged", known_merge, d.layers, s->err);
+            known = st->job_list(s->client->db, "merged", known_merge, d.layers, s->err);
         rc = known < 0 ? known
              : known   ? 0
-                       : st->job_put(s->svc->db, "merge", name, d.layers, s->err);
+                       : st->job_put(s->client->db, "merge", name, d.layers, s->err);
         CAY_FAULT("settle.intended");
     }
     free(d.layers);
@@ -356,33 +357,33 @@ static int begin_merge(settling *s)
 
 static int round_of(settling *s)
 {
-    const cay_store_ops *st = s->svc->store;
+    const cay_store_ops *st = s->client->store;
     s->done = 0;
     CAY_TRY(settle_young(s));
-    CAY_TRY(st->job_list(s->svc->db, "merged", merged_job, s,
+    CAY_TRY(st->job_list(s->client->db, "merged", merged_job, s,
                          s->err)); /* what can change over needs no merge */
     CAY_TRY(begin_merge(s));
-    CAY_TRY(st->job_list(s->svc->db, "merge", merge_job, s, s->err));
-    CAY_TRY(st->job_list(s->svc->db, "merged", merged_job, s, s->err));
-    CAY_TRY(st->sync(s->svc->db,
+    CAY_TRY(st->job_list(s->client->db, "merge", merge_job, s, s->err));
+    CAY_TRY(st->job_list(s->client->db, "merged", merged_job, s, s->err));
+    CAY_TRY(st->sync(s->client->db,
                      s->err)); /* no record may come back after a power cut whose layers are gone */
-    return st->job_list(s->svc->db, "remove", remove_job, s, s->err);
+    return st->job_list(s->client->db, "remove", remove_job, s, s->err);
 }
 
-int cay_service_settle(cay_service *svc, const cay_call *call, cay_err *err)
+int cay_client_settle(cay_client *client, const cay_call *call, cay_err *err)
 {
-    settling s = { .svc = svc, .call = call, .err = err };
+    settling s = { .client = client, .call = call, .err = err };
     int rc = 0;
     CAY_TRY(cay__call_check(call, "settle", err));
-    if (cay__hand_gone(svc->home_fd)) /* nothing can be read of the trees now */
+    if (cay__hand_gone(client->home_fd)) /* nothing can be read of the trees now */
         return 0;
     CAY_AUTOFD lock =
-        openat(svc->home_fd, "settle.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        openat(client->home_fd, "settle.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (lock < 0)
         return cay_fail_sys(err, CAY_ESYS, "open settle.lock");
     if (flock(lock, LOCK_EX | LOCK_NB) < 0)
         return 0; /* somebody is at it, and looks again before it ends */
-    cay__leases_drop(svc);
+    cay__leases_drop(client);
     for (int i = 0; rc == 0 && i < ROUNDS; i++) {
         rc = round_of(&s);
         if (!s.done)
@@ -391,15 +392,15 @@ int cay_service_settle(cay_service *svc, const cay_call *call, cay_err *err)
     return rc < 0 ? rc : s.rc;
 }
 
-bool cay_service_unsettled(cay_service *svc)
+bool cay_client_unsettled(cay_client *client)
 {
-    if (svc->back)
+    if (client->back)
         return false;
     char boot[64];
     unsigned what = 0;
     cay__boot_id(boot, sizeof boot);
-    CAY_AUTOFD lock = openat(svc->home_fd, "settle.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    CAY_AUTOFD lock = openat(client->home_fd, "settle.lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (lock >= 0 && flock(lock, LOCK_SH | LOCK_NB) < 0)
         return false;
-    return svc->store->unsettled(svc->db, boot, &what, NULL) == 0 && (what & CAY_STORE_LATER);
+    return client->store->unsettled(client->db, boot, &what, NULL) == 0 && (what & CAY_STORE_LATER);
 }

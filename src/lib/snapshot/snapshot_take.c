@@ -23,11 +23,11 @@
 
 /* A byte of one file for each sandbox: nothing is left behind. Two sandboxes may share one, and
  * then wait for each other. */
-int cay__box_lock(cay_service *svc, const cay_call *call, const char *id, bool wait, int *out,
+int cay__box_lock(cay_client *client, const cay_call *call, const char *id, bool wait, int *out,
                   cay_err *err)
 {
     CAY_AUTOFD fd =
-        openat(svc->home_fd, "stacks.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        openat(client->home_fd, "stacks.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     struct flock l = {
         .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = cay__hash(id, strlen(id)), .l_len = 1
     };
@@ -53,33 +53,33 @@ void cay__upper_path(char *buf, size_t cap, const char *id)
 }
 
 /* An inode's number may come again; with the time of its birth it does not. */
-void cay__upper_mark(const cay_service *svc, const char *path, char *buf)
+void cay__upper_mark(const cay_client *client, const char *path, char *buf)
 {
     struct statx st;
     *buf = 0;
-    if (statx(svc->home_fd, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) == 0)
+    if (statx(client->home_fd, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) == 0)
         snprintf(buf, CAY__MARK, "%x:%x:%llx:%llx.%x", st.stx_dev_major, st.stx_dev_minor,
                  (unsigned long long)st.stx_ino, (unsigned long long)st.stx_btime.tv_sec,
                  st.stx_btime.tv_nsec);
 }
 
-static bool layer_there(const cay_service *svc, const char *layer)
+static bool layer_there(const cay_client *client, const char *layer)
 {
     char path[64];
     struct stat st;
     cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", layer, NULL);
-    return fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 int cay__box_awake(cay_sandbox *sb, const cay_call *call, const char *verb, void **box,
                    bool *started, cay_err *err)
 {
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     for (int tries = 0;; tries++) {
         CAY_AUTOFREE cay__row *row = NULL;
         cay__truth t;
-        CAY_TRY(cay__svc_row(svc, sb->id, &row, err));
-        int rc = cay__truth_find(svc, call, &row->row, &t, err);
+        CAY_TRY(cay__client_row(client, sb->id, &row, err));
+        int rc = cay__truth_find(client, call, &row->row, &t, err);
         if (rc == 0 && cay__state_live(t.state) && t.box) {
             *box = CAY_STEAL(t.box);
             return 0;
@@ -115,7 +115,7 @@ static int check(cay_sandbox *sb, const cay_call *call, cay_snapshot_spec *s, ca
         CAY_TRY(cay__json_object("metadata", s->metadata, &meta, err));
     if (s->quiet && s->stop)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "quiet and stop exclude each other");
-    int rc = sb->owner ? cay__svc_row(sb->owner, sb->id, &row, err) : CAY_ENOENT;
+    int rc = sb->owner ? cay__client_row(sb->owner, sb->id, &row, err) : CAY_ENOENT;
     if (rc == CAY_ENOENT)
         return no_record(sb, err);
     CAY_TRY(rc);
@@ -145,7 +145,8 @@ static int spec_for_forks(const cay_row *row, char **out, cay_err *err)
 }
 
 /* It is there: its stack is the sandbox's with it on top. */
-static int complete(cay_service *svc, const cay_snap_row *row, const cay_snapped *how, cay_err *err)
+static int complete(cay_client *client, const cay_snap_row *row, const cay_snapped *how,
+                    cay_err *err)
 {
     cay__stack stack;
     cay_snap_row done = *row;
@@ -158,33 +159,33 @@ static int complete(cay_service *svc, const cay_snap_row *row, const cay_snapped
     done.files = how->files;
     done.frozen_us = how->frozen_us;
     done.total_us = how->total_us;
-    return svc->store->snap_ready(svc->db, &done, how->stacked, err);
+    return client->store->snap_ready(client->db, &done, how->stacked, err);
 }
 
 /* Nobody knows how it ended. The layer tells: is it what the sandbox wrote into, then the sandbox
  * stands on it. */
-static int find_out(cay_service *svc, const cay_snap_row *row, cay_err *err)
+static int find_out(cay_client *client, const cay_snap_row *row, cay_err *err)
 {
     char path[64], now[CAY__MARK];
     cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", row->id, NULL);
-    cay__upper_mark(svc, path, now);
-    if (!layer_there(svc, row->id))
-        return svc->store->snap_remove(svc->db, row->id, err);
+    cay__upper_mark(client, path, now);
+    if (!layer_there(client, row->id))
+        return client->store->snap_remove(client->db, row->id, err);
     bool swapped = *row->mark && !strcmp(now, row->mark);
     cay_snapped how = { .size = sizeof how,
                         .method = swapped ? "swap" : "copy",
                         .stacked = swapped };
-    return complete(svc, row, &how, err);
+    return complete(client, row, &how, err);
 }
 
 /* below: what the sandbox shall stand on instead of the stack it has; NULL: on that. */
-static int take(cay_service *svc, const cay_call *call, const cay_provider_ops *ops, void *box,
+static int take(cay_client *client, const cay_call *call, const cay_provider_ops *ops, void *box,
                 const cay_snap_row *row, const cay__stack *below, const cay_snapshot_spec *s,
                 cay_err *err)
 {
     char last[CAY_ID_LEN + 1] = "";
     cay_snapped made = { .size = sizeof made };
-    svc->store->snap_last(svc->db, row->sandbox, row->layers, last, NULL);
+    client->store->snap_last(client->db, row->sandbox, row->layers, last, NULL);
     cay_snap want = { .size = sizeof want,
                       .layer = row->id,
                       .last = *last ? last : NULL,
@@ -193,17 +194,17 @@ static int take(cay_service *svc, const cay_call *call, const cay_provider_ops *
                                        : CAY_SNAP_ANY,
                       .layers = below ? below->name : NULL,
                       .nlayers = below ? below->n : 0 };
-    CAY_TRY(svc->store->snap_insert(svc->db, row, err));
+    CAY_TRY(client->store->snap_insert(client->db, row, err));
     CAY_FAULT("snapshot.recorded");
     int rc = CAY_FAULT_FAILS("snapshot.make") ? cay_fail_sys(err, CAY_ESYS, "make the snapshot")
                                               : ops->snapshot(box, call, &want, &made, err);
     CAY_FAULT("snapshot.made");
     if (rc == 0)
-        rc = complete(svc, row, &made, err);
-    else if (!layer_there(svc, row->id))
-        svc->store->snap_remove(svc->db, row->id, NULL);
+        rc = complete(client, row, &made, err);
+    else if (!layer_there(client, row->id))
+        client->store->snap_remove(client->db, row->id, NULL);
     else /* its answer was lost, but it is there */
-        rc = find_out(svc, row, err);
+        rc = find_out(client, row, err);
     CAY_FAULT("snapshot.ready");
     return rc;
 }
@@ -212,17 +213,17 @@ static int take(cay_service *svc, const cay_call *call, const cay_provider_ops *
 static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box,
                            const cay_snapshot_spec *s, bool automatic, char *id, cay_err *err)
 {
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     CAY_AUTOFREE cay__row *box_row = NULL;
     CAY_AUTOFREE char *layers = NULL, *forks = NULL;
     char boot[64], mark[CAY__MARK], upper[64];
     cay__spec *spec = NULL;
     cay__stack stack;
-    CAY_TRY(cay__svc_row(svc, sb->id, &box_row, err));
+    CAY_TRY(cay__client_row(client, sb->id, &box_row, err));
     CAY_TRY(spec_for_forks(&box_row->row, &forks, err));
     CAY_TRY(cay__spec_read(&box_row->row, &spec, err));
     int rc = cay__stack_of(spec->create.layers, spec->create.nlayers, &stack, err);
-    bool merged = rc == 0 && cay__stack_merged(svc, &stack);
+    bool merged = rc == 0 && cay__stack_merged(client, &stack);
     if (rc == 0 && stack.n == CAY__STACK_MAX)
         rc = cay__stack_push(&stack, id, err); /* tells why not */
     if (rc == 0) {
@@ -230,7 +231,7 @@ static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box,
         layers = cay__stack_text(&stack);
         cay__boot_id(boot, sizeof boot);
         cay__upper_path(upper, sizeof upper, sb->id);
-        cay__upper_mark(svc, upper, mark);
+        cay__upper_mark(client, upper, mark);
         cay_snap_row row = { .size = sizeof row,
                              .id = id,
                              .sandbox = sb->id,
@@ -247,7 +248,7 @@ static int record_and_take(cay_sandbox *sb, const cay_call *call, void *box,
                              .layers = layers,
                              .spec = forks,
                              .automatic = automatic };
-        rc = take(svc, call, sb->ops, box, &row, merged ? &stack : NULL, s, err);
+        rc = take(client, call, sb->ops, box, &row, merged ? &stack : NULL, s, err);
     }
     cay__spec_free(spec);
     return rc;
@@ -271,10 +272,10 @@ static void id_of_once(const char *sandbox, const char *once, char *id)
 
 /* 1: it was taken before. Under the lock, so nobody is at it: one that is still being made was left
  * by somebody who died. */
-static int taken_before(cay_service *svc, const char *id, cay_err *err)
+static int taken_before(cay_client *client, const char *id, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
-    int rc = cay__snap_row(svc, id, &row, NULL);
+    int rc = cay__snap_row(client, id, &row, NULL);
     if (rc < 0)
         return rc == CAY_ENOENT ? 0 : rc;
     if (strcmp(row->row.state, "making") == 0)
@@ -325,14 +326,14 @@ int cay_sandbox_snapshot(cay_sandbox *sb, const cay_call *call, const cay_snapsh
     CAY__BACK(sb->owner, snapshot, sb, call, spec, out, err);
     char id[CAY_ID_LEN + 1];
     CAY_TRY(cay__snap_take(sb, call, spec, false, id, err));
-    return out ? cay_service_snapshot(sb->owner, call, id, out, err) : 0;
+    return out ? cay_client_snapshot(sb->owner, call, id, out, err) : 0;
 }
 
-static bool at_it(const cay_service *svc, const char *id)
+static bool at_it(const cay_client *client, const char *id)
 {
     char path[64], text[128];
     cay__str_join(path, sizeof path, "sandboxes/", id, "/swap", NULL);
-    return cay__fd_read_file(svc->home_fd, path, text, sizeof text) > 0;
+    return cay__fd_read_file(client->home_fd, path, text, sizeof text) > 0;
 }
 
 static int no_process(const cay_proc_info *info, void *arg)
@@ -355,44 +356,44 @@ static bool caught_up(const cay__truth *t)
 
 /* A provider that died over it finishes or takes back before it serves the sandbox again: only then
  * the disk tells. One that is not alive is as it was left. */
-static bool decided(cay_service *svc, const char *id)
+static bool decided(cay_client *client, const char *id)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     cay__truth t = { 0 };
-    if (cay__svc_row(svc, id, &row, NULL) < 0)
+    if (cay__client_row(client, id, &row, NULL) < 0)
         return true;
-    int rc = cay__truth_find(svc, NULL, &row->row, &t, NULL);
+    int rc = cay__truth_find(client, NULL, &row->row, &t, NULL);
     bool live = rc == 0 && cay__state_live(t.state), over = !live || caught_up(&t);
     cay__truth_clear(&t);
     for (int64_t until = cay__now_ms() + DECIDE_MS;
-         live && at_it(svc, id) && cay__now_ms() < until;)
+         live && at_it(client, id) && cay__now_ms() < until;)
         poll(NULL, 0, LOCK_STEP);
-    return rc == 0 && over && !(live && at_it(svc, id));
+    return rc == 0 && over && !(live && at_it(client, id));
 }
 
 typedef struct mending {
-    cay_service *svc;
+    cay_client *client;
     const char *only; /* a sandbox whose lock the caller has; NULL: all that nobody is at */
 } mending;
 
 static bool mine(const mending *m, const char *sandbox, int *lock)
 {
     if (m->only ? strcmp(m->only, sandbox) != 0
-                : cay__box_lock(m->svc, NULL, sandbox, false, lock, NULL) < 0)
+                : cay__box_lock(m->client, NULL, sandbox, false, lock, NULL) < 0)
         return false;
-    return decided(m->svc, sandbox);
+    return decided(m->client, sandbox);
 }
 
 static int settle_row(const cay_snap_row *row, void *arg)
 {
     const mending *m = arg;
-    cay_service *svc = m->svc;
+    cay_client *client = m->client;
     CAY_AUTOFD lock = -1;
     if (strcmp(row->state, "making") != 0 || !mine(m, row->sandbox, &lock))
         return 0;
     CAY_AUTOFREE cay__snaprow *now = NULL;
-    if (cay__snap_row(svc, row->id, &now, NULL) == 0 && !strcmp(now->row.state, "making"))
-        find_out(svc, &now->row, NULL);
+    if (cay__snap_row(client, row->id, &now, NULL) == 0 && !strcmp(now->row.state, "making"))
+        find_out(client, &now->row, NULL);
     return 0;
 }
 
@@ -402,15 +403,15 @@ static int still_there(const cay_job *job, void *arg)
 }
 
 /* Was it made on a directory of the host? */
-static bool above(const cay_service *svc, const char *id)
+static bool above(const cay_client *client, const char *id)
 {
     char path[64];
     struct stat st;
     cay__str_join(path, sizeof path, "sandboxes/", id, "/on", NULL);
     char fresh[64];
     cay__str_join(fresh, sizeof fresh, "sandboxes/", id, "/on.new", NULL);
-    return fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
-           fstatat(svc->home_fd, fresh, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+           fstatat(client->home_fd, fresh, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* The sandbox has another directory to write into: then it stands on the layers it was to go back
@@ -418,43 +419,45 @@ static bool above(const cay_service *svc, const char *id)
 static int settle_undo(const cay_job *job, void *arg)
 {
     const mending *m = arg;
-    cay_service *svc = m->svc;
+    cay_client *client = m->client;
     CAY_AUTOFD lock = -1;
     CAY_AUTOJSON *o = NULL;
     char upper[64], aside[64], now[CAY__MARK];
     struct stat st;
     if (!mine(m, job->subject, &lock) ||
-        svc->store->job_list(svc->db, "undo", still_there, (void *)job->subject, NULL) != 1)
+        client->store->job_list(client->db, "undo", still_there, (void *)job->subject, NULL) != 1)
         return 0;
     int rc = cay__json_object("job", job->detail, &o, NULL);
     CAY_AUTOFREE char *layers = rc == 0 ? cay__json_text(json_object_get(o, "layers"), 8192) : NULL;
     cay__upper_path(upper, sizeof upper, job->subject);
-    cay__upper_mark(svc, upper, now);
+    cay__upper_mark(client, upper, now);
     /* What a sandbox that is not alive had put aside it gets back when it starts. */
     cay__str_join(aside, sizeof aside, "sandboxes/", job->subject, "/aside", NULL);
     /* What was to be above it: put in place, or dropped. Until that is done the job stays, and the
      * sandbox does not start. */
-    if (above(svc, job->subject) &&
-        cay__on_ask(svc, NULL, strcmp(now, cay__json_str(o, "mark", "")) != 0 ? "finish" : "drop",
+    if (above(client, job->subject) &&
+        cay__on_ask(client, NULL,
+                    strcmp(now, cay__json_str(o, "mark", "")) != 0 ? "finish" : "drop",
                     job->subject, cay__json_str(o, "to", ""), NULL) < 0)
         return 0;
     if (!*now)
-        cay__upper_mark(svc, upper, now);
+        cay__upper_mark(client, upper, now);
     bool done = layers && *now && strcmp(now, cay__json_str(o, "mark", "")) != 0 &&
-                fstatat(svc->home_fd, aside, &st, AT_SYMLINK_NOFOLLOW) < 0;
+                fstatat(client->home_fd, aside, &st, AT_SYMLINK_NOFOLLOW) < 0;
     if (done)
-        rc = svc->store->restack(svc->db, job->subject, layers, cay__json_str(o, "to", ""), NULL);
+        rc = client->store->restack(client->db, job->subject, layers, cay__json_str(o, "to", ""),
+                                    NULL);
     if (rc < 0 || !done)
-        svc->store->job_drop(svc->db, "undo", job->subject, NULL);
+        client->store->job_drop(client->db, "undo", job->subject, NULL);
     return 0;
 }
 
-void cay__snap_reconcile(cay_service *svc, const char *only)
+void cay__snap_reconcile(cay_client *client, const char *only)
 {
-    mending m = { svc, only };
+    mending m = { client, only };
     unsigned what = 0;
-    if (svc->store->unsettled(svc->db, "", &what, NULL) < 0 || !(what & CAY_STORE_BROKEN))
+    if (client->store->unsettled(client->db, "", &what, NULL) < 0 || !(what & CAY_STORE_BROKEN))
         return;
-    svc->store->snap_list(svc->db, only, NULL, settle_row, &m, NULL);
-    svc->store->job_list(svc->db, "undo", settle_undo, &m, NULL);
+    client->store->snap_list(client->db, only, NULL, settle_row, &m, NULL);
+    client->store->job_list(client->db, "undo", settle_undo, &m, NULL);
 }

@@ -14,19 +14,19 @@ static int other_template(const cay_snap_row *s, const char *given, cay_err *err
         s->template_, given);
 }
 
-static int match(cay_service *svc, const cay_snap_row *s, cay_create *c, cay__arena *mem,
+static int match(cay_client *client, const cay_snap_row *s, cay_create *c, cay__arena *mem,
                  cay_err *err)
 {
     const char *provider = c->provider && *c->provider ? c->provider
-                           : svc->named                ? svc->provider
+                           : client->named             ? client->provider
                                                        : NULL;
     const char *given = c->root ? c->root : c->template_;
     cay__place *to, *of;
     /* Trees are everybody's: what is in their workspace is put into a sandbox of another kind. */
     if (provider && strcmp(provider, s->provider) != 0 && !given &&
-        cay__svc_place(svc, provider, &to, NULL) == 0 &&
-        cay__svc_place(svc, s->provider, &of, NULL) == 0 && CAY__HAS(to->ops, opaque_layers) &&
-        CAY__TREES(of->ops))
+        cay__client_place(client, provider, &to, NULL) == 0 &&
+        cay__client_place(client, s->provider, &of, NULL) == 0 &&
+        CAY__HAS(to->ops, opaque_layers) && CAY__TREES(of->ops))
         return 1;
     if (provider && strcmp(provider, s->provider) != 0)
         return cay_fail_why(err, CAY_EINVAL, "snapshot_provider",
@@ -75,7 +75,7 @@ static int match_on(const cay_snap_row *s, cay_create *c, cay_err *err)
     return 0;
 }
 
-int cay__stack_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay_err *err)
+int cay__stack_prepare(cay_client *client, cay_create *c, cay__arena *mem, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     c->layers = NULL;
@@ -83,10 +83,10 @@ int cay__stack_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay_err
     c->on_since_ms = 0;
     if (!c->from)
         return 0;
-    CAY_TRY(cay__snap_find_of(svc, c->tenant, c->from, &row, err));
+    CAY_TRY(cay__snap_find_of(client, c->tenant, c->from, &row, err));
     if (!c->tenant)
         c->tenant = cay__arena_str(mem, row->row.tenant);
-    int rc = match(svc, &row->row, c, mem, err);
+    int rc = match(client, &row->row, c, mem, err);
     if (rc != 0) {
         c->from = cay__arena_str(mem, row->row.id);
         return rc < 0 ? rc : 0;
@@ -101,18 +101,18 @@ int cay__stack_prepare(cay_service *svc, cay_create *c, cay__arena *mem, cay_err
 }
 
 /* Somebody whose record names no layers: a note does, as long as its maker lives. */
-static int lease(cay_service *svc, const char *id, const cay_create *c, cay_err *err)
+static int lease(cay_client *client, const char *id, const cay_create *c, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     char creator[160];
     json_t *list = json_array();
     for (size_t i = 0; i < c->nlayers; i++)
         json_array_append_new(list, json_string(c->layers[i]));
-    cay__creator_now(svc, creator, sizeof creator);
+    cay__creator_now(client, creator, sizeof creator);
     int rc = cay__json_object("creator", creator, &o, err);
     json_object_set_new(o, "layers", list);
     CAY_AUTOFREE char *text = rc == 0 ? cay__json_text(o, 16384) : NULL;
-    return text ? svc->store->note_put(svc->db, CAY__NOTE_LEASE, id, text, err) : rc;
+    return text ? client->store->note_put(client->db, CAY__NOTE_LEASE, id, text, err) : rc;
 }
 
 static int any_template(const cay_template_row *row, void *arg)
@@ -122,19 +122,19 @@ static int any_template(const cay_template_row *row, void *arg)
     return 0;
 }
 
-int cay__stack_hold(cay_service *svc, const char *id, const cay_create *c, cay_err *err)
+int cay__stack_hold(cay_client *client, const char *id, const cay_create *c, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     cay_err own = CAY_ERR_INIT;
     if (!c->nlayers)
         return 0;
     if (c->ephemeral)
-        CAY_TRY(lease(svc, id, c, err));
+        CAY_TRY(lease(client, id, c, err));
     CAY_FAULT("create.held");
     if (!c->from && c->template_id)
-        return svc->store->template_list(svc->db, NULL, c->template_id, NULL, any_template, NULL,
-                                         err);
-    if (!c->from || cay__snap_row(svc, c->from, &row, &own) == 0)
+        return client->store->template_list(client->db, NULL, c->template_id, NULL, any_template,
+                                            NULL, err);
+    if (!c->from || cay__snap_row(client, c->from, &row, &own) == 0)
         return 0;
     return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found", "snapshot %s was removed meanwhile",
                         c->from);
@@ -149,22 +149,23 @@ static int copy_layers(const char *value, void *arg)
     return cay__stack_read(text ? text : "", arg, NULL);
 }
 
-void cay__stack_release(cay_service *svc, const char *id)
+void cay__stack_release(cay_client *client, const char *id)
 {
     cay__stack held;
-    int had = svc->store->note_get(svc->db, CAY__NOTE_LEASE, id, copy_layers, &held, NULL);
-    if (had == CAY_ENOENT || svc->store->note_put(svc->db, CAY__NOTE_LEASE, id, NULL, NULL) < 0)
+    int had = client->store->note_get(client->db, CAY__NOTE_LEASE, id, copy_layers, &held, NULL);
+    if (had == CAY_ENOENT ||
+        client->store->note_put(client->db, CAY__NOTE_LEASE, id, NULL, NULL) < 0)
         return;
     for (size_t i = 0; had == 0 && i < held.n; i++) { /* should we die here, a sweep finds them */
         bool used = true;
         if (*held.name[i] != 'm' &&
-            svc->store->layer_used(svc->db, held.name[i], &used, NULL) == 0 && !used)
-            svc->store->job_put(svc->db, "remove", held.name[i], "", NULL);
+            client->store->layer_used(client->db, held.name[i], &used, NULL) == 0 && !used)
+            client->store->job_put(client->db, "remove", held.name[i], "", NULL);
     }
 }
 
 typedef struct leases {
-    cay_service *svc;
+    cay_client *client;
     char (*dead)[CAY_ID_LEN + 1];
     size_t n;
 } leases;
@@ -177,12 +178,12 @@ static int judge_lease(const char *key, const char *value, void *arg)
     void *box = NULL;
     cay_row row = { .size = sizeof row,
                     .id = key,
-                    .provider = l->svc->provider,
+                    .provider = l->client->provider,
                     .state = CAY_CREATING,
                     .box = value };
     if (!cay__maker_is_dead(&row) || strlen(key) > CAY_ID_LEN)
         return 0;
-    int rc = cay__box_attach(l->svc, NULL, &row, &p, &box, NULL);
+    int rc = cay__box_attach(l->client, NULL, &row, &p, &box, NULL);
     if (rc == 0)
         p->ops->release(box);
     if (rc != CAY_EGONE && rc != CAY_ENOENT)
@@ -194,12 +195,12 @@ static int judge_lease(const char *key, const char *value, void *arg)
     return 0;
 }
 
-void cay__leases_drop(cay_service *svc)
+void cay__leases_drop(cay_client *client)
 {
-    leases l = { .svc = svc };
-    svc->store->note_list(svc->db, CAY__NOTE_LEASE, "", judge_lease, &l, NULL);
+    leases l = { .client = client };
+    client->store->note_list(client->db, CAY__NOTE_LEASE, "", judge_lease, &l, NULL);
     for (size_t i = 0; i < l.n; i++)
-        cay__stack_release(svc, l.dead[i]);
+        cay__stack_release(client, l.dead[i]);
     free(l.dead);
 }
 
@@ -219,14 +220,14 @@ static int shorten(const cay_job *job, void *arg)
     return 0;
 }
 
-bool cay__stack_merged(cay_service *svc, cay__stack *s)
+bool cay__stack_merged(cay_client *client, cay__stack *s)
 {
     size_t n = s->n;
-    return svc->store->job_list(svc->db, "merged", shorten, s, NULL) == 0 && s->n != n;
+    return client->store->job_list(client->db, "merged", shorten, s, NULL) == 0 && s->n != n;
 }
 
 typedef struct renewal {
-    cay_service *svc;
+    cay_client *client;
     const char *id, *provider;
     cay_err *err;
 } renewal;
@@ -234,8 +235,8 @@ typedef struct renewal {
 static int renew(const cay_job *job, void *arg)
 {
     const renewal *r = arg;
-    return r->svc->store->layers_merge(r->svc->db, job->detail, job->subject, r->provider, r->id,
-                                       NULL, r->err);
+    return r->client->store->layers_merge(r->client->db, job->detail, job->subject, r->provider,
+                                          r->id, NULL, r->err);
 }
 
 static int is_of(const cay_job *job, void *arg)
@@ -243,25 +244,25 @@ static int is_of(const cay_job *job, void *arg)
     return !strcmp(job->subject, arg);
 }
 
-int cay__stack_settle(cay_service *svc, const char *id, cay_err *err)
+int cay__stack_settle(cay_client *client, const char *id, cay_err *err)
 {
-    cay__snap_reconcile(svc, id);
-    if (svc->store->job_list(svc->db, "undo", is_of, (void *)id, NULL) == 1)
+    cay__snap_reconcile(client, id);
+    if (client->store->job_list(client->db, "undo", is_of, (void *)id, NULL) == 1)
         return cay_fail_why(
             err, CAY_EBUSY, "undo_unfinished",
             "an undo of sandbox %s was cut off and could not be ended yet; try again", id);
     return 0;
 }
 
-int cay__stack_renew(cay_service *svc, const cay_call *call, const char *id, cay__row **row,
+int cay__stack_renew(cay_client *client, const cay_call *call, const char *id, cay__row **row,
                      int *lock, cay_err *err)
 {
-    renewal r = { svc, id, (*row)->row.provider, err };
+    renewal r = { client, id, (*row)->row.provider, err };
     cay__row *fresh = NULL;
-    CAY_TRY(cay__box_lock(svc, call, id, true, lock, err));
-    CAY_TRY(cay__stack_settle(svc, id, err));
-    CAY_TRY(svc->store->job_list(svc->db, "merged", renew, &r, err));
-    CAY_TRY(cay__svc_row(svc, id, &fresh, err));
+    CAY_TRY(cay__box_lock(client, call, id, true, lock, err));
+    CAY_TRY(cay__stack_settle(client, id, err));
+    CAY_TRY(client->store->job_list(client->db, "merged", renew, &r, err));
+    CAY_TRY(cay__client_row(client, id, &fresh, err));
     free(*row);
     *row = fresh;
     return 0;

@@ -58,7 +58,7 @@ void cay__state_fingerprint(const char *snapshot, const char *manifest, char out
 
 /* Is what lies below the workspace root of a stopped sandbox what the snapshot has there? Ephemeral
  * entries do not count. */
-bool cay__state_same_files(cay_service *svc, const cay_call *call, const cay__state *s,
+bool cay__state_same_files(cay_client *client, const cay_call *call, const cay__state *s,
                            cay_err *err);
 
 /* Everything that was left out is given again, at most as wide as it was. "state_incomplete" lists

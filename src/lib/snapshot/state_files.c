@@ -74,7 +74,7 @@ static void add(words *w, const char *key, const char *value)
     w->v[w->n++] = s;
 }
 
-bool cay__state_same_files(cay_service *svc, const cay_call *call, const cay__state *s,
+bool cay__state_same_files(cay_client *client, const cay_call *call, const cay__state *s,
                            cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *snap = NULL;
@@ -84,10 +84,10 @@ bool cay__state_same_files(cay_service *svc, const cay_call *call, const cay__st
     cay__spec *spec = NULL;
     cay__stack stack;
     char below[CAY_LAYER_NAME], upper[64];
-    if (cay__snap_row(svc, s->snapshot, &snap, err) < 0 ||
+    if (cay__snap_row(client, s->snapshot, &snap, err) < 0 ||
         cay__stack_read(snap->row.layers, &stack, err) < 0 ||
-        cay__layer_template(svc->home_fd, snap->row.template_, below, sizeof below, err) < 0 ||
-        cay__svc_row(svc, s->id, &row, err) < 0 ||
+        cay__layer_template(client->home_fd, snap->row.template_, below, sizeof below, err) < 0 ||
+        cay__client_row(client, s->id, &row, err) < 0 ||
         strcmp(row->row.provider, "native") != 0 || /* only its trees lie where cay-layer looks */
         cay__spec_read(&row->row, &spec, err) < 0)
         return false;
@@ -101,7 +101,7 @@ bool cay__state_same_files(cay_service *svc, const cay_call *call, const cay__st
     cay__spec_free(spec);
     cay__upper_path(upper, sizeof upper, s->id);
     add(&w, "b-top=", upper);
-    cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
+    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     cay__layer_ask ask = { .verb = "diff", .args = w.v, .nargs = w.n, .fn = on_record, .arg = &l };
     return cay__layer_run(&at, call, &ask, NULL, err) == 0 && !l.changed;
 }

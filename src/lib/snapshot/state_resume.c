@@ -26,7 +26,7 @@
 #include <lib/sandbox/limits.h>
 
 typedef struct way {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const cay__state *s;
     const cay_create *with;
@@ -43,9 +43,9 @@ const char *cay_resumed_name(cay_resumed how)
 static int check_provider(const way *w, cay_err *err)
 {
     const char *want =
-        w->with->provider && *w->with->provider ? w->with->provider : w->svc->provider;
+        w->with->provider && *w->with->provider ? w->with->provider : w->client->provider;
     if (!strcmp(w->s->provider, want) ||
-        (!w->svc->named && !w->with->provider && !strcmp(w->s->provider, "native")))
+        (!w->client->named && !w->with->provider && !strcmp(w->s->provider, "native")))
         return 0;
     return cay_fail_why(
         err, CAY_EPERM, "state_refused",
@@ -64,7 +64,7 @@ static bool unchanged(const way *w, const cay_row *row)
     if (!w->given.text) {
         int rc = cay__spec_read(row, &spec, NULL);
         if (rc == 0)
-            rc = cay__mani_text(w->svc, spec->create.manifest, &text, NULL);
+            rc = cay__mani_text(w->client, spec->create.manifest, &text, NULL);
         if (rc == 0)
             rc = cay__state_manifest_of(text, &own, NULL);
         cay__spec_free(spec);
@@ -72,7 +72,8 @@ static bool unchanged(const way *w, const cay_row *row)
             return false;
     }
     cay__state_fingerprint(w->s->snapshot, w->given.text ? w->given.text : own.text, print);
-    return !strcmp(print, w->s->fingerprint) && cay__state_same_files(w->svc, w->call, w->s, NULL);
+    return !strcmp(print, w->s->fingerprint) &&
+           cay__state_same_files(w->client, w->call, w->s, NULL);
 }
 
 /* Its ephemeral variables by who resumes: of the request itself, and of the manifest that is given
@@ -113,7 +114,7 @@ static int start_stopped(const way *w, const cay_row *row, cay_sandbox *sb, cay_
     cay_snapshot *snap = NULL;
     *how = CAY_RESUMED_KEPT;
     bool restorable = w->s->snapshot[0] &&
-                      cay_service_snapshot(w->svc, w->call, w->s->snapshot, &snap, NULL) == 0;
+                      cay_client_snapshot(w->client, w->call, w->s->snapshot, &snap, NULL) == 0;
     if (snap)
         cay_snapshot_free(snap);
     bool same = !restorable || unchanged(w, row);
@@ -137,7 +138,7 @@ static int reconnect(const way *w, const cay_row *row, cay_sandbox **out, cay_re
         return cay_fail_why(err, CAY_EPERM, "state_refused",
                             "sandbox %s is of provider %s, not %.40s as the state says", row->id,
                             row->provider, w->s->provider);
-    CAY_TRY(cay_service_find(w->svc, w->call, w->s->id, &sb, err));
+    CAY_TRY(cay_client_find(w->client, w->call, w->s->id, &sb, err));
     int rc = cay_sandbox_describe(sb, w->call, &info, err);
     cay_state state = rc == 0 ? info->state : CAY_STATE_NONE;
     if (rc == 0 && info->level < (cay_level)w->s->level && cay__state_live(state))
@@ -172,7 +173,7 @@ static int check_snapshot(const way *w, cay_err *err)
                             "sandbox %s is gone and its state has no snapshot; save states with a "
                             "snapshot to outlive it",
                             w->s->id);
-    int rc = cay_service_snapshot(w->svc, w->call, w->s->snapshot, &snap, &own);
+    int rc = cay_client_snapshot(w->client, w->call, w->s->snapshot, &snap, &own);
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, CAY_EGONE, "state_lost", "sandbox %s and its snapshot %s are gone",
                             w->s->id, w->s->snapshot);
@@ -227,7 +228,7 @@ static int rebuild(const way *w, cay_sandbox **out, cay_err *err)
     /* The snapshot has what the manifest put there, and what became of it: only what is written at
      * each start is written. */
     c.manifest_applied = true;
-    return cay__create_as(w->svc, w->call, w->s->id, &c, out, err);
+    return cay__create_as(w->client, w->call, w->s->id, &c, out, err);
 }
 
 static int check_given(way *w, cay_err *err)
@@ -240,10 +241,10 @@ static int check_given(way *w, cay_err *err)
     return w->s->mounts ? cay__state_topology(w->s->manifest, w->given.text, err) : 0;
 }
 
-int cay_service_resume_state(cay_service *svc, const cay_call *call, const cay_resume_state *given,
-                             cay_sandbox **out, cay_resumed *how, cay_err *err)
+int cay_client_resume_state(cay_client *client, const cay_call *call, const cay_resume_state *given,
+                            cay_sandbox **out, cay_resumed *how, cay_err *err)
 {
-    CAY_TRY(cay__back_none(svc, "session state", err));
+    CAY_TRY(cay__back_none(client, "session state", err));
     cay_resume_state r;
     cay_create with = { .size = sizeof with };
     CAY_AUTOFREE cay__row *row = NULL;
@@ -254,11 +255,11 @@ int cay_service_resume_state(cay_service *svc, const cay_call *call, const cay_r
         CAY_TRY(cay__spec_take(&with, sizeof with, r.with, "cay_create", err));
     CAY_TRY(cay__call_check(call, "resume", err));
     CAY_TRY(cay__state_read(r.state ? r.state : "", r.state ? r.len : 0, &s, err));
-    way w = { .svc = svc, .call = call, .s = s, .with = &with };
+    way w = { .client = client, .call = call, .s = s, .with = &with };
     int rc = check_provider(&w, err);
     if (rc == 0)
         rc = check_given(&w, err);
-    if (rc == 0 && (rc = cay__svc_row(svc, s->id, &row, err)) == 0)
+    if (rc == 0 && (rc = cay__client_row(client, s->id, &row, err)) == 0)
         rc = reconnect(&w, &row->row, out, &did, err);
     else if (rc == CAY_ENOENT)
         rc = rebuild(&w, out, err);

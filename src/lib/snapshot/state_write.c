@@ -128,7 +128,7 @@ static int pick_snapshot(cay_sandbox *sb, const cay_call *call, bool now, char i
     cay_snapshot_filter f = { .size = sizeof f, .sandbox = sb->id };
     id[0] = 0;
     if (!now)
-        return cay_service_snapshots(sb->owner, call, &f, on_snapshot, id, err);
+        return cay_client_snapshots(sb->owner, call, &f, on_snapshot, id, err);
     CAY_TRY(cay_sandbox_snapshot(
         sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, &made, err));
     cay__str_copy(id, CAY_ID_LEN + 1, made->id);
@@ -210,7 +210,7 @@ int cay_sandbox_save_state(cay_sandbox *sb, const cay_call *call, const cay_save
     if (given)
         CAY_TRY(cay__spec_take(&s, sizeof s, given, "cay_save_state", err));
     CAY_TRY(cay__call_check(call, "state", err));
-    if (!sb->owner || cay__svc_row(sb->owner, sb->id, &row, NULL) < 0)
+    if (!sb->owner || cay__client_row(sb->owner, sb->id, &row, NULL) < 0)
         return cay_fail_why(
             err, CAY_ENOTSUP, "not_supported",
             "sandbox %s is thrown away at its end; only one that is kept has a state", sb->id);

@@ -57,14 +57,14 @@ static int on_record(cay__rec *r, void *arg, cay_err *err)
 
 static int run(asked *q, const cay_call *call, const cay__point *p, cay_err *err)
 {
-    cay_service *svc = q->sb->owner;
+    cay_client *client = q->sb->owner;
     const char *w[WORDS];
     size_t n = 0;
     char template_[CAY_LAYER_NAME] = "";
     cay__arena mem = { 0 };
-    cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
+    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
     if (!*p->root)
-        CAY_TRY(cay__layer_template(svc->home_fd, p->base, template_, sizeof template_, err));
+        CAY_TRY(cay__layer_template(client->home_fd, p->base, template_, sizeof template_, err));
     const char *const pairs[][2] = {
         { "top=", p->top }, { "path=", q->path }, { "root=", p->root }, { "a=", template_ }
     };
@@ -93,19 +93,19 @@ static int run(asked *q, const cay_call *call, const cay__point *p, cay_err *err
 /* Nobody starts it between our look at its record and at its directories. */
 static int look(asked *q, const cay_call *call, cay_err *err)
 {
-    cay_service *svc = q->sb->owner;
+    cay_client *client = q->sb->owner;
     CAY_AUTOFD lock = -1;
     CAY_AUTOFREE cay__row *row = NULL;
     cay__point p;
-    if (!svc)
+    if (!client)
         return cay_fail_why(err, CAY_ENOTSUP, "kept_unsupported", "sandbox %s keeps no record",
                             q->sb->id);
-    CAY_TRY(cay__back_none(svc, "files of a stopped sandbox", err));
+    CAY_TRY(cay__back_none(client, "files of a stopped sandbox", err));
     CAY_TRY(cay__path_check(q->path, err));
-    CAY_TRY(cay__box_lock(svc, call, q->sb->id, true, &lock, err));
-    CAY_TRY(cay__svc_row(svc, q->sb->id, &row, err));
+    CAY_TRY(cay__box_lock(client, call, q->sb->id, true, &lock, err));
+    CAY_TRY(cay__client_row(client, q->sb->id, &row, err));
     cay__truth t;
-    CAY_TRY(cay__truth_find(svc, call, &row->row, &t, err));
+    CAY_TRY(cay__truth_find(client, call, &row->row, &t, err));
     cay__truth_clear(&t);
     if (t.state == CAY_RUNNING || t.state == CAY_PAUSED)
         return cay_fail_why(err, CAY_ESTATE, "sandbox_alive",
@@ -113,7 +113,7 @@ static int look(asked *q, const cay_call *call, cay_err *err)
                             cay_state_name(t.state));
     if (t.state != CAY_STOPPED && t.state != CAY_DAMAGED)
         return cay__wrong_state(q->sb, "look into", t.state, err);
-    CAY_TRY(cay__point_find(svc, call, q->sb->id, &p, err));
+    CAY_TRY(cay__point_find(client, call, q->sb->id, &p, err));
     if (*p.on)
         return cay_fail_why(
             err, CAY_ENOTSUP, "kept_unsupported",

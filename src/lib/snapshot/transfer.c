@@ -33,16 +33,16 @@ static place place_of(const char *url)
                                                                                : PLACE_PATH;
 }
 
-static int nameless(cay_service *svc, int *out, cay_err *err)
+static int nameless(cay_client *client, int *out, cay_err *err)
 {
     const char *tmp = getenv("TMPDIR"),
                *there = tmp && *tmp
                             ? tmp
                             : "/tmp"; /* a server's snapshots have no state directory here */
-    *out = svc->back ? open(there, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
-                     : openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    *out = client->back ? open(there, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
+                        : openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     return *out < 0 ? cay_fail_sys(err, CAY_ESYS, "a file for the archive in %s",
-                                   svc->back ? there : svc->home)
+                                   client->back ? there : client->home)
                     : 0;
 }
 
@@ -95,14 +95,14 @@ static int await(program *p, const cay_call *call, int *status, cay_err *err)
     return rc;
 }
 
-static int headers(cay_service *svc, const char *auth, int *out, cay_err *err)
+static int headers(cay_client *client, const char *auth, int *out, cay_err *err)
 {
     cay__value v = { 0 };
     *out = -1;
     if (!auth)
         return 0;
     CAY_TRY(cay__secret_source_check("auth", auth, err));
-    CAY_TRY(cay__secret_read(svc, "auth", auth, &v, err));
+    CAY_TRY(cay__secret_read(client, "auth", auth, &v, err));
     CAY_AUTOFD fd = memfd_create("headers", MFD_CLOEXEC);
     bool ok = fd >= 0 && !memchr(v.data, '\n', v.len) &&
               cay__fd_write_all(fd, "Authorization: ", 15) &&
@@ -136,15 +136,15 @@ static int read_answer(int fd, int body, uint64_t *status, cay_err *err)
     return rc;
 }
 
-static int http(cay_service *svc, const cay_call *call, const cay_transfer *t, bool put, int file,
+static int http(cay_client *client, const cay_call *call, const cay_transfer *t, bool put, int file,
                 cay_err *err)
 {
     char path[CAY__HOME_MAX], max[24];
     int pipe_[2], code;
     uint64_t status = 0;
     CAY_AUTOFD head = -1, rd = -1, wr = -1;
-    CAY_TRY(headers(svc, t->auth, &head, err));
-    CAY_TRY(cay__libexec_find(svc->libexec, "cay-fetch", path, sizeof path, err));
+    CAY_TRY(headers(client, t->auth, &head, err));
+    CAY_TRY(cay__libexec_find(client->libexec, "cay-fetch", path, sizeof path, err));
     if (pipe2(pipe_, O_CLOEXEC) < 0)
         return cay_fail_sys(err, CAY_ESYS, "pipe");
     rd = pipe_[0];
@@ -257,7 +257,7 @@ int cay__path_put(int dir, const char *name, int file, cay_err *err)
     return 0;
 }
 
-static int push_path(cay_service *svc, const cay_call *call, const cay_export *spec,
+static int push_path(cay_client *client, const cay_call *call, const cay_export *spec,
                      const char *url, char **where, cay_archived *out, cay_err *err)
 {
     char path[4096];
@@ -265,12 +265,13 @@ static int push_path(cay_service *svc, const cay_call *call, const cay_export *s
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_AUTOFD dir = -1;
     /* A sandbox has no id for its archive before it is taken; its own will do. */
-    const char *id = cay_service_snapshot(svc, call, spec->ref, &s, NULL) == 0 ? s->id : spec->ref;
+    const char *id =
+        cay_client_snapshot(client, call, spec->ref, &s, NULL) == 0 ? s->id : spec->ref;
     CAY_TRY(path_open(url, id, path, sizeof path, &dir, &name, err));
     CAY_AUTOFD file = openat(dir, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0644);
     if (file < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file in the directory of %.150s", path);
-    CAY_TRY(cay_service_export(svc, call, spec, file, out, err));
+    CAY_TRY(cay_client_export(client, call, spec, file, out, err));
     CAY_FAULT("push.made");
     CAY_TRY(cay__path_put(dir, name, file, err));
     if (where)
@@ -289,27 +290,27 @@ static int take(const cay_transfer *given, cay_transfer *t, cay_err *err)
     return 0;
 }
 
-int cay_snapshot_push(cay_service *svc, const cay_call *call, const cay_export *spec,
+int cay_snapshot_push(cay_client *client, const cay_call *call, const cay_export *spec,
                       const cay_transfer *given, char **where, cay_archived *out, cay_err *err)
 {
     cay_transfer t;
     CAY_AUTOFD file = -1;
     CAY_TRY(take(given, &t, err));
     if (place_of(t.url) == PLACE_PATH)
-        return push_path(svc, call, spec, t.url, where, out, err);
-    CAY_TRY(nameless(svc, &file, err));
-    CAY_TRY(cay_service_export(svc, call, spec, file, out, err));
+        return push_path(client, call, spec, t.url, where, out, err);
+    CAY_TRY(nameless(client, &file, err));
+    CAY_TRY(cay_client_export(client, call, spec, file, out, err));
     CAY_FAULT("push.made");
     if (lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
-    CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, true, file, err)
+    CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(client, call, &t, true, file, err)
                                           : s3(call, t.url, true, file, err));
     if (where)
         *where = cay__strdup(t.url);
     return 0;
 }
 
-int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *spec,
+int cay_snapshot_pull(cay_client *client, const cay_call *call, const cay_import *spec,
                       const cay_transfer *given, cay_snapshot **out, cay_err *err)
 {
     cay_transfer t;
@@ -319,18 +320,18 @@ int cay_snapshot_pull(cay_service *svc, const cay_call *call, const cay_import *
         file = open(t.url, O_RDONLY | O_CLOEXEC);
         if (file < 0)
             return cay_fail_sys(err, CAY_ESYS, "open %.150s", t.url);
-        return cay_service_import(svc, call, spec, file, out, err);
+        return cay_client_import(client, call, spec, file, out, err);
     }
-    CAY_TRY(nameless(svc, &file, err));
-    CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, false, file, err)
+    CAY_TRY(nameless(client, &file, err));
+    CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(client, call, &t, false, file, err)
                                           : s3(call, t.url, false, file, err));
     CAY_FAULT("pull.whole");
     if (lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
-    return cay_service_import(svc, call, spec, file, out, err);
+    return cay_client_import(client, call, spec, file, out, err);
 }
 
-int cay_store_put(cay_service *svc, const cay_call *call, const cay_transfer *given,
+int cay_store_put(cay_client *client, const cay_call *call, const cay_transfer *given,
                   const void *data, size_t len, cay_err *err)
 {
     cay_transfer t;
@@ -344,17 +345,17 @@ int cay_store_put(cay_service *svc, const cay_call *call, const cay_transfer *gi
         if (file < 0)
             return cay_fail_sys(err, CAY_ESYS, "a file in the directory of %.150s", path);
     } else {
-        CAY_TRY(nameless(svc, &file, err));
+        CAY_TRY(nameless(client, &file, err));
     }
     if (!cay__fd_write_all(file, data, len) || lseek(file, 0, SEEK_SET) != 0)
         return cay_fail_sys(err, CAY_ESYS, "keep what is to be sent");
     if (place_of(t.url) == PLACE_PATH)
         return cay__path_put(dir, name, file, err);
-    return place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, true, file, err)
+    return place_of(t.url) == PLACE_HTTP ? http(client, call, &t, true, file, err)
                                          : s3(call, t.url, true, file, err);
 }
 
-int cay_store_get(cay_service *svc, const cay_call *call, const cay_transfer *given, size_t max,
+int cay_store_get(cay_client *client, const cay_call *call, const cay_transfer *given, size_t max,
                   char **data, size_t *len, cay_err *err)
 {
     cay_transfer t;
@@ -368,8 +369,8 @@ int cay_store_get(cay_service *svc, const cay_call *call, const cay_transfer *gi
                                                   "there is nothing at %.150s", t.url)
                                    : cay_fail_sys(err, CAY_ESYS, "open %.150s", t.url);
     } else {
-        CAY_TRY(nameless(svc, &file, err));
-        CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(svc, call, &t, false, file, err)
+        CAY_TRY(nameless(client, &file, err));
+        CAY_TRY(place_of(t.url) == PLACE_HTTP ? http(client, call, &t, false, file, err)
                                               : s3(call, t.url, false, file, err));
     }
     if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode) || lseek(file, 0, SEEK_SET) != 0)

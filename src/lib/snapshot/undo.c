@@ -19,16 +19,16 @@ static int nothing(const cay_sandbox *sb, const char *why, cay_err *err)
 /* Without --to: what it stands on, unless that was taken after the last command. */
 static int last_one(cay_sandbox *sb, const char *from, cay__snaprow **out, cay_err *err)
 {
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     if (!from || !*from)
         return nothing(sb, "this sandbox has no snapshot", err);
-    int rc = cay__snap_find(svc, from, out, err);
+    int rc = cay__snap_find(client, from, out, err);
     if (rc == CAY_ENOENT)
         return nothing(sb, "the snapshot it stands on was removed", err);
     if (rc < 0 || !(*out)->row.automatic)
         return rc;
     CAY_AUTOFREE cay__snaprow *after = CAY_STEAL(*out);
-    rc = *after->row.parent ? cay__snap_find(svc, after->row.parent, out, err) : CAY_ENOENT;
+    rc = *after->row.parent ? cay__snap_find(client, after->row.parent, out, err) : CAY_ENOENT;
     return rc == CAY_ENOENT ? nothing(sb, "nothing is kept from before the last command", err) : rc;
 }
 
@@ -55,7 +55,7 @@ static int choose(cay_sandbox *sb, const char *to, cay__snaprow **out, cay_err *
 {
     CAY_AUTOFREE cay__row *row = NULL;
     cay__spec *spec = NULL;
-    CAY_TRY(cay__svc_row(sb->owner, sb->id, &row, err));
+    CAY_TRY(cay__client_row(sb->owner, sb->id, &row, err));
     CAY_TRY(cay__spec_read(&row->row, &spec, err));
     int rc = to ? cay__snap_find_of(sb->owner, row->row.tenant, to, out, err)
                 : last_one(sb, spec->create.from, out, err);
@@ -66,7 +66,7 @@ static int choose(cay_sandbox *sb, const char *to, cay__snaprow **out, cay_err *
 }
 
 /* The intent, which holds the layers, too. */
-static int intend(cay_service *svc, const char *id, const cay_snap_row *to, const char *mark,
+static int intend(cay_client *client, const char *id, const cay_snap_row *to, const char *mark,
                   cay_err *err)
 {
     CAY_AUTOJSON *o = json_object(), *layers = NULL;
@@ -76,34 +76,34 @@ static int intend(cay_service *svc, const char *id, const cay_snap_row *to, cons
     json_object_set_new(o, "mark", json_string(mark));
     json_object_set(o, "layers", layers);
     CAY_AUTOFREE char *text = cay__json_text(o, 16384);
-    CAY_TRY(svc->store->job_put(svc->db, "undo", id, text, err));
+    CAY_TRY(client->store->job_put(client->db, "undo", id, text, err));
     CAY_FAULT("undo.intended");
-    int rc = cay__snap_row(svc, to->id, &still,
+    int rc = cay__snap_row(client, to->id, &still,
                            err); /* from now on its layers stay; until now they might have gone */
     if (rc < 0)
-        svc->store->job_drop(svc->db, "undo", id, NULL);
+        client->store->job_drop(client->db, "undo", id, NULL);
     return rc;
 }
 
 static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_snap_row *to,
                    cay_err *err)
 {
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     char upper[64], before[CAY__MARK], after[CAY__MARK];
     cay__stack stack;
     CAY_TRY(cay__stack_read(to->layers, &stack, err));
     cay__upper_path(upper, sizeof upper, sb->id);
-    cay__upper_mark(svc, upper, before);
-    CAY_TRY(intend(svc, sb->id, to, before, err));
+    cay__upper_mark(client, upper, before);
+    CAY_TRY(intend(client, sb->id, to, before, err));
     int rc = sb->ops->restack(box, call, stack.name, stack.n, err);
     CAY_FAULT("undo.restacked");
-    cay__upper_mark(svc, upper, after);
+    cay__upper_mark(client, upper, after);
     if (rc < 0 && strcmp(before, after) == 0) {
-        svc->store->job_drop(svc->db, "undo", sb->id, NULL);
+        client->store->job_drop(client->db, "undo", sb->id, NULL);
         return rc;
     }
-    rc = svc->store->restack(svc->db, sb->id, to->layers, to->id,
-                             err); /* an answer that was lost changes nothing */
+    rc = client->store->restack(client->db, sb->id, to->layers, to->id,
+                                err); /* an answer that was lost changes nothing */
     CAY_FAULT("undo.recorded");
     return rc;
 }
@@ -115,14 +115,14 @@ static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_s
  * started again. */
 static int stop_it(cay_sandbox *sb, const cay_call *call, bool *ran, int *lock, cay_err *err)
 {
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     for (int tries = 0; tries < 3;
          tries++) { /* another program may start it in between; under the lock nobody does */
         CAY_AUTOFREE cay__row *row = NULL;
         cay__truth t;
-        CAY_TRY(cay__box_lock(svc, call, sb->id, true, lock, err));
-        CAY_TRY(cay__svc_row(svc, sb->id, &row, err));
-        CAY_TRY(cay__truth_find(svc, call, &row->row, &t, err));
+        CAY_TRY(cay__box_lock(client, call, sb->id, true, lock, err));
+        CAY_TRY(cay__client_row(client, sb->id, &row, err));
+        CAY_TRY(cay__truth_find(client, call, &row->row, &t, err));
         cay_state now = t.state;
         cay__truth_clear(&t);
         if (now == CAY_STOPPED)
@@ -139,21 +139,21 @@ static int stop_it(cay_sandbox *sb, const cay_call *call, bool *ran, int *lock, 
 
 static int go_back_on(cay_sandbox *sb, const cay_call *call, const cay_snap_row *to, cay_err *err)
 {
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     char upper[64], before[CAY__MARK], after[CAY__MARK];
     cay__upper_path(upper, sizeof upper, sb->id);
-    cay__upper_mark(svc, upper, before);
-    CAY_TRY(intend(svc, sb->id, to, before, err));
-    int rc = cay__on_ask(svc, call, "back", sb->id, to->id, err);
+    cay__upper_mark(client, upper, before);
+    CAY_TRY(intend(client, sb->id, to, before, err));
+    int rc = cay__on_ask(client, call, "back", sb->id, to->id, err);
     CAY_FAULT("on.back");
-    cay__upper_mark(svc, upper, after);
+    cay__upper_mark(client, upper, after);
     if (rc < 0 && strcmp(before, after) == 0) {
-        svc->store->job_drop(svc->db, "undo", sb->id, NULL);
+        client->store->job_drop(client->db, "undo", sb->id, NULL);
         return rc;
     }
     if (rc < 0) /* past its middle */
-        CAY_TRY(cay__on_ask(svc, NULL, "finish", sb->id, to->id, err));
-    return svc->store->restack(svc->db, sb->id, to->layers, to->id, err);
+        CAY_TRY(cay__on_ask(client, NULL, "finish", sb->id, to->id, err));
+    return client->store->restack(client->db, sb->id, to->layers, to->id, err);
 }
 
 static int undo_on(cay_sandbox *sb, const cay_call *call, const char *to, cay__snaprow **target,
@@ -184,13 +184,13 @@ static bool is_on(const cay_row *row)
 }
 
 /* A container that mounts storage itself does so when it starts. */
-static bool mounts_inside(cay_service *svc, const cay_row *row)
+static bool mounts_inside(cay_client *client, const cay_row *row)
 {
     cay__spec *spec = NULL;
     bool does = false;
     if (cay__mounts_by_container(row->provider) && cay__spec_read(row, &spec, NULL) == 0) {
         CAY__AUTOMANI f = { 0 };
-        does = cay__mani_prepare(svc, &spec->create, &spec->mem, &f, NULL) == 0 &&
+        does = cay__mani_prepare(client, &spec->create, &spec->mem, &f, NULL) == 0 &&
                cay__mounts_wants_inside(&f, row->provider);
     }
     cay__spec_free(spec);
@@ -207,9 +207,9 @@ int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_
     CAY_AUTOFD lock = -1;
     void *box = NULL;
     bool started = false;
-    cay_service *svc = sb->owner;
+    cay_client *client = sb->owner;
     CAY_TRY(cay__call_check(call, "undo", err));
-    int rc = svc ? cay__svc_row(svc, sb->id, &row, err) : CAY_ENOENT;
+    int rc = client ? cay__client_row(client, sb->id, &row, err) : CAY_ENOENT;
     if (rc == CAY_ENOENT)
         return nothing(sb, "this sandbox keeps no record", err);
     CAY_TRY(rc);
@@ -225,17 +225,17 @@ int cay_sandbox_undo(cay_sandbox *sb, const cay_call *call, const char *to, cay_
     }
     CAY_TRY(choose(sb, to, &target, err));
     CAY_TRY(cay__box_awake(sb, call, "undo", &box, &started, err));
-    rc = cay__box_lock(svc, call, sb->id, true, &lock, err);
+    rc = cay__box_lock(client, call, sb->id, true, &lock, err);
     free(CAY_STEAL(target));
     if (rc == 0)
-        rc = cay__stack_settle(svc, sb->id, err);
+        rc = cay__stack_settle(client, sb->id, err);
     if (rc == 0) /* again: another program may have been at it */
         rc = choose(sb, to, &target, err);
     if (rc == 0)
         rc = go_back(sb, call, box, &target->row, err);
     sb->ops->release(box);
     cay__close_fd(&lock);
-    bool again = rc == 0 && !started && mounts_inside(svc, &row->row);
+    bool again = rc == 0 && !started && mounts_inside(client, &row->row);
     if (again)
         rc = cay_sandbox_kill(sb, call, err);
     if (again && rc == 0)

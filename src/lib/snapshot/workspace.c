@@ -189,7 +189,7 @@ static const char *root_of(const char *spec, cay__arena *mem)
 
 /* Without a record, so that it ends with this program: whatever becomes of that, nothing is left.
  */
-int cay__workspace_export(cay_service *svc, const cay_call *call, const cay_snap_row *snap,
+int cay__workspace_export(cay_client *client, const cay_call *call, const cay_snap_row *snap,
                           const cay_export *spec, int fd, cay_archived *out, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
@@ -204,10 +204,10 @@ int cay__workspace_export(cay_service *svc, const cay_call *call, const cay_snap
                             "snapshot %s is kept by provider %s as its own image; its workspace "
                             "can be had by --format tar, all of it by a fork",
                             snap->id, snap->provider);
-    CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD file = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
-    CAY_TRY(cay__create_own(svc, call, &c, &sb, err));
+    CAY_TRY(cay__create_own(client, call, &c, &sb, err));
     CAY_FAULT("workspace.made");
     int rc = cay__workspace_save(sb, call, root_of(snap->spec, &mem), spec, file, out, err);
     cay_sandbox_remove(sb, NULL, NULL);
@@ -361,14 +361,14 @@ int cay__workspace_fill(cay_sandbox *sb, const cay_call *call, const char *root,
     return rc;
 }
 
-int cay__workspace_hydrate(cay_service *svc, const cay_call *call, const cay_create *c,
+int cay__workspace_hydrate(cay_client *client, const cay_call *call, const cay_create *c,
                            const cay_provider_ops *ops, const char *id, void *box, cay_err *err)
 {
     const cay_export spec = { .size = sizeof spec, .ref = c->from, .format = "tar" };
-    CAY_AUTOFD file = openat(svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD file = openat(client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
-    CAY_TRY(cay_service_export(svc, call, &spec, file, NULL, err));
+    CAY_TRY(cay_client_export(client, call, &spec, file, NULL, err));
     CAY_FAULT("workspace.read");
     cay_sandbox *sb = cay__sandbox_new(ops, id, box);
     int rc = cay__workspace_fill(sb, call, c->workdir ? c->workdir : USUAL_ROOT, file, err);

@@ -14,10 +14,10 @@ int cay__workspace_fill(cay_sandbox *sb, const cay_call *call, const char *root,
                         cay_err *err);
 /* The tar of a snapshot that such a provider keeps: out of a sandbox that is made of it for this.
  */
-int cay__workspace_export(cay_service *svc, const cay_call *call, const cay_snap_row *snap,
+int cay__workspace_export(cay_client *client, const cay_call *call, const cay_snap_row *snap,
                           const cay_export *spec, int fd, cay_archived *out, cay_err *err);
 /* The files of snapshot `from`, which is trees, into a box that is of another provider. */
-int cay__workspace_hydrate(cay_service *svc, const cay_call *call, const cay_create *c,
+int cay__workspace_hydrate(cay_client *client, const cay_call *call, const cay_create *c,
                            const cay_provider_ops *ops, const char *id, void *box, cay_err *err);
 /* Is a request of that kind? Its record has the snapshot and no layers. */
 static inline bool cay__workspace_wanted(const cay_create *c, const cay_provider_ops *ops)

@@ -319,9 +319,9 @@ static void drop_nameless(cay__builder *b, const char *id, const char *now)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
     if (*id && strcmp(id, now) &&
-        cay_template_find(b->svc, NULL, b->spec->tenant, id, &t, NULL) == 0 && !t->names[0] &&
+        cay_template_find(b->client, NULL, b->spec->tenant, id, &t, NULL) == 0 && !t->names[0] &&
         cay__str_starts(t->source, "build:"))
-        cay_template_remove(b->svc, NULL, b->spec->tenant, id, NULL);
+        cay_template_remove(b->client, NULL, b->spec->tenant, id, NULL);
 }
 
 static int publish(cay__builder *b, const char *const *names, const char *source,
@@ -337,7 +337,7 @@ static int publish(cay__builder *b, const char *const *names, const char *source
                                .from = b->stages[b->target].done,
                                .config = text ? text : "{}",
                                .source = source };
-    CAY_TRY(cay_template_publish(b->svc, &b->call, &spec, &t, err));
+    CAY_TRY(cay_template_publish(b->client, &b->call, &spec, &t, err));
     CAY_FAULT("build.published");
     cay__str_copy(id, CAY_ID_LEN + 1, t->id);
     return 0;
@@ -346,13 +346,13 @@ static int publish(cay__builder *b, const char *const *names, const char *source
 static int name_it(cay__builder *b, const char *const *names, const char *id, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
-    CAY_TRY(cay_template_find(b->svc, &b->call, b->spec->tenant, id, &t, err));
+    CAY_TRY(cay_template_find(b->client, &b->call, b->spec->tenant, id, &t, err));
     for (; *names; names++) {
         CAY_AUTOPTR(cay_template) has = NULL;
-        if (cay_template_find(b->svc, &b->call, b->spec->tenant, *names, &has, NULL) == 0 &&
+        if (cay_template_find(b->client, &b->call, b->spec->tenant, *names, &has, NULL) == 0 &&
             !strcmp(has->id, id))
             continue;
-        CAY_TRY(cay_template_name(b->svc, &b->call, b->spec->tenant, id, *names, err));
+        CAY_TRY(cay_template_name(b->client, &b->call, b->spec->tenant, id, *names, err));
     }
     return 0;
 }
@@ -374,7 +374,7 @@ static int build_all(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
     snprintf(source, sizeof source, "build:%s", st->ntasks ? st->key : st->base_key);
     for (const char **n = names; *n && nbefore < CAY_LEN(before); n++) {
         CAY_AUTOPTR(cay_template) t = NULL;
-        if (cay_template_find(b->svc, &b->call, b->spec->tenant, *n, &t, NULL) == 0)
+        if (cay_template_find(b->client, &b->call, b->spec->tenant, *n, &t, NULL) == 0)
             cay__str_copy(before[nbefore++], sizeof before[0], t->id);
     }
     same s = { .source = source,
@@ -382,7 +382,7 @@ static int build_all(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
                .config = st->config };
     if (!b->spec->no_cache)
         CAY_TRY(
-            CAY_MIN(cay_template_list(b->svc, &b->call,
+            CAY_MIN(cay_template_list(b->client, &b->call,
                                       &(cay_template_filter){ .size = sizeof(cay_template_filter),
                                                               .tenant = b->spec->tenant },
                                       on_template, &s, err),
@@ -430,34 +430,34 @@ static int on_box(const cay_info *i, void *arg)
 }
 
 /* Sandboxes of a build that is no more. */
-static void sweep_of(cay_service *svc, const char *build)
+static void sweep_of(cay_client *client, const char *build)
 {
     const cay_pair labels[] = { { CAY__BUILD_LABEL, build }, { NULL, NULL } };
     CAY_AUTOFREE dead *boxes = cay__alloc(sizeof *boxes);
-    cay_service_list(svc, NULL, &(cay_filter){ .size = sizeof(cay_filter), .labels = labels },
-                     on_box, boxes, NULL);
+    cay_client_list(client, NULL, &(cay_filter){ .size = sizeof(cay_filter), .labels = labels },
+                    on_box, boxes, NULL);
     for (size_t i = 0; i < boxes->n; i++) {
         CAY_AUTOPTR(cay_sandbox) sb = NULL;
-        if (cay_service_find(svc, NULL, boxes->ids[i], &sb, NULL) == 0)
+        if (cay_client_find(client, NULL, boxes->ids[i], &sb, NULL) == 0)
             cay_sandbox_remove(sb, NULL, NULL);
     }
 }
 
-void cay__build_sweep(cay_service *svc)
+void cay__build_sweep(cay_client *client)
 {
     CAY_AUTOFREE dead *d = cay__alloc(sizeof *d);
-    if (cay_note_list(svc, "build", "", on_record, d, NULL) < 0)
+    if (cay_note_list(client, "build", "", on_record, d, NULL) < 0)
         return;
     for (size_t i = 0; i < d->n; i++) {
         CAY_AUTOFREE char *text = NULL, *changed = NULL;
         CAY_AUTOJSON *o = NULL;
-        sweep_of(svc, d->ids[i]);
-        if (cay_note_get(svc, "build", d->ids[i], &text, NULL) < 0 ||
+        sweep_of(client, d->ids[i]);
+        if (cay_note_get(client, "build", d->ids[i], &text, NULL) < 0 ||
             cay__json_object("record", text, &o, NULL) < 0)
             continue;
         json_object_set_new(o, "state", json_string("lost"));
         changed = cay__json_text(o, 60000);
-        cay_note_put(svc, "build", d->ids[i], changed, NULL);
+        cay_note_put(client, "build", d->ids[i], changed, NULL);
     }
 }
 
@@ -470,7 +470,7 @@ static void close_all(cay__builder *b)
         cay__builder_throw(b, o->sb);
     }
     for (size_t i = 0; i < b->nloose; i++)
-        cay_snapshot_remove(b->svc, NULL, b->loose[i], NULL, NULL);
+        cay_snapshot_remove(b->client, NULL, b->loose[i], NULL, NULL);
     for (size_t i = 0; i < b->nstages && b->stages; i++) {
         json_decref(b->stages[i].config);
         for (size_t k = 0; k < b->stages[i].ntasks; k++) {
@@ -509,7 +509,7 @@ static void note_end(cay__builder *b, int rc, const char *id, const cay_err *why
     cay__report_save(r, NULL);
 }
 
-int cay_build_run(cay_service *svc, const cay_call *call, const cay_build *given, cay_built *out,
+int cay_build_run(cay_client *client, const cay_call *call, const cay_build *given, cay_built *out,
                   cay_err *err)
 {
     cay_build spec;
@@ -517,17 +517,17 @@ int cay_build_run(cay_service *svc, const cay_call *call, const cay_build *given
     char id[CAY_ID_LEN + 1] = "";
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_build", err));
     CAY_TRY(cay__call_check(call, "build", err));
-    CAY__BACK(svc, build_run, svc, call, &spec, out, err);
+    CAY__BACK(client, build_run, client, call, &spec, out, err);
     CAY_AUTOFREE cay__builder *b = cay__alloc(sizeof *b);
-    *b = (cay__builder){ .svc = svc, .spec = &spec, .call = cay__call_copy(call) };
+    *b = (cay__builder){ .client = client, .spec = &spec, .call = cay__call_copy(call) };
     b->call.user = NULL; /* what a recipe puts into place belongs to whom the recipe says */
-    cay__build_sweep(svc);
-    cay__lent_sweep(svc);
-    int rc = cay__report_open(&b->report, svc, &spec, &why);
+    cay__build_sweep(client);
+    cay__lent_sweep(client);
+    int rc = cay__report_open(&b->report, client, &spec, &why);
     if (rc == 0) {
         cay__str_copy(b->who, sizeof b->who, b->report.id);
         if (spec.id)
-            sweep_of(svc, b->who); /* of an attempt before this one */
+            sweep_of(client, b->who); /* of an attempt before this one */
         rc = spec.pull ? cay__build_get(b, id, &why) : build_all(b, id, &why);
         note_end(b, rc, id, &why);
     }

@@ -37,7 +37,7 @@ CAY_DEFINE_AUTO(cay_template, cay_template_free)
 #define CAY__BUILD_SCRATCH "scratch"
 
 typedef struct cay__report {
-    cay_service *svc;
+    cay_client *client;
     const cay_build *spec;
     char id[CAY_ID_LEN + 1];
     json_t *record;
@@ -121,7 +121,7 @@ typedef struct cay__opened {
 } cay__opened;
 
 typedef struct cay__builder {
-    cay_service *svc;
+    cay_client *client;
     const cay_build *spec;
     cay_call call; /* the caller's, or cut short by a cancel of the record */
     cay__arena mem;
@@ -144,10 +144,10 @@ typedef struct cay__builder {
 } cay__builder;
 
 /* build.c: what builds that died left. */
-void cay__build_sweep(cay_service *svc);
+void cay__build_sweep(cay_client *client);
 
 /* report.c */
-int cay__report_open(cay__report *r, cay_service *svc, const cay_build *spec, cay_err *err);
+int cay__report_open(cay__report *r, cay_client *client, const cay_build *spec, cay_err *err);
 void cay__report_say(cay__report *r, cay_build_event_kind kind, bool cached, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void cay__report_bytes(cay__report *r, cay_build_event_kind kind, const char *data,
@@ -160,7 +160,7 @@ void cay__report_close(cay__report *r);
 /* The record's pid and start time belong to a living process. */
 bool cay__report_alive(const json_t *record);
 /* It waits again, as if nobody had tried. */
-void cay__report_again(cay_service *svc, const char *id);
+void cay__report_again(cay_client *client, const char *id);
 
 /* plan.c */
 int cay__plan_stages(cay__builder *b, cay_err *err);
@@ -190,9 +190,9 @@ int cay__mount_volume(cay__builder *b, const cay__bmount *m, char name[CAY_VOLUM
 void cay__cache_used(
     cay__builder *b,
     const cay__bmount *m); /* after a step: when, how much; forgotten when it is too much */
-bool cay__mount_forget(cay_service *svc, const char *volume);
-void cay__lent_sweep(cay_service *svc);
-void cay__lent_prune(cay_service *svc, const char *tenant, const json_t *busy, size_t *n);
+bool cay__mount_forget(cay_client *client, const char *volume);
+void cay__lent_sweep(cay_client *client);
+void cay__lent_prune(cay_client *client, const char *tenant, const json_t *busy, size_t *n);
 
 /* interpreter.c: the steps that put it in; the service of a config, or NULL, which the caller gives
  * back; and that service in a config whose own services took the place of the base's: made anew

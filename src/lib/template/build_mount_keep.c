@@ -60,58 +60,58 @@ static int on_note(const char *key, const char *text, void *arg)
 }
 
 /* One that is in use stays, and is tried again the next time. */
-bool cay__mount_forget(cay_service *svc, const char *volume)
+bool cay__mount_forget(cay_client *client, const char *volume)
 {
-    int rc = cay_volume_remove(svc, NULL, volume, NULL);
-    return (rc == 0 || rc == CAY_ENOENT) && cay_note_put(svc, SPACE, volume, NULL, NULL) == 0;
+    int rc = cay_volume_remove(client, NULL, volume, NULL);
+    return (rc == 0 || rc == CAY_ENOENT) && cay_note_put(client, SPACE, volume, NULL, NULL) == 0;
 }
 
-static bool at_work(cay_service *svc, const kept *k)
+static bool at_work(cay_client *client, const kept *k)
 {
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
-    return k->alive && cay_note_get(svc, "build", k->build, &text, NULL) == 0 &&
+    return k->alive && cay_note_get(client, "build", k->build, &text, NULL) == 0 &&
            cay__json_object("record", text, &o, NULL) == 0 &&
            !strcmp(cay__json_str(o, "state", ""), "building");
 }
 
-void cay__lent_sweep(cay_service *svc)
+void cay__lent_sweep(cay_client *client)
 {
     keeping k = { 0 };
-    cay_note_list(svc, SPACE, "", on_note, &k, NULL);
+    cay_note_list(client, SPACE, "", on_note, &k, NULL);
     for (size_t i = 0; i < k.n; i++)
-        if (!at_work(svc, &k.v[i]))
-            cay__mount_forget(svc, k.v[i].volume);
+        if (!at_work(client, &k.v[i]))
+            cay__mount_forget(client, k.v[i].volume);
     free(k.v);
 }
 
-int cay_build_gc(cay_service *svc, const cay_call *call, size_t *n, cay_err *err)
+int cay_build_gc(cay_client *client, const cay_call *call, size_t *n, cay_err *err)
 {
     keeping k = { .caches = true };
     const int64_t now = cay__wall_ms();
     size_t gone = 0;
     CAY_TRY(cay__call_check(call, "gc", err));
-    cay__build_sweep(svc);
-    cay__lent_sweep(svc);
-    int rc = cay_note_list(svc, SPACE, "", on_note, &k, err);
+    cay__build_sweep(client);
+    cay__lent_sweep(client);
+    int rc = cay_note_list(client, SPACE, "", on_note, &k, err);
     for (size_t i = 0; rc == 0 && i < k.n; i++)
         if (k.v[i].used_ms < now - UNUSED_MS)
-            gone += cay__mount_forget(svc, k.v[i].volume);
+            gone += cay__mount_forget(client, k.v[i].volume);
     free(k.v);
     if (n)
         *n = gone;
     return rc;
 }
 
-int cay_build_caches(cay_service *svc, const cay_call *call, const char *tenant,
+int cay_build_caches(cay_client *client, const cay_call *call, const char *tenant,
                      int (*fn)(const cay_build_cache *c, void *arg), void *arg, cay_err *err)
 {
-    CAY__BACK(svc, build_caches, svc, call, fn, arg, err);
+    CAY__BACK(client, build_caches, client, call, fn, arg, err);
     keeping k = { .tenant = tenant, .caches = true };
-    int rc = cay_note_list(svc, SPACE, "", on_note, &k, err);
+    int rc = cay_note_list(client, SPACE, "", on_note, &k, err);
     for (size_t i = 0; rc == 0 && i < k.n; i++) {
         cay_volume *v = NULL;
-        if (cay_volume_find(svc, call, k.v[i].volume, &v, NULL) < 0)
+        if (cay_volume_find(client, call, k.v[i].volume, &v, NULL) < 0)
             continue; /* noted, and not made yet */
         const cay_build_cache c = { .size = sizeof c,
                                     .id = k.v[i].id,
@@ -137,8 +137,8 @@ static int take_tenant(const cay_tenant *t, void *arg)
 static uint64_t room(cay__builder *b)
 {
     cay_tenant t = { 0 };
-    if (cay_tenant_get(b->svc, b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT, take_tenant,
-                       &t, NULL) < 0 ||
+    if (cay_tenant_get(b->client, b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT,
+                       take_tenant, &t, NULL) < 0 ||
         !t.most.templates)
         return UINT64_MAX;
     return t.most.templates > t.used.templates ? t.most.templates - t.used.templates : 0;
@@ -150,31 +150,31 @@ void cay__cache_used(cay__builder *b, const cay__bmount *m)
     CAY_AUTOFREE char *text = NULL, *changed = NULL;
     CAY_AUTOJSON *o = NULL;
     cay_volume *v = NULL;
-    if (cay_note_get(b->svc, SPACE, m->volume, &text, NULL) < 0 ||
+    if (cay_note_get(b->client, SPACE, m->volume, &text, NULL) < 0 ||
         cay__json_object("note", text, &o, NULL) < 0)
         return;
     json_object_set_new(o, "used_ms", json_integer(cay__wall_ms()));
     bool bound = room(b) != UINT64_MAX;
-    if (bound && cay_volume_find(b->svc, &b->call, m->volume, &v, NULL) == 0)
+    if (bound && cay_volume_find(b->client, &b->call, m->volume, &v, NULL) == 0)
         json_object_set_new(o, "bytes", json_integer((json_int_t)v->used));
     cay_volume_free(v);
     changed = cay__json_text(o, 1000);
     if (changed)
-        cay_note_put(b->svc, SPACE, m->volume, changed, NULL);
-    if (bound && !room(b) && cay__mount_forget(b->svc, m->volume))
+        cay_note_put(b->client, SPACE, m->volume, changed, NULL);
+    if (bound && !room(b) && cay__mount_forget(b->client, m->volume))
         cay__report_say(&b->report, CAY_BUILD_WARN, false,
                         "the cache %.60s does not fit what tenant %s may have of templates and "
                         "caches, and is forgotten",
                         m->id, b->spec->tenant ? b->spec->tenant : CAY_TENANT_DEFAULT);
 }
 
-void cay__lent_prune(cay_service *svc, const char *tenant, const json_t *busy, size_t *n)
+void cay__lent_prune(cay_client *client, const char *tenant, const json_t *busy, size_t *n)
 {
     keeping k = { .tenant = tenant, .busy = busy, .caches = true };
-    cay__lent_sweep(svc);
-    cay_note_list(svc, SPACE, "", on_note, &k, NULL);
+    cay__lent_sweep(client);
+    cay_note_list(client, SPACE, "", on_note, &k, NULL);
     for (size_t i = 0; i < k.n; i++)
-        *n += cay__mount_forget(svc, k.v[i].volume);
+        *n += cay__mount_forget(client, k.v[i].volume);
     free(k.v);
 }
 
@@ -192,11 +192,11 @@ static int note(cay__builder *b, const char *name, const char *id, bool cache, c
         json_object_set_new(o, "used_ms", json_integer(cay__wall_ms()));
     }
     CAY_AUTOFREE char *text = o ? cay__json_text(o, 1000) : NULL, *old = NULL;
-    if (cache && cay_note_get(b->svc, SPACE, name, &old, NULL) == 0)
+    if (cache && cay_note_get(b->client, SPACE, name, &old, NULL) == 0)
         return 0;
     keeping k = { .tenant = tenant, .caches = true };
     if (cache) {
-        CAY_TRY(cay_note_list(b->svc, SPACE, "", on_note, &k, err));
+        CAY_TRY(cay_note_list(b->client, SPACE, "", on_note, &k, err));
         free(k.v);
     }
     if (k.n >= CACHES_MOST)
@@ -204,7 +204,7 @@ static int note(cay__builder *b, const char *name, const char *id, bool cache, c
             err, CAY_ETOOBIG, "build_caches",
             "there are %zu caches of builds, which is the most; forget them: cay template prune",
             k.n);
-    return cay_note_put(b->svc, SPACE, name, text, err);
+    return cay_note_put(b->client, SPACE, name, text, err);
 }
 
 int cay__mount_volume(cay__builder *b, const cay__bmount *m, char name[CAY_VOLUME_NAME + 1],
@@ -226,7 +226,7 @@ int cay__mount_volume(cay__builder *b, const cay__bmount *m, char name[CAY_VOLUM
         most = CAY_MAX(CAY_MIN(most, room(b)),
                        1u << 20); /* one that is there keeps what it was made with */
     int rc = cay_volume_create(
-        b->svc, &b->call,
+        b->client, &b->call,
         &(cay_volume_spec){
             .size = sizeof(cay_volume_spec), .name = name, .limit = most, .once = "build" },
         err);

@@ -27,7 +27,7 @@ static int lock_cache(cay__builder *b, cay__bmount *m, cay_err *err)
     int64_t began = cay__now_ms();
     for (const char *s = m->volume; *s; s++)
         at = at * 131 + (unsigned char)*s;
-    if (!cay__str_join(path, sizeof path, cay_service_home(b->svc), "/builds/mounts.lock", NULL))
+    if (!cay__str_join(path, sizeof path, cay_client_home(b->client), "/builds/mounts.lock", NULL))
         return cay_fail(err, CAY_ETOOBIG, "the path of the state directory is too long");
     CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     struct flock l = {
@@ -124,7 +124,7 @@ static int fill(cay__builder *b, const cay__task *t, const cay__bmount *m, cay_e
                      .nvolumes = 1 };
     copy.step = &step;
     copy.words = step.words = words;
-    CAY_TRY(cay_service_create(b->svc, &b->call, &c, &sb, err));
+    CAY_TRY(cay_client_create(b->client, &b->call, &c, &sb, err));
     int rc = cay_file_chown(sb, &b->call, FILL, 0, 0, err);
     if (rc == 0)
         rc = cay__task_put(b, sb, &copy, err);
@@ -175,7 +175,7 @@ void cay__lent_close(cay__builder *b, const cay__task *t)
     for (size_t i = 0; i < t->nmounts; i++) {
         cay__bmount *m = &t->mounts[i];
         if (*m->volume && m->type != 'c')
-            cay__mount_forget(b->svc, m->volume);
+            cay__mount_forget(b->client, m->volume);
         else if (*m->volume)
             cay__cache_used(b, m);
         m->volume[0] = 0;

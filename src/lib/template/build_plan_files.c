@@ -65,7 +65,7 @@ static int take_url(cay__builder *b, cay__task *t, cay__sha256 *sum, cay_err *er
     cay_url ask = { .size = sizeof ask, .url = t->words[0], .net = b->net };
     if (t->step->nwords != 2)
         return cay_fail_why(err, CAY_EINVAL, "build_copy", "a URL stands alone: one ADD for each");
-    CAY_TRY(cay_url_get(b->svc, &b->call, &ask, &t->fetched, &t->fetched_len, err));
+    CAY_TRY(cay_url_get(b->client, &b->call, &ask, &t->fetched, &t->fetched_len, err));
     CAY_TRY(sum_fd(t->fetched, &b->call, digest, err));
     if (t->step->checksum && (!cay__str_starts(t->step->checksum, "sha256:") ||
                               strcmp(t->step->checksum + 7, digest) != 0))

@@ -39,22 +39,22 @@ static int on_snapshot(const cay_snapshot *s, void *arg)
     return 0;
 }
 
-int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, size_t *n,
+int cay_build_prune(cay_client *client, const cay_call *call, const char *tenant, size_t *n,
                     cay_err *err)
 {
-    CAY__BACK(svc, build_prune, svc, call, n, err);
+    CAY__BACK(client, build_prune, client, call, n, err);
     CAY_AUTOJSON *busy = json_object();
     pruning p = { .busy = busy };
     size_t gone = 0;
-    cay__build_sweep(svc);
-    int rc = cay_note_list(svc, "build", "", on_record, &p, err);
+    cay__build_sweep(client);
+    int rc = cay_note_list(client, "build", "", on_record, &p, err);
     if (rc == 0)
-        rc = cay_service_snapshots(
-            svc, call,
+        rc = cay_client_snapshots(
+            client, call,
             &(cay_snapshot_filter){ .size = sizeof(cay_snapshot_filter), .tenant = tenant },
             on_snapshot, &p, err);
     for (size_t i = 0; rc == 0 && i < p.n; i++) {
-        rc = cay_snapshot_remove(svc, call, p.ids[i], NULL, err);
+        rc = cay_snapshot_remove(client, call, p.ids[i], NULL, err);
         gone += rc == 0;
         rc = rc == CAY_ENOENT || rc == CAY_EBUSY
                  ? 0
@@ -62,7 +62,7 @@ int cay_build_prune(cay_service *svc, const cay_call *call, const char *tenant, 
     }
     free(p.ids);
     if (rc == 0)
-        cay__lent_prune(svc, tenant, busy, &gone);
+        cay__lent_prune(client, tenant, busy, &gone);
     if (n)
         *n = gone;
     return rc;

@@ -50,7 +50,7 @@ int cay__build_get(cay__builder *b, char id[CAY_ID_LEN + 1], cay_err *err)
                               .platform = s->platform,
                               .progress = on_progress,
                               .arg = &g };
-    CAY_TRY(cay_template_pull(b->svc, &b->call, &r, &t, err));
+    CAY_TRY(cay_template_pull(b->client, &b->call, &r, &t, err));
     cay__report_say(&b->report, CAY_BUILD_NOTE, false, "%s, %zu layers, %.1f MB", t->digest,
                     t->nlayers, (double)t->bytes / 1e6);
     cay__str_copy(id, CAY_ID_LEN + 1, t->id);
@@ -63,7 +63,7 @@ int cay__build_need(cay__builder *b, const char *name, cay_template **out, cay_e
 {
     cay_err e = CAY_ERR_INIT;
     getting g = { .b = b };
-    int rc = cay_template_find(b->svc, &b->call, b->spec->tenant, name, out, err);
+    int rc = cay_template_find(b->client, &b->call, b->spec->tenant, name, out, err);
     if (rc != CAY_ENOENT || b->spec->no_pull)
         return rc;
     cay_template_remote r = { .size = sizeof r,
@@ -75,7 +75,7 @@ int cay__build_need(cay__builder *b, const char *name, cay_template **out, cay_e
                               .progress = on_progress,
                               .arg = &g };
     cay__report_say(&b->report, CAY_BUILD_NOTE, false, "%.200s is not here: it is pulled", name);
-    rc = cay_template_pull(b->svc, &b->call, &r, out, &e);
+    rc = cay_template_pull(b->client, &b->call, &r, out, &e);
     if (rc == 0) {
         cay__report_say(&b->report, CAY_BUILD_NOTE, false, "%s, %zu layers, %.1f MB",
                         (*out)->digest, (*out)->nlayers, (double)(*out)->bytes / 1e6);

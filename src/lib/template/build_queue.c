@@ -25,17 +25,17 @@
 #define ARCHIVE_MAX  (1ull << 30)
 #define ARCHIVE_KEEP 86400 /* seconds */
 
-static char *path_of(cay_service *svc, const char *id, const char *end)
+static char *path_of(cay_client *client, const char *id, const char *end)
 {
     char *p;
-    if (asprintf(&p, "%s/" FOLDER "/%s%s", cay_service_home(svc), id, end) < 0)
+    if (asprintf(&p, "%s/" FOLDER "/%s%s", cay_client_home(client), id, end) < 0)
         abort();
     return p;
 }
 
-static int make_dir(cay_service *svc, cay_err *err)
+static int make_dir(cay_client *client, cay_err *err)
 {
-    CAY_AUTOFREE char *dir = path_of(svc, "", "");
+    CAY_AUTOFREE char *dir = path_of(client, "", "");
     dir[strlen(dir) - 1] = 0;
     return mkdir(dir, 0700) < 0 && errno != EEXIST ? cay_fail_sys(err, CAY_ESYS, "make %s", dir)
                                                    : 0;
@@ -81,7 +81,7 @@ static int keep(const char *path, int from, const char *text, uint64_t max, cay_
     return rc;
 }
 
-static int archive_path(cay_service *svc, const char *tenant, const char *hash, char **out,
+static int archive_path(cay_client *client, const char *tenant, const char *hash, char **out,
                         cay_err *err)
 {
     size_t n = hash ? strspn(hash, "0123456789abcdef") : 0;
@@ -93,14 +93,14 @@ static int archive_path(cay_service *svc, const char *tenant, const char *hash, 
     if (!cay__str_join(name, sizeof name, "files-", tenant ? tenant : "default", "-", hash, NULL) ||
         strchr(name, '/'))
         return cay_fail_why(err, CAY_EINVAL, "tenant_invalid", "that is no tenant");
-    *out = path_of(svc, name, "");
+    *out = path_of(client, name, "");
     return 0;
 }
 
 /* What nobody asked for within a day. */
-static void forget_archives(cay_service *svc)
+static void forget_archives(cay_client *client)
 {
-    CAY_AUTOFREE char *dir = path_of(svc, "", "");
+    CAY_AUTOFREE char *dir = path_of(client, "", "");
     int64_t now = cay__wall_ms() / 1000;
     DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d));) {
@@ -114,27 +114,28 @@ static void forget_archives(cay_service *svc)
         closedir(d);
 }
 
-int cay_build_upload(cay_service *svc, const char *tenant, const char *sha256, int fd, cay_err *err)
+int cay_build_upload(cay_client *client, const char *tenant, const char *sha256, int fd,
+                     cay_err *err)
 {
     CAY_AUTOFREE char *path = NULL;
-    CAY_TRY(make_dir(svc, err));
-    CAY_TRY(archive_path(svc, tenant, sha256, &path, err));
-    forget_archives(svc);
+    CAY_TRY(make_dir(client, err));
+    CAY_TRY(archive_path(client, tenant, sha256, &path, err));
+    forget_archives(client);
     return keep(path, fd, NULL, ARCHIVE_MAX, err);
 }
 
-int cay_build_uploaded(cay_service *svc, const char *tenant, const char *sha256, bool *yes,
+int cay_build_uploaded(cay_client *client, const char *tenant, const char *sha256, bool *yes,
                        cay_err *err)
 {
     CAY_AUTOFREE char *path = NULL;
-    CAY_TRY(archive_path(svc, tenant, sha256, &path, err));
+    CAY_TRY(archive_path(client, tenant, sha256, &path, err));
     *yes = utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) ==
            0; /* it is wanted: its day begins anew */
     return 0;
 }
 
 typedef struct asked {
-    cay_service *svc;
+    cay_client *client;
     const char *tenant;
 } asked;
 
@@ -142,7 +143,7 @@ static int open_archive(void *arg, const char *hash, int *fd, cay_err *err)
 {
     const asked *a = arg;
     CAY_AUTOFREE char *path = NULL;
-    CAY_TRY(archive_path(a->svc, a->tenant, hash, &path, err));
+    CAY_TRY(archive_path(a->client, a->tenant, hash, &path, err));
     int f = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (f < 0)
         return cay_fail_why(err, CAY_ENOENT, "build_archive",
@@ -181,9 +182,9 @@ typedef struct request {
     cay_build spec;
 } request;
 
-static int request_read(cay_service *svc, const char *id, request *q, cay_err *err)
+static int request_read(cay_client *client, const char *id, request *q, cay_err *err)
 {
-    CAY_AUTOFREE char *path = path_of(svc, id, ".json"), *text = cay__alloc((8u << 20) + 2);
+    CAY_AUTOFREE char *path = path_of(client, id, ".json"), *text = cay__alloc((8u << 20) + 2);
     const char *key;
     json_t *v;
     size_t n = 0;
@@ -227,13 +228,13 @@ static int count_one(const cay_task *t, void *arg)
     return 0;
 }
 
-int cay_build_room(cay_service *svc, const char *tenant, cay_err *err)
+int cay_build_room(cay_client *client, const char *tenant, cay_err *err)
 {
     const cay_task_filter f = {
         .size = sizeof f, .state = "waiting", .kind = KIND, .tenant = tenant ? tenant : "default"
     };
     unsigned n = 0;
-    CAY_TRY(cay_task_list(svc, &f, count_one, &n, err));
+    CAY_TRY(cay_task_list(client, &f, count_one, &n, err));
     if (n < CAY_BUILDS_WAITING)
         return 0;
     cay_err own = CAY_ERR_INIT;
@@ -249,7 +250,7 @@ int cay_build_room(cay_service *svc, const char *tenant, cay_err *err)
     return CAY_ERATE;
 }
 
-int cay_build_submit(cay_service *svc, const cay_build *given, char *id, cay_err *err)
+int cay_build_submit(cay_client *client, const cay_build *given, char *id, cay_err *err)
 {
     cay_build spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_build", err));
@@ -268,11 +269,12 @@ int cay_build_submit(cay_service *svc, const cay_build *given, char *id, cay_err
     if (!text)
         return cay_fail_why(err, CAY_EINVAL, "build_step",
                             "the request is too long, or not all of it is UTF-8");
-    CAY_TRY(make_dir(svc, err));
+    CAY_TRY(make_dir(client, err));
     const char *const own[] = { spec.pull, NULL };
-    CAY_TRY(cay_build_promise(
-        svc, spec.tenant, spec.pull && !(spec.names && spec.names[0]) ? own : spec.names, id, err));
-    CAY_AUTOFREE char *ask = path_of(svc, id, ".json"), *context = path_of(svc, id, ".tar");
+    CAY_TRY(cay_build_promise(client, spec.tenant,
+                              spec.pull && !(spec.names && spec.names[0]) ? own : spec.names, id,
+                              err));
+    CAY_AUTOFREE char *ask = path_of(client, id, ".json"), *context = path_of(client, id, ".tar");
     int rc = keep(ask, -1, text, 0, err);
     if (rc == 0 && spec.tar > 0)
         rc = keep(context, spec.tar, NULL, CONTEXT_MAX, err);
@@ -285,17 +287,17 @@ int cay_build_submit(cay_service *svc, const cay_build *given, char *id, cay_err
                    .backoff_ms = 1000,
                    .waiting_most = CAY_BUILDS_WAITING };
     if (rc == 0)
-        rc = cay_task_put(svc, &t, CAY_TASK_KEEP, NULL, err);
+        rc = cay_task_put(client, &t, CAY_TASK_KEEP, NULL, err);
     if (rc < 0) {
         unlink(ask);
         unlink(context);
-        cay_build_cancel(svc, id, NULL);
+        cay_build_cancel(client, id, NULL);
     }
     return rc;
 }
 
 typedef struct lease {
-    cay_service *svc;
+    cay_client *client;
     const cay_task *task;
     int stop, outer, cancel; /* over; the caller's own cancel, or -1; told to the build */
     bool lost;
@@ -307,7 +309,7 @@ static void *renew(void *arg)
     struct pollfd p[2] = { { .fd = l->stop, .events = POLLIN },
                            { .fd = l->outer, .events = POLLIN } };
     while (poll(p, 2, RENEW_MS / 5) <= 0) {
-        if (cay_task_renew(l->svc, l->task, LEASE_MS, NULL) != CAY_ESTATE)
+        if (cay_task_renew(l->client, l->task, LEASE_MS, NULL) != CAY_ESTATE)
             continue;
         l->lost = true;
         break;
@@ -317,10 +319,10 @@ static void *renew(void *arg)
     return NULL;
 }
 
-static int with_lease(cay_service *svc, const cay_call *call, const cay_task *t,
+static int with_lease(cay_client *client, const cay_call *call, const cay_task *t,
                       const cay_build *spec, bool *lost, cay_err *err)
 {
-    lease l = { .svc = svc,
+    lease l = { .client = client,
                 .task = t,
                 .stop = eventfd(0, EFD_CLOEXEC),
                 .outer = call && call->cancel_fd > 0 ? call->cancel_fd : -1,
@@ -338,7 +340,7 @@ static int with_lease(cay_service *svc, const cay_call *call, const cay_task *t,
         cay_call own = { .size = sizeof own,
                          .cancel_fd = l.cancel,
                          .actor = call ? call->actor : NULL };
-        rc = cay_build_run(svc, &own, spec, NULL, err);
+        rc = cay_build_run(client, &own, spec, NULL, err);
         eventfd_write(l.stop, 1);
         pthread_join(thread, NULL);
     }
@@ -348,57 +350,57 @@ static int with_lease(cay_service *svc, const cay_call *call, const cay_task *t,
     return rc;
 }
 
-static void clean(cay_service *svc, const char *id)
+static void clean(cay_client *client, const char *id)
 {
-    CAY_AUTOFREE char *ask = path_of(svc, id, ".json"), *context = path_of(svc, id, ".tar");
+    CAY_AUTOFREE char *ask = path_of(client, id, ".json"), *context = path_of(client, id, ".tar");
     unlink(ask);
     unlink(context);
 }
 
 /* The end of one is told by its record; the job is done when nobody has to try again. */
-static int settle(cay_service *svc, const cay_call *call, const cay_task *t, int rc, bool lost,
+static int settle(cay_client *client, const cay_call *call, const cay_task *t, int rc, bool lost,
                   const cay_err *why, cay_err *err)
 {
     bool stopping = rc == CAY_ECANCELED && !lost && call && call->cancel_fd > 0 &&
                     poll(&(struct pollfd){ .fd = call->cancel_fd, .events = POLLIN }, 1, 0) > 0;
     if (stopping) {
-        cay__report_again(svc, t->subject);
-        return cay_task_renew(svc, t, 1, err);
+        cay__report_again(client, t->subject);
+        return cay_task_renew(client, t, 1, err);
     }
     bool again = (rc == CAY_EBUSY || rc == CAY_ESYS || rc == CAY_EGONE) && t->attempts < t->most;
     if (again) {
-        cay__report_again(svc, t->subject);
-        return cay_task_fail(svc, t, why->msg, err);
+        cay__report_again(client, t->subject);
+        return cay_task_fail(client, t, why->msg, err);
     }
-    clean(svc, t->subject);
-    return lost ? 0 : cay_task_done(svc, t, err);
+    clean(client, t->subject);
+    return lost ? 0 : cay_task_done(client, t, err);
 }
 
-int cay_build_work(cay_service *svc, const cay_call *call, const char *owner, cay_err *err)
+int cay_build_work(cay_client *client, const cay_call *call, const char *owner, cay_err *err)
 {
     static const char *const kinds[] = { KIND, NULL };
     cay_task *t = NULL;
     cay_err why = CAY_ERR_INIT;
     request q = { 0 };
     bool lost = false;
-    int rc = cay_task_turn(svc, kinds, owner, LEASE_MS, &t, &why);
+    int rc = cay_task_turn(client, kinds, owner, LEASE_MS, &t, &why);
     if (rc < 0) {
         if (rc != CAY_ENOENT && err)
             *err = why;
         return rc == CAY_ENOENT ? 0 : rc;
     }
-    rc = request_read(svc, t->subject, &q, &why);
+    rc = request_read(client, t->subject, &q, &why);
     if (rc == 0) {
-        CAY_AUTOFREE char *context = path_of(svc, t->subject, ".tar");
+        CAY_AUTOFREE char *context = path_of(client, t->subject, ".tar");
         CAY_AUTOFD tar = open(context, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        asked a = { svc, q.spec.tenant };
+        asked a = { client, q.spec.tenant };
         q.spec.id = t->subject;
         q.spec.tar = tar > 0 ? tar : 0;
         q.spec.archive = open_archive;
         q.spec.arg = &a;
-        rc = with_lease(svc, call, t, &q.spec, &lost, &why);
+        rc = with_lease(client, call, t, &q.spec, &lost, &why);
     }
-    int ended = settle(svc, call, t, rc, lost, &why, err);
+    int ended = settle(client, call, t, rc, lost, &why, err);
     json_decref(q.o);
     cay__arena_clear(&q.mem);
     cay_task_free(t);

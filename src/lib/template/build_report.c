@@ -26,10 +26,10 @@ const char *cay_build_event_name(cay_build_event_kind k)
     return (size_t)k < CAY_LEN(kinds) && kinds[k] ? kinds[k] : "";
 }
 
-static char *log_path(cay_service *svc, const char *id)
+static char *log_path(cay_client *client, const char *id)
 {
     char *path;
-    if (asprintf(&path, "%s/" DIR "/%s.log", cay_service_home(svc), id) < 0)
+    if (asprintf(&path, "%s/" DIR "/%s.log", cay_client_home(client), id) < 0)
         abort();
     return path;
 }
@@ -48,7 +48,7 @@ void cay__report_set(cay__report *r, const char *key, json_t *value)
 int cay__report_save(cay__report *r, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(r->record, 60000);
-    return text ? cay_note_put(r->svc, SPACE, r->id, text, err)
+    return text ? cay_note_put(r->client, SPACE, r->id, text, err)
                 : cay_fail(err, CAY_ETOOBIG, "build %s: its record is too long", r->id);
 }
 
@@ -56,7 +56,7 @@ bool cay__report_canceled(cay__report *r)
 {
     CAY_AUTOFREE char *text = NULL;
     CAY_AUTOJSON *o = NULL;
-    return cay_note_get(r->svc, SPACE, r->id, &text, NULL) == 0 &&
+    return cay_note_get(r->client, SPACE, r->id, &text, NULL) == 0 &&
            cay__json_object("record", text, &o, NULL) == 0 &&
            !strcmp(cay__json_str(o, "state", ""), "canceled");
 }
@@ -104,28 +104,28 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static int gather(cay_service *svc, olds *o, cay_err *err)
+static int gather(cay_client *client, olds *o, cay_err *err)
 {
-    CAY_TRY(cay_note_list(svc, SPACE, "", on_old, o, err));
+    CAY_TRY(cay_note_list(client, SPACE, "", on_old, o, err));
     if (o->n)
         qsort(o->v, o->n, sizeof *o->v, newest_first);
     return 0;
 }
 
 /* Of many builds the oldest are forgotten, with their logs. */
-static void forget_old(cay_service *svc)
+static void forget_old(cay_client *client)
 {
     olds o = { 0 };
-    if (gather(svc, &o, NULL) == 0)
+    if (gather(client, &o, NULL) == 0)
         for (size_t i = KEPT; i < o.n; i++) {
-            CAY_AUTOFREE char *path = log_path(svc, o.v[i].id);
-            if (cay_note_put(svc, SPACE, o.v[i].id, NULL, NULL) == 0)
+            CAY_AUTOFREE char *path = log_path(client, o.v[i].id);
+            if (cay_note_put(client, SPACE, o.v[i].id, NULL, NULL) == 0)
                 unlink(path);
         }
     free(o.v);
 }
 
-static int record_new(cay_service *svc, const char *id, const char *state, const char *tenant,
+static int record_new(cay_client *client, const char *id, const char *state, const char *tenant,
                       const char *const *names, json_t **out, cay_err *err)
 {
     char all[2000];
@@ -136,7 +136,7 @@ static int record_new(cay_service *svc, const char *id, const char *state, const
     if (!o)
         return cay_fail_why(err, CAY_EINVAL, "template_name", "a name of the template is no text");
     CAY_AUTOFREE char *text = cay__json_text(o, 60000);
-    int rc = cay_note_put(svc, SPACE, id, text, err);
+    int rc = cay_note_put(client, SPACE, id, text, err);
     if (rc < 0)
         json_decref(o);
     else
@@ -144,18 +144,18 @@ static int record_new(cay_service *svc, const char *id, const char *state, const
     return rc;
 }
 
-int cay_build_promise(cay_service *svc, const char *tenant, const char *const *names, char *id,
+int cay_build_promise(cay_client *client, const char *tenant, const char *const *names, char *id,
                       cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     cay__id_make(id, 'b');
-    return record_new(svc, id, "waiting", tenant, names, &o, err);
+    return record_new(client, id, "waiting", tenant, names, &o, err);
 }
 
-int cay__report_open(cay__report *r, cay_service *svc, const cay_build *spec, cay_err *err)
+int cay__report_open(cay__report *r, cay_client *client, const cay_build *spec, cay_err *err)
 {
     CAY_AUTOFREE char *dir = NULL, *text = NULL;
-    *r = (cay__report){ .svc = svc,
+    *r = (cay__report){ .client = client,
                         .spec = spec,
                         .fd = -1,
                         .line = { CAY__BUF(LINE_MAX_), CAY__BUF(LINE_MAX_) },
@@ -167,23 +167,23 @@ int cay__report_open(cay__report *r, cay_service *svc, const cay_build *spec, ca
         cay__str_copy(r->id, sizeof r->id, spec->id);
     else
         cay__id_make(r->id, 'b');
-    if (asprintf(&dir, "%s/" DIR, cay_service_home(svc)) < 0)
+    if (asprintf(&dir, "%s/" DIR, cay_client_home(client)) < 0)
         abort();
     if (mkdir(dir, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make %s", dir);
     if (!spec->id)
-        forget_old(svc);
-    if (spec->id && cay_note_get(svc, SPACE, r->id, &text, NULL) == 0)
+        forget_old(client);
+    if (spec->id && cay_note_get(client, SPACE, r->id, &text, NULL) == 0)
         CAY_TRY(cay__json_object("record", text, &r->record, err));
     else
-        CAY_TRY(record_new(svc, r->id, "building", spec->tenant, spec->names, &r->record, err));
+        CAY_TRY(record_new(client, r->id, "building", spec->tenant, spec->names, &r->record, err));
     if (!strcmp(cay__json_str(r->record, "state", ""), "canceled"))
         return cay_fail_why(err, CAY_ECANCELED, "build_canceled", "build %s was canceled", r->id);
     cay__report_set(r, "state", json_string("building"));
     cay__report_set(r, "pid", json_integer(getpid()));
     cay__report_set(r, "pid_start", json_integer((json_int_t)cay__start_time(getpid())));
     CAY_TRY(cay__report_save(r, err));
-    CAY_AUTOFREE char *path = log_path(svc, r->id);
+    CAY_AUTOFREE char *path = log_path(client, r->id);
     r->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     return r->fd < 0 ? cay_fail_sys(err, CAY_ESYS, "open %s", path) : 0;
 }
@@ -317,14 +317,14 @@ typedef struct looking {
     bool found;
 } looking;
 
-static int each(cay_service *svc, looking *l, bool all, cay_err *err)
+static int each(cay_client *client, looking *l, bool all, cay_err *err)
 {
     olds o = { 0 };
-    int rc = gather(svc, &o, err);
+    int rc = gather(client, &o, err);
     for (size_t i = 0; rc == 0 && i < o.n && (all || !l->found); i++) {
         CAY_AUTOFREE char *text = NULL;
         CAY_AUTOJSON *j = NULL;
-        if (cay_note_get(svc, SPACE, o.v[i].id, &text, NULL) < 0 ||
+        if (cay_note_get(client, SPACE, o.v[i].id, &text, NULL) < 0 ||
             cay__json_object("record", text, &j, NULL) < 0)
             continue;
         if (l->tenant && strcmp(l->tenant, cay__json_str(j, "tenant", "default")) != 0)
@@ -339,44 +339,44 @@ static int each(cay_service *svc, looking *l, bool all, cay_err *err)
     return rc;
 }
 
-int cay_build_get(cay_service *svc, const char *tenant, const char *ref,
+int cay_build_get(cay_client *client, const char *tenant, const char *ref,
                   int (*fn)(const cay_build_info *, void *), void *arg, cay_err *err)
 {
     looking l = { .tenant = tenant, .ref = ref, .fn = fn, .arg = arg };
-    CAY__BACK(svc, build_get, svc, ref, fn, arg, err);
-    CAY_TRY(each(svc, &l, false, err));
+    CAY__BACK(client, build_get, client, ref, fn, arg, err);
+    CAY_TRY(each(client, &l, false, err));
     return l.found
                ? 0
                : cay_fail_why(err, CAY_ENOENT, "build_not_found",
                               "there is no build %.60s, and none of a template of that name", ref);
 }
 
-int cay_build_list(cay_service *svc, const char *tenant, int (*fn)(const cay_build_info *, void *),
-                   void *arg, cay_err *err)
+int cay_build_list(cay_client *client, const char *tenant,
+                   int (*fn)(const cay_build_info *, void *), void *arg, cay_err *err)
 {
-    CAY__BACK(svc, build_list, svc, fn, arg, err);
-    return each(svc, &(looking){ .tenant = tenant, .fn = fn, .arg = arg }, true, err);
+    CAY__BACK(client, build_list, client, fn, arg, err);
+    return each(client, &(looking){ .tenant = tenant, .fn = fn, .arg = arg }, true, err);
 }
 
-void cay__report_again(cay_service *svc, const char *id)
+void cay__report_again(cay_client *client, const char *id)
 {
     CAY_AUTOFREE char *text = NULL, *changed = NULL;
     CAY_AUTOJSON *o = NULL;
-    if (cay_note_get(svc, SPACE, id, &text, NULL) < 0 ||
+    if (cay_note_get(client, SPACE, id, &text, NULL) < 0 ||
         cay__json_object("record", text, &o, NULL) < 0)
         return;
     json_object_set_new(o, "state", json_string("waiting"));
     json_object_del(o, "ended_ms");
     changed = cay__json_text(o, 60000);
-    cay_note_put(svc, SPACE, id, changed, NULL);
+    cay_note_put(client, SPACE, id, changed, NULL);
 }
 
-int cay_build_cancel(cay_service *svc, const char *id, cay_err *err)
+int cay_build_cancel(cay_client *client, const char *id, cay_err *err)
 {
     CAY_AUTOFREE char *text = NULL, *changed = NULL;
     CAY_AUTOJSON *o = NULL;
-    CAY__BACK(svc, build_cancel, svc, id, err);
-    if (!cay__id_valid(id, 'b') || cay_note_get(svc, SPACE, id, &text, NULL) < 0)
+    CAY__BACK(client, build_cancel, client, id, err);
+    if (!cay__id_valid(id, 'b') || cay_note_get(client, SPACE, id, &text, NULL) < 0)
         return cay_fail_why(err, CAY_ENOENT, "build_not_found", "there is no build %.60s", id);
     CAY_TRY(cay__json_object("record", text, &o, err));
     const char *state = cay__json_str(o, "state", "");
@@ -385,15 +385,15 @@ int cay_build_cancel(cay_service *svc, const char *id, cay_err *err)
     json_object_set_new(o, "state", json_string("canceled"));
     json_object_set_new(o, "ended_ms", json_integer(cay__wall_ms()));
     changed = cay__json_text(o, 60000);
-    CAY_TRY(cay_note_put(svc, SPACE, id, changed, err));
-    return cay_task_cancel_of(svc, "build", id, NULL, err); /* if it came by the queue */
+    CAY_TRY(cay_note_put(client, SPACE, id, changed, err));
+    return cay_task_cancel_of(client, "build", id, NULL, err); /* if it came by the queue */
 }
 
-int cay_build_log_path(cay_service *svc, const char *id, char **path, cay_err *err)
+int cay_build_log_path(cay_client *client, const char *id, char **path, cay_err *err)
 {
     if (!cay__id_valid(id, 'b'))
         return cay_fail_why(err, CAY_ENOENT, "build_not_found", "there is no build %.60s", id);
-    *path = log_path(svc, id);
+    *path = log_path(client, id);
     return 0;
 }
 
@@ -418,15 +418,15 @@ static int log_line(const char *line, int (*fn)(const cay_build_event *, void *)
     return e.kind ? fn(&e, arg) : 0;
 }
 
-int cay_build_log(cay_service *svc, const char *id, uint64_t *offset,
+int cay_build_log(cay_client *client, const char *id, uint64_t *offset,
                   int (*fn)(const cay_build_event *, void *), void *arg, cay_err *err)
 {
     CAY_AUTOFREE char *path = NULL, *line = NULL;
     size_t cap = 0;
     ssize_t n;
     int rc = 0;
-    CAY__BACK(svc, build_log, svc, id, offset, fn, arg, err);
-    CAY_TRY(cay_build_log_path(svc, id, &path, err));
+    CAY__BACK(client, build_log, client, id, offset, fn, arg, err);
+    CAY_TRY(cay_build_log_path(client, id, &path, err));
     FILE *f = fopen(path, "re");
     if (!f)
         return errno == ENOENT ? 0 : cay_fail_sys(err, CAY_ESYS, "open %s", path);

@@ -57,7 +57,7 @@ static int open_box(cay__builder *b, const cay__bstage *st, const char *snapshot
     if (!snapshot)
         c.template_ = !strcmp(st->ref, CAY__BUILD_SCRATCH) ? "image" : st->ref;
     CAY_FAULT("build.box");
-    return cay_service_create(b->svc, &b->call, &c, out, err);
+    return cay_client_create(b->client, &b->call, &c, out, err);
 }
 
 int cay__bstage_box(cay__builder *b, const cay__bstage *st, const char *snapshot, bool net,
@@ -76,10 +76,10 @@ static bool cached(cay__builder *b, const char *key, char *id, size_t cap)
                                                    : CAY_TENANT_DEFAULT;
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     label_of(key, label);
-    if (cay_service_snapshot_of(b->svc, &b->call, whose, label, &s, NULL) < 0)
+    if (cay_client_snapshot_of(b->client, &b->call, whose, label, &s, NULL) < 0)
         return false;
     if (b->spec->no_cache || s->maybe_incomplete) {
-        cay_snapshot_remove(b->svc, &b->call, s->id, NULL, NULL);
+        cay_snapshot_remove(b->client, &b->call, s->id, NULL, NULL);
         return false;
     }
     return cay__str_copy(id, cap, s->id);

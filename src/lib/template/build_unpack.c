@@ -73,7 +73,7 @@ int cay__unpack(cay__builder *b, int fd, const char *hash, bool owners, const ca
                      .labels = labels,
                      .tenant = b->spec->tenant,
                      .limits = b->spec->limits };
-    CAY_TRY(cay_service_create(b->svc, &b->call, &c, &sb, err));
+    CAY_TRY(cay_client_create(b->client, &b->call, &c, &sb, err));
     cay__opened *o = cay__arena_take(&b->mem, sizeof *o);
     int rc = extract(b, sb, fd, owners, err);
     if (rc == 0)

@@ -70,12 +70,12 @@ typedef struct cay__image_spec {
     int (*progress)(const cay_template_progress *p, void *arg);
     void *progress_arg;
 } cay__image_spec;
-int cay__image_make(cay_service *svc, const cay_call *call, const cay__image_spec *spec,
+int cay__image_make(cay_client *client, const cay_call *call, const cay__image_spec *spec,
                     const cay__image *im, cay_template **out, cay_err *err);
 /* Blobs of pulls that nobody came back to for a day; template_pull.c. */
-void cay__blobs_sweep(cay_service *svc);
+void cay__blobs_sweep(cay_client *client);
 /* Nobody removes layers of images meanwhile. Close it. */
-int cay__layers_lock(cay_service *svc, bool remove, int *fd, cay_err *err);
+int cay__layers_lock(cay_client *client, bool remove, int *fd, cay_err *err);
 /* Which of its layers the tenant has to bring: they are not here, or not for it. */
-int cay__image_missing(cay_service *svc, const char *tenant, const cay__image *im, bool *missing,
+int cay__image_missing(cay_client *client, const char *tenant, const cay__image *im, bool *missing,
                        cay_err *err);

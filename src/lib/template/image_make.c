@@ -42,7 +42,7 @@ static void known_clear(known *n)
 #define AUTOKNOWN __attribute__((cleanup(known_clear))) known
 
 typedef struct work {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const cay__image_spec *spec;
     const cay__image *im;
@@ -102,20 +102,20 @@ static int read_known(const char *value, void *arg)
     return 0;
 }
 
-static bool on_disk(const cay_service *svc, const char *name)
+static bool on_disk(const cay_client *client, const char *name)
 {
     char path[64];
     struct stat st;
     cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", name, NULL);
-    return fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    return fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-static void look(cay_service *svc, const char *tenant, const char *name, known *out)
+static void look(cay_client *client, const char *tenant, const char *name, known *out)
 {
     known_clear(out);
     *out = (known){ .tenant = tenant };
-    if (svc->store->note_get(svc->db, CAY__NOTE_LAYER, name, read_known, out, NULL) < 0 ||
-        !on_disk(svc, name))
+    if (client->store->note_get(client->db, CAY__NOTE_LAYER, name, read_known, out, NULL) < 0 ||
+        !on_disk(client, name))
         out->there = false;
 }
 
@@ -141,7 +141,8 @@ static const char *tenant_of(const work *k)
 
 static int see_all(work *k, cay_err *err)
 {
-    return k->svc->store->template_list(k->svc->db, tenant_of(k), NULL, NULL, on_template, k, err);
+    return k->client->store->template_list(k->client->db, tenant_of(k), NULL, NULL, on_template, k,
+                                           err);
 }
 
 static bool given(const work *k, size_t i, const known *n)
@@ -149,26 +150,26 @@ static bool given(const work *k, size_t i, const known *n)
     return n->mine || k->seen[i] || CAY__MUTANT("image-possession");
 }
 
-int cay__image_missing(cay_service *svc, const char *tenant, const cay__image *im, bool *missing,
+int cay__image_missing(cay_client *client, const char *tenant, const cay__image *im, bool *missing,
                        cay_err *err)
 {
     work *k = cay__alloc(sizeof *k);
-    *k = (work){ .svc = svc, .im = im, .spec = &(cay__image_spec){ .tenant = tenant } };
+    *k = (work){ .client = client, .im = im, .spec = &(cay__image_spec){ .tenant = tenant } };
     name_all(k);
     int rc = see_all(k, err);
     for (size_t i = 0; rc == 0 && i < im->n; i++) {
         AUTOKNOWN n = { 0 };
-        look(svc, tenant_of(k), k->name[i], &n);
+        look(client, tenant_of(k), k->name[i], &n);
         missing[i] = !n.there || !given(k, i, &n);
     }
     free(k);
     return rc;
 }
 
-int cay__layers_lock(cay_service *svc, bool remove, int *out, cay_err *err)
+int cay__layers_lock(cay_client *client, bool remove, int *out, cay_err *err)
 {
     CAY_AUTOFD fd =
-        openat(svc->home_fd, "layers.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        openat(client->home_fd, "layers.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "open layers.lock");
     while (flock(fd, remove ? LOCK_EX | LOCK_NB : LOCK_SH) < 0)
@@ -223,15 +224,15 @@ static int unpack(work *k, size_t i, int fd, known *made, char diff[80], cay_err
     const char *args[CAY__IMAGE_LAYERS + 2];
     char base[CAY_LAYER_NAME];
     size_t n = 0;
-    cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
+    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
     const char *const argv[] = { "./cay-unpack", "--max-input", "17179869184", "--max-output",
                                  "34359738368",  "oci",         "tar",         NULL };
-    CAY_TRY(cay__layer_template(k->svc->home_fd, CAY__BASE_IMAGE, base, sizeof base, err));
+    CAY_TRY(cay__layer_template(k->client->home_fd, CAY__BASE_IMAGE, base, sizeof base, err));
     args[n++] = k->name[i];
     args[n++] = base;
     for (size_t b = k->first; b < i; b++)
         args[n++] = k->name[b];
-    CAY_TRY(cay__oneshot_open(k->svc, k->call, &(cay__oneshot_spec){ 0 }, &o, err));
+    CAY_TRY(cay__oneshot_open(k->client, k->call, &(cay__oneshot_spec){ 0 }, &o, err));
     int rc = cay__oneshot_bring(o, k->call, "cay-unpack", err);
     if (rc == 0)
         rc = cay__feed_start(o, k->call, &(cay_spawn){ .size = sizeof(cay_spawn), .argv = argv },
@@ -268,17 +269,17 @@ static int note_layer(work *k, size_t i, known *n, cay_err *err)
         json_pack("{s:s,s:I,s:I,s:i,s:O}", "chain", k->chain[i], "bytes", (json_int_t)n->bytes,
                   "files", (json_int_t)n->files, "opaque", (int)n->opaque, "by", n->by);
     CAY_AUTOFREE char *text = cay__json_text(o, 16384);
-    return k->svc->store->note_put(k->svc->db, CAY__NOTE_LAYER, k->name[i], text, err);
+    return k->client->store->note_put(k->client->db, CAY__NOTE_LAYER, k->name[i], text, err);
 }
 
 static int make_layer(work *k, size_t i, known *n, cay_err *err)
 {
     CAY_AUTOFD fd = -1;
     char diff[80] = "";
-    cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
-    if (on_disk(k->svc, k->name[i])) /* of somebody who died before it was noted: not known to be
+    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
+    if (on_disk(k->client, k->name[i])) /* of somebody who died before it was noted: not known to be
                                         what it should */
-        CAY_TRY(cay__layer_drop(k->svc, k->call, k->name[i], "native", err));
+        CAY_TRY(cay__layer_drop(k->client, k->call, k->name[i], "native", err));
     CAY_TRY(k->spec->blob(k->spec->arg, i, &fd, err));
     CAY_FAULT("image.blob");
     if (tell(k, "unpack", 0))
@@ -310,10 +311,10 @@ static int need_layer(work *k, size_t i, cay_err *err)
     CAY_AUTOFD lock = -1;
     k->at = i;
     CAY_TRY(cay__call_check(k->call, "template", err));
-    look(k->svc, tenant_of(k), k->name[i], &n);
+    look(k->client, tenant_of(k), k->name[i], &n);
     if (!n.there || !given(k, i, &n)) {
-        CAY_TRY(cay__box_lock(k->svc, k->call, k->name[i], true, &lock, err));
-        look(k->svc, tenant_of(k), k->name[i], &n);
+        CAY_TRY(cay__box_lock(k->client, k->call, k->name[i], true, &lock, err));
+        look(k->client, tenant_of(k), k->name[i], &n);
     }
     if (n.there &&
         strcmp(n.chain, k->chain[i])) /* two layers whose names are the same by bad luck or will */
@@ -346,7 +347,7 @@ static int lease(work *k, cay_err *err)
     if (rc == 0)
         json_object_set_new(o, "layers", list);
     CAY_AUTOFREE char *text = rc == 0 ? cay__json_text(o, 16384) : NULL;
-    return text ? k->svc->store->note_put(k->svc->db, CAY__NOTE_LEASE, k->id, text, err) : rc;
+    return text ? k->client->store->note_put(k->client->db, CAY__NOTE_LEASE, k->id, text, err) : rc;
 }
 
 static int record(work *k, cay_template **out, cay_err *err)
@@ -369,25 +370,25 @@ static int record(work *k, cay_template **out, cay_err *err)
                              .shared = !k->spec->hidden,
                              .bytes = k->bytes,
                              .files = k->files };
-    return cay__template_record(k->svc, k->call, &row, k->spec->names, out, err);
+    return cay__template_record(k->client, k->call, &row, k->spec->names, out, err);
 }
 
-int cay__image_make(cay_service *svc, const cay_call *call, const cay__image_spec *spec,
+int cay__image_make(cay_client *client, const cay_call *call, const cay__image_spec *spec,
                     const cay__image *im, cay_template **out, cay_err *err)
 {
     CAY_AUTOFD lock = -1;
     work *k = cay__alloc(sizeof *k);
-    *k = (work){ .svc = svc, .call = call, .spec = spec, .im = im };
+    *k = (work){ .client = client, .call = call, .spec = spec, .im = im };
     cay__id_make(k->id, 't');
     name_all(k);
-    int rc = cay__layers_lock(svc, false, &lock, err);
+    int rc = cay__layers_lock(client, false, &lock, err);
     if (rc == 0)
         rc = lease(k, err);
     CAY_FAULT("image.leased");
     if (rc == 0)
         rc = see_all(k, err);
     if (rc == 0)
-        rc = cay__template_left(svc, spec->tenant, &k->most, &k->used, err);
+        rc = cay__template_left(client, spec->tenant, &k->most, &k->used, err);
     for (size_t i = 0; rc == 0 && i < im->n; i++) {
         rc = need_layer(k, i, err);
         if (rc < 0)
@@ -396,12 +397,12 @@ int cay__image_make(cay_service *svc, const cay_call *call, const cay__image_spe
     if (rc == 0)
         rc = record(k, out, err);
     if (rc < 0)
-        cay__stack_release(svc, k->id);
+        cay__stack_release(client, k->id);
     for (size_t i = 0; rc == 0 && i < k->first;
          i++) { /* they were needed to know that they are not */
         bool used = true;
-        if (svc->store->layer_used(svc->db, k->name[i], &used, NULL) == 0 && !used)
-            svc->store->job_put(svc->db, "remove", k->name[i], "", NULL);
+        if (client->store->layer_used(client->db, k->name[i], &used, NULL) == 0 && !used)
+            client->store->job_put(client->db, "remove", k->name[i], "", NULL);
     }
     free(k);
     return rc;

@@ -38,7 +38,7 @@ typedef struct cay__tconf {
     uint64_t idle_ms;
     bool no_pull;
 } cay__tconf;
-int cay__tconf_read(const cay_service *svc, cay__tconf *out, cay_err *err);
+int cay__tconf_read(const cay_client *client, cay__tconf *out, cay_err *err);
 int cay__tconf_parse(const char *text, cay__tconf *out, cay_err *err);
 void cay__tconf_clear(cay__tconf *c);
 /* What the conf calls it, or ref itself. */
@@ -56,10 +56,10 @@ bool cay__reg_docker_login(const char *text, size_t len, const char *host, char 
 
 /* "USER:PASSWORD" that the tenant keeps for the host; *out stays NULL when there is none. The
  * caller wipes and frees. registry_login.c */
-int cay__reg_login_of(cay_service *svc, const char *tenant, const char *host, char **out,
+int cay__reg_login_of(cay_client *client, const char *tenant, const char *host, char **out,
                       cay_err *err);
 /* All of a tenant that is gone. */
-void cay__reg_logins_forget(cay_service *svc, const char *tenant);
+void cay__reg_logins_forget(cay_client *client, const char *tenant);
 
 typedef struct cay__reg cay__reg;
 /* login: "user:password" or NULL. op: the operator's egress.conf, which every address has to pass;

@@ -56,13 +56,13 @@ static int on_other(const char *key, const char *value, void *arg)
     return 0;
 }
 
-static int has_room(cay_service *svc, const char *key, cay_err *err)
+static int has_room(cay_client *client, const char *key, cay_err *err)
 {
     char prefix[KEY];
     others o = { .key = key };
     cay__str_copy(prefix, sizeof prefix, key);
     prefix[strcspn(prefix, "/") + 1] = 0;
-    CAY_TRY(svc->store->note_list(svc->db, SPACE, prefix, on_other, &o, err));
+    CAY_TRY(client->store->note_list(client->db, SPACE, prefix, on_other, &o, err));
     return o.n < MOST
                ? 0
                : cay_fail_why(
@@ -71,19 +71,19 @@ static int has_room(cay_service *svc, const char *key, cay_err *err)
                      MOST);
 }
 
-int cay_registry_login(cay_service *svc, const char *tenant, const char *host, const char *user,
+int cay_registry_login(cay_client *client, const char *tenant, const char *host, const char *user,
                        const char *password, cay_err *err)
 {
     char key[KEY], login[4100];
-    CAY__BACK(svc, registry_login, svc, tenant, host, user, password, err);
+    CAY__BACK(client, registry_login, client, tenant, host, user, password, err);
     CAY_TRY(key_of(tenant, host, key, err));
     if (!user || !password || !plain(user, ":") || !plain(password, ""))
         return cay_fail_why(
             err, CAY_EINVAL, "registry_auth",
             "a log-in has a user without ':' and a password, each one line of 1 to 2000 bytes");
-    CAY_TRY(has_room(svc, key, err));
+    CAY_TRY(has_room(client, key, err));
     cay__str_join(login, sizeof login, user, ":", password, NULL);
-    int rc = cay__vault_put(svc, SPACE, key, login, strlen(login), err);
+    int rc = cay__vault_put(client, SPACE, key, login, strlen(login), err);
     explicit_bzero(login, sizeof login);
     return rc < 0 ? cay_wrap(err, rc, "log-in at %.100s", host) : 0;
 }
@@ -94,16 +94,16 @@ static int none(const char *value, void *arg)
     return 0;
 }
 
-int cay_registry_logout(cay_service *svc, const char *tenant, const char *host, cay_err *err)
+int cay_registry_logout(cay_client *client, const char *tenant, const char *host, cay_err *err)
 {
     char key[KEY];
-    CAY__BACK(svc, registry_logout, svc, tenant, host, err);
+    CAY__BACK(client, registry_logout, client, tenant, host, err);
     CAY_TRY(key_of(tenant, host, key, err));
-    int rc = svc->store->note_get(svc->db, SPACE, key, none, NULL, NULL);
+    int rc = client->store->note_get(client->db, SPACE, key, none, NULL, NULL);
     if (rc == CAY_ENOENT)
         return cay_fail_why(err, CAY_ENOENT, "registry_no_login", "there is no log-in at %.100s",
                             host);
-    return svc->store->note_put(svc->db, SPACE, key, NULL, err);
+    return client->store->note_put(client->db, SPACE, key, NULL, err);
 }
 
 typedef struct listing {
@@ -126,29 +126,29 @@ static int on_note(const char *key, const char *value, void *arg)
     return l->fn(tenant, slash + 1, when, l->arg);
 }
 
-int cay_registry_logins(cay_service *svc, const char *tenant,
+int cay_registry_logins(cay_client *client, const char *tenant,
                         int (*fn)(const char *tenant, const char *host, int64_t changed_ms,
                                   void *arg),
                         void *arg, cay_err *err)
 {
     char prefix[CAY_TENANT_MAX + 2] = "";
-    CAY__BACK(svc, registry_logins, svc, tenant, fn, arg, err);
+    CAY__BACK(client, registry_logins, client, tenant, fn, arg, err);
     if (tenant) {
         CAY_TRY(cay__tenant_check(tenant, err));
         cay__str_join(prefix, sizeof prefix, tenant, "/", NULL);
     }
-    return svc->store->note_list(svc->db, SPACE, prefix, on_note, &(listing){ fn, arg }, err);
+    return client->store->note_list(client->db, SPACE, prefix, on_note, &(listing){ fn, arg }, err);
 }
 
-int cay__reg_login_of(cay_service *svc, const char *tenant, const char *host, char **out,
+int cay__reg_login_of(cay_client *client, const char *tenant, const char *host, char **out,
                       cay_err *err)
 {
     char key[KEY];
     cay__value v = { 0 };
     CAY_TRY(key_of(tenant, host, key, err));
-    if (svc->store->note_get(svc->db, SPACE, key, none, NULL, NULL) == CAY_ENOENT)
+    if (client->store->note_get(client->db, SPACE, key, none, NULL, NULL) == CAY_ENOENT)
         return 0;
-    CAY_TRY(cay__vault_open(svc, SPACE, key, &v, err));
+    CAY_TRY(cay__vault_open(client, SPACE, key, &v, err));
     *out = strndup(v.data, v.len);
     cay__value_wipe(&v);
     return 0;
@@ -156,14 +156,14 @@ int cay__reg_login_of(cay_service *svc, const char *tenant, const char *host, ch
 
 static int forget(const char *key, const char *value, void *arg)
 {
-    cay_service *svc = arg;
+    cay_client *client = arg;
     (void)value;
-    return svc->store->note_put(svc->db, SPACE, key, NULL, NULL);
+    return client->store->note_put(client->db, SPACE, key, NULL, NULL);
 }
 
-void cay__reg_logins_forget(cay_service *svc, const char *tenant)
+void cay__reg_logins_forget(cay_client *client, const char *tenant)
 {
     char prefix[CAY_TENANT_MAX + 2];
     if (cay__str_join(prefix, sizeof prefix, tenant, "/", NULL))
-        svc->store->note_list(svc->db, SPACE, prefix, forget, svc, NULL);
+        client->store->note_list(client->db, SPACE, prefix, forget, client, NULL);
 }

@@ -80,7 +80,7 @@ static int not_found(const char *ref, cay_err *err)
 
 /* Whole ids before names, names before beginnings of ids. *name: what it was found by, "" when that
  * was an id. */
-static int resolve(cay_service *svc, const char *tenant, const char *ref, char id[CAY_ID_LEN + 1],
+static int resolve(cay_client *client, const char *tenant, const char *ref, char id[CAY_ID_LEN + 1],
                    char name[CAY_TEMPLATE_NAME + 1], cay_err *err)
 {
     char ids[SHOWN][CAY_ID_LEN + 1];
@@ -90,14 +90,14 @@ static int resolve(cay_service *svc, const char *tenant, const char *ref, char i
         return cay_fail_why(err, CAY_EINVAL, "template_name",
                             "no template is named; give a name or an id");
     if (!cay__id_valid(ref, 't') && cay__tname_clean(ref, name, err) == 0) {
-        CAY_TRY(svc->store->template_resolve(svc->db, tenant, name, ids, SHOWN, &n, err));
+        CAY_TRY(client->store->template_resolve(client->db, tenant, name, ids, SHOWN, &n, err));
         if (n)
             return cay__str_copy(id, CAY_ID_LEN + 1, ids[0]) ? 0 : CAY_EINVAL;
     }
     *name = 0;
     if (*ref != 't' || strlen(ref) > CAY_ID_LEN)
         return not_found(ref, err);
-    CAY_TRY(svc->store->template_resolve(svc->db, tenant, ref, ids, SHOWN, &n, err));
+    CAY_TRY(client->store->template_resolve(client->db, tenant, ref, ids, SHOWN, &n, err));
     if (n == 0)
         return not_found(ref, err);
     if (n > 1)
@@ -115,29 +115,29 @@ static int take_row(const cay_template_row *row, void *arg)
 }
 
 /* A name that nobody has may be another word for one, when the operator says so. */
-static int by_alias(cay_service *svc, const char *tenant, const char *ref, char id[CAY_ID_LEN + 1],
-                    int none, cay_err *err)
+static int by_alias(cay_client *client, const char *tenant, const char *ref,
+                    char id[CAY_ID_LEN + 1], int none, cay_err *err)
 {
     cay__tconf conf;
     char name[CAY_TEMPLATE_NAME + 1];
-    CAY_TRY(cay__tconf_read(svc, &conf, err));
+    CAY_TRY(cay__tconf_read(client, &conf, err));
     const char *other = cay__tconf_alias(&conf, ref);
-    int rc = other == ref ? none : resolve(svc, tenant, other, id, name, err);
+    int rc = other == ref ? none : resolve(client, tenant, other, id, name, err);
     cay__tconf_clear(&conf);
     return rc;
 }
 
-int cay_template_find(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+int cay_template_find(cay_client *client, const cay_call *call, const char *tenant, const char *ref,
                       cay_template **out, cay_err *err)
 {
     char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
-    CAY__BACK(svc, template_find, svc, call, ref, out, err);
+    CAY__BACK(client, template_find, client, call, ref, out, err);
     CAY_TRY(cay__call_check(call, "find", err));
-    int rc = resolve(svc, tenant, ref, id, name, err);
+    int rc = resolve(client, tenant, ref, id, name, err);
     if (rc == CAY_ENOENT && ref && *ref)
-        rc = by_alias(svc, tenant, ref, id, rc, err);
+        rc = by_alias(client, tenant, ref, id, rc, err);
     CAY_TRY(rc);
-    return svc->store->template_list(svc->db, tenant, id, NULL, take_row, out, err);
+    return client->store->template_list(client->db, tenant, id, NULL, take_row, out, err);
 }
 
 typedef struct lister {
@@ -174,14 +174,14 @@ static int list_one(const cay_template_row *row, void *arg)
     return rc ? rc : l->enough;
 }
 
-int cay_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *given,
+int cay_template_list(cay_client *client, const cay_call *call, const cay_template_filter *given,
                       int (*fn)(const cay_template *, void *), void *arg, cay_err *err)
 {
     cay_template_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_template_filter", err));
-    CAY__BACK(svc, template_list, svc, call, &f, fn, arg, err);
+    CAY__BACK(client, template_list, client, call, &f, fn, arg, err);
     lister l = { .call = call, .filter = &f, .fn = fn, .arg = arg, .err = err };
-    int rc = svc->store->template_list(svc->db, f.tenant, NULL, f.after, list_one, &l, err);
+    int rc = client->store->template_list(client->db, f.tenant, NULL, f.after, list_one, &l, err);
     return l.enough ? 0 : rc;
 }
 
@@ -195,41 +195,41 @@ static int own_only(const cay_template *t, const char *tenant, const char *what,
         "template %s belongs to the operator of this service and can be used, not %s", t->id, what);
 }
 
-int cay_template_remove(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
-                        cay_err *err)
+int cay_template_remove(cay_client *client, const cay_call *call, const char *tenant,
+                        const char *ref, cay_err *err)
 {
     char id[CAY_ID_LEN + 1], name[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOPTR(cay_template) t = NULL;
-    CAY__BACK(svc, template_remove, svc, call, ref, err);
+    CAY__BACK(client, template_remove, client, call, ref, err);
     CAY_TRY(cay__call_check(call, "remove", err));
-    CAY_TRY(resolve(svc, tenant, ref, id, name, err));
-    CAY_TRY(svc->store->template_list(svc->db, tenant, id, NULL, take_row, &t, err));
+    CAY_TRY(resolve(client, tenant, ref, id, name, err));
+    CAY_TRY(client->store->template_list(client->db, tenant, id, NULL, take_row, &t, err));
     CAY_TRY(own_only(t, tenant, "removed", err));
     if (*name && t->names[0] && t->names[1])
-        return svc->store->template_name(svc->db, t->tenant, name, NULL, err);
-    return svc->store->template_remove(svc->db, id, err);
+        return client->store->template_name(client->db, t->tenant, name, NULL, err);
+    return client->store->template_remove(client->db, id, err);
 }
 
-int cay_template_name(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+int cay_template_name(cay_client *client, const cay_call *call, const char *tenant, const char *ref,
                       const char *given, cay_err *err)
 {
     char name[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY_TRY(cay__tname_clean(given, name, err));
-    CAY__BACK(svc, template_change, svc, call, ref, name, NULL, err);
-    CAY_TRY(cay_template_find(svc, call, tenant, ref, &t, err));
+    CAY__BACK(client, template_change, client, call, ref, name, NULL, err);
+    CAY_TRY(cay_template_find(client, call, tenant, ref, &t, err));
     CAY_TRY(own_only(t, tenant, "renamed", err));
-    return svc->store->template_name(svc->db, t->tenant, name, t->id, err);
+    return client->store->template_name(client->db, t->tenant, name, t->id, err);
 }
 
-int cay_template_share(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
-                       bool shared, cay_err *err)
+int cay_template_share(cay_client *client, const cay_call *call, const char *tenant,
+                       const char *ref, bool shared, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
-    CAY__BACK(svc, template_change, svc, call, ref, NULL, &shared, err);
-    CAY_TRY(cay_template_find(svc, call, tenant, ref, &t, err));
+    CAY__BACK(client, template_change, client, call, ref, NULL, &shared, err);
+    CAY_TRY(cay_template_find(client, call, tenant, ref, &t, err));
     CAY_TRY(own_only(t, tenant, "shared", err));
-    return svc->store->template_share(svc->db, t->id, shared, err);
+    return client->store->template_share(client->db, t->id, shared, err);
 }
 
 static bool pairs_ok(const json_t *j)
@@ -362,7 +362,7 @@ static int clean_names(const char *const *names, char **out, cay_err *err)
     return *out ? 0 : cay_fail(err, CAY_ETOOBIG, "too many names");
 }
 
-static int layers_there(const cay_service *svc, const char *layers, cay_err *err)
+static int layers_there(const cay_client *client, const char *layers, cay_err *err)
 {
     cay__stack s;
     CAY_TRY(cay__stack_read(layers, &s, err));
@@ -370,14 +370,14 @@ static int layers_there(const cay_service *svc, const char *layers, cay_err *err
         char path[64];
         struct stat st;
         cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", s.name[i], NULL);
-        if (fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
             return cay_fail_why(err, CAY_EBUSY, "layers_gone",
                                 "layer %s was removed meanwhile; try again", s.name[i]);
     }
     return 0;
 }
 
-int cay__template_record(cay_service *svc, const cay_call *call, cay_template_row *row,
+int cay__template_record(cay_client *client, const cay_call *call, cay_template_row *row,
                          const char *const *names, cay_template **out, cay_err *err)
 {
     CAY_AUTOFREE char *list = NULL;
@@ -387,22 +387,22 @@ int cay__template_record(cay_service *svc, const cay_call *call, cay_template_ro
     if (strlen(row->source) > 1000 || strpbrk(row->source, "\n\r"))
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
                             "source is one line of at most 1000 bytes");
-    CAY_TRY(cay__template_root_check(svc, row->base, row->layers, err));
-    CAY_TRY(cay__template_measure(svc, call, row->tenant, row->layers, err));
+    CAY_TRY(cay__template_root_check(client, row->base, row->layers, err));
+    CAY_TRY(cay__template_measure(client, call, row->tenant, row->layers, err));
     row->names = list;
     CAY_FAULT("template.record");
-    CAY_TRY(svc->store->template_insert(svc->db, row, err));
+    CAY_TRY(client->store->template_insert(client->db, row, err));
     CAY_FAULT("template.recorded");
-    int rc = layers_there(svc, row->layers, err);
+    int rc = layers_there(client, row->layers, err);
     if (rc < 0) {
-        svc->store->template_remove(svc->db, row->id, NULL);
+        client->store->template_remove(client->db, row->id, NULL);
         return rc;
     }
-    return out ? cay_template_find(svc, call, NULL, row->id, out, err) : 0;
+    return out ? cay_template_find(client, call, NULL, row->id, out, err) : 0;
 }
 
 /* A snapshot by its own name, or one of a sandbox, which is then nobody's. */
-static int point(cay_service *svc, const cay_call *call, const char *tenant, const char *ref,
+static int point(cay_client *client, const cay_call *call, const char *tenant, const char *ref,
                  cay__snaprow **out, bool *ours, cay_err *err)
 {
     CAY_AUTOPTR(cay_sandbox) sb = NULL;
@@ -410,20 +410,20 @@ static int point(cay_service *svc, const cay_call *call, const char *tenant, con
     *ours = false;
     if (!ref || !*ref)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid", "from: name a snapshot or a sandbox");
-    int rc = cay__snap_find_of(svc, tenant, ref, out, err);
+    int rc = cay__snap_find_of(client, tenant, ref, out, err);
     if (rc != CAY_ENOENT)
         return rc;
-    if ((tenant ? cay_service_find_of(svc, call, tenant, ref, &sb, NULL)
-                : cay_service_find(svc, call, ref, &sb, NULL)) < 0)
+    if ((tenant ? cay_client_find_of(client, call, tenant, ref, &sb, NULL)
+                : cay_client_find(client, call, ref, &sb, NULL)) < 0)
         return cay_fail_why(err, CAY_ENOENT, "snapshot_not_found",
                             "there is neither a snapshot nor a sandbox %.64s", ref);
     CAY_TRY(cay_sandbox_snapshot(
         sb, call, &(cay_snapshot_spec){ .size = sizeof(cay_snapshot_spec) }, &s, err));
     *ours = true;
-    return cay__snap_row(svc, s->id, out, err);
+    return cay__snap_row(client, s->id, out, err);
 }
 
-int cay_template_publish(cay_service *svc, const cay_call *call, const cay_template_spec *given,
+int cay_template_publish(cay_client *client, const cay_call *call, const cay_template_spec *given,
                          cay_template **out, cay_err *err)
 {
     cay_template_spec spec;
@@ -432,10 +432,10 @@ int cay_template_publish(cay_service *svc, const cay_call *call, const cay_templ
     CAY_AUTOJSON *behind = NULL;
     bool ours;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_spec", err));
-    CAY__BACK(svc, template_publish, svc, call, &spec, out, err);
+    CAY__BACK(client, template_publish, client, call, &spec, out, err);
     CAY_TRY(cay__call_check(call, "publish", err));
-    CAY_TRY(point(svc, call, spec.tenant, spec.from, &snap, &ours, err));
-    int rc = cay__snap_trees(svc, &snap->row, err);
+    CAY_TRY(point(client, call, spec.tenant, spec.from, &snap, &ours, err));
+    int rc = cay__snap_trees(client, &snap->row, err);
     if (rc == 0 && *snap->row.template_ == '/')
         rc = cay_fail_why(
             err, CAY_ENOTSUP, "template_root",
@@ -459,8 +459,8 @@ int cay_template_publish(cay_service *svc, const cay_call *call, const cay_templ
                              .bytes = snap->row.bytes,
                              .files = snap->row.files };
     if (rc == 0)
-        rc = cay__template_record(svc, call, &row, spec.names, out, err);
+        rc = cay__template_record(client, call, &row, spec.names, out, err);
     if (ours)
-        svc->store->snap_remove(svc->db, snap->row.id, NULL);
+        client->store->snap_remove(client->db, snap->row.id, NULL);
     return rc < 0 ? cay_wrap(err, rc, "template") : 0;
 }

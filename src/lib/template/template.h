@@ -35,32 +35,32 @@ int cay__tname_clean(const char *ref, char out[CAY_TEMPLATE_NAME + 1], cay_err *
 cay_template *cay__template_new(const cay_template_row *row);
 /* The record becomes one that counts; layers that are gone meanwhile are CAY_EBUSY, "layers_gone",
  * and nothing is recorded. */
-int cay__template_record(cay_service *svc, const cay_call *call, cay_template_row *row,
+int cay__template_record(cay_client *client, const cay_call *call, cay_template_row *row,
                          const char *const *names, cay_template **out, cay_err *err);
 
 /* Layers of base image show directories, or nothing, where a sandbox's own mounts and files go:
  * CAY_EINVAL, "image_root", names the one that is none. */
-int cay__template_root_check(const cay_service *svc, const char *base, const char *layers,
+int cay__template_root_check(const cay_client *client, const char *base, const char *layers,
                              cay_err *err);
 
 #define CAY__NOTE_LAYER_BYTES "layer-bytes" /* name of a layer that is no image's → its bytes */
 /* What the tenant's templates may have and have; most 0: no bound. */
-int cay__template_left(cay_service *svc, const char *tenant, uint64_t *most, uint64_t *used,
+int cay__template_left(cay_client *client, const char *tenant, uint64_t *most, uint64_t *used,
                        cay_err *err);
 /* CAY_ERATE, "quota_exceeded": so many more do not fit. */
-int cay__template_fits(cay_service *svc, const char *tenant, uint64_t more, cay_err *err);
+int cay__template_fits(cay_client *client, const char *tenant, uint64_t more, cay_err *err);
 /* Before a template is recorded: what its layers have, where a bound asks for it. */
-int cay__template_measure(cay_service *svc, const cay_call *call, const char *tenant,
+int cay__template_measure(cay_client *client, const cay_call *call, const char *tenant,
                           const char *layers, cay_err *err);
 /* Those of the stack are one now. */
-int cay__layers_merged_bytes(cay_service *svc, const cay__stack *s, const char *to, cay_err *err);
-void cay__layer_bytes_forget(cay_service *svc, const char *layer);
+int cay__layers_merged_bytes(cay_client *client, const cay__stack *s, const char *to, cay_err *err);
+void cay__layer_bytes_forget(cay_client *client, const char *layer);
 int cay__quota_templates(const char *tenant, int64_t most, int64_t need,
                          cay_err *err); /* store_access.c */
 
 /* spec->template_ becomes layers, and what the template says goes where the request is silent.
  * After cay__stack_prepare(). */
-int cay__template_prepare(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem,
+int cay__template_prepare(cay_client *client, const cay_call *call, cay_create *c, cay__arena *mem,
                           cay_err *err);
 /* Those of a request that says nothing of them. image: what its template says, or NULL. */
 void cay__template_limits(const char *image, cay_limits *out);

@@ -111,12 +111,12 @@ static int read_file(int dir, const char *path, cay__tconf *out, cay_err *err)
     return cay__tconf_parse(text, out, err);
 }
 
-int cay__tconf_read(const cay_service *svc, cay__tconf *out, cay_err *err)
+int cay__tconf_read(const cay_client *client, cay__tconf *out, cay_err *err)
 {
     char path[4096];
     const char *home = getenv("HOME"), *config = getenv("XDG_CONFIG_HOME");
     *out = (cay__tconf){ .idle_ms = 60000 };
-    int rc = read_file(svc->home_fd, NAME, out, err);
+    int rc = read_file(client->home_fd, NAME, out, err);
     if (rc == 0)
         rc = read_file(AT_FDCWD, "/etc/cay/" NAME, out, err);
     bool fits = config && *config == '/'

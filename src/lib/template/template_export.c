@@ -22,7 +22,7 @@
 enum { BLOCK = 512 };
 
 typedef struct work {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const cay_template_out *spec;
     const cay_template *t;
@@ -125,9 +125,9 @@ static int pack(work *k, bool raw, int fd, cay_err *err)
     char base[CAY_LAYER_NAME], words[CAY__IMAGE_LAYERS + 2][CAY_LAYER_NAME + 8];
     const char *args[CAY__IMAGE_LAYERS + 6] = { "format=oci" };
     size_t n = 1;
-    cay__layer_at at = { .home = k->svc->home, .libexec = k->svc->libexec };
+    cay__layer_at at = { .home = k->client->home, .libexec = k->client->libexec };
     cay__layer_done done = { 0 };
-    CAY_TRY(cay__layer_template(k->svc->home_fd, CAY__BASE_IMAGE, base, sizeof base, err));
+    CAY_TRY(cay__layer_template(k->client->home_fd, CAY__BASE_IMAGE, base, sizeof base, err));
     for (size_t i = 0; i <= k->at + 1; i++) {
         cay__str_join(words[i], sizeof words[i],
                       i <= k->at ? "a=" : "top=", i ? k->t->layers[i - 1] : base, NULL);
@@ -184,9 +184,9 @@ static int send(work *k, int fd, const cay__blob *b, cay_err *err)
 static int layer(work *k, cay_err *err)
 {
     cay__blob *b = &k->layers[k->at];
-    CAY_AUTOFD fd = openat(k->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD fd = openat(k->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
-        return cay_fail_sys(err, CAY_ESYS, "a file for the layer in %s", k->svc->home);
+        return cay_fail_sys(err, CAY_ESYS, "a file for the layer in %s", k->client->home);
     CAY_TRY(cay__call_check(k->call, "export", err));
     int rc = pack(k, true, fd, err);
     if (rc == CAY_ENOTSUP) {
@@ -319,7 +319,7 @@ static int all(work *k, cay_err *err)
         return cay_fail_why(err, CAY_ETOOBIG, "stack_too_deep",
                             "it has %zu layers, and an image at most %d", k->t->nlayers,
                             CAY__IMAGE_LAYERS);
-    CAY_TRY(cay__layers_lock(k->svc, false, &lock, err));
+    CAY_TRY(cay__layers_lock(k->client, false, &lock, err));
     CAY_TRY(put_head(k, "blobs/", '5', 0, err));
     CAY_TRY(put_head(k, "blobs/sha256/", '5', 0, err));
     for (k->at = 0; k->at < k->t->nlayers; k->at++) {
@@ -350,16 +350,16 @@ static int to_path(work *k, cay_err *err)
     return cay__path_put(dir, name, file, err);
 }
 
-int cay_template_export(cay_service *svc, const cay_call *call, const cay_template_out *given,
+int cay_template_export(cay_client *client, const cay_call *call, const cay_template_out *given,
                         cay_err *err)
 {
     cay_template_out spec;
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_out", err));
-    CAY__BACK(svc, template_export, svc, call, &spec, err);
-    CAY_TRY(cay_template_find(svc, call, spec.tenant, spec.ref, &t, err));
+    CAY__BACK(client, template_export, client, call, &spec, err);
+    CAY_TRY(cay_template_find(client, call, spec.tenant, spec.ref, &t, err));
     work *k = cay__alloc(sizeof *k);
-    *k = (work){ .svc = svc, .call = call, .spec = &spec, .t = t, .fd = spec.fd };
+    *k = (work){ .client = client, .call = call, .spec = &spec, .t = t, .fd = spec.fd };
     int rc = spec.path ? to_path(k, err) : all(k, err);
     free(k);
     return rc < 0 ? cay_wrap(err, rc, "export %.100s", spec.ref) : 0;

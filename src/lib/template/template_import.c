@@ -23,7 +23,7 @@
 #define NAMES_MOST 16
 
 typedef struct origin {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const cay_template_file *spec;
     int dir, file; /* one of them, or both -1 */
@@ -96,7 +96,8 @@ static int part_text(origin *o, const char *name, const char *digest, cay__buf *
 /* Copies it; digest "" is filled, else compared. */
 static int part_copy(origin *o, const char *name, cay__blob *b, int *out, cay_err *err)
 {
-    CAY_AUTOFD from = -1, to = openat(o->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD from = -1,
+               to = openat(o->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     CAY_AUTOFREE char *buf = cay__alloc(256 << 10);
     char hex[CAY__SHA256_HEX];
     uint64_t at, size;
@@ -408,7 +409,7 @@ static int copy_file(origin *o, cay_err *err)
 
 static int read_tree(origin *o, cay_err *err)
 {
-    o->whole = openat(o->svc->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    o->whole = openat(o->client->home_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (o->whole < 0)
         return cay_fail_sys(err, CAY_ESYS, "a file for the archive in the state directory");
     CAY_TRY(o->dir >= 0 ? pack_dir(o, o->spec->path, err) : copy_file(o, err));
@@ -493,18 +494,20 @@ static int import(origin *o, cay_template **out, cay_err *err)
                              .arg = o,
                              .progress = o->spec->progress,
                              .progress_arg = o->spec->arg };
-    return cay__image_make(o->svc, o->call, &spec, &o->im, out, err);
+    return cay__image_make(o->client, o->call, &spec, &o->im, out, err);
 }
 
-int cay_template_import(cay_service *svc, const cay_call *call, const cay_template_file *given,
+int cay_template_import(cay_client *client, const cay_call *call, const cay_template_file *given,
                         cay_template **out, cay_err *err)
 {
     cay_template_file spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_file", err));
-    CAY__BACK(svc, template_import, svc, call, &spec, out, err);
+    CAY__BACK(client, template_import, client, call, &spec, out, err);
     CAY_TRY(cay__call_check(call, "import", err));
     origin *o = cay__alloc(sizeof *o);
-    *o = (origin){ .svc = svc, .call = call, .spec = &spec, .dir = -1, .file = -1, .whole = -1 };
+    *o = (origin){
+        .client = client, .call = call, .spec = &spec, .dir = -1, .file = -1, .whole = -1
+    };
     int rc = import(o, out, err);
     cay__close_fd(&o->dir);
     cay__close_fd(&o->file);

@@ -28,7 +28,7 @@ enum { WORKERS = 3, TRIES = 5, TELL_MS = 200, BLOB_NAME = 100 };
 #define BLOB_KEPT_S 86400 /* one that nobody came back for */
 
 typedef struct pulling {
-    cay_service *svc;
+    cay_client *client;
     const cay_call *call;
     const cay_template_remote *spec;
     cay__tconf conf;
@@ -326,7 +326,7 @@ static int find_login(pulling *p, cay_err *err)
     if (p->spec->auth) {
         cay__value v = { 0 };
         CAY_TRY(cay__secret_source_check("auth", p->spec->auth, err));
-        CAY_TRY(cay__secret_read(p->svc, "auth", p->spec->auth, &v, err));
+        CAY_TRY(cay__secret_read(p->client, "auth", p->spec->auth, &v, err));
         bool ok = v.len < 2048 && memchr(v.data, ':', v.len) && !memchr(v.data, '\n', v.len) &&
                   !memchr(v.data, 0, v.len);
         p->login = ok ? strndup(v.data, v.len) : NULL;
@@ -340,7 +340,7 @@ static int find_login(pulling *p, cay_err *err)
                         p->spec->password ? p->spec->password : "") < 0
                    ? CAY_ENOSPACE
                    : 0;
-    CAY_TRY(cay__reg_login_of(p->svc, p->spec->tenant, p->name.host, &p->login, err));
+    CAY_TRY(cay__reg_login_of(p->client, p->spec->tenant, p->name.host, &p->login, err));
     if (p->login || !p->spec->trusted ||
         !(dir ? cay__str_join(path, sizeof path, dir, "/config.json", NULL)
               : home && cay__str_join(path, sizeof path, home, "/.docker/config.json", NULL)))
@@ -404,10 +404,10 @@ static int layer_blob(void *arg, size_t i, int *fd, cay_err *err)
 
 static int open_blobs(pulling *p, cay_err *err)
 {
-    if (mkdirat(p->svc->home_fd, CAY__BLOBS_DIR, 0700) < 0 && errno != EEXIST)
+    if (mkdirat(p->client->home_fd, CAY__BLOBS_DIR, 0700) < 0 && errno != EEXIST)
         return cay_fail_sys(err, CAY_ESYS, "make blobs/");
     p->blobs =
-        openat(p->svc->home_fd, CAY__BLOBS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        openat(p->client->home_fd, CAY__BLOBS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     return p->blobs < 0 ? cay_fail_sys(err, CAY_ESYS, "open blobs/") : 0;
 }
 
@@ -416,12 +416,12 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
     char name[CAY_TEMPLATE_NAME + 1], source[400];
     CAY_AUTOFD lock = -1;
     cay__tname given;
-    CAY_TRY(cay__tconf_read(p->svc, &p->conf, err));
+    CAY_TRY(cay__tconf_read(p->client, &p->conf, err));
     if (p->spec->implied && p->conf.no_pull)
         return cay_fail_why(
             err, CAY_ENOENT, "template_not_found",
             "it is not here, and templates.conf says `pull never`; `cay template pull` gets it");
-    CAY_TRY(cay__operator_read(p->svc, &p->op, err));
+    CAY_TRY(cay__operator_read(p->client, &p->op, err));
     const char *ref = cay__tconf_alias(&p->conf, p->spec->ref ? p->spec->ref : "");
     CAY_TRY(cay__tname_parse(p->spec->ref, &given, err));
     if (given.named_tag)
@@ -430,14 +430,14 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
     CAY_TRY(open_blobs(p, err));
     CAY_TRY(look_for(p, ref, err));
     snprintf(source, sizeof source, "registry:%.200s/%.180s", p->name.host, p->name.path);
-    CAY_TRY(cay__layers_lock(p->svc, false, &lock,
+    CAY_TRY(cay__layers_lock(p->client, false, &lock,
                              err)); /* what is here now stays until we stand on it */
-    CAY_TRY(cay__image_missing(p->svc, p->spec->tenant, &p->im, p->missing, err));
+    CAY_TRY(cay__image_missing(p->client, p->spec->tenant, &p->im, p->missing, err));
     uint64_t more = 0;
     for (size_t i = 0; i < p->im.n; i++)
         more += p->missing[i] ? p->im.layers[i].size : 0;
     CAY_TRY(cay__template_fits(
-        p->svc, p->spec->tenant, more - more / 128,
+        p->client, p->spec->tenant, more - more / 128,
         err)); /* packed they are hardly larger: what does not fit so never will */
     CAY_TRY(fetch_begin(p, err));
     cay__image_spec spec = { .tenant = p->spec->tenant,
@@ -449,12 +449,12 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
                              .arg = p,
                              .progress = p->spec->progress,
                              .progress_arg = p->spec->arg };
-    int rc = cay__image_make(p->svc, p->call, &spec, &p->im, out, err);
+    int rc = cay__image_make(p->client, p->call, &spec, &p->im, out, err);
     fetch_end(p);
     CAY_FAULT("pull.fetched");
     CAY_TRY(rc);
     if (p->spec->user)
-        CAY_TRY(cay_registry_login(p->svc, p->spec->tenant, p->name.host, p->spec->user,
+        CAY_TRY(cay_registry_login(p->client, p->spec->tenant, p->name.host, p->spec->user,
                                    p->spec->password, err));
     for (size_t i = 0; i < p->im.n; i++) {
         char file[BLOB_NAME];
@@ -464,15 +464,15 @@ static int pull(pulling *p, cay_template **out, cay_err *err)
     return 0;
 }
 
-int cay_template_pull(cay_service *svc, const cay_call *call, const cay_template_remote *given,
+int cay_template_pull(cay_client *client, const cay_call *call, const cay_template_remote *given,
                       cay_template **out, cay_err *err)
 {
     cay_template_remote spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_template_remote", err));
-    CAY__BACK(svc, template_pull, svc, call, &spec, out, err);
+    CAY__BACK(client, template_pull, client, call, &spec, out, err);
     CAY_TRY(cay__call_check(call, "pull", err));
     pulling *p = cay__alloc(sizeof *p);
-    *p = (pulling){ .svc = svc,
+    *p = (pulling){ .client = client,
                     .call = call,
                     .spec = &spec,
                     .blobs = -1,
@@ -494,9 +494,10 @@ int cay_template_pull(cay_service *svc, const cay_call *call, const cay_template
     return rc < 0 ? cay_wrap(err, rc, "pull %.100s", spec.ref ? spec.ref : "") : 0;
 }
 
-void cay__blobs_sweep(cay_service *svc)
+void cay__blobs_sweep(cay_client *client)
 {
-    int fd = openat(svc->home_fd, CAY__BLOBS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    int fd =
+        openat(client->home_fd, CAY__BLOBS_DIR, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     struct stat st;
     for (struct dirent *e; d && (e = readdir(d));)

@@ -31,20 +31,20 @@ static int read_own(const char *value, void *arg)
     return 0;
 }
 
-static size size_of(cay_service *svc, const char *layer)
+static size size_of(cay_client *client, const char *layer)
 {
     size s = { 0 };
-    svc->store->note_get(svc->db, CAY__NOTE_LAYER, layer, read_note, &s, NULL);
+    client->store->note_get(client->db, CAY__NOTE_LAYER, layer, read_note, &s, NULL);
     if (!s.known)
-        svc->store->note_get(svc->db, CAY__NOTE_LAYER_BYTES, layer, read_own, &s, NULL);
+        client->store->note_get(client->db, CAY__NOTE_LAYER_BYTES, layer, read_own, &s, NULL);
     return s;
 }
 
-static int keep(cay_service *svc, const char *layer, uint64_t bytes, cay_err *err)
+static int keep(cay_client *client, const char *layer, uint64_t bytes, cay_err *err)
 {
     char text[24];
     snprintf(text, sizeof text, "%llu", (unsigned long long)bytes);
-    return svc->store->note_put(svc->db, CAY__NOTE_LAYER_BYTES, layer, text, err);
+    return client->store->note_put(client->db, CAY__NOTE_LAYER_BYTES, layer, text, err);
 }
 
 static int take(const cay_tenant *t, void *arg)
@@ -53,58 +53,59 @@ static int take(const cay_tenant *t, void *arg)
     return 0;
 }
 
-int cay__template_left(cay_service *svc, const char *tenant, uint64_t *most, uint64_t *used,
+int cay__template_left(cay_client *client, const char *tenant, uint64_t *most, uint64_t *used,
                        cay_err *err)
 {
     cay_tenant t = { 0 };
-    CAY_TRY(svc->store->tenant_list(svc->db, tenant ? tenant : CAY_TENANT_DEFAULT, take, &t, err));
+    CAY_TRY(client->store->tenant_list(client->db, tenant ? tenant : CAY_TENANT_DEFAULT, take, &t,
+                                       err));
     *most = t.most.templates;
     *used = t.used.templates;
     return 0;
 }
 
-int cay__template_fits(cay_service *svc, const char *tenant, uint64_t more, cay_err *err)
+int cay__template_fits(cay_client *client, const char *tenant, uint64_t more, cay_err *err)
 {
     uint64_t most, used;
-    CAY_TRY(cay__template_left(svc, tenant, &most, &used, err));
+    CAY_TRY(cay__template_left(client, tenant, &most, &used, err));
     return !most || used + more <= most
                ? 0
                : cay__quota_templates(tenant ? tenant : CAY_TENANT_DEFAULT, (int64_t)most,
                                       (int64_t)(used + more), err);
 }
 
-int cay__template_measure(cay_service *svc, const cay_call *call, const char *tenant,
+int cay__template_measure(cay_client *client, const cay_call *call, const char *tenant,
                           const char *layers, cay_err *err)
 {
     uint64_t most, used;
     cay__stack s;
-    cay__layer_at at = { .home = svc->home, .libexec = svc->libexec };
-    CAY_TRY(cay__template_left(svc, tenant, &most, &used, err));
+    cay__layer_at at = { .home = client->home, .libexec = client->libexec };
+    CAY_TRY(cay__template_left(client, tenant, &most, &used, err));
     if (!most) /* nobody asks, and walking a tree is work */
         return 0;
     CAY_TRY(cay__stack_read(layers, &s, err));
     for (size_t i = 0; i < s.n; i++) {
         char hex[65];
         uint64_t bytes = 0, files;
-        if (size_of(svc, s.name[i]).known)
+        if (size_of(client, s.name[i]).known)
             continue;
         CAY_TRY(cay__layer_digest(&at, call, s.name[i], hex, &bytes, &files, err));
-        CAY_TRY(keep(svc, s.name[i], bytes, err));
+        CAY_TRY(keep(client, s.name[i], bytes, err));
     }
     return 0;
 }
 
-int cay__layers_merged_bytes(cay_service *svc, const cay__stack *s, const char *to, cay_err *err)
+int cay__layers_merged_bytes(cay_client *client, const cay__stack *s, const char *to, cay_err *err)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < s->n; i++)
-        sum += size_of(svc, s->name[i]).bytes;
-    return sum ? keep(svc, to, sum, err) : 0;
+        sum += size_of(client, s->name[i]).bytes;
+    return sum ? keep(client, to, sum, err) : 0;
 }
 
-void cay__layer_bytes_forget(cay_service *svc, const char *layer)
+void cay__layer_bytes_forget(cay_client *client, const char *layer)
 {
     size s = { 0 };
-    if (svc->store->note_get(svc->db, CAY__NOTE_LAYER_BYTES, layer, read_own, &s, NULL) == 0)
-        svc->store->note_put(svc->db, CAY__NOTE_LAYER_BYTES, layer, NULL, NULL);
+    if (client->store->note_get(client->db, CAY__NOTE_LAYER_BYTES, layer, read_own, &s, NULL) == 0)
+        client->store->note_put(client->db, CAY__NOTE_LAYER_BYTES, layer, NULL, NULL);
 }

@@ -10,13 +10,13 @@ static const char *const needed[] = { "proc", "dev", "run", "etc", "tmp", "works
 
 /* What the uppermost layer that has it shows; false: none has. A mark of removal (a character
  * device 0:0) is nothing. */
-static bool shown(const cay_service *svc, const cay__stack *s, const char *name, mode_t *kind)
+static bool shown(const cay_client *client, const cay__stack *s, const char *name, mode_t *kind)
 {
     struct stat st;
     char path[100];
     for (size_t i = s->n; i-- > 0;) {
         cay__str_join(path, sizeof path, CAY__LAYERS_DIR "/", s->name[i], "/", name, NULL);
-        if (fstatat(svc->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+        if (fstatat(client->home_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
         *kind = st.st_mode & S_IFMT;
         return !S_ISCHR(st.st_mode);
@@ -24,7 +24,7 @@ static bool shown(const cay_service *svc, const cay__stack *s, const char *name,
     return false;
 }
 
-int cay__template_root_check(const cay_service *svc, const char *base, const char *layers,
+int cay__template_root_check(const cay_client *client, const char *base, const char *layers,
                              cay_err *err)
 {
     cay__stack s;
@@ -33,7 +33,7 @@ int cay__template_root_check(const cay_service *svc, const char *base, const cha
         return 0;
     CAY_TRY(cay__stack_read(layers, &s, err));
     for (size_t i = 0; i < CAY_LEN(needed); i++)
-        if (shown(svc, &s, needed[i], &kind) && kind != S_IFDIR)
+        if (shown(client, &s, needed[i], &kind) && kind != S_IFDIR)
             return cay_fail_why(err, CAY_EINVAL, "image_root",
                                 "its /%s is %s, and a sandbox needs a directory there or nothing: "
                                 "make the image with one",

@@ -100,12 +100,12 @@ static int apply(cay_create *c, cay__arena *mem, cay_err *err)
 }
 
 /* What the sandbox behind the snapshot had. */
-static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem,
+static int from_snapshot(cay_client *client, cay_create *c, cay__arena *mem,
                          const cay_pair **settings, cay_err *err)
 {
     CAY_AUTOFREE cay__snaprow *row = NULL;
     CAY_AUTOJSON *o = NULL;
-    CAY_TRY(cay__snap_row(svc, c->from, &row, err));
+    CAY_TRY(cay__snap_row(client, c->from, &row, err));
     CAY_TRY(cay__json_object("record: spec", row->row.spec, &o, err));
     const char *image = cay__json_str(o, "image", NULL),
                *id = cay__json_str(o, "template_id", NULL),
@@ -118,11 +118,11 @@ static int from_snapshot(cay_service *svc, cay_create *c, cay__arena *mem,
     return 0;
 }
 
-static int from_template(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem,
+static int from_template(cay_client *client, const cay_call *call, cay_create *c, cay__arena *mem,
                          cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
-    CAY_TRY(cay_template_find(svc, call, c->tenant, c->template_, &t, err));
+    CAY_TRY(cay_template_find(client, call, c->tenant, c->template_, &t, err));
     cay__stack *stack = cay__arena_take(mem, sizeof *stack);
     CAY_TRY(cay__stack_of(t->layers, t->nlayers, stack, err));
     c->layers = stack->name;
@@ -135,23 +135,23 @@ static int from_template(cay_service *svc, const cay_call *call, cay_create *c, 
     return 0;
 }
 
-int cay__template_prepare(cay_service *svc, const cay_call *call, cay_create *c, cay__arena *mem,
+int cay__template_prepare(cay_client *client, const cay_call *call, cay_create *c, cay__arena *mem,
                           cay_err *err)
 {
     const cay_pair *before = NULL;
     c->image = c->template_id = c->template_name = NULL;
     if (c->from)
-        CAY_TRY(from_snapshot(svc, c, mem, &before, err));
+        CAY_TRY(from_snapshot(client, c, mem, &before, err));
     else if (!c->root && c->template_ && !strcmp(c->template_, CAY__BASE_IMAGE))
         c->template_id = ""; /* nothing at all, for who puts a root filesystem together */
     else if (!c->root && c->template_ && strcmp(c->template_, CAY__BASE_HOST) != 0)
-        CAY_TRY(from_template(svc, call, c, mem, err));
+        CAY_TRY(from_template(client, call, c, mem, err));
     CAY_TRY(cay__settings_prepare(c, before, mem, err));
     return c->image ? apply(c, mem, err) : 0;
 }
 
 /* Of a server's: what its template says; a snapshot's is known there alone. */
-static int told_there(cay_service *svc, const cay_call *call, const cay_create *c, char **config,
+static int told_there(cay_client *client, const cay_call *call, const cay_create *c, char **config,
                       cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
@@ -160,20 +160,20 @@ static int told_there(cay_service *svc, const cay_call *call, const cay_create *
         *config = cay__strdup("{}");
         return 0;
     }
-    CAY_TRY(cay_template_find(svc, call, NULL, c->template_, &t, err));
+    CAY_TRY(cay_template_find(client, call, NULL, c->template_, &t, err));
     *config = cay__strdup(t->config);
     return 0;
 }
 
-int cay_template_told(cay_service *svc, const cay_call *call, const cay_create *given,
+int cay_template_told(cay_client *client, const cay_call *call, const cay_create *given,
                       char **config, cay_err *err)
 {
     __attribute__((cleanup(cay__arena_clear))) cay__arena mem = { 0 };
     cay_create c;
     CAY_TRY(cay__spec_take(&c, sizeof c, given, "cay_create", err));
-    if (svc->back)
-        return told_there(svc, call, &c, config, err);
-    CAY_TRY(cay__template_prepare(svc, call, &c, &mem, err));
+    if (client->back)
+        return told_there(client, call, &c, config, err);
+    CAY_TRY(cay__template_prepare(client, call, &c, &mem, err));
     *config = cay__strdup(c.image ? c.image : "{}");
     return 0;
 }

@@ -101,7 +101,7 @@ static bool is_uuid(const char *s)
 static int save(cay__req *r, const char *uuid, const json_t *note, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(note, 60000);
-    return cay_note_put(r->svc, SPACE, uuid, text ? text : "{}", err);
+    return cay_note_put(r->client, SPACE, uuid, text ? text : "{}", err);
 }
 
 static int not_found(const char *id, cay_err *err)
@@ -115,7 +115,7 @@ int cay__ss_find(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
     json_t *note = NULL;
     const char *own = id;
     if (is_uuid(id)) {
-        if (cay_note_get(r->svc, SPACE, id, &text, NULL) < 0)
+        if (cay_note_get(r->client, SPACE, id, &text, NULL) < 0)
             return not_found(id, err);
         int rc = cay__json_object("record", text, &note, err);
         free(text);
@@ -223,7 +223,7 @@ static int on_create(cay__req *r, cay_err *err)
                         .ttl_ms = TIMEOUT * 1000ull,
                         .on_expiry = CAY_EXPIRE_PAUSE,
                         .tenant = r->who.tenant };
-    CAY_TRY(cay_service_create(r->svc, &r->call, &spec, &sb, err));
+    CAY_TRY(cay_client_create(r->client, &r->call, &spec, &sb, err));
     const char *own = cay__arena_str(&r->arena, cay_sandbox_id(sb));
     cay__req_about(r, own);
     int64_t now = cay__wall_ms();
@@ -335,9 +335,9 @@ static int old_one(const char *key, const char *json, void *arg)
 static void forget_old(cay__req *r, int64_t now)
 {
     sweep s = { .keys = CAY__BUF(1u << 20), .before = now - KEEP_MS };
-    cay_note_list(r->svc, SPACE, "", old_one, &s, NULL);
+    cay_note_list(r->client, SPACE, "", old_one, &s, NULL);
     for (size_t at = 0; at < s.keys.len; at += strlen(s.keys.data + at) + 1)
-        cay_note_put(r->svc, SPACE, s.keys.data + at, NULL, NULL);
+        cay_note_put(r->client, SPACE, s.keys.data + at, NULL, NULL);
     cay__buf_clear(&s.keys);
 }
 

@@ -219,7 +219,7 @@ static int take_file(cay__req *r, cay__multipart *m, form *f, cay_err *err)
     if (f->placed || f->spool >= 0)
         return cay_fail_why(err, CAY_EINVAL, "field_invalid", "file comes twice");
     if (!f->id || !f->path) { /* clients are free to send it first */
-        f->spool = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        f->spool = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
         return f->spool < 0 ? cay_fail_sys(err, CAY_ESYS, "a file for what is uploaded")
                             : part_to_fd(r, m, f->spool, SPOOL_MAX, err);
     }
@@ -298,7 +298,7 @@ int cay__ss_upload_url(cay__req *r, cay_err *err)
     CAY_TRY(cay__ss_str(body, "url", true, &url, err));
     cay_call call = bounded(r);
     CAY_TRY(cay_url_get(
-        r->svc, &call,
+        r->client, &call,
         &(cay_url){
             .size = sizeof(cay_url), .url = url, .net = rules_of(r, b.sb), .max_bytes = URL_BYTES },
         &fd, NULL, err));
@@ -318,7 +318,7 @@ int cay__ss_download_url(cay__req *r, cay_err *err)
     CAY_TRY(cay_file_stat(b.sb, &r->call, path, true, &st, err));
     CAY_TRY(cay__file_open(r, b.sb, path, NULL, &st, &fd, err));
     cay_call call = bounded(r);
-    CAY_TRY(cay_url_put(r->svc, &call,
+    CAY_TRY(cay_url_put(r->client, &call,
                         &(cay_url){ .size = sizeof(cay_url), .url = url, .net = rules_of(r, b.sb) },
                         fd, st.size, err));
     return cay__ss_done(r, "File sent to the presigned URL");

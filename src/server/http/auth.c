@@ -29,12 +29,12 @@ static int take_actor(const cay_key *k, void *arg)
 
 int cay__auth_key(cay__req *r, const char *key, cay_err *err)
 {
-    return cay_key_check(r->svc, key, take_actor, r, err);
+    return cay_key_check(r->client, key, take_actor, r, err);
 }
 
 int cay__auth_session(cay__req *r, const char *text, cay_err *err)
 {
-    return cay_session_check(r->svc, text, take_actor, r, err);
+    return cay_session_check(r->client, text, take_actor, r, err);
 }
 
 /* On a listener with --as: whoever reaches it is that tenant, whatever it shows. */
@@ -160,8 +160,8 @@ int cay__req_sandbox(cay__req *r, const char *id, cay_sandbox **out, cay_err *er
     if (narrow && strcmp(id, r->who.sandbox) != 0)
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found", "there is no sandbox %s", id);
     /* Every tenant's ids are the operator's; other names are found among its own. */
-    int rc = cay_service_find_of(
-        r->svc, &r->call, admin && cay__id_valid(id, 'c') ? NULL : r->who.tenant, id, &sb, err);
+    int rc = cay_client_find_of(
+        r->client, &r->call, admin && cay__id_valid(id, 'c') ? NULL : r->who.tenant, id, &sb, err);
     if (rc < 0)
         return rc;
     cay__req_defer(r, give_back, sb);

@@ -261,7 +261,7 @@ static void begin(cay__conn *c, cay__req *r)
     cay__server *s = c->lane->server;
     c->req = r;
     r->server = s;
-    r->svc = s->svc;
+    r->client = s->client;
     r->conn = c;
     r->peer = c->peer;
     r->as = c->via->as;

@@ -137,7 +137,7 @@ typedef struct cay__reply {
 
 struct cay__server {
     cay__conf conf;
-    cay_service *svc;
+    cay_client *client;
     cay__listener listeners[CAY__LISTENERS];
     size_t nlisteners;
     cay__lane *lanes;

@@ -70,7 +70,7 @@ int cay__once_begin(cay__req *r, const void *body, size_t len, cay_err *err)
         .size = sizeof *a, .tenant = r->who.tenant, .route = route, .key = key, .request = hash
     };
     r->reply->once = a;
-    int rc = cay_answer_begin(r->svc, a, keep, r, err);
+    int rc = cay_answer_begin(r->client, a, keep, r, err);
     r->reply->replay = rc == CAY_EEXIST && a->status;
     if (rc < 0 && !r->reply->replay)
         r->reply->once = NULL; /* another's: not ours to end */
@@ -116,7 +116,7 @@ void cay__once_answer(cay__req *r, int status, const char *type, const void *dat
         a->body = data;
         a->len = len;
     }
-    cay_answer_end(r->svc, a, NULL);
+    cay_answer_end(r->client, a, NULL);
 }
 
 bool cay__once_replay(cay__req *r)

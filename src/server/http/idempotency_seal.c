@@ -91,5 +91,5 @@ int cay__once_choose(cay__req *r, char *text, size_t len, cay_err *err)
     mine.status = 201;
     mine.type = "";
     mine.begun = true;
-    return cay_answer_end(r->svc, &mine, err);
+    return cay_answer_end(r->client, &mine, err);
 }

@@ -102,7 +102,7 @@ typedef struct cay__conf {
     bool insecure;             /* plain HTTP beyond this machine was asked for by name */
 } cay__conf;
 const cay__conf *cay__server_conf(const cay__server *s);
-cay_service *cay__server_service(const cay__server *s);
+cay_client *cay__server_service(const cay__server *s);
 /* Runs fn(arg) on a worker soon; false when too much is waiting. */
 bool cay__server_later(cay__server *s, void (*fn)(void *arg), void *arg);
 
@@ -139,7 +139,7 @@ struct cay__req {
         *as_host; /* of a preview: the Host that the program inside is told; NULL: localhost:PORT */
     bool as_tls;  /* likewise: the program speaks TLS */
     cay__server *server;
-    cay_service *svc;
+    cay_client *client;
     const cay__dialect *dialect;
     const cay__route *route;
     cay__head head;
@@ -184,7 +184,7 @@ int cay__req_awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
 /* Whose things a list shows, for cay_filter.tenant: the asker's; of an admin NULL (all), or
  * ?tenant=. What is made belongs to r->who.tenant. */
 const char *cay__req_tenant(cay__req *r);
-/* As cay_service_create(), with our sudo inside, which users of hosted sandboxes are used to;
+/* As cay_client_create(), with our sudo inside, which users of hosted sandboxes are used to;
  * without it where there is nobody to become. */
 int cay__create_sudo(cay__req *r, cay_create *c, cay_sandbox **out, cay_err *err);
 /* Of a route that makes something: its Idempotency-Key, for cay_create.once, or NULL. */

@@ -68,7 +68,7 @@ static bool own_page(const cay__req *r)
 static int by_token(cay__req *r, const cay__preview_at *at, const char *token, cay_err *err)
 {
     if (!CAY__MUTANT("preview-token"))
-        CAY_TRY(cay_port_token_check(r->svc, at->id, at->port, token, err));
+        CAY_TRY(cay_port_token_check(r->client, at->id, at->port, token, err));
     r->who = (cay__actor){ .scope = CAY__SCOPE_PORT, .port = at->port };
     cay__str_copy(r->who.sandbox, sizeof r->who.sandbox, at->id);
     return 0;

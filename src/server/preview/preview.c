@@ -137,7 +137,7 @@ static int awake(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
 {
     if (*r->who.tenant)
         return cay__req_awake(r, id, out, err);
-    CAY_TRY(cay_service_find_of(r->svc, &r->call, NULL, id, out, err));
+    CAY_TRY(cay_client_find_of(r->client, &r->call, NULL, id, out, err));
     cay__req_defer(r, give_back, *out);
     return cay_sandbox_wake(*out, &r->call, err);
 }

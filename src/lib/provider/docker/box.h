@@ -86,7 +86,7 @@ int cay__docker_extend(void *box, const cay_call *call, uint64_t ttl_ms, uint64_
 int cay__docker_usage(void *box, const cay_call *call, cay_usage *out, cay_err *err);
 int cay__docker_wait(void *box, const cay_call *call, cay_state *state, cay_err *err);
 
-/* volume.c: storage is the service's word, [{"target","read_only","driver","options"}], or NULL. */
+/* volume.c: storage is the client's word, [{"target","read_only","driver","options"}], or NULL. */
 void cay__docker_volumes_show(json_t *mounts, const char *storage,
                               const char *id);       /* in the container's request */
 int cay__docker_volumes_mark(int dir, cay_err *err); /* there may be some from now on */

@@ -68,13 +68,13 @@ typedef struct cay__docker_options {
     const char *transport, *image, *pull, *network, *publish, *cap_add, *seccomp, *runtime,
         *volumes, *platform, *dockerfile, *build_args;
     bool read_only;
-    /* The service's own words, in no list of a request's: */
+    /* The client's own words, in no list of a request's: */
     bool mounts, fuse; /* its manifest has storage that is mounted inside: that needs SYS_ADMIN; and
                           /dev/fuse */
     const char *storage; /* its manifest has storage that the engine mounts: JSON, volume.c */
 } cay__docker_options;
 extern const char *const cay__docker_option_names[];
-bool cay__docker_storage(const cay_create *c); /* the service's word mounts is there */
+bool cay__docker_storage(const cay_create *c); /* the client's word mounts is there */
 int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_err *err);
 
 /* image.c */

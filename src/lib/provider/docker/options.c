@@ -114,7 +114,7 @@ int cay__docker_options_read(const cay_create *c, cay__docker_options *out, cay_
                                   .seccomp = "default" };
     for (const cay_pair *p = c->options; p && p->key; p++) {
         size_t i = 0;
-        if (!strcmp(p->key, "mounts")) { /* the service's own words: no request has them, since they
+        if (!strcmp(p->key, "mounts")) { /* the client's own words: no request has them, since they
                                             are in no list */
             out->mounts = true;
             out->fuse = strcmp(p->value, "kernel") != 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A snapshot is an image that the engine commits, and undo a container in the place of another. On
- * disk, for a layer NAME of the service: docker/.layers/NAME  JSON: the image's id, the reference
+ * disk, for a layer NAME of the client: docker/.layers/NAME  JSON: the image's id, the reference
  * it came from, and the user and environment that this one had layers/NAME/image    the image's id
  * again: that the layer is there, for who decides what a crash left The image is called
  * localhost/cay-WORD:NAME, WORD from docker/owner, and carries our labels: gc finds one whose layer

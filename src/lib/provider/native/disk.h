@@ -10,7 +10,7 @@
  * That of a volume is volumes/.image-NAME, and its root is the volume.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 /* Root, loop devices and mkfs.ext4 are there. */
 bool cay__disk_there(void);

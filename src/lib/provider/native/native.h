@@ -190,7 +190,7 @@ int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t 
                       int *trust, cay_err *err);
 
 /* The operations on a box, as members of a cay_provider_ops: the static command's table, and the
- * service's. */
+ * client's. */
 #define CAY__NATIVE_HOT                                                                            \
     .size = sizeof(cay_provider_ops), .name = "native", .release = cay__nbox_release,              \
     CAY__PROC_MEMBERS, CAY__SESSION_MEMBERS(cay__nbox), .spawn = cay__nbox_spawn,                  \

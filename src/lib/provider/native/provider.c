@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The native provider as the service sees it. */
+/* The native provider as the client sees it. */
 #include "disk.h"
 #include "native.h"
 #include <base/base.h>

@@ -9,7 +9,7 @@
  * the files.
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 
 /* Root, and the state directory is on a filesystem mounted with project quota that enforces. */
 bool cay__quota_there(int home_fd);

@@ -8,7 +8,7 @@
  * ends
  */
 #pragma once
-#include <cay/service.h>
+#include <cay/client.h>
 #include <proto/root_helper.h>
 
 bool cay__hand_there(int home_fd);

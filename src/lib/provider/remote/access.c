@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of a service that is a server's: who may use it, what is left to be done, and who did what. */
+/* Of a client of a server: who may use it, what is left to be done, and who did what. */
 #include "remote_box.h"
 #include "client.h"
 #include <base/fd.h>
 
-int cay__remote_key_create(cay_service *svc, const cay_key *given, char *text, cay_err *err)
+int cay__remote_key_create(cay_client *client, const cay_key *given, char *text, cay_err *err)
 {
     cay_key k;
     CAY_AUTOJSON *o = NULL;
@@ -20,7 +20,7 @@ int cay__remote_key_create(cay_service *svc, const cay_key *given, char *text, c
             body, "ttl_ms",
             json_integer((json_int_t)CAY_MAX(k.expires_ms - cay__wall_ms(), (int64_t)1)));
     cay__buf_str(&target, CAY__FAR_API "/keys");
-    CAY_TRY(cay__far_json(cay__remote_far(svc), NULL, "POST", &target, body, &o, err));
+    CAY_TRY(cay__far_json(cay__remote_far(client), NULL, "POST", &target, body, &o, err));
     return cay__str_copy(text, CAY_KEY_LEN + 1, cay__far_word(o, "key"))
                ? 0
                : cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "the server told no key");
@@ -50,19 +50,19 @@ static int on_key(const json_t *o, void *arg)
     return w->fn(&k, w->arg);
 }
 
-int cay__remote_key_list(cay_service *svc, const char *tenant, int (*fn)(const cay_key *, void *),
+int cay__remote_key_list(cay_client *client, const char *tenant, int (*fn)(const cay_key *, void *),
                          void *arg, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/keys");
     if (tenant)
         cay__far_query(&target, "tenant", tenant);
-    return cay__remote_each(svc, NULL, &target, on_key, &(keys){ fn, arg }, err);
+    return cay__remote_each(client, NULL, &target, on_key, &(keys){ fn, arg }, err);
 }
 
-int cay__remote_key_revoke(cay_service *svc, const char *id, cay_err *err)
+int cay__remote_key_revoke(cay_client *client, const char *id, cay_err *err)
 {
-    return cay__remote_order(svc, "DELETE", "keys", id, "", NULL, NULL, err);
+    return cay__remote_order(client, "DELETE", "keys", id, "", NULL, NULL, err);
 }
 
 static cay_quota quota_of(const json_t *o)
@@ -83,24 +83,24 @@ static json_t *quota_json(const cay_quota *q)
                      "templates", (json_int_t)q->templates);
 }
 
-int cay__remote_tenant_put(cay_service *svc, const cay_tenant *given, bool fresh, cay_err *err)
+int cay__remote_tenant_put(cay_client *client, const cay_tenant *given, bool fresh, cay_err *err)
 {
     cay_tenant t;
     CAY__FAR_TARGET(target);
     CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_tenant", err));
     if (!fresh)
-        return cay__remote_order(svc, "PATCH", "tenants", t.name, "",
+        return cay__remote_order(client, "PATCH", "tenants", t.name, "",
                                  json_pack("{s:o}", "most", quota_json(&t.most)), NULL, err);
     cay__buf_str(&target, CAY__FAR_API "/tenants");
     return cay__far_json(
-        cay__remote_far(svc), NULL, "POST", &target,
+        cay__remote_far(client), NULL, "POST", &target,
         json_pack("{s:s, s:o}", "name", t.name ? t.name : "", "most", quota_json(&t.most)), NULL,
         err);
 }
 
-int cay__remote_tenant_remove(cay_service *svc, const char *name, cay_err *err)
+int cay__remote_tenant_remove(cay_client *client, const char *name, cay_err *err)
 {
-    return cay__remote_order(svc, "DELETE", "tenants", name, "", NULL, NULL, err);
+    return cay__remote_order(client, "DELETE", "tenants", name, "", NULL, NULL, err);
 }
 
 typedef struct tenants {
@@ -124,13 +124,13 @@ static int on_tenant(const json_t *o, void *arg)
     return w->fn(&t, w->arg);
 }
 
-int cay__remote_tenant_list(cay_service *svc, const char *only,
+int cay__remote_tenant_list(cay_client *client, const char *only,
                             int (*fn)(const cay_tenant *, void *), void *arg, cay_err *err)
 {
     tenants w = { fn, arg, only, false };
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/tenants");
-    CAY_TRY(cay__remote_each(svc, NULL, &target, on_tenant, &w, err));
+    CAY_TRY(cay__remote_each(client, NULL, &target, on_tenant, &w, err));
     return only && !w.found
                ? cay_fail_why(err, CAY_ENOENT, "tenant_not_found", "there is no tenant %.60s", only)
                : 0;
@@ -164,7 +164,7 @@ static int on_task(const json_t *o, void *arg)
     return w->fn(&t, w->arg);
 }
 
-int cay__remote_task_list(cay_service *svc, const cay_task_filter *f,
+int cay__remote_task_list(cay_client *client, const cay_task_filter *f,
                           int (*fn)(const cay_task *t, void *arg), void *arg, cay_err *err)
 {
     const struct {
@@ -179,12 +179,12 @@ int cay__remote_task_list(cay_service *svc, const cay_task_filter *f,
         if (words[i].value)
             cay__far_query(&target, words[i].name, words[i].value);
     cay__far_query_u64(&target, "limit", f->limit && f->limit < 1000 ? f->limit : 1000);
-    return cay__remote_each(svc, NULL, &target, on_task, &(tasks){ fn, arg }, err);
+    return cay__remote_each(client, NULL, &target, on_task, &(tasks){ fn, arg }, err);
 }
 
-int cay__remote_task_order(cay_service *svc, const char *id, const char *verb, cay_err *err)
+int cay__remote_task_order(cay_client *client, const char *id, const char *verb, cay_err *err)
 {
-    return cay__remote_order(svc, "POST", "jobs", id, verb, NULL, NULL, err);
+    return cay__remote_order(client, "POST", "jobs", id, verb, NULL, NULL, err);
 }
 
 typedef struct audits {
@@ -213,7 +213,7 @@ static int on_audit(const json_t *o, void *arg)
     return w->fn(&a, w->arg);
 }
 
-int cay__remote_audit_list(cay_service *svc, const cay_audit_filter *f,
+int cay__remote_audit_list(cay_client *client, const cay_audit_filter *f,
                            int (*fn)(const cay_audit *, void *), void *arg, cay_err *err)
 {
     const struct {
@@ -227,10 +227,11 @@ int cay__remote_audit_list(cay_service *svc, const cay_audit_filter *f,
     if (f->since_ms)
         cay__far_query_u64(&target, "since_ms", (uint64_t)f->since_ms);
     cay__far_query_u64(&target, "last", f->last && f->last < 10000 ? f->last : 10000);
-    return cay__remote_each(svc, NULL, &target, on_audit, &(audits){ fn, arg }, err);
+    return cay__remote_each(client, NULL, &target, on_audit, &(audits){ fn, arg }, err);
 }
 
-int cay__remote_audit_verify(cay_service *svc, const char *head, cay_audit_proof *out, cay_err *err)
+int cay__remote_audit_verify(cay_client *client, const char *head, cay_audit_proof *out,
+                             cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     cay_audit_proof p = { .size = sizeof p };
@@ -238,7 +239,7 @@ int cay__remote_audit_verify(cay_service *svc, const char *head, cay_audit_proof
     cay__buf_str(&target, CAY__FAR_API "/audit/proof");
     if (head)
         cay__far_query(&target, "head", head);
-    CAY_TRY(cay__far_json(cay__remote_far(svc), NULL, "GET", &target, NULL, &o, err));
+    CAY_TRY(cay__far_json(cay__remote_far(client), NULL, "GET", &target, NULL, &o, err));
     p.first = (uint64_t)cay__json_int(o, "first", 0);
     p.last = (uint64_t)cay__json_int(o, "last", 0);
     p.torn = (uint64_t)cay__json_int(o, "torn", 0);

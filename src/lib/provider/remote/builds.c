@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of a service that is a server's: templates that it builds by steps. The context is packed here,
+ * Of a client of a server: templates that it builds by steps. The context is packed here,
  * without what .dockerignore leaves out, and sent; the log is followed until its end, taken up
  * again where it was cut; a caller that gives up cancels the build.
  */
@@ -184,7 +184,7 @@ static int add_net(cay__buf *target, const char *net, cay_err *err)
     return 0;
 }
 
-static int submit_build(cay_service *svc, const cay_call *call, const cay_build *s, json_t **out,
+static int submit_build(cay_client *client, const cay_call *call, const cay_build *s, json_t **out,
                         cay_err *err)
 {
     CAY_AUTOFD dir = -1, tar = -1;
@@ -230,10 +230,10 @@ static int submit_build(cay_service *svc, const cay_call *call, const cay_build 
         ask.from_fd = true;
         ask.len = (size_t)len;
     }
-    return cay__far_send(cay__remote_far(svc), call, &ask, out, err);
+    return cay__far_send(cay__remote_far(client), call, &ask, out, err);
 }
 
-static int submit_pull(cay_service *svc, const cay_call *call, const cay_build *s, json_t **out,
+static int submit_pull(cay_client *client, const cay_call *call, const cay_build *s, json_t **out,
                        cay_err *err)
 {
     char key[CAY_ID_LEN + 1], fields[64];
@@ -248,7 +248,8 @@ static int submit_pull(cay_service *svc, const cay_call *call, const cay_build *
         json_object_set_new(body, "names", names);
     cay__id_make(key, 'j');
     snprintf(fields, sizeof fields, "Idempotency-Key: %s\r\n", key);
-    return cay__far_json_with(cay__remote_far(svc), call, "POST", &target, fields, body, out, err);
+    return cay__far_json_with(cay__remote_far(client), call, "POST", &target, fields, body, out,
+                              err);
 }
 
 typedef struct hearing {
@@ -289,7 +290,7 @@ static int on_said(const char *name, const char *data, size_t len, void *arg, ca
     return h->line ? h->line(&e, h->arg) : 0;
 }
 
-static int hear(cay_service *svc, const cay_call *call, const char *id, bool follow, hearing *h,
+static int hear(cay_client *client, const cay_call *call, const char *id, bool follow, hearing *h,
                 cay_err *err)
 {
     cay__answer *a = NULL;
@@ -302,7 +303,7 @@ static int hear(cay_service *svc, const cay_call *call, const char *id, bool fol
     cay__far_query_u64(&target, "after", h->at);
     if (!follow)
         cay__far_query(&target, "follow", "0");
-    CAY_TRY(cay__far_ask(cay__remote_far(svc), call,
+    CAY_TRY(cay__far_ask(cay__remote_far(client), call,
                          &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
     int rc = 0;
     while (rc == 0 && n && (rc = cay__answer_bytes(a, call, buf, sizeof buf, &n, err)) == 0 && n)
@@ -313,11 +314,12 @@ static int hear(cay_service *svc, const cay_call *call, const char *id, bool fol
 }
 
 /* Until it ended: a server that is restarted goes on with the build, and so do we. */
-static int follow(cay_service *svc, const cay_call *call, const char *id, hearing *h, cay_err *err)
+static int follow(cay_client *client, const cay_call *call, const char *id, hearing *h,
+                  cay_err *err)
 {
     for (int tries = 0; !h->over; tries++) {
         uint64_t before = h->at;
-        int rc = hear(svc, call, id, true, h, err);
+        int rc = hear(client, call, id, true, h, err);
         if (rc < 0 && (rc != CAY_EUPSTREAM && rc != CAY_EBUSY))
             return rc;
         if (h->at != before)
@@ -344,23 +346,23 @@ static void keep_end(const json_t *o, cay_built *out)
     cay__str_copy(out->sandbox, sizeof out->sandbox, cay__far_id(o, "sandbox", 'c'));
 }
 
-int cay__remote_build_run(cay_service *svc, const cay_call *call, const cay_build *s,
+int cay__remote_build_run(cay_client *client, const cay_call *call, const cay_build *s,
                           cay_built *out, cay_err *err)
 {
     CAY_AUTOJSON *begun = NULL, *end = NULL;
     hearing h = { .event = s->event, .arg = s->arg };
     cay_built b = { .size = sizeof b };
-    CAY_TRY(s->pull ? submit_pull(svc, call, s, &begun, err)
-                    : submit_build(svc, call, s, &begun, err));
+    CAY_TRY(s->pull ? submit_pull(client, call, s, &begun, err)
+                    : submit_build(client, call, s, &begun, err));
     if (!cay__id_valid(cay__far_word(begun, "id"), 'b'))
         return cay_fail_why(err, CAY_EUPSTREAM, "net_answer",
                             "the server tells no id of the build");
     cay__str_copy(b.id, sizeof b.id, cay__far_word(begun, "id"));
-    int rc = follow(svc, call, b.id, &h, err);
+    int rc = follow(client, call, b.id, &h, err);
     if (rc == CAY_ECANCELED || rc == CAY_ETIMEOUT)
-        cay__remote_order(svc, "POST", "builds", b.id, "/cancel", NULL, NULL, NULL);
+        cay__remote_order(client, "POST", "builds", b.id, "/cancel", NULL, NULL, NULL);
     if (rc == 0)
-        rc = cay__remote_order(svc, "GET", "builds", b.id, "", NULL, &end, err);
+        rc = cay__remote_order(client, "GET", "builds", b.id, "", NULL, &end, err);
     if (rc == 0) {
         const char *state = cay__far_word(end, "state"), *reason = cay__far_word(end, "reason"),
                    *why = cay__far_word(end, "error");
@@ -419,27 +421,28 @@ static int on_build(const json_t *o, void *arg)
     return rc ? rc : l->ref != NULL;
 }
 
-int cay__remote_build_list(cay_service *svc, int (*fn)(const cay_build_info *b, void *arg),
+int cay__remote_build_list(cay_client *client, int (*fn)(const cay_build_info *b, void *arg),
                            void *arg, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/builds");
-    return cay__remote_each(svc, NULL, &target, on_build, &(lister){ .fn = fn, .arg = arg }, err);
+    return cay__remote_each(client, NULL, &target, on_build, &(lister){ .fn = fn, .arg = arg },
+                            err);
 }
 
-int cay__remote_build_get(cay_service *svc, const char *ref,
+int cay__remote_build_get(cay_client *client, const char *ref,
                           int (*fn)(const cay_build_info *b, void *arg), void *arg, cay_err *err)
 {
     lister l = { .fn = fn, .arg = arg };
     CAY__FAR_TARGET(target);
     if (cay__id_valid(ref, 'b')) {
         CAY_AUTOJSON *o = NULL;
-        CAY_TRY(cay__remote_order(svc, "GET", "builds", ref, "", NULL, &o, err));
+        CAY_TRY(cay__remote_order(client, "GET", "builds", ref, "", NULL, &o, err));
         return on_build(o, &l);
     }
     l.ref = ref;
     cay__buf_str(&target, CAY__FAR_API "/builds");
-    int rc = cay__remote_each(svc, NULL, &target, on_build, &l, err);
+    int rc = cay__remote_each(client, NULL, &target, on_build, &l, err);
     if (rc < 0)
         return rc;
     return l.found
@@ -449,18 +452,18 @@ int cay__remote_build_get(cay_service *svc, const char *ref,
                               ref);
 }
 
-int cay__remote_build_log(cay_service *svc, const char *id, uint64_t *offset,
+int cay__remote_build_log(cay_client *client, const char *id, uint64_t *offset,
                           int (*fn)(const cay_build_event *e, void *arg), void *arg, cay_err *err)
 {
     hearing h = { .line = fn, .arg = arg, .at = *offset };
-    int rc = hear(svc, NULL, id, false, &h, err);
+    int rc = hear(client, NULL, id, false, &h, err);
     *offset = h.at;
     return rc;
 }
 
-int cay__remote_build_cancel(cay_service *svc, const char *id, cay_err *err)
+int cay__remote_build_cancel(cay_client *client, const char *id, cay_err *err)
 {
-    return cay__remote_order(svc, "POST", "builds", id, "/cancel", NULL, NULL, err);
+    return cay__remote_order(client, "POST", "builds", id, "/cancel", NULL, NULL, err);
 }
 
 /* what is kept, and what is left
@@ -484,33 +487,33 @@ static int on_cache(const json_t *o, void *arg)
     return l->fn(&c, l->arg);
 }
 
-int cay__remote_build_caches(cay_service *svc, const cay_call *call,
+int cay__remote_build_caches(cay_client *client, const cay_call *call,
                              int (*fn)(const cay_build_cache *c, void *arg), void *arg,
                              cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/builds/caches");
-    return cay__remote_each(svc, call, &target, on_cache, &(cache_lister){ fn, arg }, err);
+    return cay__remote_each(client, call, &target, on_cache, &(cache_lister){ fn, arg }, err);
 }
 
-static int removed(cay_service *svc, const cay_call *call, const char *path, size_t *n,
+static int removed(cay_client *client, const cay_call *call, const char *path, size_t *n,
                    cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
     cay__buf_fmt(&target, CAY__FAR_API "%s", path);
-    CAY_TRY(cay__far_json(cay__remote_far(svc), call, "POST", &target, NULL, &o, err));
+    CAY_TRY(cay__far_json(cay__remote_far(client), call, "POST", &target, NULL, &o, err));
     if (n)
         *n = (size_t)cay__json_int(o, "removed", 0);
     return 0;
 }
 
-int cay__remote_build_prune(cay_service *svc, const cay_call *call, size_t *n, cay_err *err)
+int cay__remote_build_prune(cay_client *client, const cay_call *call, size_t *n, cay_err *err)
 {
-    return removed(svc, call, "/builds/prune", n, err);
+    return removed(client, call, "/builds/prune", n, err);
 }
 
-int cay__remote_gc(cay_service *svc, const cay_call *call, size_t *n, cay_err *err)
+int cay__remote_gc(cay_client *client, const cay_call *call, size_t *n, cay_err *err)
 {
-    return removed(svc, call, "/gc", n, err);
+    return removed(client, call, "/gc", n, err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A service that is a server's: which sandboxes and snapshots there are is asked there, and nothing
+/* A client that is a server's: which sandboxes and snapshots there are is asked there, and nothing
  * of it is kept here. */
 #include "remote_box.h"
 #include "client.h"
@@ -22,9 +22,9 @@ typedef struct remote {
     char *own;
 } remote;
 
-static remote *of(const cay_service *svc)
+static remote *of(const cay_client *client)
 {
-    return svc->far;
+    return client->far;
 }
 
 static cay__far_box *box_of(const cay_sandbox *sb)
@@ -32,9 +32,9 @@ static cay__far_box *box_of(const cay_sandbox *sb)
     return atomic_load(&sb->box);
 }
 
-cay__far *cay__remote_far(const cay_service *svc)
+cay__far *cay__remote_far(const cay_client *client)
 {
-    return &of(svc)->far;
+    return &of(client)->far;
 }
 
 static int far_open(const cay_open *spec, void **self, cay_err *err)
@@ -61,23 +61,24 @@ static void far_close(void *self)
     free(r);
 }
 
-static int handle(cay_service *svc, const json_t *o, cay_sandbox **out, cay_err *err)
+static int handle(cay_client *client, const json_t *o, cay_sandbox **out, cay_err *err)
 {
-    remote *r = of(svc);
+    remote *r = of(client);
     cay__far_box *box;
     const char *id = cay__far_word(o, "id");
     if (!cay__id_valid(id, 'c'))
         return cay_fail_why(err, CAY_EUPSTREAM, "net_answer", "%.120s tells no id of the sandbox",
                             cay__http_client_url(r->far.client));
-    CAY_TRY(cay__far_box_new(&r->far, id, id, svc->home, &box));
-    *out = cay__handle_new(svc, &cay__far_ops, id, box, cay_state_parse(cay__far_word(o, "state")));
+    CAY_TRY(cay__far_box_new(&r->far, id, id, client->home, &box));
+    *out =
+        cay__handle_new(client, &cay__far_ops, id, box, cay_state_parse(cay__far_word(o, "state")));
     return 0;
 }
 
-static int far_create(cay_service *svc, const cay_call *call, const cay_create *given,
+static int far_create(cay_client *client, const cay_call *call, const cay_create *given,
                       cay_sandbox **out, cay_err *err)
 {
-    remote *r = of(svc);
+    remote *r = of(client);
     cay_create c;
     json_t *body = NULL;
     char key[CAY_ID_LEN + 1], fields[64];
@@ -94,11 +95,11 @@ static int far_create(cay_service *svc, const cay_call *call, const cay_create *
     snprintf(fields, sizeof fields, "Idempotency-Key: %s\r\n", key);
     cay__buf_str(&target, CAY__FAR_API "/sandboxes");
     CAY_TRY(cay__far_create_watched(&r->far, call, &c, key, &target, fields, body, &answer, err));
-    return handle(svc, answer, out, err);
+    return handle(client, answer, out, err);
 }
 
 /* Every sandbox that the filter lets through, page by page. */
-static int each(cay_service *svc, const cay_call *call, const cay_filter *f,
+static int each(cay_client *client, const cay_call *call, const cay_filter *f,
                 int (*fn)(const json_t *o, void *arg), void *arg, cay_err *err)
 {
     char after[CAY__FAR_MARK] = "", label[1400];
@@ -123,7 +124,7 @@ static int each(cay_service *svc, const cay_call *call, const cay_filter *f,
             cay__far_query(&target, "provider", f->provider);
         if (*after)
             cay__far_query(&target, "after", after);
-        CAY_TRY(cay__far_json(&of(svc)->far, call, "GET", &target, NULL, &answer, err));
+        CAY_TRY(cay__far_json(&of(client)->far, call, "GET", &target, NULL, &answer, err));
         json_array_foreach(json_object_get(answer, "items"), i, o)
         {
             int rc = fn(o, arg);
@@ -155,10 +156,10 @@ static int match(const json_t *o, void *arg)
     return 0;
 }
 
-static int far_find(cay_service *svc, const cay_call *call, const char *ref, cay_sandbox **out,
+static int far_find(cay_client *client, const cay_call *call, const char *ref, cay_sandbox **out,
                     cay_err *err)
 {
-    remote *r = of(svc);
+    remote *r = of(client);
     CAY_AUTOJSON *o = NULL;
     if (!ref || !*ref)
         return cay_fail_why(err, CAY_EINVAL, "spec_invalid",
@@ -167,10 +168,10 @@ static int far_find(cay_service *svc, const cay_call *call, const char *ref, cay
         CAY__FAR_TARGET(target);
         cay__buf_fmt(&target, CAY__FAR_API "/sandboxes/%s", ref);
         CAY_TRY(cay__far_json(&r->far, call, "GET", &target, NULL, &o, err));
-        return handle(svc, o, out, err);
+        return handle(client, o, out, err);
     }
     search s = { .ref = ref };
-    CAY_TRY(each(svc, call, &(cay_filter){ .size = sizeof(cay_filter) }, match, &s, err));
+    CAY_TRY(each(client, call, &(cay_filter){ .size = sizeof(cay_filter) }, match, &s, err));
     o = s.found;
     if (!s.n)
         return cay_fail_why(err, CAY_ENOENT, "sandbox_not_found",
@@ -180,7 +181,7 @@ static int far_find(cay_service *svc, const cay_call *call, const char *ref, cay
         return cay_fail_why(err, CAY_EINVAL, "sandbox_ambiguous",
                             "%.40s fits several sandboxes: %s, %s%s; give more of the id", ref,
                             s.others[0], s.others[1], s.n > 2 ? ", …" : "");
-    return handle(svc, o, out, err);
+    return handle(client, o, out, err);
 }
 
 /* what is known of one: as a record and a status, which is what a description is made of ----
@@ -278,12 +279,12 @@ static int list_one(const json_t *o, void *arg)
     return rc;
 }
 
-static int far_list(cay_service *svc, const cay_call *call, const cay_filter *given,
+static int far_list(cay_client *client, const cay_call *call, const cay_filter *given,
                     int (*fn)(const cay_info *, void *), void *arg, cay_err *err)
 {
     cay_filter f;
     CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_filter", err));
-    return each(svc, call, &f, list_one, &(lister){ fn, arg, err }, err);
+    return each(client, call, &f, list_one, &(lister){ fn, arg, err }, err);
 }
 
 static int far_describe(cay_sandbox *sb, const cay_call *call, cay_info **out, cay_err *err)
@@ -312,38 +313,38 @@ static int far_order(cay_sandbox *sb, const cay_call *call, cay_state to, cay_er
     return 0;
 }
 
-static int far_probe(cay_service *svc, cay_probe **out, cay_err *err)
+static int far_probe(cay_client *client, cay_probe **out, cay_err *err)
 {
-    return cay__far_ops.probe(&of(svc)->far, out, err);
+    return cay__far_ops.probe(&of(client)->far, out, err);
 }
 
-static int far_events(cay_service *svc, const char *id, int *fd, cay_err *err)
+static int far_events(cay_client *client, const char *id, int *fd, cay_err *err)
 {
-    return cay__far_hear(&of(svc)->far, id, id, fd, err);
+    return cay__far_hear(&of(client)->far, id, id, fd, err);
 }
 
 /* what others do in two steps,
  * too */
 
-int cay__remote_each(cay_service *svc, const cay_call *call, const cay__buf *target,
+int cay__remote_each(cay_client *client, const cay_call *call, const cay__buf *target,
                      int (*fn)(const json_t *o, void *arg), void *arg, cay_err *err)
 {
     CAY_AUTOJSON *answer = NULL;
     size_t i;
     json_t *o;
     int rc = 0;
-    CAY_TRY(cay__far_json(&of(svc)->far, call, "GET", target, NULL, &answer, err));
+    CAY_TRY(cay__far_json(&of(client)->far, call, "GET", target, NULL, &answer, err));
     json_array_foreach(json_object_get(answer, "items"), i, o) if ((rc = fn(o, arg))) break;
     return rc;
 }
 
-int cay__remote_order(cay_service *svc, const char *method, const char *what, const char *ref,
+int cay__remote_order(cay_client *client, const char *method, const char *what, const char *ref,
                       const char *rest, json_t *body, json_t **out, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__far_ref(&target, what, ref);
     cay__buf_str(&target, rest);
-    return cay__far_json(&of(svc)->far, NULL, method, &target, body, out, err);
+    return cay__far_json(&of(client)->far, NULL, method, &target, body, out, err);
 }
 
 static cay_snapshot *snapshot_of(const json_t *o)
@@ -417,18 +418,18 @@ void cay__far_ref(cay__buf *target, const char *what, const char *ref)
                      (unsigned char)*p);
 }
 
-static int far_snapshot_get(cay_service *svc, const cay_call *call, const char *ref,
+static int far_snapshot_get(cay_client *client, const cay_call *call, const char *ref,
                             cay_snapshot **out, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
     cay__far_ref(&target, "snapshots", ref);
-    CAY_TRY(cay__far_json(&of(svc)->far, call, "GET", &target, NULL, &o, err));
+    CAY_TRY(cay__far_json(&of(client)->far, call, "GET", &target, NULL, &o, err));
     *out = snapshot_of(o);
     return 0;
 }
 
-static int far_snapshots(cay_service *svc, const cay_call *call, const cay_snapshot_filter *given,
+static int far_snapshots(cay_client *client, const cay_call *call, const cay_snapshot_filter *given,
                          int (*fn)(const cay_snapshot *, void *), void *arg, cay_err *err)
 {
     cay_snapshot_filter f;
@@ -448,7 +449,7 @@ static int far_snapshots(cay_service *svc, const cay_call *call, const cay_snaps
             cay__far_query(&target, "label", f.label);
         if (*after)
             cay__far_query(&target, "after", after);
-        CAY_TRY(cay__far_json(&of(svc)->far, call, "GET", &target, NULL, &answer, err));
+        CAY_TRY(cay__far_json(&of(client)->far, call, "GET", &target, NULL, &answer, err));
         json_array_foreach(json_object_get(answer, "items"), i, o)
         {
             cay_snapshot *s = snapshot_of(o);
@@ -462,30 +463,31 @@ static int far_snapshots(cay_service *svc, const cay_call *call, const cay_snaps
     }
 }
 
-static int far_snapshot_remove(cay_service *svc, const cay_call *call, const char *ref,
+static int far_snapshot_remove(cay_client *client, const cay_call *call, const char *ref,
                                bool *deferred, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
     cay__far_ref(&target, "snapshots", ref);
-    CAY_TRY(cay__far_json(&of(svc)->far, call, "DELETE", &target, NULL, &o, err));
+    CAY_TRY(cay__far_json(&of(client)->far, call, "DELETE", &target, NULL, &o, err));
     if (deferred)
         *deferred = cay__json_bool(o, "deferred", false);
     return 0;
 }
 
-static int far_snapshot_rename(cay_service *svc, const cay_call *call, const char *ref,
+static int far_snapshot_rename(cay_client *client, const cay_call *call, const char *ref,
                                const char *label, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
     cay__far_ref(&target, "snapshots", ref);
-    return cay__far_json(&of(svc)->far, call, "PATCH", &target,
+    return cay__far_json(&of(client)->far, call, "PATCH", &target,
                          json_pack("{s:s}", "label", label ? label : ""), &o, err);
 }
 
-static int far_fork(cay_service *svc, const cay_call *call, const char *from, const cay_fork *given,
-                    int (*fn)(cay_sandbox *, void *), void *arg, cay_err *err)
+static int far_fork(cay_client *client, const cay_call *call, const char *from,
+                    const cay_fork *given, int (*fn)(cay_sandbox *, void *), void *arg,
+                    cay_err *err)
 {
     cay_fork f;
     CAY_AUTOJSON *answer = NULL;
@@ -502,16 +504,16 @@ static int far_fork(cay_service *svc, const cay_call *call, const char *from, co
                             f.ttl_ms == CAY_UNLIMITED ? json_string("unlimited")
                                                       : json_integer((json_int_t)f.ttl_ms));
     if (from && !cay__id_valid(from, 'c') &&
-        far_find(svc, call, from, &sb, NULL) == 0) /* a name: the server takes whole ids */
+        far_find(client, call, from, &sb, NULL) == 0) /* a name: the server takes whole ids */
         cay__far_ref(&target, "sandboxes", cay_sandbox_id(sb));
     else
         cay__far_ref(&target, "sandboxes", from);
     cay_sandbox_unref(sb);
     cay__buf_str(&target, "/fork");
-    CAY_TRY(cay__far_json(&of(svc)->far, call, "POST", &target, body, &answer, err));
+    CAY_TRY(cay__far_json(&of(client)->far, call, "POST", &target, body, &answer, err));
     json_array_foreach(json_object_get(answer, "items"), i, o)
     {
-        CAY_TRY(handle(svc, o, &sb, err));
+        CAY_TRY(handle(client, o, &sb, err));
         int rc = fn ? fn(sb, arg) : 0;
         cay_sandbox_unref(sb);
         if (rc)
@@ -627,9 +629,9 @@ static int far_net_why(cay_sandbox *sb, const cay_call *call, const char *host, 
     return 0;
 }
 
-static const char *far_url(const cay_service *svc)
+static const char *far_url(const cay_client *client)
 {
-    return cay__http_client_url(cay__remote_far(svc)->client);
+    return cay__http_client_url(cay__remote_far(client)->client);
 }
 
 static int far_manifest(cay_sandbox *sb, const cay_call *call, char **json, cay_err *err)

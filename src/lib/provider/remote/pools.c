@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of a service that is a server's: sandboxes that it keeps ready. */
+/* Of a client of a server: sandboxes that it keeps ready. */
 #include "remote_box.h"
 #include "client.h"
 
-int cay__remote_warm_put(cay_service *svc, const cay_call *call, const cay_warm *w, cay_err *err)
+int cay__remote_warm_put(cay_client *client, const cay_call *call, const cay_warm *w, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/pools");
-    return cay__far_json(cay__remote_far(svc), call, "PUT", &target,
+    return cay__far_json(cay__remote_far(client), call, "PUT", &target,
                          json_pack("{s:s, s:s, s:i, s:i}", "template", w->template_, "tenant",
                                    w->tenant, "low", (int)w->low, "high", (int)w->high),
                          NULL, err);
@@ -33,15 +33,15 @@ static int on_pool(const json_t *o, void *arg)
     return p->fn(&w, p->arg);
 }
 
-int cay__remote_warm_list(cay_service *svc, const cay_call *call,
+int cay__remote_warm_list(cay_client *client, const cay_call *call,
                           int (*fn)(const cay_warm *, void *), void *arg, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/pools");
-    return cay__remote_each(svc, call, &target, on_pool, &(pools){ fn, arg }, err);
+    return cay__remote_each(client, call, &target, on_pool, &(pools){ fn, arg }, err);
 }
 
-int cay__remote_warm_remove(cay_service *svc, const cay_call *call, const char *tenant,
+int cay__remote_warm_remove(cay_client *client, const cay_call *call, const char *tenant,
                             const char *template_, cay_err *err)
 {
     CAY__FAR_TARGET(target);
@@ -49,5 +49,5 @@ int cay__remote_warm_remove(cay_service *svc, const cay_call *call, const char *
     cay__far_query(&target, "template", template_ ? template_ : "");
     if (tenant)
         cay__far_query(&target, "tenant", tenant);
-    return cay__far_json(cay__remote_far(svc), call, "DELETE", &target, NULL, NULL, err);
+    return cay__far_json(cay__remote_far(client), call, "DELETE", &target, NULL, NULL, err);
 }

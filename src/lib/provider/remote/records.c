@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of a service that is a server's: what it keeps besides sandboxes, and what it tells of them.
+/* Of a client of a server: what it keeps besides sandboxes, and what it tells of them.
  * remote.c has the rest. */
 #include "remote_box.h"
 #include "client.h"
@@ -62,19 +62,19 @@ static int on_change(const json_t *o, void *arg)
 }
 
 /* The server takes whole ids of sandboxes; people write names. */
-static void add_point(cay_service *svc, const cay_call *call, cay__buf *target, const char *name,
+static void add_point(cay_client *client, const cay_call *call, cay__buf *target, const char *name,
                       const char *ref)
 {
     cay_sandbox *sb = NULL;
     if (ref && !cay__id_valid(ref, 'c') && !cay__id_valid(ref, 's') &&
-        cay_service_find(svc, call, ref, &sb, NULL) == 0)
+        cay_client_find(client, call, ref, &sb, NULL) == 0)
         cay__far_query(target, name, cay_sandbox_id(sb));
     else if (ref)
         cay__far_query(target, name, ref);
     cay_sandbox_unref(sb);
 }
 
-int cay__remote_diff(cay_service *svc, const cay_call *call, const cay_diff *given,
+int cay__remote_diff(cay_client *client, const cay_call *call, const cay_diff *given,
                      int (*fn)(const cay_file_change *, void *), void *arg, uint64_t *left_out,
                      cay_err *err)
 {
@@ -82,8 +82,8 @@ int cay__remote_diff(cay_service *svc, const cay_call *call, const cay_diff *giv
     CAY__FAR_TARGET(target);
     CAY_TRY(cay__spec_take(&d, sizeof d, given, "cay_diff", err));
     cay__buf_str(&target, CAY__FAR_API "/diff");
-    add_point(svc, call, &target, "a", d.a ? d.a : "");
-    add_point(svc, call, &target, "b", d.b);
+    add_point(client, call, &target, "a", d.a ? d.a : "");
+    add_point(client, call, &target, "b", d.b);
     const struct {
         const char *name;
         bool on;
@@ -97,7 +97,7 @@ int cay__remote_diff(cay_service *svc, const cay_call *call, const cay_diff *giv
         cay__far_query_u64(&target, "context", d.context);
     if (left_out)
         *left_out = 0;
-    return cay__remote_each(svc, call, &target, on_change, &(differ){ fn, arg }, err);
+    return cay__remote_each(client, call, &target, on_change, &(differ){ fn, arg }, err);
 }
 
 typedef struct recorder {
@@ -122,7 +122,7 @@ int cay__remote_net_log(cay_sandbox *sb, int (*fn)(const cay_net_record *r, void
     return cay__remote_each(sb->owner, NULL, &target, on_record, &(recorder){ fn, arg }, err);
 }
 
-int cay__remote_secret_put(cay_service *svc, const char *name, const void *value, size_t len,
+int cay__remote_secret_put(cay_client *client, const char *name, const void *value, size_t len,
                            cay_err *err)
 {
     CAY_AUTOBUF packed = CAY__BUF(256u << 10);
@@ -130,7 +130,7 @@ int cay__remote_secret_put(cay_service *svc, const char *name, const void *value
     if (packed.full)
         return cay_fail_why(err, CAY_ETOOBIG, "secret_invalid", "secret %.60s: too long to be sent",
                             name);
-    int rc = cay__remote_order(svc, "PUT", "secrets", name, "",
+    int rc = cay__remote_order(client, "PUT", "secrets", name, "",
                                json_pack("{s:s}", "value_base64", packed.data ? packed.data : ""),
                                NULL, err);
     if (packed.data)
@@ -138,9 +138,9 @@ int cay__remote_secret_put(cay_service *svc, const char *name, const void *value
     return rc;
 }
 
-int cay__remote_secret_remove(cay_service *svc, const char *name, cay_err *err)
+int cay__remote_secret_remove(cay_client *client, const char *name, cay_err *err)
 {
-    return cay__remote_order(svc, "DELETE", "secrets", name, "", NULL, NULL, err);
+    return cay__remote_order(client, "DELETE", "secrets", name, "", NULL, NULL, err);
 }
 
 typedef struct secrets {
@@ -154,13 +154,13 @@ static int on_secret(const json_t *o, void *arg)
     return s->fn(cay__far_word(o, "name"), cay__json_int(o, "changed_ms", 0), s->arg);
 }
 
-int cay__remote_secret_list(cay_service *svc,
+int cay__remote_secret_list(cay_client *client,
                             int (*fn)(const char *name, int64_t changed_ms, void *arg), void *arg,
                             cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/secrets");
-    return cay__remote_each(svc, NULL, &target, on_secret, &(secrets){ fn, arg }, err);
+    return cay__remote_each(client, NULL, &target, on_secret, &(secrets){ fn, arg }, err);
 }
 
 int cay__remote_renew_secrets(cay_sandbox *sb, cay_err *err)
@@ -225,15 +225,15 @@ static int on_volume(const json_t *o, void *arg)
     return w->fn(&v, w->arg);
 }
 
-int cay__remote_volume_list(cay_service *svc, const cay_call *call,
+int cay__remote_volume_list(cay_client *client, const cay_call *call,
                             int (*fn)(const cay_volume *v, void *arg), void *arg, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/volumes");
-    return cay__remote_each(svc, call, &target, on_volume, &(volumes){ fn, arg }, err);
+    return cay__remote_each(client, call, &target, on_volume, &(volumes){ fn, arg }, err);
 }
 
-int cay__remote_volume_create(cay_service *svc, const cay_volume_spec *spec, cay_err *err)
+int cay__remote_volume_create(cay_client *client, const cay_volume_spec *spec, cay_err *err)
 {
     cay_volume_spec s;
     CAY__FAR_TARGET(target);
@@ -244,14 +244,14 @@ int cay__remote_volume_create(cay_service *svc, const cay_volume_spec *spec, cay
     if (body && s.hard)
         json_object_set_new(body, "hard", json_true());
     cay__buf_str(&target, CAY__FAR_API "/volumes");
-    return cay__far_json(cay__remote_far(svc), NULL, "POST", &target, body, NULL, err);
+    return cay__far_json(cay__remote_far(client), NULL, "POST", &target, body, NULL, err);
 }
 
 /* In one block, as cay_volume_free() wants it. */
-int cay__remote_volume_find(cay_service *svc, const char *name, cay_volume **out, cay_err *err)
+int cay__remote_volume_find(cay_client *client, const char *name, cay_volume **out, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
-    CAY_TRY(cay__remote_order(svc, "GET", "volumes", name, "", NULL, &o, err));
+    CAY_TRY(cay__remote_order(client, "GET", "volumes", name, "", NULL, &o, err));
     CAY_AUTOFREE const char **users = room_for_users(o);
     cay_volume v = volume_of(o, users);
     size_t text = strlen(v.name) + strlen(v.provider) + strlen(v.quota) + 3,
@@ -278,9 +278,9 @@ int cay__remote_volume_find(cay_service *svc, const char *name, cay_volume **out
     return 0;
 }
 
-int cay__remote_volume_remove(cay_service *svc, const char *name, cay_err *err)
+int cay__remote_volume_remove(cay_client *client, const char *name, cay_err *err)
 {
-    return cay__remote_order(svc, "DELETE", "volumes", name, "", NULL, NULL, err);
+    return cay__remote_order(client, "DELETE", "volumes", name, "", NULL, NULL, err);
 }
 
 static int copy_body(cay__answer *a, const cay_call *call, int fd, const cay_export *spec,
@@ -299,7 +299,7 @@ static int copy_body(cay__answer *a, const cay_call *call, int fd, const cay_exp
     }
 }
 
-static int export_one(cay_service *svc, const cay_call *call, const cay_export *spec,
+static int export_one(cay_client *client, const cay_call *call, const cay_export *spec,
                       const char *id, int fd, cay_archived *done, cay_err *err)
 {
     cay__answer *a = NULL;
@@ -310,7 +310,7 @@ static int export_one(cay_service *svc, const cay_call *call, const cay_export *
         cay__far_query(&target, "since", spec->since);
     if (spec->format)
         cay__far_query(&target, "format", spec->format);
-    CAY_TRY(cay__far_ask(cay__remote_far(svc), call,
+    CAY_TRY(cay__far_ask(cay__remote_far(client), call,
                          &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
     const cay__head *h = cay__answer_head(a);
     const char *digest = cay__head_field(h, "x-cay-digest"),
@@ -327,7 +327,7 @@ static int export_one(cay_service *svc, const cay_call *call, const cay_export *
 }
 
 /* Of a sandbox one is taken for it, and removed again. */
-int cay__remote_export(cay_service *svc, const cay_call *call, const cay_export *given, int fd,
+int cay__remote_export(cay_client *client, const cay_call *call, const cay_export *given, int fd,
                        cay_archived *out, cay_err *err)
 {
     cay_export spec;
@@ -336,15 +336,15 @@ int cay__remote_export(cay_service *svc, const cay_call *call, const cay_export 
     cay_sandbox *sb = NULL;
     bool taken = false;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_export", err));
-    int rc = cay_service_snapshot(svc, call, spec.ref ? spec.ref : "", &s, err);
-    if (rc == CAY_ENOENT && cay_service_find(svc, call, spec.ref, &sb, NULL) == 0) {
+    int rc = cay_client_snapshot(client, call, spec.ref ? spec.ref : "", &s, err);
+    if (rc == CAY_ENOENT && cay_client_find(client, call, spec.ref, &sb, NULL) == 0) {
         rc = cay_sandbox_snapshot(sb, call, NULL, &s, err);
         taken = rc == 0;
     }
     if (rc == 0)
-        rc = export_one(svc, call, &spec, s->id, fd, &done, err);
+        rc = export_one(client, call, &spec, s->id, fd, &done, err);
     if (taken)
-        cay_snapshot_remove(svc, NULL, s->id, NULL, NULL);
+        cay_snapshot_remove(client, NULL, s->id, NULL, NULL);
     cay_sandbox_unref(sb);
     cay_snapshot_free(s);
     if (rc == 0 && out)
@@ -379,7 +379,7 @@ static int whole_file(int fd, int *out, uint64_t *len, cay_err *err)
     return 0;
 }
 
-int cay__remote_import(cay_service *svc, const cay_call *call, const cay_import *given, int fd,
+int cay__remote_import(cay_client *client, const cay_call *call, const cay_import *given, int fd,
                        cay_snapshot **out, cay_err *err)
 {
     cay_import spec;
@@ -403,7 +403,7 @@ int cay__remote_import(cay_service *svc, const cay_call *call, const cay_import 
                      .fd = body,
                      .from_fd = true,
                      .len = (size_t)len };
-    CAY_TRY(cay__far_ask(cay__remote_far(svc), call, &ask, &a, err));
+    CAY_TRY(cay__far_ask(cay__remote_far(client), call, &ask, &a, err));
     char buf[4096];
     size_t n = 1;
     int rc = 0;
@@ -413,6 +413,6 @@ int cay__remote_import(cay_service *svc, const cay_call *call, const cay_import 
     if (rc == 0)
         rc = cay__json_object("answer", text.data ? text.data : "", &o, err);
     return rc < 0 ? rc
-           : out  ? cay_service_snapshot(svc, call, cay__far_word(o, "id"), out, err)
+           : out  ? cay_client_snapshot(client, call, cay__far_word(o, "id"), out, err)
                   : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of a service that is a server's: what its sandboxes start from, and log-ins at registries. */
+/* Of a client of a server: what its sandboxes start from, and log-ins at registries. */
 #include "remote_box.h"
 #include "client.h"
 #include <base/fd.h>
@@ -39,8 +39,9 @@ static cay_template *template_of(const json_t *o)
     return cay__template_new(&r);
 }
 
-int cay__remote_template_list(cay_service *svc, const cay_call *call, const cay_template_filter *f,
-                              int (*fn)(const cay_template *, void *), void *arg, cay_err *err)
+int cay__remote_template_list(cay_client *client, const cay_call *call,
+                              const cay_template_filter *f, int (*fn)(const cay_template *, void *),
+                              void *arg, cay_err *err)
 {
     char after[CAY__FAR_MARK] = "";
     size_t n = 0;
@@ -55,7 +56,7 @@ int cay__remote_template_list(cay_service *svc, const cay_call *call, const cay_
             cay__far_query(&target, "name", f->name);
         if (*after)
             cay__far_query(&target, "after", after);
-        CAY_TRY(cay__far_json(cay__remote_far(svc), call, "GET", &target, NULL, &answer, err));
+        CAY_TRY(cay__far_json(cay__remote_far(client), call, "GET", &target, NULL, &answer, err));
         json_array_foreach(json_object_get(answer, "items"), i, o)
         {
             if (!*cay__far_word(o, "id")) /* host, which is no template of anybody's */
@@ -86,7 +87,7 @@ static int has_name(const cay_template *t, void *arg)
 
 /* In a path a name has no slashes: such a one is looked for among all. id: room for
  * CAY_TEMPLATE_NAME + 1. */
-static int path_name(cay_service *svc, const cay_call *call, const char *ref, char *id,
+static int path_name(cay_client *client, const cay_call *call, const char *ref, char *id,
                      cay_err *err)
 {
     char name[CAY_TEMPLATE_NAME + 1];
@@ -102,7 +103,7 @@ static int path_name(cay_service *svc, const cay_call *call, const char *ref, ch
         return cay__str_copy(id, CAY_TEMPLATE_NAME + 1, name) ? 0 : CAY_EINVAL;
     search s = { .name = name };
     int rc = cay__remote_template_list(
-        svc, call, &(cay_template_filter){ .size = sizeof(cay_template_filter), .name = name },
+        client, call, &(cay_template_filter){ .size = sizeof(cay_template_filter), .name = name },
         has_name, &s, err);
     if (rc > 0)
         return cay__str_copy(id, CAY_TEMPLATE_NAME + 1, s.id) ? 0 : CAY_EINVAL;
@@ -113,37 +114,37 @@ static int path_name(cay_service *svc, const cay_call *call, const char *ref, ch
                      "the server has no template %.150s; cay template ls shows those it has", ref);
 }
 
-int cay__remote_template_find(cay_service *svc, const cay_call *call, const char *ref,
+int cay__remote_template_find(cay_client *client, const cay_call *call, const char *ref,
                               cay_template **out, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     char id[CAY_TEMPLATE_NAME + 1];
     CAY__FAR_TARGET(target);
-    CAY_TRY(path_name(svc, call, ref, id, err));
+    CAY_TRY(path_name(client, call, ref, id, err));
     cay__far_ref(&target, "templates", id);
-    CAY_TRY(cay__far_json(cay__remote_far(svc), call, "GET", &target, NULL, &o, err));
+    CAY_TRY(cay__far_json(cay__remote_far(client), call, "GET", &target, NULL, &o, err));
     *out = template_of(o);
     return 0;
 }
 
-int cay__remote_template_remove(cay_service *svc, const cay_call *call, const char *ref,
+int cay__remote_template_remove(cay_client *client, const cay_call *call, const char *ref,
                                 cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/templates");
     cay__far_query(&target, "name", ref ? ref : "");
-    return cay__far_json(cay__remote_far(svc), call, "DELETE", &target, NULL, NULL, err);
+    return cay__far_json(cay__remote_far(client), call, "DELETE", &target, NULL, NULL, err);
 }
 
-int cay__remote_template_change(cay_service *svc, const cay_call *call, const char *ref,
+int cay__remote_template_change(cay_client *client, const cay_call *call, const char *ref,
                                 const char *name, const bool *shared, cay_err *err)
 {
     char id[CAY_TEMPLATE_NAME + 1];
-    CAY_TRY(path_name(svc, call, ref, id, err));
+    CAY_TRY(path_name(client, call, ref, id, err));
     json_t *body = json_pack("{s:s*}", "name", name);
     if (shared)
         json_object_set_new(body, "shared", json_boolean(*shared));
-    return cay__remote_order(svc, "PATCH", "templates", id, "", body, NULL, err);
+    return cay__remote_order(client, "PATCH", "templates", id, "", body, NULL, err);
 }
 
 static json_t *texts(const char *const *list)
@@ -162,8 +163,8 @@ static void once(char fields[64])
     snprintf(fields, 64, "Idempotency-Key: %s\r\n", key);
 }
 
-int cay__remote_template_publish(cay_service *svc, const cay_call *call, const cay_template_spec *s,
-                                 cay_template **out, cay_err *err)
+int cay__remote_template_publish(cay_client *client, const cay_call *call,
+                                 const cay_template_spec *s, cay_template **out, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL, *config = NULL;
     cay_sandbox *sb = NULL;
@@ -176,7 +177,7 @@ int cay__remote_template_publish(cay_service *svc, const cay_call *call, const c
         CAY_TRY(cay__json_object("config", s->config, &config, err));
     /* The server takes whole ids of sandboxes; people write names. */
     if (s->from && !cay__id_valid(s->from, 'c') && !cay__id_valid(s->from, 's'))
-        cay_service_find(svc, call, s->from, &sb, NULL);
+        cay_client_find(client, call, s->from, &sb, NULL);
     json_t *body = json_pack("{s:s, s:o, s:b}", "from",
                              sb        ? cay_sandbox_id(sb)
                              : s->from ? s->from
@@ -187,14 +188,15 @@ int cay__remote_template_publish(cay_service *svc, const cay_call *call, const c
         json_object_set(body, "config", config);
     once(fields);
     cay__buf_str(&target, CAY__FAR_API "/templates");
-    CAY_TRY(cay__far_json_with(cay__remote_far(svc), call, "POST", &target, fields, body, &o, err));
+    CAY_TRY(
+        cay__far_json_with(cay__remote_far(client), call, "POST", &target, fields, body, &o, err));
     if (out)
         *out = template_of(o);
     return 0;
 }
 
-int cay__remote_template_import(cay_service *svc, const cay_call *call, const cay_template_file *s,
-                                cay_template **out, cay_err *err)
+int cay__remote_template_import(cay_client *client, const cay_call *call,
+                                const cay_template_file *s, cay_template **out, cay_err *err)
 {
     struct stat st;
     char fields[64];
@@ -234,7 +236,7 @@ int cay__remote_template_import(cay_service *svc, const cay_call *call, const ca
                      .fd = fd,
                      .from_fd = true,
                      .len = (size_t)len };
-    CAY_TRY(cay__far_send(cay__remote_far(svc), call, &ask, &o, err));
+    CAY_TRY(cay__far_send(cay__remote_far(client), call, &ask, &o, err));
     if (out)
         *out = template_of(o);
     return 0;
@@ -260,7 +262,7 @@ static int copy_out(cay__answer *a, const cay_call *call, int fd, const cay_temp
 }
 
 /* A file appears when it is whole. */
-int cay__remote_template_export(cay_service *svc, const cay_call *call, const cay_template_out *s,
+int cay__remote_template_export(cay_client *client, const cay_call *call, const cay_template_out *s,
                                 cay_err *err)
 {
     char id[CAY_TEMPLATE_NAME + 1], dir[4096];
@@ -278,10 +280,10 @@ int cay__remote_template_export(cay_service *svc, const cay_call *call, const ca
         if (file < 0 || !*name)
             return cay_fail_sys(err, CAY_ESYS, "make a file in %.150s", dir);
     }
-    CAY_TRY(path_name(svc, call, s->ref, id, err));
+    CAY_TRY(path_name(client, call, s->ref, id, err));
     cay__far_ref(&target, "templates", id);
     cay__buf_str(&target, "/export");
-    CAY_TRY(cay__far_ask(cay__remote_far(svc), call,
+    CAY_TRY(cay__far_ask(cay__remote_far(client), call,
                          &(cay__ask){ .method = "GET", .target = target.data }, &a, err));
     int rc = copy_out(a, call, s->path ? file : s->fd, s, err);
     cay__answer_end(a);
@@ -302,23 +304,23 @@ static int on_known(const char *tenant, const char *host, int64_t changed_ms, vo
 }
 
 /* An admin sees those of all tenants: which one the key is of, the server tells. */
-static int had_login(cay_service *svc, const cay_call *call, const char *host, bool *yes,
+static int had_login(cay_client *client, const cay_call *call, const char *host, bool *yes,
                      cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/usage");
-    CAY_TRY(cay__far_json(cay__remote_far(svc), call, "GET", &target, NULL, &o, err));
+    CAY_TRY(cay__far_json(cay__remote_far(client), call, "GET", &target, NULL, &o, err));
     known k = { .host = host, .tenant = cay__far_word(o, "tenant") };
-    CAY_TRY(cay__remote_registry_logins(svc, NULL, on_known, &k, err));
+    CAY_TRY(cay__remote_registry_logins(client, NULL, on_known, &k, err));
     *yes = k.is;
     return 0;
 }
 
 /* The server fetches it, in its queue, with a log-in that it has; one for a pull that failed does
  * not stay. What it says meanwhile is a build's log. */
-int cay__remote_template_pull(cay_service *svc, const cay_call *call, const cay_template_remote *s,
-                              cay_template **out, cay_err *err)
+int cay__remote_template_pull(cay_client *client, const cay_call *call,
+                              const cay_template_remote *s, cay_template **out, cay_err *err)
 {
     cay_built built = { .size = sizeof built };
     cay__tname name;
@@ -329,19 +331,19 @@ int cay__remote_template_pull(cay_service *svc, const cay_call *call, const cay_
     CAY_TRY(cay__tname_parse(s->ref ? s->ref : "", &name, err));
     bool login = s->user && s->password, had = false;
     if (login) {
-        CAY_TRY(had_login(svc, call, name.host, &had, err));
-        CAY_TRY(cay__remote_registry_login(svc, NULL, name.host, s->user, s->password, err));
+        CAY_TRY(had_login(client, call, name.host, &had, err));
+        CAY_TRY(cay__remote_registry_login(client, NULL, name.host, s->user, s->password, err));
     }
     cay_build spec = { .size = sizeof spec,
                        .pull = s->ref,
                        .names = s->names,
                        .platform = s->platform,
                        .hidden = s->hidden };
-    int rc = cay__remote_build_run(svc, call, &spec, &built, err);
+    int rc = cay__remote_build_run(client, call, &spec, &built, err);
     if (rc < 0 && login && !had) /* what was there before is not told, so it cannot be put back */
-        cay__remote_registry_logout(svc, NULL, name.host, NULL);
+        cay__remote_registry_logout(client, NULL, name.host, NULL);
     CAY_TRY(rc);
-    return out ? cay__remote_template_find(svc, call, built.template_, out, err) : 0;
+    return out ? cay__remote_template_find(client, call, built.template_, out, err) : 0;
 }
 
 static void whose(cay__buf *target, const char *host, const char *tenant)
@@ -355,23 +357,23 @@ static void whose(cay__buf *target, const char *host, const char *tenant)
         cay__far_query(target, "tenant", tenant);
 }
 
-int cay__remote_registry_login(cay_service *svc, const char *tenant, const char *host,
+int cay__remote_registry_login(cay_client *client, const char *tenant, const char *host,
                                const char *user, const char *password, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     whose(&target, host ? host : "", tenant);
     return cay__far_json(
-        cay__remote_far(svc), NULL, "PUT", &target,
+        cay__remote_far(client), NULL, "PUT", &target,
         json_pack("{s:s, s:s}", "username", user ? user : "", "password", password ? password : ""),
         NULL, err);
 }
 
-int cay__remote_registry_logout(cay_service *svc, const char *tenant, const char *host,
+int cay__remote_registry_logout(cay_client *client, const char *tenant, const char *host,
                                 cay_err *err)
 {
     CAY__FAR_TARGET(target);
     whose(&target, host ? host : "", tenant);
-    return cay__far_json(cay__remote_far(svc), NULL, "DELETE", &target, NULL, NULL, err);
+    return cay__far_json(cay__remote_far(client), NULL, "DELETE", &target, NULL, NULL, err);
 }
 
 typedef struct logins {
@@ -386,12 +388,12 @@ static int on_login(const json_t *o, void *arg)
                  cay__json_int(o, "changed_ms", 0), l->arg);
 }
 
-int cay__remote_registry_logins(cay_service *svc, const char *tenant,
+int cay__remote_registry_logins(cay_client *client, const char *tenant,
                                 int (*fn)(const char *tenant, const char *host, int64_t changed_ms,
                                           void *arg),
                                 void *arg, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     whose(&target, NULL, tenant);
-    return cay__remote_each(svc, NULL, &target, on_login, &(logins){ fn, arg }, err);
+    return cay__remote_each(client, NULL, &target, on_login, &(logins){ fn, arg }, err);
 }

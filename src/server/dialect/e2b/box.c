@@ -32,7 +32,7 @@ static json_t *changed_network(cay__req *r, const char *id)
 {
     CAY_AUTOFREE char *text = NULL;
     json_t *o = NULL;
-    if (cay_note_get(r->svc, "e2b", id, &text, NULL) == 0)
+    if (cay_note_get(r->client, "e2b", id, &text, NULL) == 0)
         cay__json_object("note", text, &o, NULL);
     return o;
 }
@@ -95,7 +95,7 @@ static void give_back(void *sb)
 /* A sandbox's own token was shown: whose it is does not matter then. */
 static int find_any(cay__req *r, const char *id, cay_sandbox **out, cay_err *err)
 {
-    CAY_TRY(cay_service_find_of(r->svc, &r->call, NULL, id, out, err));
+    CAY_TRY(cay_client_find_of(r->client, &r->call, NULL, id, out, err));
     cay__req_defer(r, give_back, *out);
     return 0;
 }

@@ -20,9 +20,9 @@
 enum { LEASE_MS = 90000, RENEW_MS = 20000, NAMES = 32, RECIPE_MAX = 64 << 20, KEEP_S = 30 * 86400 };
 #define BELOW "e2b"
 
-int e2b_build_dir(cay_service *svc, int *fd, cay_err *err)
+int e2b_build_dir(cay_client *client, int *fd, cay_err *err)
 {
-    CAY_AUTOFD home = open(cay_service_home(svc), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD home = open(cay_client_home(client), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (home < 0 || (mkdirat(home, BELOW, 0700) < 0 && errno != EEXIST))
         return cay_fail_sys(err, CAY_ESYS, "the directory of builds");
     *fd = openat(home, BELOW, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -39,11 +39,11 @@ void e2b_recipe_name(const char *build, char out[64])
     snprintf(out, 64, "recipe.%.32s", build);
 }
 
-int e2b_recipe_save(cay_service *svc, const char *build, const json_t *o, cay_err *err)
+int e2b_recipe_save(cay_client *client, const char *build, const json_t *o, cay_err *err)
 {
     CAY_AUTOFD dir = -1, fd = -1;
     char name[64], tmp[100];
-    CAY_TRY(e2b_build_dir(svc, &dir, err));
+    CAY_TRY(e2b_build_dir(client, &dir, err));
     e2b_recipe_name(build, name);
     snprintf(tmp, sizeof tmp, ".%s.%d.%lx", name, (int)getpid(), (unsigned long)pthread_self());
     fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -55,13 +55,13 @@ int e2b_recipe_save(cay_service *svc, const char *build, const json_t *o, cay_er
     return 0;
 }
 
-static int read_recipe(cay_service *svc, const char *build, json_t **out, cay_err *err)
+static int read_recipe(cay_client *client, const char *build, json_t **out, cay_err *err)
 {
     CAY_AUTOFD dir = -1, fd = -1;
     char name[64];
     struct stat st;
     json_error_t je;
-    CAY_TRY(e2b_build_dir(svc, &dir, err));
+    CAY_TRY(e2b_build_dir(client, &dir, err));
     e2b_recipe_name(build, name);
     fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size > RECIPE_MAX ||
@@ -72,12 +72,12 @@ static int read_recipe(cay_service *svc, const char *build, json_t **out, cay_er
 }
 
 /* What nobody asked for in a month: files of a COPY are sent again then. */
-void e2b_build_sweep(cay_service *svc)
+void e2b_build_sweep(cay_client *client)
 {
     CAY_AUTOFD dir = -1;
     struct stat st;
     int fd;
-    if (e2b_build_dir(svc, &dir, NULL) < 0 || (fd = fcntl(dir, F_DUPFD_CLOEXEC, 3)) < 0)
+    if (e2b_build_dir(client, &dir, NULL) < 0 || (fd = fcntl(dir, F_DUPFD_CLOEXEC, 3)) < 0)
         return;
     DIR *d = fdopendir(fd);
     for (struct dirent *e; d && (e = readdir(d));)
@@ -91,7 +91,7 @@ void e2b_build_sweep(cay_service *svc)
 }
 
 typedef struct job {
-    cay_service *svc;
+    cay_client *client;
     const cay_task *t;
     int stop, end; /* readable: the server ends; it is done */
 } job;
@@ -101,7 +101,7 @@ static int open_archive(void *arg, const char *sha256, int *fd, cay_err *err)
     job *j = arg;
     CAY_AUTOFD dir = -1;
     char name[200];
-    CAY_TRY(e2b_build_dir(j->svc, &dir, err));
+    CAY_TRY(e2b_build_dir(j->client, &dir, err));
     e2b_archive_name(j->t->tenant, sha256, name);
     *fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     return *fd < 0 ? cay_fail_why(err, CAY_ENOENT, "build_copy",
@@ -115,7 +115,7 @@ static void *renew(void *arg)
     job *j = arg;
     struct pollfd p = { .fd = j->end, .events = POLLIN };
     while (poll(&p, 1, RENEW_MS) == 0)
-        cay_task_renew(j->svc, j->t, LEASE_MS, NULL);
+        cay_task_renew(j->client, j->t, LEASE_MS, NULL);
     return NULL;
 }
 
@@ -135,9 +135,9 @@ static int pull(job *j, const cay_call *call, const json_t *in, json_t *file, ca
                                        .tenant = j->t->tenant,
                                        .hidden = true,
                                        .auth = secret ? auth : NULL };
-    int rc = cay_template_pull(j->svc, call, &spec, &t, err);
+    int rc = cay_template_pull(j->client, call, &spec, &t, err);
     if (secret)
-        cay_secret_remove(j->svc, secret, NULL);
+        cay_secret_remove(j->client, secret, NULL);
     if (rc < 0)
         return rc;
     json_object_set_new(file, "from", json_string(t->id));
@@ -156,13 +156,13 @@ static int run(job *j, cay_err *err)
                               .mode = CAY_NET_ALL }; /* as E2B's builds have it */
     const cay_call call = { .size = sizeof call, .cancel_fd = j->stop, .actor = "builder" };
     cay_built built = { .size = sizeof built };
-    CAY_TRY(read_recipe(j->svc, j->t->subject, &in, err));
+    CAY_TRY(read_recipe(j->client, j->t->subject, &in, err));
     CAY_TRY(cay_policy_text(&open, &net, err));
     int rc = pull(j, &call, in, json_object_get(in, "file"), err);
     if (rc < 0 &&
         rc != CAY_ECANCELED) { /* the build itself has not begun: what it would say stands here */
         json_object_set_new(in, "error", cay__json_bytes(err->msg));
-        e2b_recipe_save(j->svc, j->t->subject, in, NULL);
+        e2b_recipe_save(j->client, j->t->subject, in, NULL);
     }
     CAY_TRY(rc);
     json_array_foreach(json_object_get(in, "names"), i, v) if (i < NAMES) names[i] =
@@ -180,14 +180,14 @@ static int run(job *j, cay_err *err)
                              .archive = open_archive,
                              .arg = j,
                              .keep_start = true };
-    return cay_build_run(j->svc, &call, &spec, &built, err);
+    return cay_build_run(j->client, &call, &spec, &built, err);
 }
 
 /* A build that failed has said so in its record: for the queue it is done. One that this server's
  * end stopped is another's at once. */
-static void do_build(cay_service *svc, int stop, const cay_task *t)
+static void do_build(cay_client *client, int stop, const cay_task *t)
 {
-    job j = { .svc = svc, .t = t, .stop = stop, .end = eventfd(0, EFD_CLOEXEC) };
+    job j = { .client = client, .t = t, .stop = stop, .end = eventfd(0, EFD_CLOEXEC) };
     cay_err err = CAY_ERR_INIT;
     pthread_t beside;
     bool beating = j.end >= 0 && pthread_create(&beside, NULL, renew, &j) == 0;
@@ -200,20 +200,20 @@ static void do_build(cay_service *svc, int stop, const cay_task *t)
         close(j.end);
     struct pollfd stopped = { .fd = stop, .events = POLLIN };
     if (rc == CAY_ECANCELED && poll(&stopped, 1, 0) > 0) {
-        cay_task_renew(svc, t, 1, NULL);
+        cay_task_renew(client, t, 1, NULL);
         return;
     }
-    cay_task_done(svc, t, NULL);
+    cay_task_done(client, t, NULL);
 }
 
-int e2b_build_work(cay_service *svc, const cay_call *call, const char *owner, cay_err *err)
+int e2b_build_work(cay_client *client, const cay_call *call, const char *owner, cay_err *err)
 {
     static const char *const kinds[] = { E2B_BUILD_KIND, NULL };
     cay_task *t;
-    int rc = cay_task_turn(svc, kinds, owner, LEASE_MS, &t, err);
+    int rc = cay_task_turn(client, kinds, owner, LEASE_MS, &t, err);
     if (rc < 0)
         return rc == CAY_ENOENT ? 0 : rc;
-    do_build(svc, call->cancel_fd, t);
+    do_build(client, call->cancel_fd, t);
     cay_task_free(t);
     return 1;
 }

@@ -13,12 +13,12 @@
 
 /* Does one that waits, as cay_build_work() does: 1 there was one, 0 there was none. Stopped by the
  * call it is left to who comes next. */
-int e2b_build_work(cay_service *svc, const cay_call *call, const char *owner, cay_err *err);
-void e2b_build_sweep(cay_service *svc); /* what nobody asked for in a month */
+int e2b_build_work(cay_client *client, const cay_call *call, const char *owner, cay_err *err);
+void e2b_build_sweep(cay_client *client); /* what nobody asked for in a month */
 
 /* The directory of both, made when it is not there. */
-int e2b_build_dir(cay_service *svc, int *fd, cay_err *err);
+int e2b_build_dir(cay_client *client, int *fd, cay_err *err);
 void e2b_archive_name(const char *tenant, const char *hash, char out[200]);
 void e2b_recipe_name(const char *build, char out[64]);
-int e2b_recipe_save(cay_service *svc, const char *build, const json_t *o,
+int e2b_recipe_save(cay_client *client, const char *build, const json_t *o,
                     cay_err *err); /* the whole of it or nothing */

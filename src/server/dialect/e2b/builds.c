@@ -57,7 +57,7 @@ static int load_recipe(cay__req *r, const char *build, json_t **out, cay_err *er
     CAY_AUTOFD dir = -1, fd = -1;
     char name[64];
     json_error_t je;
-    CAY_TRY(e2b_build_dir(r->svc, &dir, err));
+    CAY_TRY(e2b_build_dir(r->client, &dir, err));
     e2b_recipe_name(build, name);
     fd = strspn(build, "abcdefghijklmnopqrstuvwxyz234567") == strlen(build) &&
                  strlen(build) == CAY_ID_LEN
@@ -90,11 +90,11 @@ int e2b_on_template_create(cay__req *r, cay_err *err)
     int64_t cpus = cay__json_int(in, "cpuCount", 2), memory = cay__json_int(in, "memoryMB", 2048);
     if (cpus < 1 || cpus > 64 || memory < 128 || memory > 1 << 20)
         return cay_fail(err, CAY_EINVAL, "cpuCount is 1 to 64, memoryMB 128 to 1048576");
-    CAY_TRY(cay_build_promise(r->svc, r->who.tenant, list, id, err));
+    CAY_TRY(cay_build_promise(r->client, r->who.tenant, list, id, err));
     recipe =
         json_pack("{s:s,s:s,s:O,s:I,s:I}", "tenant", r->who.tenant, "template", bare, "names",
                   names, "cpu_milli", (json_int_t)cpus * 1000, "memory", (json_int_t)memory << 20);
-    CAY_TRY(e2b_recipe_save(r->svc, id, recipe, err));
+    CAY_TRY(e2b_recipe_save(r->client, id, recipe, err));
     cay__req_about(r, id);
     return cay__reply_json(r, 202,
                            json_pack("{s:s,s:s,s:b,s:O,s:O,s:O}", "templateID", bare, "buildID", id,
@@ -121,7 +121,7 @@ int e2b_on_template_files(cay__req *r, cay_err *err)
     long long until = (long long)time(NULL) + UPLOAD_S;
     if (!e2b_is_hash(r->param[1]))
         return cay_fail(err, CAY_EINVAL, "the hash of files is 64 hexadecimal digits");
-    CAY_TRY(e2b_build_dir(r->svc, &dir, err));
+    CAY_TRY(e2b_build_dir(r->client, &dir, err));
     e2b_archive_name(r->who.tenant, r->param[1], name);
     CAY_TRY(upload_token(r, r->who.tenant, r->param[1], until, token, err));
     snprintf(url, sizeof url, "%s://%s/e2b/upload/%s/%s?until=%lld&token=%s",
@@ -176,7 +176,7 @@ int e2b_on_template_upload(cay__req *r, cay_err *err)
     if ((long long)until < (long long)time(NULL))
         return cay_fail(err, CAY_EAUTH, "this address was good for an hour; ask for another");
     CAY_TRY(cay__crowd_enter_of(r, r->param[0], UPLOADS_MOST, "send them", err));
-    CAY_TRY(e2b_build_dir(r->svc, &dir, err));
+    CAY_TRY(e2b_build_dir(r->client, &dir, err));
     CAY_TRY(archives_fit(dir, r->param[0], err));
     e2b_archive_name(r->param[0], r->param[1], name);
     snprintf(tmp, sizeof tmp, ".%s.%s", name, r->id);
@@ -230,11 +230,11 @@ static int keep_account(cay__req *r, const json_t *in, json_t *recipe, cay_err *
     if (!registry || json_is_null(registry))
         return 0;
     CAY_TRY(e2b_shared(r, "fromImageRegistry: secrets", err));
-    CAY_TRY(e2b_registry_login(r->svc, &r->call, registry, &login, err));
+    CAY_TRY(e2b_registry_login(r->client, &r->call, registry, &login, err));
     if (login.full)
         return cay_fail(err, CAY_ETOOBIG, "fromImageRegistry is longer than 60 kB");
     snprintf(name, sizeof name, "E2B_BOX_%s", r->param[1]);
-    int rc = cay_secret_put(r->svc, name, login.data, login.len, err);
+    int rc = cay_secret_put(r->client, name, login.data, login.len, err);
     explicit_bzero(login.data, login.len);
     CAY_TRY(rc);
     json_object_set_new(recipe, "secret", json_string(name));
@@ -279,7 +279,7 @@ int e2b_on_build_start(cay__req *r, cay_err *err)
     CAY_TRY(keep_account(r, in, recipe, err));
     json_object_set_new(recipe, "force", json_boolean(cay__json_bool(in, "force", false)));
     json_object_set_new(recipe, "offset", json_integer(json_object_get(in, "fromImage") ? 2 : 0));
-    CAY_TRY(e2b_recipe_save(r->svc, r->param[1], recipe, err));
+    CAY_TRY(e2b_recipe_save(r->client, r->param[1], recipe, err));
     const cay_task task = { .size = sizeof task,
                             .kind = E2B_BUILD_KIND,
                             .subject = r->param[1],
@@ -288,10 +288,10 @@ int e2b_on_build_start(cay__req *r, cay_err *err)
                             .most = 3,
                             .backoff_ms = 1000,
                             .waiting_most = CAY_BUILDS_WAITING };
-    int rc = cay_task_put(r->svc, &task, CAY_TASK_KEEP, NULL, err);
+    int rc = cay_task_put(r->client, &task, CAY_TASK_KEEP, NULL, err);
     if (rc < 0) { /* not started: it may be asked for again */
         json_object_del(recipe, "file");
-        e2b_recipe_save(r->svc, r->param[1], recipe, NULL);
+        e2b_recipe_save(r->client, r->param[1], recipe, NULL);
         return rc;
     }
     cay__builders_wake(cay__server_builders(r->server));
@@ -384,8 +384,8 @@ int e2b_on_build_status(cay__req *r, cay_err *err)
     CAY_TRY(page_of(r, "logsOffset", &p, err));
     CAY_TRY(load_recipe(r, r->param[1], &recipe, err));
     told t = { .o = o, .offset = (unsigned)cay__json_int(recipe, "offset", 0) };
-    CAY_TRY(cay_build_get(r->svc, cay__req_tenant(r), r->param[1], tell, &t, err));
-    cay_build_log(r->svc, r->param[1], &at, add_entry, &p,
+    CAY_TRY(cay_build_get(r->client, cay__req_tenant(r), r->param[1], tell, &t, err));
+    cay_build_log(r->client, r->param[1], &at, add_entry, &p,
                   NULL);                                       /* before it begins there is none */
     const char *before = cay__json_str(recipe, "error", NULL); /* the image did not come */
     if (before) {
@@ -411,8 +411,8 @@ int e2b_on_build_logs(cay__req *r, cay_err *err)
     page p = { .list = entries };
     uint64_t at = 0;
     CAY_TRY(page_of(r, "cursor", &p, err));
-    CAY_TRY(cay_build_get(r->svc, cay__req_tenant(r), r->param[1], exists, NULL, err));
-    cay_build_log(r->svc, r->param[1], &at, add_entry, &p, NULL);
+    CAY_TRY(cay_build_get(r->client, cay__req_tenant(r), r->param[1], exists, NULL, err));
+    cay_build_log(r->client, r->param[1], &at, add_entry, &p, NULL);
     return cay__reply_json(r, 200, json_pack("{s:O}", "logs", entries));
 }
 

@@ -20,7 +20,7 @@ static int starting_point(cay__req *r, const char *name, cay_create *c, char **c
     char *ref = cay__arena_str(&r->arena, name), *tag = strstr(ref, ":default");
     if (tag && !tag[8])
         *tag = 0;
-    if (cay_service_snapshot_of(r->svc, &r->call, cay__req_tenant(r), ref, &s, NULL) == 0) {
+    if (cay_client_snapshot_of(r->client, &r->call, cay__req_tenant(r), ref, &s, NULL) == 0) {
         c->from = cay__arena_str(&r->arena, s->id);
         cay_snapshot_free(s);
         return 0;

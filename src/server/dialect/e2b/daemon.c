@@ -83,7 +83,7 @@ static bool by_signature(cay__req *r, char id[CAY_ID_LEN + 1])
 {
     sign s;
     if (!read_sign(r, &s) || e2b_secret(r, s.key, NULL) < 0 ||
-        cay_service_list(r->svc, &r->call, NULL, try_signature, &s, NULL) != 1)
+        cay_client_list(r->client, &r->call, NULL, try_signature, &s, NULL) != 1)
         return false;
     cay__str_copy(id, CAY_ID_LEN + 1, s.id);
     return true;

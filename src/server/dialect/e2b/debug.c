@@ -32,7 +32,7 @@ static int look(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
                            .tenant = r->as,
                            .states = 1u << CAY_RUNNING | 1u << CAY_PAUSED };
     *id = 0;
-    int rc = cay_service_list(r->svc, &r->call, &f, oldest, id, err);
+    int rc = cay_client_list(r->client, &r->call, &f, oldest, id, err);
     return rc < 0 ? rc : 0;
 }
 
@@ -63,7 +63,7 @@ int e2b_debug_find(cay__req *r, char id[CAY_ID_LEN + 1], cay_err *err)
     if (*id)
         return 0;
     /* Many may come at once, to several servers: one of them makes it. */
-    CAY_AUTOFD lock = open(cay_service_home(r->svc), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD lock = open(cay_client_home(r->client), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (lock < 0 || flock(lock, LOCK_EX) < 0)
         return cay_fail_sys(err, CAY_ESYS, "the state directory");
     CAY_TRY(look(r, id, err));

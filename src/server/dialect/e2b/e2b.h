@@ -108,7 +108,7 @@ int e2b_on_secret_create(cay__req *r, cay_err *err),
 int e2b_on_secret_delete(cay__req *r, cay_err *err), e2b_on_teams(cay__req *r, cay_err *err);
 const char *e2b_secret_stored(cay__arena *mem,
                               const char *name); /* its name in the store; NULL: it cannot be one */
-/* What belongs to the service and to no tenant (volumes, secrets) is for admins and tenant default.
+/* What belongs to the client and to no tenant (volumes, secrets) is for admins and tenant default.
  */
 int e2b_shared(const cay__req *r, const char *what, cay_err *err);
 /* Use of a sandbox now, its share of the CPU measured over a moment. */

@@ -89,7 +89,7 @@ int e2b_ecr_read(const char *body, size_t len, cay__buf *out, cay_err *err)
 
 /* One request, judged by name and by each address that the name leads to. */
 typedef struct trip {
-    cay_service *svc;
+    cay_client *client;
     char host[300];
     uint16_t port;
     bool own; /* the operator's environment names it */
@@ -100,7 +100,7 @@ typedef struct trip {
 static bool may(const uint8_t addr[16], void *arg)
 {
     trip *t = arg;
-    return cay_net_operator_may(t->svc, t->host, t->port, addr, t->own, &t->no) == 0;
+    return cay_net_operator_may(t->client, t->host, t->port, addr, t->own, &t->no) == 0;
 }
 
 static int on_data(const char *p, size_t n, void *arg, cay_err *err)
@@ -129,10 +129,10 @@ static bool place(const char *at, bool tls, trip *t)
     return true;
 }
 
-int e2b_ecr_login(cay_service *svc, const cay_call *call, const e2b_ecr_key *k, cay__buf *out,
+int e2b_ecr_login(cay_client *client, const cay_call *call, const e2b_ecr_key *k, cay__buf *out,
                   cay_err *err)
 {
-    trip t = { .svc = svc, .no = CAY_ERR_INIT };
+    trip t = { .client = client, .no = CAY_ERR_INIT };
     char url[300], date[E2B_ECR_DATE], auth[E2B_ECR_AUTH], line[3][E2B_ECR_AUTH + 40];
     const char *own = getenv("AWS_ENDPOINT_URL_ECR"), *host;
     CAY_AUTOBUF body = CAY__BUF(ANSWER_MAX);
@@ -151,7 +151,7 @@ int e2b_ecr_login(cay_service *svc, const cay_call *call, const e2b_ecr_key *k, 
     t.own = own && *own;
     if (!place(host + 3, cay__str_starts(url, "https:"), &t))
         return cay_fail(err, CAY_EINVAL, "AWS_ENDPOINT_URL_ECR is no URL of a host");
-    CAY_TRY(cay_net_operator_may(svc, t.host, t.port, NULL, t.own, err));
+    CAY_TRY(cay_net_operator_may(client, t.host, t.port, NULL, t.own, err));
     e2b_ecr_sign(k, host + 3, (long long)time(NULL), date, auth);
     snprintf(line[0], sizeof line[0], "Authorization: %s", auth);
     snprintf(line[1], sizeof line[1], "X-Amz-Date: %s", date);
@@ -188,7 +188,7 @@ int e2b_ecr_login(cay_service *svc, const cay_call *call, const e2b_ecr_key *k, 
     return rc;
 }
 
-static int aws(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out,
+static int aws(cay_client *client, const cay_call *call, const json_t *in, cay__buf *out,
                cay_err *err)
 {
     const e2b_ecr_key k = { cay__json_str(in, "awsAccessKeyId", ""),
@@ -203,15 +203,15 @@ static int aws(cay_service *svc, const cay_call *call, const json_t *in, cay__bu
     if (!e2b_ecr_region_ok(k.region))
         return cay_fail(err, CAY_EINVAL,
                         "fromImageRegistry: awsRegion is a region's name, such as eu-central-1");
-    return e2b_ecr_login(svc, call, &k, out, err);
+    return e2b_ecr_login(client, call, &k, out, err);
 }
 
 /* The file of a service account, in one line, is the password of a user of that name. */
-static int gcp(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out,
+static int gcp(cay_client *client, const cay_call *call, const json_t *in, cay__buf *out,
                cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
-    (void)svc, (void)call;
+    (void)client, (void)call;
     if (cay__json_object("serviceAccountJson", cay__json_str(in, "serviceAccountJson", ""), &o,
                          NULL) < 0 ||
         !*cay__json_str(o, "private_key", ""))
@@ -223,29 +223,29 @@ static int gcp(cay_service *svc, const cay_call *call, const json_t *in, cay__bu
     return 0;
 }
 
-static int plain(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out,
+static int plain(cay_client *client, const cay_call *call, const json_t *in, cay__buf *out,
                  cay_err *err)
 {
     const char *user = cay__json_str(in, "username", ""),
                *password = cay__json_str(in, "password", "");
-    (void)svc, (void)call;
+    (void)client, (void)call;
     if (!*user || !*password || strchr(user, ':'))
         return cay_fail(err, CAY_EINVAL, "fromImageRegistry has a username and a password");
     cay__buf_fmt(out, "%s:%s", user, password);
     return 0;
 }
 
-int e2b_registry_login(cay_service *svc, const cay_call *call, const json_t *registry,
+int e2b_registry_login(cay_client *client, const cay_call *call, const json_t *registry,
                        cay__buf *out, cay_err *err)
 {
     static const struct {
         const char *type;
-        int (*fn)(cay_service *svc, const cay_call *call, const json_t *in, cay__buf *out,
+        int (*fn)(cay_client *client, const cay_call *call, const json_t *in, cay__buf *out,
                   cay_err *err);
     } types[] = { { "registry", plain }, { "aws", aws }, { "gcp", gcp } };
     for (size_t i = 0; i < CAY_LEN(types); i++)
         if (!strcmp(types[i].type, cay__json_str(registry, "type", "")))
-            return types[i].fn(svc, call, registry, out, err);
+            return types[i].fn(client, call, registry, out, err);
     return cay_fail(err, CAY_EINVAL,
                     "fromImageRegistry: its type is registry, aws or gcp, not \"%.20s\"",
                     cay__json_str(registry, "type", ""));

@@ -4,7 +4,7 @@
 #pragma once
 #include <base/base.h>
 #include <base/buf.h>
-#include <cay/service.h>
+#include <cay/client.h>
 #include <jansson.h>
 
 /* What is sent to be given a password, signed (AWS Signature Version 4). now: seconds since 1970.
@@ -20,8 +20,8 @@ void e2b_ecr_sign(const e2b_ecr_key *k, const char *host, long long now, char da
 int e2b_ecr_read(const char *body, size_t len, cay__buf *out, cay_err *err);
 /* $AWS_ENDPOINT_URL_ECR, or https://api.ecr.REGION.amazonaws.com: as far as the operator's
  * egress.conf lets it. */
-int e2b_ecr_login(cay_service *svc, const cay_call *call, const e2b_ecr_key *k, cay__buf *out,
+int e2b_ecr_login(cay_client *client, const cay_call *call, const e2b_ecr_key *k, cay__buf *out,
                   cay_err *err);
 /* USER:PASSWORD of a `fromImageRegistry`, of whichever type. */
-int e2b_registry_login(cay_service *svc, const cay_call *call, const json_t *registry,
+int e2b_registry_login(cay_client *client, const cay_call *call, const json_t *registry,
                        cay__buf *out, cay_err *err);

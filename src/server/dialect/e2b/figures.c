@@ -71,7 +71,7 @@ int e2b_on_metrics(cay__req *r, cay_err *err)
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
     CAY_AUTOJSON *list = json_array();
     uint64_t now = (uint64_t)time(NULL);
-    if (cay__history_dir(r->svc, &dir, NULL) == 0)
+    if (cay__history_dir(r->client, &dir, NULL) == 0)
         cay__history_read(dir, b.info->id, (int64_t)start * 1000, (int64_t)end * 1000 + 999, tell,
                           &(told){ &b, list });
     if (e2b_running(b.info) && start <= now && end >= now) {

@@ -34,9 +34,9 @@ int e2b_on_kill(cay__req *r, cay_err *err)
     E2B_AUTOBOX b = { 0 };
     CAY_TRY(e2b_find(r, r->param[0], false, &b, err));
     CAY_TRY(cay_sandbox_remove(b.sb, &r->call, err));
-    cay_note_put(r->svc, "e2b", b.info->id, NULL, NULL);
+    cay_note_put(r->client, "e2b", b.info->id, NULL, NULL);
     CAY_AUTOFD dir = -1;
-    if (cay__history_dir(r->svc, &dir, NULL) == 0)
+    if (cay__history_dir(r->client, &dir, NULL) == 0)
         cay__history_drop(dir, b.info->id);
     e2b_rules_sweep(r);
     return cay__reply(r, 204, NULL, NULL, 0);
@@ -188,6 +188,6 @@ int e2b_on_network(cay__req *r, cay_err *err)
     if (!(note = cay__json_text(o, 60000)))
         return cay_fail(err, CAY_ETOOBIG, "network is longer than 60 kB");
     CAY_TRY(change(r, &b, text, rules, n, err));
-    CAY_TRY(cay_note_put(r->svc, "e2b", b.info->id, note, err));
+    CAY_TRY(cay_note_put(r->client, "e2b", b.info->id, note, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }

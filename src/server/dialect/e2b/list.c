@@ -125,7 +125,7 @@ static int list(cay__req *r, pages *p, cay_err *err)
         return 0;
     l.mem = &r->arena;
     const cay_filter all = { .size = sizeof all, .tenant = cay__req_tenant(r) };
-    CAY_TRY(cay_service_list(r->svc, &r->call, &all, keep_id, &l, err));
+    CAY_TRY(cay_client_list(r->client, &r->call, &all, keep_id, &l, err));
     char last[CAY__LISTED_NEXT] = "";
     bool more = false;
     for (size_t k = after && *after ? begin_of(&l, p->asc, after) : 0; k < l.n && !more; k++) {

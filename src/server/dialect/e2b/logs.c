@@ -90,7 +90,7 @@ static int by_time(const void *a, const void *b)
 static int collect(cay__req *r, const e2b_box *b, log_ *l, cay_err *err)
 {
     const cay_audit_filter f = { .size = sizeof f, .object = b->info->id, .last = KEPT / 2 };
-    CAY_TRY(cay_audit_list(r->svc, &f, add_audit, l, err));
+    CAY_TRY(cay_audit_list(r->client, &f, add_audit, l, err));
     if (e2b_running(b->info))
         cay_sandbox_procs(b->sb, &r->call, add_proc, l, NULL);
     cay_net_log(b->sb, add_net, l, NULL); /* without a network there is none */

@@ -247,7 +247,7 @@ static int find_hidden(cay__req *r, const char *sandbox, e2b_rule *one, cay_err 
 {
     seek s = { .sandbox = sandbox ? sandbox : "", .mask = one->text };
     if (sandbox)
-        cay_note_list(r->svc, SPACE, "", same_mask, &s, NULL);
+        cay_note_list(r->client, SPACE, "", same_mask, &s, NULL);
     if (!*s.own)
         return cay_fail(err, CAY_EINVAL,
                         "network.rules: \"%.40s\" stands for a value that this sandbox does not "
@@ -271,7 +271,7 @@ int e2b_rules_store(cay__req *r, e2b_rule *v, size_t n, const char *sandbox, con
             CAY_TRY(find_hidden(r, sandbox, &v[i], err));
         } else if (!v[i].secret) {
             snprintf(own, sizeof own, "E2B_BOX_%s_%zu", r->id, i);
-            CAY_TRY(cay_secret_put(r->svc, own, v[i].value, strlen(v[i].value), err));
+            CAY_TRY(cay_secret_put(r->client, own, v[i].value, strlen(v[i].value), err));
             v[i].own = cay__arena_str(&r->arena, own);
         }
         snprintf(source, sizeof source, "%s:%.64s", v[i].secret ? "store" : "fill",
@@ -295,9 +295,9 @@ void e2b_rules_made(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
                                        mask, "bearer", v[i].bearer);
         CAY_AUTOFREE char *text = cay__json_text(note, 1000);
         if (!sandbox)
-            cay_secret_remove(r->svc, v[i].own, NULL);
+            cay_secret_remove(r->client, v[i].own, NULL);
         else
-            cay_note_put(r->svc, SPACE, v[i].own, text, NULL);
+            cay_note_put(r->client, SPACE, v[i].own, text, NULL);
     }
 }
 
@@ -311,8 +311,8 @@ static int keep(const char *key, const char *json, void *arg)
 
 static void forget(cay__req *r, const char *own)
 {
-    cay_secret_remove(r->svc, own, NULL);
-    cay_note_put(r->svc, SPACE, own, NULL, NULL);
+    cay_secret_remove(r->client, own, NULL);
+    cay_note_put(r->client, SPACE, own, NULL, NULL);
 }
 
 void e2b_rules_only(cay__req *r, const e2b_rule *v, size_t n, const char *sandbox)
@@ -320,7 +320,7 @@ void e2b_rules_only(cay__req *r, const e2b_rule *v, size_t n, const char *sandbo
     CAY_AUTOJSON *all = json_object();
     const char *key;
     json_t *of;
-    if (cay_note_list(r->svc, SPACE, "", keep, all, NULL) < 0)
+    if (cay_note_list(r->client, SPACE, "", keep, all, NULL) < 0)
         return;
     json_object_foreach(all, key, of)
     {
@@ -337,13 +337,13 @@ void e2b_rules_sweep(cay__req *r)
     CAY_AUTOJSON *all = json_object();
     const char *key;
     json_t *v;
-    if (cay_note_list(r->svc, SPACE, "", keep, all, NULL) < 0)
+    if (cay_note_list(r->client, SPACE, "", keep, all, NULL) < 0)
         return;
     json_object_foreach(all, key, v)
     {
         cay_sandbox *sb;
         cay_err err = CAY_ERR_INIT;
-        int rc = cay_service_find(r->svc, &r->call, json_string_value(v), &sb, &err);
+        int rc = cay_client_find(r->client, &r->call, json_string_value(v), &sb, &err);
         if (rc == 0)
             cay_sandbox_unref(sb);
         if (rc == CAY_ENOENT || rc == CAY_EGONE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets: values go into the service's store and are never told; what else there is of one is a
+/* Secrets: values go into the client's store and are never told; what else there is of one is a
  * note. Here a secret's id is its name. */
 #include "e2b.h"
 #include <base/str.h>
@@ -67,7 +67,7 @@ static json_t *note_of(cay__req *r, const char *name)
 {
     CAY_AUTOFREE char *text = NULL;
     json_t *o = NULL;
-    if (cay_note_get(r->svc, SPACE, name, &text, NULL) == 0)
+    if (cay_note_get(r->client, SPACE, name, &text, NULL) == 0)
         cay__json_object("note", text, &o, NULL);
     return o ? o : json_object();
 }
@@ -89,7 +89,7 @@ static json_t *secret_json(cay__req *r, const char *name, int64_t changed_ms)
 static int find(cay__req *r, const char *name, found *out, cay_err *err)
 {
     *out = (found){ .name = name };
-    int rc = cay_secret_list(r->svc, look, out, err);
+    int rc = cay_secret_list(r->client, look, out, err);
     if (rc < 0)
         return rc;
     return out->there
@@ -131,8 +131,8 @@ static int store(cay__req *r, const char *name, const char *stored, const json_t
     if (!text)
         return cay_fail(err, CAY_ETOOBIG, "metadata is too long");
     cay__req_about(r, name);
-    CAY_TRY(cay_secret_put(r->svc, stored, json_string_value(v), json_string_length(v), err));
-    return cay_note_put(r->svc, SPACE, stored, text, err);
+    CAY_TRY(cay_secret_put(r->client, stored, json_string_value(v), json_string_length(v), err));
+    return cay_note_put(r->client, SPACE, stored, text, err);
 }
 
 int e2b_on_secret_create(cay__req *r, cay_err *err)
@@ -184,8 +184,8 @@ int e2b_on_secret_delete(cay__req *r, cay_err *err)
     const char *stored;
     CAY_TRY(e2b_shared(r, "secrets", err));
     CAY_TRY(stored_name(r, r->param[0], &stored, err));
-    CAY_TRY(cay_secret_remove(r->svc, stored, err));
-    cay_note_put(r->svc, SPACE, stored, NULL, NULL);
+    CAY_TRY(cay_secret_remove(r->client, stored, err));
+    cay_note_put(r->client, SPACE, stored, NULL, NULL);
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -219,7 +219,7 @@ int e2b_on_secrets(cay__req *r, cay_err *err)
                .changed = cay__arena_take(&r->arena, MAX * sizeof *p.changed),
                .cap = MAX,
                .mem = &r->arena };
-    CAY_TRY(cay_secret_list(r->svc, keep, &p, err));
+    CAY_TRY(cay_secret_list(r->client, keep, &p, err));
     for (size_t i = 0; i < p.n; i++) {
         if (after && *after && strcmp(p.name[i], after) <= 0)
             continue;

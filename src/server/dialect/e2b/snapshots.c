@@ -58,7 +58,7 @@ int e2b_on_snapshots(cay__req *r, cay_err *err)
                                     .sandbox = sandbox && *sandbox ? sandbox : NULL,
                                     .after = after && *after ? after : NULL,
                                     .tenant = cay__req_tenant(r) };
-    int rc = cay_service_snapshots(r->svc, &r->call, &f, add_snapshot, &l, err);
+    int rc = cay_client_snapshots(r->client, &r->call, &f, add_snapshot, &l, err);
     if (rc < 0)
         return rc;
     if (rc == 1)
@@ -100,6 +100,6 @@ int e2b_on_fork(cay__req *r, cay_err *err)
     const cay_fork spec = { .size = sizeof spec,
                             .n = (size_t)n,
                             .ttl_ms = (uint64_t)CAY_MAX(s, 1) * 1000 };
-    CAY_TRY(cay_service_fork(r->svc, &r->call, b.info->id, &spec, add_fork, &f, err));
+    CAY_TRY(cay_client_fork(r->client, &r->call, b.info->id, &spec, add_fork, &f, err));
     return cay__reply_json(r, 201, json_incref(list));
 }

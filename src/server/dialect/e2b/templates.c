@@ -57,10 +57,10 @@ int e2b_template_find(cay__req *r, const char *ref, cay_template **out, cay_err 
     const char *name;
     int rc = CAY_ENOENT;
     if (e2b_template_name(r, ref, NULL, &name, NULL) == 0)
-        rc = cay_template_find(r->svc, &r->call, cay__req_tenant(r), name, out, NULL);
+        rc = cay_template_find(r->client, &r->call, cay__req_tenant(r), name, out, NULL);
     if (rc == CAY_ENOENT) /* by its id, or as others call theirs: image, image:latest,
                              registry/path:tag */
-        rc = cay_template_find(r->svc, &r->call, cay__req_tenant(r), ref, out, err);
+        rc = cay_template_find(r->client, &r->call, cay__req_tenant(r), ref, out, err);
     if (rc == CAY_ENOENT)
         return cay_fail_why(
             err, CAY_ENOENT, "template_not_found",
@@ -129,7 +129,7 @@ int e2b_on_templates(cay__req *r, cay_err *err)
     CAY_AUTOJSON *list = json_array();
     const cay_template_filter f = { .size = sizeof f, .tenant = cay__req_tenant(r) };
     json_array_append_new(list, base_template());
-    CAY_TRY(cay_template_list(r->svc, &r->call, &f, add_template, list, err));
+    CAY_TRY(cay_template_list(r->client, &r->call, &f, add_template, list, err));
     return cay__reply_json(r, 200, json_incref(list));
 }
 
@@ -171,13 +171,13 @@ int e2b_on_template_delete(cay__req *r, cay_err *err)
     CAY_AUTOPTR(cay_template) t = NULL;
     if (tag && !tag[8])
         *tag = 0;
-    if (cay_service_snapshot_of(r->svc, &r->call, cay__req_tenant(r), ref, &s, err) == 0) {
-        int rc = cay_snapshot_remove(r->svc, &r->call, s->id, &deferred, err);
+    if (cay_client_snapshot_of(r->client, &r->call, cay__req_tenant(r), ref, &s, err) == 0) {
+        int rc = cay_snapshot_remove(r->client, &r->call, s->id, &deferred, err);
         cay_snapshot_free(s);
         return rc < 0 ? rc : cay__reply(r, 204, NULL, NULL, 0);
     }
     CAY_TRY(e2b_template_find(r, r->param[0], &t, err));
-    CAY_TRY(cay_template_remove(r->svc, &r->call, cay__req_tenant(r), t->id, err));
+    CAY_TRY(cay_template_remove(r->client, &r->call, cay__req_tenant(r), t->id, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -194,7 +194,7 @@ int e2b_on_template_patch(cay__req *r, cay_err *err)
         return cay_fail(err, CAY_EINVAL, "public is true or false");
     if (public && json_is_true(public) != t->shared) {
         CAY_TRY(e2b_shared(r, "publishing templates", err));
-        CAY_TRY(cay_template_share(r->svc, &r->call, cay__req_tenant(r), t->id,
+        CAY_TRY(cay_template_share(r->client, &r->call, cay__req_tenant(r), t->id,
                                    json_is_true(public), err));
     }
     json_t *o = template_json(t), *names = json_incref(json_object_get(o, "names"));
@@ -231,7 +231,7 @@ int e2b_on_tags_add(cay__req *r, cay_err *err)
     json_array_foreach(tags, i, v)
     {
         CAY_TRY(e2b_template_name(r, target, json_string_value(v), &name, err));
-        CAY_TRY(cay_template_name(r->svc, &r->call, cay__req_tenant(r), t->id, name, err));
+        CAY_TRY(cay_template_name(r->client, &r->call, cay__req_tenant(r), t->id, name, err));
     }
     return cay__reply_json(r, 201, json_pack("{s:s,s:O}", "buildID", t->id, "tags", tags));
 }
@@ -248,7 +248,7 @@ int e2b_on_tags_remove(cay__req *r, cay_err *err)
     {
         CAY_TRY(
             e2b_template_name(r, cay__json_str(in, "name", ""), json_string_value(v), &name, err));
-        CAY_TRY(cay_template_remove(r->svc, &r->call, cay__req_tenant(r), name, err));
+        CAY_TRY(cay_template_remove(r->client, &r->call, cay__req_tenant(r), name, err));
     }
     return cay__reply(r, 204, NULL, NULL, 0);
 }
@@ -280,7 +280,7 @@ int e2b_on_tags(cay__req *r, cay_err *err)
     cut[strcspn(cut, ":")] = 0;
     tags l = { list, cut };
     const cay_template_filter f = { .size = sizeof f, .tenant = cay__req_tenant(r) };
-    CAY_TRY(cay_template_list(r->svc, &r->call, &f, add_tags, &l, err));
+    CAY_TRY(cay_template_list(r->client, &r->call, &f, add_tags, &l, err));
     if (!json_array_size(list))
         return cay_fail_why(err, CAY_ENOENT, "template_not_found", "template '%.80s' not found",
                             cut);

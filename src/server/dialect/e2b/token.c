@@ -39,7 +39,7 @@ static bool read_secret(int home, unsigned char key[32])
 
 int e2b_secret(cay__req *r, unsigned char key[32], cay_err *err)
 {
-    CAY_AUTOFD home = open(cay_service_home(r->svc), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    CAY_AUTOFD home = open(cay_client_home(r->client), O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (home >= 0 && read_secret(home, key))
         return 0;
     if (home < 0 || make_secret(home, key) < 0 || !read_secret(home, key))

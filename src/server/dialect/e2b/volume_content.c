@@ -52,7 +52,7 @@ static int open_content(cay__req *r, content *out, cay_err *err)
     if (strlen(name) > CAY_VOLUME_NAME)
         return cay_fail(err, CAY_ENOENT, "volume %.60s not found", name);
     CAY_TRY(check_token(r, name, err));
-    CAY_TRY(cay_volume_find(r->svc, &r->call, name, &v, err));
+    CAY_TRY(cay_volume_find(r->client, &r->call, name, &v, err));
     cay_volume_free(v);
     if (!path || !*path || climbs(path))
         return cay_fail(err, CAY_EINVAL, "path is missing, or has \"..\" in it");
@@ -61,7 +61,7 @@ static int open_content(cay__req *r, content *out, cay_err *err)
     const cay_create c = {
         .size = sizeof c, .ephemeral = true, .volumes = &use, .nvolumes = 1, .workdir = ROOT
     };
-    CAY_TRY(cay_service_create(r->svc, &r->call, &c, &out->sb, err));
+    CAY_TRY(cay_client_create(r->client, &r->call, &c, &out->sb, err));
     cay__req_defer(r, give_back, out->sb);
     size_t n = strlen(path) + sizeof ROOT + 1;
     char *full = cay__arena_take(&r->arena, n);

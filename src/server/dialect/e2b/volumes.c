@@ -43,7 +43,7 @@ int e2b_on_volume_create(cay__req *r, cay_err *err)
             CAY_VOLUME_NAME);
     const cay_volume_spec spec = { .size = sizeof spec, .name = name };
     cay__req_about(r, name);
-    CAY_TRY(cay_volume_create(r->svc, &r->call, &spec, err));
+    CAY_TRY(cay_volume_create(r->client, &r->call, &spec, err));
     return volume_json(r, name, 201, err);
 }
 
@@ -57,7 +57,7 @@ int e2b_on_volumes(cay__req *r, cay_err *err)
 {
     CAY_AUTOJSON *list = json_array();
     CAY_TRY(e2b_shared(r, "volumes", err));
-    CAY_TRY(cay_volume_list(r->svc, &r->call, add_volume, list, err));
+    CAY_TRY(cay_volume_list(r->client, &r->call, add_volume, list, err));
     return cay__reply_json(r, 200, json_incref(list));
 }
 
@@ -65,7 +65,7 @@ int e2b_on_volume(cay__req *r, cay_err *err)
 {
     cay_volume *v;
     CAY_TRY(e2b_shared(r, "volumes", err));
-    CAY_TRY(cay_volume_find(r->svc, &r->call, r->param[0], &v, err));
+    CAY_TRY(cay_volume_find(r->client, &r->call, r->param[0], &v, err));
     cay_volume_free(v);
     return volume_json(r, r->param[0], 200, err);
 }
@@ -73,6 +73,6 @@ int e2b_on_volume(cay__req *r, cay_err *err)
 int e2b_on_volume_delete(cay__req *r, cay_err *err)
 {
     CAY_TRY(e2b_shared(r, "volumes", err));
-    CAY_TRY(cay_volume_remove(r->svc, &r->call, r->param[0], err));
+    CAY_TRY(cay_volume_remove(r->client, &r->call, r->param[0], err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }

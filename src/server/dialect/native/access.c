@@ -98,7 +98,7 @@ int cay__on_key_create(cay__req *r, cay_err *err)
         b.key.text = text;
         CAY_TRY(cay__once_choose(r, text, CAY_KEY_LEN, err));
     }
-    int made_it = cay_key_create(r->svc, &b.key, made.key, err);
+    int made_it = cay_key_create(r->client, &b.key, made.key, err);
     explicit_bzero(text, sizeof text);
     CAY_TRY(made_it);
     memcpy(made.id, made.key + 4, CAY_KEY_ID_LEN);
@@ -123,7 +123,7 @@ int cay__on_key_list(cay__req *r, cay_err *err)
 {
     cay__items l;
     cay__items_begin(&l, r, &key_shape);
-    int rc = cay_key_list(r->svc, cay__req_tenant(r), add_key, &l, err);
+    int rc = cay_key_list(r->client, cay__req_tenant(r), add_key, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -138,11 +138,11 @@ const cay__doc cay__doc_key_revoke = { "revokeKey", "access", "let it open nothi
                                        .answers = { { 204 }, { 400 }, { 404 } } };
 int cay__on_key_revoke(cay__req *r, cay_err *err)
 {
-    int rc = cay_key_list(r->svc, cay__req_tenant(r), is_it, (void *)r->param[0], err);
+    int rc = cay_key_list(r->client, cay__req_tenant(r), is_it, (void *)r->param[0], err);
     CAY_TRY(rc);
     if (!rc && r->who.scope != CAY__SCOPE_ADMIN) /* another's is not there */
         return cay_fail_why(err, CAY_ENOENT, "key_not_found", "there is no key %.16s", r->param[0]);
-    CAY_TRY(cay_key_revoke(r->svc, r->param[0], err));
+    CAY_TRY(cay_key_revoke(r->client, r->param[0], err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -198,9 +198,9 @@ int cay__on_tenant_create(cay__req *r, cay_err *err)
     cay_tenant t = { .size = sizeof t };
     CAY_TRY(cay__req_shape(r, &tenant_body_shape, &t, err));
     t.once = cay__req_once_of(r);
-    CAY_TRY(cay_tenant_create(r->svc, &t, err));
+    CAY_TRY(cay_tenant_create(r->client, &t, err));
     cay__req_about(r, t.name);
-    return cay_tenant_get(r->svc, t.name, reply_tenant, &(answering){ r, 201 }, err);
+    return cay_tenant_get(r->client, t.name, reply_tenant, &(answering){ r, 201 }, err);
 }
 
 static int add_tenant(const cay_tenant *t, void *arg)
@@ -215,7 +215,7 @@ int cay__on_tenant_list(cay__req *r, cay_err *err)
 {
     cay__items l;
     cay__items_begin(&l, r, &tenant_shape);
-    int rc = cay_tenant_list(r->svc, add_tenant, &l, err);
+    int rc = cay_tenant_list(r->client, add_tenant, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -233,10 +233,10 @@ const cay__doc cay__doc_tenant_patch = { "changeTenant", "access", "other bounds
 int cay__on_tenant_patch(cay__req *r, cay_err *err)
 {
     cay_tenant t = { .size = sizeof t, .name = r->param[0] };
-    CAY_TRY(cay_tenant_get(r->svc, t.name, take_most, &t.most, err));
+    CAY_TRY(cay_tenant_get(r->client, t.name, take_most, &t.most, err));
     CAY_TRY(cay__req_shape(r, &tenant_patch_shape, &t, err));
-    CAY_TRY(cay_tenant_set(r->svc, &t, err));
-    return cay_tenant_get(r->svc, t.name, reply_tenant, &(answering){ r, 200 }, err);
+    CAY_TRY(cay_tenant_set(r->client, &t, err));
+    return cay_tenant_get(r->client, t.name, reply_tenant, &(answering){ r, 200 }, err);
 }
 
 const cay__doc cay__doc_tenant_delete = { "removeTenant", "access",
@@ -244,6 +244,6 @@ const cay__doc cay__doc_tenant_delete = { "removeTenant", "access",
                                           .answers = { { 204 }, { 400 }, { 404 }, { 409 } } };
 int cay__on_tenant_delete(cay__req *r, cay_err *err)
 {
-    CAY_TRY(cay_tenant_remove(r->svc, r->param[0], err));
+    CAY_TRY(cay_tenant_remove(r->client, r->param[0], err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }

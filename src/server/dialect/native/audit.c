@@ -51,7 +51,7 @@ int cay__on_audit_list(cay__req *r, cay_err *err)
                            .since_ms = (int64_t)since,
                            .last = (size_t)CAY_MAX(last, 1u) };
     cay__items_begin(&l, r, &line_shape);
-    int rc = cay_audit_list(r->svc, &f, add_line, &l, err);
+    int rc = cay_audit_list(r->client, &f, add_line, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -82,7 +82,7 @@ const cay__doc cay__doc_audit_proof = { "proveAudit", "audit", "is it all still 
 int cay__on_audit_proof(cay__req *r, cay_err *err)
 {
     proof p = { .p = { .size = sizeof p.p } };
-    int rc = cay_audit_verify(r->svc, cay__req_query(r, "head"), &p.p, err);
+    int rc = cay_audit_verify(r->client, cay__req_query(r, "head"), &p.p, err);
     if (rc < 0 && rc != CAY_ESTATE)
         return rc;
     p.sound = rc == 0;

@@ -54,7 +54,7 @@ static int tell(cay__req *r, const char *id, int status, cay_err *err)
 {
     if (!cay__id_valid(id, 'b'))
         return cay_fail_why(err, CAY_ENOENT, "build_not_found", "there is no build %.60s", id);
-    return cay_build_get(r->svc, owner(r), id, on_one, &(answering){ r, status }, err);
+    return cay_build_get(r->client, owner(r), id, on_one, &(answering){ r, status }, err);
 }
 
 static const cay__query build_query[] = {
@@ -107,7 +107,7 @@ static int take_body(cay__req *r, cay_build *b, int *fd, cay_err *err)
 {
     const char *type = cay__head_field(&r->head, "content-type");
     uint64_t n;
-    *fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    *fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (*fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a file for the context");
     bool text =
@@ -171,10 +171,11 @@ int cay__on_build_create(cay__req *r, cay_err *err)
         CAY_TRY(cay_policy_text(&(cay_policy){ .size = sizeof(cay_policy), .rules = rules }, &net,
                                 err));
     b.net = net;
-    CAY_TRY(cay_build_room(r->svc, r->who.tenant, err)); /* before gigabytes are sent for nothing */
+    CAY_TRY(
+        cay_build_room(r->client, r->who.tenant, err)); /* before gigabytes are sent for nothing */
     CAY_TRY(cay__crowd_enter(r, "send it", err));
     CAY_TRY(take_body(r, &b, &fd, err));
-    CAY_TRY(cay_build_submit(r->svc, &b, id, err));
+    CAY_TRY(cay_build_submit(r->client, &b, id, err));
     cay__req_about(r, id);
     return tell(r, id, 202, err);
 }
@@ -218,7 +219,7 @@ int cay__on_template_pull(cay__req *r, cay_err *err)
                        .platform = b.platform && *b.platform ? b.platform : NULL,
                        .tenant = r->who.tenant,
                        .hidden = b.hidden || strcmp(r->who.tenant, "default") != 0 };
-    CAY_TRY(cay_build_submit(r->svc, &spec, id, err));
+    CAY_TRY(cay_build_submit(r->client, &spec, id, err));
     cay__req_about(r, id);
     return tell(r, id, 202, err);
 }
@@ -234,7 +235,7 @@ int cay__on_build_list(cay__req *r, cay_err *err)
 {
     cay__items l;
     cay__items_begin(&l, r, &build_shape);
-    int rc = cay_build_list(r->svc, owner(r), add_build, &l, err);
+    int rc = cay_build_list(r->client, owner(r), add_build, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -264,7 +265,7 @@ int cay__on_build_caches(cay__req *r, cay_err *err)
 {
     cay__items l;
     cay__items_begin(&l, r, &cache_shape);
-    int rc = cay_build_caches(r->svc, &r->call, owner(r), add_cache, &l, err);
+    int rc = cay_build_caches(r->client, &r->call, owner(r), add_cache, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -282,7 +283,7 @@ const cay__doc cay__doc_build_cancel = { "cancelBuild", "builds", "stop one that
 int cay__on_build_cancel(cay__req *r, cay_err *err)
 {
     CAY_TRY(tell(r, r->param[0], 0, err));
-    CAY_TRY(cay_build_cancel(r->svc, r->param[0], err));
+    CAY_TRY(cay_build_cancel(r->client, r->param[0], err));
     return tell(r, r->param[0], 200, err);
 }
 
@@ -302,7 +303,7 @@ const cay__doc cay__doc_build_prune = {
 int cay__on_build_prune(cay__req *r, cay_err *err)
 {
     pruned p = { 0 };
-    CAY_TRY(cay_build_prune(r->svc, &r->call, owner(r), &p.removed, err));
+    CAY_TRY(cay_build_prune(r->client, &r->call, owner(r), &p.removed, err));
     return cay__reply_shape(r, 200, &pruned_shape, &p);
 }
 
@@ -316,14 +317,14 @@ int cay__on_gc(cay__req *r, cay_err *err)
 {
     pruned p = { 0 };
     size_t caches = 0;
-    CAY_TRY(cay_service_gc(r->svc, &r->call, &p.removed, err));
-    CAY_TRY(cay_build_gc(r->svc, &r->call, &caches, err));
+    CAY_TRY(cay_client_gc(r->client, &r->call, &p.removed, err));
+    CAY_TRY(cay_build_gc(r->client, &r->call, &caches, err));
     p.removed += caches;
     return cay__reply_shape(r, 200, &pruned_shape, &p);
 }
 
 typedef struct logger {
-    cay_service *svc;
+    cay_client *client;
     char id[CAY_ID_LEN + 1];
     uint64_t at;
     int64_t said_ms;
@@ -371,8 +372,8 @@ static int log_work(cay__pump *p, cay__buf *out)
     char id[32];
     g->out = out;
     /* Asked before the log is read, so that its last line is not missed. */
-    CAY_TRY(cay_build_get(g->svc, NULL, g->id, log_end, g, NULL));
-    int rc = cay_build_log(g->svc, g->id, &g->at, log_line, g, NULL);
+    CAY_TRY(cay_build_get(g->client, NULL, g->id, log_end, g, NULL));
+    int rc = cay_build_log(g->client, g->id, &g->at, log_line, g, NULL);
     if (rc < 0)
         return rc;
     if (g->at != before) { /* where to go on, for who comes back */
@@ -387,7 +388,7 @@ static int log_work(cay__pump *p, cay__buf *out)
         return CAY__PUMP_ON;
     if (!g->over)
         return CAY__PUMP_END;
-    CAY_TRY(cay_build_get(g->svc, NULL, g->id, log_last, g, NULL));
+    CAY_TRY(cay_build_get(g->client, NULL, g->id, log_last, g, NULL));
     return CAY__PUMP_END;
 }
 
@@ -422,7 +423,7 @@ int cay__on_build_log(cay__req *r, cay_err *err)
     if (last && !cay__str_to_u64(last, &at))
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "Last-Event-ID is a number");
     logger *g = cay__alloc(sizeof *g);
-    *g = (logger){ .svc = r->svc,
+    *g = (logger){ .client = r->client,
                    .at = at,
                    .said_ms = cay__native_now(),
                    .follow = !cay__req_query(r, "follow") || cay__req_flag(r, "follow") };

@@ -106,8 +106,9 @@ static int point(cay__req *r, const char *ref, const char **out, cay_err *err)
         *out = cay__arena_str(&r->arena, cay_sandbox_id(sb));
         return 0;
     }
-    CAY_TRY(cay_service_snapshot_of(
-        r->svc, &r->call, r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant, ref, &s, err));
+    CAY_TRY(cay_client_snapshot_of(r->client, &r->call,
+                                   r->who.scope == CAY__SCOPE_ADMIN ? NULL : r->who.tenant, ref, &s,
+                                   err));
     *out = cay__arena_str(&r->arena, s->id);
     return 0;
 }
@@ -139,7 +140,7 @@ static int compare(cay__req *r, bool text, cay_err *err)
         CAY_TRY(point(r, b, &d.b, err));
     d.context = (unsigned)context;
     cay__items_begin(&w.l, r, &cay__change_shape);
-    int rc = cay_service_diff(r->svc, &r->call, &d, on_change, &w, &left, err);
+    int rc = cay_client_diff(r->client, &r->call, &d, on_change, &w, &left, err);
     if (rc == 0 && left) {
         char digits[24];
         cay__reply_field(r, "X-Cay-Left-Out", cay__str_u64(digits, left));

@@ -59,7 +59,7 @@ int cay__on_doctor(cay__req *r, cay_err *err)
     cay_probe *p = NULL;
     uname(&u);
     int64_t began = cay__now_us();
-    CAY_TRY(cay_service_probe(r->svc, cay__req_query(r, "provider"), &p, err));
+    CAY_TRY(cay_client_probe(r->client, cay__req_query(r, "provider"), &p, err));
     doctor d = { .version = CAY_VERSION,
                  .kernel = u.release,
                  .machine = u.machine,
@@ -68,7 +68,7 @@ int cay__on_doctor(cay__req *r, cay_err *err)
                  .level = (int)p->level,
                  .layers = p->layers,
                  .nlayers = p->nlayers,
-                 .home = r->who.scope == CAY__SCOPE_ADMIN ? cay_service_home(r->svc) : "",
+                 .home = r->who.scope == CAY__SCOPE_ADMIN ? cay_client_home(r->client) : "",
                  .time_ms = cay__wall_ms(),
                  .took_us = (uint64_t)(cay__now_us() - began) };
     (void)cay__native_spawn_kept(&d.spawn_us, NULL); /* without it there is no yardstick */
@@ -109,7 +109,7 @@ const cay__doc cay__doc_tenant_usage = { "getUsage", "about", "what a tenant has
 int cay__on_tenant_usage(cay__req *r, cay_err *err)
 {
     const char *asked = cay__req_tenant(r);
-    return cay_tenant_get(r->svc,
+    return cay_tenant_get(r->client,
                           asked            ? asked
                           : *r->who.tenant ? r->who.tenant
                                            : CAY_TENANT_DEFAULT,

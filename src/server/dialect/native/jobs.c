@@ -60,7 +60,7 @@ static int reply_job(const cay_task *t, void *arg)
 static int tell_job(cay__req *r, const char *id, int status, cay_err *err)
 {
     answering a = { .r = r, .status = status };
-    CAY_TRY(cay_task_list(r->svc,
+    CAY_TRY(cay_task_list(r->client,
                           &(cay_task_filter){ .size = sizeof(cay_task_filter),
                                               .id = id,
                                               .tenant = cay__req_tenant(r) },
@@ -91,7 +91,7 @@ int cay__on_job_create(cay__req *r, cay_err *err)
                    .key = info->id,
                    .tenant = info->tenant,
                    .due_ms = b.in_ms ? cay__wall_ms() + (int64_t)b.in_ms : b.due_ms };
-    int rc = cay_task_put(r->svc, &t, CAY_TASK_REPLACE, id, err);
+    int rc = cay_task_put(r->client, &t, CAY_TASK_REPLACE, id, err);
     cay_info_free(info);
     CAY_TRY(rc);
     cay__req_about(r, id);
@@ -128,7 +128,7 @@ int cay__on_job_list(cay__req *r, cay_err *err)
                           .tenant = cay__req_tenant(r),
                           .limit = (size_t)limit };
     cay__items_begin(&l, r, &job_shape);
-    int rc = cay_task_list(r->svc, &f, add_job, &l, err);
+    int rc = cay_task_list(r->client, &f, add_job, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -141,10 +141,10 @@ int cay__on_job_get(cay__req *r, cay_err *err)
     return tell_job(r, r->param[0], 200, err);
 }
 
-static int change(cay__req *r, int (*fn)(cay_service *, const char *, cay_err *), cay_err *err)
+static int change(cay__req *r, int (*fn)(cay_client *, const char *, cay_err *), cay_err *err)
 {
     CAY_TRY(tell_job(r, r->param[0], 0, err));
-    CAY_TRY(fn(r->svc, r->param[0], err));
+    CAY_TRY(fn(r->client, r->param[0], err));
     return tell_job(r, r->param[0], 200, err);
 }
 

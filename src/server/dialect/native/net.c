@@ -117,7 +117,7 @@ int cay__on_net_rules(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_shape(r, &rules_shape, &b, err));
     if (b.ttl_ms)
-        CAY_TRY(cay__net_while(r->svc, sb, &r->call, b.rules, b.ttl_ms, &v.revision, err));
+        CAY_TRY(cay__net_while(r->client, sb, &r->call, b.rules, b.ttl_ms, &v.revision, err));
     else
         CAY_TRY(cay_sandbox_net_add(sb, &r->call, b.rules, &v.revision, err));
     return cay__reply_shape(r, 200, &revision_shape, &v);

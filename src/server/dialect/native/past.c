@@ -40,7 +40,7 @@ static int reply_past(cay__req *r, const char *id, cay_err *err)
     int64_t now = cay__wall_ms();
     CAY_TRY(cay__req_number(r, "since_ms", (uint64_t)(now - HOUR_MS), INT64_MAX, &since, err));
     CAY_TRY(cay__req_number(r, "until_ms", (uint64_t)now, INT64_MAX, &until, err));
-    CAY_TRY(cay__history_dir(r->svc, &dir, err));
+    CAY_TRY(cay__history_dir(r->client, &dir, err));
     cay__items_begin(&l, r, &point_shape);
     cay__history_read(dir, id, (int64_t)since, (int64_t)until, add_point, &l);
     return cay__items_reply(&l, 200, err);

@@ -52,9 +52,9 @@ int cay__on_pool_put(cay__req *r, cay_err *err)
     cay_warm w = { .size = sizeof w, .low = 1 };
     CAY_TRY(cay__req_shape(r, &put_shape, &w, err));
     w.tenant = w.tenant ? w.tenant : "default";
-    CAY_TRY(cay_warm_put(r->svc, &r->call, &w, err));
+    CAY_TRY(cay_warm_put(r->client, &r->call, &w, err));
     cay__req_about(r, w.template_);
-    int rc = cay_warm_list(r->svc, &r->call, reply_it, &(finding){ r, &w }, err);
+    int rc = cay_warm_list(r->client, &r->call, reply_it, &(finding){ r, &w }, err);
     return rc > 0 ? 0
            : rc < 0
                ? rc
@@ -73,7 +73,7 @@ int cay__on_pool_list(cay__req *r, cay_err *err)
 {
     cay__items l;
     cay__items_begin(&l, r, &pool_shape);
-    int rc = cay_warm_list(r->svc, &r->call, add_pool, &l, err);
+    int rc = cay_warm_list(r->client, &r->call, add_pool, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -94,6 +94,6 @@ int cay__on_pool_delete(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "bad_query",
                             "?template=: want the one that the pool is of");
     cay__req_about(r, name);
-    CAY_TRY(cay_warm_remove(r->svc, &r->call, cay__req_query(r, "tenant"), name, err));
+    CAY_TRY(cay_warm_remove(r->client, &r->call, cay__req_query(r, "tenant"), name, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }

@@ -39,7 +39,7 @@ int cay__on_registry_put(cay__req *r, cay_err *err)
 {
     login_body b = { 0 };
     CAY_TRY(cay__req_shape(r, &login_shape, &b, err));
-    int rc = cay_registry_login(r->svc, whose(r), r->param[0], b.username, b.password, err);
+    int rc = cay_registry_login(r->client, whose(r), r->param[0], b.username, b.password, err);
     explicit_bzero((char *)(uintptr_t)b.password, strlen(b.password));
     return rc < 0 ? rc : cay__reply(r, 204, NULL, NULL, 0);
 }
@@ -69,7 +69,7 @@ int cay__on_registry_list(cay__req *r, cay_err *err)
 {
     cay__items l;
     cay__items_begin(&l, r, &seen_shape);
-    int rc = cay_registry_logins(r->svc, cay__req_tenant(r), on_login, &l, err);
+    int rc = cay_registry_logins(r->client, cay__req_tenant(r), on_login, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -80,6 +80,6 @@ const cay__doc cay__doc_registry_delete = { "deleteRegistryLogin", "templates", 
                                             .answers = { { 204 }, { 400 }, { 404 } } };
 int cay__on_registry_delete(cay__req *r, cay_err *err)
 {
-    CAY_TRY(cay_registry_logout(r->svc, whose(r), r->param[0], err));
+    CAY_TRY(cay_registry_logout(r->client, whose(r), r->param[0], err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }

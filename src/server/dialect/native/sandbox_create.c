@@ -223,7 +223,7 @@ int cay__on_sandbox_create(cay__req *r, cay_err *err)
     watched w = { .r = r, .tenant = b.c.tenant, .key = b.c.once };
     b.c.progress = on_progress;
     b.c.progress_arg = &w;
-    CAY_TRY(cay_service_create(r->svc, &r->call, &b.c, &sb, err));
+    CAY_TRY(cay_client_create(r->client, &r->call, &b.c, &sb, err));
     cay__req_about(r, cay_sandbox_id(sb));
     return cay__reply_sandbox(r, 201, sb, err);
 }

@@ -150,7 +150,7 @@ int cay__on_sandbox_fork(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_shape(r, &fork_shape, &f, err));
     f.once = cay__req_once(r);
     cay__items_begin(&l, r, &cay__sandbox_shape);
-    int rc = cay_service_fork(r->svc, &r->call, cay_sandbox_id(sb), &f, on_fork, &l, err);
+    int rc = cay_client_fork(r->client, &r->call, cay_sandbox_id(sb), &f, on_fork, &l, err);
     if (rc < 0) {
         cay__items_drop(&l);
         return rc;
@@ -280,7 +280,7 @@ int cay__on_sandbox_wait(cay__req *r, cay_err *err)
     uint64_t ms;
     CAY_TRY(cay__native_sandbox(r, &sb, err));
     CAY_TRY(cay__req_number(r, "timeout_ms", 30000, 600000, &ms, err));
-    CAY_TRY(cay_service_events(r->svc, cay_sandbox_id(sb), &ev, err));
+    CAY_TRY(cay_client_events(r->client, cay_sandbox_id(sb), &ev, err));
     waiter *w = cay__alloc(sizeof *w);
     *w = (waiter){ .sb = cay_sandbox_ref(sb),
                    .ev = ev,

@@ -283,7 +283,7 @@ int cay__on_sandbox_list(cay__req *r, cay_err *err)
     if (cay__listing_reply(&l.kept, r))
         return 0;
     cay__items_begin(&l.list, r, &cay__sandbox_shape);
-    int rc = cay_service_list(r->svc, &r->call, &f, on_info, &l, err);
+    int rc = cay_client_list(r->client, &r->call, &f, on_info, &l, err);
     if (rc >= 0 || rc == CAY_ETOOBIG)
         rc = cay__items_end(&l.list, err);
     if (rc == 0) {

@@ -199,7 +199,7 @@ int cay__on_service_wait(cay__req *r, cay_err *err)
     if (*left)
         return cay_fail_why(err, CAY_ENOENT, "service_not_found",
                             "service %.40s: there is none of this name", left);
-    CAY_TRY(cay_service_events(r->svc, cay_sandbox_id(sb), &ev, err));
+    CAY_TRY(cay_client_events(r->client, cay_sandbox_id(sb), &ev, err));
     waiter *w = cay__alloc(sizeof *w);
     *w = (waiter){ .sb = cay_sandbox_ref(sb),
                    .ev = ev,

@@ -23,7 +23,7 @@ static const char *owner(const cay__req *r)
 
 static int find(cay__req *r, const char *ref, cay_snapshot **out, cay_err *err)
 {
-    return cay_service_snapshot_of(r->svc, &r->call, owner(r), ref, out, err);
+    return cay_client_snapshot_of(r->client, &r->call, owner(r), ref, out, err);
 }
 
 static const cay__field take_fields[] = {
@@ -101,7 +101,7 @@ int cay__on_snapshot_list(cay__req *r, cay_err *err)
     p.limit = (size_t)limit;
     f.limit = p.limit + 1;
     cay__items_begin(&p.l, r, &cay__snapshot_shape);
-    int rc = cay_service_snapshots(r->svc, &r->call, &f, on_snapshot, &p, err);
+    int rc = cay_client_snapshots(r->client, &r->call, &f, on_snapshot, &p, err);
     if (rc < 0) {
         cay__items_drop(&p.l);
         return rc;
@@ -136,7 +136,7 @@ int cay__on_snapshot_patch(cay__req *r, cay_err *err)
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     CAY_TRY(cay__req_shape(r, &label_shape, &label, err));
     CAY_TRY(find(r, r->param[0], &old, err));
-    CAY_TRY(cay_snapshot_rename(r->svc, &r->call, old->id, label, err));
+    CAY_TRY(cay_snapshot_rename(r->client, &r->call, old->id, label, err));
     CAY_TRY(find(r, old->id, &s, err));
     return cay__reply_shape(r, 200, &cay__snapshot_shape, s);
 }
@@ -155,7 +155,7 @@ int cay__on_snapshot_delete(cay__req *r, cay_err *err)
     CAY_AUTOPTR(cay_snapshot) s = NULL;
     bool deferred = false;
     CAY_TRY(find(r, r->param[0], &s, err));
-    CAY_TRY(cay_snapshot_remove(r->svc, &r->call, s->id, &deferred, err));
+    CAY_TRY(cay_snapshot_remove(r->client, &r->call, s->id, &deferred, err));
     return cay__reply_shape(r, 200, &gone_shape, &deferred);
 }
 
@@ -163,7 +163,7 @@ int cay__on_snapshot_delete(cay__req *r, cay_err *err)
  * slow peer holds no worker. */
 static int scratch(cay__req *r, int *fd, cay_err *err)
 {
-    *fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    *fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     return *fd < 0 ? cay_fail_sys(err, CAY_ESYS, "make a file for the archive") : 0;
 }
 
@@ -199,7 +199,7 @@ int cay__on_snapshot_export(cay__req *r, cay_err *err)
         spec.since = since->id;
     }
     CAY_TRY(scratch(r, &fd, err));
-    CAY_TRY(cay_service_export(r->svc, &r->call, &spec, fd, &a, err));
+    CAY_TRY(cay_client_export(r->client, &r->call, &spec, fd, &a, err));
     if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
     cay__reply_field(r, "X-Cay-Digest", a.digest);
@@ -231,6 +231,6 @@ int cay__on_snapshot_import(cay__req *r, cay_err *err)
     CAY_TRY(cay__once_file(r, fd, n, err));
     if (lseek(fd, 0, SEEK_SET) < 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
-    CAY_TRY(cay_service_import(r->svc, &r->call, &spec, fd, &s, err));
+    CAY_TRY(cay_client_import(r->client, &r->call, &spec, fd, &s, err));
     return cay__reply_shape(r, 201, &cay__snapshot_shape, s);
 }

@@ -111,7 +111,7 @@ int cay__on_doctor_speed(cay__req *r, cay_err *err)
     cay_sandbox *sb;
     CAY_TRY(cay__native_spawn_us(&s.spawn_us, err));
     int64_t began = cay__now_us();
-    CAY_TRY(cay_service_create(r->svc, &r->call, &spec, &sb, err));
+    CAY_TRY(cay_client_create(r->client, &r->call, &spec, &sb, err));
     s.create_us = (uint64_t)(cay__now_us() - began);
     int rc = try_exec(sb, &r->call, &s.exec_us, err);
     /* It goes also when whoever asked has left. */

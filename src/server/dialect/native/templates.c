@@ -115,7 +115,7 @@ int cay__on_template_list(cay__req *r, cay_err *err)
     cay__items_begin(&p.l, r, &template_shape);
     int rc = f.after || f.name ? 0 : cay__items_add(&p.l, &host);
     if (rc == 0)
-        rc = cay_template_list(r->svc, &r->call, &f, on_template, &p, err);
+        rc = cay_template_list(r->client, &r->call, &f, on_template, &p, err);
     if (rc < 0) {
         cay__items_drop(&p.l);
         return rc;
@@ -133,7 +133,7 @@ int cay__on_template_get(cay__req *r, cay_err *err)
     CAY_AUTOPTR(cay_template) t = NULL;
     if (!strcmp(r->param[0], "host"))
         return cay__reply_shape(r, 200, &template_shape, &host);
-    CAY_TRY(cay_template_find(r->svc, &r->call, owner(r), r->param[0], &t, err));
+    CAY_TRY(cay_template_find(r->client, &r->call, owner(r), r->param[0], &t, err));
     view v = seen(t);
     return cay__reply_shape(r, 200, &template_shape, &v);
 }
@@ -144,7 +144,7 @@ const cay__doc cay__doc_template_delete = {
 };
 int cay__on_template_delete(cay__req *r, cay_err *err)
 {
-    CAY_TRY(cay_template_remove(r->svc, &r->call, owner(r), r->param[0], err));
+    CAY_TRY(cay_template_remove(r->client, &r->call, owner(r), r->param[0], err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -158,7 +158,7 @@ int cay__on_template_forget(cay__req *r, cay_err *err)
     const char *name = cay__req_query(r, "name");
     if (!name || !*name)
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?name= says which template");
-    CAY_TRY(cay_template_remove(r->svc, &r->call, owner(r), name, err));
+    CAY_TRY(cay_template_remove(r->client, &r->call, owner(r), name, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -185,17 +185,17 @@ int cay__on_template_patch(cay__req *r, cay_err *err)
 {
     CAY_AUTOPTR(cay_template) t = NULL;
     CAY_AUTOPTR(cay_template) now = NULL;
-    CAY_TRY(cay_template_find(r->svc, &r->call, owner(r), r->param[0], &t, err));
+    CAY_TRY(cay_template_find(r->client, &r->call, owner(r), r->param[0], &t, err));
     change c = { .shared = t->shared };
     CAY_TRY(cay__req_shape(r, &change_shape, &c, err));
     if (c.shared != t->shared) { /* a name that others see stands in for an image's when they build:
                                     the operator's to say */
         CAY_TRY(cay__native_shared(r, "templates for other tenants", err));
-        CAY_TRY(cay_template_share(r->svc, &r->call, owner(r), t->id, c.shared, err));
+        CAY_TRY(cay_template_share(r->client, &r->call, owner(r), t->id, c.shared, err));
     }
     if (c.name)
-        CAY_TRY(cay_template_name(r->svc, &r->call, owner(r), t->id, c.name, err));
-    CAY_TRY(cay_template_find(r->svc, &r->call, owner(r), t->id, &now, err));
+        CAY_TRY(cay_template_name(r->client, &r->call, owner(r), t->id, c.name, err));
+    CAY_TRY(cay_template_find(r->client, &r->call, owner(r), t->id, &now, err));
     view v = seen(now);
     return cay__reply_shape(r, 200, &template_shape, &v);
 }
@@ -233,7 +233,7 @@ int cay__on_template_create(cay__req *r, cay_err *err)
                                .tenant = r->who.tenant,
                                .config = b.config,
                                .hidden = b.hidden || strcmp(r->who.tenant, "default") != 0 };
-    CAY_TRY(cay_template_publish(r->svc, &r->call, &spec, &t, err));
+    CAY_TRY(cay_template_publish(r->client, &r->call, &spec, &t, err));
     cay__req_about(r, t->id);
     view v = seen(t);
     return cay__reply_shape(r, 201, &template_shape, &v);
@@ -266,7 +266,7 @@ int cay__on_template_import(cay__req *r, cay_err *err)
         n++;
     names[n] = NULL;
     CAY_TRY(cay__crowd_enter(r, "send it", err));
-    CAY_AUTOFD fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
     CAY_TRY(cay__req_to_fd(r, fd, ARCHIVE_MAX, &bytes, err));
@@ -282,7 +282,7 @@ int cay__on_template_import(cay__req *r, cay_err *err)
                                .image = cay__req_query(r, "image"),
                                .platform = cay__req_query(r, "platform"),
                                .config = cay__req_query(r, "config") };
-    CAY_TRY(cay_template_import(r->svc, &r->call, &spec, &t, err));
+    CAY_TRY(cay_template_import(r->client, &r->call, &spec, &t, err));
     view v = seen(t);
     return cay__reply_shape(r, 201, &template_shape, &v);
 }
@@ -297,13 +297,13 @@ int cay__on_template_export(cay__req *r, cay_err *err)
 {
     struct stat st;
     CAY_TRY(cay__crowd_enter(r, "ask for it", err));
-    CAY_AUTOFD fd = open(cay_service_home(r->svc), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    CAY_AUTOFD fd = open(cay_client_home(r->client), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "make a file for the archive");
     cay_template_out spec = {
         .size = sizeof spec, .ref = r->param[0], .tenant = owner(r), .fd = fd
     };
-    CAY_TRY(cay_template_export(r->svc, &r->call, &spec, err));
+    CAY_TRY(cay_template_export(r->client, &r->call, &spec, err));
     if (fstat(fd, &st) < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return cay_fail_sys(err, CAY_ESYS, "read the archive");
     return cay__reply_fd(r, 200, "application/x-tar", CAY_STEAL_FD(fd), st.st_size);

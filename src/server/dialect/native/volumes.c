@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What outlives sandboxes and belongs to the service: volumes, secrets, templates. */
+/* What outlives sandboxes and belongs to the client: volumes, secrets, templates. */
 #include "native.h"
 #include <base/base.h>
 #include <cay/policy.h>
@@ -31,7 +31,7 @@ static const cay__shape volume_shape =
 static int reply_volume(cay__req *r, int status, const char *name, cay_err *err)
 {
     cay_volume *v = NULL;
-    CAY_TRY(cay_volume_find(r->svc, &r->call, name, &v, err));
+    CAY_TRY(cay_volume_find(r->client, &r->call, name, &v, err));
     int rc = cay__reply_shape(r, status, &volume_shape, v);
     cay_volume_free(v);
     return rc;
@@ -58,7 +58,7 @@ int cay__on_volume_create(cay__req *r, cay_err *err)
     CAY_TRY(cay__native_shared(r, "volumes", err));
     CAY_TRY(cay__req_shape(r, &spec_shape, &spec, err));
     spec.once = cay__req_once_of(r);
-    CAY_TRY(cay_volume_create(r->svc, &r->call, &spec, err));
+    CAY_TRY(cay_volume_create(r->client, &r->call, &spec, err));
     return reply_volume(r, 201, spec.name, err);
 }
 
@@ -74,7 +74,7 @@ int cay__on_volume_list(cay__req *r, cay_err *err)
     cay__items l;
     CAY_TRY(cay__native_shared(r, "volumes", err));
     cay__items_begin(&l, r, &volume_shape);
-    int rc = cay_volume_list(r->svc, &r->call, on_volume, &l, err);
+    int rc = cay_volume_list(r->client, &r->call, on_volume, &l, err);
     if (rc < 0) {
         cay__items_drop(&l);
         return rc;
@@ -97,7 +97,7 @@ const cay__doc cay__doc_volume_delete = { "deleteVolume", "volumes",
 int cay__on_volume_delete(cay__req *r, cay_err *err)
 {
     CAY_TRY(cay__native_shared(r, "volumes", err));
-    CAY_TRY(cay_volume_remove(r->svc, &r->call, r->param[0], err));
+    CAY_TRY(cay_volume_remove(r->client, &r->call, r->param[0], err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 
@@ -129,7 +129,7 @@ int cay__on_secret_put(cay__req *r, cay_err *err)
                             "either value or value_base64 is needed");
     const char *v = b.value ? b.value : b.base64;
     size_t n = b.value ? strlen(b.value) : b.base64_len;
-    int rc = cay_secret_put(r->svc, r->param[0], v, n, err);
+    int rc = cay_secret_put(r->client, r->param[0], v, n, err);
     explicit_bzero((char *)(uintptr_t)v, n);
     return rc < 0 ? rc : cay__reply(r, 204, NULL, NULL, 0);
 }
@@ -157,7 +157,7 @@ int cay__on_secret_list(cay__req *r, cay_err *err)
     cay__items l;
     CAY_TRY(cay__native_shared(r, "secrets", err));
     cay__items_begin(&l, r, &secret_shape);
-    int rc = cay_secret_list(r->svc, on_secret, &l, err);
+    int rc = cay_secret_list(r->client, on_secret, &l, err);
     if (rc < 0) {
         cay__items_drop(&l);
         return rc;
@@ -170,7 +170,7 @@ const cay__doc cay__doc_secret_delete = { "deleteSecret", "secrets", "forget one
 int cay__on_secret_delete(cay__req *r, cay_err *err)
 {
     CAY_TRY(cay__native_shared(r, "secrets", err));
-    CAY_TRY(cay_secret_remove(r->svc, r->param[0], err));
+    CAY_TRY(cay_secret_remove(r->client, r->param[0], err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }
 

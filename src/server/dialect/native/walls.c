@@ -227,7 +227,7 @@ int cay__on_doctor_walls(cay__req *r, cay_err *err)
     *w = (walls){ .time_ms = cay__wall_ms(), .items = w->at };
     cay_sandbox *sb;
     int64_t began = cay__now_us();
-    CAY_TRY(cay_service_create(r->svc, &r->call, &spec, &sb, err));
+    CAY_TRY(cay_client_create(r->client, &r->call, &spec, &sb, err));
     int rc = try_all(w, sb, &r->call, err);
     /* It goes also when whoever asked has left. */
     const cay_call last = { .size = sizeof last, .deadline_ms = cay__native_now() + CALL_MS };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay/service.h - which sandboxes exist.
+ * cay/client.h - which sandboxes exist.
  *
- *   cay_service_open()    open the state directory
- *   cay_service_create()  make a sandbox
- *   cay_service_find()    borrow a handle by id
- *   cay_service_list()    all of them
+ *   cay_client_open()    open the state directory
+ *   cay_client_create()  make a sandbox
+ *   cay_client_find()    borrow a handle by id
+ *   cay_client_list()    all of them
  *   cay_sandbox_pause()   freeze, processes intact
  *   cay_sandbox_resume()  go on, or start again
  *   cay_sandbox_extend()  move the deadlines
@@ -14,10 +14,10 @@
  *   cay_sandbox_remove()    stop it and forget it
  *   cay_sandbox_wait()      until it stops
  *   cay_sandbox_describe()  all that is known
- *   cay_service_events()    what happens, as a stream
+ *   cay_client_events()    what happens, as a stream
  *
- * Sandboxes outlive the program: closing the service changes nothing inside them.
- * Calls may block. A service may be used from several threads at once.
+ * Sandboxes outlive the program: closing the client changes nothing inside them.
+ * Calls may block. A client may be used from several threads at once.
  */
 #pragma once
 #include <cay/error.h>
@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-typedef struct cay_service cay_service;
+typedef struct cay_client cay_client;
 typedef struct cay_sandbox cay_sandbox;
 struct cay_provider_ops;
 struct cay_manifest_progress; /* cay/manifest.h */
@@ -78,12 +78,12 @@ typedef struct cay_open {
     const char *key;  /* for it; NULL: $CAY_API_KEY, else the line of host in ~/.config/cay/hosts */
 } cay_open;
 
-CAY_API int cay_service_open(const cay_open *spec, cay_service **out, cay_err *err);
-CAY_API void cay_service_close(cay_service *svc);
-CAY_API const char *cay_service_home(const cay_service *svc);
-CAY_API const char *cay_service_host(
-    const cay_service
-        *svc); /* the URL of the server whose sandboxes these are; NULL: they are of this machine */
+CAY_API int cay_client_open(const cay_open *spec, cay_client **out, cay_err *err);
+CAY_API void cay_client_close(cay_client *client);
+CAY_API const char *cay_client_home(const cay_client *client);
+CAY_API const char *cay_client_host(
+    const cay_client *client); /* the URL of the server whose sandboxes these are; NULL: they are of
+                                  this machine */
 
 /* 0 means the default named in the comment; CAY_UNLIMITED means no limit. */
 #define CAY_UNLIMITED UINT64_MAX
@@ -131,7 +131,7 @@ typedef enum cay_expiry { CAY_EXPIRE_KILL = 0, CAY_EXPIRE_PAUSE = 1 } cay_expiry
 
 typedef struct cay_create {
     size_t size;
-    const char *provider;   /* NULL: the service's default */
+    const char *provider;   /* NULL: the client's default */
     const char *template_;  /* a name or an id (cay/template.h); NULL: "host" */
     const char *root;       /* any root filesystem directory instead of a template */
     const char *name;       /* a label for people; need not be unique */
@@ -169,7 +169,7 @@ typedef struct cay_create {
     const cay_volume_use *volumes;
     size_t nvolumes;
     const char *const
-        *layers; /* set by the service for the provider: names of the layers that the sandbox stands
+        *layers; /* set by the client for the provider: names of the layers that the sandbox stands
                     on above its template, bottom first; what a caller gives here is not read */
     size_t nlayers;
     bool manifest_trusted; /* it is the caller's own: what cay/manifest.h says of TRUSTED */
@@ -184,13 +184,13 @@ typedef struct cay_create {
                          the sandbox of the first time, not another; CAY_EBUSY while that is being
                          made. NULL: none */
     bool auto_resume; /* cay_sandbox_wake() may resume it: a server does when it is used */
-    const char *image; /* set by the service, as are the next two: what its template says
+    const char *image; /* set by the client, as are the next two: what its template says
                           (cay/template.h: config), a JSON object; or NULL */
     const char *template_id, *template_name;
     const char *services; /* commands that are kept running in it: JSON text, see cay/services.h; a
                              manifest's come on top. NULL: none */
     bool sudo; /* our own sudo and su are in it: its users may become others inside, docs/sudo.md */
-    const struct cay_unit *units; /* set by the service for the provider: `services`, read; what a
+    const struct cay_unit *units; /* set by the client for the provider: `services`, read; what a
                                      caller gives here is not read */
     size_t nunits;
     bool units_wait;         /* likewise: they are not started before the provider is told to */
@@ -201,7 +201,7 @@ typedef struct cay_create {
     void (*making)(const struct cay_making *m, void *arg); /* while a provider fetches or builds
                          what the sandbox is made of, on the caller's thread; NULL: nobody looks */
     void *making_arg;
-    uint64_t on_since_ms; /* set by the service: since when `on` is worked on, which may be before
+    uint64_t on_since_ms; /* set by the client: since when `on` is worked on, which may be before
                              this sandbox was made from another's snapshot */
     bool net_usual; /* net is what everybody gets, not what this one asked for: a provider whose
                        networks have no policy leaves "all" away */
@@ -211,15 +211,15 @@ typedef struct cay_create {
     bool settings_off; /* none of its template's files for settings is written: for who builds on it
                         */
     const struct cay_fill_item
-        *seeds; /* set by the service: those files; what a caller gives here is not read */
+        *seeds; /* set by the client: those files; what a caller gives here is not read */
     size_t nseeds;
 } cay_create;
 
-CAY_API int cay_service_create(cay_service *svc, const cay_call *call, const cay_create *spec,
-                               cay_sandbox **out, cay_err *err);
+CAY_API int cay_client_create(cay_client *client, const cay_call *call, const cay_create *spec,
+                              cay_sandbox **out, cay_err *err);
 /* id: whole, or a prefix that only one sandbox has, or its name if only one has that. */
-CAY_API int cay_service_find(cay_service *svc, const cay_call *call, const char *id,
-                             cay_sandbox **out, cay_err *err);
+CAY_API int cay_client_find(cay_client *client, const cay_call *call, const char *id,
+                            cay_sandbox **out, cay_err *err);
 
 typedef struct cay_filter {
     size_t size;
@@ -279,16 +279,16 @@ typedef struct cay_usage {
 } cay_usage;
 
 /* Calls fn for each match, oldest first; a non-zero return stops and is returned. */
-CAY_API int cay_service_list(cay_service *svc, const cay_call *call, const cay_filter *filter,
-                             int (*fn)(const cay_info *info, void *arg), void *arg, cay_err *err);
+CAY_API int cay_client_list(cay_client *client, const cay_call *call, const cay_filter *filter,
+                            int (*fn)(const cay_info *info, void *arg), void *arg, cay_err *err);
 
 /* A number that is another one as soon as anything that a list tells of sandboxes of these
  * providers (ending with NULL) has changed and whoever changed it was told so: who keeps an answer
  * and asks for the number before the list knows by it whether the answer still holds. Cheap. The
  * times in a list are by the wall clock, whose jumps are not counted. CAY_ENOTSUP: one of them
  * cannot tell. */
-CAY_API int cay_service_version(cay_service *svc, const char *const *providers, uint64_t *out,
-                                cay_err *err);
+CAY_API int cay_client_version(cay_client *client, const char *const *providers, uint64_t *out,
+                               cay_err *err);
 
 /* The handle. Any number may exist for one sandbox; dropping one changes nothing inside. */
 CAY_API cay_sandbox *cay_sandbox_ref(cay_sandbox *sb);
@@ -346,8 +346,8 @@ typedef struct cay_event {
 typedef struct cay_events cay_events;
 /* sandbox_id NULL: all. Events from now on; a slow reader gets kind "lost" with the count in code.
  */
-CAY_API int cay_service_events(cay_service *svc, const char *sandbox_id, cay_events **out,
-                               cay_err *err);
+CAY_API int cay_client_events(cay_client *client, const char *sandbox_id, cay_events **out,
+                              cay_err *err);
 CAY_API int cay_events_fd(
     const cay_events *ev); /* readable when cay_events_next() will not block */
 CAY_API int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_err *err);
@@ -361,24 +361,24 @@ typedef struct cay_probe {
     const cay_layer *layers;
     size_t nlayers;
 } cay_probe;
-CAY_API int cay_service_probe(cay_service *svc, const char *provider, cay_probe **out,
-                              cay_err *err);
+CAY_API int cay_client_probe(cay_client *client, const char *provider, cay_probe **out,
+                             cay_err *err);
 CAY_API void cay_probe_free(cay_probe *p);
 
 /* Removes what no record owns: dead directories, groups and sockets of ours. Returns the count. */
-CAY_API int cay_service_gc(cay_service *svc, const cay_call *call, size_t *removed, cay_err *err);
+CAY_API int cay_client_gc(cay_client *client, const cay_call *call, size_t *removed, cay_err *err);
 
 /* Removes all that the state directory holds: every sandbox, whatever its provider, then snapshots,
  * templates, volumes, keys, records and the directory itself; the keeper leaves. After that the
- * service can only be closed. Only names that are ours are removed, and no link is followed; a
+ * client can only be closed. Only names that are ours are removed, and no link is followed; a
  * directory that holds others stays, with those. `left` (may be NULL) is told their names.
  * CAY_EBUSY, "home_busy": another program has it open; "home_mounted": something is mounted below
  * it. A sandbox that cannot be removed, as one of a provider that does not answer, is the error,
  * and then no more than some sandboxes are gone; with `forget` it is only told to `left`. Of a
  * server (cay_open.host): the sandboxes, snapshots, templates and volumes that its key may remove;
- * nothing else, and the service stays open. */
-CAY_API int cay_service_purge(cay_service *svc, const cay_call *call, bool forget,
-                              void (*left)(const char *what, void *arg), void *arg, cay_err *err);
+ * nothing else, and the client stays open. */
+CAY_API int cay_client_purge(cay_client *client, const cay_call *call, bool forget,
+                             void (*left)(const char *what, void *arg), void *arg, cay_err *err);
 
 #ifdef __cplusplus
 }
