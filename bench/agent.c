@@ -209,12 +209,12 @@ static cost theirs(size_t runs)
     return c;
 }
 
-static void tell(const char *name, const char *unit, double value, double peer_value,
+static void tell(const char *name, const char *service, double value, double peer_value,
                  const char *goal, size_t n)
 {
     const peer peers[] = { { "openai-agents", peer_value }, { NULL, 0 } };
     figure((fig){ .name = name,
-                  .unit = unit,
+                  .service = service,
                   .value = value,
                   .ratio = peer_value > 0 ? value / peer_value : 0,
                   .goal = peer_value > 0 ? goal : NULL,
@@ -272,14 +272,16 @@ static void crowd(size_t n)
         pthread_join(t[i], NULL);
     double took = (now_us() - began) / 1e3, floor = CROWD_TURNS * WAIT_MS;
     figure((fig){ .name = "agent-1000",
-                  .unit = "ms",
+                  .service = "ms",
                   .value = took,
                   .floor = floor,
                   .ratio = took / floor,
                   .goal = "<=3.0",
                   .n = n });
-    figure((fig){
-        .name = "agent-1000-memory", .unit = "kB", .value = (most - before) / (double)n, .n = n });
+    figure((fig){ .name = "agent-1000-memory",
+                  .service = "kB",
+                  .value = (most - before) / (double)n,
+                  .n = n });
     free(t);
 }
 
@@ -324,7 +326,7 @@ static void patch(size_t runs)
     }
     double v = percentile(&took, 50), f = percentile(&floor, 50);
     figure((fig){ .name = "agent-patch",
-                  .unit = "ms",
+                  .service = "ms",
                   .value = v,
                   .floor = f,
                   .ratio = v / f,

@@ -113,11 +113,11 @@ static double warm_time(cay_client *client, const char *image)
     return t;
 }
 
-static void tell(const char *name, const char *unit, double scale, series *ours, series *theirs,
+static void tell(const char *name, const char *service, double scale, series *ours, series *theirs,
                  const char *peer_name, const char *goal, bool times)
 {
     double a = percentile(ours, 50) / scale, b = percentile(theirs, 50) / scale;
-    figure((fig){ name, unit, a, .ratio = times ? b / a : a / b, .goal = goal, .n = ours->n,
+    figure((fig){ name, service, a, .ratio = times ? b / a : a / b, .goal = goal, .n = ours->n,
                   .peers = (peer[]){ { peer_name, b }, { NULL, 0 } } });
 }
 
@@ -151,10 +151,10 @@ static void ask_sdk(const char *script, const char *packages, const char *image,
         give_up("the SDK's Docker client could not be measured: %s", line);
 }
 
-static void tell_sdk(const char *name, const char *unit, double ours, double theirs,
+static void tell_sdk(const char *name, const char *service, double ours, double theirs,
                      const char *goal, size_t n)
 {
-    figure((fig){ name, unit, ours, .ratio = theirs / ours, .goal = goal, .n = n,
+    figure((fig){ name, service, ours, .ratio = theirs / ours, .goal = goal, .n = n,
                   .peers = (peer[]){ { "agents-sdk docker", theirs }, { NULL, 0 } } });
 }
 

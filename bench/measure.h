@@ -112,11 +112,11 @@ static inline double spawn_time(bare_spawn *s)
 
 typedef struct peer {
     const char *name;
-    double value; /* in the figure's unit; 0: not measured */
+    double value; /* in the figure's service; 0: not measured */
 } peer;
 
 typedef struct fig {
-    const char *name, *unit;
+    const char *name, *service;
     double value;
     double floor;     /* 0: the figure has none */
     double ratio;     /* what the goal speaks of; 0: no goal */
@@ -133,7 +133,7 @@ static inline bool reached(const fig *f)
 
 static inline void figure(fig f)
 {
-    printf("{\"name\":\"%s\",\"value\":%.6g,\"unit\":\"%s\"", f.name, f.value, f.unit);
+    printf("{\"name\":\"%s\",\"value\":%.6g,\"unit\":\"%s\"", f.name, f.value, f.service);
     if (f.floor > 0)
         printf(",\"floor\":%.6g", f.floor);
     else

@@ -35,7 +35,7 @@ static double median(const series *s)
 }
 
 typedef struct row {
-    const char *name, *unit, *path;
+    const char *name, *service, *path;
     double (*fn)(int port, const char *path, bool keyed, double seconds);
 } row;
 
@@ -56,7 +56,7 @@ static void measure(const row *r, int port, int by, const char *host, const char
             add(&theirs, one);
     }
     double a = median(&ours), b = by ? median(&theirs) : 0;
-    figure((fig){ r->name, r->unit, a, b, b ? a / b : 0, b ? ">=1.0" : NULL, ours.n });
+    figure((fig){ r->name, r->service, a, b, b ? a / b : 0, b ? ">=1.0" : NULL, ours.n });
     free(ours.v);
     free(theirs.v);
 }

@@ -89,7 +89,7 @@ static void rates(int port, int peer_port, const char *id)
     char file[160];
     snprintf(file, sizeof file, "/api/v1/sandboxes/%s/files?path=bulk", id);
     struct {
-        const char *name, *unit, *path, *peer, *goal;
+        const char *name, *service, *path, *peer, *goal;
         bool keyed;
         double (*fn)(int, const char *, bool, double);
     } rows[] = {
@@ -101,7 +101,7 @@ static void rates(int port, int peer_port, const char *id)
     for (size_t i = 0; i < COUNT(rows); i++) {
         double ours = best(rows[i].fn, port, rows[i].path, rows[i].keyed),
                theirs = peer_port ? best(rows[i].fn, peer_port, rows[i].peer, false) : 0;
-        figure((fig){ rows[i].name, rows[i].unit, ours, theirs, theirs ? ours / theirs : 0,
+        figure((fig){ rows[i].name, rows[i].service, ours, theirs, theirs ? ours / theirs : 0,
                       theirs ? rows[i].goal : NULL, 3 });
     }
 }

@@ -49,7 +49,7 @@ static double once(cay_client *client)
                          "{\"web\":{\"command\":[\"" INSIDE_TRUE "\",\"8000\"],\"port\":8000}}" };
     double t = now_us();
     need(cay_client_create(client, NULL, &c, &sb, &err), &err, "create");
-    need(cay_sandbox_units_wait(sb, NULL, NULL, &err), &err, "wait");
+    need(cay_sandbox_services_wait(sb, NULL, NULL, &err), &err, "wait");
     double spent = now_us() - t;
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
     cay_sandbox_unref(sb);

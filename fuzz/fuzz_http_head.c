@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client's side of an HTTP/1 connection to good.test:80, unit by unit as flow.c walks it; the
- * first byte begins the server's answer. */
+/* A client's side of an HTTP/1 connection to good.test:80, service by service as flow.c walks it;
+ * the first byte begins the server's answer. */
 #include <base/base.h>
 #include <daemon/egress/httphead.h>
 

@@ -16,31 +16,31 @@ static size_t words(const char *const *list)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    cay_units *a = NULL, *b = NULL;
+    cay_services *a = NULL, *b = NULL;
     CAY_AUTOFREE char *once = NULL, *twice = NULL, *both = NULL;
     cay_err err = CAY_ERR_INIT;
     size_t n = 0, sum = 0;
-    if (cay_units_parse((const char *)data, len, &a, &err) < 0) {
+    if (cay_services_parse((const char *)data, len, &a, &err) < 0) {
         if (err.code != CAY_EINVAL || !err.msg[0])
             abort();
         return 0;
     }
-    const cay_unit *list = cay_units_list(a, &n);
+    const cay_service *list = cay_services_list(a, &n);
     for (size_t i = 0; i < n; i++) {
         sum += words(list[i].argv) + words(list[i].health_argv) + words(list[i].after);
-        if (strlen(list[i].name) >= CAY_UNIT_NAME || (!list[i].argv == !list[i].shell))
+        if (strlen(list[i].name) >= CAY_SERVICE_NAME || (!list[i].argv == !list[i].shell))
             abort();
     }
-    if (n > CAY_UNITS_MAX || sum > CAY_UNITS_BYTES)
+    if (n > CAY_SERVICES_MAX || sum > CAY_SERVICES_BYTES)
         abort();
-    if (cay_units_json(a, &once, &err) == 0) {
-        if (cay_units_parse(once, strlen(once), &b, &err) < 0 ||
-            cay_units_json(b, &twice, &err) < 0 || strcmp(once, twice) != 0 ||
-            cay_units_merge(once, once, &both, &err) < 0 ||
+    if (cay_services_json(a, &once, &err) == 0) {
+        if (cay_services_parse(once, strlen(once), &b, &err) < 0 ||
+            cay_services_json(b, &twice, &err) < 0 || strcmp(once, twice) != 0 ||
+            cay_services_merge(once, once, &both, &err) < 0 ||
             (n ? !both || strcmp(both, once) != 0 : both != NULL))
             abort();
     }
-    cay_units_free(a);
-    cay_units_free(b);
+    cay_services_free(a);
+    cay_services_free(b);
     return 0;
 }

@@ -125,9 +125,9 @@ static void spawns(const char *dir)
 static void units(const char *dir)
 {
     struct {
-        char config[sizeof DEFAULT - 1 + sizeof CAY_UNITS_MARK];
-        cay_g_units head;
-        cay_g_unit web;
+        char config[sizeof DEFAULT - 1 + sizeof CAY_SERVICES_MARK];
+        cay_g_services head;
+        cay_g_service web;
         char blob[18];
     } __attribute__((packed)) c = { .head = { 1, 0 },
                                     .web = { .name = "web",
@@ -138,12 +138,12 @@ static void units(const char *dir)
                                              .check_argc = 1,
                                              .check = 8,
                                              .title = "x" } };
-    memcpy(c.config, DEFAULT CAY_UNITS_MARK, sizeof c.config);
+    memcpy(c.config, DEFAULT CAY_SERVICES_MARK, sizeof c.config);
     memcpy(c.blob, "\0\0\0x\0A=b\0\0\0\0ping\0", 18);
-    seed(dir, "units"), config((const char *)&c, sizeof c), proc(0x11, CAY_G_UNIT, "", 0, 0),
-        proc(0, CAY_G_UNIT, "web", CAY_GU_STOP, 0), proc(0, CAY_G_UNIT, "web", CAY_GU_START, 0),
-        proc(0, CAY_G_UNIT, "", CAY_GU_HOLD, 0), proc(0, CAY_G_UNIT, "no", CAY_GU_RESTART, 0),
-        proc(0, CAY_G_SWAPPED, "", 0, 0);
+    seed(dir, "units"), config((const char *)&c, sizeof c), proc(0x11, CAY_G_SERVICE, "", 0, 0),
+        proc(0, CAY_G_SERVICE, "web", CAY_GU_STOP, 0),
+        proc(0, CAY_G_SERVICE, "web", CAY_GU_START, 0), proc(0, CAY_G_SERVICE, "", CAY_GU_HOLD, 0),
+        proc(0, CAY_G_SERVICE, "no", CAY_GU_RESTART, 0), proc(0, CAY_G_SWAPPED, "", 0, 0);
     c.web.blob = 4000;
     seed(dir, "units_bad"), config((const char *)&c, sizeof c),
         config((const char *)&c, sizeof c.config + 3);
@@ -238,9 +238,9 @@ static void control(const char *dir)
     seed(dir, "freeze"), ask_box(CAY_MSG_FREEZE, BOX, 0, 0),
         ask_box(CAY_MSG_FREEZE, BOX, CAY_FREEZE_STOP, 0), ask_box(CAY_MSG_FREEZE, BOX, 0, 0),
         ask_box(CAY_MSG_THAW, BOX, 0, 0);
-    seed(dir, "units"), ask_stream(0, CAY_MSG_UNITS, "web", CAY_GU_STOP, 0),
-        ask_stream(0x11, CAY_MSG_UNITS, "web", CAY_GU_STOP, 0),
-        ask_stream(0x11, CAY_MSG_UNITS, "web", 99, 0);
+    seed(dir, "units"), ask_stream(0, CAY_MSG_SERVICES, "web", CAY_GU_STOP, 0),
+        ask_stream(0x11, CAY_MSG_SERVICES, "web", CAY_GU_STOP, 0),
+        ask_stream(0x11, CAY_MSG_SERVICES, "web", 99, 0);
     cay_m_net net = { .id = BOX, .op = CAY_NET_WHY, .port = 443, .name = "host" };
     seed(dir, "net"), ask(0, 0, CAY_MSG_NET, &net, sizeof net, "", 0),
         ask(0, 0x31, CAY_MSG_NET, &net, sizeof net, "", 0);

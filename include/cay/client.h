@@ -190,10 +190,10 @@ typedef struct cay_create {
     const char *services; /* commands that are kept running in it: JSON text, see cay/services.h; a
                              manifest's come on top. NULL: none */
     bool sudo; /* our own sudo and su are in it: its users may become others inside, docs/sudo.md */
-    const struct cay_unit *units; /* set by the client for the provider: `services`, read; what a
-                                     caller gives here is not read */
-    size_t nunits;
-    bool units_wait;         /* likewise: they are not started before the provider is told to */
+    const struct cay_service *service_list; /* set by the client for the provider: `services`, read;
+                                     what a caller gives here is not read */
+    size_t nservices;
+    bool services_wait;      /* likewise: they are not started before the provider is told to */
     const cay_pair *options; /* what only this provider knows, as image of docker; ends with a NULL
                                 key. Others refuse them */
     const char *group; /* name or number: the group of `user`, and then its only one; NULL: those

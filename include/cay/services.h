@@ -2,15 +2,15 @@
 /*
  * cay/services.h - commands that a sandbox keeps running: a web server, a database, a display.
  *
- *   cay_units_parse()       services as JSON, judged
- *   cay_units_list()        … as plain structs
- *   cay_units_merge()       a template's, then one's own
- *   cay_units_json()        … as the canonical JSON
- *   cay_sandbox_units()     how each of them does
- *   cay_sandbox_unit_act()  start, stop, restart
- *   cay_sandbox_units_wait()  until they are ready
+ *   cay_services_parse()       services as JSON, judged
+ *   cay_services_list()        … as plain structs
+ *   cay_services_merge()       a template's, then one's own
+ *   cay_services_json()        … as the canonical JSON
+ *   cay_sandbox_services()     how each of them does
+ *   cay_sandbox_service_act()  start, stop, restart
+ *   cay_sandbox_services_wait()  until they are ready
  *
- * The word service belongs to cay/client.h, so in C one of them is a unit. They are given to
+ * The word service belongs to cay/client.h, so in C one of them is a service. They are given to
  * cay_create.services as one JSON text: an object by name, or a list of objects with "name"
  * (docs/services.md has every field):
  *
@@ -28,9 +28,10 @@
 extern "C" {
 #endif
 
-#define CAY_UNITS_MAX   32          /* of one sandbox */
-#define CAY_UNITS_BYTES (24u << 10) /* of all their commands and variables together */
-#define CAY_UNIT_NAME   24 /* bytes of a name with its NUL: a-z 0-9 . _ -, begins with a letter */
+#define CAY_SERVICES_MAX   32          /* of one sandbox */
+#define CAY_SERVICES_BYTES (24u << 10) /* of all their commands and variables together */
+#define CAY_SERVICE_NAME   24 /* bytes of a name with its NUL: a-z 0-9 . _ -, begins with a letter \
+                               */
 
 typedef enum cay_restart {
     CAY_RESTART_ON_FAILURE = 0,
@@ -38,7 +39,7 @@ typedef enum cay_restart {
     CAY_RESTART_ALWAYS
 } cay_restart;
 
-typedef struct cay_unit {
+typedef struct cay_service {
     size_t size;
     const char *name;
     const char *const *argv;        /* NULL-terminated; or shell */
@@ -56,40 +57,42 @@ typedef struct cay_unit {
     uint32_t stop_ms;     /* between TERM and KILL, 0: 5 s */
     cay_restart restart;  /* after 100 ms, then twice as long each time, up to 30 s */
     const char *const *after; /* names that have to be ready first; NULL-terminated, or NULL */
-} cay_unit;
+} cay_service;
 
-typedef struct cay_units cay_units;
+typedef struct cay_services cay_services;
 /* CAY_EINVAL, reason "services_invalid", detail {"service":…,"reason":…}, names the service and the
  * field; a circle of `after` as well. */
-CAY_API int cay_units_parse(const char *json, size_t len, cay_units **out, cay_err *err);
-CAY_API void cay_units_free(cay_units *u);
+CAY_API int cay_services_parse(const char *json, size_t len, cay_services **out, cay_err *err);
+CAY_API void cay_services_free(cay_services *u);
 /* Lives as long as u. */
-CAY_API const cay_unit *cay_units_list(const cay_units *u, size_t *n);
+CAY_API const cay_service *cay_services_list(const cay_services *u, size_t *n);
 /* By name, every default left out. The caller frees. */
-CAY_API int cay_units_json(const cay_units *u, char **json, cay_err *err);
+CAY_API int cay_services_json(const cay_services *u, char **json, cay_err *err);
 /* `above` replaces what has its name in `below` and adds the rest; null takes one away. Either may
  * be NULL: none. *json is judged, and NULL when nothing is left. */
-CAY_API int cay_units_merge(const char *below, const char *above, char **json, cay_err *err);
+CAY_API int cay_services_merge(const char *below, const char *above, char **json, cay_err *err);
 
-typedef enum cay_unit_state {
-    CAY_UNIT_WAITING = 0, /* for others, or for its turn */
-    CAY_UNIT_STARTING,    /* it runs and is not ready */
-    CAY_UNIT_READY,
-    CAY_UNIT_UNHEALTHY, /* it was ready, and three looks in a row failed */
-    CAY_UNIT_BACKOFF,   /* it ended, and is started again in a moment */
-    CAY_UNIT_DONE,   /* it ended with 0 and is not to be started again; who comes after it may start
-                      */
-    CAY_UNIT_FAILED, /* it ended otherwise, or could not be started, and is not to be started again
-                      */
-    CAY_UNIT_STOPPING,
-    CAY_UNIT_STOPPED, /* by who asked for it */
-} cay_unit_state;
-CAY_API const char *cay_unit_state_name(cay_unit_state s); /* "waiting", "starting", … */
+typedef enum cay_service_state {
+    CAY_SERVICE_WAITING = 0, /* for others, or for its turn */
+    CAY_SERVICE_STARTING,    /* it runs and is not ready */
+    CAY_SERVICE_READY,
+    CAY_SERVICE_UNHEALTHY, /* it was ready, and three looks in a row failed */
+    CAY_SERVICE_BACKOFF,   /* it ended, and is started again in a moment */
+    CAY_SERVICE_DONE,      /* it ended with 0 and is not to be started again; who comes after it may
+                            * start
+                            */
+    CAY_SERVICE_FAILED,    /* it ended otherwise, or could not be started, and is not to be started
+                            * again
+                            */
+    CAY_SERVICE_STOPPING,
+    CAY_SERVICE_STOPPED, /* by who asked for it */
+} cay_service_state;
+CAY_API const char *cay_service_state_name(cay_service_state s); /* "waiting", "starting", … */
 
-typedef struct cay_unit_info {
+typedef struct cay_service_info {
     size_t size;
     const char *name;
-    cay_unit_state state;
+    cay_service_state state;
     bool ready;          /* READY or DONE */
     int pid;             /* as seen inside, 0: it does not run */
     uint16_t port;       /* or 0 */
@@ -102,21 +105,26 @@ typedef struct cay_unit_info {
     int64_t ready_ms;    /* when it was ready first since it started, 0: not yet */
     uint32_t ready_after_ms; /* how long that took */
     uint32_t wait_ms;        /* BACKOFF: how long from then on */
-} cay_unit_info;
+} cay_service_info;
 
 /* Calls fn for each in the order given at create. CAY_ENOTSUP where the provider keeps none. */
-CAY_API int cay_sandbox_units(cay_sandbox *sb, const cay_call *call,
-                              int (*fn)(const cay_unit_info *u, void *arg), void *arg,
-                              cay_err *err);
+CAY_API int cay_sandbox_services(cay_sandbox *sb, const cay_call *call,
+                                 int (*fn)(const cay_service_info *u, void *arg), void *arg,
+                                 cay_err *err);
 
-typedef enum cay_unit_op { CAY_UNIT_START = 1, CAY_UNIT_STOP, CAY_UNIT_RESTART } cay_unit_op;
-/* name NULL: all. Returns when init was told; cay_sandbox_units_wait() tells what became of it. */
-CAY_API int cay_sandbox_unit_act(cay_sandbox *sb, const cay_call *call, const char *name,
-                                 cay_unit_op op, cay_err *err);
+typedef enum cay_service_op {
+    CAY_SERVICE_START = 1,
+    CAY_SERVICE_STOP,
+    CAY_SERVICE_RESTART
+} cay_service_op;
+/* name NULL: all. Returns when init was told; cay_sandbox_services_wait() tells what became of it.
+ */
+CAY_API int cay_sandbox_service_act(cay_sandbox *sb, const cay_call *call, const char *name,
+                                    cay_service_op op, cay_err *err);
 /* Until `name`, or every one that is not stopped, is ready. CAY_ESTATE "service_failed" when one is
  * not going to be, CAY_ETIMEOUT at the call's deadline; either names it. */
-CAY_API int cay_sandbox_units_wait(cay_sandbox *sb, const cay_call *call, const char *name,
-                                   cay_err *err);
+CAY_API int cay_sandbox_services_wait(cay_sandbox *sb, const cay_call *call, const char *name,
+                                      cay_err *err);
 
 #ifdef __cplusplus
 }

@@ -11,11 +11,11 @@
 
 CAY_DEFINE_AUTO(cay_sandbox, cay_sandbox_unref)
 
-static void unit_json(out_json *j, const cay_unit_info *u)
+static void unit_json(out_json *j, const cay_service_info *u)
 {
     js_open(j, '{');
     js_kstr(j, "name", u->name);
-    js_kstr(j, "state", cay_unit_state_name(u->state));
+    js_kstr(j, "state", cay_service_state_name(u->state));
     js_kbool(j, "ready", u->ready);
     if (u->pid)
         js_ki64(j, "pid", u->pid);
@@ -31,12 +31,12 @@ static void unit_json(out_json *j, const cay_unit_info *u)
         js_ki64(j, "ready_ms", u->ready_ms);
         js_ku64(j, "ready_after_ms", u->ready_after_ms);
     }
-    if (u->state == CAY_UNIT_BACKOFF)
+    if (u->state == CAY_SERVICE_BACKOFF)
         js_ku64(j, "wait_ms", u->wait_ms);
     js_close(j, '}');
 }
 
-static int on_json(const cay_unit_info *u, void *arg)
+static int on_json(const cay_service_info *u, void *arg)
 {
     unit_json(arg, u);
     return 0;
@@ -46,27 +46,27 @@ char *show_units_json(cay_sandbox *sb)
 {
     out_json j = OUT_JSON(false);
     js_open(&j, '[');
-    int rc = cay_sandbox_units(sb, NULL, on_json, &j, NULL);
+    int rc = cay_sandbox_services(sb, NULL, on_json, &j, NULL);
     js_close(&j, ']');
     char *text = rc == 0 && j.b.data && j.b.len > 2 ? cay__strdup(j.b.data) : NULL;
     cay__buf_clear(&j.b);
     return text;
 }
 
-static out_style style_of(const cay_unit_info *u)
+static out_style style_of(const cay_service_info *u)
 {
     switch (u->state) {
-    case CAY_UNIT_READY: return OUT_GOOD;
-    case CAY_UNIT_DONE:
-    case CAY_UNIT_STOPPED: return OUT_DIM;
-    case CAY_UNIT_FAILED:
-    case CAY_UNIT_UNHEALTHY:
-    case CAY_UNIT_BACKOFF: return OUT_BAD;
+    case CAY_SERVICE_READY: return OUT_GOOD;
+    case CAY_SERVICE_DONE:
+    case CAY_SERVICE_STOPPED: return OUT_DIM;
+    case CAY_SERVICE_FAILED:
+    case CAY_SERVICE_UNHEALTHY:
+    case CAY_SERVICE_BACKOFF: return OUT_BAD;
     default: return OUT_WARN;
     }
 }
 
-static int on_unit(const cay_unit_info *u, void *arg)
+static int on_unit(const cay_service_info *u, void *arg)
 {
     rows *v = arg;
     char text[OUT_HUMAN];
@@ -77,7 +77,7 @@ static int on_unit(const cay_unit_info *u, void *arg)
     } else {
         out_table *t = &v->table;
         out_cell(t, OUT_BOLD, u->name);
-        out_cell(t, style_of(u), cay_unit_state_name(u->state));
+        out_cell(t, style_of(u), cay_service_state_name(u->state));
         out_cell(t, OUT_PLAIN, out_span(text, (uint64_t)CAY_MAX(v->now - u->since_ms, 0)));
         out_cellf(t, OUT_PLAIN, u->pid ? "%d" : "-", u->pid);
         out_cellf(t, OUT_PLAIN, u->port ? "%u" : "-", u->port);
@@ -98,7 +98,7 @@ static int ls(void *opts, int argc, char **argv)
     if (cli_box_find(argv[0], &sb, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_sandbox_units(sb, NULL, on_unit, &r, &err), &err);
+    return rows_done(&r, cay_sandbox_services(sb, NULL, on_unit, &r, &err), &err);
 }
 
 const cli_verb cli_services = {
@@ -139,27 +139,28 @@ static int act(const act_args *a, int argc, char **argv, int op)
     if (cli_box_find(argv[0], &sb, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     for (int i = 1; op && i < CAY_MAX(argc, 2); i++)
-        if (cay_sandbox_unit_act(sb, NULL, argc > 1 ? argv[i] : NULL, (cay_unit_op)op, &err) < 0)
+        if (cay_sandbox_service_act(sb, NULL, argc > 1 ? argv[i] : NULL, (cay_service_op)op, &err) <
+            0)
             return cli_fail(&err, CLI_FAIL);
     for (int i = 1; (a->wait || !op) && i < CAY_MAX(argc, 2); i++)
-        if (cay_sandbox_units_wait(sb, &call, argc > 1 ? argv[i] : NULL, &err) < 0)
+        if (cay_sandbox_services_wait(sb, &call, argc > 1 ? argv[i] : NULL, &err) < 0)
             return cli_fail(&err, CLI_FAIL);
     return CLI_OK;
 }
 
 static int start(void *opts, int argc, char **argv)
 {
-    return act(opts, argc, argv, CAY_UNIT_START);
+    return act(opts, argc, argv, CAY_SERVICE_START);
 }
 
 static int stop(void *opts, int argc, char **argv)
 {
-    return act(opts, argc, argv, CAY_UNIT_STOP);
+    return act(opts, argc, argv, CAY_SERVICE_STOP);
 }
 
 static int restart(void *opts, int argc, char **argv)
 {
-    return act(opts, argc, argv, CAY_UNIT_RESTART);
+    return act(opts, argc, argv, CAY_SERVICE_RESTART);
 }
 
 static int wait_for(void *opts, int argc, char **argv)

@@ -6,8 +6,8 @@
  * packet from init as hostile: init shares a kernel with the tenant.
  *
  * The config blob, kept by init for its life:
- *     user NUL workdir NUL hostname NUL shell NUL env… each "KEY=VALUE" NUL [CAY_UNITS_MARK NUL
- * cay_g_units, its units, NUL]
+ *     user NUL workdir NUL hostname NUL shell NUL env… each "KEY=VALUE" NUL [CAY_SERVICES_MARK NUL
+ * cay_g_services, its services, NUL]
  */
 #pragma once
 #include "keeper.h"
@@ -29,8 +29,8 @@ enum cay_g_type {
     CAY_G_QUIET,   /* cay_g_proc (a: 1 ends every process of the tenant first) → CAY_G_STILL */
     CAY_G_SWAPPED, /* cay_g_proc: it stands on another root, or goes on as it was; watches are set
                       anew, services may be started */
-    CAY_G_UNIT, /* cay_g_proc (proc: name of a service, "" all; a: CAY_GU_… or 0); fds: [socket of
-                   who asks]: cay_g_told … */
+    CAY_G_SERVICE, /* cay_g_proc (proc: name of a service, "" all; a: CAY_GU_… or 0); fds: [socket
+                   of who asks]: cay_g_told … */
 
     CAY_G_READY = 50, /* cay_g_hello: parked, or the end of the adoption's list */
     CAY_G_BOUND,      /* cay_g_result */
@@ -142,25 +142,25 @@ typedef struct cay_g_state {
                      8 stdout ring, 16 stderr ring; descriptors come in this order */
 } cay_g_state;
 
-#define CAY_UNITS_MARK "\1services"
+#define CAY_SERVICES_MARK "\1services"
 enum {
     CAY_GU_START = 1,
     CAY_GU_STOP,
     CAY_GU_RESTART,
     CAY_GU_HOLD
-}; /* the first three as cay_unit_op; HOLD: none is started until SWAPPED */
+}; /* the first three as cay_service_op; HOLD: none is started until SWAPPED */
 enum {
     CAY_GUF_WAIT = 1u << 0,
     CAY_GUF_SUDO = 1u << 1,
     CAY_GUF_EACH = 1u << 2
 }; /* they wait for START of all; init serves sudo; a container's wait in each of its lives */
 
-typedef struct cay_g_units {
+typedef struct cay_g_services {
     uint32_t n, flags;
-} cay_g_units;
+} cay_g_services;
 
 /* One service: then its blob, as of a spawn, and the blob of its health command. */
-typedef struct cay_g_unit {
+typedef struct cay_g_service {
     char name[CAY_WIRE_ID];
     uint32_t flags, argc, envc, blob;                    /* CAY_SPAWN_SHELL */
     uint32_t check_flags, check_argc, check_envc, check; /* argc 0: none */
@@ -169,13 +169,13 @@ typedef struct cay_g_unit {
     uint32_t restart; /* cay_restart */
     uint32_t interval_ms, timeout_ms, stop_ms;
     char title[64];
-} cay_g_unit;
+} cay_g_service;
 
 /* A service as it is now: one packet each, and again with every change for as long as the asker
  * keeps its socket. The first round ends with one whose place is UINT32_MAX. */
 typedef struct cay_g_told {
     char name[CAY_WIRE_ID], proc[CAY_WIRE_ID];
-    uint32_t state; /* cay_unit_state */
+    uint32_t state; /* cay_service_state */
     uint32_t place;
     int32_t pid, code;
     uint32_t restarts, port, ready_after_ms, wait_ms;

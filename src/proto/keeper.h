@@ -71,8 +71,8 @@ enum cay_msg_type {
     CAY_MSG_RESTACK,  /* cay_m_layer (a: how many), tail: a name NUL per layer above the template:
                          processes end, the upper is thrown away → OK */
     CAY_MSG_UNLAYER,  /* cay_m_layer (id ""): removes this layer, if it is there → OK */
-    CAY_MSG_UNITS,    /* cay_m_stream (proc: name of a service or "", which: 0 or CAY_GU_…); fds:
-                         [socket] → OK; init answers on the socket, proto/init.h */
+    CAY_MSG_SERVICES, /* cay_m_stream (proc: name of a service or "", which: 0 or CAY_GU_…); fds:
+                      [socket] → OK; init answers on the socket, proto/init.h */
     CAY_MSG_LIMIT, /* → OK; from then on this connection gives nothing of the host to a sandbox but
                       volumes. cay-hand says it before a server that is not root has it */
 

@@ -135,13 +135,13 @@ static void nonsense_ends_the_run(void **state)
     }
 }
 
-static char *long_items(const char *before, const char *unit, size_t times, const char *after)
+static char *long_items(const char *before, const char *service, size_t times, const char *after)
 {
-    size_t u = strlen(unit), n = strlen(before), cap = n + u * times + strlen(after) + 1;
+    size_t u = strlen(service), n = strlen(before), cap = n + u * times + strlen(after) + 1;
     char *text = cay__alloc(cap);
     memcpy(text, before, n);
     for (size_t i = 0; i < times; i++, n += u)
-        memcpy(text + n, unit, u);
+        memcpy(text + n, service, u);
     memcpy(text + n, after, strlen(after) + 1);
     return text;
 }
@@ -150,7 +150,7 @@ static void enormous_things_are_bounded(void **state)
 {
     (void)state;
     static const struct {
-        const char *before, *unit, *after, *told, *reason;
+        const char *before, *service, *after, *told, *reason;
         size_t times;
     } cases[] = {
         /* A command longer than the kernel takes. */
@@ -174,7 +174,7 @@ static void enormous_things_are_bounded(void **state)
     };
     for (size_t i = 0; i < CAY_LEN(cases); i++) {
         CAY_AUTOFREE char *items =
-            long_items(cases[i].before, cases[i].unit, cases[i].times, cases[i].after);
+            long_items(cases[i].before, cases[i].service, cases[i].times, cases[i].after);
         const char *reason = say(items);
         if (cases[i].reason ? !reason || strcmp(reason, cases[i].reason) : reason != NULL)
             fail_msg("case %zu: %s", i, reason ? reason : "was accepted");

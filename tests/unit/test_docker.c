@@ -251,13 +251,13 @@ static void storage_is_roots_alone(void **state)
 {
     (void)state;
     static const char *const argv[] = { "true", NULL };
-    const cay_unit u = { .size = sizeof u, .name = "web", .argv = argv };
+    const cay_service u = { .size = sizeof u, .name = "web", .argv = argv };
     for (int storage = 0; storage < 2; storage++) {
         const cay_pair p[] = { { "image", "x" },
                                { "read_only", "true" },
                                { storage ? "mounts" : NULL, "true" },
                                { NULL, NULL } };
-        cay_create c = { .size = sizeof c, .options = p, .units = &u, .nunits = 1 };
+        cay_create c = { .size = sizeof c, .options = p, .service_list = &u, .nservices = 1 };
         CAY_AUTOJSON *j = spec_of(&c, p);
         const json_t *memory = json_object_get(json_object_get(j, "HostConfig"), "Tmpfs");
         const char *place_is = cay__json_str(memory, CAY__PID1_PLACE, "");
@@ -265,12 +265,12 @@ static void storage_is_roots_alone(void **state)
         assert_int_equal(json_object_size(memory), 4 + storage);
         cay_err err = CAY_ERR_INIT;
         CAY_AUTOBUF b = CAY__BUF(65536);
-        cay_g_units head;
+        cay_g_services head;
         cay__docker_image image = { .config = NULL };
         assert_int_equal(cay__docker_config(&c, &image, &b, &err), 0);
-        const char *mark = memmem(b.data, b.len, CAY_UNITS_MARK, sizeof CAY_UNITS_MARK);
+        const char *mark = memmem(b.data, b.len, CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK);
         assert_non_null(mark);
-        memcpy(&head, mark + sizeof CAY_UNITS_MARK, sizeof head);
+        memcpy(&head, mark + sizeof CAY_SERVICES_MARK, sizeof head);
         assert_int_equal(head.flags, storage ? CAY_GUF_WAIT | CAY_GUF_EACH : 0);
     }
 }

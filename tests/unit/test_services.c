@@ -10,11 +10,11 @@
 
 static cay_err last;
 
-static cay_units *parse(const char *text)
+static cay_services *parse(const char *text)
 {
-    cay_units *u = NULL;
+    cay_services *u = NULL;
     last = (cay_err)CAY_ERR_INIT;
-    return cay_units_parse(text, strlen(text), &u, &last) < 0 ? NULL : u;
+    return cay_services_parse(text, strlen(text), &u, &last) < 0 ? NULL : u;
 }
 
 static void refused(const char *text, const char *service, const char *word)
@@ -31,14 +31,14 @@ static void every_field_is_read(void **state)
 {
     size_t n = 0;
     (void)state;
-    cay_units *u = parse(
+    cay_services *u = parse(
         "{\"db\":{\"command\":\"exec "
         "db\"},\"web\":{\"command\":[\"serve\",\"\"],\"port\":80,\"environment\":{\"A\":\"b\"},"
         "\"user\":\"www\",\"cwd\":\"~\",\"health\":{\"command\":[\"ping\"],\"intervalMs\":20,"
         "\"timeout_ms\":30},"
         "\"restart\":\"always\",\"after\":\"db\",\"stop_ms\":40}}");
     assert_non_null(u);
-    const cay_unit *l = cay_units_list(u, &n);
+    const cay_service *l = cay_services_list(u, &n);
     assert_int_equal(n, 2);
     assert_string_equal(l[0].shell, "exec db");
     assert_int_equal(l[0].restart, CAY_RESTART_ON_FAILURE);
@@ -54,13 +54,13 @@ static void every_field_is_read(void **state)
     assert_int_equal(l[1].stop_ms, 40);
     assert_int_equal(l[1].restart, CAY_RESTART_ALWAYS);
     CAY_AUTOFREE char *json = NULL;
-    assert_int_equal(cay_units_json(u, &json, NULL), 0);
-    cay_units *again = parse(json);
+    assert_int_equal(cay_services_json(u, &json, NULL), 0);
+    cay_services *again = parse(json);
     CAY_AUTOFREE char *twice = NULL;
-    assert_int_equal(cay_units_json(again, &twice, NULL), 0);
+    assert_int_equal(cay_services_json(again, &twice, NULL), 0);
     assert_string_equal(json, twice);
-    cay_units_free(u);
-    cay_units_free(again);
+    cay_services_free(u);
+    cay_services_free(again);
 }
 
 static void what_is_wrong_is_named(void **state)
@@ -92,11 +92,12 @@ static void circles_are_found(void **state)
             "\"b\"]},\"b\":{\"command\":\"x\",\"after\":[\"a\"]}}",
             "b", "circle");
     /* Two ways to the same one are no circle. */
-    cay_units *u = parse("{\"a\":{\"command\":\"x\",\"after\":[\"b\",\"c\"]},\"b\":{\"command\":"
-                         "\"x\",\"after\":[\"d\"]},"
-                         "\"c\":{\"command\":\"x\",\"after\":[\"d\"]},\"d\":{\"command\":\"x\"}}");
+    cay_services *u =
+        parse("{\"a\":{\"command\":\"x\",\"after\":[\"b\",\"c\"]},\"b\":{\"command\":"
+              "\"x\",\"after\":[\"d\"]},"
+              "\"c\":{\"command\":\"x\",\"after\":[\"d\"]},\"d\":{\"command\":\"x\"}}");
     assert_non_null(u);
-    cay_units_free(u);
+    cay_services_free(u);
 }
 
 static void one_comes_on_top_of_another(void **state)
@@ -105,18 +106,18 @@ static void one_comes_on_top_of_another(void **state)
     CAY_AUTOFREE char *a = NULL, *b = NULL, *c = NULL;
     const char *below = "{\"a\":{\"command\":\"x\"},\"b\":{\"command\":\"y\"}}";
     assert_int_equal(
-        cay_units_merge(below, "{\"a\":null,\"b\":{\"command\":\"z\"},\"c\":{\"command\":\"w\"}}",
-                        &a, NULL),
+        cay_services_merge(
+            below, "{\"a\":null,\"b\":{\"command\":\"z\"},\"c\":{\"command\":\"w\"}}", &a, NULL),
         0);
     assert_string_equal(a, "{\"b\":{\"command\":\"z\"},\"c\":{\"command\":\"w\"}}");
-    assert_int_equal(cay_units_merge(NULL, below, &b, NULL), 0);
+    assert_int_equal(cay_services_merge(NULL, below, &b, NULL), 0);
     assert_string_equal(b, below);
-    assert_int_equal(cay_units_merge(below, "{\"a\":null,\"b\":null}", &c, NULL), 0);
+    assert_int_equal(cay_services_merge(below, "{\"a\":null,\"b\":null}", &c, NULL), 0);
     assert_null(c);
-    assert_int_equal(
-        cay_units_merge("{\"a\":{\"command\":\"x\",\"after\":[\"b\"]},\"b\":{\"command\":\"y\"}}",
-                        "{\"b\":null}", &c, &last),
-        CAY_EINVAL);
+    assert_int_equal(cay_services_merge(
+                         "{\"a\":{\"command\":\"x\",\"after\":[\"b\"]},\"b\":{\"command\":\"y\"}}",
+                         "{\"b\":null}", &c, &last),
+                     CAY_EINVAL);
 }
 
 static void a_manifest_carries_them(void **state)

@@ -6,10 +6,10 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-typedef struct unit_row {
+typedef struct service_row {
     const char *text;
     uint64_t is;
-} unit_row;
+} service_row;
 
 static void sizes_and_times_have_units(void **s)
 {
@@ -32,7 +32,7 @@ static void sizes_and_times_have_units(void **s)
 static void sizes_are_powers_of_1024_however_they_are_spelled(void **s)
 {
     (void)s;
-    static const unit_row rows[] = {
+    static const service_row rows[] = {
         { "0", 0 },
         { "100", 100 },
         { "100B", 100 },
@@ -103,7 +103,7 @@ static void sizes_that_make_no_sense_are_refused(void **s)
 static void times_are_seconds_without_a_unit(void **s)
 {
     (void)s;
-    static const unit_row rows[] = {
+    static const service_row rows[] = {
         { "0", 0 },
         { "90", 90000 },
         { "90s", 90000 },

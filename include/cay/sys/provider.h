@@ -243,15 +243,14 @@ typedef struct cay_provider_ops {
 
     bool fences; /* spawn() holds a command to spec->fence; else it is never given one */
 
-    /* Services: spec->units of create() and start(); a provider without these two is never given
-     * any. They are started with the sandbox, or by unit_act(NULL, START) where spec->units_wait,
-     * in the order of `after`, and started again by the rules of cay/services.h, also after
-     * restack() and resume().
-     * units: fn for each, in their order; then, for as long as more() says 1, again whenever one
-     * has changed. more NULL: once. */
-    int (*units)(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *),
-                 int (*more)(void *), void *arg, cay_err *err);
-    int (*unit_act)(void *box, const cay_call *call, const char *name, int op, cay_err *err);
+    /* Services: spec->service_list of create() and start(); a provider without these two is never
+     * given any. They are started with the sandbox, or by service_act(NULL, START) where
+     * spec->services_wait, in the order of `after`, and started again by the rules of
+     * cay/services.h, also after restack() and resume(). units: fn for each, in their order; then,
+     * for as long as more() says 1, again whenever one has changed. more NULL: once. */
+    int (*services)(void *box, const cay_call *call, int (*fn)(const cay_service_info *, void *),
+                    int (*more)(void *), void *arg, cay_err *err);
+    int (*service_act)(void *box, const cay_call *call, const char *name, int op, cay_err *err);
 
     /* Names that create() knows in spec->options, NULL-terminated; a provider without is never
      * given one. */

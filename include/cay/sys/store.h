@@ -4,7 +4,7 @@
  *
  * A store is one table of functions. Every call is one transaction: when it returns 0 the change is
  * committed, when it fails nothing changed. Calls may come from any thread and any process at once.
- * tests/unit/test_store.c is the contract, run against every store there is.
+ * tests/service/test_store.c is the contract, run against every store there is.
  */
 #pragma once
 #include <cay/access.h>

@@ -390,8 +390,8 @@ static void on_units(request *r)
     host *h = r->c->h;
     memcpy(&m, r->body, sizeof m);
     m.proc[sizeof m.proc - 1] = 0;
-    if (h->units) {
-        h->units(h, m.proc, m.which, r->fds, r->nfds);
+    if (h->services) {
+        h->services(h, m.proc, m.which, r->fds, r->nfds);
     } else if (r->nfds == 1) { /* none: the list is at its end */
         cay_g_told none = { .place = UINT32_MAX };
         send(r->fds[0], &none, sizeof none, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -425,7 +425,7 @@ static const struct {
     { CAY_MSG_CLOSE_STDIN, sizeof(cay_m_stream), true, on_stream },
     { CAY_MSG_RESIZE, sizeof(cay_m_stream), true, on_stream },
     { CAY_MSG_SIGNAL, sizeof(cay_m_stream), true, on_stream },
-    { CAY_MSG_UNITS, sizeof(cay_m_stream), true, on_units },
+    { CAY_MSG_SERVICES, sizeof(cay_m_stream), true, on_units },
 };
 
 static void dispatch(request *r, const char *buf, size_t n)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Services and sudo in a container: daemon/init/units.c and daemon/init/sudo.c, the code of native
- * sandboxes, on the holder of provider/local. What they ask init for, a command and word of its
- * end, is done here by a reaper of its own for each (daemon/holder/child.h), and what they tell the
- * keeper becomes an event.
+ * Services and sudo in a container: daemon/init/services.c and daemon/init/sudo.c, the code of
+ * native sandboxes, on the holder of provider/local. What they ask init for, a command and word of
+ * its end, is done here by a reaper of its own for each (daemon/holder/child.h), and what they tell
+ * the keeper becomes an event.
  */
 #include "container.h"
 #include <base/base.h>
@@ -11,7 +11,7 @@
 #include <base/str.h>
 #include <daemon/init/plan.h>
 #include <daemon/init/sudo.h>
-#include <daemon/init/units.h>
+#include <daemon/init/services.h>
 #include <poll.h>
 #include "child.h"
 #include "host.h"
@@ -30,7 +30,7 @@ struct run {
 static struct {
     host *h;
     run *runs;
-    bool units, sudo;
+    bool services, sudo;
 } I;
 
 static void run_free(run *r)
@@ -63,8 +63,8 @@ static void on_run(cay__watch *w, uint32_t events)
         r->status = m.a;
         r->pid = 0;
         if (g)
-            unit_main_ended(g->unit, m.a);
-        else if (!unit_reaped(pid, m.a))
+            service_main_ended(g->service, m.a);
+        else if (!service_reaped(pid, m.a))
             sudo_reaped(pid, m.a);
         return;
     }
@@ -80,8 +80,8 @@ static void on_run(cay__watch *w, uint32_t events)
         g->shim = 0;
         if (p)
             p->lead = 0;
-        unit_died(g->unit, status);
-    } else if (pid && !unit_reaped(pid, status)) {
+        service_died(g->service, status);
+    } else if (pid && !service_reaped(pid, status)) {
         sudo_reaped(pid, status);
     }
 }
@@ -123,7 +123,7 @@ static run *run_of(const gproc *g)
 /* what a service is to the
  * outside */
 
-static gproc all[CAY_UNITS_MAX];
+static gproc all[CAY_SERVICES_MAX];
 
 gproc *gproc_new(const char *id)
 {
@@ -196,7 +196,7 @@ static void turn(host *h)
 {
     struct pollfd p[2 + SUDO_VISITS] = { { .fd = h->loop.ep, .events = POLLIN } };
     int n = h->stopping ? 0 : sudo_poll(p + 1);
-    int ms = h->stopping ? -1 : sooner(units_wait(), sudo_wait());
+    int ms = h->stopping ? -1 : sooner(services_wait(), sudo_wait());
     if (h->loop.timers)
         ms = sooner(ms, (int)CAY_MAX(CAY_MIN(h->loop.timers->at_ms - cay__boot_ms(), 60000), 0));
     if (poll(p, 1 + (nfds_t)n, ms) < 0)
@@ -206,7 +206,7 @@ static void turn(host *h)
         return;
     if (n)
         sudo_ready(p + 1, n);
-    units_step();
+    services_step();
 }
 
 static void asked(host *h, const char *name, uint32_t op, int *fds, int nfds)
@@ -214,19 +214,19 @@ static void asked(host *h, const char *name, uint32_t op, int *fds, int nfds)
     cay_g_proc m = { .a = op };
     (void)h;
     cay__str_copy(m.proc, sizeof m.proc, name);
-    units_ask(&m, fds, nfds);
-    units_step();
+    services_ask(&m, fds, nfds);
+    services_step();
 }
 
-void cay__inside_open(host *h, const char *units, size_t len)
+void cay__inside_open(host *h, const char *services, size_t len)
 {
     I.h = h;
     G.tenant[0] = G.tenant[1] = -1;
     G.procs = all;
-    uint32_t flags = units_config(units, len);
+    uint32_t flags = services_config(services, len);
     if (h->again &&
         !(flags & CAY_GUF_EACH)) /* what was to wait for has been done in its first life */
-        units_ask(&(cay_g_proc){ .a = CAY_GU_START }, NULL, 0);
+        services_ask(&(cay_g_proc){ .a = CAY_GU_START }, NULL, 0);
     if (flags & CAY_GUF_SUDO) {
         G.buf = cay__alloc(CAY_MSG_MAX);
         static const char *const former[] = { SUDO_BIN "/sudo", SUDO_BIN "/su", SUDO_SOCKET };
@@ -235,5 +235,5 @@ void cay__inside_open(host *h, const char *units, size_t len)
         sudo_open();
     }
     h->turn = turn;
-    h->units = asked;
+    h->services = asked;
 }

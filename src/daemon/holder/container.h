@@ -4,5 +4,6 @@
 #include <stddef.h>
 
 struct host;
-/* units: what follows CAY_UNITS_MARK in the config. Before cay__host_run(), which drives them. */
-void cay__inside_open(struct host *h, const char *units, size_t len);
+/* services: what follows CAY_SERVICES_MARK in the config. Before cay__host_run(), which drives
+ * them. */
+void cay__inside_open(struct host *h, const char *services, size_t len);

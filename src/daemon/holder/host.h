@@ -88,9 +88,9 @@ struct host {
     /* In a container with services or sudo, else NULL: a round of the loop with theirs; what is
      * asked of services. */
     void (*turn)(host *h);
-    void (*units)(host *h, const char *name, uint32_t op, int *fds, int nfds);
-    const char *units_at; /* of the config: what they are; NULL: none */
-    size_t units_len;
+    void (*services)(host *h, const char *name, uint32_t op, int *fds, int nfds);
+    const char *services_at; /* of the config: what they are; NULL: none */
+    size_t services_len;
     bool again;       /* with record: it ran before */
     bool far;         /* with who: root in here may ask, because nobody else can */
     const char *user; /* with who: whose commands are that ask for nobody */

@@ -56,12 +56,12 @@ static bool load(host *h, int dir)
         return false;
     h->user = G.config = h->config;
     G.config_len = (size_t)st.st_size;
-    char *units =
-        memmem(h->config, (size_t)st.st_size, "\0" CAY_UNITS_MARK, sizeof CAY_UNITS_MARK + 1);
-    if (units) { /* behind the environment, which ends there */
-        h->units_at = units + 1 + sizeof CAY_UNITS_MARK;
-        h->units_len = (size_t)(h->config + st.st_size - h->units_at);
-        units[1] = 0;
+    char *services =
+        memmem(h->config, (size_t)st.st_size, "\0" CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK + 1);
+    if (services) { /* behind the environment, which ends there */
+        h->services_at = services + 1 + sizeof CAY_SERVICES_MARK;
+        h->services_len = (size_t)(h->config + st.st_size - h->services_at);
+        services[1] = 0;
     }
     h->workdir = h->user + strlen(h->user) + 1;
     h->env = h->workdir + strlen(h->workdir) + 1;
@@ -237,7 +237,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "cay-pid1: the filter of system calls cannot be installed\n");
         return 5;
     }
-    if (listener >= 0 && h.units_at)
-        cay__inside_open(&h, h.units_at, h.units_len);
+    if (listener >= 0 && h.services_at)
+        cay__inside_open(&h, h.services_at, h.services_len);
     return listener < 0 ? 4 : cay__host_run(&h, listener);
 }

@@ -3,7 +3,7 @@
  * them, and their ends. */
 #include "init.h"
 #include "sudo.h"
-#include "units.h"
+#include "services.h"
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -182,8 +182,8 @@ static void reaped(size_t i, int status, const struct rusage *ru)
         }
         status = G.shims[i] ? G.shims[i] - 1 : status;
     }
-    if (p->unit)
-        unit_died(p->unit, status);
+    if (p->service)
+        service_died(p->service, status);
     else
         gproc_ended(p, status, ru);
 }
@@ -202,14 +202,14 @@ void reap(void)
         for (size_t i = 0; i < GPROCS; i++)
             if (G.pids[i] == pid)
                 reaped(i, status, &ru);
-        unit_reaped(pid, status);
+        service_reaped(pid, status);
         sudo_reaped(pid, status);
     }
     for (gproc *p = G.procs; G.nshims && p < G.procs + GPROCS; p++)
         if (p->used && p->shim && !p->st.ended && G.shims[p - G.procs]) {
             int how = G.shims[p - G.procs] - 1;
-            if (p->unit)
-                unit_main_ended(p->unit, how);
+            if (p->service)
+                service_main_ended(p->service, how);
             else
                 gproc_ended(p, how, NULL);
         }

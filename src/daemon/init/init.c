@@ -2,7 +2,7 @@
 #include "init.h"
 #include <proto/landlock.h>
 #include "sudo.h"
-#include "units.h"
+#include "services.h"
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -111,7 +111,7 @@ static _Noreturn void loop(void)
         int more = sudo_poll(p + 3);
         int late = G.nlate ? wait_until(G.late_until) : -1;
         int n = poll(p, 3 + (nfds_t)more,
-                     sooner(sooner(late, orphan_wait()), sooner(units_wait(), sudo_wait())));
+                     sooner(sooner(late, orphan_wait()), sooner(services_wait(), sudo_wait())));
         if (G.nlate && cay__now_ms() >= G.late_until)
             tell_late();
         if (n < 0)
@@ -123,7 +123,7 @@ static _Noreturn void loop(void)
         if (p[2].revents)
             on_listen();
         sudo_ready(p + 3, more);
-        units_step();
+        services_step();
     }
 }
 

@@ -10,7 +10,7 @@
  *   spawn.c     one command, vfork-style
  *   tree.c      signals to a whole tree of processes
  *   user.c      who is "user", from /etc/passwd
- *   units.c     services
+ *   services.c     services
  *
  * No stdio, no heap: memory comes from mmap and is given back, so that an idle init costs a few
  * pages.
@@ -34,7 +34,7 @@ typedef struct gproc {
     bool stray; /* its sub-reaper was killed: its orphans are among our own children */
     bool late;  /* the keeper has not heard that it started: it may end first */
     bool used;
-    uint8_t unit; /* 1 + the service whose process it is, 0: none */
+    uint8_t service; /* 1 + the service whose process it is, 0: none */
     uint32_t nlabels;
 } gproc;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the keeper says, one packet at a time: each is checked for its length before it is read. */
 #include "init.h"
-#include "units.h"
+#include "services.h"
 #include "sudo.h"
 #include <signal.h>
 #include <sys/mman.h>
@@ -26,14 +26,14 @@ static void on_config(const cay_g_config *m, const char *tail, size_t len, int *
     G.data = m->as_limit;
     set_limits(m);
     /* Last, because all before it is in the buffer that may be used again. */
-    const char *mark = memmem(copy, len, "\0" CAY_UNITS_MARK, sizeof CAY_UNITS_MARK + 1);
+    const char *mark = memmem(copy, len, "\0" CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK + 1);
     if (mark) { /* no variable begins so */
         G.config_len = (size_t)(mark + 1 - copy);
-        if (units_config(mark + 1 + sizeof CAY_UNITS_MARK,
-                         len - G.config_len - sizeof CAY_UNITS_MARK) &
+        if (services_config(mark + 1 + sizeof CAY_SERVICES_MARK,
+                            len - G.config_len - sizeof CAY_SERVICES_MARK) &
             CAY_GUF_SUDO)
             sudo_open();
-        units_tell();
+        services_tell();
     }
 }
 
@@ -79,7 +79,7 @@ static void on_quiet(const cay_g_proc *m)
     cay_g_result r = { .pid = 0 };
     reap();
     if (m->a)
-        units_turn();
+        services_turn();
     if (m->a) { /* stopped all at once, so that none makes another while they are ended one by one
                  */
         kill(-1, SIGSTOP);
@@ -92,14 +92,14 @@ static void on_quiet(const cay_g_proc *m)
     reap();
     r.sys = G.lock < 0 && worker_lock() < 0 ? errno : tree_tenants(0) ? EBUSY : 0;
     if (!r.sys)
-        units_turn();
+        services_turn();
     ctl_send(CAY_G_STILL, &r, sizeof r, &G.lock, G.lock >= 0);
 }
 
 /* Those that watch look whether the root is another; the rest does not hear it. */
 static void on_swapped(void)
 {
-    units_release();
+    services_release();
     for (size_t i = 0; i < CAY_LEN(G.workers); i++)
         if (G.workers[i])
             kill(G.workers[i], SIGUSR1);
@@ -113,7 +113,7 @@ static void on_adopt(const cay_g_hello *m)
     if (G.net[0] >= 0)
         ctl_send(CAY_G_NET, &net, sizeof net, G.net, 4);
     gprocs_tell();
-    units_tell();
+    services_tell();
     cay_g_hello h = { CAY_INIT_VERSION, G.bound, "" };
     ctl_send(CAY_G_READY, &h, sizeof h, NULL, 0);
 }
@@ -127,7 +127,7 @@ static const struct {
     { CAY_G_CLOSE, sizeof(cay_g_proc) },    { CAY_G_ACK, sizeof(cay_g_proc) },
     { CAY_G_FORGET, sizeof(cay_g_proc) },   { CAY_G_SESSION, sizeof(cay_g_session) },
     { CAY_G_ADOPT, sizeof(cay_g_hello) },   { CAY_G_QUIET, sizeof(cay_g_proc) },
-    { CAY_G_SWAPPED, sizeof(cay_g_proc) },  { CAY_G_UNIT, sizeof(cay_g_proc) },
+    { CAY_G_SWAPPED, sizeof(cay_g_proc) },  { CAY_G_SERVICE, sizeof(cay_g_proc) },
 };
 
 void init_packet(const char *buf, size_t n, int *fds, int nfds)
@@ -163,7 +163,7 @@ void init_packet(const char *buf, size_t n, int *fds, int nfds)
     case CAY_G_ADOPT: on_adopt((const cay_g_hello *)body); break;
     case CAY_G_QUIET: on_quiet(pm); break;
     case CAY_G_SWAPPED: on_swapped(); break;
-    case CAY_G_UNIT: units_ask(pm, fds, nfds); break;
+    case CAY_G_SERVICE: services_ask(pm, fds, nfds); break;
     default: break;
     }
 }

@@ -8,7 +8,7 @@
  */
 #include "sudo.h"
 #include "plan.h"
-#include "units.h"
+#include "services.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <signal.h>
@@ -253,7 +253,8 @@ static visit *room(void)
 
 int sudo_poll(struct pollfd *p)
 {
-    if (S.listen < 0 || units_held()) /* nothing is started while the sandbox is to stand still */
+    if (S.listen < 0 ||
+        services_held()) /* nothing is started while the sandbox is to stand still */
         return 0;
     int n = 0;
     p[n++] = (struct pollfd){ room() ? S.listen : -1, POLLIN, 0 };

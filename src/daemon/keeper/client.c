@@ -304,7 +304,7 @@ static void on_units(const request *r)
 {
     const cay_m_stream *m = r->body;
     if (r->nfds != 1 || m->which > CAY_GU_RESTART ||
-        !box_tell(r->b, CAY_G_UNIT, m->proc, m->which, 0, r->fds[0]))
+        !box_tell(r->b, CAY_G_SERVICE, m->proc, m->which, 0, r->fds[0]))
         reply_error(r->c, CAY_EBUSY, errno, "", "init does not answer", NULL);
     else
         reply_ok(r->c);
@@ -392,7 +392,7 @@ static const struct {
     { CAY_MSG_SNAPSHOT, sizeof(cay_m_layer), TOLD, 0, turn_ask },
     { CAY_MSG_RESTACK, sizeof(cay_m_layer), TOLD, 0, turn_ask },
     { CAY_MSG_UNLAYER, sizeof(cay_m_layer), ID, 0, on_unlayer },
-    { CAY_MSG_UNITS, sizeof(cay_m_stream), TOLD, CAY_WIRE_ID, on_units },
+    { CAY_MSG_SERVICES, sizeof(cay_m_stream), TOLD, CAY_WIRE_ID, on_units },
     { CAY_MSG_LIMIT, 0, NOTHING, 0, on_limit },
 #ifdef CAY_FAULTS
     { CAY_MSG_FAULT, 0, NOTHING, 0, on_fault },

@@ -30,11 +30,11 @@ static void session_taken(box *b, const cay_g_result *r)
 
 /* A service changed, or somebody became another user; or none is started any more, and the sandbox
  * may be frozen. */
-static void unit_told(box *b, const cay_g_result *r)
+static void service_told(box *b, const cay_g_result *r)
 {
     cay_g_result m = *r;
     m.proc[sizeof m.proc - 1] = m.step[sizeof m.step - 1] = 0;
-    b->units = true;
+    b->services = true;
     if (m.proc[0])
         event_send(b->id, m.sys ? "sudo" : "service", m.step, m.proc, m.pid);
     b->holding &= m.proc[0] != 0;
@@ -44,9 +44,9 @@ static void unit_told(box *b, const cay_g_result *r)
 static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int *fds, int nfds)
 {
     bool adoption = h->type == CAY_G_READY || h->type == CAY_G_STATE || h->type == CAY_G_NET;
-    bool unit = h->type == CAY_G_STATE && len >= sizeof(cay_g_state) &&
-                (((const cay_g_state *)body)->spawn.flags & CAY_SPAWN_UNIT);
-    if ((adoption && !b->adopting && !unit) ||
+    bool service = h->type == CAY_G_STATE && len >= sizeof(cay_g_state) &&
+                   (((const cay_g_state *)body)->spawn.flags & CAY_SPAWN_UNIT);
+    if ((adoption && !b->adopting && !service) ||
         len < (h->type == CAY_G_READY    ? sizeof(cay_g_hello)
                : h->type == CAY_G_EXITED ? sizeof(cay_g_exit)
                : h->type == CAY_G_STATE  ? sizeof(cay_g_state)
@@ -61,7 +61,7 @@ static void on_init(box *b, const cay_msg *h, const void *body, size_t len, int 
     case CAY_G_READY: adopt_done(b); break;
     case CAY_G_STATE: adopt_state(b, body, len, fds, nfds); break;
     case CAY_G_NET: net_adopt(b, fds, nfds); break;
-    case CAY_G_UNITED: unit_told(b, body); break;
+    case CAY_G_UNITED: service_told(b, body); break;
     default: break;
     }
 }

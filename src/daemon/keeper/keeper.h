@@ -130,7 +130,7 @@ enum box_phase { BOX_PARKING, BOX_PARKED, BOX_BINDING, BOX_BOUND, BOX_LIVE, BOX_
 
 struct box {
     box *next;
-    char name[CAY_WIRE_ID]; /* of the parked unit: names groups and socket */
+    char name[CAY_WIRE_ID]; /* of the parked service: names groups and socket */
     char id[CAY_WIRE_ID];   /* of the sandbox, "" while in the pool */
     enum box_phase phase;
     cay_state state;
@@ -186,7 +186,8 @@ struct box {
     struct waiter *waiters;  /* BOX_WAIT, STOP and DESTROY */
     struct waiter *sessions; /* in the order in which init answers */
     struct turn *turn;       /* it is being put onto another root */
-    bool units, holding; /* it has services; init was asked to start none, and has not answered */
+    bool services,
+        holding; /* it has services; init was asked to start none, and has not answered */
     uint64_t below_bytes, below_inodes; /* in layers that its upper became */
 };
 

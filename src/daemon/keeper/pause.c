@@ -44,6 +44,6 @@ void box_pause(box *b, const char *reason, client *c)
     b->pauser = c;
     b->timer.fn = freeze_now;
     cay__timer_arm(&K.loop, &b->timer, cay__boot_ms() + BIRTH_MS);
-    b->holding = b->units && box_tell(b, CAY_G_UNIT, "", CAY_GU_HOLD, 0, -1);
+    b->holding = b->services && box_tell(b, CAY_G_SERVICE, "", CAY_GU_HOLD, 0, -1);
     box_spawned(b);
 }

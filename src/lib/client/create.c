@@ -140,10 +140,10 @@ int cay__metadata_check(const char *text, cay_err *err)
 
 static int check_units(const cay_create *c, const cay_provider_ops *ops, cay_err *err)
 {
-    if (c->nunits && !CAY__HAS(ops, unit_act))
+    if (c->nservices && !CAY__HAS(ops, service_act))
         return cay_fail_why(err, CAY_ENOTSUP, "not_supported",
-                            "service %s: provider %s keeps no services running", c->units[0].name,
-                            ops->name);
+                            "service %s: provider %s keeps no services running",
+                            c->service_list[0].name, ops->name);
     bool users = !strcmp(ops->name, "native") || !strcmp(ops->name, "docker") ||
                  !strcmp(ops->name, "podman");
     if (c->group && !users)
@@ -301,8 +301,8 @@ static int make(cay_client *client, const cay_call *call, cay__place *p, const c
     if (whole->nsecrets)
         CAY_TRY(cay__secrets_net_before(whole->net, &mem, &plain.net, err));
     plain.env = cay__mani_env(f, plain.env, &mem);
-    plain.units_wait = cay__units_wait(&plain, f) || (plain.nunits && plain.nseeds) ||
-                       (plain.nunits && cay__workspace_wanted(whole, p->ops));
+    plain.services_wait = cay__services_wait(&plain, f) || (plain.nservices && plain.nseeds) ||
+                          (plain.nservices && cay__workspace_wanted(whole, p->ops));
     CAY_TRY(cay__client_self(client, p, &self, err));
     CAY_FAULT("create.recorded");
     CAY_TRY(cay__stack_hold(client, id, c, err));
@@ -324,8 +324,8 @@ static int make(cay_client *client, const cay_call *call, cay__place *p, const c
         rc = cay__settings_write(c, p->ops, id, *box, call, err);
     if (rc == 0)
         rc = cay__mani_apply(f, p->ops, id, *box, call, err);
-    if (rc == 0 && plain.units_wait)
-        rc = p->ops->unit_act(*box, call, NULL, CAY_UNIT_START, err);
+    if (rc == 0 && plain.services_wait)
+        rc = p->ops->service_act(*box, call, NULL, CAY_SERVICE_START, err);
     CAY_FAULT("create.applied");
     if (rc == 0)
         rc = cay__box_text(p->ops, *box, &text, err);
@@ -440,7 +440,7 @@ static int create(cay_client *client, const cay_call *call, const char *as, enum
     CAY_TRY(cay__stack_prepare(client, &c, &mem, err));
     CAY_TRY(cay__template_prepare(client, call, &c, &mem, err));
     CAY_TRY(cay__mani_prepare(client, &c, &mem, &f, err));
-    CAY_TRY(cay__units_take(&c, &mem, err));
+    CAY_TRY(cay__services_take(&c, &mem, err));
     CAY_TRY(cay__secrets_prepare(&c, &mem, err));
     if (kind == OWN)
         c.tenant = NULL; /* not the snapshot's */

@@ -28,7 +28,7 @@ void cay__interpreter_files(cay__interpreter_file out[CAY__INTERPRETER_FILES])
                                       (size_t)(cay_interpreter_js_end - cay_interpreter_js), 0644 };
 }
 
-static int on_unit(const cay_unit_info *u, void *arg)
+static int on_unit(const cay_service_info *u, void *arg)
 {
     int *state = arg;
     if (!strcmp(u->name, CAY__INTERPRETER))
@@ -40,16 +40,16 @@ static int on_unit(const cay_unit_info *u, void *arg)
 static int by_service(cay_sandbox *sb, const cay_call *call, cay_err *err)
 {
     int state = -1;
-    int rc = cay_sandbox_units(sb, call, on_unit, &state, err);
+    int rc = cay_sandbox_services(sb, call, on_unit, &state, err);
     if (rc < 0 && rc != CAY_ENOTSUP)
         return rc;
-    if (state == CAY_UNIT_STOPPED || state == CAY_UNIT_STOPPING)
+    if (state == CAY_SERVICE_STOPPED || state == CAY_SERVICE_STOPPING)
         return cay_fail_why(
             err, CAY_ESTATE, "interpreter_stopped",
             "the service interpreter was stopped; cay services start %s interpreter starts it",
             cay_sandbox_id(sb));
-    if (state == CAY_UNIT_BACKOFF || state == CAY_UNIT_FAILED)
-        CAY_TRY(cay_sandbox_unit_act(sb, call, CAY__INTERPRETER, CAY_UNIT_START, err));
+    if (state == CAY_SERVICE_BACKOFF || state == CAY_SERVICE_FAILED)
+        CAY_TRY(cay_sandbox_service_act(sb, call, CAY__INTERPRETER, CAY_SERVICE_START, err));
     return state >= 0;
 }
 

@@ -147,8 +147,8 @@ static int start_box(cay_client *client, const cay_provider_ops *ops, void *self
     f.given = given;
     CAY_TRY(cay__mani_build(client, call, ops, &plain, &spec->mem, &f, err));
     plain.env = cay__mani_env(&f, plain.env, &spec->mem);
-    CAY_TRY(cay__units_take(&plain, &spec->mem, err));
-    plain.units_wait = cay__units_wait(&plain, &f);
+    CAY_TRY(cay__services_take(&plain, &spec->mem, err));
+    plain.services_wait = cay__services_wait(&plain, &f);
     CAY_TRY(cay__mounts_open(client, call, id, &f, &plain, &spec->mem, &storage, err));
     CAY_TRY(ops->start(self, call, id, &plain, box, err));
     int rc = cay__mounts_hold(&storage, ops, id, *box, call, err);
@@ -158,8 +158,8 @@ static int start_box(cay_client *client, const cay_provider_ops *ops, void *self
         rc = cay__secrets_give(client, ops, *box, call, &spec->create, err);
     if (rc == 0)
         rc = cay__mani_apply(&f, ops, id, *box, call, err);
-    if (rc == 0 && plain.units_wait)
-        rc = ops->unit_act(*box, call, NULL, CAY_UNIT_START, err);
+    if (rc == 0 && plain.services_wait)
+        rc = ops->service_act(*box, call, NULL, CAY_SERVICE_START, err);
     if (rc < 0) {
         if (ops->stop)
             ops->stop(*box, NULL, NULL);

@@ -104,7 +104,7 @@ static int make_one(cay_client *client, const cay_call *call, const cay__pool_no
     CAY_FAULT("warm.made");
     cay_call until = cay__call_copy(call);
     until.deadline_ms = CAY_MIN(call->deadline_ms, cay__now_ms() + READY_MS);
-    int rc = cay_sandbox_units_wait(sb, &until, NULL, err);
+    int rc = cay_sandbox_services_wait(sb, &until, NULL, err);
     if (rc == CAY_ENOTSUP)
         rc = 0;
     if (rc == 0)

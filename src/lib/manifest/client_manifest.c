@@ -231,7 +231,7 @@ static int take_services(const cay_manifest *m, cay_create *c, cay__arena *mem, 
 {
     CAY_AUTOFREE char *own = cay__json_text(m->services, CAY_MANIFEST_BYTES);
     char *both = NULL;
-    CAY_TRY(cay_units_merge(c->services, own, &both, err));
+    CAY_TRY(cay_services_merge(c->services, own, &both, err));
     c->services = both ? cay__arena_adopt(mem, both)
                        : "{}"; /* none, and those of the template do not come back in a fork */
     return 0;

@@ -61,9 +61,9 @@ const cay_pair *cay__mani_env(const cay__mani *f, const cay_pair *env, cay__aren
 int cay__mani_apply(const cay__mani *f, const cay_provider_ops *ops, const char *id, void *box,
                     const cay_call *call, cay_err *err);
 /* Services that need what comes after the start, files or secrets, wait for it. */
-static inline bool cay__units_wait(const cay_create *c, const cay__mani *f)
+static inline bool cay__services_wait(const cay_create *c, const cay__mani *f)
 {
-    return c->nunits && (c->nsecrets || (f->planned && (f->apply || f->plan.ephemeral)));
+    return c->nservices && (c->nsecrets || (f->planned && (f->apply || f->plan.ephemeral)));
 }
 /* Ephemeral entries are not part of a snapshot: away before it, there again behind it. f is cleared
  * by the second. */

@@ -182,8 +182,8 @@ static int check_keys(const list *l, const cay_create *c, cay_err *err)
 {
     const char *entry, *key = cay__mounts_exposed(l, &entry);
     bool root = c->sudo || cay__mounts_is_root(c->user);
-    for (size_t i = 0; i < c->nunits; i++)
-        root |= cay__mounts_is_root(c->units[i].user);
+    for (size_t i = 0; i < c->nservices; i++)
+        root |= cay__mounts_is_root(c->service_list[i].user);
     return key && root ? cay__mounts_refuse(entry, key, err) : 0;
 }
 
@@ -248,7 +248,8 @@ static int ask_engine(const list *l, const char *id, cay_create *c, cay__arena *
     if (*volumes)
         all[n++] = (cay_pair){ "storage", volumes };
     c->options = all;
-    c->units_wait |= needs && c->nunits > 0; /* nobody works in it before storage is mounted */
+    c->services_wait |=
+        needs && c->nservices > 0; /* nobody works in it before storage is mounted */
     return 0;
 }
 

@@ -143,9 +143,9 @@ static int check_users(const inside *in, const cay__mount_list *l, const cay_cre
     if (!key)
         return 0;
     CAY_TRY(check_user(in, NULL, entry, key, err));
-    for (size_t i = 0; i < c->nunits; i++)
-        if (c->units[i].user && *c->units[i].user)
-            CAY_TRY(check_user(in, c->units[i].user, entry, key, err));
+    for (size_t i = 0; i < c->nservices; i++)
+        if (c->service_list[i].user && *c->service_list[i].user)
+            CAY_TRY(check_user(in, c->service_list[i].user, entry, key, err));
     return 0;
 }
 

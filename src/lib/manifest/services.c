@@ -11,9 +11,9 @@
 #define MS_MOST  3600000
 #define ENV_MOST 256
 
-struct cay_units {
+struct cay_services {
     cay__arena own, *mem; /* mem: its own, or that of a request */
-    cay_unit list[CAY_UNITS_MAX];
+    cay_service list[CAY_SERVICES_MAX];
     size_t n, bytes;
     bool part; /* others may come from a template: `after` may name one of them */
 };
@@ -39,18 +39,18 @@ static int bad(cay_err *err, const char *name, const char *word, const char *why
 static bool name_good(const char *s)
 {
     size_t n = s ? strlen(s) : 0;
-    if (!n || n >= CAY_UNIT_NAME || !islower((unsigned char)*s))
+    if (!n || n >= CAY_SERVICE_NAME || !islower((unsigned char)*s))
         return false;
     return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789._-") == n;
 }
 
-static const char *take(cay_units *u, const char *s)
+static const char *take(cay_services *u, const char *s)
 {
     u->bytes += strlen(s) + 1;
     return cay__arena_str(u->mem, s);
 }
 
-typedef int (*reader)(cay_units *u, cay_unit *one, const json_t *j, const char *field,
+typedef int (*reader)(cay_services *u, cay_service *one, const json_t *j, const char *field,
                       cay_err *err);
 
 static const char *text(const json_t *j)
@@ -59,7 +59,7 @@ static const char *text(const json_t *j)
     return s && strlen(s) == json_string_length(j) ? s : NULL;
 }
 
-static int read_command(cay_units *u, const char *name, const json_t *j, const char *field,
+static int read_command(cay_services *u, const char *name, const json_t *j, const char *field,
                         const char *const **argv, const char **shell, cay_err *err)
 {
     char why[80];
@@ -82,18 +82,20 @@ static int read_command(cay_units *u, const char *name, const json_t *j, const c
     return n ? 0 : bad(err, name, "command", why);
 }
 
-static int read_cmd(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+static int read_cmd(cay_services *u, cay_service *one, const json_t *j, const char *field,
+                    cay_err *err)
 {
     return read_command(u, one->name, j, field, &one->argv, &one->shell, err);
 }
 
-static int read_health_cmd(cay_units *u, cay_unit *one, const json_t *j, const char *field,
+static int read_health_cmd(cay_services *u, cay_service *one, const json_t *j, const char *field,
                            cay_err *err)
 {
     return read_command(u, one->name, j, field, &one->health_argv, &one->health_shell, err);
 }
 
-static int read_env(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+static int read_env(cay_services *u, cay_service *one, const json_t *j, const char *field,
+                    cay_err *err)
 {
     const char *key;
     json_t *v;
@@ -114,7 +116,8 @@ static int read_env(cay_units *u, cay_unit *one, const json_t *j, const char *fi
     return 0;
 }
 
-static int read_user(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+static int read_user(cay_services *u, cay_service *one, const json_t *j, const char *field,
+                     cay_err *err)
 {
     const char *s = text(j);
     (void)field;
@@ -124,7 +127,8 @@ static int read_user(cay_units *u, cay_unit *one, const json_t *j, const char *f
     return 0;
 }
 
-static int read_cwd(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+static int read_cwd(cay_services *u, cay_service *one, const json_t *j, const char *field,
+                    cay_err *err)
 {
     const char *s = text(j);
     (void)field;
@@ -134,7 +138,7 @@ static int read_cwd(cay_units *u, cay_unit *one, const json_t *j, const char *fi
     return 0;
 }
 
-static int read_number(const cay_unit *one, const json_t *j, const char *field, int64_t least,
+static int read_number(const cay_service *one, const json_t *j, const char *field, int64_t least,
                        int64_t most, int64_t *out, cay_err *err)
 {
     char why[96], a[21], b[21];
@@ -146,7 +150,8 @@ static int read_number(const cay_unit *one, const json_t *j, const char *field, 
     return bad(err, one->name, field, why);
 }
 
-static int read_port(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+static int read_port(cay_services *u, cay_service *one, const json_t *j, const char *field,
+                     cay_err *err)
 {
     int64_t v;
     (void)u;
@@ -155,7 +160,8 @@ static int read_port(cay_units *u, cay_unit *one, const json_t *j, const char *f
     return 0;
 }
 
-static int read_ms(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+static int read_ms(cay_services *u, cay_service *one, const json_t *j, const char *field,
+                   cay_err *err)
 {
     int64_t v;
     (void)u;
@@ -166,7 +172,7 @@ static int read_ms(cay_units *u, cay_unit *one, const json_t *j, const char *fie
     return 0;
 }
 
-static int read_restart(cay_units *u, cay_unit *one, const json_t *j, const char *field,
+static int read_restart(cay_services *u, cay_service *one, const json_t *j, const char *field,
                         cay_err *err)
 {
     const char *s = text(j);
@@ -179,17 +185,18 @@ static int read_restart(cay_units *u, cay_unit *one, const json_t *j, const char
     return bad(err, one->name, "restart", "restart is \"no\", \"on-failure\" or \"always\"");
 }
 
-static int read_after(cay_units *u, cay_unit *one, const json_t *j, const char *field, cay_err *err)
+static int read_after(cay_services *u, cay_service *one, const json_t *j, const char *field,
+                      cay_err *err)
 {
     size_t n = json_is_string(j) ? 1 : json_array_size(j);
     (void)field;
     if (!n && !json_is_array(j))
         return bad(err, one->name, "after", "after is a name or a list of names");
     const char **list =
-        cay__arena_take(u->mem, (CAY_MIN(n, (size_t)CAY_UNITS_MAX) + 1) * sizeof *list);
+        cay__arena_take(u->mem, (CAY_MIN(n, (size_t)CAY_SERVICES_MAX) + 1) * sizeof *list);
     for (size_t i = 0; i < n; i++) {
         const char *s = text(json_is_string(j) ? j : json_array_get(j, i));
-        if (!name_good(s) || i >= CAY_UNITS_MAX)
+        if (!name_good(s) || i >= CAY_SERVICES_MAX)
             return bad(err, one->name, "after", "after is a list of names of services");
         list[i] = take(u, s);
     }
@@ -201,7 +208,7 @@ typedef struct row {
     const char *name;
     reader read;
 } row;
-static int read_health(cay_units *u, cay_unit *one, const json_t *j, const char *field,
+static int read_health(cay_services *u, cay_service *one, const json_t *j, const char *field,
                        cay_err *err);
 static const row rows[] = {
     { "command", read_cmd },
@@ -221,7 +228,8 @@ static const row health_rows[] = {
     { "timeout_ms", read_ms },      { NULL, NULL },
 };
 
-static int read_rows(cay_units *u, cay_unit *one, const json_t *j, const row *table, cay_err *err)
+static int read_rows(cay_services *u, cay_service *one, const json_t *j, const row *table,
+                     cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     const char *key;
@@ -245,7 +253,7 @@ static int read_rows(cay_units *u, cay_unit *one, const json_t *j, const row *ta
     return 0;
 }
 
-static int read_health(cay_units *u, cay_unit *one, const json_t *j, const char *field,
+static int read_health(cay_services *u, cay_service *one, const json_t *j, const char *field,
                        cay_err *err)
 {
     (void)field;
@@ -255,7 +263,7 @@ static int read_health(cay_units *u, cay_unit *one, const json_t *j, const char 
     return 0;
 }
 
-static int read_unit(cay_units *u, const char *name, const json_t *j, cay_err *err)
+static int read_unit(cay_services *u, const char *name, const json_t *j, cay_err *err)
 {
     if (!name_good(name))
         return bad(err, name ? name : "", "name",
@@ -263,24 +271,24 @@ static int read_unit(cay_units *u, const char *name, const json_t *j, cay_err *e
     for (size_t i = 0; i < u->n; i++)
         if (!strcmp(u->list[i].name, name))
             return bad(err, name, "duplicate", "it is given twice");
-    if (u->n == CAY_UNITS_MAX)
+    if (u->n == CAY_SERVICES_MAX)
         return bad(err, name, "too_many", "a sandbox has at most 32 services");
     if (!json_is_object(j))
         return bad(err, name, "type", "it is an object with a command");
-    cay_unit *one = &u->list[u->n++];
+    cay_service *one = &u->list[u->n++];
     one->size = sizeof *one;
     one->name = take(u, name);
     CAY_TRY(read_rows(u, one, j, rows, err));
     if (!one->argv && !one->shell)
         return bad(err, name, "command", "it has no command");
-    if (u->bytes > CAY_UNITS_BYTES)
+    if (u->bytes > CAY_SERVICES_BYTES)
         return bad(err, name, "too_big",
                    "the services' commands and variables have more than 24 KiB together; put them "
                    "into a file");
     return 0;
 }
 
-static size_t find(const cay_units *u, const char *name)
+static size_t find(const cay_services *u, const char *name)
 {
     size_t i = 0;
     while (i < u->n && strcmp(u->list[i].name, name))
@@ -289,9 +297,9 @@ static size_t find(const cay_units *u, const char *name)
 }
 
 /* 1: on the way from the first one, 2: found to end. */
-static int walk(const cay_units *u, size_t at, uint8_t *seen, cay_err *err)
+static int walk(const cay_services *u, size_t at, uint8_t *seen, cay_err *err)
 {
-    const cay_unit *one = &u->list[at];
+    const cay_service *one = &u->list[at];
     seen[at] = 1;
     for (const char *const *a = one->after; a && *a; a++) {
         size_t i = find(u, *a);
@@ -312,16 +320,16 @@ static int walk(const cay_units *u, size_t at, uint8_t *seen, cay_err *err)
     return 0;
 }
 
-static int check_order(const cay_units *u, cay_err *err)
+static int check_order(const cay_services *u, cay_err *err)
 {
-    uint8_t seen[CAY_UNITS_MAX] = { 0 };
+    uint8_t seen[CAY_SERVICES_MAX] = { 0 };
     for (size_t i = 0; i < u->n; i++)
         if (!seen[i])
             CAY_TRY(walk(u, i, seen, err));
     return 0;
 }
 
-void cay_units_free(cay_units *u)
+void cay_services_free(cay_services *u)
 {
     if (!u)
         return;
@@ -329,9 +337,9 @@ void cay_units_free(cay_units *u)
     free(u);
 }
 
-CAY_DEFINE_AUTO(cay_units, cay_units_free)
+CAY_DEFINE_AUTO(cay_services, cay_services_free)
 
-static int read_all(cay_units *u, const json_t *j, cay_err *err)
+static int read_all(cay_services *u, const json_t *j, cay_err *err)
 {
     const char *key;
     json_t *v;
@@ -345,9 +353,9 @@ static int read_all(cay_units *u, const json_t *j, cay_err *err)
     return check_order(u, err);
 }
 
-int cay__units_read(const json_t *j, bool part, cay_units **out, cay_err *err)
+int cay__services_read(const json_t *j, bool part, cay_services **out, cay_err *err)
 {
-    CAY_AUTOPTR(cay_units) u = cay__alloc(sizeof *u);
+    CAY_AUTOPTR(cay_services) u = cay__alloc(sizeof *u);
     u->mem = &u->own;
     u->part = part;
     CAY_TRY(read_all(u, j, err));
@@ -355,34 +363,34 @@ int cay__units_read(const json_t *j, bool part, cay_units **out, cay_err *err)
     return 0;
 }
 
-int cay__units_take(cay_create *c, cay__arena *mem, cay_err *err)
+int cay__services_take(cay_create *c, cay__arena *mem, cay_err *err)
 {
     json_error_t je;
-    c->units = NULL;
-    c->nunits = 0;
+    c->service_list = NULL;
+    c->nservices = 0;
     if (!c->services)
         return 0;
     CAY_AUTOJSON *j = json_loads(c->services, JSON_REJECT_DUPLICATES, &je);
     if (!j)
         return bad(err, "", "json", "they are not sound JSON");
-    cay_units *u = cay__arena_take(mem, sizeof *u);
+    cay_services *u = cay__arena_take(mem, sizeof *u);
     u->mem = mem;
     CAY_TRY(read_all(u, j, err));
-    c->units = u->list;
-    c->nunits = u->n;
+    c->service_list = u->list;
+    c->nservices = u->n;
     return 0;
 }
 
-int cay_units_parse(const char *json, size_t len, cay_units **out, cay_err *err)
+int cay_services_parse(const char *json, size_t len, cay_services **out, cay_err *err)
 {
     json_error_t je;
     CAY_AUTOJSON *j = json_loadb(json, len, JSON_REJECT_DUPLICATES, &je);
     if (!j)
         return bad(err, "", "json", "they are not sound JSON");
-    return cay__units_read(j, false, out, err);
+    return cay__services_read(j, false, out, err);
 }
 
-const cay_unit *cay_units_list(const cay_units *u, size_t *n)
+const cay_service *cay_services_list(const cay_services *u, size_t *n)
 {
     *n = u->n;
     return u->list;
@@ -412,7 +420,7 @@ static json_t *either(const char *const *argv, const char *shell)
     return argv ? list_json(argv) : shell ? json_string(shell) : NULL;
 }
 
-static json_t *unit_json(const cay_unit *one)
+static json_t *service_json(const cay_service *one)
 {
     json_t *o = json_object(), *h = json_object(),
            *env = one->env && one->env->key ? json_object() : NULL;
@@ -437,18 +445,18 @@ static json_t *unit_json(const cay_unit *one)
     return o;
 }
 
-json_t *cay__units_tell(const cay_units *u)
+json_t *cay__services_tell(const cay_services *u)
 {
     json_t *o = json_object();
     for (size_t i = 0; i < u->n; i++)
-        put(o, u->list[i].name, unit_json(&u->list[i]));
+        put(o, u->list[i].name, service_json(&u->list[i]));
     return o;
 }
 
-int cay_units_json(const cay_units *u, char **json, cay_err *err)
+int cay_services_json(const cay_services *u, char **json, cay_err *err)
 {
-    CAY_AUTOJSON *o = cay__units_tell(u);
-    char *s = cay__json_text(o, 16 * CAY_UNITS_BYTES);
+    CAY_AUTOJSON *o = cay__services_tell(u);
+    char *s = cay__json_text(o, 16 * CAY_SERVICES_BYTES);
     if (!s)
         return bad(err, "", "too_big", "they are too long");
     *json = s;
@@ -476,7 +484,7 @@ static int by_name(const char *json, json_t **out, cay_err *err)
     return 0;
 }
 
-int cay_units_merge(const char *below, const char *above, char **json, cay_err *err)
+int cay_services_merge(const char *below, const char *above, char **json, cay_err *err)
 {
     CAY_AUTOJSON *a = NULL, *b = NULL;
     const char *key;
@@ -490,8 +498,8 @@ int cay_units_merge(const char *below, const char *above, char **json, cay_err *
         else
             json_object_set(a, key, v);
     }
-    CAY_AUTOPTR(cay_units) u = NULL;
-    CAY_TRY(cay__units_read(a, false, &u, err));
+    CAY_AUTOPTR(cay_services) u = NULL;
+    CAY_TRY(cay__services_read(a, false, &u, err));
     *json = NULL;
-    return u->n ? cay_units_json(u, json, err) : 0;
+    return u->n ? cay_services_json(u, json, err) : 0;
 }

@@ -9,7 +9,7 @@
 #include <cay/services.h>
 
 /* part: on top of others, whose names `after` may have. */
-int cay__units_read(const json_t *j, bool part, cay_units **out, cay_err *err);
-json_t *cay__units_tell(const cay_units *u); /* canonical */
-/* Fills units and nunits of a request by its services; all lives in mem. */
-int cay__units_take(cay_create *c, cay__arena *mem, cay_err *err);
+int cay__services_read(const json_t *j, bool part, cay_services **out, cay_err *err);
+json_t *cay__services_tell(const cay_services *u); /* canonical */
+/* Fills service_list and nservices of a request by its services; all lives in mem. */
+int cay__services_take(cay_create *c, cay__arena *mem, cay_err *err);

@@ -371,21 +371,21 @@ static int read_limits(cay_manifest *m, const json_t *j, cay_err *err)
 
 static int read_services(cay_manifest *m, const json_t *j, cay_err *err)
 {
-    cay_units *u = NULL;
+    cay_services *u = NULL;
     const char *name;
     json_t *v;
     size_t n;
-    int rc = cay__units_read(j, true, &u, err);
+    int rc = cay__services_read(j, true, &u, err);
     if (rc < 0)
         return rc;
-    const cay_unit *list = cay_units_list(u, &n);
+    const cay_service *list = cay_services_list(u, &n);
     for (size_t i = 0; rc == 0 && i < n && !(m->flags & CAY_MANIFEST_TRUSTED); i++)
         if (list[i].user && (!strcmp(list[i].user, "root") || !strcmp(list[i].user, "0")))
             rc = bad(err, "untrusted_account", list[i].name,
                      "a manifest that is not your own may not have a service run as root");
     json_decref(m->services);
-    m->services = cay__units_tell(u);
-    cay_units_free(u);
+    m->services = cay__services_tell(u);
+    cay_services_free(u);
     json_object_foreach((json_t *)j, name,
                         v) if (json_is_null(v)) /* one of the template's that is not wanted */
         json_object_set_new(m->services, name, json_null());

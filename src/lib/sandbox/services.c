@@ -6,7 +6,7 @@
 #include <base/str.h>
 #include <cay/services.h>
 
-const char *cay_unit_state_name(cay_unit_state s)
+const char *cay_service_state_name(cay_service_state s)
 {
     static const char *const names[] = { "waiting", "starting", "ready",    "unhealthy", "backoff",
                                          "done",    "failed",   "stopping", "stopped" };
@@ -16,55 +16,55 @@ const char *cay_unit_state_name(cay_unit_state s)
 static int begin(cay_sandbox *sb, const cay_call *call, const char *what, cay_err *err)
 {
     CAY_TRY(cay__call_check(call, what, err));
-    if (!CAY__HAS(sb->ops, units) || !CAY__HAS(sb->ops, unit_act))
+    if (!CAY__HAS(sb->ops, services) || !CAY__HAS(sb->ops, service_act))
         return cay__no_such_op(sb, "keep services running", err);
     return 0;
 }
 
-int cay_sandbox_units(cay_sandbox *sb, const cay_call *call,
-                      int (*fn)(const cay_unit_info *u, void *arg), void *arg, cay_err *err)
+int cay_sandbox_services(cay_sandbox *sb, const cay_call *call,
+                         int (*fn)(const cay_service_info *u, void *arg), void *arg, cay_err *err)
 {
     CAY_TRY(begin(sb, call, "services", err));
     CAY_TRY(cay__sandbox_files(sb, err)); /* looking is allowed while paused */
-    return sb->ops->units(sb->box, call, fn, NULL, arg, err);
+    return sb->ops->services(sb->box, call, fn, NULL, arg, err);
 }
 
-int cay_sandbox_unit_act(cay_sandbox *sb, const cay_call *call, const char *name, cay_unit_op op,
-                         cay_err *err)
+int cay_sandbox_service_act(cay_sandbox *sb, const cay_call *call, const char *name,
+                            cay_service_op op, cay_err *err)
 {
     CAY_TRY(begin(sb, call, "services", err));
-    if (op < CAY_UNIT_START || op > CAY_UNIT_RESTART)
+    if (op < CAY_SERVICE_START || op > CAY_SERVICE_RESTART)
         return cay_fail_why(err, CAY_EINVAL, "service_op",
                             "a service is started, stopped or restarted");
-    if (name && (!*name || strlen(name) >= CAY_UNIT_NAME))
+    if (name && (!*name || strlen(name) >= CAY_SERVICE_NAME))
         return cay_fail_why(err, CAY_ENOENT, "service_not_found",
                             "service %.40s: there is none of this name", name);
     CAY_TRY(cay__sandbox_ready(sb, err));
-    return sb->ops->unit_act(sb->box, call, name, op, err);
+    return sb->ops->service_act(sb->box, call, name, op, err);
 }
 
 typedef struct verdict {
     const char *name; /* NULL: all */
     bool seen;
-    char late[CAY_UNIT_NAME], failed[CAY_UNIT_NAME],
+    char late[CAY_SERVICE_NAME], failed[CAY_SERVICE_NAME],
         why[80]; /* one that is not ready yet; one that will not be */
-    cay_unit_state state;
+    cay_service_state state;
 } verdict;
 
-static int judge(const cay_unit_info *u, void *arg)
+static int judge(const cay_service_info *u, void *arg)
 {
     verdict *v = arg;
-    bool off = u->state == CAY_UNIT_STOPPED; /* one that stops may be about to start again */
+    bool off = u->state == CAY_SERVICE_STOPPED; /* one that stops may be about to start again */
     if (v->name && strcmp(v->name, u->name))
         return 0;
     v->seen = true;
     if (u->ready || (off && !v->name))
         return 0;
-    bool never = u->state == CAY_UNIT_FAILED || off;
+    bool never = u->state == CAY_SERVICE_FAILED || off;
     if (never && !v->failed[0]) {
         cay__str_copy(v->failed, sizeof v->failed, u->name);
         cay__str_copy(v->why, sizeof v->why,
-                      *u->reason ? u->reason : cay_unit_state_name(u->state));
+                      *u->reason ? u->reason : cay_service_state_name(u->state));
     } else if (!never && !v->late[0]) {
         cay__str_copy(v->late, sizeof v->late, u->name);
         cay__str_copy(v->why, sizeof v->why, u->reason);
@@ -85,16 +85,16 @@ static int go_on(void *arg)
     return 1;
 }
 
-int cay_sandbox_units_wait(cay_sandbox *sb, const cay_call *call, const char *name, cay_err *err)
+int cay_sandbox_services_wait(cay_sandbox *sb, const cay_call *call, const char *name, cay_err *err)
 {
     verdict v[2] = { { .name = name }, { 0 } }; /* of this round, of the last */
     CAY_TRY(begin(sb, call, "services", err));
     CAY_TRY(cay__sandbox_ready(sb, err));
-    int rc = sb->ops->units(sb->box, call, judge, go_on, v, err);
+    int rc = sb->ops->services(sb->box, call, judge, go_on, v, err);
     if (rc == CAY_ETIMEOUT && v[1].late[0])
         return cay_fail_why(err, CAY_ETIMEOUT, "service_not_ready",
                             "service %s is %s, not ready%s%s; see: cay logs %s %s", v[1].late,
-                            cay_unit_state_name(v[1].state), v[1].why[0] ? ": " : "", v[1].why,
+                            cay_service_state_name(v[1].state), v[1].why[0] ? ": " : "", v[1].why,
                             sb->id, v[1].late);
     CAY_TRY(rc);
     if (name && !v->seen)

@@ -23,8 +23,8 @@ static int no_tenant(const char *name, cay_err *err)
 
 enum { SANDBOXES, CPU, MEMORY, DISK, KINDS, TEMPLATES = KINDS, NAMED };
 static const struct {
-    const char *name, *unit;
-    int64_t per; /* how much of the column one of the unit is */
+    const char *name, *service;
+    int64_t per; /* how much of the column one of the service is */
 } kinds[NAMED] = {
     [SANDBOXES] = { "sandboxes", "", 1 },           [CPU] = { "cpu", " thousandths", 1 },
     [MEMORY] = { "memory", " MiB", 1 << 20 },       [DISK] = { "disk", " MiB", 1 << 20 },
@@ -61,11 +61,11 @@ static int exceeded(const char *tenant, int kind, int64_t most, int64_t used, in
         cay_fail_why(
             err, CAY_ERATE, "quota_exceeded",
             "tenant %s may have %lld%s of %s together: a sandbox without that limit does not fit",
-            tenant, (long long)(most / per), kinds[kind].unit, kinds[kind].name);
+            tenant, (long long)(most / per), kinds[kind].service, kinds[kind].name);
     else
         cay_fail_why(err, CAY_ERATE, "quota_exceeded",
                      "tenant %s may have %lld%s of %s, has %lld and asks for %lld more; %s", tenant,
-                     (long long)(most / per), kinds[kind].unit, kinds[kind].name,
+                     (long long)(most / per), kinds[kind].service, kinds[kind].name,
                      (long long)(used / per), (long long)(more / per),
                      never ? "ask for less" : "remove some, or ask for less");
     if (never)

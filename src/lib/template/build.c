@@ -241,11 +241,11 @@ static int services_sound(const json_t *config, cay_err *err)
 {
     const json_t *list = json_object_get(config, "services");
     CAY_AUTOFREE char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
-    cay_units *u = NULL;
+    cay_services *u = NULL;
     if (!text)
         return 0;
-    CAY_TRY(cay_units_parse(text, strlen(text), &u, err));
-    cay_units_free(u);
+    CAY_TRY(cay_services_parse(text, strlen(text), &u, err));
+    cay_services_free(u);
     return 0;
 }
 

@@ -274,11 +274,11 @@ static int prepare(cay__docker *d, const cay_call *call, const char *id, const c
                             "does not have: modprobe fuse");
     if (far)
         CAY_TRY(cay__docker_far_check(&o, info, err));
-    if (far && spec->nunits)
+    if (far && spec->nservices)
         return cay_fail_why(err, CAY_ENOTSUP, "engine_remote",
                             "service %.40s: the engine does not see this machine's files, and what "
                             "it keeps running could not be asked for; start it by cay exec -d",
-                            spec->units[0].name);
+                            spec->service_list[0].name);
     cay__docker_walls_of(&o, walls);
     walls->far = far;
     CAY_TRY(cay__libexec_find(d->libexec, "cay-pid1", pid1, sizeof pid1, err));

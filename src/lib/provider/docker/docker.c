@@ -237,24 +237,26 @@ static int docker_connect(void *box, const cay_call *call, uint16_t port, int *f
                         : cay__nf_connect(SESSIONS(box), call, port, fd, err);
 }
 
-static int docker_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *),
-                        int (*more)(void *), void *arg, cay_err *err)
+static int docker_services(void *box, const cay_call *call,
+                           int (*fn)(const cay_service_info *, void *), int (*more)(void *),
+                           void *arg, cay_err *err)
 {
     cay__docker_box *b = box;
     if (b->walls.far) /* it has none: create refused them */
         return 0;
     CAY_TRY(cay__docker_ready(b, err));
-    return cay__units_all(&b->link, b->id, call, fn, more, arg, err);
+    return cay__services_all(&b->link, b->id, call, fn, more, arg, err);
 }
 
-static int docker_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err)
+static int docker_service_act(void *box, const cay_call *call, const char *name, int op,
+                              cay_err *err)
 {
     cay__docker_box *b = box;
     if (b->walls.far)
         return cay_fail_why(err, CAY_ENOENT, "service_not_found",
                             "sandbox %s has no services: it is reached through its engine", b->id);
     CAY_TRY(cay__docker_ready(b, err));
-    return cay__units_order(&b->link, b->id, call, name, op, err);
+    return cay__services_order(&b->link, b->id, call, name, op, err);
 }
 
 /* "PORT/tcp": [{"HostIp": …, "HostPort": …}]; of those that were asked for, the first place on this
@@ -456,7 +458,7 @@ static int podman_open(const cay_provider_conf *conf, void **self, cay_err *err)
     .connect = docker_connect, .options = cay__docker_option_names,                                \
     .snapshot = cay__docker_snapshot, .restack = cay__docker_restack,                              \
     .layer_remove = cay__docker_layer_remove, .opaque_layers = true,                               \
-    .endpoints = docker_endpoints, .units = docker_units, .unit_act = docker_unit_act,             \
+    .endpoints = docker_endpoints, .services = docker_services, .service_act = docker_service_act, \
     .fill = docker_fill
 
 const cay_provider_ops cay__provider_docker = { OPS, .name = "docker", .open = docker_open };

@@ -411,7 +411,7 @@ int cay__docker_config(const cay_create *c, const cay__docker_image *image, cay_
         cay__buf_add(b, e->value ? e->value : "", strlen(e->value ? e->value : "") + 1);
     }
     bool storage = cay__docker_storage(c);
-    cay__units_wire(b, c, c->units_wait || storage, storage);
+    cay__services_wire(b, c, c->services_wait || storage, storage);
     return b->full || b->len > CONFIG_MAX ? cay_fail_why(err, CAY_ETOOBIG, "env_too_big",
                                                          "the environment is longer than 4 MiB")
                                           : 0;

@@ -84,8 +84,8 @@ static int fill_tail(cay__buf *b, const cay_create *spec, const char *user, cay_
         cay__buf_str(b, "=");
         cay__buf_add(b, e->value ? e->value : "", strlen(e->value ? e->value : "") + 1);
     }
-    cay__units_wire(b, spec, spec->units_wait || spec->net,
-                    false); /* what they may reach is settled before they start */
+    cay__services_wire(b, spec, spec->services_wait || spec->net,
+                       false); /* what they may reach is settled before they start */
     if (b->full)
         return cay_fail_why(
             err, CAY_ETOOBIG, "environment_too_long",
@@ -247,7 +247,7 @@ static struct wish *wish_new(const cay_m_create *m, const cay__buf *tail)
 /* Only where there is nothing to do between the two, and nothing to hand over. */
 static bool can_wait(const cay__native *n, const cay_create *spec, const fdset *fds)
 {
-    return n->lazy && spec->ephemeral && !fds->n && !spec->net && !spec->nunits &&
+    return n->lazy && spec->ephemeral && !fds->n && !spec->net && !spec->nservices &&
            !(n->hello.features & CAY_FEAT_QUOTA);
 }
 
@@ -334,8 +334,8 @@ int cay__nbox_create(cay__native *n, const cay_call *call, const char *id, const
         net = "cay-net 1\nmode off\n";
     if (rc == 0 && net)
         rc = cay__nbox_policy(b, call, net, strlen(net), &revision, err);
-    if (rc == 0 && spec->nunits && spec->net && !spec->units_wait)
-        rc = cay__nbox_unit_act(b, call, NULL, CAY_UNIT_START, err);
+    if (rc == 0 && spec->nservices && spec->net && !spec->services_wait)
+        rc = cay__nbox_service_act(b, call, NULL, CAY_SERVICE_START, err);
     if (rc < 0) { /* nobody has it yet */
         if ((kept ? cay__nbox_stop(b, NULL, NULL) : cay__nbox_destroy(b, NULL, NULL)) < 0 || kept)
             cay__nbox_release(b);

@@ -166,18 +166,18 @@ int cay__nbox_snapshot(void *box, const cay_call *call, const cay_snap *spec, ca
 int cay__nbox_restack(void *box, const cay_call *call, const char *const *layers, size_t n,
                       cay_err *err);
 int cay__native_layer_remove(void *self, const cay_call *call, const char *layer, cay_err *err);
-/* units.c: services. The config's part of them; wait: for unit_act(NULL, START). */
-void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait,
-                     bool each); /* each: they wait in each life of a container */
+/* service_list.c: services. The config's part of them; wait: for service_act(NULL, START). */
+void cay__services_wire(cay__buf *b, const cay_create *spec, bool wait,
+                        bool each); /* each: they wait in each life of a container */
 /* Asked of whoever serves this link: the keeper, or pid 1 of a container. */
-int cay__units_all(cay__link *link, const char *id, const cay_call *call,
-                   int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg,
-                   cay_err *err);
-int cay__units_order(cay__link *link, const char *id, const cay_call *call, const char *name,
-                     int op, cay_err *err);
-int cay__nbox_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *),
-                    int (*more)(void *), void *arg, cay_err *err);
-int cay__nbox_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err);
+int cay__services_all(cay__link *link, const char *id, const cay_call *call,
+                      int (*fn)(const cay_service_info *, void *), int (*more)(void *), void *arg,
+                      cay_err *err);
+int cay__services_order(cay__link *link, const char *id, const cay_call *call, const char *name,
+                        int op, cay_err *err);
+int cay__nbox_services(void *box, const cay_call *call, int (*fn)(const cay_service_info *, void *),
+                       int (*more)(void *), void *arg, cay_err *err);
+int cay__nbox_service_act(void *box, const cay_call *call, const char *name, int op, cay_err *err);
 /* net.c */
 int cay__nbox_policy(void *box, const cay_call *call, const char *text, size_t len,
                      uint64_t *revision, cay_err *err);
@@ -199,5 +199,5 @@ int cay__nbox_secrets(void *box, const cay_call *call, const char *text, size_t 
     .usage = cay__nbox_usage, .wait = cay__nbox_wait, .status = cay__nbox_status,                  \
     .procs = cay__nbox_procs, .connect = cay__nbox_connect, .policy = cay__nbox_policy,            \
     .policy_get = cay__nbox_policy_get, .dial = cay__nbox_dial, .secrets = cay__nbox_secrets,      \
-    .units = cay__nbox_units, .unit_act = cay__nbox_unit_act
+    .services = cay__nbox_services, .service_act = cay__nbox_service_act
 extern const cay_provider_ops cay__native_hot;

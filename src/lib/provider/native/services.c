@@ -16,8 +16,8 @@ static void add(cay__buf *b, const char *s)
 }
 
 /* user NUL cwd NUL tag NUL argv… env…, as a spawn has it. */
-static uint32_t add_blob(cay__buf *b, const cay_unit *u, const char *const *argv, const char *shell,
-                         uint32_t *argc, uint32_t *envc)
+static uint32_t add_blob(cay__buf *b, const cay_service *u, const char *const *argv,
+                         const char *shell, uint32_t *argc, uint32_t *envc)
 {
     size_t from = b->len;
     add(b, u->user);
@@ -35,17 +35,17 @@ static uint32_t add_blob(cay__buf *b, const cay_unit *u, const char *const *argv
     return (uint32_t)(b->len - from);
 }
 
-static uint32_t after_bits(const cay_create *spec, const cay_unit *u)
+static uint32_t after_bits(const cay_create *spec, const cay_service *u)
 {
     uint32_t bits = 0;
     for (const char *const *a = u->after; a && *a; a++)
-        for (size_t i = 0; i < spec->nunits; i++)
-            if (!strcmp(*a, spec->units[i].name))
+        for (size_t i = 0; i < spec->nservices; i++)
+            if (!strcmp(*a, spec->service_list[i].name))
                 bits |= 1u << i;
     return bits;
 }
 
-static void title(const cay_unit *u, char *out, size_t cap)
+static void title(const cay_service *u, char *out, size_t cap)
 {
     size_t n = 0;
     cay__str_copy(out, cap, "");
@@ -57,26 +57,26 @@ static void title(const cay_unit *u, char *out, size_t cap)
         cay__str_join(out, cap, u->shell, NULL);
 }
 
-void cay__units_wire(cay__buf *b, const cay_create *spec, bool wait, bool each)
+void cay__services_wire(cay__buf *b, const cay_create *spec, bool wait, bool each)
 {
-    cay_g_units head = { (uint32_t)CAY_MIN(spec->nunits, (size_t)CAY_UNITS_MAX),
-                         (wait ? CAY_GUF_WAIT : 0) | (each ? CAY_GUF_EACH : 0) |
-                             (spec->sudo ? CAY_GUF_SUDO : 0) };
+    cay_g_services head = { (uint32_t)CAY_MIN(spec->nservices, (size_t)CAY_SERVICES_MAX),
+                            (wait ? CAY_GUF_WAIT : 0) | (each ? CAY_GUF_EACH : 0) |
+                                (spec->sudo ? CAY_GUF_SUDO : 0) };
     if (!head.n && !spec->sudo)
         return;
-    cay__buf_add(b, CAY_UNITS_MARK, sizeof CAY_UNITS_MARK);
+    cay__buf_add(b, CAY_SERVICES_MARK, sizeof CAY_SERVICES_MARK);
     cay__buf_add(b, &head, sizeof head);
     for (size_t i = 0; i < head.n; i++) {
-        const cay_unit *u = &spec->units[i];
-        cay_g_unit w = { .flags = u->shell ? CAY_SPAWN_SHELL : 0,
-                         .check_flags = u->health_shell ? CAY_SPAWN_SHELL : 0,
-                         .after = after_bits(spec, u),
-                         .port = u->port,
-                         .tcp = u->health_tcp,
-                         .restart = (uint32_t)u->restart,
-                         .interval_ms = u->interval_ms ? u->interval_ms : 10000,
-                         .timeout_ms = u->timeout_ms ? u->timeout_ms : 5000,
-                         .stop_ms = u->stop_ms ? u->stop_ms : 5000 };
+        const cay_service *u = &spec->service_list[i];
+        cay_g_service w = { .flags = u->shell ? CAY_SPAWN_SHELL : 0,
+                            .check_flags = u->health_shell ? CAY_SPAWN_SHELL : 0,
+                            .after = after_bits(spec, u),
+                            .port = u->port,
+                            .tcp = u->health_tcp,
+                            .restart = (uint32_t)u->restart,
+                            .interval_ms = u->interval_ms ? u->interval_ms : 10000,
+                            .timeout_ms = u->timeout_ms ? u->timeout_ms : 5000,
+                            .stop_ms = u->stop_ms ? u->stop_ms : 5000 };
         CAY_AUTOBUF blobs = CAY__BUF(CAY_TAIL_MAX);
         cay__str_copy(w.name, sizeof w.name, u->name);
         title(u, w.title, sizeof w.title);
@@ -105,7 +105,7 @@ static int ask(cay__link *link, const char *id, const cay_call *call, const char
     cay__str_copy(m.id, sizeof m.id, id);
     cay__str_copy(m.proc, sizeof m.proc, name ? name : "");
     cay__ask ask = {
-        .type = CAY_MSG_UNITS, .body = &m, .len = sizeof m, .fds = &theirs, .nfds = 1
+        .type = CAY_MSG_SERVICES, .body = &m, .len = sizeof m, .fds = &theirs, .nfds = 1
     };
     cay__reply r = { 0 };
     CAY_TRY(cay__link_call(link, call, &ask, &r, err));
@@ -126,39 +126,39 @@ static int next(int sock, const cay_call *call, cay_g_told *t, cay_err *err)
     return 0;
 }
 
-static cay_unit_info shape(const cay_g_told *t)
+static cay_service_info shape(const cay_g_told *t)
 {
-    cay_unit_info u = { .size = sizeof u,
-                        .name = t->name,
-                        .state = t->state <= CAY_UNIT_STOPPED ? (cay_unit_state)t->state
-                                                              : CAY_UNIT_FAILED,
-                        .pid = t->pid,
-                        .port = (uint16_t)t->port,
-                        .restarts = t->restarts,
-                        .code = t->code,
-                        .reason = t->reason,
-                        .process = t->proc,
-                        .since_ms = t->since_ms,
-                        .ready_ms = t->ready_ms,
-                        .ready_after_ms = t->ready_after_ms,
-                        .wait_ms = t->wait_ms };
-    u.ready = u.state == CAY_UNIT_READY || u.state == CAY_UNIT_DONE;
+    cay_service_info u = { .size = sizeof u,
+                           .name = t->name,
+                           .state = t->state <= CAY_SERVICE_STOPPED ? (cay_service_state)t->state
+                                                                    : CAY_SERVICE_FAILED,
+                           .pid = t->pid,
+                           .port = (uint16_t)t->port,
+                           .restarts = t->restarts,
+                           .code = t->code,
+                           .reason = t->reason,
+                           .process = t->proc,
+                           .since_ms = t->since_ms,
+                           .ready_ms = t->ready_ms,
+                           .ready_after_ms = t->ready_after_ms,
+                           .wait_ms = t->wait_ms };
+    u.ready = u.state == CAY_SERVICE_READY || u.state == CAY_SERVICE_DONE;
     return u;
 }
 
-static int tell_all(const cay_g_told *list, size_t n, int (*fn)(const cay_unit_info *, void *),
+static int tell_all(const cay_g_told *list, size_t n, int (*fn)(const cay_service_info *, void *),
                     void *arg)
 {
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
-        cay_unit_info u = shape(&list[i]);
+        cay_service_info u = shape(&list[i]);
         rc = fn(&u, arg);
     }
     return rc;
 }
 
 /* The first round; *n: how many. */
-static int first(int sock, const cay_call *call, cay_g_told list[CAY_UNITS_MAX], size_t *n,
+static int first(int sock, const cay_call *call, cay_g_told list[CAY_SERVICES_MAX], size_t *n,
                  cay_err *err)
 {
     for (*n = 0;;) {
@@ -166,18 +166,18 @@ static int first(int sock, const cay_call *call, cay_g_told list[CAY_UNITS_MAX],
         CAY_TRY(next(sock, call, &t, err));
         if (t.place == UINT32_MAX)
             return 0;
-        if (t.place != *n || *n == CAY_UNITS_MAX)
+        if (t.place != *n || *n == CAY_SERVICES_MAX)
             return cay_fail_why(err, CAY_EUPSTREAM, "protocol",
                                 "services were told in a wrong form");
         list[(*n)++] = t;
     }
 }
 
-int cay__units_all(cay__link *link, const char *id, const cay_call *call,
-                   int (*fn)(const cay_unit_info *, void *), int (*more)(void *), void *arg,
-                   cay_err *err)
+int cay__services_all(cay__link *link, const char *id, const cay_call *call,
+                      int (*fn)(const cay_service_info *, void *), int (*more)(void *), void *arg,
+                      cay_err *err)
 {
-    cay_g_told list[CAY_UNITS_MAX], t;
+    cay_g_told list[CAY_SERVICES_MAX], t;
     size_t n;
     int got = -1, rc;
     CAY_TRY(ask(link, id, call, NULL, 0, &got, err));
@@ -196,10 +196,10 @@ int cay__units_all(cay__link *link, const char *id, const cay_call *call,
     }
 }
 
-int cay__units_order(cay__link *link, const char *id, const cay_call *call, const char *name,
-                     int op, cay_err *err)
+int cay__services_order(cay__link *link, const char *id, const cay_call *call, const char *name,
+                        int op, cay_err *err)
 {
-    cay_g_told list[CAY_UNITS_MAX];
+    cay_g_told list[CAY_SERVICES_MAX];
     size_t n;
     int got = -1;
     CAY_TRY(ask(link, id, call, name, op, &got, err));
@@ -213,15 +213,15 @@ int cay__units_order(cay__link *link, const char *id, const cay_call *call, cons
                 : 0;
 }
 
-int cay__nbox_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *),
-                    int (*more)(void *), void *arg, cay_err *err)
+int cay__nbox_services(void *box, const cay_call *call, int (*fn)(const cay_service_info *, void *),
+                       int (*more)(void *), void *arg, cay_err *err)
 {
     cay__nbox *b = box;
-    return cay__units_all(&b->n->link, b->id, call, fn, more, arg, err);
+    return cay__services_all(&b->n->link, b->id, call, fn, more, arg, err);
 }
 
-int cay__nbox_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err)
+int cay__nbox_service_act(void *box, const cay_call *call, const char *name, int op, cay_err *err)
 {
     cay__nbox *b = box;
-    return cay__units_order(&b->n->link, b->id, call, name, op, err);
+    return cay__services_order(&b->n->link, b->id, call, name, op, err);
 }

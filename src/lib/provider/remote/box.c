@@ -621,8 +621,8 @@ const cay_provider_ops cay__far_ops = {
     .ports = far_ports,
     .endpoints = far_endpoints,
     .connect = far_connect,
-    .units = cay__far_units,
-    .unit_act = cay__far_unit_act,
+    .services = cay__far_services,
+    .service_act = cay__far_service_act,
     .policy = cay__far_policy,
     .policy_get = cay__far_policy_get,
 };

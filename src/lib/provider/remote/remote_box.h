@@ -127,10 +127,10 @@ int cay__far_policy(void *box, const cay_call *call, const char *text, size_t le
 int cay__far_policy_get(void *box, const cay_call *call, char **text, size_t *len,
                         uint64_t *revision, cay_err *err);
 
-/* units.c */
-int cay__far_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *),
-                   int (*more)(void *), void *arg, cay_err *err);
-int cay__far_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err);
+/* service_list.c */
+int cay__far_services(void *box, const cay_call *call, int (*fn)(const cay_service_info *, void *),
+                      int (*more)(void *), void *arg, cay_err *err);
+int cay__far_service_act(void *box, const cay_call *call, const char *name, int op, cay_err *err);
 
 int cay__far_spawn(void *box, const cay_call *call, const cay_spawn *spec, void **proc,
                    cay_err *err);

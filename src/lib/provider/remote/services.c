@@ -6,43 +6,43 @@
 
 #define STEP_MS 2000 /* one look; the server answers sooner when all are ready or one failed */
 
-static cay_unit_state state_of(const char *word)
+static cay_service_state state_of(const char *word)
 {
-    for (int s = CAY_UNIT_WAITING; s <= CAY_UNIT_STOPPED; s++)
-        if (!strcmp(word, cay_unit_state_name((cay_unit_state)s)))
-            return (cay_unit_state)s;
-    return CAY_UNIT_FAILED;
+    for (int s = CAY_SERVICE_WAITING; s <= CAY_SERVICE_STOPPED; s++)
+        if (!strcmp(word, cay_service_state_name((cay_service_state)s)))
+            return (cay_service_state)s;
+    return CAY_SERVICE_FAILED;
 }
 
-static int tell(const json_t *items, int (*fn)(const cay_unit_info *, void *), void *arg)
+static int tell(const json_t *items, int (*fn)(const cay_service_info *, void *), void *arg)
 {
     size_t i;
     json_t *o;
     int rc = 0;
     json_array_foreach(items, i, o)
     {
-        cay_unit_info u = { .size = sizeof u,
-                            .name = cay__far_word(o, "name"),
-                            .state = state_of(cay__far_word(o, "state")),
-                            .ready = cay__json_bool(o, "ready", false),
-                            .pid = (int)cay__json_int(o, "pid", 0),
-                            .port = (uint16_t)cay__json_int(o, "port", 0),
-                            .restarts = (uint32_t)cay__json_int(o, "restarts", 0),
-                            .code = (int)cay__json_int(o, "code", -1),
-                            .reason = cay__far_word(o, "reason"),
-                            .process = cay__far_word(o, "process"),
-                            .since_ms = cay__json_int(o, "since_ms", 0),
-                            .ready_ms = cay__json_int(o, "ready_ms", 0),
-                            .ready_after_ms = (uint32_t)cay__json_int(o, "ready_after_ms", 0),
-                            .wait_ms = (uint32_t)cay__json_int(o, "wait_ms", 0) };
+        cay_service_info u = { .size = sizeof u,
+                               .name = cay__far_word(o, "name"),
+                               .state = state_of(cay__far_word(o, "state")),
+                               .ready = cay__json_bool(o, "ready", false),
+                               .pid = (int)cay__json_int(o, "pid", 0),
+                               .port = (uint16_t)cay__json_int(o, "port", 0),
+                               .restarts = (uint32_t)cay__json_int(o, "restarts", 0),
+                               .code = (int)cay__json_int(o, "code", -1),
+                               .reason = cay__far_word(o, "reason"),
+                               .process = cay__far_word(o, "process"),
+                               .since_ms = cay__json_int(o, "since_ms", 0),
+                               .ready_ms = cay__json_int(o, "ready_ms", 0),
+                               .ready_after_ms = (uint32_t)cay__json_int(o, "ready_after_ms", 0),
+                               .wait_ms = (uint32_t)cay__json_int(o, "wait_ms", 0) };
         if ((rc = fn(&u, arg)))
             return rc;
     }
     return 0;
 }
 
-int cay__far_units(void *box, const cay_call *call, int (*fn)(const cay_unit_info *, void *),
-                   int (*more)(void *), void *arg, cay_err *err)
+int cay__far_services(void *box, const cay_call *call, int (*fn)(const cay_service_info *, void *),
+                      int (*more)(void *), void *arg, cay_err *err)
 {
     cay__far_box *b = box;
     for (bool wait = false;; wait = true) {
@@ -63,12 +63,12 @@ int cay__far_units(void *box, const cay_call *call, int (*fn)(const cay_unit_inf
     }
 }
 
-int cay__far_unit_act(void *box, const cay_call *call, const char *name, int op, cay_err *err)
+int cay__far_service_act(void *box, const cay_call *call, const char *name, int op, cay_err *err)
 {
     static const char *const words[] = { "start", "stop", "restart" };
     cay__far_box *b = box;
     CAY__FAR_TARGET(target);
-    json_t *body = json_pack("{s:s}", "op", words[op - CAY_UNIT_START]);
+    json_t *body = json_pack("{s:s}", "op", words[op - CAY_SERVICE_START]);
     if (name)
         json_object_set_new(body, "names", json_pack("[s]", name));
     cay__far_at(&target, b, "/services");

@@ -5,11 +5,11 @@
 #include <cay/services.h>
 #include <string.h>
 
-#define AT(field) offsetof(cay_unit_info, field)
+#define AT(field) offsetof(cay_service_info, field)
 
 static void put_state(cay__buf *b, const void *v)
 {
-    const char *s = cay_unit_state_name(*(const cay_unit_state *)v);
+    const char *s = cay_service_state_name(*(const cay_service_state *)v);
     cay__buf_json(b, s, strlen(s));
 }
 
@@ -33,9 +33,9 @@ static const cay__field unit_fields[] = {
       .about = "backoff: from since_ms to its next start" },
 };
 static const cay__shape unit_shape =
-    CAY__SHAPE("Service", cay_unit_info, unit_fields, "a command that is kept running");
+    CAY__SHAPE("Service", cay_service_info, unit_fields, "a command that is kept running");
 
-static int on_unit(const cay_unit_info *u, void *arg)
+static int on_unit(const cay_service_info *u, void *arg)
 {
     return cay__items_add(arg, u);
 }
@@ -44,7 +44,7 @@ static int reply_units(cay__req *r, cay_sandbox *sb, cay_err *err)
 {
     cay__items l;
     cay__items_begin(&l, r, &unit_shape);
-    int rc = cay_sandbox_units(sb, &r->call, on_unit, &l, err);
+    int rc = cay_sandbox_services(sb, &r->call, on_unit, &l, err);
     if (rc < 0) {
         cay__items_drop(&l);
         return rc;
@@ -70,7 +70,7 @@ typedef struct act_body {
 static const char *const ops[] = { "start", "stop", "restart", NULL };
 static const cay__field act_fields[] = {
     { "op", CAY__F_WORD, offsetof(act_body, op), CAY__F_REQUIRED, .more = ops },
-    { "names", CAY__F_STRS, offsetof(act_body, names), .max = CAY_UNITS_MAX,
+    { "names", CAY__F_STRS, offsetof(act_body, names), .max = CAY_SERVICES_MAX,
       .about = "which; all without it" },
 };
 static const cay__shape act_shape =
@@ -89,7 +89,8 @@ int cay__on_service_act(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_shape(r, &act_shape, &b, err));
     const char *const *n = b.names && *b.names ? b.names : all;
     do
-        CAY_TRY(cay_sandbox_unit_act(sb, &r->call, *n, (cay_unit_op)(CAY_UNIT_START + b.op), err));
+        CAY_TRY(cay_sandbox_service_act(sb, &r->call, *n,
+                                        (cay_service_op)(CAY_SERVICE_START + b.op), err));
     while (*n && *++n);
     return reply_units(r, sb, err);
 }
@@ -99,22 +100,22 @@ typedef struct waiter {
     cay_sandbox *sb;
     cay_events *ev;
     int64_t end_ms;
-    char name[CAY_UNIT_NAME];
+    char name[CAY_SERVICE_NAME];
     bool late, over; /* of this look: one is not ready; one is not going to be */
     cay__buf items;
 } waiter;
 
-static int on_waited(const cay_unit_info *u, void *arg)
+static int on_waited(const cay_service_info *u, void *arg)
 {
     waiter *w = arg;
-    bool off = u->state == CAY_UNIT_STOPPED; /* one that stops may be about to start again */
+    bool off = u->state == CAY_SERVICE_STOPPED; /* one that stops may be about to start again */
     if (w->name[0] && strcmp(w->name, u->name))
         return 0;
     if (w->items.len)
         cay__buf_str(&w->items, ",");
     cay__shape_put(&w->items, &unit_shape, u);
     w->late |= !u->ready && !(off && !w->name[0]);
-    w->over |= u->state == CAY_UNIT_FAILED || (off && w->name[0]);
+    w->over |= u->state == CAY_SERVICE_FAILED || (off && w->name[0]);
     return 0;
 }
 
@@ -126,7 +127,7 @@ static int wait_work(cay__pump *p, cay__buf *out)
     w->late = w->over = false;
     cay__buf_clear(&w->items);
     w->items = (cay__buf)CAY__BUF(1 << 20);
-    bool gone = cay_sandbox_units(w->sb, &call, on_waited, w, NULL) < 0;
+    bool gone = cay_sandbox_services(w->sb, &call, on_waited, w, NULL) < 0;
     if (!gone && w->late && !w->over && cay__native_now() < w->end_ms)
         return CAY__PUMP_ON;
     cay__buf_fmt(out, "{\"ready\":%s,\"items\":[%s]}", !gone && !w->late ? "true" : "false",
@@ -159,7 +160,7 @@ static void wait_close(cay__pump *p)
     free(w);
 }
 
-static int see_name(const cay_unit_info *u, void *arg)
+static int see_name(const cay_service_info *u, void *arg)
 {
     const char **name = arg;
     if (!strcmp(u->name, *name))
@@ -169,7 +170,7 @@ static int see_name(const cay_unit_info *u, void *arg)
 
 typedef struct waited {
     bool ready;
-    const cay_unit_info *items;
+    const cay_service_info *items;
     size_t n;
 } waited;
 static const cay__field waited_fields[] = {
@@ -195,7 +196,7 @@ int cay__on_service_wait(cay__req *r, cay_err *err)
     const char *name = cay__req_query(r, "name"), *left = name ? name : "";
     CAY_TRY(cay__native_use(r, &sb, err));
     CAY_TRY(cay__req_number(r, "timeout_ms", 30000, 600000, &ms, err));
-    CAY_TRY(cay_sandbox_units(sb, &r->call, see_name, &left, err));
+    CAY_TRY(cay_sandbox_services(sb, &r->call, see_name, &left, err));
     if (*left)
         return cay_fail_why(err, CAY_ENOENT, "service_not_found",
                             "service %.40s: there is none of this name", left);

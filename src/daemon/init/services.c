@@ -8,7 +8,7 @@
  * init holds both ends of the pipes. A sub-reaper stands in front of each run, so that what
  * daemonises is still the service's, and all of it can be ended.
  */
-#include "units.h"
+#include "services.h"
 #include "plan.h"
 #include <cay/services.h>
 #include <fcntl.h>
@@ -34,8 +34,8 @@ enum {
     HOLD_START = 4
 }; /* by a keeper that freezes; while the root is changed; until START of all */
 
-typedef struct unit {
-    cay_g_unit d;
+typedef struct service {
+    cay_g_service d;
     const char *blob, *check; /* in the config */
     cay_g_told t;
     gproc *g;         /* NULL: it has no process to the outside */
@@ -44,10 +44,10 @@ typedef struct unit {
     int check_pid;    /* a health command that runs, or 0 */
     int64_t due, check_until, began; /* ms of cay__now_ms(); due 0: nothing is to be done */
     uint32_t pause, step, fails;
-} unit;
+} service;
 
 static struct {
-    unit *list;
+    service *list;
     unsigned n, hold;
     bool changed;
     int askers[ASKERS];
@@ -63,7 +63,7 @@ static bool give(int fd, const cay_g_told *t)
     return send(fd, t, sizeof *t, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof *t;
 }
 
-static void tell(unit *u)
+static void tell(service *u)
 {
     for (int i = 0; i < ASKERS; i++)
         if (U.askers[i] >= 0 && !give(U.askers[i], &u->t))
@@ -74,7 +74,7 @@ static void tell(unit *u)
 static void listen_to(int *fd)
 {
     bool ok = true;
-    for (unit *u = U.list; u < U.list + U.n && ok; u++)
+    for (service *u = U.list; u < U.list + U.n && ok; u++)
         ok = give(*fd, &u->t);
     if (!give(*fd, &(cay_g_told){ .place = UINT32_MAX }) || !ok || !U.n)
         return;
@@ -91,7 +91,7 @@ static void tell_keeper(const char *name, const char *word, int code)
     ctl_send(CAY_G_UNITED, &r, sizeof r, NULL, 0);
 }
 
-static void become(unit *u, cay_unit_state state, const char *reason)
+static void become(service *u, cay_service_state state, const char *reason)
 {
     u->t.state = state;
     u->t.since_ms = cay__wall_ms();
@@ -101,13 +101,13 @@ static void become(unit *u, cay_unit_state state, const char *reason)
     tell_keeper(u->d.name, words[state], CAY_MAX(u->t.code, 0));
 }
 
-void units_tell(void)
+void services_tell(void)
 {
     if (U.n || G.sudo)
         tell_keeper("", "", 0);
 }
 
-static bool open_streams(unit *u)
+static bool open_streams(service *u)
 {
     if (u->g)
         return true;
@@ -122,7 +122,7 @@ static bool open_streams(unit *u)
         return false;
     }
     gproc *g = u->g;
-    g->unit = (uint8_t)(1 + (u - U.list));
+    g->service = (uint8_t)(1 + (u - U.list));
     g->fds[1] = out[0], u->io[0] = out[1];
     g->fds[2] = err[0], u->io[1] = err[1];
     cay_g_spawn *m = &g->st.spawn;
@@ -140,7 +140,7 @@ static bool open_streams(unit *u)
 }
 
 /* It is not going to be started again by itself: readers of its output come to an end. */
-static void close_streams(unit *u, int status)
+static void close_streams(service *u, int status)
 {
     for (int i = 0; i < 2; i++)
         cay__close_fd(&u->io[i]);
@@ -148,11 +148,11 @@ static void close_streams(unit *u, int status)
         return;
     gproc *g = u->g;
     u->g = NULL;
-    g->unit = 0;
+    g->service = 0;
     gproc_ended(g, status, NULL);
 }
 
-static void check_end(unit *u)
+static void check_end(service *u)
 {
     if (u->check_pid) {
         tree_signal(u->check_pid, SIGKILL, true);
@@ -160,7 +160,7 @@ static void check_end(unit *u)
     }
 }
 
-static void again_later(unit *u, int code, const char *why)
+static void again_later(service *u, int code, const char *why)
 {
     bool again =
         u->d.restart == CAY_RESTART_ALWAYS || (u->d.restart == CAY_RESTART_ON_FAILURE && code);
@@ -173,22 +173,22 @@ static void again_later(unit *u, int code, const char *why)
                        : CAY_MIN(2 * u->pause, (uint32_t)BACK_MOST);
         u->t.wait_ms = u->pause;
         u->due = now + u->pause;
-        become(u, CAY_UNIT_BACKOFF, why);
+        become(u, CAY_SERVICE_BACKOFF, why);
         return;
     }
     u->due = 0;
-    become(u, code ? CAY_UNIT_FAILED : CAY_UNIT_DONE, why);
+    become(u, code ? CAY_SERVICE_FAILED : CAY_SERVICE_DONE, why);
     close_streams(u, code << 8);
 }
 
-static void begin(unit *u)
+static void begin(service *u)
 {
     const char *step = "request";
     cay_g_spawn m = { .flags = u->d.flags | CAY_GS_REAPER, .argc = u->d.argc, .envc = u->d.envc };
     plan p = {
         .m = &m, .io = { -1, -1, -1 }, .group = G.tenant[0], .into = G.tenant[1], .slave = -1
     };
-    bool back = u->t.state == CAY_UNIT_BACKOFF;
+    bool back = u->t.state == CAY_SERVICE_BACKOFF;
     u->began = cay__now_ms();
     u->t.ready_ms = u->t.ready_after_ms = u->t.wait_ms = 0;
     u->t.restarts += back;
@@ -228,17 +228,17 @@ static void begin(unit *u)
     bool looks = u->d.check_argc || u->d.tcp;
     u->due = looks ? u->began + 1 : 0;
     if (looks) {
-        become(u, CAY_UNIT_STARTING, "");
+        become(u, CAY_SERVICE_STARTING, "");
         return;
     }
     u->t.ready_ms = cay__wall_ms();
-    become(u, CAY_UNIT_READY, "");
+    become(u, CAY_SERVICE_READY, "");
 }
 
-static void judged(unit *u, bool good)
+static void judged(service *u, bool good)
 {
     int64_t now = cay__now_ms();
-    bool was = u->t.state == CAY_UNIT_READY;
+    bool was = u->t.state == CAY_SERVICE_READY;
     if (good) {
         u->fails = 0;
         u->due = now + u->d.interval_ms;
@@ -247,17 +247,17 @@ static void judged(unit *u, bool good)
             u->t.ready_after_ms = (uint32_t)(now - u->began);
         }
         if (!was)
-            become(u, CAY_UNIT_READY, "");
+            become(u, CAY_SERVICE_READY, "");
         return;
     }
-    if (u->t.state == CAY_UNIT_STARTING) {
+    if (u->t.state == CAY_SERVICE_STARTING) {
         u->due = now + u->step;
         u->step = CAY_MIN(2 * u->step, (uint32_t)LOOK_MOST);
         return;
     }
     u->due = now + CAY_MIN(u->d.interval_ms, 1000u);
     if (++u->fails >= FAILS && was)
-        become(u, CAY_UNIT_UNHEALTHY,
+        become(u, CAY_SERVICE_UNHEALTHY,
                u->d.check_argc ? "its health command fails" : "its port takes no connection");
 }
 
@@ -283,7 +283,7 @@ static bool dials(int family, uint16_t port)
                        getsockopt(s, SOL_SOCKET, SO_ERROR, &sys, &n) == 0 && sys == 0);
 }
 
-static void look(unit *u)
+static void look(service *u)
 {
     if (!u->d.check_argc) {
         judged(u, dials(AF_INET, u->d.tcp) || dials(AF_INET6, u->d.tcp));
@@ -312,11 +312,11 @@ static void text_end(int status, char *out, size_t cap)
                   cay__str_u64(n, (uint64_t)(sig ? WTERMSIG(status) : WEXITSTATUS(status))), NULL);
 }
 
-void unit_died(unsigned at, int status)
+void service_died(unsigned at, int status)
 {
-    unit *u = &U.list[at - 1];
+    service *u = &U.list[at - 1];
     char why[40];
-    bool stopping = u->t.state == CAY_UNIT_STOPPING;
+    bool stopping = u->t.state == CAY_SERVICE_STOPPING;
     u->runs = false;
     u->t.pid = 0;
     u->g->st.exit.pid = 0;
@@ -326,13 +326,13 @@ void unit_died(unsigned at, int status)
     if (stopping) {
         u->due = 0;
         u->t.code = code;
-        become(u, u->again ? CAY_UNIT_WAITING : CAY_UNIT_STOPPED, "");
+        become(u, u->again ? CAY_SERVICE_WAITING : CAY_SERVICE_STOPPED, "");
         if (!u->again)
             close_streams(u, status);
         u->again = false;
     } else if (U.hold & HOLD_TURN) { /* it was ended so that the root can change */
         u->due = 0;
-        become(u, CAY_UNIT_WAITING, "");
+        become(u, CAY_SERVICE_WAITING, "");
     } else {
         again_later(u, code, why);
     }
@@ -340,9 +340,9 @@ void unit_died(unsigned at, int status)
 
 /* The first process ended and others of it live: it went into the background, or it broke and they
  * are useless. */
-void unit_main_ended(unsigned at, int status)
+void service_main_ended(unsigned at, int status)
 {
-    unit *u = &U.list[at - 1];
+    service *u = &U.list[at - 1];
     if (!u->g->st.exit.pid)
         return;
     u->g->st.exit.pid = u->t.pid = 0;
@@ -352,9 +352,9 @@ void unit_main_ended(unsigned at, int status)
         tell(u);
 }
 
-bool unit_reaped(int pid, int status)
+bool service_reaped(int pid, int status)
 {
-    for (unit *u = U.list; u < U.list + U.n; u++)
+    for (service *u = U.list; u < U.list + U.n; u++)
         if (u->check_pid == pid) {
             u->check_pid = 0;
             judged(u, status == 0);
@@ -363,35 +363,35 @@ bool unit_reaped(int pid, int status)
     return false;
 }
 
-static bool may_start(const unit *u)
+static bool may_start(const service *u)
 {
     for (unsigned i = 0; i < U.n; i++)
-        if ((u->d.after >> i & 1) && U.list[i].t.state != CAY_UNIT_READY &&
-            U.list[i].t.state != CAY_UNIT_DONE)
+        if ((u->d.after >> i & 1) && U.list[i].t.state != CAY_SERVICE_READY &&
+            U.list[i].t.state != CAY_SERVICE_DONE)
             return false;
     return true;
 }
 
-static void tick(unit *u, int64_t now)
+static void tick(service *u, int64_t now)
 {
     switch (u->t.state) {
-    case CAY_UNIT_WAITING:
+    case CAY_SERVICE_WAITING:
         if (!u->runs && may_start(u))
             begin(u);
         break;
-    case CAY_UNIT_BACKOFF:
+    case CAY_SERVICE_BACKOFF:
         if (now >= u->due)
             begin(u);
         break;
-    case CAY_UNIT_STOPPING:
+    case CAY_SERVICE_STOPPING:
         if (now >= u->due && u->runs) {
             gproc_signal(u->g, SIGKILL, 2);
             u->due = now + KILL_AGAIN;
         }
         break;
-    case CAY_UNIT_STARTING:
-    case CAY_UNIT_READY:
-    case CAY_UNIT_UNHEALTHY:
+    case CAY_SERVICE_STARTING:
+    case CAY_SERVICE_READY:
+    case CAY_SERVICE_UNHEALTHY:
         if (u->check_pid && now >= u->check_until) {
             check_end(u);
             judged(u, false);
@@ -403,19 +403,19 @@ static void tick(unit *u, int64_t now)
     }
 }
 
-void units_step(void)
+void services_step(void)
 {
     do {
         U.changed = false;
-        for (unit *u = U.list; u < U.list + U.n && !U.hold; u++)
+        for (service *u = U.list; u < U.list + U.n && !U.hold; u++)
             tick(u, cay__now_ms());
     } while (U.changed && !U.hold);
 }
 
-int units_wait(void)
+int services_wait(void)
 {
     int64_t first = INT64_MAX;
-    for (unit *u = U.list; u < U.list + U.n && !U.hold; u++) {
+    for (service *u = U.list; u < U.list + U.n && !U.hold; u++) {
         int64_t at = u->check_pid ? u->check_until : u->due;
         if (at && at < first)
             first = at;
@@ -423,36 +423,36 @@ int units_wait(void)
     return wait_until(first);
 }
 
-static void stop(unit *u, bool again)
+static void stop(service *u, bool again)
 {
     check_end(u);
     u->again = again;
     if (!u->runs) {
         u->due = 0;
-        become(u, again ? CAY_UNIT_WAITING : CAY_UNIT_STOPPED, "");
+        become(u, again ? CAY_SERVICE_WAITING : CAY_SERVICE_STOPPED, "");
         if (!again)
             close_streams(u, 0);
         return;
     }
-    if (u->t.state != CAY_UNIT_STOPPING) {
+    if (u->t.state != CAY_SERVICE_STOPPING) {
         u->due = cay__now_ms() + u->d.stop_ms;
-        become(u, CAY_UNIT_STOPPING, "");
+        become(u, CAY_SERVICE_STOPPING, "");
         gproc_signal(u->g, SIGTERM, 2);
     }
 }
 
-static void begin_by_hand(unit *u)
+static void begin_by_hand(service *u)
 {
-    if (u->t.state == CAY_UNIT_STOPPING) {
+    if (u->t.state == CAY_SERVICE_STOPPING) {
         u->again = true;
     } else if (!u->runs) {
         u->pause = 0;
         u->t.restarts = 0;
-        become(u, CAY_UNIT_WAITING, "");
+        become(u, CAY_SERVICE_WAITING, "");
     }
 }
 
-void units_ask(const cay_g_proc *m, int *fds, int nfds)
+void services_ask(const cay_g_proc *m, int *fds, int nfds)
 {
     if (m->a == CAY_GU_HOLD) {
         U.hold |= HOLD_ASKED;
@@ -460,7 +460,7 @@ void units_ask(const cay_g_proc *m, int *fds, int nfds)
     }
     if (!m->proc[0] && m->a == CAY_GU_START)
         U.hold &= ~(unsigned)HOLD_START;
-    for (unit *u = U.list; u < U.list + U.n; u++) {
+    for (service *u = U.list; u < U.list + U.n; u++) {
         if (m->proc[0] && strncmp(m->proc, u->d.name, sizeof m->proc))
             continue;
         if (m->a == CAY_GU_START)
@@ -472,18 +472,18 @@ void units_ask(const cay_g_proc *m, int *fds, int nfds)
         listen_to(fds);
 }
 
-void units_release(void)
+void services_release(void)
 {
     U.hold &= HOLD_START;
 }
 
-void units_turn(void)
+void services_turn(void)
 {
     if (U.n || G.sudo)
         U.hold |= HOLD_TURN;
 }
 
-bool units_held(void)
+bool services_held(void)
 {
     return U.hold & (HOLD_ASKED | HOLD_TURN);
 }
@@ -497,7 +497,7 @@ static bool take(const char **at, const char *end, void *to, size_t n)
     return true;
 }
 
-static bool take_unit(unit *u, const char **at, const char *end)
+static bool take_unit(service *u, const char **at, const char *end)
 {
     if (!take(at, end, &u->d, sizeof u->d) || !memchr(u->d.name, 0, sizeof u->d.name) ||
         !memchr(u->d.title, 0, sizeof u->d.title) || u->d.blob > (size_t)(end - *at) ||
@@ -510,7 +510,7 @@ static bool take_unit(unit *u, const char **at, const char *end)
     u->check = *at + u->d.blob;
     *at += u->d.blob + u->d.check;
     u->io[0] = u->io[1] = -1;
-    u->t = (cay_g_told){ .state = CAY_UNIT_WAITING,
+    u->t = (cay_g_told){ .state = CAY_SERVICE_WAITING,
                          .code = -1,
                          .port = u->d.port,
                          .place = (uint32_t)(u - U.list),
@@ -519,11 +519,11 @@ static bool take_unit(unit *u, const char **at, const char *end)
     return true;
 }
 
-uint32_t units_config(const char *at, size_t len)
+uint32_t services_config(const char *at, size_t len)
 {
     const char *end = at + len;
-    cay_g_units head;
-    if (U.list || !take(&at, end, &head, sizeof head) || head.n > CAY_UNITS_MAX)
+    cay_g_services head;
+    if (U.list || !take(&at, end, &head, sizeof head) || head.n > CAY_SERVICES_MAX)
         return 0;
     /* The list, and behind it what it points to. */
     size_t size = head.n * sizeof *U.list;
@@ -533,7 +533,7 @@ uint32_t units_config(const char *at, size_t len)
     if (mem == MAP_FAILED)
         return head.flags;
     memcpy(mem + size, at, (size_t)(end - at));
-    U.list = (unit *)(void *)mem;
+    U.list = (service *)(void *)mem;
     end = mem + size + (end - at);
     at = mem + size;
     while (U.n < head.n && take_unit(&U.list[U.n], &at, end))
