@@ -30,8 +30,9 @@ extern "C" {
 
 #define CAY_SERVICES_MAX   32          /* of one sandbox */
 #define CAY_SERVICES_BYTES (24u << 10) /* of all their commands and variables together */
-#define CAY_SERVICE_NAME   24 /* bytes of a name with its NUL: a-z 0-9 . _ -, begins with a letter \
-                               */
+#define CAY_SERVICE_NAME                                                                           \
+    24 /* bytes of a name with its NUL: a-z 0-9 . _ -, begins with a letter                        \
+        */
 
 typedef enum cay_restart {
     CAY_RESTART_ON_FAILURE = 0,

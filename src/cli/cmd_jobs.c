@@ -20,7 +20,7 @@ static const opt_def ls_defs[] = {
     OPT_END
 };
 
-static void task_json(out_json *j, const cay_task *t)
+static void task_json(out_json *j, const cay_job *t)
 {
     js_open(j, '{');
     js_kstr(j, "id", t->id);
@@ -44,7 +44,7 @@ static void task_json(out_json *j, const cay_task *t)
     js_close(j, '}');
 }
 
-static int on_task(const cay_task *t, void *arg)
+static int on_task(const cay_job *t, void *arg)
 {
     rows *r = arg;
     char span[OUT_HUMAN];
@@ -75,11 +75,11 @@ static int ls(void *opts, int argc, char **argv)
     static const char *const titles[] = { "ID",      "KIND",      "ABOUT", "STATE",
                                           ">DUE IN", ">ATTEMPTS", "ERROR", NULL };
     const ls_args *a = opts;
-    cay_task_filter f = { .size = sizeof f,
-                          .state = a->state,
-                          .kind = a->kind,
-                          .tenant = a->tenant,
-                          .limit = (size_t)a->limit };
+    cay_job_filter f = { .size = sizeof f,
+                         .state = a->state,
+                         .kind = a->kind,
+                         .tenant = a->tenant,
+                         .limit = (size_t)a->limit };
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
     rows r;
@@ -87,7 +87,7 @@ static int ls(void *opts, int argc, char **argv)
     if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_task_list(client, &f, on_task, &r, &err), &err);
+    return rows_done(&r, cay_job_list(client, &f, on_task, &r, &err), &err);
 }
 
 const cli_verb cli_jobs_ls = {
@@ -116,7 +116,7 @@ static int each(int argc, char **argv, const char *action,
 static int cancel(void *opts, int argc, char **argv)
 {
     (void)opts;
-    return each(argc, argv, "jobs.cancel", cay_task_cancel);
+    return each(argc, argv, "jobs.cancel", cay_job_cancel);
 }
 
 const cli_verb cli_jobs_cancel = {
@@ -133,7 +133,7 @@ const cli_verb cli_jobs_cancel = {
 static int replay(void *opts, int argc, char **argv)
 {
     (void)opts;
-    return each(argc, argv, "jobs.replay", cay_task_replay);
+    return each(argc, argv, "jobs.replay", cay_job_replay);
 }
 
 const cli_verb cli_jobs_replay = {

@@ -123,7 +123,7 @@ static void look_at_keys(cay_client *client, doctor_rows *d)
         add(d, "keys", "on", "", "%zu good, %zu of scope admin", n.good, n.admin);
 }
 
-static int count_task(const cay_task *t, void *arg)
+static int count_task(const cay_job *t, void *arg)
 {
     (void)t;
     ++*(size_t *)arg;
@@ -134,9 +134,8 @@ static void look_at_jobs(cay_client *client, doctor_rows *d)
 {
     size_t dead = 0;
     cay_err err = CAY_ERR_INIT;
-    if (cay_task_list(client,
-                      &(cay_task_filter){ .size = sizeof(cay_task_filter), .state = "dead" },
-                      count_task, &dead, &err) < 0)
+    if (cay_job_list(client, &(cay_job_filter){ .size = sizeof(cay_job_filter), .state = "dead" },
+                     count_task, &dead, &err) < 0)
         add(d, "jobs", "off", "", "%.150s", err.msg);
     else if (dead)
         add(d, "jobs", "soft",

@@ -13,10 +13,10 @@
 
 /* Three for all, one more than a tenant gets: however long its builds take, those of others go on.
  * While all three are at work there is one more for each tenant that has none (the queue sees to
- * that: CAY_TASK_TURN_COMMON), so that several who act together do not keep another waiting either:
+ * that: CAY_JOB_TURN_COMMON), so that several who act together do not keep another waiting either:
  * it takes 15 tenants to hold all of them. */
 enum {
-    COMMON = CAY_TASK_TURN_COMMON,
+    COMMON = CAY_JOB_TURN_COMMON,
     MOST = 16,
     LOOK_MS = 500,
     STACK = 1 << 20,

@@ -32,7 +32,7 @@ struct cay__controller {
 };
 
 /* Each may come twice: what is so already is fine, and what is gone as well. */
-static int with_box(cay_client *client, const cay_call *call, const cay_task *t,
+static int with_box(cay_client *client, const cay_call *call, const cay_job *t,
                     int (*fn)(cay_sandbox *, const cay_call *, cay_err *), cay_err *err)
 {
     cay_sandbox *sb = NULL;
@@ -51,35 +51,35 @@ static int pause_box(cay_sandbox *sb, const cay_call *call, cay_err *err)
     return rc == CAY_ESTATE ? 0 : rc;
 }
 
-static int do_pause(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_pause(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     return with_box(client, call, t, pause_box, err);
 }
 
-static int do_kill(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_kill(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     return with_box(client, call, t, cay_sandbox_kill, err);
 }
 
-static int do_remove(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_remove(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     return with_box(client, call, t, cay_sandbox_remove, err);
 }
 
-static int do_settle(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_settle(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     (void)t;
     return cay_client_settle(client, call, err);
 }
 
-static int do_gc(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_gc(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     (void)t;
     CAY_TRY(cay_client_gc(client, call, NULL, err));
     return cay_build_gc(client, call, NULL, err);
 }
 
-static int do_net_end(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_net_end(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     cay_sandbox *sb = NULL;
     int rc = cay_client_find_of(client, call, t->tenant, t->subject, &sb, err);
@@ -90,21 +90,21 @@ static int do_net_end(cay_client *client, const cay_call *call, const cay_task *
     return rc == CAY_ENOENT || rc == CAY_EGONE ? 0 : rc;
 }
 
-static int do_warm(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
+static int do_warm(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     return cay_warm_fill(client, call, t->subject, err);
 }
 
 static const struct {
     const char *kind;
-    int (*fn)(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err);
+    int (*fn)(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err);
 } work[] = {
     { "pause", do_pause },      { "kill", do_kill }, { "remove", do_remove },
     { "settle", do_settle },    { "gc", do_gc },     { CAY__NET_END, do_net_end },
     { CAY_WARM_TASK, do_warm },
 };
 
-static int run(cay_client *client, const cay_call *call, const cay_task *t, cay_err *err)
+static int run(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
     for (size_t i = 0; i < CAY_LEN(work); i++)
         if (!strcmp(work[i].kind, t->kind))
@@ -116,11 +116,11 @@ int cay__controller_step(cay_client *client, const cay_call *call, const char *o
                          uint32_t *wait_ms, cay_err *err)
 {
     const char *kinds[CAY_LEN(work) + 1] = { NULL };
-    cay_task *t = NULL;
+    cay_job *t = NULL;
     cay_err why = CAY_ERR_INIT;
     for (size_t i = 0; i < CAY_LEN(work); i++)
         kinds[i] = work[i].kind;
-    int rc = cay_task_claim(client, kinds, owner, LEASE_MS, &t, &why);
+    int rc = cay_job_claim(client, kinds, owner, LEASE_MS, &t, &why);
     if (rc < 0) {
         *wait_ms = why.retry_after_ms;
         if (rc != CAY_ENOENT && err)
@@ -129,12 +129,12 @@ int cay__controller_step(cay_client *client, const cay_call *call, const char *o
     }
     rc = run(client, call, t, &why);
     if (rc == 0)
-        rc = cay_task_done(client, t, err);
+        rc = cay_job_done(client, t, err);
     else if (rc == CAY_ECANCELED) /* this server ends: the next one may have it at once */
-        rc = cay_task_renew(client, t, 1, err);
+        rc = cay_job_renew(client, t, 1, err);
     else
-        rc = cay_task_fail(client, t, why.msg, err);
-    cay_task_free(t);
+        rc = cay_job_fail(client, t, why.msg, err);
+    cay_job_free(t);
     return rc < 0 && rc != CAY_ESTATE ? rc : 1; /* canceled meanwhile: it is what somebody wanted */
 }
 
@@ -143,13 +143,13 @@ static void sweep(cay_client *client, const cay_call *call)
     cay_answer_sweep(client, NULL);
     cay_key_sweep(client, cay__wall_ms() - KEEP_MS, NULL);
     cay_key_note(client, false, NULL);
-    cay_task_sweep(client, cay__wall_ms() - KEEP_MS, NULL, NULL);
+    cay_job_sweep(client, cay__wall_ms() - KEEP_MS, NULL, NULL);
     cay_client_settle(client, call, NULL);
     /* One waits at any time: it is put again only after it was done. */
-    cay_task gc = {
+    cay_job gc = {
         .size = sizeof gc, .kind = "gc", .key = "hourly", .due_ms = cay__wall_ms() + GC_MS
     };
-    cay_task_put(client, &gc, CAY_TASK_KEEP, NULL, NULL);
+    cay_job_put(client, &gc, CAY_JOB_KEEP, NULL, NULL);
 }
 
 static void *run_thread(void *arg)

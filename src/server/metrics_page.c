@@ -32,7 +32,7 @@ static int put_sandboxes(cay__req *r, cay__buf *b, cay_err *err)
 }
 
 static const char *const job_states[] = { "waiting", "running", "dead" };
-static int on_task(const cay_task *t, void *arg)
+static int on_task(const cay_job *t, void *arg)
 {
     (void)t;
     ++*(uint64_t *)arg;
@@ -45,8 +45,8 @@ static int put_jobs(cay__req *r, cay__buf *b, cay_err *err)
                  "# HELP cay_jobs Work in the store's queue, by state.\n# TYPE cay_jobs gauge\n");
     for (size_t i = 0; i < CAY_LEN(job_states); i++) {
         uint64_t n = 0;
-        cay_task_filter f = { .size = sizeof f, .state = job_states[i] };
-        CAY_TRY(cay_task_list(r->client, &f, on_task, &n, err));
+        cay_job_filter f = { .size = sizeof f, .state = job_states[i] };
+        CAY_TRY(cay_job_list(r->client, &f, on_task, &n, err));
         cay__buf_fmt(b, "cay_jobs{state=\"%s\"} %" PRIu64 "\n", job_states[i], n);
     }
     return 0;

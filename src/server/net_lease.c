@@ -47,14 +47,14 @@ static int end_later(cay_client *client, cay_sandbox *sb, const cay_call *call, 
     if (!detail)
         return cay_fail_why(err, CAY_ETOOBIG, "body_too_big", "the rules are too long");
     CAY_TRY(cay_sandbox_describe(sb, call, &info, err));
-    cay_task t = { .size = sizeof t,
-                   .kind = CAY__NET_END,
-                   .subject = info->id,
-                   .tenant = info->tenant,
-                   .detail = detail,
-                   .due_ms = cay__wall_ms() + (int64_t)ttl_ms,
-                   .backoff_ms = 5000 };
-    int rc = cay_task_put(client, &t, CAY_TASK_KEEP, id, err);
+    cay_job t = { .size = sizeof t,
+                  .kind = CAY__NET_END,
+                  .subject = info->id,
+                  .tenant = info->tenant,
+                  .detail = detail,
+                  .due_ms = cay__wall_ms() + (int64_t)ttl_ms,
+                  .backoff_ms = 5000 };
+    int rc = cay_job_put(client, &t, CAY_JOB_KEEP, id, err);
     cay_info_free(info);
     return rc;
 }
@@ -74,11 +74,11 @@ int cay__net_while(cay_client *client, cay_sandbox *sb, const cay_call *call,
         CAY_TRY(end_later(client, sb, call, fresh, ttl_ms, id, err));
     int rc = cay_sandbox_net_add(sb, call, rules, revision, err);
     if (rc < 0 && *id)
-        cay_task_cancel(client, id, NULL);
+        cay_job_cancel(client, id, NULL);
     return rc;
 }
 
-int cay__net_end(cay_sandbox *sb, const cay_call *call, const cay_task *t, cay_err *err)
+int cay__net_end(cay_sandbox *sb, const cay_call *call, const cay_job *t, cay_err *err)
 {
     CAY_AUTOJSON *now = NULL, *detail = NULL;
     CAY_AUTOFREE char *json = NULL, *text = NULL;

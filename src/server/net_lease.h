@@ -10,4 +10,4 @@
 int cay__net_while(cay_client *client, cay_sandbox *sb, const cay_call *call,
                    const char *const *rules, uint64_t ttl_ms, uint64_t *revision, cay_err *err);
 /* The job: takes them away. Twice is as good as once. */
-int cay__net_end(cay_sandbox *sb, const cay_call *call, const cay_task *t, cay_err *err);
+int cay__net_end(cay_sandbox *sb, const cay_call *call, const cay_job *t, cay_err *err);

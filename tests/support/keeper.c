@@ -158,7 +158,7 @@ static void drain(int fd)
  * show. */
 static void answer_jobs(fake *f)
 {
-    cay_job j;
+    cay_layer_job j;
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     while (cay__fd_recv(f->helper, &j, sizeof j, fds, &nfds, MSG_DONTWAIT) == sizeof j) {
         cay_job_done d = { .seq = j.seq,

@@ -26,14 +26,14 @@ static void leave(cay_client *client, const char *kind, const char *subject, int
                   unsigned most)
 {
     cay_err err = CAY_ERR_INIT;
-    cay_task t = { .size = sizeof t,
-                   .kind = kind,
-                   .subject = subject,
-                   .key = subject,
-                   .due_ms = due,
-                   .most = most,
-                   .backoff_ms = 1 };
-    if (cay_task_put(client, &t, CAY_TASK_REPLACE, NULL, &err) < 0)
+    cay_job t = { .size = sizeof t,
+                  .kind = kind,
+                  .subject = subject,
+                  .key = subject,
+                  .due_ms = due,
+                  .most = most,
+                  .backoff_ms = 1 };
+    if (cay_job_put(client, &t, CAY_JOB_REPLACE, NULL, &err) < 0)
         fail_msg("put: %s", err.msg);
 }
 
@@ -47,7 +47,7 @@ static cay_state state_of(cay_sandbox *sb)
     return s;
 }
 
-static int take_state(const cay_task *t, void *arg)
+static int take_state(const cay_job *t, void *arg)
 {
     cay__str_copy(arg, 16, t->state);
     return 0;
@@ -56,12 +56,11 @@ static int take_state(const cay_task *t, void *arg)
 static void expect_task(cay_client *client, const char *kind, const char *want)
 {
     char state[16] = "missing";
-    assert_int_equal(
-        cay_task_list(
-            client,
-            &(cay_task_filter){ .size = sizeof(cay_task_filter), .kind = kind, .state = want },
-            take_state, state, NULL),
-        0);
+    assert_int_equal(cay_job_list(client,
+                                  &(cay_job_filter){
+                                      .size = sizeof(cay_job_filter), .kind = kind, .state = want },
+                                  take_state, state, NULL),
+                     0);
     assert_string_equal(state, want);
 }
 

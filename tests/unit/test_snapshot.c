@@ -474,7 +474,7 @@ static void merged_stacks_change_over(void **s)
         take(sb, NULL, ids[i]);
     cay__id_make(g, 'g');
     snprintf(list, sizeof list, "[\"%s\",\"%s\",\"%s\"]", ids[0], ids[1], ids[2]);
-    OK(client->store->job_put(client->db, "merged", g, list, &err));
+    OK(client->store->layer_job_put(client->db, "merged", g, list, &err));
     OK(client->store->layers_merge(client->db, list, g, "memory", NULL, &left, &err));
     assert_int_equal(left, 1); /* the sandbox runs */
     for (int i = 0; i < 6; i++) {

@@ -71,14 +71,14 @@ typedef struct cay_key_row {
 } cay_key_row;
 
 /* Work that outlives who began it. */
-typedef struct cay_job {
+typedef struct cay_layer_job {
     size_t size;
     const char *kind; /* "remove" a layer, "merge" into one, "merged", "undo" of a sandbox */
     const char *subject;
     const char *detail; /* remove: the provider; merge, merged: the layers as a JSON list; undo:
                            {"to","mark","layers"} */
     int64_t created_ms;
-} cay_job;
+} cay_layer_job;
 
 enum { CAY_STORE_LATER = 1, CAY_STORE_BROKEN = 2 };
 
@@ -165,11 +165,11 @@ typedef struct cay_store_ops {
                         const char *id, size_t *left, cay_err *err);
     /* What was changed before it is on the disk when it returns. */
     int (*sync)(void *self, cay_err *err);
-    int (*job_put)(void *self, const char *kind, const char *subject, const char *detail,
-                   cay_err *err);
-    int (*job_drop)(void *self, const char *kind, const char *subject, cay_err *err);
-    int (*job_list)(void *self, const char *kind, int (*fn)(const cay_job *, void *), void *arg,
-                    cay_err *err);
+    int (*layer_job_put)(void *self, const char *kind, const char *subject, const char *detail,
+                         cay_err *err);
+    int (*layer_job_drop)(void *self, const char *kind, const char *subject, cay_err *err);
+    int (*layer_job_list)(void *self, const char *kind, int (*fn)(const cay_layer_job *, void *),
+                          void *arg, cay_err *err);
     /* CAY_STORE_LATER: jobs other than "merged", or snapshots of boot `boot` that are not durable.
      * CAY_STORE_BROKEN: snapshots or undos that were begun and not ended, by somebody who lives or
      * not. */
@@ -229,26 +229,26 @@ typedef struct cay_store_ops {
 
     /* The queue; now_ms is the caller's clock. Durable when they return. What waits is counted in
      * the same transaction: CAY_ERATE, "queue_full". */
-    int (*task_put)(void *self, const cay_task *t, unsigned how, char id[CAY_ID_LEN + 1],
-                    cay_err *err);
+    int (*job_put)(void *self, const cay_job *t, unsigned how, char id[CAY_ID_LEN + 1],
+                   cay_err *err);
     /* CAY_ENOENT: nothing is due, and *next_ms is when something will be, or 0. */
-    int (*task_claim)(void *self, const char *kinds, const char *owner, int64_t now_ms,
-                      int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
-                      int64_t *next_ms,
-                      cay_err *err); /* kinds: JSON list, or NULL; lease_ms: when it ends */
-    int (*task_turn)(void *self, const char *kinds, const char *owner, int64_t now_ms,
-                     int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
-                     int64_t *next_ms, cay_err *err); /* the same, as cay_task_turn() */
+    int (*job_claim)(void *self, const char *kinds, const char *owner, int64_t now_ms,
+                     int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
+                     int64_t *next_ms,
+                     cay_err *err); /* kinds: JSON list, or NULL; lease_ms: when it ends */
+    int (*job_turn)(void *self, const char *kinds, const char *owner, int64_t now_ms,
+                    int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
+                    int64_t *next_ms, cay_err *err); /* the same, as cay_job_turn() */
     /* state: "running" (lease_ms: until when), "done", "waiting" (due_ms), "dead". CAY_ESTATE,
      * "task_lost". */
-    int (*task_end)(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms,
-                    const char *error, cay_err *err);
-    int (*task_cancel)(void *self, const char *id, const char *kind, const char *subject, size_t *n,
-                       cay_err *err); /* by id, or by the others */
-    int (*task_replay)(void *self, const char *id, int64_t now_ms, cay_err *err);
-    int (*task_sweep)(void *self, int64_t before_ms, size_t *n, cay_err *err);
-    int (*task_list)(void *self, const cay_task_filter *f, int (*fn)(const cay_task *, void *),
-                     void *arg, cay_err *err);
+    int (*job_end)(void *self, const char *id, uint64_t fence, const char *state, int64_t when_ms,
+                   const char *error, cay_err *err);
+    int (*job_cancel)(void *self, const char *id, const char *kind, const char *subject, size_t *n,
+                      cay_err *err); /* by id, or by the others */
+    int (*job_replay)(void *self, const char *id, int64_t now_ms, cay_err *err);
+    int (*job_sweep)(void *self, int64_t before_ms, size_t *n, cay_err *err);
+    int (*job_list)(void *self, const cay_job_filter *f, int (*fn)(const cay_job *, void *),
+                    void *arg, cay_err *err);
 
     /* The oldest running row of tenant `from` with that name becomes `row` (its state, box, name,
      * labels, metadata, spec, once and tenant), newest of all, counted and refused as by insert.

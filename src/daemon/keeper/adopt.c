@@ -335,7 +335,7 @@ static void clear_away(const jrec *r)
 /* Directories of pools and of removals that were cut short, and sockets nobody listens on. */
 void sweep_dirs(bool pool)
 {
-    cay_job j = { .type = CAY_JOB_SWEEP, .rec = pool };
+    cay_layer_job j = { .type = CAY_JOB_SWEEP, .rec = pool };
     K.trash = !job_send(&K.sweeper, &j, NULL, 0, NULL);
 }
 

@@ -57,7 +57,7 @@ static void drop_waiters(box *b)
 bool remove_files(const char *from, int mounts)
 {
     char id[CAY_WIRE_ID];
-    cay_job j = { .type = CAY_JOB_RMTREE };
+    cay_layer_job j = { .type = CAY_JOB_RMTREE };
     cay__id_make(id, 'b');
     cay__str_join(j.name, sizeof j.name, "sandboxes/.old-", id, NULL);
     if (renameat(K.home_fd, from, K.home_fd, j.name) < 0)

@@ -204,7 +204,9 @@ static void clone_next(pending *p)
                1);
         return;
     }
-    cay_job j = { .type = CAY_JOB_CLONE, .rec = 0, .ro = root || !(p->m.grants_rw >> grant & 1) };
+    cay_layer_job j = { .type = CAY_JOB_CLONE,
+                        .rec = 0,
+                        .ro = root || !(p->m.grants_rw >> grant & 1) };
     char link[48], n[21];
     cay__str_join(link, sizeof link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)p->fds[i]), NULL);
     ssize_t len = readlink(link, j.path, sizeof j.path - 1);

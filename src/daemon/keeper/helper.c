@@ -122,7 +122,7 @@ bool pool_start_janitor(const char *home)
 
 /* False when the helper has more before it than its socket holds: a removal is then found again by
  * its name. */
-bool job_send(helper *h, cay_job *j, const int *fds, int nfds, const job_wait *wait)
+bool job_send(helper *h, cay_layer_job *j, const int *fds, int nfds, const job_wait *wait)
 {
     j->seq = ++K.job_seq;
     if (cay__fd_send(h->w.fd, j, sizeof *j, fds, nfds, MSG_DONTWAIT) < 0) {

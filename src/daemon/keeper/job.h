@@ -33,7 +33,7 @@ enum cay_job_type {
 #define CAY_STACK_TEXT     4096                 /* a stack as text, daemon/keeper/stack.h */
 #define CAY_JOB_GROUPS_MAX (3 + CAY_JOB_V1_MAX) /* descriptors of GROUPS */
 
-typedef struct cay_job {
+typedef struct cay_layer_job {
     uint32_t type;
     uint32_t seq;
     uint32_t mode;    /* CAY_MODE_… */
@@ -60,7 +60,7 @@ typedef struct cay_job {
     char name[64];   /* RMTREE, DU: below the state directory; PARK, ROOT: below sandboxes/ */
     char path[4096]; /* CLONE: where the descriptor that comes along was opened; PARK, ROOT: stack,
                         "" none; SWAP: the stack to go to, "" the present one and `layer` */
-} cay_job;
+} cay_layer_job;
 
 typedef struct cay_job_done {
     uint32_t seq;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 lender L;
-static cay_job job;
+static cay_layer_job job;
 
 void lender_answer(uint32_t seq, int code, int sys, const char *reason, const char *msg,
                    const cay_m_netinfo *net, int fd)

@@ -147,12 +147,12 @@ static bool park_one(bool uid0, int root)
     b->block = block;
     journal_put(J_PARKING, b, "", 0, "");
     CAY_FAULT("keeper.park.intent");
-    cay_job j = { .type = CAY_JOB_PARK,
-                  .mode = (uint32_t)K.mode,
-                  .block = block,
-                  .uid0 = uid0,
-                  .ahead = ahead,
-                  .image = K.roots[b->root].image };
+    cay_layer_job j = { .type = CAY_JOB_PARK,
+                        .mode = (uint32_t)K.mode,
+                        .block = block,
+                        .uid0 = uid0,
+                        .ahead = ahead,
+                        .image = K.roots[b->root].image };
     int fds[CAY_JOB_GROUPS_MAX], n;
     helper *z = job_zygote();
     pool_dir(b, j.name, sizeof j.name);

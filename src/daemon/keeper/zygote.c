@@ -29,7 +29,7 @@
 
 #define SOCK 3
 
-static cay_job job;
+static cay_layer_job job;
 
 static void done(cay_job_done *d, const int *fds, int nfds)
 {

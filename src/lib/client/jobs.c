@@ -24,7 +24,7 @@ static int bad(const char *what, cay_err *err)
     return cay_fail_why(err, CAY_EINVAL, "task_spec", "job: %s", what);
 }
 
-static int check(const cay_task *t, cay_err *err)
+static int check(const cay_job *t, cay_err *err)
 {
     CAY_AUTOJSON *o = NULL;
     size_t n = t->kind ? strlen(t->kind) : 0;
@@ -44,27 +44,27 @@ static int check(const cay_task *t, cay_err *err)
     return 0;
 }
 
-int cay_task_put(cay_client *client, const cay_task *given, unsigned how, char *id, cay_err *err)
+int cay_job_put(cay_client *client, const cay_job *given, unsigned how, char *id, cay_err *err)
 {
     CAY_TRY(cay__back_none(client, "jobs", err));
-    cay_task t;
+    cay_job t;
     char mine[CAY_ID_LEN + 1];
-    CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_task", err));
+    CAY_TRY(cay__spec_take(&t, sizeof t, given, "cay_job", err));
     CAY_TRY(check(&t, err));
     t.tenant = t.tenant ? t.tenant : CAY_TENANT_DEFAULT;
     t.most = t.most ? t.most : MOST;
     t.backoff_ms = t.backoff_ms ? t.backoff_ms : BACKOFF;
-    return client->store->task_put(client->db, &t, how, id ? id : mine, err);
+    return client->store->job_put(client->db, &t, how, id ? id : mine, err);
 }
 
-static int copy(const cay_task *t, void *arg)
+static int copy(const cay_job *t, void *arg)
 {
     const char *from[] = { t->kind, t->subject, t->tenant, t->key,  t->detail,
                            t->id,   t->state,   t->owner,  t->error };
     size_t need = sizeof *t;
     for (size_t i = 0; i < CAY_LEN(from); i++)
         need += strlen(from[i]) + 1;
-    cay_task *to = cay__alloc(need);
+    cay_job *to = cay__alloc(need);
     const char **at[] = { &to->kind, &to->subject, &to->tenant, &to->key,  &to->detail,
                           &to->id,   &to->state,   &to->owner,  &to->error };
     char *p = (char *)(to + 1);
@@ -75,11 +75,11 @@ static int copy(const cay_task *t, void *arg)
         *at[i] = p;
         p += n;
     }
-    *(cay_task **)arg = to;
+    *(cay_job **)arg = to;
     return 0;
 }
 
-void cay_task_free(cay_task *t)
+void cay_job_free(cay_job *t)
 {
     free(t);
 }
@@ -101,7 +101,7 @@ int cay__queue_full(const char *tenant, const char *kind, unsigned waiting, unsi
 }
 
 static int claim(cay_client *client, bool turn, const char *const *kinds, const char *owner,
-                 uint64_t lease_ms, cay_task **out, cay_err *err)
+                 uint64_t lease_ms, cay_job **out, cay_err *err)
 {
     CAY_TRY(cay__back_none(client, "jobs", err));
     CAY_AUTOJSON *list = kinds ? json_array() : NULL;
@@ -112,7 +112,7 @@ static int claim(cay_client *client, bool turn, const char *const *kinds, const 
     CAY_AUTOFREE char *text = list ? cay__json_text(list, DETAIL) : NULL;
     if ((list && !text) || !lease_ms || lease_ms > DAY)
         return bad("a lease is 1 ms to a day", err);
-    int rc = (turn ? client->store->task_turn : client->store->task_claim)(
+    int rc = (turn ? client->store->job_turn : client->store->job_claim)(
         client->db, text, owner ? owner : "", now, now + (int64_t)lease_ms, copy, out, &next, &own);
     if (rc == CAY_ENOENT && next)
         own.retry_after_ms = (uint32_t)CAY_MIN(CAY_MAX(next - now, 1), (int64_t)UINT32_MAX);
@@ -121,42 +121,42 @@ static int claim(cay_client *client, bool turn, const char *const *kinds, const 
     return rc;
 }
 
-int cay_task_claim(cay_client *client, const char *const *kinds, const char *owner,
-                   uint64_t lease_ms, cay_task **out, cay_err *err)
+int cay_job_claim(cay_client *client, const char *const *kinds, const char *owner,
+                  uint64_t lease_ms, cay_job **out, cay_err *err)
 {
     return claim(client, false, kinds, owner, lease_ms, out, err);
 }
 
-int cay_task_turn(cay_client *client, const char *const *kinds, const char *owner,
-                  uint64_t lease_ms, cay_task **out, cay_err *err)
+int cay_job_turn(cay_client *client, const char *const *kinds, const char *owner, uint64_t lease_ms,
+                 cay_job **out, cay_err *err)
 {
     return claim(client, true, kinds, owner, lease_ms, out, err);
 }
 
-int cay_task_renew(cay_client *client, const cay_task *t, uint64_t lease_ms, cay_err *err)
+int cay_job_renew(cay_client *client, const cay_job *t, uint64_t lease_ms, cay_err *err)
 {
-    return client->store->task_end(client->db, t->id, t->fence, "running",
-                                   cay__wall_ms() + (int64_t)CAY_MIN(lease_ms, (uint64_t)DAY), NULL,
-                                   err);
+    return client->store->job_end(client->db, t->id, t->fence, "running",
+                                  cay__wall_ms() + (int64_t)CAY_MIN(lease_ms, (uint64_t)DAY), NULL,
+                                  err);
 }
 
-int cay_task_done(cay_client *client, const cay_task *t, cay_err *err)
+int cay_job_done(cay_client *client, const cay_job *t, cay_err *err)
 {
-    return client->store->task_end(client->db, t->id, t->fence, "done", 0, "", err);
+    return client->store->job_end(client->db, t->id, t->fence, "done", 0, "", err);
 }
 
-int cay_task_fail(cay_client *client, const cay_task *t, const char *why, cay_err *err)
+int cay_job_fail(cay_client *client, const cay_job *t, const char *why, cay_err *err)
 {
     char text[ERROR + 1];
     cay__str_copy(text, sizeof text, why ? why : "");
     if (t->attempts >= t->most)
-        return client->store->task_end(client->db, t->id, t->fence, "dead", 0, text, err);
+        return client->store->job_end(client->db, t->id, t->fence, "dead", 0, text, err);
     uint64_t wait = t->backoff_ms;
     for (unsigned i = 0; i < t->attempts && wait < DAY; i++)
         wait *= 2;
-    return client->store->task_end(client->db, t->id, t->fence, "waiting",
-                                   cay__wall_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text,
-                                   err);
+    return client->store->job_end(client->db, t->id, t->fence, "waiting",
+                                  cay__wall_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text,
+                                  err);
 }
 
 static int check_id(const char *id, cay_err *err)
@@ -166,31 +166,31 @@ static int check_id(const char *id, cay_err *err)
                : bad("it is named by its whole id, which begins with j", err);
 }
 
-int cay_task_cancel(cay_client *client, const char *id, cay_err *err)
+int cay_job_cancel(cay_client *client, const char *id, cay_err *err)
 {
     CAY_TRY(check_id(id, err));
-    CAY__BACK(client, task_order, client, id, "/cancel", err);
-    return client->store->task_cancel(client->db, id, NULL, NULL, NULL, err);
+    CAY__BACK(client, job_order, client, id, "/cancel", err);
+    return client->store->job_cancel(client->db, id, NULL, NULL, NULL, err);
 }
 
-int cay_task_cancel_of(cay_client *client, const char *kind, const char *subject, size_t *n,
-                       cay_err *err)
+int cay_job_cancel_of(cay_client *client, const char *kind, const char *subject, size_t *n,
+                      cay_err *err)
 {
     if (!subject || !*subject)
         return bad("name what it is about", err);
-    return client->store->task_cancel(client->db, NULL, kind, subject, n, err);
+    return client->store->job_cancel(client->db, NULL, kind, subject, n, err);
 }
 
-int cay_task_replay(cay_client *client, const char *id, cay_err *err)
+int cay_job_replay(cay_client *client, const char *id, cay_err *err)
 {
     CAY_TRY(check_id(id, err));
-    CAY__BACK(client, task_order, client, id, "/replay", err);
-    return client->store->task_replay(client->db, id, cay__wall_ms(), err);
+    CAY__BACK(client, job_order, client, id, "/replay", err);
+    return client->store->job_replay(client->db, id, cay__wall_ms(), err);
 }
 
-int cay_task_sweep(cay_client *client, int64_t before_ms, size_t *n, cay_err *err)
+int cay_job_sweep(cay_client *client, int64_t before_ms, size_t *n, cay_err *err)
 {
-    return client->store->task_sweep(client->db, before_ms, n, err);
+    return client->store->job_sweep(client->db, before_ms, n, err);
 }
 
 static bool is_state(const char *s)
@@ -202,14 +202,14 @@ static bool is_state(const char *s)
     return false;
 }
 
-int cay_task_list(cay_client *client, const cay_task_filter *given,
-                  int (*fn)(const cay_task *, void *), void *arg, cay_err *err)
+int cay_job_list(cay_client *client, const cay_job_filter *given,
+                 int (*fn)(const cay_job *, void *), void *arg, cay_err *err)
 {
-    cay_task_filter f;
-    CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_task_filter", err));
+    cay_job_filter f;
+    CAY_TRY(cay__spec_take(&f, sizeof f, given, "cay_job_filter", err));
     if (f.state && !is_state(f.state))
         return cay_fail_why(err, CAY_EINVAL, "task_spec",
                             "state %.20s: want waiting, running, done, dead or canceled", f.state);
-    CAY__BACK(client, task_list, client, &f, fn, arg, err);
-    return client->store->task_list(client->db, &f, fn, arg, err);
+    CAY__BACK(client, job_list, client, &f, fn, arg, err);
+    return client->store->job_list(client->db, &f, fn, arg, err);
 }

@@ -243,8 +243,8 @@ int cay_warm_remove(cay_client *client, const cay_call *call, const char *tenant
     CAY_TRY(cay__warm_read(client, id, &n, err));
     json_decref(n.all);
     CAY_TRY(client->store->note_put(client->db, SPACE, id, NULL, err));
-    cay_task_cancel_of(client, CAY_WARM_TASK, id, NULL,
-                       NULL); /* what it makes meanwhile it finds to be nobody's, and removes */
+    cay_job_cancel_of(client, CAY_WARM_TASK, id, NULL,
+                      NULL); /* what it makes meanwhile it finds to be nobody's, and removes */
     return cay__warm_rows(client, id, drop_row, &(dropping){ client, call }, &ready, &making, err);
 }
 

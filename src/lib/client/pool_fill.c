@@ -51,13 +51,13 @@ static int due(const char *key, const char *value, void *arg)
     if (ready >= (uint64_t)cay__json_int(j, "low", 0) &&
         ready <= (uint64_t)cay__json_int(j, "high", 0) && !moved && !other)
         return 0;
-    const cay_task task = { .size = sizeof task,
-                            .kind = CAY_WARM_TASK,
-                            .subject = key,
-                            .key = key,
-                            .most = ATTEMPTS,
-                            .backoff_ms = BACKOFF_MS };
-    return cay_task_put(client, &task, CAY_TASK_KEEP, NULL, NULL) < 0 ? 1 : 0;
+    const cay_job task = { .size = sizeof task,
+                           .kind = CAY_WARM_TASK,
+                           .subject = key,
+                           .key = key,
+                           .most = ATTEMPTS,
+                           .backoff_ms = BACKOFF_MS };
+    return cay_job_put(client, &task, CAY_JOB_KEEP, NULL, NULL) < 0 ? 1 : 0;
 }
 
 int cay_warm_due(cay_client *client, cay_err *err)

@@ -87,10 +87,10 @@ typedef struct cay__back {
     int (*tenant_remove)(cay_client *client, const char *name, cay_err *err);
     int (*tenant_list)(cay_client *client, const char *only, int (*fn)(const cay_tenant *, void *),
                        void *arg, cay_err *err); /* only: one, or NULL */
-    int (*task_list)(cay_client *client, const cay_task_filter *f,
-                     int (*fn)(const cay_task *t, void *arg), void *arg, cay_err *err);
-    int (*task_order)(cay_client *client, const char *id, const char *verb,
-                      cay_err *err); /* "/cancel", "/replay" */
+    int (*job_list)(cay_client *client, const cay_job_filter *f,
+                    int (*fn)(const cay_job *t, void *arg), void *arg, cay_err *err);
+    int (*job_order)(cay_client *client, const char *id, const char *verb,
+                     cay_err *err); /* "/cancel", "/replay" */
     int (*audit_list)(cay_client *client, const cay_audit_filter *f,
                       int (*fn)(const cay_audit *, void *), void *arg, cay_err *err);
     int (*warm_put)(cay_client *client, const cay_call *call, const cay_warm *w, cay_err *err);

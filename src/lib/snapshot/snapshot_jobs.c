@@ -72,7 +72,7 @@ int cay__layer_drop(cay_client *client, const cay_call *call, const char *layer,
     return p->ops->layer_remove(self, call, layer, err);
 }
 
-static int remove_job(const cay_job *job, void *arg)
+static int remove_job(const cay_layer_job *job, void *arg)
 {
     settling *s = arg;
     cay_err err = CAY_ERR_INIT;
@@ -94,7 +94,7 @@ static int remove_job(const cay_job *job, void *arg)
                  : 0;
     CAY_FAULT("settle.removed");
     if (rc == 0)
-        rc = s->client->store->job_drop(s->client->db, "remove", job->subject, &err);
+        rc = s->client->store->layer_job_drop(s->client->db, "remove", job->subject, &err);
     if (rc < 0)
         failed(s, rc, &err);
     else
@@ -286,7 +286,7 @@ static int merge_layers(settling *s, const char *layers, const char *to, cay_err
 }
 
 /* From the intent on; any part of it may have been done by somebody who was killed. */
-static int merge_job(const cay_job *job, void *arg)
+static int merge_job(const cay_layer_job *job, void *arg)
 {
     settling *s = arg;
     cay_err err = CAY_ERR_INIT;
@@ -294,9 +294,10 @@ static int merge_job(const cay_job *job, void *arg)
     int rc = merge_layers(s, job->detail, job->subject, &err);
     CAY_FAULT("settle.merged");
     if (rc == 0)
-        rc = s->client->store->job_put(s->client->db, "merged", job->subject, job->detail, &err);
+        rc = s->client->store->layer_job_put(s->client->db, "merged", job->subject, job->detail,
+                                             &err);
     if (rc == 0)
-        rc = s->client->store->job_drop(s->client->db, "merge", job->subject, &err);
+        rc = s->client->store->layer_job_drop(s->client->db, "merge", job->subject, &err);
     if (rc < 0)
         failed(s, rc, &err);
     else
@@ -308,13 +309,13 @@ static int merge_job(const cay_job *job, void *arg)
 static int end_merged(settling *s, const char *layer, cay_err *err)
 {
     bool used = true;
-    CAY_TRY(s->client->store->job_drop(s->client->db, "merged", layer, err));
+    CAY_TRY(s->client->store->layer_job_drop(s->client->db, "merged", layer, err));
     CAY_TRY(s->client->store->layer_used(s->client->db, layer, &used, err));
-    return used ? 0 : s->client->store->job_put(s->client->db, "remove", layer, "", err);
+    return used ? 0 : s->client->store->layer_job_put(s->client->db, "remove", layer, "", err);
 }
 
 /* Whoever can changes over; when nobody is left the old layers are nobody's. */
-static int merged_job(const cay_job *job, void *arg)
+static int merged_job(const cay_layer_job *job, void *arg)
 {
     settling *s = arg;
     cay_err err = CAY_ERR_INIT;
@@ -329,7 +330,7 @@ static int merged_job(const cay_job *job, void *arg)
     return 0;
 }
 
-static int known_merge(const cay_job *job, void *arg)
+static int known_merge(const cay_layer_job *job, void *arg)
 {
     return !strcmp(job->detail, arg);
 }
@@ -342,12 +343,12 @@ static int begin_merge(settling *s)
     int rc = st->snap_list(s->client->db, NULL, NULL, deep_snap, &d, s->err);
     if (rc == 0 && d.n) {
         cay__id_make(name, 'g');
-        int known = st->job_list(s->client->db, "merge", known_merge, d.layers, s->err);
+        int known = st->layer_job_list(s->client->db, "merge", known_merge, d.layers, s->err);
         if (known == 0)
-            known = st->job_list(s->client->db, "merged", known_merge, d.layers, s->err);
+            known = st->layer_job_list(s->client->db, "merged", known_merge, d.layers, s->err);
         rc = known < 0 ? known
              : known   ? 0
-                       : st->job_put(s->client->db, "merge", name, d.layers, s->err);
+                       : st->layer_job_put(s->client->db, "merge", name, d.layers, s->err);
         CAY_FAULT("settle.intended");
     }
     free(d.layers);
@@ -360,14 +361,14 @@ static int round_of(settling *s)
     const cay_store_ops *st = s->client->store;
     s->done = 0;
     CAY_TRY(settle_young(s));
-    CAY_TRY(st->job_list(s->client->db, "merged", merged_job, s,
-                         s->err)); /* what can change over needs no merge */
+    CAY_TRY(st->layer_job_list(s->client->db, "merged", merged_job, s,
+                               s->err)); /* what can change over needs no merge */
     CAY_TRY(begin_merge(s));
-    CAY_TRY(st->job_list(s->client->db, "merge", merge_job, s, s->err));
-    CAY_TRY(st->job_list(s->client->db, "merged", merged_job, s, s->err));
+    CAY_TRY(st->layer_job_list(s->client->db, "merge", merge_job, s, s->err));
+    CAY_TRY(st->layer_job_list(s->client->db, "merged", merged_job, s, s->err));
     CAY_TRY(st->sync(s->client->db,
                      s->err)); /* no record may come back after a power cut whose layers are gone */
-    return st->job_list(s->client->db, "remove", remove_job, s, s->err);
+    return st->layer_job_list(s->client->db, "remove", remove_job, s, s->err);
 }
 
 int cay_client_settle(cay_client *client, const cay_call *call, cay_err *err)

@@ -397,7 +397,7 @@ static int settle_row(const cay_snap_row *row, void *arg)
     return 0;
 }
 
-static int still_there(const cay_job *job, void *arg)
+static int still_there(const cay_layer_job *job, void *arg)
 {
     return !strcmp(job->subject, arg);
 }
@@ -416,7 +416,7 @@ static bool above(const cay_client *client, const char *id)
 
 /* The sandbox has another directory to write into: then it stands on the layers it was to go back
  * to. */
-static int settle_undo(const cay_job *job, void *arg)
+static int settle_undo(const cay_layer_job *job, void *arg)
 {
     const mending *m = arg;
     cay_client *client = m->client;
@@ -425,7 +425,8 @@ static int settle_undo(const cay_job *job, void *arg)
     char upper[64], aside[64], now[CAY__MARK];
     struct stat st;
     if (!mine(m, job->subject, &lock) ||
-        client->store->job_list(client->db, "undo", still_there, (void *)job->subject, NULL) != 1)
+        client->store->layer_job_list(client->db, "undo", still_there, (void *)job->subject,
+                                      NULL) != 1)
         return 0;
     int rc = cay__json_object("job", job->detail, &o, NULL);
     CAY_AUTOFREE char *layers = rc == 0 ? cay__json_text(json_object_get(o, "layers"), 8192) : NULL;
@@ -448,7 +449,7 @@ static int settle_undo(const cay_job *job, void *arg)
         rc = client->store->restack(client->db, job->subject, layers, cay__json_str(o, "to", ""),
                                     NULL);
     if (rc < 0 || !done)
-        client->store->job_drop(client->db, "undo", job->subject, NULL);
+        client->store->layer_job_drop(client->db, "undo", job->subject, NULL);
     return 0;
 }
 
@@ -459,5 +460,5 @@ void cay__snap_reconcile(cay_client *client, const char *only)
     if (client->store->unsettled(client->db, "", &what, NULL) < 0 || !(what & CAY_STORE_BROKEN))
         return;
     client->store->snap_list(client->db, only, NULL, settle_row, &m, NULL);
-    client->store->job_list(client->db, "undo", settle_undo, &m, NULL);
+    client->store->layer_job_list(client->db, "undo", settle_undo, &m, NULL);
 }

@@ -160,7 +160,7 @@ void cay__stack_release(cay_client *client, const char *id)
         bool used = true;
         if (*held.name[i] != 'm' &&
             client->store->layer_used(client->db, held.name[i], &used, NULL) == 0 && !used)
-            client->store->job_put(client->db, "remove", held.name[i], "", NULL);
+            client->store->layer_job_put(client->db, "remove", held.name[i], "", NULL);
     }
 }
 
@@ -204,7 +204,7 @@ void cay__leases_drop(cay_client *client)
     free(l.dead);
 }
 
-static int shorten(const cay_job *job, void *arg)
+static int shorten(const cay_layer_job *job, void *arg)
 {
     cay__stack *s = arg, lower, upper;
     if (cay__stack_read(job->detail, &lower, NULL) < 0 || !lower.n || lower.n > s->n)
@@ -223,7 +223,7 @@ static int shorten(const cay_job *job, void *arg)
 bool cay__stack_merged(cay_client *client, cay__stack *s)
 {
     size_t n = s->n;
-    return client->store->job_list(client->db, "merged", shorten, s, NULL) == 0 && s->n != n;
+    return client->store->layer_job_list(client->db, "merged", shorten, s, NULL) == 0 && s->n != n;
 }
 
 typedef struct renewal {
@@ -232,14 +232,14 @@ typedef struct renewal {
     cay_err *err;
 } renewal;
 
-static int renew(const cay_job *job, void *arg)
+static int renew(const cay_layer_job *job, void *arg)
 {
     const renewal *r = arg;
     return r->client->store->layers_merge(r->client->db, job->detail, job->subject, r->provider,
                                           r->id, NULL, r->err);
 }
 
-static int is_of(const cay_job *job, void *arg)
+static int is_of(const cay_layer_job *job, void *arg)
 {
     return !strcmp(job->subject, arg);
 }
@@ -247,7 +247,7 @@ static int is_of(const cay_job *job, void *arg)
 int cay__stack_settle(cay_client *client, const char *id, cay_err *err)
 {
     cay__snap_reconcile(client, id);
-    if (client->store->job_list(client->db, "undo", is_of, (void *)id, NULL) == 1)
+    if (client->store->layer_job_list(client->db, "undo", is_of, (void *)id, NULL) == 1)
         return cay_fail_why(
             err, CAY_EBUSY, "undo_unfinished",
             "an undo of sandbox %s was cut off and could not be ended yet; try again", id);
@@ -261,7 +261,7 @@ int cay__stack_renew(cay_client *client, const cay_call *call, const char *id, c
     cay__row *fresh = NULL;
     CAY_TRY(cay__box_lock(client, call, id, true, lock, err));
     CAY_TRY(cay__stack_settle(client, id, err));
-    CAY_TRY(client->store->job_list(client->db, "merged", renew, &r, err));
+    CAY_TRY(client->store->layer_job_list(client->db, "merged", renew, &r, err));
     CAY_TRY(cay__client_row(client, id, &fresh, err));
     free(*row);
     *row = fresh;

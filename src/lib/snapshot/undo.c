@@ -76,12 +76,12 @@ static int intend(cay_client *client, const char *id, const cay_snap_row *to, co
     json_object_set_new(o, "mark", json_string(mark));
     json_object_set(o, "layers", layers);
     CAY_AUTOFREE char *text = cay__json_text(o, 16384);
-    CAY_TRY(client->store->job_put(client->db, "undo", id, text, err));
+    CAY_TRY(client->store->layer_job_put(client->db, "undo", id, text, err));
     CAY_FAULT("undo.intended");
     int rc = cay__snap_row(client, to->id, &still,
                            err); /* from now on its layers stay; until now they might have gone */
     if (rc < 0)
-        client->store->job_drop(client->db, "undo", id, NULL);
+        client->store->layer_job_drop(client->db, "undo", id, NULL);
     return rc;
 }
 
@@ -99,7 +99,7 @@ static int go_back(cay_sandbox *sb, const cay_call *call, void *box, const cay_s
     CAY_FAULT("undo.restacked");
     cay__upper_mark(client, upper, after);
     if (rc < 0 && strcmp(before, after) == 0) {
-        client->store->job_drop(client->db, "undo", sb->id, NULL);
+        client->store->layer_job_drop(client->db, "undo", sb->id, NULL);
         return rc;
     }
     rc = client->store->restack(client->db, sb->id, to->layers, to->id,
@@ -148,7 +148,7 @@ static int go_back_on(cay_sandbox *sb, const cay_call *call, const cay_snap_row 
     CAY_FAULT("on.back");
     cay__upper_mark(client, upper, after);
     if (rc < 0 && strcmp(before, after) == 0) {
-        client->store->job_drop(client->db, "undo", sb->id, NULL);
+        client->store->layer_job_drop(client->db, "undo", sb->id, NULL);
         return rc;
     }
     if (rc < 0) /* past its middle */

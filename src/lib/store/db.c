@@ -180,10 +180,10 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_MERGE_LEFT] =
         "SELECT (SELECT count(*) FROM snapshots WHERE substr(layers,1,length(?1)+1)=?1||',')"
         "+(SELECT count(*) FROM sandboxes WHERE substr(" BOX_LAYERS ",1,length(?1)+1)=?1||',')",
-    [CAY__Q_JOB_PUT] = "INSERT INTO jobs(kind,subject,detail,created_ms) VALUES(?1,?2,?3,?4)"
-                       " ON CONFLICT(kind,subject) DO UPDATE SET detail=excluded.detail",
-    [CAY__Q_JOB_DROP] = "DELETE FROM jobs WHERE kind=?1 AND subject=?2",
-    [CAY__Q_JOB_LIST] =
+    [CAY__Q_LAYER_JOB_PUT] = "INSERT INTO jobs(kind,subject,detail,created_ms) VALUES(?1,?2,?3,?4)"
+                             " ON CONFLICT(kind,subject) DO UPDATE SET detail=excluded.detail",
+    [CAY__Q_LAYER_JOB_DROP] = "DELETE FROM jobs WHERE kind=?1 AND subject=?2",
+    [CAY__Q_LAYER_JOB_LIST] =
         "SELECT kind,subject,detail,created_ms FROM jobs WHERE kind=?1 ORDER BY seq",
     [CAY__Q_UNSETTLED] = "SELECT (EXISTS(SELECT 1 FROM jobs WHERE kind<>'merged')"
                          " OR EXISTS(SELECT 1 FROM snapshots WHERE durable=0 AND boot=?1))"
@@ -262,16 +262,16 @@ static const char *const queries[CAY__Q_COUNT] = {
     [CAY__Q_ANSWER_DROP] =
         "DELETE FROM answers WHERE tenant=?1 AND route=?2 AND key=?3 AND owner=?4",
     [CAY__Q_ANSWER_SWEEP] = "DELETE FROM answers WHERE expires_ms<?1",
-    [CAY__Q_TASK_PUT] = "INSERT INTO "
-                        "tasks(id,kind,subject,tenant,key,detail,state,due_ms,attempts,most,"
-                        "backoff_ms,fence,owner,lease_ms,error,created_ms,changed_ms)"
-                        " VALUES(?1,?2,?3,?4,?5,?6,'waiting',?7,0,?8,?9,0,'',0,'',?10,?10)",
-    [CAY__Q_TASK_SAME] =
+    [CAY__Q_JOB_PUT] = "INSERT INTO "
+                       "tasks(id,kind,subject,tenant,key,detail,state,due_ms,attempts,most,"
+                       "backoff_ms,fence,owner,lease_ms,error,created_ms,changed_ms)"
+                       " VALUES(?1,?2,?3,?4,?5,?6,'waiting',?7,0,?8,?9,0,'',0,'',?10,?10)",
+    [CAY__Q_JOB_SAME] =
         "SELECT id FROM tasks WHERE kind=?1 AND key=?2 AND state IN('waiting','running')",
-    [CAY__Q_TASK_REPLACE] = "UPDATE tasks SET state='canceled', fence=fence+1, changed_ms=?3 WHERE "
-                            "kind=?1 AND key=?2 AND state IN('waiting','running')",
-    [CAY__Q_TASK_DUE] = TASKS_DUE "ORDER BY at LIMIT 1",
-    [CAY__Q_TASK_TURN] = TASKS_DUE
+    [CAY__Q_JOB_REPLACE] = "UPDATE tasks SET state='canceled', fence=fence+1, changed_ms=?3 WHERE "
+                           "kind=?1 AND key=?2 AND state IN('waiting','running')",
+    [CAY__Q_JOB_DUE] = TASKS_DUE "ORDER BY at LIMIT 1",
+    [CAY__Q_JOB_TURN] = TASKS_DUE
     "d WHERE (SELECT count(*) FROM tasks r WHERE r.state='running' AND r.lease_ms>?1 AND "
     "r.tenant=d.tenant AND r.owner=?3)<"
     "CASE WHEN (SELECT count(*) FROM tasks r WHERE r.state='running' AND r.lease_ms>?1 AND "
@@ -279,31 +279,31 @@ static const char *const queries[CAY__Q_COUNT] = {
     "r.state='running' AND r.lease_ms>?1 AND r.tenant=d.tenant AND " TASK_KINDS "),"
     "(SELECT coalesce(max(e.changed_ms),0) FROM tasks e WHERE e.tenant=d.tenant AND e.attempts>0 "
     "AND e.state<>'waiting' AND " TASK_KINDS "),at LIMIT 1",
-    [CAY__Q_TASK_WAITING] =
+    [CAY__Q_JOB_WAITING] =
         "SELECT count(*) FROM tasks WHERE state='waiting' AND kind=?1 AND tenant=?2",
-    [CAY__Q_TASK_NEXT] =
+    [CAY__Q_JOB_NEXT] =
         "SELECT min(at) FROM (SELECT min(due_ms) AS at FROM tasks WHERE state='waiting' "
         "AND " TASK_KINDS
         " UNION ALL SELECT min(lease_ms) FROM tasks WHERE state='running' AND " TASK_KINDS ")",
-    [CAY__Q_TASK_BURY] = "UPDATE tasks SET state='dead', fence=fence+1, error=CASE error WHEN '' "
-                         "THEN 'whoever had it did not come back' ELSE error END, changed_ms=?1"
-                         " WHERE state='running' AND lease_ms<=?1 AND attempts>=most",
-    [CAY__Q_TASK_TAKE] = "UPDATE tasks SET state='running', attempts=attempts+1, fence=fence+1, "
-                         "owner=?2, lease_ms=?3, changed_ms=?4 WHERE id=?1",
-    [CAY__Q_TASK_END] =
+    [CAY__Q_JOB_BURY] = "UPDATE tasks SET state='dead', fence=fence+1, error=CASE error WHEN '' "
+                        "THEN 'whoever had it did not come back' ELSE error END, changed_ms=?1"
+                        " WHERE state='running' AND lease_ms<=?1 AND attempts>=most",
+    [CAY__Q_JOB_TAKE] = "UPDATE tasks SET state='running', attempts=attempts+1, fence=fence+1, "
+                        "owner=?2, lease_ms=?3, changed_ms=?4 WHERE id=?1",
+    [CAY__Q_JOB_END] =
         "UPDATE tasks SET state=?3, lease_ms=CASE ?3 WHEN 'running' THEN ?4 ELSE 0 END, "
         "due_ms=CASE ?3 WHEN 'waiting' THEN ?4 ELSE due_ms END,"
         " error=coalesce(?5,error), changed_ms=?6 WHERE id=?1 AND fence=?2 AND state='running'",
-    [CAY__Q_TASK_CANCEL] =
+    [CAY__Q_JOB_CANCEL] =
         "UPDATE tasks SET state='canceled', fence=fence+1, changed_ms=?4 WHERE state "
         "IN('waiting','running')"
         " AND CASE WHEN ?1 IS NOT NULL THEN id=?1 ELSE subject=?3 AND (?2 IS NULL OR kind=?2) END",
-    [CAY__Q_TASK_STATE] = "SELECT state FROM tasks WHERE id=?1",
-    [CAY__Q_TASK_REPLAY] =
+    [CAY__Q_JOB_STATE] = "SELECT state FROM tasks WHERE id=?1",
+    [CAY__Q_JOB_REPLAY] =
         "UPDATE tasks SET state='waiting', attempts=0, due_ms=?2, error='', fence=fence+1, "
         "changed_ms=?2 WHERE id=?1 AND state IN('dead','canceled')",
-    [CAY__Q_TASK_SWEEP] = "DELETE FROM tasks WHERE state IN('done','canceled') AND changed_ms<?1",
-    [CAY__Q_TASK_LIST] =
+    [CAY__Q_JOB_SWEEP] = "DELETE FROM tasks WHERE state IN('done','canceled') AND changed_ms<?1",
+    [CAY__Q_JOB_LIST] =
         "SELECT 0," TASK_COLUMNS " FROM tasks WHERE (?1 IS NULL OR state=?1) AND (?2 IS NULL OR "
         "kind=?2) AND (?3 IS NULL OR subject=?3)"
         " AND (?4 IS NULL OR tenant=?4) AND (?5 IS NULL OR id=?5) ORDER BY due_ms,seq LIMIT ?6",

@@ -53,9 +53,9 @@ enum cay__query {
     CAY__Q_MERGE_SNAPS,
     CAY__Q_MERGE_BOXES,
     CAY__Q_MERGE_LEFT,
-    CAY__Q_JOB_PUT,
-    CAY__Q_JOB_DROP,
-    CAY__Q_JOB_LIST,
+    CAY__Q_LAYER_JOB_PUT,
+    CAY__Q_LAYER_JOB_DROP,
+    CAY__Q_LAYER_JOB_LIST,
     CAY__Q_UNSETTLED,
     CAY__Q_TPL_INSERT,
     CAY__Q_TPL_REMOVE,
@@ -94,21 +94,21 @@ enum cay__query {
     CAY__Q_ANSWER_END,
     CAY__Q_ANSWER_DROP,
     CAY__Q_ANSWER_SWEEP,
-    CAY__Q_TASK_PUT,
-    CAY__Q_TASK_SAME,
-    CAY__Q_TASK_REPLACE,
-    CAY__Q_TASK_DUE,
-    CAY__Q_TASK_TURN,
-    CAY__Q_TASK_WAITING,
-    CAY__Q_TASK_NEXT,
-    CAY__Q_TASK_BURY,
-    CAY__Q_TASK_TAKE,
-    CAY__Q_TASK_END,
-    CAY__Q_TASK_CANCEL,
-    CAY__Q_TASK_STATE,
-    CAY__Q_TASK_REPLAY,
-    CAY__Q_TASK_SWEEP,
-    CAY__Q_TASK_LIST,
+    CAY__Q_JOB_PUT,
+    CAY__Q_JOB_SAME,
+    CAY__Q_JOB_REPLACE,
+    CAY__Q_JOB_DUE,
+    CAY__Q_JOB_TURN,
+    CAY__Q_JOB_WAITING,
+    CAY__Q_JOB_NEXT,
+    CAY__Q_JOB_BURY,
+    CAY__Q_JOB_TAKE,
+    CAY__Q_JOB_END,
+    CAY__Q_JOB_CANCEL,
+    CAY__Q_JOB_STATE,
+    CAY__Q_JOB_REPLAY,
+    CAY__Q_JOB_SWEEP,
+    CAY__Q_JOB_LIST,
     CAY__Q_COUNT,
 };
 
@@ -200,7 +200,8 @@ int cay__s_layers_merge(void *, const char *, const char *, const char *, const 
                         cay_err *);
 int cay__s_job_put(void *, const char *, const char *, const char *, cay_err *);
 int cay__s_job_drop(void *, const char *, const char *, cay_err *);
-int cay__s_job_list(void *, const char *, int (*)(const cay_job *, void *), void *, cay_err *);
+int cay__s_job_list(void *, const char *, int (*)(const cay_layer_job *, void *), void *,
+                    cay_err *);
 int cay__s_unsettled(void *, const char *, unsigned *, cay_err *);
 
 /* store_templates.c */
@@ -242,11 +243,11 @@ int cay__s_answer_begin(void *, const cay_answer *, const char *, const char *,
 int cay__s_answer_end(void *, const cay_answer *, const char *, int64_t, cay_err *);
 int cay__s_key_sweep(void *, int64_t, cay_err *);
 int cay__s_answer_sweep(void *, int64_t, cay_err *);
-int cay__s_task_put(void *, const cay_task *, unsigned, char *, cay_err *);
+int cay__s_task_put(void *, const cay_job *, unsigned, char *, cay_err *);
 int cay__s_task_claim(void *, const char *, const char *, int64_t, int64_t,
-                      int (*)(const cay_task *, void *), void *, int64_t *, cay_err *);
+                      int (*)(const cay_job *, void *), void *, int64_t *, cay_err *);
 int cay__s_task_turn(void *, const char *, const char *, int64_t, int64_t,
-                     int (*)(const cay_task *, void *), void *, int64_t *, cay_err *);
+                     int (*)(const cay_job *, void *), void *, int64_t *, cay_err *);
 int cay__s_task_end(void *, const char *, uint64_t, const char *, int64_t, const char *, cay_err *);
 int cay__s_task_cancel(void *, const char *, const char *, const char *, size_t *, cay_err *);
 int cay__s_task_replay(void *, const char *, int64_t, cay_err *);
@@ -254,7 +255,7 @@ int cay__s_task_sweep(void *, int64_t, size_t *, cay_err *);
 int cay__s_warm_take(void *, const char *, const char *, const cay_row *, char *, char **,
                      cay_err *);
 int cay__s_warm_drop(void *, const char *, const char *, cay_err *);
-int cay__s_task_list(void *, const cay_task_filter *, int (*)(const cay_task *, void *), void *,
+int cay__s_task_list(void *, const cay_job_filter *, int (*)(const cay_job *, void *), void *,
                      cay_err *);
 
 /* 8 MiB set aside so that removing still works on a full disk. */

@@ -9,12 +9,12 @@
 #include <base/str.h>
 
 enum { TEXTS = 9 };
-typedef struct task_copy {
-    cay_task task;
+typedef struct job_copy {
+    cay_job task;
     char *text[TEXTS];
-} task_copy;
+} job_copy;
 typedef struct tasks {
-    task_copy *at;
+    job_copy *at;
     size_t n;
 } tasks;
 
@@ -46,41 +46,41 @@ static void add(tasks *all, sqlite3_stmt *st)
     all->at = realloc(all->at, (all->n + 1) * sizeof *all->at);
     if (!all->at)
         abort();
-    task_copy *c = &all->at[all->n++];
+    job_copy *c = &all->at[all->n++];
     for (int i = 0; i < TEXTS; i++)
         c->text[i] = cay__strdup((const char *)sqlite3_column_text(st, i + 1));
     int64_t v[8];
     for (int i = 0; i < (int)CAY_LEN(v); i++)
         v[i] = sqlite3_column_int64(st, i + 1 + TEXTS);
-    c->task = (cay_task){ .size = sizeof c->task,
-                          .id = c->text[0],
-                          .kind = c->text[1],
-                          .subject = c->text[2],
-                          .tenant = c->text[3],
-                          .key = c->text[4],
-                          .detail = c->text[5],
-                          .state = c->text[6],
-                          .owner = c->text[7],
-                          .error = c->text[8],
-                          .due_ms = v[0],
-                          .attempts = (unsigned)v[1],
-                          .most = (unsigned)v[2],
-                          .backoff_ms = (uint64_t)v[3],
-                          .fence = (uint64_t)v[4],
-                          .lease_ms = v[5],
-                          .created_ms = v[6],
-                          .changed_ms = v[7] };
+    c->task = (cay_job){ .size = sizeof c->task,
+                         .id = c->text[0],
+                         .kind = c->text[1],
+                         .subject = c->text[2],
+                         .tenant = c->text[3],
+                         .key = c->text[4],
+                         .detail = c->text[5],
+                         .state = c->text[6],
+                         .owner = c->text[7],
+                         .error = c->text[8],
+                         .due_ms = v[0],
+                         .attempts = (unsigned)v[1],
+                         .most = (unsigned)v[2],
+                         .backoff_ms = (uint64_t)v[3],
+                         .fence = (uint64_t)v[4],
+                         .lease_ms = v[5],
+                         .created_ms = v[6],
+                         .changed_ms = v[7] };
 }
 
 typedef struct putting {
-    const cay_task *t;
+    const cay_job *t;
     unsigned how;
     char *id;
 } putting;
 
 static int find_same(cay__db *db, const putting *p, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_SAME, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_SAME, err);
     if (!st)
         return err->code;
     cay__db_text(st, 1, p->t->kind);
@@ -91,9 +91,9 @@ static int find_same(cay__db *db, const putting *p, cay_err *err)
     return rc;
 }
 
-static int replace(cay__db *db, const cay_task *t, cay_err *err)
+static int replace(cay__db *db, const cay_job *t, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_REPLACE, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_REPLACE, err);
     if (!st)
         return err->code;
     cay__db_text(st, 1, t->kind);
@@ -104,11 +104,11 @@ static int replace(cay__db *db, const cay_task *t, cay_err *err)
 
 /* How many wait, counted where the next one is recorded: two who ask at once do not both get the
  * last place. */
-static int check_waiting(cay__db *db, const cay_task *t, cay_err *err)
+static int check_waiting(cay__db *db, const cay_job *t, cay_err *err)
 {
     if (!t->waiting_most)
         return 0;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_WAITING, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_WAITING, err);
     if (!st)
         return err->code;
     cay__db_text(st, 1, t->kind);
@@ -125,16 +125,16 @@ static int check_waiting(cay__db *db, const cay_task *t, cay_err *err)
 static int do_put(cay__db *db, void *arg, cay_err *err)
 {
     const putting *p = arg;
-    const cay_task *t = p->t;
+    const cay_job *t = p->t;
     const char *texts[] = { p->id, t->kind, t->subject, t->tenant, t->key, t->detail };
     int64_t now = cay__wall_ms();
     if (t->key && *t->key) {
-        int rc = p->how == CAY_TASK_REPLACE ? replace(db, t, err) : find_same(db, p, err);
+        int rc = p->how == CAY_JOB_REPLACE ? replace(db, t, err) : find_same(db, p, err);
         if (rc)
             return rc < 0 ? rc : 0; /* it stays */
     }
     CAY_TRY(check_waiting(db, t, err));
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_PUT, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_PUT, err);
     if (!st)
         return err->code;
     for (size_t i = 0; i < CAY_LEN(texts); i++)
@@ -146,7 +146,7 @@ static int do_put(cay__db *db, void *arg, cay_err *err)
     return cay__db_step(db, st, "record the job", err);
 }
 
-int cay__s_task_put(void *self, const cay_task *t, unsigned how, char *id, cay_err *err)
+int cay__s_task_put(void *self, const cay_job *t, unsigned how, char *id, cay_err *err)
 {
     cay__id_make(id, 'j');
     return cay__db_write(self, CAY__TX_DURABLE, do_put, &(putting){ t, how, id }, err);
@@ -161,7 +161,7 @@ typedef struct claim {
 
 static int bury(cay__db *db, int64_t now, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_BURY, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_BURY, err);
     if (!st)
         return err->code;
     sqlite3_bind_int64(st, 1, now);
@@ -175,10 +175,10 @@ static int find_due(cay__db *db, claim *c, cay_err *err)
         return err->code;
     sqlite3_bind_int64(st, 1, c->now_ms);
     bind_some(st, 2, c->kinds);
-    if (c->which == CAY__Q_TASK_TURN) {
+    if (c->which == CAY__Q_JOB_TURN) {
         cay__db_text(st, 3, c->owner);
-        sqlite3_bind_int64(st, 4, CAY_TASK_TURN_MOST);
-        sqlite3_bind_int64(st, 5, CAY_TASK_TURN_COMMON);
+        sqlite3_bind_int64(st, 4, CAY_JOB_TURN_MOST);
+        sqlite3_bind_int64(st, 5, CAY_JOB_TURN_COMMON);
     }
     int rc = cay__db_step(db, st, "look for jobs", err);
     if (rc == 1)
@@ -188,7 +188,7 @@ static int find_due(cay__db *db, claim *c, cay_err *err)
 
 static int find_next(cay__db *db, claim *c, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_NEXT, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_NEXT, err);
     if (!st)
         return err->code;
     bind_some(st, 2, c->kinds);
@@ -206,8 +206,8 @@ static int do_claim(cay__db *db, void *arg, cay_err *err)
     int rc = find_due(db, c, err);
     if (rc <= 0)
         return rc < 0 ? rc : find_next(db, c, err);
-    cay_task *t = &c->got.at[0].task;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_TAKE, err);
+    cay_job *t = &c->got.at[0].task;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_TAKE, err);
     if (!st)
         return err->code;
     cay__db_text(st, 1, t->id);
@@ -247,8 +247,8 @@ static int nothing_due(const claim *c, int64_t *next_ms, cay_err *err)
 }
 
 static int claim_by(void *self, enum cay__query which, const char *kinds, const char *owner,
-                    int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_task *, void *),
-                    void *arg, int64_t *next_ms, cay_err *err)
+                    int64_t now_ms, int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
+                    int64_t *next_ms, cay_err *err)
 {
     __attribute__((cleanup(claim_clear))) claim c = {
         .which = which, .kinds = kinds, .owner = owner, .now_ms = now_ms, .lease_ms = lease_ms
@@ -262,17 +262,17 @@ static int claim_by(void *self, enum cay__query which, const char *kinds, const 
 }
 
 int cay__s_task_claim(void *self, const char *kinds, const char *owner, int64_t now_ms,
-                      int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
+                      int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
                       int64_t *next_ms, cay_err *err)
 {
-    return claim_by(self, CAY__Q_TASK_DUE, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
+    return claim_by(self, CAY__Q_JOB_DUE, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
 }
 
 int cay__s_task_turn(void *self, const char *kinds, const char *owner, int64_t now_ms,
-                     int64_t lease_ms, int (*fn)(const cay_task *, void *), void *arg,
+                     int64_t lease_ms, int (*fn)(const cay_job *, void *), void *arg,
                      int64_t *next_ms, cay_err *err)
 {
-    return claim_by(self, CAY__Q_TASK_TURN, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
+    return claim_by(self, CAY__Q_JOB_TURN, kinds, owner, now_ms, lease_ms, fn, arg, next_ms, err);
 }
 
 typedef struct ending {
@@ -284,7 +284,7 @@ typedef struct ending {
 static int do_end(cay__db *db, void *arg, cay_err *err)
 {
     const ending *e = arg;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_END, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_END, err);
     if (!st)
         return err->code;
     cay__db_text(st, 1, e->id);
@@ -309,7 +309,7 @@ int cay__s_task_end(void *self, const char *id, uint64_t fence, const char *stat
 
 static int state_of(cay__db *db, const char *id, char *out, size_t cap, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_STATE, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_STATE, err);
     if (!st)
         return err->code;
     cay__db_text(st, 1, id);
@@ -336,7 +336,7 @@ static int do_cancel(cay__db *db, void *arg, cay_err *err)
 {
     canceling *c = arg;
     {
-        CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_CANCEL, err);
+        CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_CANCEL, err);
         if (!st)
             return err->code;
         bind_some(st, 1, c->id);
@@ -364,7 +364,7 @@ static int do_replay(cay__db *db, void *arg, cay_err *err)
     const ending *e = arg;
     int rc, changed;
     {
-        CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_REPLAY, err);
+        CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_REPLAY, err);
         if (!st)
             return err->code;
         cay__db_text(st, 1, e->id);
@@ -387,7 +387,7 @@ int cay__s_task_replay(void *self, const char *id, int64_t now_ms, cay_err *err)
 static int do_sweep(cay__db *db, void *arg, cay_err *err)
 {
     int64_t *v = arg; /* before when; how many */
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_SWEEP, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_SWEEP, err);
     if (!st)
         return err->code;
     sqlite3_bind_int64(st, 1, v[0]);
@@ -405,11 +405,11 @@ int cay__s_task_sweep(void *self, int64_t before_ms, size_t *n, cay_err *err)
     return 0;
 }
 
-static int list_locked(cay__db *db, const cay_task_filter *f, tasks *out, cay_err *err)
+static int list_locked(cay__db *db, const cay_job_filter *f, tasks *out, cay_err *err)
 {
     const char *const words[] = { f->state, f->kind, f->subject, f->tenant, f->id };
     int rc;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TASK_LIST, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_LIST, err);
     if (!st)
         return err->code;
     for (int i = 0; i < (int)CAY_LEN(words); i++)
@@ -420,7 +420,7 @@ static int list_locked(cay__db *db, const cay_task_filter *f, tasks *out, cay_er
     return rc;
 }
 
-int cay__s_task_list(void *self, const cay_task_filter *f, int (*fn)(const cay_task *, void *),
+int cay__s_task_list(void *self, const cay_job_filter *f, int (*fn)(const cay_job *, void *),
                      void *arg, cay_err *err)
 {
     cay__db *db = self;

@@ -260,7 +260,8 @@ static int do_restack(cay__db *db, void *arg, cay_err *err)
     CAY_AUTOFREE char *old = NULL, *provider = NULL;
     CAY_TRY(layers_of(db, r->id, &old, &provider, err));
     CAY_TRY(stack_box(db, r->id, r->layers, r->from, err));
-    CAY_TRY(cay__db_change(db, CAY__Q_JOB_DROP, "undo", r->id, NULL, "record the layers", err));
+    CAY_TRY(
+        cay__db_change(db, CAY__Q_LAYER_JOB_DROP, "undo", r->id, NULL, "record the layers", err));
     return *old ? free_layers(db, old, "", provider, err) : 0;
 }
 
@@ -434,8 +435,8 @@ int cay__s_unsettled(void *self, const char *boot, unsigned *what, cay_err *err)
 
 static int do_put(cay__db *db, void *arg, cay_err *err)
 {
-    const cay_job *j = arg;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_PUT, err);
+    const cay_layer_job *j = arg;
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYER_JOB_PUT, err);
     if (!st)
         return err->code;
     cay__db_text(st, 1, j->kind);
@@ -448,20 +449,21 @@ static int do_put(cay__db *db, void *arg, cay_err *err)
 int cay__s_job_put(void *self, const char *kind, const char *subject, const char *detail,
                    cay_err *err)
 {
-    cay_job j = { .size = sizeof j, .kind = kind, .subject = subject, .detail = detail };
+    cay_layer_job j = { .size = sizeof j, .kind = kind, .subject = subject, .detail = detail };
     return cay__db_write(self, CAY__TX_DURABLE, do_put, &j, err);
 }
 
 static int do_drop(cay__db *db, void *arg, cay_err *err)
 {
-    const cay_job *j = arg;
-    int n = cay__db_change(db, CAY__Q_JOB_DROP, j->kind, j->subject, NULL, "end the job", err);
+    const cay_layer_job *j = arg;
+    int n =
+        cay__db_change(db, CAY__Q_LAYER_JOB_DROP, j->kind, j->subject, NULL, "end the job", err);
     return n < 0 ? n : 0;
 }
 
 int cay__s_job_drop(void *self, const char *kind, const char *subject, cay_err *err)
 {
-    cay_job j = { .size = sizeof j, .kind = kind, .subject = subject };
+    cay_layer_job j = { .size = sizeof j, .kind = kind, .subject = subject };
     return cay__db_write(self, CAY__TX_FREES, do_drop, &j, err);
 }
 
@@ -485,7 +487,7 @@ static void job_rows_free(job_rows *r)
 static int jobs_locked(cay__db *db, const char *kind, job_rows *out, cay_err *err)
 {
     int rc;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_JOB_LIST, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_LAYER_JOB_LIST, err);
     if (!st)
         return err->code;
     cay__db_text(st, 1, kind);
@@ -501,8 +503,8 @@ static int jobs_locked(cay__db *db, const char *kind, job_rows *out, cay_err *er
     return rc;
 }
 
-int cay__s_job_list(void *self, const char *kind, int (*fn)(const cay_job *, void *), void *arg,
-                    cay_err *err)
+int cay__s_job_list(void *self, const char *kind, int (*fn)(const cay_layer_job *, void *),
+                    void *arg, cay_err *err)
 {
     cay__db *db = self;
     cay_err own = CAY_ERR_INIT;
@@ -512,11 +514,11 @@ int cay__s_job_list(void *self, const char *kind, int (*fn)(const cay_job *, voi
     pthread_mutex_unlock(&db->lock);
     for (size_t i = 0; rc == 0 && i < all.n; i++) {
         const jobs *j = &all.at[i];
-        cay_job job = { .size = sizeof job,
-                        .kind = j->text[0],
-                        .subject = j->text[1],
-                        .detail = j->text[2],
-                        .created_ms = j->created_ms };
+        cay_layer_job job = { .size = sizeof job,
+                              .kind = j->text[0],
+                              .subject = j->text[1],
+                              .detail = j->text[2],
+                              .created_ms = j->created_ms };
         rc = fn(&job, arg);
     }
     return rc;

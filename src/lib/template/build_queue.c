@@ -221,7 +221,7 @@ static int request_read(cay_client *client, const char *id, request *q, cay_err 
     return 0;
 }
 
-static int count_one(const cay_task *t, void *arg)
+static int count_one(const cay_job *t, void *arg)
 {
     (void)t;
     ++*(unsigned *)arg;
@@ -230,11 +230,11 @@ static int count_one(const cay_task *t, void *arg)
 
 int cay_build_room(cay_client *client, const char *tenant, cay_err *err)
 {
-    const cay_task_filter f = {
+    const cay_job_filter f = {
         .size = sizeof f, .state = "waiting", .kind = KIND, .tenant = tenant ? tenant : "default"
     };
     unsigned n = 0;
-    CAY_TRY(cay_task_list(client, &f, count_one, &n, err));
+    CAY_TRY(cay_job_list(client, &f, count_one, &n, err));
     if (n < CAY_BUILDS_WAITING)
         return 0;
     cay_err own = CAY_ERR_INIT;
@@ -278,16 +278,16 @@ int cay_build_submit(cay_client *client, const cay_build *given, char *id, cay_e
     int rc = keep(ask, -1, text, 0, err);
     if (rc == 0 && spec.tar > 0)
         rc = keep(context, spec.tar, NULL, CONTEXT_MAX, err);
-    cay_task t = { .size = sizeof t,
-                   .kind = KIND,
-                   .subject = id,
-                   .key = id,
-                   .tenant = spec.tenant,
-                   .most = TRIES,
-                   .backoff_ms = 1000,
-                   .waiting_most = CAY_BUILDS_WAITING };
+    cay_job t = { .size = sizeof t,
+                  .kind = KIND,
+                  .subject = id,
+                  .key = id,
+                  .tenant = spec.tenant,
+                  .most = TRIES,
+                  .backoff_ms = 1000,
+                  .waiting_most = CAY_BUILDS_WAITING };
     if (rc == 0)
-        rc = cay_task_put(client, &t, CAY_TASK_KEEP, NULL, err);
+        rc = cay_job_put(client, &t, CAY_JOB_KEEP, NULL, err);
     if (rc < 0) {
         unlink(ask);
         unlink(context);
@@ -298,7 +298,7 @@ int cay_build_submit(cay_client *client, const cay_build *given, char *id, cay_e
 
 typedef struct lease {
     cay_client *client;
-    const cay_task *task;
+    const cay_job *task;
     int stop, outer, cancel; /* over; the caller's own cancel, or -1; told to the build */
     bool lost;
 } lease;
@@ -309,7 +309,7 @@ static void *renew(void *arg)
     struct pollfd p[2] = { { .fd = l->stop, .events = POLLIN },
                            { .fd = l->outer, .events = POLLIN } };
     while (poll(p, 2, RENEW_MS / 5) <= 0) {
-        if (cay_task_renew(l->client, l->task, LEASE_MS, NULL) != CAY_ESTATE)
+        if (cay_job_renew(l->client, l->task, LEASE_MS, NULL) != CAY_ESTATE)
             continue;
         l->lost = true;
         break;
@@ -319,7 +319,7 @@ static void *renew(void *arg)
     return NULL;
 }
 
-static int with_lease(cay_client *client, const cay_call *call, const cay_task *t,
+static int with_lease(cay_client *client, const cay_call *call, const cay_job *t,
                       const cay_build *spec, bool *lost, cay_err *err)
 {
     lease l = { .client = client,
@@ -358,32 +358,32 @@ static void clean(cay_client *client, const char *id)
 }
 
 /* The end of one is told by its record; the job is done when nobody has to try again. */
-static int settle(cay_client *client, const cay_call *call, const cay_task *t, int rc, bool lost,
+static int settle(cay_client *client, const cay_call *call, const cay_job *t, int rc, bool lost,
                   const cay_err *why, cay_err *err)
 {
     bool stopping = rc == CAY_ECANCELED && !lost && call && call->cancel_fd > 0 &&
                     poll(&(struct pollfd){ .fd = call->cancel_fd, .events = POLLIN }, 1, 0) > 0;
     if (stopping) {
         cay__report_again(client, t->subject);
-        return cay_task_renew(client, t, 1, err);
+        return cay_job_renew(client, t, 1, err);
     }
     bool again = (rc == CAY_EBUSY || rc == CAY_ESYS || rc == CAY_EGONE) && t->attempts < t->most;
     if (again) {
         cay__report_again(client, t->subject);
-        return cay_task_fail(client, t, why->msg, err);
+        return cay_job_fail(client, t, why->msg, err);
     }
     clean(client, t->subject);
-    return lost ? 0 : cay_task_done(client, t, err);
+    return lost ? 0 : cay_job_done(client, t, err);
 }
 
 int cay_build_work(cay_client *client, const cay_call *call, const char *owner, cay_err *err)
 {
     static const char *const kinds[] = { KIND, NULL };
-    cay_task *t = NULL;
+    cay_job *t = NULL;
     cay_err why = CAY_ERR_INIT;
     request q = { 0 };
     bool lost = false;
-    int rc = cay_task_turn(client, kinds, owner, LEASE_MS, &t, &why);
+    int rc = cay_job_turn(client, kinds, owner, LEASE_MS, &t, &why);
     if (rc < 0) {
         if (rc != CAY_ENOENT && err)
             *err = why;
@@ -403,6 +403,6 @@ int cay_build_work(cay_client *client, const cay_call *call, const char *owner, 
     int ended = settle(client, call, t, rc, lost, &why, err);
     json_decref(q.o);
     cay__arena_clear(&q.mem);
-    cay_task_free(t);
+    cay_job_free(t);
     return ended < 0 && ended != CAY_ESTATE ? ended : 1;
 }

@@ -386,7 +386,7 @@ int cay_build_cancel(cay_client *client, const char *id, cay_err *err)
     json_object_set_new(o, "ended_ms", json_integer(cay__wall_ms()));
     changed = cay__json_text(o, 60000);
     CAY_TRY(cay_note_put(client, SPACE, id, changed, err));
-    return cay_task_cancel_of(client, "build", id, NULL, err); /* if it came by the queue */
+    return cay_job_cancel_of(client, "build", id, NULL, err); /* if it came by the queue */
 }
 
 int cay_build_log_path(cay_client *client, const char *id, char **path, cay_err *err)

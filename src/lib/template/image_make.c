@@ -402,7 +402,7 @@ int cay__image_make(cay_client *client, const cay_call *call, const cay__image_s
          i++) { /* they were needed to know that they are not */
         bool used = true;
         if (client->store->layer_used(client->db, k->name[i], &used, NULL) == 0 && !used)
-            client->store->job_put(client->db, "remove", k->name[i], "", NULL);
+            client->store->layer_job_put(client->db, "remove", k->name[i], "", NULL);
     }
     free(k);
     return rc;

@@ -137,7 +137,7 @@ int cay__remote_tenant_list(cay_client *client, const char *only,
 }
 
 typedef struct tasks {
-    int (*fn)(const cay_task *, void *);
+    int (*fn)(const cay_job *, void *);
     void *arg;
 } tasks;
 
@@ -146,26 +146,26 @@ static int on_task(const json_t *o, void *arg)
     const tasks *w = arg;
     const json_t *detail = json_object_get(o, "detail");
     CAY_AUTOFREE char *text = detail ? cay__json_text(detail, 1u << 20) : NULL;
-    cay_task t = { .size = sizeof t,
-                   .kind = cay__far_word(o, "kind"),
-                   .subject = cay__far_word(o, "subject"),
-                   .tenant = cay__far_word(o, "tenant"),
-                   .key = cay__far_word(o, "key"),
-                   .detail = text ? text : "",
-                   .due_ms = cay__json_int(o, "due_ms", 0),
-                   .most = (unsigned)cay__json_int(o, "most", 0),
-                   .id = cay__far_word(o, "id"),
-                   .state = cay__far_word(o, "state"),
-                   .owner = "",
-                   .error = cay__far_word(o, "error"),
-                   .attempts = (unsigned)cay__json_int(o, "attempts", 0),
-                   .created_ms = cay__json_int(o, "created_ms", 0),
-                   .changed_ms = cay__json_int(o, "changed_ms", 0) };
+    cay_job t = { .size = sizeof t,
+                  .kind = cay__far_word(o, "kind"),
+                  .subject = cay__far_word(o, "subject"),
+                  .tenant = cay__far_word(o, "tenant"),
+                  .key = cay__far_word(o, "key"),
+                  .detail = text ? text : "",
+                  .due_ms = cay__json_int(o, "due_ms", 0),
+                  .most = (unsigned)cay__json_int(o, "most", 0),
+                  .id = cay__far_word(o, "id"),
+                  .state = cay__far_word(o, "state"),
+                  .owner = "",
+                  .error = cay__far_word(o, "error"),
+                  .attempts = (unsigned)cay__json_int(o, "attempts", 0),
+                  .created_ms = cay__json_int(o, "created_ms", 0),
+                  .changed_ms = cay__json_int(o, "changed_ms", 0) };
     return w->fn(&t, w->arg);
 }
 
-int cay__remote_task_list(cay_client *client, const cay_task_filter *f,
-                          int (*fn)(const cay_task *t, void *arg), void *arg, cay_err *err)
+int cay__remote_task_list(cay_client *client, const cay_job_filter *f,
+                          int (*fn)(const cay_job *t, void *arg), void *arg, cay_err *err)
 {
     const struct {
         const char *name, *value;

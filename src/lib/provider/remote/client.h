@@ -49,8 +49,8 @@ int cay__remote_tenant_put(cay_client *client, const cay_tenant *given, bool fre
 int cay__remote_tenant_remove(cay_client *client, const char *name, cay_err *err);
 int cay__remote_tenant_list(cay_client *client, const char *only,
                             int (*fn)(const cay_tenant *, void *), void *arg, cay_err *err);
-int cay__remote_task_list(cay_client *client, const cay_task_filter *f,
-                          int (*fn)(const cay_task *t, void *arg), void *arg, cay_err *err);
+int cay__remote_task_list(cay_client *client, const cay_job_filter *f,
+                          int (*fn)(const cay_job *t, void *arg), void *arg, cay_err *err);
 int cay__remote_task_order(cay_client *client, const char *id, const char *verb, cay_err *err);
 int cay__remote_audit_list(cay_client *client, const cay_audit_filter *f,
                            int (*fn)(const cay_audit *, void *), void *arg, cay_err *err);

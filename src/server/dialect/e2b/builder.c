@@ -92,7 +92,7 @@ void e2b_build_sweep(cay_client *client)
 
 typedef struct job {
     cay_client *client;
-    const cay_task *t;
+    const cay_job *t;
     int stop, end; /* readable: the server ends; it is done */
 } job;
 
@@ -115,7 +115,7 @@ static void *renew(void *arg)
     job *j = arg;
     struct pollfd p = { .fd = j->end, .events = POLLIN };
     while (poll(&p, 1, RENEW_MS) == 0)
-        cay_task_renew(j->client, j->t, LEASE_MS, NULL);
+        cay_job_renew(j->client, j->t, LEASE_MS, NULL);
     return NULL;
 }
 
@@ -185,7 +185,7 @@ static int run(job *j, cay_err *err)
 
 /* A build that failed has said so in its record: for the queue it is done. One that this server's
  * end stopped is another's at once. */
-static void do_build(cay_client *client, int stop, const cay_task *t)
+static void do_build(cay_client *client, int stop, const cay_job *t)
 {
     job j = { .client = client, .t = t, .stop = stop, .end = eventfd(0, EFD_CLOEXEC) };
     cay_err err = CAY_ERR_INIT;
@@ -200,20 +200,20 @@ static void do_build(cay_client *client, int stop, const cay_task *t)
         close(j.end);
     struct pollfd stopped = { .fd = stop, .events = POLLIN };
     if (rc == CAY_ECANCELED && poll(&stopped, 1, 0) > 0) {
-        cay_task_renew(client, t, 1, NULL);
+        cay_job_renew(client, t, 1, NULL);
         return;
     }
-    cay_task_done(client, t, NULL);
+    cay_job_done(client, t, NULL);
 }
 
 int e2b_build_work(cay_client *client, const cay_call *call, const char *owner, cay_err *err)
 {
     static const char *const kinds[] = { E2B_BUILD_KIND, NULL };
-    cay_task *t;
-    int rc = cay_task_turn(client, kinds, owner, LEASE_MS, &t, err);
+    cay_job *t;
+    int rc = cay_job_turn(client, kinds, owner, LEASE_MS, &t, err);
     if (rc < 0)
         return rc == CAY_ENOENT ? 0 : rc;
     do_build(client, call->cancel_fd, t);
-    cay_task_free(t);
+    cay_job_free(t);
     return 1;
 }

@@ -280,15 +280,15 @@ int e2b_on_build_start(cay__req *r, cay_err *err)
     json_object_set_new(recipe, "force", json_boolean(cay__json_bool(in, "force", false)));
     json_object_set_new(recipe, "offset", json_integer(json_object_get(in, "fromImage") ? 2 : 0));
     CAY_TRY(e2b_recipe_save(r->client, r->param[1], recipe, err));
-    const cay_task task = { .size = sizeof task,
-                            .kind = E2B_BUILD_KIND,
-                            .subject = r->param[1],
-                            .tenant = r->who.tenant,
-                            .key = r->param[1],
-                            .most = 3,
-                            .backoff_ms = 1000,
-                            .waiting_most = CAY_BUILDS_WAITING };
-    int rc = cay_task_put(r->client, &task, CAY_TASK_KEEP, NULL, err);
+    const cay_job task = { .size = sizeof task,
+                           .kind = E2B_BUILD_KIND,
+                           .subject = r->param[1],
+                           .tenant = r->who.tenant,
+                           .key = r->param[1],
+                           .most = 3,
+                           .backoff_ms = 1000,
+                           .waiting_most = CAY_BUILDS_WAITING };
+    int rc = cay_job_put(r->client, &task, CAY_JOB_KEEP, NULL, err);
     if (rc < 0) { /* not started: it may be asked for again */
         json_object_del(recipe, "file");
         e2b_recipe_save(r->client, r->param[1], recipe, NULL);

@@ -6,7 +6,7 @@
 #include <base/str.h>
 #include <cay/jobs.h>
 
-#define AT(field) offsetof(cay_task, field)
+#define AT(field) offsetof(cay_job, field)
 static const cay__field job_fields[] = {
     { "id", CAY__F_STR, AT(id) },
     { "kind", CAY__F_STR, AT(kind) },
@@ -23,7 +23,7 @@ static const cay__field job_fields[] = {
     { "changed_ms", CAY__F_I64, AT(changed_ms) },
 };
 static const cay__shape job_shape =
-    CAY__SHAPE("Job", cay_task, job_fields, "work that outlives who left it");
+    CAY__SHAPE("Job", cay_job, job_fields, "work that outlives who left it");
 
 typedef struct job_body {
     const char *kind, *sandbox;
@@ -49,7 +49,7 @@ typedef struct answering {
     bool found;
 } answering;
 
-static int reply_job(const cay_task *t, void *arg)
+static int reply_job(const cay_job *t, void *arg)
 {
     answering *a = arg;
     a->found = true;
@@ -60,11 +60,10 @@ static int reply_job(const cay_task *t, void *arg)
 static int tell_job(cay__req *r, const char *id, int status, cay_err *err)
 {
     answering a = { .r = r, .status = status };
-    CAY_TRY(cay_task_list(r->client,
-                          &(cay_task_filter){ .size = sizeof(cay_task_filter),
-                                              .id = id,
-                                              .tenant = cay__req_tenant(r) },
-                          reply_job, &a, err));
+    CAY_TRY(cay_job_list(
+        r->client,
+        &(cay_job_filter){ .size = sizeof(cay_job_filter), .id = id, .tenant = cay__req_tenant(r) },
+        reply_job, &a, err));
     return a.found ? 0
                    : cay_fail_why(err, CAY_ENOENT, "task_not_found", "there is no job %.20s", id);
 }
@@ -85,20 +84,20 @@ int cay__on_job_create(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_sandbox(r, b.sandbox, &sb, err));
     CAY_TRY(
         cay_sandbox_describe(sb, &r->call, &info, err)); /* an admin may mean another tenant's */
-    cay_task t = { .size = sizeof t,
-                   .kind = b.kind,
-                   .subject = info->id,
-                   .key = info->id,
-                   .tenant = info->tenant,
-                   .due_ms = b.in_ms ? cay__wall_ms() + (int64_t)b.in_ms : b.due_ms };
-    int rc = cay_task_put(r->client, &t, CAY_TASK_REPLACE, id, err);
+    cay_job t = { .size = sizeof t,
+                  .kind = b.kind,
+                  .subject = info->id,
+                  .key = info->id,
+                  .tenant = info->tenant,
+                  .due_ms = b.in_ms ? cay__wall_ms() + (int64_t)b.in_ms : b.due_ms };
+    int rc = cay_job_put(r->client, &t, CAY_JOB_REPLACE, id, err);
     cay_info_free(info);
     CAY_TRY(rc);
     cay__req_about(r, id);
     return tell_job(r, id, 201, err);
 }
 
-static int add_job(const cay_task *t, void *arg)
+static int add_job(const cay_job *t, void *arg)
 {
     return cay__items_add(arg, t);
 }
@@ -121,14 +120,14 @@ int cay__on_job_list(cay__req *r, cay_err *err)
     CAY_TRY(cay__req_number(r, "limit", 100, 1000, &limit, err));
     if (!limit)
         return cay_fail_why(err, CAY_EINVAL, "bad_query", "?limit=0: want 1 to 1000");
-    cay_task_filter f = { .size = sizeof f,
-                          .state = cay__req_query(r, "state"),
-                          .kind = cay__req_query(r, "kind"),
-                          .subject = cay__req_query(r, "sandbox"),
-                          .tenant = cay__req_tenant(r),
-                          .limit = (size_t)limit };
+    cay_job_filter f = { .size = sizeof f,
+                         .state = cay__req_query(r, "state"),
+                         .kind = cay__req_query(r, "kind"),
+                         .subject = cay__req_query(r, "sandbox"),
+                         .tenant = cay__req_tenant(r),
+                         .limit = (size_t)limit };
     cay__items_begin(&l, r, &job_shape);
-    int rc = cay_task_list(r->client, &f, add_job, &l, err);
+    int rc = cay_job_list(r->client, &f, add_job, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -152,12 +151,12 @@ const cay__doc cay__doc_job_cancel = { "cancelJob", "jobs", "take one back that 
                                        .answers = { { 200, &job_shape }, { 404 }, { 409 } } };
 int cay__on_job_cancel(cay__req *r, cay_err *err)
 {
-    return change(r, cay_task_cancel, err);
+    return change(r, cay_job_cancel, err);
 }
 
 const cay__doc cay__doc_job_replay = { "replayJob", "jobs", "a dead or canceled one once more",
                                        .answers = { { 200, &job_shape }, { 404 }, { 409 } } };
 int cay__on_job_replay(cay__req *r, cay_err *err)
 {
-    return change(r, cay_task_replay, err);
+    return change(r, cay_job_replay, err);
 }
