@@ -5,7 +5,7 @@
  * tests/docker/with; the image is $CAY_DOCKER_IMAGE. */
 #include "measure.h"
 #include <cay/cay.h>
-#include <cay/warm.h>
+#include <cay/pool.h>
 #include <spawn.h>
 
 extern char **environ;
@@ -83,11 +83,11 @@ static double create_time(cay_client *client, cay_sandbox **out)
     return now_us() - t;
 }
 
-static int fill_pool(const cay_warm *w, void *arg)
+static int fill_pool(const cay_pool *w, void *arg)
 {
     cay_err err = CAY_ERR_INIT;
     cay_call call = { .size = sizeof call };
-    need(cay_warm_fill(arg, &call, w->id, &err), &err, "fill the pool");
+    need(cay_pool_fill(arg, &call, w->id, &err), &err, "fill the pool");
     return 0;
 }
 
@@ -98,14 +98,14 @@ static double warm_time(cay_client *client, const char *image)
     cay_sandbox *sb;
     const cay_pair options[] = { { "image", image }, { NULL, NULL } };
     cay_create c = { .size = sizeof c, .provider = "docker", .options = options };
-    need(cay_warm_list(client, NULL, fill_pool, client, &err), &err, "fill the pool");
+    need(cay_pool_list(client, NULL, fill_pool, client, &err), &err, "fill the pool");
     uint64_t before, after, missed;
-    cay_warm_counts(client, &before, &missed);
+    cay_pool_counts(client, &before, &missed);
     double t = now_us();
     need(cay_client_create(client, NULL, &c, &sb, &err), &err, "create");
     exec_time(sb);
     t = now_us() - t;
-    cay_warm_counts(client, &after, &missed);
+    cay_pool_counts(client, &after, &missed);
     if (after != before + 1)
         give_up("the pool had none");
     need(cay_sandbox_remove(sb, NULL, &err), &err, "remove");
@@ -198,14 +198,14 @@ static void pool(cay_client *client, const char *image, bool on)
     char name[300];
     snprintf(name, sizeof name, "docker:%s", image);
     if (!on) {
-        need(cay_warm_remove(client, NULL, NULL, name, &err), &err, "give the pool up");
+        need(cay_pool_remove(client, NULL, NULL, name, &err), &err, "give the pool up");
         return;
     }
-    need(cay_warm_put(
+    need(cay_pool_put(
              client, NULL,
-             &(cay_warm){ .size = sizeof(cay_warm), .template_ = name, .low = 1, .high = 2 }, &err),
+             &(cay_pool){ .size = sizeof(cay_pool), .template_ = name, .low = 1, .high = 2 }, &err),
          &err, "keep a pool");
-    need(cay_warm_list(client, NULL, fill_pool, client, &err), &err, "fill the pool");
+    need(cay_pool_list(client, NULL, fill_pool, client, &err), &err, "fill the pool");
 }
 
 /* The same in a container that was ready. */
@@ -213,9 +213,9 @@ static double manifest_warm(cay_client *client, const char *image, size_t files)
 {
     uint64_t before, after, missed;
     pool(client, image, true);
-    cay_warm_counts(client, &before, &missed);
+    cay_pool_counts(client, &before, &missed);
     double t = manifest_time(client, files);
-    cay_warm_counts(client, &after, &missed);
+    cay_pool_counts(client, &after, &missed);
     pool(client, image, false);
     if (after != before + 1)
         give_up("the pool had none for a manifest");

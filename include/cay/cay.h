@@ -26,7 +26,7 @@
 #include <cay/template.h>
 #include <cay/tools.h>
 #include <cay/volume.h>
-#include <cay/warm.h>
+#include <cay/pool.h>
 #include <cay/workspace.h>
 #include <cay/sys/capability.h>
 #include <cay/trace.h>

@@ -29,7 +29,7 @@ typedef struct cay_job {
     size_t size;
     const char
         *kind; /* 1 to 64 of [a-z0-9._-]; the server does "pause", "kill", "remove", "settle", "gc",
-                  "warm" (cay/warm.h) and "build" (cay/build.h), and leaves others alone */
+                  "warm" (cay/pool.h) and "build" (cay/build.h), and leaves others alone */
     const char *subject; /* what it is about: the id of a sandbox; or NULL */
     const char *tenant;  /* NULL: "default" */
     const char

@@ -4,7 +4,7 @@
 #include "open.h"
 #include "rows.h"
 #include <base/base.h>
-#include <cay/warm.h>
+#include <cay/pool.h>
 
 typedef struct set_args {
     uint64_t low, high;
@@ -13,9 +13,9 @@ typedef struct set_args {
 
 static const opt_def set_defs[] = {
     { "low", 0, "N", "with fewer ready, more are made; default: 1", OPT_NUM,
-      offsetof(set_args, low), 1, CAY_WARM_MOST },
+      offsetof(set_args, low), 1, CAY_POOL_MOST },
     { "high", 0, "N", "until so many are; default: that of --low, or 2", OPT_NUM,
-      offsetof(set_args, high), 1, CAY_WARM_MOST },
+      offsetof(set_args, high), 1, CAY_POOL_MOST },
     { "tenant", 0, "NAME", "who looks the template up; default: default", OPT_STR,
       offsetof(set_args, tenant) },
     OPT_END
@@ -26,13 +26,13 @@ static int set(void *opts, int argc, char **argv)
     const set_args *a = opts;
     cay_err err = CAY_ERR_INIT;
     cay_client *client;
-    cay_warm w = { .size = sizeof w,
+    cay_pool w = { .size = sizeof w,
                    .template_ = argv[0],
                    .tenant = a->tenant,
                    .low = (unsigned)(a->low ? a->low : 1) };
     (void)argc;
     w.high = (unsigned)(a->high ? a->high : CAY_MAX(w.low, 2u));
-    if (cli_service(&client, &err) < 0 || cay_warm_put(client, NULL, &w, &err) < 0)
+    if (cli_service(&client, &err) < 0 || cay_pool_put(client, NULL, &w, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     cli_audit("pool.set", argv[0], NULL);
     return CLI_OK;
@@ -56,7 +56,7 @@ const cli_verb cli_pool_set = {
     .fn = set,
 };
 
-static int on_pool(const cay_warm *w, void *arg)
+static int on_pool(const cay_pool *w, void *arg)
 {
     rows *r = arg;
     if (cli.json) {
@@ -95,7 +95,7 @@ static int ls(void *opts, int argc, char **argv)
     if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);
-    return rows_done(&r, cay_warm_list(client, NULL, on_pool, &r, &err), &err);
+    return rows_done(&r, cay_pool_list(client, NULL, on_pool, &r, &err), &err);
 }
 
 const cli_verb cli_pool_ls = {
@@ -121,7 +121,7 @@ static int drop(void *opts, int argc, char **argv)
     cay_client *client;
     for (int i = 0; i < argc; i++) {
         if (cli_service(&client, &err) < 0 ||
-            cay_warm_remove(client, NULL, a->tenant, argv[i], &err) < 0)
+            cay_pool_remove(client, NULL, a->tenant, argv[i], &err) < 0)
             return cli_fail(&err, CLI_FAIL);
         cli_audit("pool.rm", argv[i], NULL);
     }

@@ -7,7 +7,7 @@
 #include <cay/build.h>
 #include <cay/jobs.h>
 #include <cay/snapshot.h>
-#include <cay/warm.h>
+#include <cay/pool.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ static int do_net_end(cay_client *client, const cay_call *call, const cay_job *t
 
 static int do_warm(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
 {
-    return cay_warm_fill(client, call, t->subject, err);
+    return cay_pool_fill(client, call, t->subject, err);
 }
 
 static const struct {
@@ -101,7 +101,7 @@ static const struct {
 } work[] = {
     { "pause", do_pause },      { "kill", do_kill }, { "remove", do_remove },
     { "settle", do_settle },    { "gc", do_gc },     { CAY__NET_END, do_net_end },
-    { CAY_WARM_TASK, do_warm },
+    { CAY_POOL_TASK, do_warm },
 };
 
 static int run(cay_client *client, const cay_call *call, const cay_job *t, cay_err *err)
@@ -163,7 +163,7 @@ static void *run_thread(void *arg)
                           .deadline_ms = cay__now_ms() + CALL_MS,
                           .cancel_fd = c->stop,
                           .actor = "controller" };
-        cay_warm_due(c->client, NULL);
+        cay_pool_due(c->client, NULL);
         int rc = cay__controller_step(c->client, &call, c->owner, &wait, NULL);
         if (cay__now_ms() - swept >= SWEEP_MS) {
             sweep(c->client, &call);

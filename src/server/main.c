@@ -283,7 +283,7 @@ static int start(cay__server *s, const words *w, cay_err *err)
     s->uploads = cay__uploads_new(s->conf.workers);
     s->metrics = cay__metrics_new();
     s->tickets = cay__tickets_new();
-    s->pool = cay__pool_new(s->conf.workers);
+    s->pool = cay__worker_pool_new(s->conf.workers);
     for (; cay__parts[s->nparts].name; s->nparts++)
         CAY_TRY(cay__parts[s->nparts].open(s, err));
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -324,7 +324,7 @@ static void stop(cay__server *s, bool anew)
     if (!anew)
         cay__listen_close(s);
     if (s->pool)
-        cay__pool_free(s->pool);
+        cay__worker_pool_free(s->pool);
     while (s->nparts-- > 0)
         cay__parts[s->nparts].close(s);
     for (unsigned i = 0; i < s->nlanes; i++)

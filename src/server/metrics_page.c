@@ -6,7 +6,7 @@
 #include <base/base.h>
 #include <base/fd.h>
 #include <cay/jobs.h>
-#include <cay/warm.h>
+#include <cay/pool.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -57,10 +57,10 @@ typedef struct pools {
     bool making;
 } pools;
 
-static int on_pool(const cay_warm *w, void *arg)
+static int on_pool(const cay_pool *w, void *arg)
 {
     const pools *p = arg;
-    cay__buf_fmt(p->b, "cay_warm_%s{template=", p->making ? "making" : "ready");
+    cay__buf_fmt(p->b, "cay_pool_%s{template=", p->making ? "making" : "ready");
     cay__buf_json(
         p->b, w->template_,
         strlen(w->template_)); /* names have nothing that the two would write differently */
@@ -78,18 +78,18 @@ static void counter(cay__buf *b, const char *name, const char *help, uint64_t v)
 static int put_pools(cay__req *r, cay__buf *b, cay_err *err)
 {
     uint64_t taken, missed;
-    cay_warm_counts(r->client, &taken, &missed);
-    counter(b, "cay_warm_taken_total", "Sandboxes that were ready when they were asked for.",
+    cay_pool_counts(r->client, &taken, &missed);
+    counter(b, "cay_pool_taken_total", "Sandboxes that were ready when they were asked for.",
             taken);
-    counter(b, "cay_warm_missed_total", "Sandboxes of a template with a pool that had to be made.",
+    counter(b, "cay_pool_missed_total", "Sandboxes of a template with a pool that had to be made.",
             missed);
     cay__buf_str(
         b,
-        "# HELP cay_warm_ready Sandboxes that are ready, by pool.\n# TYPE cay_warm_ready gauge\n");
-    CAY_TRY(cay_warm_list(r->client, &r->call, on_pool, &(pools){ b, false }, err));
-    cay__buf_str(b, "# HELP cay_warm_making Sandboxes that are being made ready, by pool.\n# TYPE "
-                    "cay_warm_making gauge\n");
-    return cay_warm_list(r->client, &r->call, on_pool, &(pools){ b, true }, err);
+        "# HELP cay_pool_ready Sandboxes that are ready, by pool.\n# TYPE cay_pool_ready gauge\n");
+    CAY_TRY(cay_pool_list(r->client, &r->call, on_pool, &(pools){ b, false }, err));
+    cay__buf_str(b, "# HELP cay_pool_making Sandboxes that are being made ready, by pool.\n# TYPE "
+                    "cay_pool_making gauge\n");
+    return cay_pool_list(r->client, &r->call, on_pool, &(pools){ b, true }, err);
 }
 
 static void gauge(cay__buf *b, const char *name, const char *help, uint64_t v)
@@ -106,7 +106,7 @@ static void put_process(cay__server *s, cay__buf *b)
     gauge(b, "process_resident_memory_bytes", "Memory of the server.",
           pages * (uint64_t)sysconf(_SC_PAGESIZE));
     gauge(b, "cay_http_connections", "Connections that are open.", s->nconns);
-    gauge(b, "cay_http_queue", "Requests that wait for a worker.", cay__pool_waiting(s->pool));
+    gauge(b, "cay_http_queue", "Requests that wait for a worker.", cay__worker_pool_waiting(s->pool));
     if (s->tracing)
         cay__buf_fmt(b,
                      "# HELP cay_spans_lost_total Spans that could not be kept or sent.\n# TYPE "

@@ -82,7 +82,7 @@ class Pools(unittest.TestCase):
 
     def counts(self):
         text = self.s.ask('GET', '/metrics')[2].decode()
-        return tuple(int(re.search(r'^cay_warm_%s_total (\d+)$' % k, text, re.M).group(1)) for k in ('taken', 'missed'))
+        return tuple(int(re.search(r'^cay_pool_%s_total (\d+)$' % k, text, re.M).group(1)) for k in ('taken', 'missed'))
 
     def make(self, want=201, key=True, head=None, **spec):
         return self.ask('POST', '/sandboxes', dict({'template': 'client'}, **spec), want=want, key=key, head=head)
@@ -117,7 +117,7 @@ class Pools(unittest.TestCase):
         self.put(1, 1)
         self.full(1)  # what is too many goes
         text = self.s.ask('GET', '/metrics')[2].decode()
-        self.assertIn('cay_warm_ready{template="client",tenant="default"} 1\n', text)
+        self.assertIn('cay_pool_ready{template="client",tenant="default"} 1\n', text)
         self.end(one, two)
 
     def test_only_what_is_alike_is_given(self):

@@ -721,9 +721,9 @@ static void what_is_ready_is_taken_once(void **s)
                            .labels = "{\"l\":\"m\"}",
                            .metadata = "{\"n\":2}",
                            .once = "word" };
-    assert_int_equal(ops->warm_take(st, ".warm", ".none", &mine, id, &box, &err), CAY_ENOENT);
+    assert_int_equal(ops->pool_take(st, ".warm", ".none", &mine, id, &box, &err), CAY_ENOENT);
     assert_string_equal(err.reason, "warm_none");
-    assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err), 0);
+    assert_int_equal(ops->pool_take(st, ".warm", ".kind", &mine, id, &box, &err), 0);
     assert_string_equal(id, ids[2]); /* the first is being made, the second is of another kind */
     assert_string_equal(box, "{\"pid\":7}");
     free(box);
@@ -736,8 +736,8 @@ static void what_is_ready_is_taken_once(void **s)
     assert_int_equal(all.n, 2);
     assert_string_equal(all.id[1], id);
     assert_int_equal(all.state, CAY_CREATING);
-    assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err), CAY_ENOENT);
-    assert_int_equal(ops->warm_take(st, ".warm", ".other", &mine, id, &box, &err),
+    assert_int_equal(ops->pool_take(st, ".warm", ".kind", &mine, id, &box, &err), CAY_ENOENT);
+    assert_int_equal(ops->pool_take(st, ".warm", ".other", &mine, id, &box, &err),
                      CAY_EEXIST); /* the word is taken: nothing changed */
     assert_string_equal(err.reason, "once");
     cay_tenant little = { .size = sizeof little, .name = "little", .most = { .sandboxes = 1 } };
@@ -750,7 +750,7 @@ static void what_is_ready_is_taken_once(void **s)
     cay__id_make(id, 'c');
     theirs.id = id;
     assert_int_equal(ops->insert(st, &theirs, &err), 0);
-    assert_int_equal(ops->warm_take(st, ".warm", ".other", &theirs, id, &box, &err), CAY_ERATE);
+    assert_int_equal(ops->pool_take(st, ".warm", ".other", &theirs, id, &box, &err), CAY_ERATE);
     assert_string_equal(err.reason, "quota_exceeded");
     seen ready = { 0 };
     assert_int_equal(ops->get(st, ids[1], see, &ready, &err), 0);
@@ -779,7 +779,7 @@ static void what_was_taken_is_not_dropped(void **s)
     const cay_row mine = {
         .size = sizeof mine, .name = "mine", .provider = "fake", .state = CAY_CREATING, .spec = "{}"
     };
-    assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err), 0);
+    assert_int_equal(ops->pool_take(st, ".warm", ".kind", &mine, id, &box, &err), 0);
     free(box);
     assert_string_equal(id, ids[1]);
     assert_int_equal(ops->move(st, id, 1u << CAY_CREATING, CAY_RUNNING, "", "{}", &err), 0);
@@ -799,7 +799,7 @@ static void what_was_taken_is_not_dropped(void **s)
         assert_int_equal(ops->warm_drop(st, ".warm", ids[i], &err),
                          0); /* who comes later goes on with it */
     }
-    assert_int_equal(ops->warm_take(st, ".warm", ".kind", &mine, id, &box, &err),
+    assert_int_equal(ops->pool_take(st, ".warm", ".kind", &mine, id, &box, &err),
                      CAY_ENOENT); /* and nobody gets it */
     ops->close(st);
 }

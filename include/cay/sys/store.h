@@ -254,7 +254,7 @@ typedef struct cay_store_ops {
      * labels, metadata, spec, once and tenant), newest of all, counted and refused as by insert.
      * *box: what the old row had, malloc'ed. CAY_ENOENT, "warm_none". Rows of a tenant whose name
      * begins with a dot are in no quota. Durable when it returns. */
-    int (*warm_take)(void *self, const char *from, const char *name, const cay_row *row,
+    int (*pool_take)(void *self, const char *from, const char *name, const cay_row *row,
                      char id[CAY_ID_LEN + 1], char **box, cay_err *err);
     /* That row becomes CAY_DELETING, whatever its state, if it still is of tenant `from`; else
      * nothing changes: CAY_ENOENT, "warm_none". So what somebody has taken is never removed as

@@ -44,7 +44,7 @@ struct cay_client {
     void *far;
     struct cay__keyring *keys;                /* NULL until one is shown; access.c */
     struct cay__auditor *auditor;             /* NULL until something is told; audit.c */
-    _Atomic uint64_t warm_taken, warm_missed; /* warm_take.c */
+    _Atomic uint64_t warm_taken, warm_missed; /* pool_take.c */
     char owner[160]; /* as of cay__creator_text(), the same as long as it is open */
 };
 

@@ -262,7 +262,7 @@ static int record(cay_client *client, const char *id, const cay_create *c, bool 
     CAY_TRY(cay__create_row(c, &row, &spec, &labels, creator, sizeof creator, err));
     row.id = id;
     if (warm) {
-        if (!cay__warm_kind(c, kind))
+        if (!cay__pool_kind(c, kind))
             return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                                 "such a sandbox cannot be kept ready: it has parts of its own");
         snprintf(told, sizeof told, "{\"kind\":\"%s\"}", kind);
@@ -447,11 +447,11 @@ static int create(cay_client *client, const cay_call *call, const char *as, enum
     CAY_TRY(
         cay__net_engine(&c, c.provider && *c.provider ? c.provider : client->provider, &mem, err));
     CAY_TRY(check(client, &c, &p, err));
-    bool built = !as && !warm && cay__warm_with_files(&c);
+    bool built = !as && !warm && cay__pool_with_files(&c);
     if (built)
         CAY_TRY(cay__mani_build(client, call, p->ops, &c, &mem, &f, err));
     if (!as && !warm) {
-        int rc = cay__warm_take(client, call, &c, &f, &missed, out, &why);
+        int rc = cay__pool_take(client, call, &c, &f, &missed, out, &why);
         if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
             return find_once(client, call, &c, out, err);
         if (rc < 0 && rc != CAY_ENOENT && err)
@@ -466,7 +466,7 @@ static int create(cay_client *client, const cay_call *call, const char *as, enum
     if (rc == CAY_EEXIST && c.once && !strcmp(why.reason, "once"))
         return find_once(client, call, &c, out, err);
     if (rc == 0 && missed) /* only what was allowed, and is counted */
-        cay__warm_missed(client, &c, &asked);
+        cay__pool_missed(client, &c, &asked);
     cay__id_make(id, 'c');
     if (rc < 0 && stand_in(client, &why, &c, &p))
         return create_at(client, call, p, as ? as : id, &c, &f, warm, out, err);

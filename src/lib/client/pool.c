@@ -6,7 +6,7 @@
 #include <base/call.h>
 #include <base/str.h>
 #include <cay/access.h>
-#include <cay/warm.h>
+#include <cay/pool.h>
 #include <stdio.h>
 
 #define SPACE "warm"
@@ -21,7 +21,7 @@ static void name_pool(const char *tenant, const char *template_, char out[24])
     snprintf(out, 24, "w%.16s", hex);
 }
 
-const char *cay__warm_engine(cay_client *client, const char *name, const char **image)
+const char *cay__pool_engine(cay_client *client, const char *name, const char **image)
 {
     char word[32];
     cay__place *p;
@@ -36,12 +36,12 @@ const char *cay__warm_engine(cay_client *client, const char *name, const char **
     return p->ops->name;
 }
 
-int cay__warm_means(cay_client *client, const cay_call *call, const json_t *pool, char *out,
+int cay__pool_means(cay_client *client, const cay_call *call, const json_t *pool, char *out,
                     size_t cap, cay_err *err)
 {
     const char *name = cay__json_str(pool, "template", ""), *image;
     CAY_AUTOPTR(cay_template) t = NULL;
-    if (!cay__warm_engine(client, name, &image))
+    if (!cay__pool_engine(client, name, &image))
         CAY_TRY(
             cay_template_find(client, call, cay__json_str(pool, "tenant", NULL), name, &t, err));
     return cay__str_copy(out, cap, t ? t->id : name)
@@ -55,20 +55,20 @@ static int take_text(const char *value, void *arg)
     return cay__json_object("record: pool", value, arg, NULL);
 }
 
-int cay__warm_read(cay_client *client, const char *id, cay__pool_note *out, cay_err *err)
+int cay__pool_read(cay_client *client, const char *id, cay__worker_pool_note *out, cay_err *err)
 {
     json_t *j = NULL;
     if (client->store->note_get(client->db, SPACE, id, take_text, &j, NULL) < 0 || !j)
         return cay_fail_why(err, CAY_ENOENT, "warm_not_found",
                             "there is no such pool; cay pool ls shows those there are");
-    *out = (cay__pool_note){ .all = j,
+    *out = (cay__worker_pool_note){ .all = j,
                              .low = (unsigned)cay__json_int(j, "low", 1),
                              .high = (unsigned)cay__json_int(j, "high", 1) };
     cay__str_copy(out->id, sizeof out->id, id);
     return 0;
 }
 
-int cay__warm_write(cay_client *client, const cay__pool_note *n, cay_err *err)
+int cay__pool_write(cay_client *client, const cay__worker_pool_note *n, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(n->all, 1u << 20);
     return text ? client->store->note_put(client->db, SPACE, n->id, text, err)
@@ -96,7 +96,7 @@ static int on_row(const cay_row *row, void *arg)
     return c->fn ? c->fn(row, c->arg) : 0;
 }
 
-int cay__warm_rows(cay_client *client, const char *pool, int (*fn)(const cay_row *, void *),
+int cay__pool_rows(cay_client *client, const char *pool, int (*fn)(const cay_row *, void *),
                    void *arg, unsigned *ready, unsigned *making, cay_err *err)
 {
     const cay_filter f = { .size = sizeof f, .tenant = CAY__WARM_TENANT };
@@ -112,15 +112,15 @@ static int count_one(const char *key, const char *value, void *arg)
     return 0;
 }
 
-static int judge(cay_warm *w, cay_err *err)
+static int judge(cay_pool *w, cay_err *err)
 {
     if (!w->template_ || !*w->template_ || strlen(w->template_) > CAY_TEMPLATE_NAME)
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                             "a pool needs the template that its sandboxes are of");
-    if (!w->low || w->low > w->high || w->high > CAY_WARM_MOST)
+    if (!w->low || w->low > w->high || w->high > CAY_POOL_MOST)
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                             "low %u, high %u: want 1 to %d, and low not above high", w->low,
-                            w->high, CAY_WARM_MOST);
+                            w->high, CAY_POOL_MOST);
     w->tenant = w->tenant ? w->tenant : CAY_TENANT_DEFAULT;
     return cay__tenant_check(w->tenant, err);
 }
@@ -131,13 +131,13 @@ static int there_is(const cay_tenant *t, void *arg)
     return 0;
 }
 
-int cay_warm_put(cay_client *client, const cay_call *call, const cay_warm *given, cay_err *err)
+int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *given, cay_err *err)
 {
-    cay_warm w;
-    cay__pool_note n = { 0 };
+    cay_pool w;
+    cay__worker_pool_note n = { 0 };
     unsigned pools = 0;
     const char *image = NULL;
-    CAY_TRY(cay__spec_take(&w, sizeof w, given, "cay_warm", err));
+    CAY_TRY(cay__spec_take(&w, sizeof w, given, "cay_pool", err));
     CAY_TRY(judge(&w, err));
     CAY__BACK(client, warm_put, client, call, &w, err);
     if (!strcmp(w.template_, CAY__BASE_HOST))
@@ -146,12 +146,12 @@ int cay_warm_put(cay_client *client, const cay_call *call, const cay_warm *given
     CAY_TRY(cay_tenant_get(client, w.tenant, there_is, NULL, err));
     char id[24], means[CAY_TEMPLATE_NAME + 1];
     name_pool(w.tenant, w.template_, id);
-    if (cay__warm_engine(client, w.template_, &image) &&
+    if (cay__pool_engine(client, w.template_, &image) &&
         strcmp(w.tenant, CAY_TENANT_DEFAULT) !=
             0) /* who may use which image is asked each time: docs/docker.md */
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid",
                             "pools of an engine's image are tenant default's");
-    bool known = cay__warm_read(client, id, &n, NULL) == 0;
+    bool known = cay__pool_read(client, id, &n, NULL) == 0;
     CAY_AUTOJSON *all = known ? n.all
                         : image
                             ? json_pack("{s:s,s:s,s:{s:{s:s}}}", "template", w.template_, "tenant",
@@ -161,26 +161,26 @@ int cay_warm_put(cay_client *client, const cay_call *call, const cay_warm *given
     if (!all)
         return cay_fail_why(err, CAY_EINVAL, "warm_invalid", "template %.60s: not UTF-8",
                             w.template_);
-    CAY_TRY(cay__warm_means(client, call, all, means, sizeof means, err));
+    CAY_TRY(cay__pool_means(client, call, all, means, sizeof means, err));
     n.all = all;
     cay__str_copy(n.id, sizeof n.id, id);
     CAY_TRY(client->store->note_list(client->db, SPACE, "", count_one, &pools, err));
-    if (!known && pools >= CAY_WARM_MOST)
+    if (!known && pools >= CAY_POOL_MOST)
         return cay_fail_why(err, CAY_ETOOBIG, "warm_too_many", "%d pools are the most",
-                            CAY_WARM_MOST);
+                            CAY_POOL_MOST);
     json_object_set_new(all, "template_id", json_string(means));
     json_object_set_new(all, "low", json_integer(w.low));
     json_object_set_new(all, "high", json_integer(w.high));
     json_object_del(all, "error");
     json_object_del(all, "failed_ms");
     json_object_del(all, "of"); /* there is work, whatever is ready */
-    CAY_TRY(cay__warm_write(client, &n, err));
-    return cay_warm_due(client, err);
+    CAY_TRY(cay__pool_write(client, &n, err));
+    return cay_pool_due(client, err);
 }
 
 typedef struct telling {
     cay_client *client;
-    int (*fn)(const cay_warm *w, void *arg);
+    int (*fn)(const cay_pool *w, void *arg);
     void *arg;
     cay_err *err;
 } telling;
@@ -191,18 +191,18 @@ static int tell(const char *key, const char *value, void *arg)
     CAY_AUTOJSON *j = NULL;
     if (cay__json_object("record: pool", value, &j, NULL) < 0)
         return 0;
-    cay_warm w = { .size = sizeof w,
+    cay_pool w = { .size = sizeof w,
                    .template_ = cay__json_str(j, "template", ""),
                    .tenant = cay__json_str(j, "tenant", ""),
                    .id = key,
                    .low = (unsigned)cay__json_int(j, "low", 0),
                    .high = (unsigned)cay__json_int(j, "high", 0),
                    .error = cay__json_str(j, "error", "") };
-    CAY_TRY(cay__warm_rows(t->client, key, NULL, NULL, &w.ready, &w.making, t->err));
+    CAY_TRY(cay__pool_rows(t->client, key, NULL, NULL, &w.ready, &w.making, t->err));
     return t->fn(&w, t->arg);
 }
 
-int cay_warm_list(cay_client *client, const cay_call *call, int (*fn)(const cay_warm *, void *),
+int cay_pool_list(cay_client *client, const cay_call *call, int (*fn)(const cay_pool *, void *),
                   void *arg, cay_err *err)
 {
     CAY__BACK(client, warm_list, client, call, fn, arg, err);
@@ -210,7 +210,7 @@ int cay_warm_list(cay_client *client, const cay_call *call, int (*fn)(const cay_
                                     err);
 }
 
-void cay__warm_drop(cay_client *client, const cay_call *call, const char *id)
+void cay__pool_drop(cay_client *client, const cay_call *call, const char *id)
 {
     CAY_AUTOFREE cay__row *row = NULL;
     if (cay__call_check(call, "remove", NULL) < 0 || cay__client_row(client, id, &row, NULL) < 0)
@@ -228,27 +228,27 @@ typedef struct dropping {
 static int drop_row(const cay_row *row, void *arg)
 {
     const dropping *d = arg;
-    cay__warm_drop(d->client, d->call, row->id);
+    cay__pool_drop(d->client, d->call, row->id);
     return 0;
 }
 
-int cay_warm_remove(cay_client *client, const cay_call *call, const char *tenant,
+int cay_pool_remove(cay_client *client, const cay_call *call, const char *tenant,
                     const char *template_, cay_err *err)
 {
     char id[24];
     unsigned ready, making;
-    cay__pool_note n;
+    cay__worker_pool_note n;
     CAY__BACK(client, warm_remove, client, call, tenant, template_, err);
     name_pool(tenant ? tenant : CAY_TENANT_DEFAULT, template_ ? template_ : "", id);
-    CAY_TRY(cay__warm_read(client, id, &n, err));
+    CAY_TRY(cay__pool_read(client, id, &n, err));
     json_decref(n.all);
     CAY_TRY(client->store->note_put(client->db, SPACE, id, NULL, err));
-    cay_job_cancel_of(client, CAY_WARM_TASK, id, NULL,
+    cay_job_cancel_of(client, CAY_POOL_TASK, id, NULL,
                       NULL); /* what it makes meanwhile it finds to be nobody's, and removes */
-    return cay__warm_rows(client, id, drop_row, &(dropping){ client, call }, &ready, &making, err);
+    return cay__pool_rows(client, id, drop_row, &(dropping){ client, call }, &ready, &making, err);
 }
 
-void cay_warm_counts(const cay_client *client, uint64_t *taken, uint64_t *missed)
+void cay_pool_counts(const cay_client *client, uint64_t *taken, uint64_t *missed)
 {
     *taken = atomic_load(&client->warm_taken);
     *missed = atomic_load(&client->warm_missed);

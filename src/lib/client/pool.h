@@ -17,41 +17,41 @@ struct cay__mani;
 #define CAY__WARM_LABEL  "cay.pool"
 #define CAY__WARM_KIND   40 /* "." and 32 digits */
 
-typedef struct cay__pool_note {
+typedef struct cay__worker_pool_note {
     char id[24];
     json_t *all; /* template, tenant, low, high, template_id, of, request, other, others, turned_ms,
                     error, failed_ms */
     unsigned low, high;
-} cay__pool_note;
+} cay__worker_pool_note;
 
 /* The words of a pool, by its id; json_decref(out->all). */
-int cay__warm_read(cay_client *client, const char *id, cay__pool_note *out, cay_err *err);
-int cay__warm_write(cay_client *client, const cay__pool_note *n, cay_err *err);
+int cay__pool_read(cay_client *client, const char *id, cay__worker_pool_note *out, cay_err *err);
+int cay__pool_write(cay_client *client, const cay__worker_pool_note *n, cay_err *err);
 /* ready and making of a pool; fn may be NULL, and gets every row of it. */
-int cay__warm_rows(cay_client *client, const char *pool, int (*fn)(const cay_row *row, void *arg),
+int cay__pool_rows(cay_client *client, const char *pool, int (*fn)(const cay_row *row, void *arg),
                    void *arg, unsigned *ready, unsigned *making, cay_err *err);
 /* Removes one that is still nobody's; what somebody took meanwhile stays. */
-void cay__warm_drop(cay_client *client, const cay_call *call, const char *id);
+void cay__pool_drop(cay_client *client, const cay_call *call, const char *id);
 
 /* A pool of an engine's image is called PROVIDER:IMAGE, as docker:debian:12-slim: the provider's
  * own name, or NULL: it is a template's. */
-const char *cay__warm_engine(cay_client *client, const char *name, const char **image);
+const char *cay__pool_engine(cay_client *client, const char *name, const char **image);
 /* What the pool's name means now, as a word that changes when that does. */
-int cay__warm_means(cay_client *client, const cay_call *call, const json_t *pool, char *out,
+int cay__pool_means(cay_client *client, const cay_call *call, const json_t *pool, char *out,
                     size_t cap, cay_err *err);
 
 /* What a sandbox of a request that is prepared and judged has to be like, as a name; false: it is
  * one that is never kept ready. */
-bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND]);
-/* warm_take.c: 0: *out is the request's. CAY_ENOENT: none is ready, and it has to be made; *missed
+bool cay__pool_kind(const cay_create *c, char out[CAY__WARM_KIND]);
+/* pool_take.c: 0: *out is the request's. CAY_ENOENT: none is ready, and it has to be made; *missed
  * when a pool could have had one. */
-int cay__warm_take(cay_client *client, const cay_call *call, const cay_create *c,
+int cay__pool_take(cay_client *client, const cay_call *call, const cay_create *c,
                    const struct cay__mani *f, bool *missed, cay_sandbox **out, cay_err *err);
 /* Is it one that could be taken, and has a manifest? That has to be built first. */
-bool cay__warm_with_files(const cay_create *c);
+bool cay__pool_with_files(const cay_create *c);
 /* It was made: what is asked for and had is what pools may turn to. given: the request before it
  * was prepared. */
-void cay__warm_missed(cay_client *client, const cay_create *c, const cay_create *given);
+void cay__pool_missed(cay_client *client, const cay_create *c, const cay_create *given);
 /* create.c: as cay_client_create(), for nobody. */
 int cay__create_warm(cay_client *client, const cay_call *call, const cay_create *given,
                      cay_sandbox **out, cay_err *err);

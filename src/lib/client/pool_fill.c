@@ -10,7 +10,7 @@
 #include <cay/access.h>
 #include <cay/jobs.h>
 #include <cay/services.h>
-#include <cay/warm.h>
+#include <cay/pool.h>
 #include <stdio.h>
 
 enum { READY_MS = 40000, SPARE_MS = 10000, AGAIN_MS = 60000, ATTEMPTS = 3, BACKOFF_MS = 5000 };
@@ -19,7 +19,7 @@ enum { READY_MS = 40000, SPARE_MS = 10000, AGAIN_MS = 60000, ATTEMPTS = 3, BACKO
                    */
 
 /* Of the template that the name means now, and of the request. */
-static void made_of(const cay__pool_note *n, const char *template_id, char out[33])
+static void made_of(const cay__worker_pool_note *n, const char *template_id, char out[33])
 {
     CAY_AUTOFREE char *text = cay__json_text(json_object_get(n->all, "request"), CAY__SPEC_MAX);
     char hex[65];
@@ -36,23 +36,23 @@ static int due(const char *key, const char *value, void *arg)
     char means[CAY_TEMPLATE_NAME + 1];
     CAY_AUTOJSON *j = NULL;
     if (cay__json_object("record: pool", value, &j, NULL) < 0 ||
-        cay__warm_rows(client, key, NULL, NULL, &ready, &making, NULL) < 0)
+        cay__pool_rows(client, key, NULL, NULL, &ready, &making, NULL) < 0)
         return 0;
     int64_t failed = cay__json_int(j, "failed_ms", 0), now = cay__wall_ms();
     if (failed && now - failed < AGAIN_MS && failed <= now)
         return 0;
     /* A name that means another template, or a request that was learnt, is work as well. */
-    bool moved = cay__warm_means(client, NULL, j, means, sizeof means, NULL) < 0 ||
+    bool moved = cay__pool_means(client, NULL, j, means, sizeof means, NULL) < 0 ||
                  strcmp(means, cay__json_str(j, "template_id", "")) != 0;
     char of[33] = "";
     if (!moved)
-        made_of(&(cay__pool_note){ .all = j }, means, of);
+        made_of(&(cay__worker_pool_note){ .all = j }, means, of);
     bool other = strcmp(of, cay__json_str(j, "of", "")) != 0;
     if (ready >= (uint64_t)cay__json_int(j, "low", 0) &&
         ready <= (uint64_t)cay__json_int(j, "high", 0) && !moved && !other)
         return 0;
     const cay_job task = { .size = sizeof task,
-                           .kind = CAY_WARM_TASK,
+                           .kind = CAY_POOL_TASK,
                            .subject = key,
                            .key = key,
                            .most = ATTEMPTS,
@@ -60,7 +60,7 @@ static int due(const char *key, const char *value, void *arg)
     return cay_job_put(client, &task, CAY_JOB_KEEP, NULL, NULL) < 0 ? 1 : 0;
 }
 
-int cay_warm_due(cay_client *client, cay_err *err)
+int cay_pool_due(cay_client *client, cay_err *err)
 {
     int rc = client->store->note_list(client->db, "warm", "", due, client, err);
     return rc < 0 ? rc : 0;
@@ -84,12 +84,12 @@ static int tidy(const cay_row *row, void *arg)
     if (fits)
         t->keep--;
     else if (row->state != CAY_CREATING || cay__maker_is_dead(row))
-        cay__warm_drop(t->client, t->call, row->id);
+        cay__pool_drop(t->client, t->call, row->id);
     return 0;
 }
 
 /* Made, its services ready, and only then to be had. */
-static int make_one(cay_client *client, const cay_call *call, const cay__pool_note *n,
+static int make_one(cay_client *client, const cay_call *call, const cay__worker_pool_note *n,
                     const char *of, const cay_create *request, cay_err *err)
 {
     const cay_pair labels[] = { { CAY__WARM_LABEL, n->id }, { LABEL_OF, of }, { NULL, NULL } };
@@ -97,7 +97,7 @@ static int make_one(cay_client *client, const cay_call *call, const cay__pool_no
     cay_sandbox *sb = NULL;
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOJSON *told = NULL;
-    cay__pool_note still;
+    cay__worker_pool_note still;
     c.labels = labels;
     c.tenant = cay__json_str(n->all, "tenant", NULL);
     CAY_TRY(cay__create_warm(client, call, &c, &sb, err));
@@ -111,20 +111,20 @@ static int make_one(cay_client *client, const cay_call *call, const cay__pool_no
         rc = cay__client_row(client, cay_sandbox_id(sb), &row, err);
     if (rc == 0)
         rc = cay__json_object("record: metadata", row->row.metadata, &told, err);
-    if (rc == 0 && (rc = cay__warm_read(client, n->id, &still, err)) == 0) /* removed meanwhile */
+    if (rc == 0 && (rc = cay__pool_read(client, n->id, &still, err)) == 0) /* removed meanwhile */
         json_decref(still.all);
     if (rc == 0)
         rc = client->store->rename(client->db, cay_sandbox_id(sb),
                                    cay__json_str(told, "kind", CAY__WARM_MAKING), NULL, NULL, err);
     CAY_FAULT("warm.ready");
     if (rc < 0)
-        cay__warm_drop(client, call, cay_sandbox_id(sb));
+        cay__pool_drop(client, call, cay_sandbox_id(sb));
     cay_sandbox_unref(sb);
     return rc;
 }
 
 /* The request of the pool, as a request. */
-static int request_of(cay_client *client, const cay__pool_note *n, cay__spec **out, cay_err *err)
+static int request_of(cay_client *client, const cay__worker_pool_note *n, cay__spec **out, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(json_object_get(n->all, "request"), CAY__SPEC_MAX);
     const cay_row row = {
@@ -133,29 +133,29 @@ static int request_of(cay_client *client, const cay__pool_note *n, cay__spec **o
     const char *image;
     CAY_TRY(cay__spec_read(&row, out, err));
     (*out)->create.provider =
-        cay__warm_engine(client, cay__json_str(n->all, "template", ""), &image);
+        cay__pool_engine(client, cay__json_str(n->all, "template", ""), &image);
     return 0;
 }
 
-static int fill(cay_client *client, const cay_call *call, cay__pool_note *n, cay_err *err)
+static int fill(cay_client *client, const cay_call *call, cay__worker_pool_note *n, cay_err *err)
 {
     char means[CAY_TEMPLATE_NAME + 1] = "";
     cay__spec *request = NULL;
     unsigned ready, making;
     char of[33];
     tidying tidy_up = { client, call, NULL, n->high };
-    int rc = cay__warm_means(client, call, n->all, means, sizeof means, err);
+    int rc = cay__pool_means(client, call, n->all, means, sizeof means, err);
     if (rc == 0) {
         made_of(n, means, of);
         tidy_up.of = of;
     }
     int tidied =
-        cay__warm_rows(client, n->id, tidy, &tidy_up, &ready, &making, rc == 0 ? err : NULL);
+        cay__pool_rows(client, n->id, tidy, &tidy_up, &ready, &making, rc == 0 ? err : NULL);
     CAY_TRY(rc < 0 ? rc : tidied);
-    if (strcmp(of, cay__json_str(n->all, "of", "")) != 0) { /* what cay_warm_due() asks */
+    if (strcmp(of, cay__json_str(n->all, "of", "")) != 0) { /* what cay_pool_due() asks */
         json_object_set_new(n->all, "template_id", json_string(means));
         json_object_set_new(n->all, "of", json_string(of));
-        CAY_TRY(cay__warm_write(client, n, err));
+        CAY_TRY(cay__pool_write(client, n, err));
     }
     CAY_TRY(request_of(client, n, &request, err));
     for (ready = n->high - tidy_up.keep; rc == 0 && ready < n->high; ready++) {
@@ -169,17 +169,17 @@ static int fill(cay_client *client, const cay_call *call, cay__pool_note *n, cay
     return rc;
 }
 
-int cay_warm_fill(cay_client *client, const cay_call *call, const char *id, cay_err *err)
+int cay_pool_fill(cay_client *client, const cay_call *call, const char *id, cay_err *err)
 {
-    cay__pool_note n;
+    cay__worker_pool_note n;
     unsigned ready, making;
     cay_err why = CAY_ERR_INIT;
-    if (cay__warm_read(client, id, &n, &why) < 0) /* it is gone: so is what it had */
-        return cay__warm_rows(client, id, tidy, &(tidying){ client, call, NULL, 0 }, &ready,
+    if (cay__pool_read(client, id, &n, &why) < 0) /* it is gone: so is what it had */
+        return cay__pool_rows(client, id, tidy, &(tidying){ client, call, NULL, 0 }, &ready,
                               &making, err);
     int rc = fill(client, call, &n, &why);
     json_decref(n.all);
-    if (rc == CAY_ECANCELED || cay__warm_read(client, id, &n, NULL) < 0) {
+    if (rc == CAY_ECANCELED || cay__pool_read(client, id, &n, NULL) < 0) {
         if (err)
             *err = why;
         return rc == CAY_ECANCELED ? rc : 0;
@@ -193,7 +193,7 @@ int cay_warm_fill(cay_client *client, const cay_call *call, const char *id, cay_
         json_object_del(n.all, "failed_ms");
     }
     if (rc < 0 || told)
-        cay__warm_write(client, &n, NULL);
+        cay__pool_write(client, &n, NULL);
     json_decref(n.all);
     if (rc < 0 && err)
         *err = why;

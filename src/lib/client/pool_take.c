@@ -53,7 +53,7 @@ static bool plain(const cay_create *c)
            !c->ngrants && !c->nvolumes && !c->nsecrets;
 }
 
-bool cay__warm_kind(const cay_create *c, char out[CAY__WARM_KIND])
+bool cay__pool_kind(const cay_create *c, char out[CAY__WARM_KIND])
 {
     CAY_AUTOFREE char *text = NULL;
     char hex[65];
@@ -138,13 +138,13 @@ static int learn(const char *key, const char *value, void *arg)
         json_object_set_new(j, "turned_ms", json_integer(cay__wall_ms()));
     json_object_set(j, times < LEARN ? "other" : "request", request);
     json_object_set_new(j, "others", json_integer(times < LEARN ? times : 0));
-    cay__pool_note n = { .all = j };
+    cay__worker_pool_note n = { .all = j };
     cay__str_copy(n.id, sizeof n.id, key);
-    cay__warm_write(m->client, &n, NULL);
+    cay__pool_write(m->client, &n, NULL);
     return 1;
 }
 
-void cay__warm_missed(cay_client *client, const cay_create *c, const cay_create *given)
+void cay__pool_missed(cay_client *client, const cay_create *c, const cay_create *given)
 {
     lack m = { .client = client,
                .template_id = c->template_id,
@@ -163,7 +163,7 @@ static int take_row(cay_client *client, const char *kind, const cay_create *c,
     char creator[160];
     cay_row row;
     CAY_TRY(cay__create_row(c, &row, &spec, &labels, creator, sizeof creator, err));
-    return client->store->warm_take(client->db, CAY__WARM_TENANT, kind, &row, id, box, err);
+    return client->store->pool_take(client->db, CAY__WARM_TENANT, kind, &row, id, box, err);
 }
 
 /* It is recorded as being made for the request; what it still lacks is told to it. */
@@ -205,17 +205,17 @@ static bool may_come_later(const cay__mani *f)
            (!(f->extra && f->extra->key) && cay_manifest_mounts(f->m, no_mount, NULL) == 0);
 }
 
-bool cay__warm_with_files(const cay_create *c)
+bool cay__pool_with_files(const cay_create *c)
 {
     return c->manifest && of_image(c);
 }
 
-int cay__warm_take(cay_client *client, const cay_call *call, const cay_create *c,
+int cay__pool_take(cay_client *client, const cay_call *call, const cay_create *c,
                    const cay__mani *f, bool *missed, cay_sandbox **out, cay_err *err)
 {
     char kind[CAY__WARM_KIND], id[CAY_ID_LEN + 1];
     cay__place *p;
-    if (!cay__warm_kind(c, kind) || !may_come_later(f) ||
+    if (!cay__pool_kind(c, kind) || !may_come_later(f) ||
         cay__client_place(client, c->provider, &p, NULL) < 0 ||
         ((c->ttl_ms || c->idle_ms) && !p->ops->extend))
         return CAY_ENOENT;

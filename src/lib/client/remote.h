@@ -17,7 +17,7 @@
 #include <cay/snapshot.h>
 #include <cay/template.h>
 #include <cay/volume.h>
-#include <cay/warm.h>
+#include <cay/pool.h>
 #include <cay/workspace.h>
 
 typedef struct cay__back {
@@ -93,8 +93,8 @@ typedef struct cay__back {
                      cay_err *err); /* "/cancel", "/replay" */
     int (*audit_list)(cay_client *client, const cay_audit_filter *f,
                       int (*fn)(const cay_audit *, void *), void *arg, cay_err *err);
-    int (*warm_put)(cay_client *client, const cay_call *call, const cay_warm *w, cay_err *err);
-    int (*warm_list)(cay_client *client, const cay_call *call, int (*fn)(const cay_warm *, void *),
+    int (*warm_put)(cay_client *client, const cay_call *call, const cay_pool *w, cay_err *err);
+    int (*warm_list)(cay_client *client, const cay_call *call, int (*fn)(const cay_pool *, void *),
                      void *arg, cay_err *err);
     int (*warm_remove)(cay_client *client, const cay_call *call, const char *tenant,
                        const char *template_, cay_err *err);

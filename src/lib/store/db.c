@@ -110,12 +110,12 @@ static const char *const queries[CAY__Q_COUNT] = {
                     "OR tenant=?3) ORDER BY seq",
     [CAY__Q_RESOLVE] = "SELECT id FROM sandboxes WHERE id>=?1 AND id<?1||char(0x10ffff)"
                        " UNION SELECT id FROM sandboxes WHERE name=?1 LIMIT ?2",
-    [CAY__Q_WARM_FIND] = "SELECT id,box FROM sandboxes WHERE tenant=?1 AND name=?2 AND "
+    [CAY__Q_POOL_FIND] = "SELECT id,box FROM sandboxes WHERE tenant=?1 AND name=?2 AND "
                          "state='running' ORDER BY seq LIMIT 1",
-    [CAY__Q_WARM_TAKE] = "UPDATE sandboxes SET seq=(SELECT max(seq)+1 FROM sandboxes), name=?2, "
+    [CAY__Q_POOL_TAKE] = "UPDATE sandboxes SET seq=(SELECT max(seq)+1 FROM sandboxes), name=?2, "
                          "state=?3, reason='', spec=?4, box=?5, labels=?6, metadata=?7, tenant=?8,"
                          " once=?9, created_ms=?10, changed_ms=?10, version=version+1 WHERE id=?1",
-    [CAY__Q_WARM_DROP] = "UPDATE sandboxes SET state='deleting', changed_ms=?3, version=version+1 "
+    [CAY__Q_POOL_DROP] = "UPDATE sandboxes SET state='deleting', changed_ms=?3, version=version+1 "
                          "WHERE id=?1 AND tenant=?2",
     [CAY__Q_NOTE_PUT] = "INSERT INTO notes(space,key,value) VALUES(?1,?2,?3)"
                         " ON CONFLICT(space,key) DO UPDATE SET value=excluded.value",

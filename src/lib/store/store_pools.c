@@ -13,7 +13,7 @@ typedef struct taking {
 
 static int find(cay__db *db, taking *t, cay_err *err)
 {
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_WARM_FIND, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_POOL_FIND, err);
     if (!st)
         return err->code;
     cay__db_text(st, 1, t->from);
@@ -35,7 +35,7 @@ static int do_take(cay__db *db, void *arg, cay_err *err)
                              cay__quota_amount(r->disk) };
     CAY_TRY(find(db, t, err));
     CAY_TRY(cay__quota_check(db, tenant, uses, true, err));
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_WARM_TAKE, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_POOL_TAKE, err);
     if (!st)
         return err->code;
     const char *text[] = { t->id,       r->name, cay_state_name(r->state),
@@ -80,7 +80,7 @@ typedef struct dropping {
 static int do_drop(cay__db *db, void *arg, cay_err *err)
 {
     const dropping *d = arg;
-    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_WARM_DROP, err);
+    CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_POOL_DROP, err);
     if (!st)
         return err->code;
     cay__db_text(st, 1, d->id);

@@ -490,6 +490,6 @@ const cay_store_ops cay__store_sqlite = {
     .job_replay = cay__s_task_replay,
     .job_sweep = cay__s_task_sweep,
     .job_list = cay__s_task_list,
-    .warm_take = cay__s_warm_take,
+    .pool_take = cay__s_warm_take,
     .warm_drop = cay__s_warm_drop,
 };

@@ -118,7 +118,7 @@ static void hang_up(cay__conn *c)
     c->gone = true;
     struct cay__worker *at = c->worker;
     if (at)
-        cay__pool_cancel(at, c);
+        cay__worker_pool_cancel(at, c);
 }
 
 void cay__conn_sweep(cay__conn *c, int64_t now)
@@ -294,7 +294,7 @@ static bool body_ready(const cay__conn *c)
 static void overload(cay__conn *c)
 {
     cay_err err = CAY_ERR_INIT;
-    size_t n = cay__pool_waiting(c->lane->server->pool);
+    size_t n = cay__worker_pool_waiting(c->lane->server->pool);
     cay_fail_why(&err, CAY_EBUSY, "overloaded", "%zu requests are waiting already: try again soon",
                  n);
     err.retry = CAY_RETRY_YES;
@@ -321,7 +321,7 @@ static void dispatch(cay__conn *c)
         c->state = CAY__CONN_WORK;
         c->parked = c->gone = false;
         cay__conn_want(c, WORKING);
-        if (!cay__pool_give(c->lane->server->pool, c))
+        if (!cay__worker_pool_give(c->lane->server->pool, c))
             overload(c);
     }
 }

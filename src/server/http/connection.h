@@ -144,7 +144,7 @@ struct cay__server {
     unsigned nlanes;
     _Atomic bool draining;
     _Atomic unsigned nconns;
-    struct cay__pool *pool;
+    struct cay__worker_pool *pool;
     size_t nparts; /* that are open */
     int log_fd;
     struct cay__gate *gate;
@@ -219,11 +219,11 @@ void cay__route_fail(cay__req *r, const cay_err *err);
 /* body.c */
 bool cay__body_settle(cay__req *r); /* the rest of the body: can another request follow it? */
 /* worker.c */
-struct cay__pool *cay__pool_new(unsigned max);
-void cay__pool_free(struct cay__pool *p);               /* waits for what runs */
-bool cay__pool_give(struct cay__pool *p, cay__conn *c); /* false: too much waits */
-void cay__pool_cancel(struct cay__worker *w, cay__conn *c);
-size_t cay__pool_waiting(struct cay__pool *p);
+struct cay__worker_pool *cay__worker_pool_new(unsigned max);
+void cay__worker_pool_free(struct cay__worker_pool *p);               /* waits for what runs */
+bool cay__worker_pool_give(struct cay__worker_pool *p, cay__conn *c); /* false: too much waits */
+void cay__worker_pool_cancel(struct cay__worker *w, cay__conn *c);
+size_t cay__worker_pool_waiting(struct cay__worker_pool *p);
 /* pump.c */
 int cay__stream_start(cay__conn *c); /* on the lane, with what the handler left in c->stream */
 void cay__stream_event(cay__conn *c, uint32_t events);

@@ -265,7 +265,7 @@ static void step(cay__conn *c, bool pull, unsigned ready)
     watch_sources(c, !s->ended && !s->working, cay__io_pending(c) < CAY__HIGH);
     if (s->working) {
         cay__conn_want(c, EPOLLRDHUP | EPOLLONESHOT);
-        if (!cay__pool_give(c->lane->server->pool, c))
+        if (!cay__worker_pool_give(c->lane->server->pool, c))
             cay__conn_close(c);
         return;
     }

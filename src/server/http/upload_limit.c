@@ -71,7 +71,7 @@ static void leave(void *arg)
     cay__conn *c = next->c;
     cay__req_defer(c->req, leave, next);
     c->req->reply->turn = true;
-    if (cay__pool_give(c->lane->server->pool, c))
+    if (cay__worker_pool_give(c->lane->server->pool, c))
         return;
     cay_err err = CAY_ERR_INIT;
     cay_fail_why(&err, CAY_EBUSY, "overloaded",

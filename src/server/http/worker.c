@@ -20,14 +20,14 @@ typedef struct job {
 } job;
 
 typedef struct cay__worker {
-    struct cay__pool *pool;
+    struct cay__worker_pool *pool;
     pthread_mutex_t lock; /* of conn and the bell */
     cay__conn *conn;      /* what it works for */
     int cancel;           /* readable: its peer hung up */
     bool alive;
 } cay__worker;
 
-struct cay__pool {
+struct cay__worker_pool {
     pthread_mutex_t lock;
     pthread_cond_t some, none;
     job queue[QUEUE];
@@ -45,7 +45,7 @@ static void work_for(cay__worker *w, cay__conn *c)
     pthread_mutex_unlock(&w->lock);
     c->worker = w;
     if (c->gone)
-        cay__pool_cancel(w, c);
+        cay__worker_pool_cancel(w, c);
     bool stream = cay__stream_wants_work(c), ours = true;
     if (stream) {
         cay__stream_work(c);
@@ -67,7 +67,7 @@ static void work_for(cay__worker *w, cay__conn *c)
 }
 
 /* False when nothing came for long, or the end did. */
-static bool next_job(struct cay__pool *p, job *out)
+static bool next_job(struct cay__worker_pool *p, job *out)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -91,7 +91,7 @@ static bool next_job(struct cay__pool *p, job *out)
 static void *run(void *arg)
 {
     cay__worker *w = arg;
-    struct cay__pool *p = w->pool;
+    struct cay__worker_pool *p = w->pool;
     job j;
     pthread_mutex_lock(&p->lock);
     while (next_job(p, &j)) {
@@ -110,7 +110,7 @@ static void *run(void *arg)
 }
 
 /* With the lock held. */
-static bool hire(struct cay__pool *p)
+static bool hire(struct cay__worker_pool *p)
 {
     pthread_attr_t attr;
     pthread_t t;
@@ -128,7 +128,7 @@ static bool hire(struct cay__pool *p)
     return w->alive;
 }
 
-static bool give(struct cay__pool *p, job j)
+static bool give(struct cay__worker_pool *p, job j)
 {
     pthread_mutex_lock(&p->lock);
     bool room = p->waiting < QUEUE && !p->stop;
@@ -143,7 +143,7 @@ static bool give(struct cay__pool *p, job j)
     return room;
 }
 
-bool cay__pool_give(struct cay__pool *p, cay__conn *c)
+bool cay__worker_pool_give(struct cay__worker_pool *p, cay__conn *c)
 {
     return give(p, (job){ .c = c });
 }
@@ -153,7 +153,7 @@ bool cay__server_later(cay__server *s, void (*fn)(void *arg), void *arg)
     return give(s->pool, (job){ .fn = fn, .arg = arg });
 }
 
-void cay__pool_cancel(cay__worker *w, cay__conn *c)
+void cay__worker_pool_cancel(cay__worker *w, cay__conn *c)
 {
     pthread_mutex_lock(&w->lock);
     if (w->conn == c)
@@ -161,7 +161,7 @@ void cay__pool_cancel(cay__worker *w, cay__conn *c)
     pthread_mutex_unlock(&w->lock);
 }
 
-size_t cay__pool_waiting(struct cay__pool *p)
+size_t cay__worker_pool_waiting(struct cay__worker_pool *p)
 {
     pthread_mutex_lock(&p->lock);
     size_t n = p->waiting;
@@ -169,9 +169,9 @@ size_t cay__pool_waiting(struct cay__pool *p)
     return n;
 }
 
-struct cay__pool *cay__pool_new(unsigned max)
+struct cay__worker_pool *cay__worker_pool_new(unsigned max)
 {
-    struct cay__pool *p = cay__alloc(sizeof *p + max * sizeof p->workers[0]);
+    struct cay__worker_pool *p = cay__alloc(sizeof *p + max * sizeof p->workers[0]);
     p->max = max;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->some, NULL);
@@ -183,7 +183,7 @@ struct cay__pool *cay__pool_new(unsigned max)
     return p;
 }
 
-void cay__pool_free(struct cay__pool *p)
+void cay__worker_pool_free(struct cay__worker_pool *p)
 {
     pthread_mutex_lock(&p->lock);
     p->stop = true;

@@ -54,9 +54,9 @@ int cay__remote_task_list(cay_client *client, const cay_job_filter *f,
 int cay__remote_task_order(cay_client *client, const char *id, const char *verb, cay_err *err);
 int cay__remote_audit_list(cay_client *client, const cay_audit_filter *f,
                            int (*fn)(const cay_audit *, void *), void *arg, cay_err *err);
-int cay__remote_warm_put(cay_client *client, const cay_call *call, const cay_warm *w, cay_err *err);
+int cay__remote_warm_put(cay_client *client, const cay_call *call, const cay_pool *w, cay_err *err);
 int cay__remote_warm_list(cay_client *client, const cay_call *call,
-                          int (*fn)(const cay_warm *, void *), void *arg, cay_err *err);
+                          int (*fn)(const cay_pool *, void *), void *arg, cay_err *err);
 int cay__remote_warm_remove(cay_client *client, const cay_call *call, const char *tenant,
                             const char *template_, cay_err *err);
 /* remote_template.c, remote_build.c */

@@ -3,7 +3,7 @@
 #include "remote_box.h"
 #include "client.h"
 
-int cay__remote_warm_put(cay_client *client, const cay_call *call, const cay_warm *w, cay_err *err)
+int cay__remote_warm_put(cay_client *client, const cay_call *call, const cay_pool *w, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/pools");
@@ -14,14 +14,14 @@ int cay__remote_warm_put(cay_client *client, const cay_call *call, const cay_war
 }
 
 typedef struct pools {
-    int (*fn)(const cay_warm *, void *);
+    int (*fn)(const cay_pool *, void *);
     void *arg;
 } pools;
 
 static int on_pool(const json_t *o, void *arg)
 {
     const pools *p = arg;
-    const cay_warm w = { .size = sizeof w,
+    const cay_pool w = { .size = sizeof w,
                          .id = cay__far_word(o, "id"),
                          .template_ = cay__far_word(o, "template"),
                          .tenant = cay__far_word(o, "tenant"),
@@ -34,7 +34,7 @@ static int on_pool(const json_t *o, void *arg)
 }
 
 int cay__remote_warm_list(cay_client *client, const cay_call *call,
-                          int (*fn)(const cay_warm *, void *), void *arg, cay_err *err)
+                          int (*fn)(const cay_pool *, void *), void *arg, cay_err *err)
 {
     CAY__FAR_TARGET(target);
     cay__buf_str(&target, CAY__FAR_API "/pools");

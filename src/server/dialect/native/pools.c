@@ -3,9 +3,9 @@
  * so they are the operator's. */
 #include "native.h"
 #include <base/base.h>
-#include <cay/warm.h>
+#include <cay/pool.h>
 
-#define AT(field) offsetof(cay_warm, field)
+#define AT(field) offsetof(cay_pool, field)
 
 static const cay__field pool_fields[] = {
     { "id", CAY__F_STR, AT(id), .about = "subject of its jobs" },
@@ -18,23 +18,23 @@ static const cay__field pool_fields[] = {
     { "error", CAY__F_STR, AT(error), CAY__F_MAYBE, .about = "why the last one could not be made" },
 };
 static const cay__shape pool_shape =
-    CAY__SHAPE("Pool", cay_warm, pool_fields, "sandboxes that are ready");
+    CAY__SHAPE("Pool", cay_pool, pool_fields, "sandboxes that are ready");
 static const cay__field put_fields[] = {
     { "template", CAY__F_STR, AT(template_), CAY__F_REQUIRED,
       .about = "a name, looked up each time, or an id" },
     { "tenant", CAY__F_STR, AT(tenant), .about = "who looks it up; default" },
-    { "low", CAY__F_U32, AT(low), .max = CAY_WARM_MOST, .about = "1" },
-    { "high", CAY__F_U32, AT(high), CAY__F_REQUIRED, .max = CAY_WARM_MOST },
+    { "low", CAY__F_U32, AT(low), .max = CAY_POOL_MOST, .about = "1" },
+    { "high", CAY__F_U32, AT(high), CAY__F_REQUIRED, .max = CAY_POOL_MOST },
 };
 static const cay__shape put_shape =
-    CAY__SHAPE("PoolPut", cay_warm, put_fields, "a pool as it is wanted");
+    CAY__SHAPE("PoolPut", cay_pool, put_fields, "a pool as it is wanted");
 
 typedef struct finding {
     cay__req *r;
-    const cay_warm *of;
+    const cay_pool *of;
 } finding;
 
-static int reply_it(const cay_warm *w, void *arg)
+static int reply_it(const cay_pool *w, void *arg)
 {
     const finding *f = arg;
     if (strcmp(w->template_, f->of->template_) || strcmp(w->tenant, f->of->tenant))
@@ -49,19 +49,19 @@ const cay__doc cay__doc_pool_put = { "putPool", "pools",
                                      .answers = { { 200, &pool_shape }, { 400 }, { 404 } } };
 int cay__on_pool_put(cay__req *r, cay_err *err)
 {
-    cay_warm w = { .size = sizeof w, .low = 1 };
+    cay_pool w = { .size = sizeof w, .low = 1 };
     CAY_TRY(cay__req_shape(r, &put_shape, &w, err));
     w.tenant = w.tenant ? w.tenant : "default";
-    CAY_TRY(cay_warm_put(r->client, &r->call, &w, err));
+    CAY_TRY(cay_pool_put(r->client, &r->call, &w, err));
     cay__req_about(r, w.template_);
-    int rc = cay_warm_list(r->client, &r->call, reply_it, &(finding){ r, &w }, err);
+    int rc = cay_pool_list(r->client, &r->call, reply_it, &(finding){ r, &w }, err);
     return rc > 0 ? 0
            : rc < 0
                ? rc
                : cay_fail_why(err, CAY_ENOENT, "warm_not_found", "the pool was removed meanwhile");
 }
 
-static int add_pool(const cay_warm *w, void *arg)
+static int add_pool(const cay_pool *w, void *arg)
 {
     return cay__items_add(arg, w);
 }
@@ -73,7 +73,7 @@ int cay__on_pool_list(cay__req *r, cay_err *err)
 {
     cay__items l;
     cay__items_begin(&l, r, &pool_shape);
-    int rc = cay_warm_list(r->client, &r->call, add_pool, &l, err);
+    int rc = cay_pool_list(r->client, &r->call, add_pool, &l, err);
     if (rc < 0)
         cay__items_drop(&l);
     return rc < 0 ? rc : cay__items_reply(&l, 200, err);
@@ -94,6 +94,6 @@ int cay__on_pool_delete(cay__req *r, cay_err *err)
         return cay_fail_why(err, CAY_EINVAL, "bad_query",
                             "?template=: want the one that the pool is of");
     cay__req_about(r, name);
-    CAY_TRY(cay_warm_remove(r->client, &r->call, cay__req_query(r, "tenant"), name, err));
+    CAY_TRY(cay_pool_remove(r->client, &r->call, cay__req_query(r, "tenant"), name, err));
     return cay__reply(r, 204, NULL, NULL, 0);
 }

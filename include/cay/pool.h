@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay/warm.h - sandboxes of a template that are made before anybody asks for them.
+ * cay/pool.h - sandboxes of a template that are made before anybody asks for them.
  *
- *   cay_warm_put()     keep some ready
- *   cay_warm_list()    those that are kept, and how they do
- *   cay_warm_remove()  keep none any more
- *   cay_warm_due()     leave work where one has fallen below its low mark
- *   cay_warm_fill()    do that work
+ *   cay_pool_put()     keep some ready
+ *   cay_pool_list()    those that are kept, and how they do
+ *   cay_pool_remove()  keep none any more
+ *   cay_pool_due()     leave work where one has fallen below its low mark
+ *   cay_pool_fill()    do that work
  *
  * A pool is of one template. When fewer than `low` of its sandboxes are ready, more are made until
  * there are `high`; whoever asks for a sandbox that is made as those are is given one, with its
@@ -29,36 +29,36 @@
 extern "C" {
 #endif
 
-#define CAY_WARM_MOST 64     /* sandboxes of a pool, and pools */
-#define CAY_WARM_TASK "warm" /* the kind of its jobs (cay/jobs.h); the subject is the pool's id */
+#define CAY_POOL_MOST 64     /* sandboxes of a pool, and pools */
+#define CAY_POOL_TASK "warm" /* the kind of its jobs (cay/jobs.h); the subject is the pool's id */
 
-typedef struct cay_warm {
+typedef struct cay_pool {
     size_t size;
     const char
         *template_; /* a name or id, looked up each time: a name that moves takes its pool along */
     const char *tenant; /* who looks it up; NULL: "default" */
-    unsigned low, high; /* 1 <= low <= high <= CAY_WARM_MOST */
+    unsigned low, high; /* 1 <= low <= high <= CAY_POOL_MOST */
     /* only when reading */
     const char *id;    /* of the pool */
     const char *error; /* why the last one could not be made, or "" */
     unsigned ready, making;
-} cay_warm;
+} cay_pool;
 
 /* Again: other marks. CAY_ENOENT, "template_not_found"; CAY_ETOOBIG, "warm_too_many". */
-CAY_API int cay_warm_put(cay_client *client, const cay_call *call, const cay_warm *spec,
+CAY_API int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *spec,
                          cay_err *err);
-CAY_API int cay_warm_list(cay_client *client, const cay_call *call,
-                          int (*fn)(const cay_warm *w, void *arg), void *arg, cay_err *err);
+CAY_API int cay_pool_list(cay_client *client, const cay_call *call,
+                          int (*fn)(const cay_pool *w, void *arg), void *arg, cay_err *err);
 /* With the sandboxes that are ready. CAY_ENOENT, "warm_not_found". */
-CAY_API int cay_warm_remove(cay_client *client, const cay_call *call, const char *tenant,
+CAY_API int cay_pool_remove(cay_client *client, const cay_call *call, const char *tenant,
                             const char *template_, cay_err *err);
 
 /* For who does the work of the queue: the server's controller. */
-CAY_API int cay_warm_due(cay_client *client, cay_err *err);
-CAY_API int cay_warm_fill(cay_client *client, const cay_call *call, const char *id, cay_err *err);
+CAY_API int cay_pool_due(cay_client *client, cay_err *err);
+CAY_API int cay_pool_fill(cay_client *client, const cay_call *call, const char *id, cay_err *err);
 /* Since the client was opened: sandboxes that were given out, and requests for which none was
  * ready. */
-CAY_API void cay_warm_counts(const cay_client *client, uint64_t *taken, uint64_t *missed);
+CAY_API void cay_pool_counts(const cay_client *client, uint64_t *taken, uint64_t *missed);
 
 #ifdef __cplusplus
 }
