@@ -26,7 +26,7 @@ typedef struct cay_run cay_run; /* one trip through the loop, for callbacks */
 typedef struct cay_capability cay_capability;
 typedef struct cay_conversation cay_conversation;
 typedef struct cay_tracer cay_tracer;
-typedef struct cay_ledger cay_ledger;
+typedef struct cay_audit_sink cay_audit_sink;
 
 /* What callbacks may ask of the run they are called by. */
 CAY_API const cay_agent *cay_run_agent(const cay_run *run); /* the caller's own object */
@@ -260,7 +260,7 @@ typedef struct cay_run_config {
     bool trace;             /* cay_run_result.trace also without a tracer */
     bool trace_content; /* spans tell what was said: input and output of the model and of tools, 16
                            KiB each, and what errors of tools say */
-    cay_ledger *ledger; /* cay/ledger.h; or NULL */
+    cay_audit_sink *ledger; /* cay/audit_sink.h; or NULL */
     unsigned nest_;     /* ours: how deep agents call each other */
     void *over_;        /* ours: the trace of the run that this one is a call of */
     void *sampled_;     /* ours: what MCP servers asked the model for in it */

@@ -9,7 +9,7 @@
 #include <cay/jobs.h>
 #include <cay/sandbox.h>
 #include <cay/agent.h>
-#include <cay/ledger.h>
+#include <cay/audit_sink.h>
 #include <cay/fetch.h>
 #include <cay/interpreter.h>
 #include <cay/mcp.h>

@@ -8,10 +8,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-cay_ledger *cay_ledger_new(const cay_ledger_sink *sink, void *self, bool strict)
+cay_audit_sink *cay_audit_sink_new(const cay_audit_sink_ops *sink, void *self, bool strict)
 {
-    cay_ledger *a = cay__alloc(sizeof *a);
-    if (!sink || cay__spec_take(&a->sink, sizeof a->sink, sink, "cay_ledger_sink", NULL) < 0) {
+    cay_audit_sink *a = cay__alloc(sizeof *a);
+    if (!sink || cay__spec_take(&a->sink, sizeof a->sink, sink, "cay_audit_sink_ops", NULL) < 0) {
         free(a);
         return NULL;
     }
@@ -21,32 +21,32 @@ cay_ledger *cay_ledger_new(const cay_ledger_sink *sink, void *self, bool strict)
     return a;
 }
 
-void cay_ledger_also(cay_ledger *a, cay_ledger *other)
+void cay_audit_sink_also(cay_audit_sink *a, cay_audit_sink *other)
 {
     while (a->next)
         a = a->next;
     a->next = other;
 }
 
-void cay_ledger_detail(cay_ledger *a, bool on)
+void cay_audit_sink_detail(cay_audit_sink *a, bool on)
 {
     a->detail = on;
 }
 
-void cay_ledger_output(cay_ledger *a, bool on)
+void cay_audit_sink_output(cay_audit_sink *a, bool on)
 {
     a->output = on;
 }
 
-bool cay__ledger_detail(const cay_run *r)
+bool cay__audit_sink_detail(const cay_run *r)
 {
-    for (const cay_ledger *a = r->conf->ledger; a; a = a->next)
+    for (const cay_audit_sink *a = r->conf->ledger; a; a = a->next)
         if (a->detail)
             return true;
     return false;
 }
 
-uint64_t cay_ledger_lost(const cay_ledger *a)
+uint64_t cay_audit_sink_lost(const cay_audit_sink *a)
 {
     uint64_t n = 0;
     for (; a; a = a->next)
@@ -54,9 +54,9 @@ uint64_t cay_ledger_lost(const cay_ledger *a)
     return n;
 }
 
-void cay_ledger_free(cay_ledger *a)
+void cay_audit_sink_free(cay_audit_sink *a)
 {
-    for (cay_ledger *next; a; a = next) {
+    for (cay_audit_sink *next; a; a = next) {
         next = a->next;
         if (a->sink.close)
             a->sink.close(a->self);
@@ -66,7 +66,7 @@ void cay_ledger_free(cay_ledger *a)
 }
 
 /* One event for one of them; -1 when it must be written and could not be. */
-static int write_to(cay_ledger *a, cay_run *r, const json_t *event, json_t *detail, json_t *output,
+static int write_to(cay_audit_sink *a, cay_run *r, const json_t *event, json_t *detail, json_t *output,
                     cay_err *why)
 {
     bool in_detail = a->detail && detail, with_output = a->output && output;
@@ -87,9 +87,9 @@ static int write_to(cay_ledger *a, cay_run *r, const json_t *event, json_t *deta
     return -1;
 }
 
-int cay__ledger(cay_run *r, const char *event, json_t *more, cay_err *err)
+int cay__audit_sink(cay_run *r, const char *event, json_t *more, cay_err *err)
 {
-    cay_ledger *first = r->conf->ledger;
+    cay_audit_sink *first = r->conf->ledger;
     CAY_AUTOJSON *own = more, *detail = json_incref(json_object_get(more, "detail"));
     CAY_AUTOJSON *output = json_incref(json_object_get(more, "output"));
     cay_err why = CAY_ERR_INIT;
@@ -109,7 +109,7 @@ int cay__ledger(cay_run *r, const char *event, json_t *more, cay_err *err)
         json_object_update(e, own);
     json_object_del(e, "detail");
     json_object_del(e, "output");
-    for (cay_ledger *a = first; a; a = a->next)
+    for (cay_audit_sink *a = first; a; a = a->next)
         rc = write_to(a, r, e, detail, output, &why) < 0 ? -1 : rc;
     pthread_mutex_unlock(&first->lock);
     if (rc == 0)
@@ -135,17 +135,17 @@ static void file_close(void *self)
     free(self);
 }
 
-static const cay_ledger_sink file_sink = { .size = sizeof file_sink,
+static const cay_audit_sink_ops file_sink = { .size = sizeof file_sink,
                                            .write = file_write,
                                            .close = file_close };
 
-int cay_ledger_file(const char *path, bool strict, cay_ledger **out, cay_err *err)
+int cay_audit_sink_file(const char *path, bool strict, cay_audit_sink **out, cay_err *err)
 {
     CAY_AUTOFD fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
     if (fd < 0)
         return cay_fail_sys(err, CAY_ESYS, "audit file %.200s", path);
     int *own = cay__alloc(sizeof *own);
     *own = CAY_STEAL_FD(fd);
-    *out = cay_ledger_new(&file_sink, own, strict);
+    *out = cay_audit_sink_new(&file_sink, own, strict);
     return 0;
 }

@@ -4,23 +4,23 @@
  */
 #pragma once
 #include "run.h"
-#include <cay/ledger.h>
+#include <cay/audit_sink.h>
 #include <pthread.h>
 
 enum { CAY__EVENT_MAX = 64 << 10, CAY__EVENT_OUTPUT = 8000 };
-struct cay_ledger {
-    cay_ledger_sink sink;
+struct cay_audit_sink {
+    cay_audit_sink_ops sink;
     int (*inside)(void *self, cay_run *r, const char *json,
                   cay_err *err); /* instead of the sink's, for one that needs the run */
     void *self;
     bool strict, detail, output;
     uint64_t lost, seq;
-    cay_ledger *next;
+    cay_audit_sink *next;
     pthread_mutex_t lock;
 };
 
 /* Takes more: what the event has besides time, run, agent, actor and its name; its "detail" and its
  * "output" are for those only who want them. Negative only when it could not be written and must
  * be. */
-int cay__ledger(cay_run *r, const char *event, json_t *more, cay_err *err);
-bool cay__ledger_detail(const cay_run *r); /* commands and paths are wanted */
+int cay__audit_sink(cay_run *r, const char *event, json_t *more, cay_err *err);
+bool cay__audit_sink_detail(const cay_run *r); /* commands and paths are wanted */

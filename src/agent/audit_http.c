@@ -206,11 +206,11 @@ static void post_close(void *self)
     free(p);
 }
 
-static const cay_ledger_sink sink = { .size = sizeof sink,
+static const cay_audit_sink_ops sink = { .size = sizeof sink,
                                       .write = post_write,
                                       .close = post_close };
 
-static int set_up(post *p, const cay_ledger_http_spec *spec, cay_err *err)
+static int set_up(post *p, const cay_audit_sink_http_spec *spec, cay_err *err)
 {
     const cay_model_open_spec none = { .size = sizeof none };
     if (!spec->url || (strncmp(spec->url, "https://", 8) && strncmp(spec->url, "http://", 7)))
@@ -230,10 +230,10 @@ static int set_up(post *p, const cay_ledger_http_spec *spec, cay_err *err)
     return p->spool ? spool_own(p, err) : 0;
 }
 
-int cay_ledger_http(const cay_ledger_http_spec *given, bool strict, cay_ledger **out, cay_err *err)
+int cay_audit_sink_http(const cay_audit_sink_http_spec *given, bool strict, cay_audit_sink **out, cay_err *err)
 {
-    cay_ledger_http_spec spec;
-    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_ledger_http_spec", err));
+    cay_audit_sink_http_spec spec;
+    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_audit_sink_http_spec", err));
     if (strict && spec.later)
         return cay_fail(err, CAY_EINVAL,
                         "an audit that is sent later cannot be one that must be written");
@@ -249,6 +249,6 @@ int cay_ledger_http(const cay_ledger_http_spec *given, bool strict, cay_ledger *
         post_close(p);
         return rc;
     }
-    *out = cay_ledger_new(&sink, p, strict);
+    *out = cay_audit_sink_new(&sink, p, strict);
     return 0;
 }

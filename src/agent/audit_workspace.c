@@ -52,15 +52,15 @@ static void close_inside(void *self)
     free(i);
 }
 
-static const cay_ledger_sink sink = { .size = sizeof sink,
+static const cay_audit_sink_ops sink = { .size = sizeof sink,
                                       .write = write_nowhere,
                                       .close = close_inside };
 
-cay_ledger *cay_ledger_workspace(bool strict)
+cay_audit_sink *cay_audit_sink_workspace(bool strict)
 {
     inside *i = cay__alloc(sizeof *i);
     i->early = (cay__buf)CAY__BUF(EARLY_MAX);
-    cay_ledger *a = cay_ledger_new(&sink, i, strict);
+    cay_audit_sink *a = cay_audit_sink_new(&sink, i, strict);
     a->inside = write_inside;
     return a;
 }

@@ -83,7 +83,7 @@ static int audit_tool(cay_run *r, const one_call *c, const char *outcome, cay_er
         json_object_set_new(e, "span_id", json_string(c->span_id));
     if (c->o.text.data)
         json_object_set_new(e, "output", cay__text_cut(c->o.text.data, CAY__EVENT_OUTPUT));
-    return cay__ledger(r, "tool", e, err);
+    return cay__audit_sink(r, "tool", e, err);
 }
 
 static bool needs_yes(const one_call *c)

@@ -49,7 +49,7 @@ int cay__hand_over(cay_run *r, const json_t *item, const cay_handoff *h, cay_err
     cay__span_data(span, "from_agent", json_string(from->name));
     cay__span_data(span, "to_agent", json_string(h->agent->name));
     cay__span_end(span, NULL);
-    CAY_TRY(cay__ledger(r, "handoff", json_pack("{s:s}", "to", h->agent->name), err));
+    CAY_TRY(cay__audit_sink(r, "handoff", json_pack("{s:s}", "to", h->agent->name), err));
     const cay_hooks *both[] = { r->conf->hooks, from->hooks };
     for (size_t i = 0; i < 2; i++)
         if (both[i] && both[i]->handoff)

@@ -93,7 +93,7 @@ static json_t *event_of(const cay__watched *w, const cay_op *op)
         if (op->fault->retry)
             json_object_set_new(o, "retryable", json_boolean(op->fault->retry == CAY_RETRY_YES));
     }
-    if (cay__ledger_detail(w->run)) {
+    if (cay__audit_sink_detail(w->run)) {
         json_t *detail = json_object();
         add_detail(detail, op);
         json_object_set_new(o, "detail", detail);
@@ -106,7 +106,7 @@ static void saw(void *arg, const cay_op *op)
     cay__watched *w = arg;
     pthread_mutex_lock(&w->lock);
     if (w->rc == 0 && counts(op))
-        w->rc = cay__ledger(w->run, "operation", event_of(w, op), &w->err);
+        w->rc = cay__audit_sink(w->run, "operation", event_of(w, op), &w->err);
     pthread_mutex_unlock(&w->lock);
     if (w->tell)
         w->tell(w->tell_arg, op);

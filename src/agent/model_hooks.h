@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * agent/model_hooks.h - what a tool call does in its sandbox, for the audit, as it happens.
- * Commands and paths only with cay_ledger_detail().
+ * Commands and paths only with cay_audit_sink_detail().
  */
 #pragma once
 #include "run.h"

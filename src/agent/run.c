@@ -399,10 +399,10 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
     if (!agent->name || !*agent->name)
         return cay_fail(err, CAY_EINVAL, "an agent has a name");
     cay__trace_begin(&r);
-    const uint64_t lost = conf.ledger ? cay_ledger_lost(conf.ledger) : 0;
+    const uint64_t lost = conf.ledger ? cay_audit_sink_lost(conf.ledger) : 0;
     int rc = begin(&r, agent, input, &own);
     if (rc == 0)
-        rc = cay__ledger(&r, "run", json_pack("{s:s}", "state", "started"), &own);
+        rc = cay__audit_sink(&r, "run", json_pack("{s:s}", "state", "started"), &own);
     if (rc == 0)
         rc = go(&r, &own);
     if (r.seat)
@@ -411,7 +411,7 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
     rc = rc < 0 ? rc : kept;
     bool waits = rc == 0 && json_array_size(r.pending);
     if (*r.id)
-        cay__ledger(&r, "run",
+        cay__audit_sink(&r, "run",
                     json_pack("{s:s, s:s}", "state",
                               waits                 ? "interrupted"
                               : rc == 0             ? "completed"
@@ -419,7 +419,7 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
                                                     : "failed",
                               "reason", own.reason),
                     NULL);
-    if (conf.ledger && cay_ledger_lost(conf.ledger) > lost && *r.id && r.seat)
+    if (conf.ledger && cay_audit_sink_lost(conf.ledger) > lost && *r.id && r.seat)
         cay__run_note(&r, "audit", "some of what happened could not be written down", NULL);
     bool stays = waits || r.conf->keep || r.conf->sandbox;
     if (rc == 0)

@@ -47,28 +47,28 @@ static const char *nth(const opt_list *list, size_t i, const char *otherwise)
 }
 
 /* All of them must be written, or the run ends. */
-int agent_audit_open(const agent_audit *a, cay_ledger **out, cay_err *err)
+int agent_audit_open(const agent_audit *a, cay_audit_sink **out, cay_err *err)
 {
     const char *usual = has_usual() ? "env:" USUAL_KEY : NULL;
     for (size_t i = 0, server = 0; i < a->to.n; i++) {
         const char *to = a->to.v[i];
-        cay_ledger *one = NULL;
+        cay_audit_sink *one = NULL;
         if (is_server(to)) {
-            cay_ledger_http_spec http = { .size = sizeof http,
+            cay_audit_sink_http_spec http = { .size = sizeof http,
                                           .url = to,
                                           .spool = nth(&a->spool, server, NULL),
                                           .key = nth(&a->key, server, usual) };
             server++;
-            CAY_TRY(cay_ledger_http(&http, true, &one, err));
+            CAY_TRY(cay_audit_sink_http(&http, true, &one, err));
         } else if (!strcmp(to, "workspace:")) {
-            one = cay_ledger_workspace(true);
+            one = cay_audit_sink_workspace(true);
         } else {
-            CAY_TRY(cay_ledger_file(to, true, &one, err));
+            CAY_TRY(cay_audit_sink_file(to, true, &one, err));
         }
-        cay_ledger_detail(one, a->detail);
-        cay_ledger_output(one, a->output);
+        cay_audit_sink_detail(one, a->detail);
+        cay_audit_sink_output(one, a->output);
         if (*out)
-            cay_ledger_also(*out, one);
+            cay_audit_sink_also(*out, one);
         else
             *out = one;
     }

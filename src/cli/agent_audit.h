@@ -5,7 +5,7 @@
  */
 #pragma once
 #include "opt.h"
-#include <cay/ledger.h>
+#include <cay/audit_sink.h>
 
 typedef struct agent_audit {
     opt_list to;         /* files, addresses, "workspace:" */
@@ -14,6 +14,6 @@ typedef struct agent_audit {
 } agent_audit;
 
 int agent_audit_check(const agent_audit *a, cay_err *err);
-int agent_audit_open(const agent_audit *a, cay_ledger **out,
+int agent_audit_open(const agent_audit *a, cay_audit_sink **out,
                      cay_err *err); /* *out: what was opened so far also when it fails; NULL:
                                        nothing was asked for */

@@ -217,7 +217,7 @@ typedef struct parts {
     cay_model *model;
     cay_sandbox *sandbox;
     cay_tracer *tracer;
-    cay_ledger *audit;
+    cay_audit_sink *audit;
     cay_capability *memory; /* among caps */
     cay_conversation *session;
     agent_mcp mcp;
@@ -237,7 +237,7 @@ static void parts_clear(parts *p)
     free(p->tools);
     cay_conversation_free(p->session);
     cay_tracer_free(p->tracer);
-    cay_ledger_free(p->audit);
+    cay_audit_sink_free(p->audit);
     if (p->sandbox)
         cay_sandbox_unref(p->sandbox);
     cay_model_free(p->model);

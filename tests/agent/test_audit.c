@@ -4,7 +4,7 @@
 #include "peer.h"
 #include "play.h"
 #include <base/str.h>
-#include <cay/ledger.h>
+#include <cay/audit_sink.h>
 
 static play p;
 static cay_model *model;
@@ -18,7 +18,7 @@ static int sum(void *arg, const cay_tool_call *call, cay_tool_output *out, cay_e
 
 /* A run of four events: it starts, its tool was called, it is completed; and one that is refused.
  */
-static int run(cay_ledger *l, cay_err *err)
+static int run(cay_audit_sink *l, cay_err *err)
 {
     static const cay_tool adder = { .size = sizeof adder, .name = "add", .call = sum };
     static const cay_tool *const tools[] = { &adder };
@@ -35,15 +35,15 @@ static int run(cay_ledger *l, cay_err *err)
     return rc;
 }
 
-static cay_ledger *opened(const char *path, cay_ledger_http_spec spec, bool strict)
+static cay_audit_sink *opened(const char *path, cay_audit_sink_http_spec spec, bool strict)
 {
     char url[200];
-    cay_ledger *l = NULL;
+    cay_audit_sink *l = NULL;
     cay_err err = CAY_ERR_INIT;
     snprintf(url, sizeof url, "http://127.0.0.1:%d/%s", *path == '!' ? 1 : port, path);
     spec.size = sizeof spec;
     spec.url = url;
-    if (cay_ledger_http(&spec, strict, &l, &err) < 0)
+    if (cay_audit_sink_http(&spec, strict, &l, &err) < 0)
         fail_msg("%s", err.msg);
     return l;
 }
@@ -71,26 +71,26 @@ static void each_event_is_posted(void **state)
     (void)state;
     char order[100];
     cay_err err = CAY_ERR_INIT;
-    cay_ledger *l =
+    cay_audit_sink *l =
         opened("sink/one",
-               (cay_ledger_http_spec){ .key = "env:TEST_KEY",
+               (cay_audit_sink_http_spec){ .key = "env:TEST_KEY",
                                        .headers = (const char *const[]){ "X-Team: blue", NULL } },
                true);
     assert_int_equal(run(l, &err), 0);
-    assert_int_equal(cay_ledger_lost(l), 0);
-    cay_ledger_free(l);
+    assert_int_equal(cay_audit_sink_lost(l), 0);
+    cay_audit_sink_free(l);
     assert_int_equal(seen("sink/one", order, sizeof order), 4);
     assert_string_equal(order, "1 2 3 4 ");
-    l = opened("sink/later", (cay_ledger_http_spec){ .later = true }, false);
+    l = opened("sink/later", (cay_audit_sink_http_spec){ .later = true }, false);
     assert_int_equal(run(l, &err), 0);
-    cay_ledger_free(l); /* which waits for it */
+    cay_audit_sink_free(l); /* which waits for it */
     assert_int_equal(seen("sink/later", order, sizeof order), 4);
     assert_string_equal(order, "1 2 3 4 ");
-    l = opened("sink/flaky", (cay_ledger_http_spec){ 0 },
+    l = opened("sink/flaky", (cay_audit_sink_http_spec){ 0 },
                true); /* 503 twice: the first event takes three tries, of which there are two */
     assert_true(run(l, &err) < 0);
     assert_string_equal(err.reason, "ledger_failed");
-    cay_ledger_free(l);
+    cay_audit_sink_free(l);
 }
 
 static void what_is_not_taken_waits_in_a_spool(void **state)
@@ -99,16 +99,16 @@ static void what_is_not_taken_waits_in_a_spool(void **state)
     char spool[300], order[100];
     cay_err err = CAY_ERR_INIT;
     snprintf(spool, sizeof spool, "%s/spool", dir);
-    cay_ledger *l = opened("!", (cay_ledger_http_spec){ .spool = spool }, true);
+    cay_audit_sink *l = opened("!", (cay_audit_sink_http_spec){ .spool = spool }, true);
     assert_int_equal(run(l, &err), 0); /* nobody there; all is kept */
-    assert_int_equal(cay_ledger_lost(l), 0);
-    cay_ledger_free(l);
+    assert_int_equal(cay_audit_sink_lost(l), 0);
+    cay_audit_sink_free(l);
     static char text[65536];
     assert_true(cay__fd_read_file(AT_FDCWD, spool, text, sizeof text) > 0);
     has(text, "\"seq\":4");
-    l = opened("sink/after", (cay_ledger_http_spec){ .spool = spool }, true);
+    l = opened("sink/after", (cay_audit_sink_http_spec){ .spool = spool }, true);
     assert_int_equal(run(l, &err), 0);
-    cay_ledger_free(l);
+    cay_audit_sink_free(l);
     assert_int_equal(seen("sink/after", order, sizeof order), 8);
     assert_string_equal(order, "1 2 3 4 1 2 3 4 "); /* what waited first */
     assert_int_equal(access(spool, F_OK), -1);
@@ -120,38 +120,38 @@ static void a_spool_has_one_sink(void **state)
     (void)state;
     char spool[300];
     cay_err err = CAY_ERR_INIT;
-    cay_ledger *second = NULL;
+    cay_audit_sink *second = NULL;
     snprintf(spool, sizeof spool, "%s/one", dir);
-    cay_ledger *first = opened("sink/a", (cay_ledger_http_spec){ .spool = spool }, true);
-    cay_ledger_http_spec spec = { .size = sizeof spec,
+    cay_audit_sink *first = opened("sink/a", (cay_audit_sink_http_spec){ .spool = spool }, true);
+    cay_audit_sink_http_spec spec = { .size = sizeof spec,
                                   .url = "http://127.0.0.1:1/",
                                   .spool = spool };
-    assert_int_equal(cay_ledger_http(&spec, true, &second, &err), CAY_EBUSY);
+    assert_int_equal(cay_audit_sink_http(&spec, true, &second, &err), CAY_EBUSY);
     assert_string_equal(err.reason, "ledger_spool");
     has(err.msg, spool);
-    cay_ledger_free(first);
-    if (cay_ledger_http(&spec, true, &second, &err) < 0)
+    cay_audit_sink_free(first);
+    if (cay_audit_sink_http(&spec, true, &second, &err) < 0)
         fail_msg("%s", err.msg);
-    cay_ledger_free(second);
+    cay_audit_sink_free(second);
 }
 
 static void what_cannot_be_sent_is_told(void **state)
 {
     (void)state;
     cay_err err = CAY_ERR_INIT;
-    cay_ledger *l = opened("sink/never", (cay_ledger_http_spec){ 0 }, true);
+    cay_audit_sink *l = opened("sink/never", (cay_audit_sink_http_spec){ 0 }, true);
     assert_true(run(l, &err) < 0);
     assert_string_equal(err.reason, "ledger_failed");
     has(err.msg, "400");
     assert_int_equal(p.at, 0); /* nothing is done that nobody wrote down */
-    cay_ledger_free(l);
-    l = opened("sink/never", (cay_ledger_http_spec){ 0 }, false);
+    cay_audit_sink_free(l);
+    l = opened("sink/never", (cay_audit_sink_http_spec){ 0 }, false);
     assert_int_equal(run(l, &err), 0);
-    assert_int_equal(cay_ledger_lost(l), 4);
-    cay_ledger_free(l);
+    assert_int_equal(cay_audit_sink_lost(l), 4);
+    cay_audit_sink_free(l);
     static const char *const wrong[] = { "no colon", NULL };
     static const struct {
-        cay_ledger_http_spec spec;
+        cay_audit_sink_http_spec spec;
         bool strict;
         int code;
     } bad[] = { { { .url = NULL }, false, CAY_EINVAL },
@@ -161,9 +161,9 @@ static void what_cannot_be_sent_is_told(void **state)
                 { { .url = "https://x.example", .key = "env:NOT_SET_HERE" }, false, CAY_ENOENT },
                 { { .url = "https://x.example", .headers = wrong }, false, CAY_EINVAL } };
     for (size_t i = 0; i < CAY_LEN(bad); i++) {
-        cay_ledger_http_spec s = bad[i].spec;
+        cay_audit_sink_http_spec s = bad[i].spec;
         s.size = sizeof s;
-        assert_int_equal(cay_ledger_http(&s, bad[i].strict, &l, &err), bad[i].code);
+        assert_int_equal(cay_audit_sink_http(&s, bad[i].strict, &l, &err), bad[i].code);
     }
 }
 

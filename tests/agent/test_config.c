@@ -3,7 +3,7 @@
  * add to a living sandbox, who decides that it is done, and what each request cost. */
 #include "box.h"
 #include <base/fd.h>
-#include <cay/ledger.h>
+#include <cay/audit_sink.h>
 #include <cay/manifest.h>
 #include <cay/sys/capability.h>
 #include <cay/workspace.h>
@@ -717,17 +717,17 @@ static void an_audit_goes_to_several_places(void **state)
 {
     (void)state;
     int n = 0;
-    static const cay_ledger_sink ops = { .size = sizeof ops, .write = count };
-    cay_ledger *first = cay_ledger_workspace(true), *second = cay_ledger_new(&ops, &n, false);
-    cay_ledger_detail(first, true);
-    cay_ledger_also(first, second); /* without details, and it may fail */
+    static const cay_audit_sink_ops ops = { .size = sizeof ops, .write = count };
+    cay_audit_sink *first = cay_audit_sink_workspace(true), *second = cay_audit_sink_new(&ops, &n, false);
+    cay_audit_sink_detail(first, true);
+    cay_audit_sink_also(first, second); /* without details, and it may fail */
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };
     p.say[0] = CALL("c0", "exec_command", "{\\\"cmd\\\":\\\"echo hi\\\"}");
     p.say[1] = TEXT("done");
     told_audit = 0;
     cay_run_result_free(
         box_run(&a, "go", (cay_run_config){ .ledger = first, .on_event = on_event }));
-    assert_int_equal(cay_ledger_lost(first), 1);
+    assert_int_equal(cay_audit_sink_lost(first), 1);
     assert_int_equal(told_audit, 1);
     char path[100], part[40];
     CAY_AUTOFREE char *text = NULL;
@@ -743,7 +743,7 @@ static void an_audit_goes_to_several_places(void **state)
         snprintf(part, sizeof part, "\"seq\":%d,", i);
         has(text, part);
     }
-    cay_ledger_free(first);
+    cay_audit_sink_free(first);
 }
 
 int main(int argc, char **argv)

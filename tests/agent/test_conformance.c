@@ -915,13 +915,13 @@ static int keep_audit(void *self, const char *json, cay_err *err)
 /* 14.1, 14.2: where a port is reached. The address of another machine is in no trace. */
 static void ports_are_told(void **state)
 {
-    static const cay_ledger_sink sink = { .size = sizeof sink, .write = keep_audit };
+    static const cay_audit_sink_ops sink = { .size = sizeof sink, .write = keep_audit };
     static const cay_tool looker = { .size = sizeof looker,
                                      .name = "look",
                                      .call = look_for_ports };
     static const cay_tool *const tools[] = { &looker };
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true, .tools = tools, .ntools = 1 };
-    cay_ledger *l = cay_ledger_new(&sink, NULL, true);
+    cay_audit_sink *l = cay_audit_sink_new(&sink, NULL, true);
     (void)state;
     p.say[0] = CALL("c1", "look", "{}");
     p.say[1] = TEXT("done");
@@ -947,7 +947,7 @@ static void ports_are_told(void **state)
     has(audited, "\"port\":1,\"reason\":\"exposed_port_unavailable\",\"retryable\":false");
     has_not(audited, "looked");
     cay_run_result_free(r);
-    cay_ledger_free(l);
+    cay_audit_sink_free(l);
     free(audited);
     audited = NULL;
 }
@@ -976,7 +976,7 @@ static int call_another(void *arg, const cay_tool_call *call, cay_tool_output *o
  * the caller wanted told. */
 static void what_is_done_inside_is_told_once(void **state)
 {
-    static const cay_ledger_sink sink = { .size = sizeof sink, .write = keep_audit };
+    static const cay_audit_sink_ops sink = { .size = sizeof sink, .write = keep_audit };
     static const cay_tool calls = { .size = sizeof calls, .name = "another", .call = call_another };
     static const cay_tool *const inner_tools[] = { &calls };
     cay_agent inner = {
@@ -985,7 +985,7 @@ static void what_is_done_inside_is_told_once(void **state)
     cay_tool *as_tool = cay_agent_as_tool(&inner, "ask_inner", "asks");
     const cay_tool *const tools[] = { as_tool };
     cay_agent outer = { .size = sizeof outer, .name = "Outer", .tools = tools, .ntools = 1 };
-    cay_ledger *l = cay_ledger_new(&sink, NULL, true);
+    cay_audit_sink *l = cay_audit_sink_new(&sink, NULL, true);
     const cay_call call = { .size = sizeof call, .tell = count_starts };
     cay_run_config conf = {
         .size = sizeof conf, .model = model, .service = client, .trace = true, .ledger = l
@@ -1009,7 +1009,7 @@ static void what_is_done_inside_is_told_once(void **state)
                         "another");
     cay_run_result_free(r);
     cay_tool_free(as_tool);
-    cay_ledger_free(l);
+    cay_audit_sink_free(l);
     free(audited);
     audited = NULL;
 }

@@ -2,7 +2,7 @@
 /* test_hosted: tools that the endpoint runs: what it is sent, what is kept of what they did, and
  * approvals of its MCP servers. */
 #include "play.h"
-#include <cay/ledger.h>
+#include <cay/audit_sink.h>
 
 static play p;
 static cay_model *model;
@@ -251,8 +251,8 @@ static int sink(void *self, const char *json, cay_err *err)
 static void what_they_did_is_written_down(void **state)
 {
     (void)state;
-    static const cay_ledger_sink ops = { .size = sizeof ops, .write = sink };
-    cay_ledger *l = cay_ledger_new(&ops, NULL, true);
+    static const cay_audit_sink_ops ops = { .size = sizeof ops, .write = sink };
+    cay_audit_sink *l = cay_audit_sink_new(&ops, NULL, true);
     cay_run_result *r = NULL;
     cay_err err = CAY_ERR_INIT;
     p.say[0] = "[" WEB "," ASKS("mcpr_1", "table") "]";
@@ -262,7 +262,7 @@ static void what_they_did_is_written_down(void **state)
                "text\",\"text\":\"Closed.\"}]}]";
     assert_int_equal(run(&pilot, (cay_run_config){ .approve = yes, .ledger = l }, &r, &err), 0);
     cay_run_result_free(r);
-    cay_ledger_free(l);
+    cay_audit_sink_free(l);
     has(written, "\"tool\":\"web_search\",\"call_id\":\"ws_1\",\"hosted\":true,\"outcome\":\"ok\"");
     has(written, "\"tool\":\"tides.table\",\"call_id\":\"mcpr_1\",\"verdict\":\"approved\"");
     has(written,

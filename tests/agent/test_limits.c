@@ -136,8 +136,8 @@ static int keep(void *self, const char *json, cay_err *err)
 
 static void what_is_done_is_written_down(void **state)
 {
-    static const cay_ledger_sink sink = { .size = sizeof sink, .write = keep };
-    cay_ledger *audit = cay_ledger_new(&sink, NULL, true);
+    static const cay_audit_sink_ops sink = { .size = sizeof sink, .write = keep };
+    cay_audit_sink *audit = cay_audit_sink_new(&sink, NULL, true);
     cay_agent a = { .size = sizeof a, .name = "Seen", .sandbox = true };
     (void)state;
     p.say[0] =
@@ -160,7 +160,7 @@ static void what_is_done_is_written_down(void **state)
     has_not(written.data, "secret words");
     has_not(written.data, "hidden");
     has_not(written.data, "seen.txt");
-    assert_int_equal(cay_ledger_lost(audit), 0);
+    assert_int_equal(cay_audit_sink_lost(audit), 0);
     /* Commands and paths where they are wanted, and even then nothing that was written or printed.
      */
     play_clear(&p);
@@ -169,7 +169,7 @@ static void what_is_done_is_written_down(void **state)
                "*** Begin Patch\\n*** Add File: other.txt\\n+secret words\\n*** End Patch\\n");
     p.say[1] = SH("c1", "printf 'hid''den'");
     p.say[2] = TEXT("done");
-    cay_ledger_detail(audit, true);
+    cay_audit_sink_detail(audit, true);
     cay_run_result_free(box_run(&a, "go", (cay_run_config){ .ledger = audit }));
     has(written.data, "/workspace/other.txt");
     has(written.data, "printf 'hid''den'");
@@ -180,12 +180,12 @@ static void what_is_done_is_written_down(void **state)
     play_clear(&p);
     p.say[0] = SH("c1", "printf 'hid''den'; printf %09000d 0; echo end");
     p.say[1] = TEXT("done");
-    cay_ledger_output(audit, true);
+    cay_audit_sink_output(audit, true);
     cay_run_result_free(box_run(&a, "go", (cay_run_config){ .ledger = audit }));
     has(written.data, "hidden0000");
     has(written.data, "bytes more)\"");
     has_not(written.data, "0end");
-    cay_ledger_output(audit, false);
+    cay_audit_sink_output(audit, false);
     /* What cannot be written down is not done. */
     play_clear(&p);
     p.say[0] = SH("c0", "echo one");
@@ -196,9 +196,9 @@ static void what_is_done_is_written_down(void **state)
     cay_run_config conf = { .size = sizeof conf, .model = model, .sandbox = sb, .ledger = audit };
     assert_true(cay_agent_run(&a, NULL, "go", &conf, &r, &err) < 0);
     assert_int_equal(p.at, 1);
-    assert_int_equal(cay_ledger_lost(audit), 1);
+    assert_int_equal(cay_audit_sink_lost(audit), 1);
     fail_at = 0;
-    cay_ledger_free(audit);
+    cay_audit_sink_free(audit);
     cay__buf_clear(&written);
 }
 

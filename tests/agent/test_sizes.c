@@ -207,7 +207,7 @@ static void newer_and_forgotten_sizes(void **state)
     assert_null(cay_cap_shell(
         &(cay_shell_options){ .approval = true })); /* better none than one that does not ask */
     assert_null(cay_model_new(&(cay_model_ops){ .ask = play_ask }, &p, "none"));
-    assert_null(cay_ledger_new(&(cay_ledger_sink){ 0 }, NULL, false));
+    assert_null(cay_audit_sink_new(&(cay_audit_sink_ops){ 0 }, NULL, false));
 }
 
 int main(void)
