@@ -8,8 +8,8 @@
  *   cay_key_check()       who shows this key?
  *   cay_key_revoke()      from now on nobody
  *   cay_key_list()        those there are, without their secrets
- *   cay_session_create()  a secret of a browser, no key
- *   cay_session_check()   who shows it, as long as its key is good?
+ *   cay_login_create()  a secret of a browser, no key
+ *   cay_login_check()   who shows it, as long as its key is good?
  *
  * A sandbox belongs to one tenant (cay_create.tenant); without a server everything is "default".
  * The store has only a hash of a key.
@@ -116,12 +116,12 @@ CAY_API int cay_key_revoke(cay_client *client, const char *id,
  * scope login, which the caller uses up, it is of scope admin; narrower than tenant is CAY_EPERM,
  * "scope_too_narrow". Kept as a hash; cay_key_list() has it with scope session; cay_key_check()
  * refuses it. */
-CAY_API int cay_session_create(cay_client *client, const cay_key *from,
-                               char text[CAY_SESSION_LEN + 1], cay_err *err);
+CAY_API int cay_login_create(cay_client *client, const cay_key *from,
+                             char text[CAY_SESSION_LEN + 1], cay_err *err);
 /* As cay_key_check(); fn gets the session's id with tenant and scope of the key that it stands for.
  */
-CAY_API int cay_session_check(cay_client *client, const char *text,
-                              int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err);
+CAY_API int cay_login_check(cay_client *client, const char *text,
+                            int (*fn)(const cay_key *key, void *arg), void *arg, cay_err *err);
 
 /* Writes down when keys were last used, which cay_key_check() only remembers: of each once a minute
  * at most, or all that is not written yet. Cheap when there is nothing to write; a program that

@@ -261,9 +261,9 @@ typedef struct cay_run_config {
     bool trace_content; /* spans tell what was said: input and output of the model and of tools, 16
                            KiB each, and what errors of tools say */
     cay_audit_sink *ledger; /* cay/audit_sink.h; or NULL */
-    unsigned nest_;     /* ours: how deep agents call each other */
-    void *over_;        /* ours: the trace of the run that this one is a call of */
-    void *sampled_;     /* ours: what MCP servers asked the model for in it */
+    unsigned nest_;         /* ours: how deep agents call each other */
+    void *over_;            /* ours: the trace of the run that this one is a call of */
+    void *sampled_;         /* ours: what MCP servers asked the model for in it */
     unsigned manifest_entries,
         local_dir_files; /* of a new sandbox's manifest: how many entries, and files of one local
                             directory, are worked on at once; 0: what it says itself */

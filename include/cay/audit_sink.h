@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay/audit_sink.h - who let an agent do what: a record of its tool calls and of decisions about them.
+ * cay/audit_sink.h - who let an agent do what: a record of its tool calls and of decisions about
+ * them.
  *
  *   cay_audit_sink_file()       one JSON object a line
  *   cay_audit_sink_new()        to a function of yours
@@ -19,13 +20,13 @@
  *   operation  op: process.start, file.write, …; call_id, span_id (the call's), sandbox, process,
  * ms, timeout_ms, bytes, outcome, reason, retryable; exit_code when a command has ended
  * (process.wait, shell.run); port, and where it is reached (server.port, server.address); with
- * cay_audit_sink_detail() command or shell, path and user: which may hold what a model was told handoff
- * to
+ * cay_audit_sink_detail() command or shell, path and user: which may hold what a model was told
+ * handoff to
  *
  * What was said, arguments of tools and contents are in none, and output is in none unless
- * cay_audit_sink_output() asks for it. Events are written one by one, as they happen, in order; a sink
- * that fails is counted and, with `strict`, ends the run with its error: nothing more is done that
- * nobody wrote down.
+ * cay_audit_sink_output() asks for it. Events are written one by one, as they happen, in order; a
+ * sink that fails is counted and, with `strict`, ends the run with its error: nothing more is done
+ * that nobody wrote down.
  */
 #pragma once
 #include <cay/error.h>
@@ -44,7 +45,7 @@ typedef struct cay_audit_sink_ops {
 /* Takes self. NULL when sink->size is none: then self stays the caller's. */
 CAY_API cay_audit_sink *cay_audit_sink_new(const cay_audit_sink_ops *sink, void *self, bool strict);
 CAY_API int cay_audit_sink_file(const char *path, bool strict, cay_audit_sink **out,
-                            cay_err *err); /* appended to; made with mode 0600 */
+                                cay_err *err); /* appended to; made with mode 0600 */
 /* Each event is POSTed as it happens. What cannot be delivered waits in `spool` and goes first with
  * the next event; without a spool it is lost. */
 typedef struct cay_audit_sink_http_spec {
@@ -59,8 +60,8 @@ typedef struct cay_audit_sink_http_spec {
     bool later;        /* a thread sends them and no call waits; then nothing of it can be strict.
                           cay_audit_sink_free() waits for it, 10 s at most */
 } cay_audit_sink_http_spec;
-CAY_API int cay_audit_sink_http(const cay_audit_sink_http_spec *spec, bool strict, cay_audit_sink **out,
-                            cay_err *err);
+CAY_API int cay_audit_sink_http(const cay_audit_sink_http_spec *spec, bool strict,
+                                cay_audit_sink **out, cay_err *err);
 /* In the workspace of the agent that acts, logs/events-SANDBOX.jsonl; what happened before it had
  * one is written then. Whoever is inside can change it: a help for them, no proof. */
 CAY_API cay_audit_sink *cay_audit_sink_workspace(bool strict);

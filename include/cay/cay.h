@@ -18,7 +18,7 @@
 #include <cay/policy.h>
 #include <cay/sdk.h>
 #include <cay/services.h>
-#include <cay/session.h>
+#include <cay/managed.h>
 #include <cay/manifest.h>
 #include <cay/shell.h>
 #include <cay/snapshot.h>

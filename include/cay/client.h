@@ -236,22 +236,22 @@ typedef struct cay_filter {
 
 /* One isolation layer or feature as found: {"seccomp", "on"}, {"memory-limit", "soft", "no cgroup
  * …"}. */
-typedef struct cay_layer {
+typedef struct cay_wall {
     const char *name;
     const char *state;  /* "on", "soft", "off" */
     const char *why;    /* cause when not on, or detail; may be "" */
     const char *remedy; /* one line, or "" */
-} cay_layer;
+} cay_wall;
 
 typedef struct cay_info {
     size_t size;
     const char *id, *name, *provider, *template_, *hostname, *user, *workdir;
     cay_state state;
     const char *reason; /* why it is in that state: "killed", "ttl", "idle", "oom", "reboot", … */
-    cay_level level; /* CAY_LEVEL_NONE with no layers while it does not run: what it gets is known
-                        when it starts */
-    const cay_layer *layers;
-    size_t nlayers;
+    cay_level level;    /* CAY_LEVEL_NONE with no walls while it does not run: what it gets is known
+                           when it starts */
+    const cay_wall *walls;
+    size_t nwalls;
     cay_limits limits;
     const cay_pair *labels; /* ends with a NULL key */
     const char *metadata;   /* JSON or "" */
@@ -358,8 +358,8 @@ typedef struct cay_probe {
     size_t size;
     cay_level level;
     const char *mode; /* "root", "range", "single", "process" */
-    const cay_layer *layers;
-    size_t nlayers;
+    const cay_wall *walls;
+    size_t nwalls;
 } cay_probe;
 CAY_API int cay_client_probe(cay_client *client, const char *provider, cay_probe **out,
                              cay_err *err);

@@ -42,8 +42,9 @@ static void write_down(cay_run *r, const cay_tool_call *call, const char *verdic
                                             call->call_id, "verdict", verdict)
                                 : NULL;
     if (e)
-        cay__audit_sink(r, "approval", e,
-                    NULL); /* one that must be written and is not ends the run at its next step */
+        cay__audit_sink(
+            r, "approval", e,
+            NULL); /* one that must be written and is not ends the run at its next step */
 }
 
 cay_verdict cay__verdict(cay_run *r, const cay_tool_call *call, char **why)

@@ -66,8 +66,8 @@ void cay_audit_sink_free(cay_audit_sink *a)
 }
 
 /* One event for one of them; -1 when it must be written and could not be. */
-static int write_to(cay_audit_sink *a, cay_run *r, const json_t *event, json_t *detail, json_t *output,
-                    cay_err *why)
+static int write_to(cay_audit_sink *a, cay_run *r, const json_t *event, json_t *detail,
+                    json_t *output, cay_err *why)
 {
     bool in_detail = a->detail && detail, with_output = a->output && output;
     CAY_AUTOJSON *whole = in_detail || with_output ? json_copy((json_t *)event) : NULL;
@@ -100,11 +100,11 @@ int cay__audit_sink(cay_run *r, const char *event, json_t *more, cay_err *err)
     cay__id_make(id, 'e');
     pthread_mutex_lock(
         &first->lock); /* tools may run beside each other; numbers and lines have one order */
-    CAY_AUTOJSON *e =
-        json_pack("{s:i, s:s, s:I, s:I, s:s, s:s?, s:s?, s:s?, s:s}", "version", 1, "event_id", id,
-                  "seq", (json_int_t)++first->seq, "time", (json_int_t)cay__wall_ms(), "run", r->id,
-                  "trace_id", cay__trace_id(r), "agent", r->seat ? r->seat->agent->name : NULL,
-                  "actor", r->call ? r->call->actor : NULL, "event", event);
+    CAY_AUTOJSON *e = json_pack("{s:i, s:s, s:I, s:I, s:s, s:s?, s:s?, s:s?, s:s}", "version", 1,
+                                "event_id", id, "seq", (json_int_t)++first->seq, "time",
+                                (json_int_t)cay__clock_ms(), "run", r->id, "trace_id",
+                                cay__trace_id(r), "agent", r->seat ? r->seat->agent->name : NULL,
+                                "actor", r->call ? r->call->actor : NULL, "event", event);
     if (e && own)
         json_object_update(e, own);
     json_object_del(e, "detail");
@@ -136,8 +136,8 @@ static void file_close(void *self)
 }
 
 static const cay_audit_sink_ops file_sink = { .size = sizeof file_sink,
-                                           .write = file_write,
-                                           .close = file_close };
+                                              .write = file_write,
+                                              .close = file_close };
 
 int cay_audit_sink_file(const char *path, bool strict, cay_audit_sink **out, cay_err *err)
 {

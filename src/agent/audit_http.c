@@ -207,8 +207,8 @@ static void post_close(void *self)
 }
 
 static const cay_audit_sink_ops sink = { .size = sizeof sink,
-                                      .write = post_write,
-                                      .close = post_close };
+                                         .write = post_write,
+                                         .close = post_close };
 
 static int set_up(post *p, const cay_audit_sink_http_spec *spec, cay_err *err)
 {
@@ -230,7 +230,8 @@ static int set_up(post *p, const cay_audit_sink_http_spec *spec, cay_err *err)
     return p->spool ? spool_own(p, err) : 0;
 }
 
-int cay_audit_sink_http(const cay_audit_sink_http_spec *given, bool strict, cay_audit_sink **out, cay_err *err)
+int cay_audit_sink_http(const cay_audit_sink_http_spec *given, bool strict, cay_audit_sink **out,
+                        cay_err *err)
 {
     cay_audit_sink_http_spec spec;
     CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_audit_sink_http_spec", err));

@@ -53,8 +53,8 @@ static void close_inside(void *self)
 }
 
 static const cay_audit_sink_ops sink = { .size = sizeof sink,
-                                      .write = write_nowhere,
-                                      .close = close_inside };
+                                         .write = write_nowhere,
+                                         .close = close_inside };
 
 cay_audit_sink *cay_audit_sink_workspace(bool strict)
 {

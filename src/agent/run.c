@@ -412,13 +412,13 @@ int cay_agent_run(cay_agent *agent, const cay_call *call, const char *input,
     bool waits = rc == 0 && json_array_size(r.pending);
     if (*r.id)
         cay__audit_sink(&r, "run",
-                    json_pack("{s:s, s:s}", "state",
-                              waits                 ? "interrupted"
-                              : rc == 0             ? "completed"
-                              : rc == CAY_ECANCELED ? "cancelled"
-                                                    : "failed",
-                              "reason", own.reason),
-                    NULL);
+                        json_pack("{s:s, s:s}", "state",
+                                  waits                 ? "interrupted"
+                                  : rc == 0             ? "completed"
+                                  : rc == CAY_ECANCELED ? "cancelled"
+                                                        : "failed",
+                                  "reason", own.reason),
+                        NULL);
     if (conf.ledger && cay_audit_sink_lost(conf.ledger) > lost && *r.id && r.seat)
         cay__run_note(&r, "audit", "some of what happened could not be written down", NULL);
     bool stays = waits || r.conf->keep || r.conf->sandbox;

@@ -156,7 +156,7 @@ static int64_t clock_ns(clockid_t id)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-int64_t cay__wall_ms(void)
+int64_t cay__clock_ms(void)
 {
     return clock_ns(CLOCK_REALTIME) / 1000000 + CAY_FAULT_CLOCK();
 }
@@ -170,7 +170,7 @@ int64_t cay__now_us(void)
 }
 int64_t cay__boot_ms(void)
 {
-    return CAY__MUTANT("wall-clock") ? cay__wall_ms() : clock_ns(CLOCK_BOOTTIME) / 1000000;
+    return CAY__MUTANT("wall-clock") ? cay__clock_ms() : clock_ns(CLOCK_BOOTTIME) / 1000000;
 }
 
 uint64_t cay__start_time(int pid)

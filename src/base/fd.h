@@ -49,5 +49,5 @@ int cay__fd_parent(int dir, const char *path, bool (*make)(void *arg, int at, co
 /* CLOCK_MONOTONIC and CLOCK_BOOTTIME and wall clock in milliseconds; monotonic in microseconds. */
 int64_t cay__now_ms(void);
 int64_t cay__boot_ms(void);
-int64_t cay__wall_ms(void);
+int64_t cay__clock_ms(void);
 int64_t cay__now_us(void);

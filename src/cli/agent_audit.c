@@ -55,9 +55,9 @@ int agent_audit_open(const agent_audit *a, cay_audit_sink **out, cay_err *err)
         cay_audit_sink *one = NULL;
         if (is_server(to)) {
             cay_audit_sink_http_spec http = { .size = sizeof http,
-                                          .url = to,
-                                          .spool = nth(&a->spool, server, NULL),
-                                          .key = nth(&a->key, server, usual) };
+                                              .url = to,
+                                              .spool = nth(&a->spool, server, NULL),
+                                              .key = nth(&a->key, server, usual) };
             server++;
             CAY_TRY(cay_audit_sink_http(&http, true, &one, err));
         } else if (!strcmp(to, "workspace:")) {

@@ -59,7 +59,7 @@ static void *tick(void *arg)
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&v->wake, &v->lock, &until);
-        int64_t now = cay__wall_ms();
+        int64_t now = cay__clock_ms();
         if (!v->stop && v->step && now - v->last_ms >= SILENT_MS)
             draw(v, now);
     }
@@ -113,7 +113,7 @@ void build_show_event(build_show *v, const cay_build_event *e)
     if (v->live)
         pthread_mutex_lock(&v->lock);
     wipe(v);
-    v->last_ms = cay__wall_ms();
+    v->last_ms = cay__clock_ms();
     switch (e->kind) {
     case CAY_BUILD_STEP: step(v, e); break;
     case CAY_BUILD_WARN: line(v, OUT_WARN, "warning: ", e->text, e->len); break;
@@ -134,7 +134,7 @@ void build_show_open(build_show *v, int fd, bool live)
     *v = (build_show){ .fd = fd,
                        .tty = isatty(fd),
                        .live = live,
-                       .last_ms = cay__wall_ms(),
+                       .last_ms = cay__clock_ms(),
                        .lock = PTHREAD_MUTEX_INITIALIZER,
                        .wake = PTHREAD_COND_INITIALIZER,
                        .stop = true };
@@ -158,7 +158,7 @@ void build_show_close(build_show *v)
         pthread_join(v->thread, NULL);
     wipe(v);
     if (v->live)
-        step_over(v, cay__wall_ms());
+        step_over(v, cay__clock_ms());
 }
 
 void build_show_json(const cay_build_event *e)

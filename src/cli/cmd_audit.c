@@ -89,7 +89,7 @@ static int ls(void *opts, int argc, char **argv)
     rows r;
     (void)argc, (void)argv;
     if (a->since_ms && a->since_ms != CAY_UNLIMITED)
-        f.since_ms = cay__wall_ms() - (int64_t)CAY_MIN(a->since_ms, (uint64_t)1 << 42);
+        f.since_ms = cay__clock_ms() - (int64_t)CAY_MIN(a->since_ms, (uint64_t)1 << 42);
     if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     rows_open(&r, titles);

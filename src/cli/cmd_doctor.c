@@ -29,8 +29,8 @@ static const opt_def defs[] = {
 
 static const char *level_text(const cay_probe *p)
 {
-    if (p->nlayers && !strcmp(p->layers[0].name, "engine"))
-        return !strcmp(p->layers[0].state, "on")
+    if (p->nwalls && !strcmp(p->walls[0].name, "engine"))
+        return !strcmp(p->walls[0].state, "on")
                    ? "a container of an engine, which makes the wall; what it has is below"
                    : "no engine answers";
     switch (p->level) {
@@ -46,9 +46,9 @@ static const char *level_text(const cay_probe *p)
 
 static bool layer_on(const cay_probe *p, const char *name)
 {
-    for (size_t i = 0; i < p->nlayers; i++)
-        if (!strcmp(p->layers[i].name, name))
-            return !strcmp(p->layers[i].state, "on");
+    for (size_t i = 0; i < p->nwalls; i++)
+        if (!strcmp(p->walls[i].name, name))
+            return !strcmp(p->walls[i].state, "on");
     return false;
 }
 
@@ -67,10 +67,10 @@ static void print_json(const cay_probe *p, const char *home, const doctor_rows *
     js_kstr(&j, "mode", p->mode);
     js_kbool(&j, "ok", ok);
     js_key(&j, "layers");
-    show_layers_json(&j, p->layers, p->nlayers);
+    show_walls_json(&j, p->walls, p->nwalls);
     if (d->n) {
         js_key(&j, "server");
-        show_layers_json(&j, d->row, d->n);
+        show_walls_json(&j, d->row, d->n);
     }
     js_close(&j, '}');
     js_flush(&j);
@@ -89,10 +89,10 @@ static void print_text(const cay_probe *p, const char *home, const char *host, c
     out_fmt("isolation %s%d %s%s (%s): %s\n\n",
             out_on(1, p->level >= CAY_LEVEL_ROOTLESS ? OUT_GOOD : OUT_WARN), p->level,
             cay_level_name(p->level), out_off(1), p->mode ? p->mode : "", level_text(p));
-    show_layers(p->layers, p->nlayers);
+    show_walls(p->walls, p->nwalls);
     if (d->n) {
         out_str("\nas a server\n");
-        show_layers(d->row, d->n);
+        show_walls(d->row, d->n);
     }
 }
 

@@ -48,7 +48,7 @@ static int create(void *opts, int argc, char **argv)
         return cli_usage(&cli_key_create, &err);
     }
     if (a->ttl_ms && a->ttl_ms != CAY_UNLIMITED)
-        k.expires_ms = cay__wall_ms() + (int64_t)CAY_MIN(a->ttl_ms, (uint64_t)1 << 42);
+        k.expires_ms = cay__clock_ms() + (int64_t)CAY_MIN(a->ttl_ms, (uint64_t)1 << 42);
     if (cli_service(&client, &err) < 0 || cay_key_create(client, &k, text, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     char id[CAY_KEY_ID_LEN + 1] = "";

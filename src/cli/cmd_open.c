@@ -97,7 +97,7 @@ static int run_open(void *opts, int argc, char **argv)
     cay_key k = { .size = sizeof k,
                   .scope = CAY_KEY_LOGIN,
                   .name = "console link",
-                  .expires_ms = cay__wall_ms() + LINK_MS };
+                  .expires_ms = cay__clock_ms() + LINK_MS };
     if (cli_service(&client, &err) < 0)
         return cli_fail(&err, CLI_FAIL);
     if (cay_client_host(client)) {

@@ -104,7 +104,7 @@ static void to_table(const sample *s, out_table *t)
     static const char *const titles[] = { "ID",     "NAME",  "STATE", "WALL",  ">CPU", ">MEMORY",
                                           ">LIMIT", ">PEAK", ">PIDS", ">DISK", ">AGE", NULL };
     char text[OUT_HUMAN];
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     out_table_open(t, titles);
     for (size_t i = 0; i < s->n; i++) {
         const row *r = &s->v[i];
@@ -175,7 +175,7 @@ static void draw(const sample *s)
     out_table_text(&t, &text);
     out_table_close(&t);
     cay__buf_fmt(&screen, "\033[H%scay top%s  %s  %zu sandbox%s  q leaves\033[K\r\n",
-                 out_on(1, OUT_TITLE), out_off(1), out_time(when, cay__wall_ms()), s->n,
+                 out_on(1, OUT_TITLE), out_off(1), out_time(when, cay__clock_ms()), s->n,
                  s->n == 1 ? "" : "es");
     unsigned line = 1;
     for (char *p = text.data, *end; p && *p && line + 1 < rows; p = end + 1, line++) {

@@ -49,9 +49,9 @@ static int line_of(tour *t, const char *line, char *out, size_t cap, cay_exit *e
 
 static bool layer_on(const tour *t, const char *name)
 {
-    for (size_t i = 0; i < t->info->nlayers; i++)
-        if (!strcmp(t->info->layers[i].name, name))
-            return !strcmp(t->info->layers[i].state, "on");
+    for (size_t i = 0; i < t->info->nwalls; i++)
+        if (!strcmp(t->info->walls[i].name, name))
+            return !strcmp(t->info->walls[i].state, "on");
     return false;
 }
 
@@ -60,10 +60,10 @@ static int step_doctor(tour *t, cay_err *err)
     cay_probe *p = NULL;
     size_t on = 0;
     CAY_TRY(cay_client_probe(t->client, cli_provider(), &p, err));
-    for (size_t i = 0; i < p->nlayers; i++)
-        on += !strcmp(p->layers[i].state, "on");
+    for (size_t i = 0; i < p->nwalls; i++)
+        on += !strcmp(p->walls[i].state, "on");
     say(t, "isolation %d (%s), %zu of %zu layers on", p->level, cay_level_name(p->level), on,
-        p->nlayers);
+        p->nwalls);
     cay_probe_free(p);
     return 0;
 }

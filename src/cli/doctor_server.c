@@ -31,7 +31,7 @@ static void add(doctor_rows *d, const char *name, const char *state, const char 
     va_start(ap, fmt);
     vsnprintf(d->why[d->n], DOCTOR_TEXT, fmt, ap);
     va_end(ap);
-    d->row[d->n] = (cay_layer){ name, state, d->why[d->n], remedy };
+    d->row[d->n] = (cay_wall){ name, state, d->why[d->n], remedy };
     d->n++;
 }
 
@@ -104,7 +104,7 @@ typedef struct keys {
 static int count_key(const cay_key *k, void *arg)
 {
     keys *n = arg;
-    bool good = !k->revoked_ms && (!k->expires_ms || k->expires_ms > cay__wall_ms());
+    bool good = !k->revoked_ms && (!k->expires_ms || k->expires_ms > cay__clock_ms());
     n->good += good;
     n->admin += good && k->scope == CAY_KEY_ADMIN;
     return 0;

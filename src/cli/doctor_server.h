@@ -5,7 +5,7 @@
 
 enum { DOCTOR_ROWS = 12, DOCTOR_TEXT = 200 };
 typedef struct doctor_rows {
-    cay_layer row[DOCTOR_ROWS];
+    cay_wall row[DOCTOR_ROWS];
     char why[DOCTOR_ROWS][DOCTOR_TEXT];
     size_t n;
 } doctor_rows;

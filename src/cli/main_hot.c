@@ -68,8 +68,8 @@ int cli_box_create(const cay_create *spec, cay_sandbox **out, cay_err *err)
         step_aside();
     if (rc < 0)
         return rc;
-    cay_layer layers[CAY__LAYERS_MAX];
-    box_limits_tell(&spec->limits, layers, cay__native_layers_of(*out, layers));
+    cay_wall layers[CAY__WALLS_MAX];
+    box_limits_tell(&spec->limits, layers, cay__native_walls_of(*out, layers));
     return 0;
 }
 

@@ -81,7 +81,7 @@ static void tell_walls(cay_sandbox *sb, const cay_create *spec)
     if (info->level == CAY_LEVEL_PROCESS && (!spec->provider || !strcmp(spec->provider, "native")))
         out_note(
             "cay: isolation process (1): this host refuses namespaces; `cay doctor` tells why");
-    box_limits_tell(&spec->limits, info->layers, info->nlayers);
+    box_limits_tell(&spec->limits, info->walls, info->nwalls);
     cay_info_free(info);
 }
 

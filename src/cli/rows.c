@@ -6,7 +6,7 @@
 
 void rows_open(rows *r, const char *const *titles)
 {
-    *r = (rows){ .json = OUT_JSON(true), .now = cay__wall_ms() };
+    *r = (rows){ .json = OUT_JSON(true), .now = cay__clock_ms() };
     out_table_open(&r->table, titles);
     js_open(&r->json, '[');
 }

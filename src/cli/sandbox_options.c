@@ -532,7 +532,7 @@ void box_spec_tell(box_spec *s)
         s->had[i] = s->grants[i].rw ? guarded_there(s->grants[i].source) : 0;
 }
 
-void box_limits_tell(const cay_limits *asked, const cay_layer *layers, size_t n)
+void box_limits_tell(const cay_limits *asked, const cay_wall *layers, size_t n)
 {
     const struct {
         const char *option, *layer;

@@ -52,7 +52,7 @@ int box_spec_make(const box_opts *o, box_spec *out, cay_err *err); /* clear it i
 /* What the user should hear aloud: no wall, writable grants. */
 void box_spec_tell(box_spec *s);
 /* And of the limits that were asked for those that do not hold, by the layers of what was made. */
-void box_limits_tell(const cay_limits *asked, const cay_layer *layers, size_t n);
+void box_limits_tell(const cay_limits *asked, const cay_wall *layers, size_t n);
 /* Afterwards: what appeared meanwhile in writable grants that tools of the host obey. */
 void box_spec_look(const box_spec *s);
 void box_spec_clear(box_spec *s);

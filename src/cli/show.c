@@ -15,7 +15,7 @@ out_style show_state_style(cay_state s)
     }
 }
 
-void show_layers(const cay_layer *layers, size_t n)
+void show_walls(const cay_wall *layers, size_t n)
 {
     int room = 0;
     const char *said = ""; /* one remedy for many layers is told once */
@@ -24,7 +24,7 @@ void show_layers(const cay_layer *layers, size_t n)
         room = CAY_MAX(room, w);
     }
     for (size_t i = 0; i < n; i++) {
-        const cay_layer *l = &layers[i];
+        const cay_wall *l = &layers[i];
         bool on = !strcmp(l->state, "on");
         out_style style = on ? OUT_GOOD : !strcmp(l->state, "soft") ? OUT_WARN : OUT_BAD;
         bool why = l->why && *l->why;
@@ -46,7 +46,7 @@ void show_layers(const cay_layer *layers, size_t n)
     }
 }
 
-void show_layers_json(out_json *j, const cay_layer *layers, size_t n)
+void show_walls_json(out_json *j, const cay_wall *layers, size_t n)
 {
     js_open(j, '[');
     for (size_t i = 0; i < n; i++) {
@@ -141,7 +141,7 @@ void show_info_json(out_json *j, const cay_info *i, const show_more *more)
     js_key(j, "limits");
     limits_json(j, &i->limits);
     js_key(j, "layers");
-    show_layers_json(j, i->layers, i->nlayers);
+    show_walls_json(j, i->walls, i->nwalls);
     const struct {
         const char *key, *text;
     } rest[] = { { "net", more ? more->net : NULL },
@@ -224,7 +224,7 @@ void show_info_text(const cay_info *i)
     }
     field("metadata", i->metadata);
     limits_text(&i->limits);
-    if (i->nlayers)
+    if (i->nwalls)
         out_fmt("%slayers%s\n", out_on(1, OUT_DIM), out_off(1));
-    show_layers(i->layers, i->nlayers);
+    show_walls(i->walls, i->nwalls);
 }

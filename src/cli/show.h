@@ -34,5 +34,5 @@ const char *show_wall(const cay_info *info);
 void show_info_text(const cay_info *info); /* for people, one field a line */
 out_style show_state_style(cay_state s);
 /* Layers of isolation, each with its cause and remedy when not on. */
-void show_layers(const cay_layer *layers, size_t n);
-void show_layers_json(out_json *j, const cay_layer *layers, size_t n);
+void show_walls(const cay_wall *layers, size_t n);
+void show_walls_json(out_json *j, const cay_wall *layers, size_t n);

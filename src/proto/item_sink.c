@@ -503,7 +503,7 @@ static int go_below(sink *s, cay_err *err)
                           .gid = s->o->gid,
                           .path = path,
                           .mtime = 0 };
-        dir.mtime = cay__wall_ms() / 1000;
+        dir.mtime = cay__clock_ms() / 1000;
         CAY_TRY(take_dir(s, &dir, err));
         CAY_AUTOFD fd =
             cay__fd_openat2(s->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);

@@ -65,7 +65,7 @@ int64_t cay__local_deadline_ms(const local_meta *m)
 {
     /* What it says may be a tenant's word: in the far future at most. */
     int64_t left = CAY_MAX(CAY_MIN(m->deadline_boot, INT64_MAX / 4), 0) - cay__boot_ms();
-    return m->deadline_boot ? cay__wall_ms() + left : 0;
+    return m->deadline_boot ? cay__clock_ms() + left : 0;
 }
 
 static uint64_t limit(uint64_t asked, uint64_t usual)
@@ -75,7 +75,7 @@ static uint64_t limit(uint64_t asked, uint64_t usual)
 
 local_meta cay__local_meta_first(cay_level level, const cay_create *s)
 {
-    local_meta m = { .state = CAY_RUNNING, .created_ms = cay__wall_ms() };
+    local_meta m = { .state = CAY_RUNNING, .created_ms = cay__clock_ms() };
     m.flags = (s->on_expiry == CAY_EXPIRE_PAUSE ? LOCAL_EXPIRE_PAUSE : 0) |
               (s->ephemeral ? LOCAL_EPHEMERAL : 0);
     m.idle_ms = s->idle_ms == CAY_UNLIMITED ? 0 : s->idle_ms;

@@ -141,13 +141,13 @@ int cay__controller_step(cay_client *client, const cay_call *call, const char *o
 static void sweep(cay_client *client, const cay_call *call)
 {
     cay_answer_sweep(client, NULL);
-    cay_key_sweep(client, cay__wall_ms() - KEEP_MS, NULL);
+    cay_key_sweep(client, cay__clock_ms() - KEEP_MS, NULL);
     cay_key_note(client, false, NULL);
-    cay_job_sweep(client, cay__wall_ms() - KEEP_MS, NULL, NULL);
+    cay_job_sweep(client, cay__clock_ms() - KEEP_MS, NULL, NULL);
     cay_client_settle(client, call, NULL);
     /* One waits at any time: it is put again only after it was done. */
     cay_job gc = {
-        .size = sizeof gc, .kind = "gc", .key = "hourly", .due_ms = cay__wall_ms() + GC_MS
+        .size = sizeof gc, .kind = "gc", .key = "hourly", .due_ms = cay__clock_ms() + GC_MS
     };
     cay_job_put(client, &gc, CAY_JOB_KEEP, NULL, NULL);
 }

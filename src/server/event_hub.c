@@ -190,7 +190,7 @@ void cay__hub_progress(struct cay__hub *h, const char *tenant, const char *key,
     if (!more.full)
         publish_of(h, tenant,
                    &(cay_event){ .size = sizeof(cay_event),
-                                 .time_ms = cay__wall_ms(),
+                                 .time_ms = cay__clock_ms(),
                                  .sandbox = "",
                                  .kind = "progress",
                                  .reason = "manifest",
@@ -249,7 +249,7 @@ static void look_for_snaps(struct cay__hub *h)
         if (rc == 0 && knew)
             publish_snap(h,
                          &(cay_event){ .size = sizeof(cay_event),
-                                       .time_ms = cay__wall_ms(),
+                                       .time_ms = cay__clock_ms(),
                                        .sandbox = "",
                                        .kind = "snapshot",
                                        .reason = "removed",
@@ -300,7 +300,7 @@ static void *listen_on(void *arg)
         if (cay_client_events(h->client, NULL, &h->events, NULL) == 0)
             publish(h,
                     &(cay_event){ .size = sizeof e,
-                                  .time_ms = cay__wall_ms(),
+                                  .time_ms = cay__clock_ms(),
                                   .sandbox = "",
                                   .kind = "lost",
                                   .reason = "reconnected",

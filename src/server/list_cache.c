@@ -70,7 +70,7 @@ static slot *oldest(struct cay__listed *l, const slot *but)
 
 static int64_t skew(void)
 {
-    return cay__wall_ms() - cay__boot_ms();
+    return cay__clock_ms() - cay__boot_ms();
 }
 
 /* Who asks decides what is told, and route and query about what: nothing else does. */

@@ -61,7 +61,7 @@ static bool csrf_fits(const cay__req *r, const char *text)
            (given && strlen(given) == CSRF_LEN && CRYPTO_memcmp(given, want, CSRF_LEN) == 0);
 }
 
-const char *cay__session_text(cay__req *r, int *rc, cay_err *err)
+const char *cay__login_text(cay__req *r, int *rc, cay_err *err)
 {
     char name[32], kept[CAY_SESSION_LEN + 2];
     const char *cookies = cay__head_field(&r->head, "cookie");
@@ -83,7 +83,7 @@ const char *cay__session_text(cay__req *r, int *rc, cay_err *err)
     return cay__arena_str(&r->arena, kept);
 }
 
-int cay__session_upgrade(cay__req *r, cay_err *err)
+int cay__login_upgrade(cay__req *r, cay_err *err)
 {
     const char *ticket = cay__req_query(r, "ticket");
     if (!r->head.upgrade || (ticket && cay__ticket_use(cay__server_tickets(r->server), ticket,
@@ -133,7 +133,7 @@ static json_t *about(cay__req *r, const char *text)
 static const char *cookie_text(cay__req *r)
 {
     int rc;
-    return cay__session_text(r, &rc, NULL);
+    return cay__login_text(r, &rc, NULL);
 }
 
 int cay__on_session_get(cay__req *r, cay_err *err)
@@ -233,7 +233,7 @@ int cay__on_session_post(cay__req *r, cay_err *err)
     if (!*token == !*given)
         return cay_fail(err, CAY_EINVAL, "want token, of a link, or key");
     CAY_TRY(*token ? by_link(r, token, &l, err) : by_key(r, given, &l, err));
-    CAY_TRY(cay_session_create(r->client, &l.key, text, err));
+    CAY_TRY(cay_login_create(r->client, &l.key, text, err));
     CAY_TRY(cay__auth_session(r, text, err));
     cay__req_about(r, r->who.key);
     give_cookie(r, text);

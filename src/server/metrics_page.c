@@ -106,7 +106,8 @@ static void put_process(cay__server *s, cay__buf *b)
     gauge(b, "process_resident_memory_bytes", "Memory of the server.",
           pages * (uint64_t)sysconf(_SC_PAGESIZE));
     gauge(b, "cay_http_connections", "Connections that are open.", s->nconns);
-    gauge(b, "cay_http_queue", "Requests that wait for a worker.", cay__worker_pool_waiting(s->pool));
+    gauge(b, "cay_http_queue", "Requests that wait for a worker.",
+          cay__worker_pool_waiting(s->pool));
     if (s->tracing)
         cay__buf_fmt(b,
                      "# HELP cay_spans_lost_total Spans that could not be kept or sent.\n# TYPE "

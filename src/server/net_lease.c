@@ -52,7 +52,7 @@ static int end_later(cay_client *client, cay_sandbox *sb, const cay_call *call, 
                   .subject = info->id,
                   .tenant = info->tenant,
                   .detail = detail,
-                  .due_ms = cay__wall_ms() + (int64_t)ttl_ms,
+                  .due_ms = cay__clock_ms() + (int64_t)ttl_ms,
                   .backoff_ms = 5000 };
     int rc = cay_job_put(client, &t, CAY_JOB_KEEP, id, err);
     cay_info_free(info);

@@ -66,7 +66,7 @@ int cay__on_sample(cay__req *r, cay_err *err)
     cay__buf_fmt(&b,
                  "{\"time_ms\":%" PRId64 ",\"cpus\":%ld,\"memory\":%" PRIu64
                  ",\"memory_free\":%" PRIu64 ",\"uptime_s\":%ld,\"items\":[",
-                 cay__wall_ms(), sysconf(_SC_NPROCESSORS_ONLN),
+                 cay__clock_ms(), sysconf(_SC_NPROCESSORS_ONLN),
                  (uint64_t)host.totalram * host.mem_unit, available(), host.uptime);
     for (size_t i = 0; i < l->n; i++)
         put_box(r, l->id[i], &b);

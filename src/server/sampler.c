@@ -65,7 +65,7 @@ static void look(cay_client *client, int dir, const char *id, const cay_call *ca
     if (cay_sandbox_usage(sb, call, &u, NULL) == 0) {
         cay__history_put(
             dir, id,
-            &(cay__moment){ cay__wall_ms(), u.cpu_us, u.memory, u.disk, u.net_rx, u.net_tx });
+            &(cay__moment){ cay__clock_ms(), u.cpu_us, u.memory, u.disk, u.net_rx, u.net_tx });
         sum->cpu_us += u.cpu_us;
         sum->memory += u.memory;
         sum->disk += u.disk;
@@ -87,7 +87,7 @@ static void round_of(struct cay__history *h, unsigned round)
     if (cay__history_dir(h->client, &dir, NULL) < 0)
         return;
     bool all = round % ALL_ROUNDS == 0;
-    cay__moment sum = { .ms = cay__wall_ms() };
+    cay__moment sum = { .ms = cay__clock_ms() };
     if (cay_client_list(h->client, &call, &running, all ? take : take_e2b, &l, NULL) == 0) {
         for (size_t at = 0; at < l.len; at += strlen(l.data + at) + 1)
             look(h->client, dir, l.data + at, &call, &sum);
@@ -106,7 +106,8 @@ static void *run(void *arg)
     struct cay__history *h = arg;
     struct pollfd p = { .fd = h->stop, .events = POLLIN };
     for (unsigned i = 0;
-         poll(&p, 1, CAY__HISTORY_STEP_MS - (int)(cay__wall_ms() % CAY__HISTORY_STEP_MS)) == 0; i++)
+         poll(&p, 1, CAY__HISTORY_STEP_MS - (int)(cay__clock_ms() % CAY__HISTORY_STEP_MS)) == 0;
+         i++)
         round_of(h, i);
     return NULL;
 }

@@ -71,11 +71,11 @@ static void each_event_is_posted(void **state)
     (void)state;
     char order[100];
     cay_err err = CAY_ERR_INIT;
-    cay_audit_sink *l =
-        opened("sink/one",
-               (cay_audit_sink_http_spec){ .key = "env:TEST_KEY",
-                                       .headers = (const char *const[]){ "X-Team: blue", NULL } },
-               true);
+    cay_audit_sink *l = opened(
+        "sink/one",
+        (cay_audit_sink_http_spec){ .key = "env:TEST_KEY",
+                                    .headers = (const char *const[]){ "X-Team: blue", NULL } },
+        true);
     assert_int_equal(run(l, &err), 0);
     assert_int_equal(cay_audit_sink_lost(l), 0);
     cay_audit_sink_free(l);
@@ -124,8 +124,8 @@ static void a_spool_has_one_sink(void **state)
     snprintf(spool, sizeof spool, "%s/one", dir);
     cay_audit_sink *first = opened("sink/a", (cay_audit_sink_http_spec){ .spool = spool }, true);
     cay_audit_sink_http_spec spec = { .size = sizeof spec,
-                                  .url = "http://127.0.0.1:1/",
-                                  .spool = spool };
+                                      .url = "http://127.0.0.1:1/",
+                                      .spool = spool };
     assert_int_equal(cay_audit_sink_http(&spec, true, &second, &err), CAY_EBUSY);
     assert_string_equal(err.reason, "ledger_spool");
     has(err.msg, spool);

@@ -718,7 +718,8 @@ static void an_audit_goes_to_several_places(void **state)
     (void)state;
     int n = 0;
     static const cay_audit_sink_ops ops = { .size = sizeof ops, .write = count };
-    cay_audit_sink *first = cay_audit_sink_workspace(true), *second = cay_audit_sink_new(&ops, &n, false);
+    cay_audit_sink *first = cay_audit_sink_workspace(true),
+                   *second = cay_audit_sink_new(&ops, &n, false);
     cay_audit_sink_detail(first, true);
     cay_audit_sink_also(first, second); /* without details, and it may fail */
     cay_agent a = { .size = sizeof a, .name = "A", .sandbox = true };

@@ -176,9 +176,9 @@ const char *box_layer(cay_sandbox *sb, const char *name)
     state[0] = 0;
     if (cay_sandbox_describe(sb, within(5000), &info, &err) < 0)
         give_up("describe: %s", err.msg);
-    for (size_t i = 0; i < info->nlayers; i++)
-        if (!strcmp(info->layers[i].name, name))
-            snprintf(state, sizeof state, "%s", info->layers[i].state);
+    for (size_t i = 0; i < info->nwalls; i++)
+        if (!strcmp(info->walls[i].name, name))
+            snprintf(state, sizeof state, "%s", info->walls[i].state);
     cay_info_free(info);
     return state;
 }

@@ -439,18 +439,18 @@ static void the_status_tells_level_and_layers(void **state)
     if (strcmp(S.ops->name, "local") == 0) {
         assert_int_equal(st.level, CAY_LEVEL_NONE);
         assert_true(st.path[0] == '/');
-        for (size_t i = 0; i < st.nlayers; i++)
-            if (strcmp(st.layers[i].name, "nofile-limit") != 0)
-                assert_string_equal(st.layers[i].state, "off");
+        for (size_t i = 0; i < st.nwalls; i++)
+            if (strcmp(st.walls[i].name, "nofile-limit") != 0)
+                assert_string_equal(st.walls[i].state, "off");
     } else if (strcmp(S.ops->name, "process") == 0) {
         assert_int_equal(st.level, CAY_LEVEL_PROCESS);
         assert_true(st.path[0] == '/');
-        for (size_t i = 0; i < st.nlayers; i++) /* whatever is not on says why */
-            assert_true(strcmp(st.layers[i].state, "on") == 0 ||
-                        (st.layers[i].why[0] && st.layers[i].remedy[0]));
+        for (size_t i = 0; i < st.nwalls; i++) /* whatever is not on says why */
+            assert_true(strcmp(st.walls[i].state, "on") == 0 ||
+                        (st.walls[i].why[0] && st.walls[i].remedy[0]));
     } else if (strcmp(S.ops->name, "native") == 0) {
         assert_true(st.level >= CAY_LEVEL_PROCESS);
-        assert_true(st.nlayers > 0);
+        assert_true(st.nwalls > 0);
     }
 }
 

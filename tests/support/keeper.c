@@ -123,7 +123,7 @@ void fake_open(fake *f)
         abort();
     K.mode = CAY_MODE_SINGLE;
     K.journal_fd = K.listen_fd = K.lock_fd = K.memfd = K.cg.v2_fd = -1;
-    for (int i = 0; i < CAY_JOB_V1_MAX; i++)
+    for (int i = 0; i < KEEPER_JOB_V1_MAX; i++)
         K.cg.v1_fd[i] = -1;
     cay__str_copy(K.instance, sizeof K.instance, "iaaaaaaaaaaaaaaaaaaa");
     cay__str_copy(K.layer, sizeof K.layer, "l");
@@ -158,11 +158,11 @@ static void drain(int fd)
  * show. */
 static void answer_jobs(fake *f)
 {
-    cay_layer_job j;
+    keeper_job j;
     int fds[CAY__FDS_MAX], nfds = CAY__FDS_MAX;
     while (cay__fd_recv(f->helper, &j, sizeof j, fds, &nfds, MSG_DONTWAIT) == sizeof j) {
         cay_job_done d = { .seq = j.seq,
-                           .sys = j.type == CAY_JOB_PARK ? EPERM : 0,
+                           .sys = j.type == KEEPER_JOB_PARK ? EPERM : 0,
                            .step = "fake" };
         for (job_wait **p = &K.jobs; *p; p = &(*p)->next)
             if ((*p)->seq == d.seq) {

@@ -165,7 +165,7 @@ static mproc *proc_new(mbox *b, const cay_spawn *s)
     p->pid = ++pids;
     p->stdin_open = s->stdin_mode == CAY_STDIN_PIPE;
     p->exit_fd = eventfd(0, EFD_CLOEXEC);
-    p->started_ms = cay__wall_ms();
+    p->started_ms = cay__clock_ms();
     p->out = cay__alloc(1);
     return p;
 }

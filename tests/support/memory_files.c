@@ -63,7 +63,7 @@ mfile *memory_file_find(mbox *b, const char *path)
 
 static int64_t now_ns(void)
 {
-    return cay__wall_ms() * 1000000;
+    return cay__clock_ms() * 1000000;
 }
 
 static mfile *add(mbox *b, const char *abs, char type, uint32_t mode)

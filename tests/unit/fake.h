@@ -134,7 +134,7 @@ static int fake_destroy(void *box, const cay_call *call, cay_err *err)
 static int fake_status(void *box, const cay_call *call, cay_box_status *out, cay_err *err)
 {
     (void)call;
-    static const cay_layer layers[] = { { "seccomp", "on", "", "" } };
+    static const cay_wall layers[] = { { "seccomp", "on", "", "" } };
     fake_box *b = box;
     char text[40];
     if (cay__fd_read_file(AT_FDCWD, b->path, text, sizeof text) <= 0)
@@ -147,8 +147,8 @@ static int fake_status(void *box, const cay_call *call, cay_box_status *out, cay
                              .state = cay_state_parse(text),
                              .reason = b->reason,
                              .level = CAY_LEVEL_ROOT,
-                             .layers = layers,
-                             .nlayers = 1,
+                             .walls = layers,
+                             .nwalls = 1,
                              .deadline_ms = 12345,
                              .pid = 77,
                              .path = "" };
@@ -248,7 +248,7 @@ static int fake_gc(void *self, const cay_call *call, int (*known)(const char *, 
 static int fake_probe(void *self, cay_probe **out, cay_err *err)
 {
     (void)self, (void)err;
-    static const cay_layer layers[] = {
+    static const cay_wall layers[] = {
         { "seccomp", "on", "", "" },
         { "memory-limit", "soft", "no cgroup is delegated", "systemd-run --user --scope" },
         { "disk-quota", "off", "the filesystem has no project quota", "mount it with prjquota" },

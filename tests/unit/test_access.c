@@ -376,7 +376,7 @@ static void a_key_is_told_once_and_opens_until_revoked(void **s)
 static int make_session(const cay_key *k, void *arg)
 {
     cay_client *client = ((void **)arg)[0];
-    return cay_session_create(client, k, ((void **)arg)[1], NULL);
+    return cay_login_create(client, k, ((void **)arg)[1], NULL);
 }
 
 static int count_keys(const cay_key *k, void *arg)
@@ -412,17 +412,17 @@ static void old_sessions_and_links_are_forgotten_and_keys_are_not(void **s)
                                     &(cay_key){ .size = sizeof(cay_key), .scope = CAY_KEY_LOGIN },
                                     key, &err),
                      0);
-    assert_int_equal(cay_key_sweep(client, cay__wall_ms() - 60000, &err),
+    assert_int_equal(cay_key_sweep(client, cay__clock_ms() - 60000, &err),
                      0); /* all of it is newer */
     assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
     assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_LOGIN] * 10 + n[CAY_KEY_TENANT], 211);
     memset(n, 0, sizeof n);
-    assert_int_equal(cay_key_sweep(client, cay__wall_ms() + 3600000, &err),
+    assert_int_equal(cay_key_sweep(client, cay__clock_ms() + 3600000, &err),
                      0); /* an hour later: the one that was ended, and the link */
     assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
     assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_LOGIN] * 10 + n[CAY_KEY_TENANT], 101);
-    assert_int_equal(cay_session_check(client, live, take_key, who, &err), (int)CAY_KEY_ADMIN);
-    assert_int_equal(cay_key_sweep(client, cay__wall_ms() + 8ll * 86400000, &err), 0);
+    assert_int_equal(cay_login_check(client, live, take_key, who, &err), (int)CAY_KEY_ADMIN);
+    assert_int_equal(cay_key_sweep(client, cay__clock_ms() + 8ll * 86400000, &err), 0);
     memset(n, 0, sizeof n);
     assert_int_equal(cay_key_list(client, NULL, count_keys, n, &err), 0);
     assert_int_equal(n[CAY_KEY_SESSION] * 100 + n[CAY_KEY_TENANT] * 10 + n[CAY_KEY_ADMIN], 11);
@@ -449,24 +449,24 @@ static void a_session_is_no_key_and_dies_with_its_key(void **s)
         assert_int_equal(cay_key_check(client, key, make_session, (void *[]){ client, text }, &err),
                          0);
         assert_int_equal(strlen(text), CAY_SESSION_LEN);
-        assert_int_equal(cay_session_check(client, text, take_key, who, &err), cases[i].as);
+        assert_int_equal(cay_login_check(client, text, take_key, who, &err), cases[i].as);
         assert_string_equal(who, "default");
         snprintf(as_key, sizeof as_key, "e2b_%s", text + 5);
         assert_int_equal(cay_key_check(client, as_key, take_key, who, &err), CAY_EAUTH);
         assert_int_equal(cay_key_check(client, text, take_key, who, &err), CAY_EAUTH);
-        assert_int_equal(cay_session_check(client, key, take_key, who, &err), CAY_EAUTH);
+        assert_int_equal(cay_login_check(client, key, take_key, who, &err), CAY_EAUTH);
         memcpy(id, key + 4, CAY_KEY_ID_LEN);
         assert_int_equal(cay_key_revoke(client, id, &err),
                          0); /* that of a link is used up when the session is made */
-        assert_int_equal(cay_session_check(client, text, take_key, who, &err),
+        assert_int_equal(cay_login_check(client, text, take_key, who, &err),
                          cases[i].of == CAY_KEY_LOGIN ? (int)CAY_KEY_ADMIN : CAY_EAUTH);
         memcpy(id, text + 5, CAY_KEY_ID_LEN);
         assert_int_equal(cay_key_revoke(client, id, &err), 0);
-        assert_int_equal(cay_session_check(client, text, take_key, who, &err), CAY_EAUTH);
+        assert_int_equal(cay_login_check(client, text, take_key, who, &err), CAY_EAUTH);
     }
     char text[CAY_SESSION_LEN + 1] = "untouched";
     assert_int_equal(
-        cay_session_create(
+        cay_login_create(
             client, &(cay_key){ .size = sizeof(cay_key), .id = "00000000", .scope = CAY_KEY_PORT },
             text, &err),
         CAY_EPERM);

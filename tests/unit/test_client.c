@@ -156,7 +156,7 @@ static void describe_tells_all(void **s)
     assert_null(i->labels[1].key);
     assert_int_equal(i->limits.pids, 512);
     assert_int_equal(i->level, CAY_LEVEL_ROOT);
-    assert_string_equal(i->layers[0].name, "seccomp");
+    assert_string_equal(i->walls[0].name, "seccomp");
     assert_int_equal(i->deadline_ms, 12345);
     assert_int_equal(i->pid, 77);
     assert_true(i->created_ms > 0);
@@ -879,7 +879,7 @@ static void probe_tells_layers(void **s)
     cay_probe *p;
     assert_int_equal(cay_client_probe(client, NULL, &p, NULL), 0);
     assert_int_equal(p->level, CAY_LEVEL_ROOTLESS);
-    assert_string_equal(p->layers[2].remedy, "mount it with prjquota");
+    assert_string_equal(p->walls[2].remedy, "mount it with prjquota");
     cay_probe_free(p);
     assert_int_equal(cay_client_probe(client, "no", &p, NULL), CAY_ENOENT);
     cay_client_close(client);

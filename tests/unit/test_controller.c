@@ -72,7 +72,7 @@ static void what_is_due_is_done(void **s)
     cay_err err = CAY_ERR_INIT;
     uint32_t wait = 0;
     assert_int_equal(cay__controller_step(client, NULL, "me", &wait, &err), 0);
-    leave(client, "pause", cay_sandbox_id(sb), cay__wall_ms() + 60000, 0);
+    leave(client, "pause", cay_sandbox_id(sb), cay__clock_ms() + 60000, 0);
     assert_int_equal(cay__controller_step(client, NULL, "me", &wait, &err), 0);
     assert_true(wait > 50000);
     leave(client, "pause", cay_sandbox_id(sb), 0, 0);
@@ -142,7 +142,7 @@ static void the_thread_does_it_in_time(void **s)
     cay_sandbox *sb = make(client);
     assert_int_equal(cay__controller_start(client, &c[0], &err), 0);
     assert_int_equal(cay__controller_start(client, &c[1], &err), 0); /* two share it */
-    leave(other, "pause", cay_sandbox_id(sb), cay__wall_ms() + 200, 0);
+    leave(other, "pause", cay_sandbox_id(sb), cay__clock_ms() + 200, 0);
     assert_true(support_until(is_paused, sb, 10000));
     for (int i = 0; i < 2; i++)
         cay__controller_stop(c[i]);

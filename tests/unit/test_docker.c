@@ -95,7 +95,7 @@ static void record_waits_for_no_pipe(void **state)
         m.deadline_boot = i ? INT64_MIN : INT64_MAX;
         assert_int_equal(cay__local_meta_write(fd, &m, &err), 0);
         assert_int_equal(cay__local_meta_read(fd, &seen, &err), 0);
-        assert_true((cay__local_deadline_ms(&seen) > cay__wall_ms()) == !i);
+        assert_true((cay__local_deadline_ms(&seen) > cay__clock_ms()) == !i);
     }
     unlinkat(fd, "meta", 0);
     /* What is no file is not even opened: a device may do something then. */
@@ -790,9 +790,9 @@ static void an_absent_engine_is_told_with_the_remedy(void **state)
         CAY_EINVAL);
 }
 
-static const cay_layer *layer_of(const cay__docker_walls *w, const char *name)
+static const cay_wall *layer_of(const cay__docker_walls *w, const char *name)
 {
-    static cay_layer rows[CAY__DOCKER_LAYERS];
+    static cay_wall rows[CAY__DOCKER_LAYERS];
     size_t n = cay__docker_layers(&engine, w, rows, CAY_LEN(rows));
     for (size_t i = 0; i < n; i++)
         if (!strcmp(rows[i].name, name))
@@ -838,7 +838,7 @@ static void what_a_request_opens_is_told(void **state)
         assert_int_equal(cay__docker_walls_save(at, &w, &err), 0);
         cay__docker_walls_load(at, &again);
         assert_memory_equal(&w, &again, sizeof w);
-        const cay_layer *l = layer_of(&again, rows[i].layer);
+        const cay_wall *l = layer_of(&again, rows[i].layer);
         assert_string_equal(l->state, rows[i].is);
         assert_non_null(strstr(l->why, rows[i].says));
         assert_int_equal(cay__docker_level(&engine, &again),

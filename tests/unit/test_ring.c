@@ -334,7 +334,7 @@ static void bytes_have_the_time_when_they_came(void **s)
     (void)s;
     uint64_t at = 12;
     cay_m_data d, then;
-    p->started_ms = cay__wall_ms() - 5000;
+    p->started_ms = cay__clock_ms() - 5000;
     turn();
     poll(NULL, 0, 30);
     print(&at, 100);

@@ -63,7 +63,7 @@ static void what_is_due_first_is_taken_first(void **s)
     (void)s;
     cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     char a[CAY_ID_LEN + 1], b[CAY_ID_LEN + 1], c[CAY_ID_LEN + 1];
     cay_job *t = NULL;
     static const char *const other[] = { "other", NULL };
@@ -90,7 +90,7 @@ static void what_is_due_first_is_taken_first(void **s)
     expect_state(client, a, "running");
     expect_state(client, b, "done");
     size_t n = 0;
-    assert_int_equal(cay_job_sweep(client, cay__wall_ms() + 1000, &n, &err), 0);
+    assert_int_equal(cay_job_sweep(client, cay__clock_ms() + 1000, &n, &err), 0);
     assert_int_equal(n, 1);
     cay_client_close(client);
 }
@@ -223,7 +223,7 @@ static void a_key_is_there_once(void **s)
     cay_client *client = open_svc();
     cay_err err = CAY_ERR_INIT;
     char a[CAY_ID_LEN + 1], b[CAY_ID_LEN + 1], c[CAY_ID_LEN + 1];
-    int64_t later = cay__wall_ms() + 60000;
+    int64_t later = cay__clock_ms() + 60000;
     cay_job *t = NULL;
     put(client, "pause", "box", later, CAY_JOB_KEEP, a);
     put(client, "pause", "box", 0, CAY_JOB_KEEP, b);
@@ -269,7 +269,7 @@ static void a_failure_comes_again_and_dies_at_last(void **s)
     assert_int_equal(cay_job_claim(client, NULL, "me", 60000, &t, &err), CAY_ENOENT);
     assert_int_equal(cay_job_cancel(client, id, &err), CAY_ESTATE);
     size_t n = 9;
-    assert_int_equal(cay_job_sweep(client, cay__wall_ms() + 1000, &n, &err),
+    assert_int_equal(cay_job_sweep(client, cay__clock_ms() + 1000, &n, &err),
                      0); /* dead ones stay to be seen */
     assert_int_equal(n, 0);
     assert_int_equal(cay_job_replay(client, id, &err), 0);

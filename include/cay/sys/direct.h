@@ -10,13 +10,13 @@
 #include <cay/sandbox.h>
 #include <cay/client.h>
 
-#define CAY__LAYERS_MAX 24
+#define CAY__WALLS_MAX 24
 
 /* The running sandbox whose id begins so. CAY_ENOENT "sandbox_not_found" when there is none. */
 int cay__native_find(const char *home, const char *id_prefix, cay_sandbox **out, cay_err *err);
 /* A sandbox that ends with its last handle. */
 int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_sandbox **out,
                                  cay_err *err);
-/* The isolation of a sandbox that one of the two gave; at most CAY__LAYERS_MAX. Returns how many.
+/* The isolation of a sandbox that one of the two gave; at most CAY__WALLS_MAX. Returns how many.
  */
-size_t cay__native_layers_of(cay_sandbox *sb, cay_layer *out);
+size_t cay__native_walls_of(cay_sandbox *sb, cay_wall *out);

@@ -32,8 +32,8 @@ typedef struct cay_box_status {
     cay_state state;
     const char *reason;
     cay_level level;
-    const cay_layer *layers;
-    size_t nlayers;
+    const cay_wall *walls;
+    size_t nwalls;
     int64_t deadline_ms; /* wall clock, 0: none */
     uint64_t idle_ms;
     int pid;

@@ -222,8 +222,8 @@ static int fresh(chat *c, const char *name, cay_err *err)
     const char *on = c->box.create.on;
     char *model = CAY_STEAL(c->s.model);
     store_session_clear(&c->s);
-    c->s = (store_session){ .created_ms = cay__wall_ms(),
-                            .used_ms = cay__wall_ms(),
+    c->s = (store_session){ .created_ms = cay__clock_ms(),
+                            .used_ms = cay__clock_ms(),
                             .model = model,
                             .dir = cay__strdup(on ? on : ""),
                             .sandbox = cay__strdup("") };

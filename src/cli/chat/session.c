@@ -16,7 +16,7 @@ static int on_row(const store_session *s, void *arg)
 {
     listing *l = arg;
     char ago[OUT_HUMAN];
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     if (l->json) {
         js_open(&l->j, '{');
         js_kstr(&l->j, "name", s->name);

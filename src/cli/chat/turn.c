@@ -250,7 +250,7 @@ void chat_turn(chat *c, const char *input)
     c->failed = c->failed || rc < 0;
     if (rc == 0 || c->nitems)
         c->s.turns = c->turn;
-    c->s.used_ms = cay__wall_ms();
+    c->s.used_ms = cay__clock_ms();
     if (store_put(c->db, &c->s, &own) < 0)
         chat_text(c, OUT_BAD, "cay: %s", own.msg);
 }

@@ -97,7 +97,7 @@ static bool within_rate(box *b)
         if (b->log_lost) {
             CAY_AUTOBUF l = CAY__BUF(sizeof line);
             cay__buf_fmt(&l, "{\"t\":%lld,\"box\":\"%s\",\"event\":\"lost\",\"count\":%u}\n",
-                         (long long)cay__wall_ms(), b->id, b->log_lost);
+                         (long long)cay__clock_ms(), b->id, b->log_lost);
             put(b, l.data, l.len);
             b->log_lost = 0;
         }
@@ -123,7 +123,7 @@ void audit(box *b, const record *r)
     if (!within_rate(b))
         return;
     cay__buf_fmt(&l, "{\"t\":%lld,\"box\":\"%s\",\"event\":\"%s\",\"verdict\":\"%s\"",
-                 (long long)cay__wall_ms(), b->id, r->event, r->verdict);
+                 (long long)cay__clock_ms(), b->id, r->event, r->verdict);
     field(&l, "reason", r->reason);
     if (r->flow)
         cay__buf_fmt(&l, ",\"flow\":%llu", (unsigned long long)r->flow);

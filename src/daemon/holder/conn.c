@@ -76,7 +76,7 @@ void cay__conn_send_proc(conn *c, const proc *p)
 
 void cay__conn_event(host *h, const char *kind, const char *reason, const char *process, int code)
 {
-    cay_event_wire e = { .time_ms = cay__wall_ms(), .seq = ++h->seq, .code = code };
+    cay_event_wire e = { .time_ms = cay__clock_ms(), .seq = ++h->seq, .code = code };
     memcpy(e.sandbox, h->id, sizeof h->id);
     cay__str_copy(e.process, sizeof e.process, process);
     cay__str_copy(e.kind, sizeof e.kind, kind);

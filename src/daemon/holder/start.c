@@ -202,7 +202,7 @@ static proc *proc_new(host *h, const cay_m_spawn *m, const plan *k)
     p->labels = memcpy(cay__alloc(k->nlabels), k->labels, k->nlabels);
     p->flags =
         m->flags & ~(uint32_t)(CAY_SPAWN_OUT | CAY_SPAWN_ERR | CAY_SPAWN_BLOB_FD | CAY_SPAWN_WAIT);
-    p->started_ms = cay__wall_ms();
+    p->started_ms = cay__clock_ms();
     p->ctl.fd = p->in.fd = p->out[0].w.fd = p->out[1].w.fd = -1;
     p->timeout.fn = cay__exec_on_timeout;
     p->kill.fn = cay__exec_on_kill;

@@ -78,7 +78,7 @@ static size_t room(const stream *s)
 
 static void append(stream *s, const char *p, size_t n)
 {
-    cay__marks_add(s->marks, s->start, s->end, (uint64_t)(cay__wall_ms() - s->began));
+    cay__marks_add(s->marks, s->start, s->end, (uint64_t)(cay__clock_ms() - s->began));
     for (size_t done = 0; done < n;) {
         uint64_t at = s->end % s->cap;
         size_t k = (size_t)CAY_MIN(n - done, s->cap - at);
@@ -177,7 +177,7 @@ bool cay__stream_open(stream *s, cay__loop *loop, int fd, uint32_t cap, bool blo
     s->block = block;
     s->stall.fn = on_stall;
     s->marks = cay__alloc(sizeof *s->marks);
-    s->began = cay__wall_ms();
+    s->began = cay__clock_ms();
     s->w = (cay__watch){ .fd = fd, .events = EPOLLIN, .fn = on_source };
     s->ring = mmap(NULL, cap, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (s->ring == MAP_FAILED) {

@@ -131,7 +131,7 @@ static int send_one(int pid, int dir, void *arg)
 int cay__ses_ps(cay__ses *s)
 {
     lister l = { .s = s,
-                 .boot_wall_ms = cay__wall_ms() - cay__boot_ms(),
+                 .boot_wall_ms = cay__clock_ms() - cay__boot_ms(),
                  .ticks = sysconf(_SC_CLK_TCK),
                  .page = sysconf(_SC_PAGESIZE) };
     return cay__proc_each(send_one, &l);

@@ -94,7 +94,7 @@ static void tell_keeper(const char *name, const char *word, int code)
 static void become(service *u, cay_service_state state, const char *reason)
 {
     u->t.state = state;
-    u->t.since_ms = cay__wall_ms();
+    u->t.since_ms = cay__clock_ms();
     cay__str_copy(u->t.reason, sizeof u->t.reason, reason);
     U.changed = true;
     tell(u);
@@ -130,7 +130,7 @@ static bool open_streams(service *u)
                         .argc = u->d.argc,
                         .envc = u->d.envc,
                         .blob = u->d.blob,
-                        .started_ms = cay__wall_ms() };
+                        .started_ms = cay__clock_ms() };
     memcpy(m->proc, id, sizeof m->proc);
     memcpy(g->st.exit.proc, id, sizeof id);
     cay__str_copy(m->tag, sizeof m->tag, u->d.name);
@@ -231,7 +231,7 @@ static void begin(service *u)
         become(u, CAY_SERVICE_STARTING, "");
         return;
     }
-    u->t.ready_ms = cay__wall_ms();
+    u->t.ready_ms = cay__clock_ms();
     become(u, CAY_SERVICE_READY, "");
 }
 
@@ -243,7 +243,7 @@ static void judged(service *u, bool good)
         u->fails = 0;
         u->due = now + u->d.interval_ms;
         if (!u->t.ready_ms) {
-            u->t.ready_ms = cay__wall_ms();
+            u->t.ready_ms = cay__clock_ms();
             u->t.ready_after_ms = (uint32_t)(now - u->began);
         }
         if (!was)
@@ -514,7 +514,7 @@ static bool take_unit(service *u, const char **at, const char *end)
                          .code = -1,
                          .port = u->d.port,
                          .place = (uint32_t)(u - U.list),
-                         .since_ms = cay__wall_ms() };
+                         .since_ms = cay__clock_ms() };
     memcpy(u->t.name, u->d.name, sizeof u->t.name);
     return true;
 }

@@ -212,7 +212,7 @@ static int find(const char *name, ident *out)
     else
         user_groups(buf, (size_t)n, out);
     munmap(buf, PASSWD_MAX);
-    int64_t now = cay__wall_ms() / 1000;
+    int64_t now = cay__clock_ms() / 1000;
     if (rc == 0 && there && now > st.st_ctim.tv_sec + 1 && now > gst.st_ctim.tv_sec + 1 &&
         cay__str_copy(last.name, sizeof last.name, name)) {
         last.st = st;

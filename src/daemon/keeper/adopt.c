@@ -202,7 +202,7 @@ static void ask(cay__timer *t)
         cay__loop_add(&K.loop, &b->ctl))
         return;
     if (!t->at_ms)
-        dprintf(2, "%lld adopt %s: %s; asked again\n", (long long)cay__wall_ms(), b->id,
+        dprintf(2, "%lld adopt %s: %s; asked again\n", (long long)cay__clock_ms(), b->id,
                 strerror(errno));
     cay__close_fd(&b->ctl.fd);
     adopt_ask(b);
@@ -335,7 +335,7 @@ static void clear_away(const jrec *r)
 /* Directories of pools and of removals that were cut short, and sockets nobody listens on. */
 void sweep_dirs(bool pool)
 {
-    cay_layer_job j = { .type = CAY_JOB_SWEEP, .rec = pool };
+    keeper_job j = { .type = KEEPER_JOB_SWEEP, .rec = pool };
     K.trash = !job_send(&K.sweeper, &j, NULL, 0, NULL);
 }
 

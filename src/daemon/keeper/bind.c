@@ -115,7 +115,7 @@ static void rooted(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 /* One that is kept ready, where init cannot be born with it. */
 static const char *ask_ahead(box *b)
 {
-    cay_layer_job j = { .type = CAY_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block };
+    keeper_job j = { .type = KEEPER_JOB_ROOT, .mode = (uint32_t)K.mode, .block = b->block };
     pool_dir(b, j.name, sizeof j.name);
     cay__str_copy(j.path, sizeof j.path, K.roots[b->root].stack);
     return job_send(job_zygote(), &j, NULL, 0, &(job_wait){ .b = b, .fn = rooted }) ? NULL
@@ -127,14 +127,14 @@ static const char *ask_root(box *b, pending *p)
 {
     int *lower = p->m.flags & CAY_CREATE_ROOT_FD ? &p->mounts[0] : NULL, fds[2 + CAY_GRANTS_MAX],
         n = 0, first = lower != NULL;
-    cay_layer_job j = { .type = CAY_JOB_ROOT,
-                        .mode = (uint32_t)K.mode,
-                        .block = b->block,
-                        .durable = p->m.flags & CAY_CREATE_DURABLE,
-                        .lower = lower != NULL,
-                        .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers && !lower,
-                        .on = p->m.flags & CAY_CREATE_ON,
-                        .disk = p->disk >= 0 };
+    keeper_job j = { .type = KEEPER_JOB_ROOT,
+                     .mode = (uint32_t)K.mode,
+                     .block = b->block,
+                     .durable = p->m.flags & CAY_CREATE_DURABLE,
+                     .lower = lower != NULL,
+                     .inside = K.mode != CAY_MODE_ROOT && !p->m.nlayers && !lower,
+                     .on = p->m.flags & CAY_CREATE_ON,
+                     .disk = p->disk >= 0 };
     if (lower && K.mode == CAY_MODE_ROOT &&
         mnt_setattr(*lower, "", AT_EMPTY_PATH, MOUNT_ATTR_IDMAP, 0, b->userns_fd) < 0)
         return "the root directory's filesystem cannot show other owners";

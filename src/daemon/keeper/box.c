@@ -57,7 +57,7 @@ static void drop_waiters(box *b)
 bool remove_files(const char *from, int mounts)
 {
     char id[CAY_WIRE_ID];
-    cay_layer_job j = { .type = CAY_JOB_RMTREE };
+    keeper_job j = { .type = KEEPER_JOB_RMTREE };
     cay__id_make(id, 'b');
     cay__str_join(j.name, sizeof j.name, "sandboxes/.old-", id, NULL);
     if (renameat(K.home_fd, from, K.home_fd, j.name) < 0)
@@ -166,7 +166,7 @@ void box_info(const box *b, cay_m_boxinfo *out)
     out->block = b->block;
     out->procs = b->nlive;
     out->created_ms = b->created_ms;
-    out->deadline_ms = b->deadline_boot ? cay__wall_ms() + b->deadline_boot - cay__boot_ms() : 0;
+    out->deadline_ms = b->deadline_boot ? cay__clock_ms() + b->deadline_boot - cay__boot_ms() : 0;
     out->idle_ms = b->idle_ms;
     out->cookie = b->cookie;
 }

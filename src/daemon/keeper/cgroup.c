@@ -190,7 +190,7 @@ void cgroup_box_enable(box *b)
 }
 
 /* For the zygote: [v2 group] [v2 leaf] [v1 task files…]. How many, -1: one is missing. */
-int cgroup_join_files(box *b, int *fds, cay_layer_job *j)
+int cgroup_join_files(box *b, int *fds, keeper_job *j)
 {
     char p[64];
     int n = 0;

@@ -31,7 +31,7 @@ bool reply_error(client *c, int code, int sys, const char *reason, const char *m
 
 void event_send(const char *id, const char *kind, const char *reason, const char *process, int code)
 {
-    cay_event_wire e = { .time_ms = cay__wall_ms(), .seq = ++K.event_seq, .code = code };
+    cay_event_wire e = { .time_ms = cay__clock_ms(), .seq = ++K.event_seq, .code = code };
     cay__str_copy(e.sandbox, sizeof e.sandbox, id);
     cay__str_copy(e.process, sizeof e.process, process);
     cay__str_copy(e.kind, sizeof e.kind, kind);

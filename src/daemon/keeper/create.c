@@ -43,7 +43,7 @@ void box_take(box *b, const cay_m_create *m)
         K.nlive++;
     memcpy(b->id, m->id, sizeof b->id);
     b->flags = m->flags;
-    b->created_ms = cay__wall_ms();
+    b->created_ms = cay__clock_ms();
 }
 
 static void box_own(box *b, client *c)
@@ -204,9 +204,9 @@ static void clone_next(pending *p)
                1);
         return;
     }
-    cay_layer_job j = { .type = CAY_JOB_CLONE,
-                        .rec = 0,
-                        .ro = root || !(p->m.grants_rw >> grant & 1) };
+    keeper_job j = { .type = KEEPER_JOB_CLONE,
+                     .rec = 0,
+                     .ro = root || !(p->m.grants_rw >> grant & 1) };
     char link[48], n[21];
     cay__str_join(link, sizeof link, "/proc/self/fd/", cay__str_u64(n, (uint64_t)p->fds[i]), NULL);
     ssize_t len = readlink(link, j.path, sizeof j.path - 1);

@@ -73,7 +73,7 @@ static void helper_lost(helper *h)
     cay_job_done d = { .sys = EAGAIN,
                        .step = "a helper ended; try again",
                        .error = { CAY_EBUSY, 0, "keeper_busy", "a helper ended; try again" } };
-    dprintf(2, "%lld %s ended\n", (long long)cay__wall_ms(), h->role);
+    dprintf(2, "%lld %s ended\n", (long long)cay__clock_ms(), h->role);
     cay__loop_del(&K.loop, &h->w);
     cay__close_fd(&h->w.fd);
     K.broken = cay__boot_ms() - h->since_ms < LIFE_MS || !helper_start(h, h->role, h->dir, h->ns) ||
@@ -122,11 +122,11 @@ bool pool_start_janitor(const char *home)
 
 /* False when the helper has more before it than its socket holds: a removal is then found again by
  * its name. */
-bool job_send(helper *h, cay_layer_job *j, const int *fds, int nfds, const job_wait *wait)
+bool job_send(helper *h, keeper_job *j, const int *fds, int nfds, const job_wait *wait)
 {
     j->seq = ++K.job_seq;
     if (cay__fd_send(h->w.fd, j, sizeof *j, fds, nfds, MSG_DONTWAIT) < 0) {
-        K.trash |= j->type == CAY_JOB_RMTREE;
+        K.trash |= j->type == KEEPER_JOB_RMTREE;
         return false;
     }
     h->busy++;

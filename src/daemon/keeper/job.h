@@ -15,25 +15,25 @@
 #include <stdint.h>
 
 enum cay_job_type {
-    CAY_JOB_PARK = 1,
-    CAY_JOB_CLONE,
-    CAY_JOB_RMTREE,
-    CAY_JOB_DU,
-    CAY_JOB_ROOT,
-    CAY_JOB_GROUPS,
-    CAY_JOB_SWEEP,
-    CAY_JOB_NET,
-    CAY_JOB_SWAP,
-    CAY_JOB_LEAVE
+    KEEPER_JOB_PARK = 1,
+    KEEPER_JOB_CLONE,
+    KEEPER_JOB_RMTREE,
+    KEEPER_JOB_DU,
+    KEEPER_JOB_ROOT,
+    KEEPER_JOB_GROUPS,
+    KEEPER_JOB_SWEEP,
+    KEEPER_JOB_NET,
+    KEEPER_JOB_SWAP,
+    KEEPER_JOB_LEAVE
 };
 
-#define CAY_JOB_V1_MAX 4
+#define KEEPER_JOB_V1_MAX 4
 #define CAY_HOME_MARK                                                                              \
     "alive" /* of the state directory: empty, and there as long as that is; daemon/init/init.c */
-#define CAY_STACK_TEXT     4096                 /* a stack as text, daemon/keeper/stack.h */
-#define CAY_JOB_GROUPS_MAX (3 + CAY_JOB_V1_MAX) /* descriptors of GROUPS */
+#define CAY_STACK_TEXT        4096                    /* a stack as text, daemon/keeper/stack.h */
+#define KEEPER_JOB_GROUPS_MAX (3 + KEEPER_JOB_V1_MAX) /* descriptors of GROUPS */
 
-typedef struct cay_layer_job {
+typedef struct keeper_job {
     uint32_t type;
     uint32_t seq;
     uint32_t mode;    /* CAY_MODE_… */
@@ -60,7 +60,7 @@ typedef struct cay_layer_job {
     char name[64];   /* RMTREE, DU: below the state directory; PARK, ROOT: below sandboxes/ */
     char path[4096]; /* CLONE: where the descriptor that comes along was opened; PARK, ROOT: stack,
                         "" none; SWAP: the stack to go to, "" the present one and `layer` */
-} cay_layer_job;
+} keeper_job;
 
 typedef struct cay_job_done {
     uint32_t seq;

@@ -42,7 +42,7 @@ static bool write_rec(int fd, jrec *r)
 {
     r->magic = MAGIC;
     r->seq = ++K.journal_seq;
-    r->time_ms = cay__wall_ms();
+    r->time_ms = cay__clock_ms();
     r->crc = sum(r);
     return write(fd, r, sizeof *r) == sizeof *r;
 }

@@ -267,9 +267,9 @@ typedef struct warm {
 
 typedef struct cgroups {
     bool v2, v2_memory, v2_pids, v2_cpu, v2_io;
-    bool leaf;                 /* some of these: init needs a group of its own */
-    int v2_fd;                 /* our directory cay-<instance> */
-    int v1_fd[CAY_JOB_V1_MAX]; /* memory, pids, cpu, blkio; -1: not there */
+    bool leaf;                    /* some of these: init needs a group of its own */
+    int v2_fd;                    /* our directory cay-<instance> */
+    int v1_fd[KEEPER_JOB_V1_MAX]; /* memory, pids, cpu, blkio; -1: not there */
 } cgroups;
 
 typedef struct keeper {
@@ -339,7 +339,7 @@ void cgroup_exec_remove(proc *p);
 bool cgroup_exec_kill(proc *p);
 void cgroup_usage(box *b, cay_m_usage *u);
 void cgroup_box_enable(box *b);
-int cgroup_join_files(box *b, int *fds, cay_layer_job *j);
+int cgroup_join_files(box *b, int *fds, keeper_job *j);
 void cgroup_exec_adopt(proc *p, uint32_t number);
 bool cgroup_reap_strays(void); /* false: some are still busy */
 void cgroup_leave(void);
@@ -363,7 +363,7 @@ void pool_drain(bool all);
 bool pool_start_janitor(
     const char *home); /* and sweeper and lender, before the small tree is entered */
 bool helper_start(helper *h, const char *role, const char *dir, int ns);
-bool job_send(helper *h, cay_layer_job *j, const int *fds, int nfds,
+bool job_send(helper *h, keeper_job *j, const int *fds, int nfds,
               const job_wait *wait); /* NULL: nobody waits for the answer */
 helper *job_zygote(void);
 /* net.c */

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 lender L;
-static cay_layer_job job;
+static keeper_job job;
 
 void lender_answer(uint32_t seq, int code, int sys, const char *reason, const char *msg,
                    const cay_m_netinfo *net, int fd)
@@ -103,7 +103,7 @@ static void on_job(int *fds, int nfds)
     uint32_t op = job.net.op;
     bool set = op == CAY_NET_SET;
     errno = 0;
-    if (job.type == CAY_JOB_NET && op == CAY_NET_SECRETS) {
+    if (job.type == KEEPER_JOB_NET && op == CAY_NET_SECRETS) {
         if (nfds == 6 && text_ok(fds[4]))
             secrets_job(&job, fds);
         else
@@ -112,9 +112,9 @@ static void on_job(int *fds, int nfds)
         secrets_pair(L.egress, false);
         return;
     }
-    if (job.type != CAY_JOB_NET || !op || op > CAY_NET_DROP ||
+    if (job.type != KEEPER_JOB_NET || !op || op > CAY_NET_DROP ||
         (job.client && op >= CAY_NET_RESTORE) || (set && (nfds != 5 || !text_ok(fds[4])))) {
-        if (set && job.type == CAY_JOB_NET && !job.how)
+        if (set && job.type == KEEPER_JOB_NET && !job.how)
             lent_take_in(&job, fds, 0);
         else
             lender_refuse(job.seq, CAY_EINVAL, "bad_request",
@@ -203,7 +203,7 @@ _Noreturn void lender_main(int sock, int mode, const char *run, const char *keep
         ssize_t n = cay__fd_recv(L.sock, &job, sizeof job, fds, &nfds, 0);
         if (n != sizeof job)
             _exit(0);
-        if (job.type == CAY_JOB_LEAVE)
+        if (job.type == KEEPER_JOB_LEAVE)
             leave();
         job.net.id[sizeof job.net.id - 1] = job.net.name[sizeof job.net.name - 1] = 0;
         on_job(fds, nfds);

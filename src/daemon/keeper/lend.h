@@ -22,8 +22,8 @@ void lender_answer(uint32_t seq, int code, int sys, const char *reason, const ch
 /* lend_secrets.c: cay-intercept, which holds the values of secrets. It is started at the first of
  * them. */
 void secrets_open(const char *run, const char *keeper, int mode);
-void secrets_job(const cay_layer_job *job, const int *fds); /* CAY_NET_SECRETS */
-void secrets_policy(const char *id, int policy);            /* another one holds */
+void secrets_job(const keeper_job *job, const int *fds); /* CAY_NET_SECRETS */
+void secrets_policy(const char *id, int policy);         /* another one holds */
 void secrets_operator(int fd);
 void secrets_drop(const char *id);
 int secrets_fd(void);                      /* becomes readable when it died */

@@ -71,7 +71,7 @@ void lent_forget(lent *l)
     L.old = l;
 }
 
-lent *lent_take_in(const cay_layer_job *job, int *fds, int nfds)
+lent *lent_take_in(const keeper_job *job, int *fds, int nfds)
 {
     lent *l = lent_find(job->net.id);
     errno = 0;

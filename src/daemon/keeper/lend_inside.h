@@ -72,7 +72,7 @@ int policy_read(const char *id, uint64_t *revision);
 /* lend_box.c */
 lent *lent_find(const char *id);
 lent *lent_take_in(
-    const cay_layer_job *job, int *fds,
+    const keeper_job *job, int *fds,
     int nfds); /* the sandbox of a job, taken in when it is new; NULL when it was refused */
 void lent_forget(lent *l);
 /* lend_egress.c */

@@ -161,7 +161,7 @@ static bool values_ok(int fd)
            st.st_size <= (off_t)CAY_I_SECRETS_MAX;
 }
 
-void secrets_job(const cay_layer_job *job, const int *fds)
+void secrets_job(const keeper_job *job, const int *fds)
 {
     held *old = find(job->net.id), *h = cay__alloc(sizeof *h);
     cay_n_ack ack;

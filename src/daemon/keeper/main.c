@@ -154,7 +154,7 @@ static void sweep(cay__timer *t)
         turn++;
         if ((b->flags & CAY_CREATE_DISK) && (disk_look(b) || true))
             break;
-        cay_layer_job j = { .type = CAY_JOB_DU };
+        keeper_job j = { .type = KEEPER_JOB_DU };
         cay__str_join(j.name, sizeof j.name, "sandboxes/", b->id,
                       b->flags & CAY_CREATE_ON ? "" : "/upper", NULL);
         job_send(&K.sweeper, &j, NULL, 0, &(job_wait){ .b = b, .fn = measured });

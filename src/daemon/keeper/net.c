@@ -21,8 +21,8 @@ static void told(job_wait *j, const cay_job_done *d, int *fds, int nfds)
 
 void net_ask(client *c, box *b, const cay_m_net *m, const int *more, int nmore)
 {
-    cay_layer_job j = {
-        .type = CAY_JOB_NET, .how = b->net, .cookie = b->cookie, .client = c != NULL, .net = *m
+    keeper_job j = {
+        .type = KEEPER_JOB_NET, .how = b->net, .cookie = b->cookie, .client = c != NULL, .net = *m
     };
     int fds[6] = { b->net_fd[0], b->net_fd[1], b->net_fd[2], b->net_fd[3] }, n = 4;
     while (n < 4 + CAY_MIN(nmore, 2))
@@ -62,8 +62,8 @@ void lender_leave(void)
     setsockopt(K.lender.w.fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof tv);
     setsockopt(K.lender.w.fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof tv);
     if (!K.nlive || K.vanished) /* where the directory is gone nobody comes after us */
-        cay__fd_send(K.lender.w.fd, &(cay_layer_job){ .type = CAY_JOB_LEAVE },
-                     sizeof(cay_layer_job), NULL, 0, 0);
+        cay__fd_send(K.lender.w.fd, &(keeper_job){ .type = KEEPER_JOB_LEAVE }, sizeof(keeper_job),
+                     NULL, 0, 0);
     shutdown(K.lender.w.fd, SHUT_WR);
     while (recv(K.lender.w.fd, &d, sizeof d, 0) > 0)
         ;

@@ -19,7 +19,7 @@
 
 /* What came with GROUPS. */
 typedef struct groups {
-    int fds[CAY_JOB_GROUPS_MAX], nfds;
+    int fds[KEEPER_JOB_GROUPS_MAX], nfds;
     uint32_t cg2, nv1;
 } groups;
 
@@ -132,7 +132,7 @@ static void take_root(int go, stage_fds *f)
  * is put together. What is not shown by a mount of its own cannot be reached once the stage is
  * gone. As root that is now: the default root is there, and a request for another one changes over
  * from it. */
-static bool stage(int ctl, int go, const cay_layer_job *job)
+static bool stage(int ctl, int go, const keeper_job *job)
 {
     int mode = (int)job->mode;
     stage_fds f;
@@ -211,7 +211,7 @@ static const char *enter_groups(const groups *g)
     return CAY__MUTANT("cgroupns") || unshare(CLONE_NEWCGROUP) == 0 ? NULL : "cgroup namespace";
 }
 
-static _Noreturn void child(const cay_layer_job *job, const groups *g, int ctl, int go, netns *net)
+static _Noreturn void child(const keeper_job *job, const groups *g, int ctl, int go, netns *net)
 {
     char c;
     int listen_fd = g->fds[0], home = home_mark();
@@ -243,7 +243,7 @@ static _Noreturn void child(const cay_layer_job *job, const groups *g, int ctl, 
     init_main(ctl, listen_fd, home, net->fd, (int)job->mode, job->uid0, job->ahead && rooted);
 }
 
-static bool write_maps(int pid, const cay_layer_job *job)
+static bool write_maps(int pid, const keeper_job *job)
 {
     char block[64], n[21];
     const char *map =
@@ -258,7 +258,7 @@ static bool write_maps(int pid, const cay_layer_job *job)
 }
 
 /* Everything that the child mounts and cannot make itself. */
-static const char *send_root(const cay_layer_job *job, int go, int userns, bool *trash)
+static const char *send_root(const keeper_job *job, int go, int userns, bool *trash)
 {
     const char *step;
     CAY_AUTOFD usr = root_usr(job, userns), root = -1;
@@ -283,20 +283,20 @@ static const char *send_root(const cay_layer_job *job, int go, int userns, bool 
 
 static bool take_groups(int keeper, groups *g)
 {
-    static cay_layer_job more;
+    static keeper_job more;
     g->nfds = CAY_LEN(g->fds);
     ssize_t n = cay__fd_recv(keeper, &more, sizeof more, g->fds, &g->nfds, 0);
     g->cg2 = more.cg2;
     g->nv1 = more.nv1;
     errno = n == sizeof more ? ENOENT : EIO;
-    return n == sizeof more && more.type == CAY_JOB_GROUPS && g->nfds &&
+    return n == sizeof more && more.type == KEEPER_JOB_GROUPS && g->nfds &&
            (uint64_t)g->nfds == 1ull + g->cg2 + g->nv1;
 }
 
 /* In a page that the process in between shares. */
 typedef struct birth {
     struct clone_args a;
-    const cay_layer_job *job;
+    const keeper_job *job;
     const groups *g;
     int ctl[2], go[2], pidfd, pid, sys;
     const char *step;
@@ -360,7 +360,7 @@ static bool bear(birth *b)
 }
 
 /* The net namespace, while the keeper makes the groups. */
-static const char *prepare(const cay_layer_job *job, park_result *out)
+static const char *prepare(const keeper_job *job, park_result *out)
 {
     const char *step = "id range";
     errno = ERANGE;
@@ -376,7 +376,7 @@ static const char *prepare(const cay_layer_job *job, park_result *out)
     return NULL;
 }
 
-const char *park(const cay_layer_job *job, int keeper, park_result *out)
+const char *park(const keeper_job *job, int keeper, park_result *out)
 {
     groups g = { .nfds = 0 };
     static birth *shared;

@@ -16,4 +16,4 @@ typedef struct park_result {
 
 /* keeper: where GROUPS comes from. NULL, or the step that failed with errno set and nothing left.
  */
-const char *park(const cay_layer_job *job, int keeper, park_result *out);
+const char *park(const keeper_job *job, int keeper, park_result *out);

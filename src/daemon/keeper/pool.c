@@ -147,13 +147,13 @@ static bool park_one(bool uid0, int root)
     b->block = block;
     journal_put(J_PARKING, b, "", 0, "");
     CAY_FAULT("keeper.park.intent");
-    cay_layer_job j = { .type = CAY_JOB_PARK,
-                        .mode = (uint32_t)K.mode,
-                        .block = block,
-                        .uid0 = uid0,
-                        .ahead = ahead,
-                        .image = K.roots[b->root].image };
-    int fds[CAY_JOB_GROUPS_MAX], n;
+    keeper_job j = { .type = KEEPER_JOB_PARK,
+                     .mode = (uint32_t)K.mode,
+                     .block = block,
+                     .uid0 = uid0,
+                     .ahead = ahead,
+                     .image = K.roots[b->root].image };
+    int fds[KEEPER_JOB_GROUPS_MAX], n;
     helper *z = job_zygote();
     pool_dir(b, j.name, sizeof j.name);
     cay__str_copy(j.path, sizeof j.path, K.roots[b->root].stack);
@@ -165,7 +165,7 @@ static bool park_one(bool uid0, int root)
     memset(fds, -1, sizeof fds);
     fds[0] = listen_socket(b->name);
     n = fds[0] < 0 || !cgroup_box_make(b) ? -1 : cgroup_join_files(b, fds + 1, &j);
-    j.type = CAY_JOB_GROUPS;
+    j.type = KEEPER_JOB_GROUPS;
     cay__fd_send(z->w.fd, &j, sizeof j, fds, n + 1,
                  0); /* the zygote waits for it: there is room, or soon will be */
     CAY_FAULT("keeper.park.groups");

@@ -188,7 +188,7 @@ static void end_with(proc *p, int status, const char *reason, uint64_t cpu, uint
     p->exit.max_rss = rss;
     cay__str_copy(p->exit.reason, sizeof p->exit.reason, reason);
     p->ended = true;
-    p->ran = (uint32_t)CAY_MIN(CAY_MAX(cay__wall_ms() - p->started_ms, 0), INT32_MAX) + 1;
+    p->ran = (uint32_t)CAY_MIN(CAY_MAX(cay__clock_ms() - p->started_ms, 0), INT32_MAX) + 1;
     proc_count(p, -1);
     proc_drop_stdin(p);
     if (p->writer)

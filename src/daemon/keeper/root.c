@@ -33,7 +33,7 @@ static clones kept[KEPT];
 static unsigned kept_next;
 static bool attach; /* this kernel wants layers of a mount that is attached */
 
-static bool make_dir(const cay_layer_job *job, int at, const char *name)
+static bool make_dir(const keeper_job *job, int at, const char *name)
 {
     if (mkdirat(at, name, 0755) < 0)
         return errno == EEXIST;
@@ -49,12 +49,12 @@ bool root_trash(int at, const char *name)
     return renameat(at, name, AT_FDCWD, old) == 0;
 }
 
-bool root_fresh(const cay_layer_job *job, int at)
+bool root_fresh(const keeper_job *job, int at)
 {
     return make_dir(job, at, "upper") && make_dir(job, at, "work");
 }
 
-bool root_dirs(const cay_layer_job *job, int disk, bool *trash)
+bool root_dirs(const keeper_job *job, int disk, bool *trash)
 {
     char path[96];
     struct stat st;
@@ -139,7 +139,7 @@ int root_clone(const char *dir, int userns)
     return CAY_STEAL_FD(tree);
 }
 
-int root_usr(const cay_layer_job *job, int userns)
+int root_usr(const keeper_job *job, int userns)
 {
     const uint64_t set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
     CAY_AUTOFD t = mnt_open_tree(AT_FDCWD, "/usr", OPEN_TREE_CLONE | AT_RECURSIVE);
@@ -183,7 +183,7 @@ bool root_map(uint32_t block, const int *mounts, int n, const char **step)
 
 /* The mounter's fsuid must lie in the block, or overlayfs cannot make its work directory and comes
  * up read-only without a word. */
-static int overlay_as(const cay_layer_job *job, const overlay_at *at, const char **step)
+static int overlay_as(const keeper_job *job, const overlay_at *at, const char **step)
 {
     if (job->mode != CAY_MODE_ROOT)
         return cay__overlay(at, true, !job->durable, step);
@@ -200,7 +200,7 @@ static int overlay_as(const cay_layer_job *job, const overlay_at *at, const char
 
 /* Before Linux 6.15: clones of our own, attached in the zygote's mount namespace for the moment of
  * the mount. */
-static int overlay_attached(const cay_layer_job *job, int userns, overlay_at *at, const char **step)
+static int overlay_attached(const keeper_job *job, int userns, overlay_at *at, const char **step)
 {
     CAY_AUTOFD boxes =
         at->disk ? fcntl(at->boxes, F_DUPFD_CLOEXEC, 3) : root_clone("sandboxes", userns);
@@ -230,7 +230,7 @@ static int overlay_attached(const cay_layer_job *job, int userns, overlay_at *at
     return mnt;
 }
 
-static const clones *clones_for(const cay_layer_job *job)
+static const clones *clones_for(const keeper_job *job)
 {
     static clones plain = { .userns = -1, .boxes = -1, .layers = -1 };
     if (job->mode == CAY_MODE_ROOT)
@@ -242,7 +242,7 @@ static const clones *clones_for(const cay_layer_job *job)
     return plain.boxes < 0 || plain.layers < 0 ? NULL : &plain;
 }
 
-static int overlay_of(const cay_layer_job *job, const clones *c, overlay_at at, const char **step)
+static int overlay_of(const keeper_job *job, const clones *c, overlay_at at, const char **step)
 {
     int mnt = attach ? -1 : overlay_as(job, &at, step);
     if (mnt >= 0)
@@ -252,7 +252,7 @@ static int overlay_of(const cay_layer_job *job, const clones *c, overlay_at at, 
     return mnt;
 }
 
-int root_make(const cay_layer_job *job, int lower, int disk, const char **step)
+int root_make(const keeper_job *job, int lower, int disk, const char **step)
 {
     stack s; /* nothing static here: what a zygote writes later, every init before it has its own
                 copy of */
@@ -288,7 +288,7 @@ static void swap_map(char map[256], uint32_t owner, uint32_t block)
     add_map(map, hi + 1, block + hi + 1, hi < BLOCK_IDS ? BLOCK_IDS - hi - 1 : 0);
 }
 
-static bool on_dirs(const cay_layer_job *job, const struct stat *st, bool *trash)
+static bool on_dirs(const keeper_job *job, const struct stat *st, bool *trash)
 {
     char path[96];
     struct stat old;
@@ -310,7 +310,7 @@ static bool on_dirs(const cay_layer_job *job, const struct stat *st, bool *trash
                       fchmodat(at, "upper", (st->st_mode & 0777) | 0700, 0) == 0);
 }
 
-int root_on(const cay_layer_job *job, int lower, bool *trash, const char **step)
+int root_on(const keeper_job *job, int lower, bool *trash, const char **step)
 {
     char uids[256], gids[256], dir[64];
     struct stat st;

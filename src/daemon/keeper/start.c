@@ -190,7 +190,7 @@ void proc_spawn(const request *r)
     proc_label(p, r->tail + strings, r->tail_len - strings);
     p->flags = m->flags;
     p->ring_bytes = m->ring ? CAY_MAX((m->ring + 4095u) & ~4095u, 4096u) : RING_DEFAULT;
-    p->started_ms = cay__wall_ms();
+    p->started_ms = cay__clock_ms();
     p->starter = c;
     if (m->timeout_ms) {
         cgroup_exec_make(p);

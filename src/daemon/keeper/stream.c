@@ -110,7 +110,7 @@ static ssize_t ring_fill(stream *s, size_t n)
     if (k > 0) {
         CAY_FAULT("keeper.ring.filled");
         cay__marks_add(&((ring_head *)r->map)->marks, before, s->head,
-                       (uint64_t)(cay__wall_ms() - s->p->started_ms));
+                       (uint64_t)(cay__clock_ms() - s->p->started_ms));
         s->p->b->kept -= held(s);
         s->head += (uint64_t)k;
         s->p->b->kept += held(s);

@@ -36,7 +36,7 @@
 /* Mapped for the time of one swap: what is written in memory of the zygote's own, every init that
  * comes from it has a copy of. */
 typedef struct swap {
-    const cay_layer_job *job;
+    const keeper_job *job;
     int at; /* the sandbox's directory */
     int pidfd, lower;
     int old;  /* init's root, as it was found */
@@ -45,7 +45,7 @@ typedef struct swap {
     stack now, then;           /* what it stands on, and will */
     char next[CAY_STACK_TEXT]; /* the second as text */
     char aside[96];            /* below the state directory */
-    cay_layer_job make;        /* the new root, as a create would ask for it */
+    keeper_job make;           /* the new root, as a create would ask for it */
     swap_result *out;
     char mem[STACK] __attribute__((aligned(16))); /* stack of who is inside */
 } swap;
@@ -424,7 +424,7 @@ static const char *run(swap *s)
     return step;
 }
 
-const char *swap_run(const cay_layer_job *job, const int *fds, int nfds, swap_result *out)
+const char *swap_run(const keeper_job *job, const int *fds, int nfds, swap_result *out)
 {
     *out = (swap_result){ .old = -1 };
     errno = EINVAL;

@@ -22,7 +22,7 @@ typedef struct swap_result {
 /* Does job SWAP, or, with job->rec, what is left of an earlier one. fds as in daemon/keeper/job.h.
  * NULL, or the step that failed, with errno: EBUSY: something is open for writing. What is not
  * swapped then is as it was. */
-const char *swap_run(const cay_layer_job *job, const int *fds, int nfds, swap_result *out);
+const char *swap_run(const keeper_job *job, const int *fds, int nfds, swap_result *out);
 
 /* The same where the sandbox does not run: an upper that became a layer stays one, and one that was
  * to be thrown away is back. */

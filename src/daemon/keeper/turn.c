@@ -23,7 +23,7 @@ typedef struct turn {
     bool end; /* processes first */
     int tries;
     int64_t began_us, until_ms;
-    cay_layer_job job;
+    keeper_job job;
 } turn;
 
 void turn_client_gone(const client *c)
@@ -85,7 +85,7 @@ static void below(job_wait *j, const cay_job_done *d, int *fds, int nfds)
  * kernel goes on counting it. */
 static void count_below(turn *t)
 {
-    cay_layer_job j = { .type = CAY_JOB_DU };
+    keeper_job j = { .type = KEEPER_JOB_DU };
     if (!t->job.layer[0])
         t->b->below_bytes = t->b->below_inodes = 0;
     if (!t->job.layer[0] || (t->b->flags & CAY_CREATE_QUOTA) || K.sweeper.busy > 8)
@@ -99,7 +99,7 @@ static void swapped(job_wait *j, const cay_job_done *d, int *fds, int nfds)
     turn *t = j->b ? j->b->turn : NULL;
     if (d->trash ||
         nfds) { /* the last to let go of the old root waits for all that is cached of it */
-        cay_layer_job sweep = { .type = CAY_JOB_SWEEP };
+        keeper_job sweep = { .type = KEEPER_JOB_SWEEP };
         K.trash |= !job_send(&K.sweeper, &sweep, fds, nfds, NULL);
     }
     if (!t)
@@ -172,12 +172,12 @@ static turn *turn_new(client *c, box *b, bool end)
     turn *t = cay__alloc(sizeof *t);
     *t = (turn){ .b = b, .c = c, .end = end, .began_us = cay__now_us() };
     t->until_ms = cay__boot_ms() + (end ? END_MS : b->nlive ? 0 : STILL_MS);
-    t->job = (cay_layer_job){ .type = CAY_JOB_SWAP,
-                              .mode = (uint32_t)K.mode,
-                              .block = b->block,
-                              .durable = b->flags & CAY_CREATE_DURABLE,
-                              .pid = b->pid,
-                              .wait_ms = end ? END_MS : FILES_MS };
+    t->job = (keeper_job){ .type = KEEPER_JOB_SWAP,
+                           .mode = (uint32_t)K.mode,
+                           .block = b->block,
+                           .durable = b->flags & CAY_CREATE_DURABLE,
+                           .pid = b->pid,
+                           .wait_ms = end ? END_MS : FILES_MS };
     cay__str_copy(t->job.name, sizeof t->job.name, b->id);
     t->timer.fn = ask_init;
     b->turn = t;

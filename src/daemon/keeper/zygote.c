@@ -29,7 +29,7 @@
 
 #define SOCK 3
 
-static cay_layer_job job;
+static keeper_job job;
 
 static void done(cay_job_done *d, const int *fds, int nfds)
 {
@@ -324,13 +324,13 @@ int main(int argc, char **argv)
         job.name[sizeof job.name - 1] = job.path[sizeof job.path - 1] =
             job.layer[sizeof job.layer - 1] = 0;
         switch (job.type) {
-        case CAY_JOB_PARK: do_park(); break;
-        case CAY_JOB_ROOT: do_root(fds, nfds); break;
-        case CAY_JOB_SWAP: do_swap(fds, nfds); break;
-        case CAY_JOB_CLONE: do_clone(fds, nfds); break;
-        case CAY_JOB_RMTREE: do_rmtree(fds, nfds); break;
-        case CAY_JOB_DU: do_du(); break;
-        case CAY_JOB_SWEEP: do_sweep(); break;
+        case KEEPER_JOB_PARK: do_park(); break;
+        case KEEPER_JOB_ROOT: do_root(fds, nfds); break;
+        case KEEPER_JOB_SWAP: do_swap(fds, nfds); break;
+        case KEEPER_JOB_CLONE: do_clone(fds, nfds); break;
+        case KEEPER_JOB_RMTREE: do_rmtree(fds, nfds); break;
+        case KEEPER_JOB_DU: do_du(); break;
+        case KEEPER_JOB_SWEEP: do_sweep(); break;
         default: errno = EINVAL; failed("job");
         }
         for (int i = 0; i < nfds; i++)

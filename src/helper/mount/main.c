@@ -420,7 +420,7 @@ static void note_ends(void)
         if (!M.rclone[i] || waitpid(M.rclone[i], &status, WNOHANG) != M.rclone[i])
             continue;
         M.rclone[i] = 0;
-        m->when_ms = cay__wall_ms();
+        m->when_ms = cay__clock_ms();
         if (WIFSIGNALED(status))
             snprintf(m->why, sizeof m->why, "rclone was killed by signal %d", WTERMSIG(status));
         else

@@ -143,7 +143,7 @@ static int append(struct cay__auditor *w, const cay_audit *a, uint64_t dropped, 
 {
     CAY_AUTOBUF b = CAY__BUF(CAY__AUDIT_LINE - 128), line = CAY__BUF(CAY__AUDIT_LINE + 2);
     char hash[CAY__SHA256_HEX], last = '\n';
-    cay__buf_fmt(&b, "{\"seq\":%" PRIu64 ",\"time_ms\":%" PRId64, w->seq + 1, cay__wall_ms());
+    cay__buf_fmt(&b, "{\"seq\":%" PRIu64 ",\"time_ms\":%" PRId64, w->seq + 1, cay__clock_ms());
     field(&b, "actor", a->actor, 100);
     field(&b, "tenant", a->tenant, CAY_TENANT_MAX);
     field(&b, "action", a->action, 300);

@@ -30,16 +30,16 @@
 #define ONCE_BYTES       255
 #define CHECKPOINTS_MOST 10000
 
-static const cay_layer *find_layer(const cay_probe *p, const char *name)
+static const cay_wall *find_layer(const cay_probe *p, const char *name)
 {
-    for (size_t i = 0; i < p->nlayers; i++)
-        if (!strcmp(p->layers[i].name, name))
-            return &p->layers[i];
+    for (size_t i = 0; i < p->nwalls; i++)
+        if (!strcmp(p->walls[i].name, name))
+            return &p->walls[i];
     return NULL;
 }
 
 /* {"missing":[{"name":…,"state":…,"why":…,"remedy":…},…]}, with as many as fit. */
-static void add_missing(cay__buf *detail, const cay_layer *l)
+static void add_missing(cay__buf *detail, const cay_wall *l)
 {
     CAY_AUTOBUF one = CAY__BUF(detail->max);
     const char *const part[] = { "name", l->name, "state",  l->state,
@@ -72,7 +72,7 @@ static int check_features(const cay_probe *p, const char *const *require, cay_er
 {
     CAY_AUTOBUF text = CAY__BUF(sizeof err->msg - 8), detail = CAY__BUF(sizeof err->detail - 1);
     for (; require && *require; require++) {
-        const cay_layer *l = find_layer(p, *require);
+        const cay_wall *l = find_layer(p, *require);
         if (!l)
             return cay_fail_why(err, CAY_EINVAL, "feature_unknown",
                                 "feature %.60s is not known; `cay doctor` lists those there are",
@@ -99,7 +99,7 @@ static int check_features(const cay_probe *p, const char *const *require, cay_er
 
 static int level_missing(const cay__place *p, const cay_probe *probe, int want, cay_err *err)
 {
-    const cay_layer *l = find_layer(probe, "user-namespace");
+    const cay_wall *l = find_layer(probe, "user-namespace");
     bool cause = l && strcmp(l->state, "on") != 0 && l->why;
     const char *other = want >= CAY_LEVEL_VM     ? "there is no provider with virtual machines yet"
                         : want == CAY_LEVEL_ROOT ? "run as root, where cgroups can be written"

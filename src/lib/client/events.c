@@ -141,7 +141,7 @@ static void fill(cay_events *ev, const cay_net_record *net, cay_event *out)
  * can. */
 static int say_lost(cay_events *ev, int count, const char *reason, cay_event *out)
 {
-    ev->wire = (cay_event_wire){ .time_ms = cay__wall_ms(), .code = count, .kind = "lost" };
+    ev->wire = (cay_event_wire){ .time_ms = cay__clock_ms(), .code = count, .kind = "lost" };
     cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, ev->sandbox);
     cay__str_copy(ev->wire.reason, sizeof ev->wire.reason, reason);
     fill(ev, NULL, out);
@@ -204,7 +204,7 @@ int cay_events_next(cay_events *ev, const cay_call *call, cay_event *out, cay_er
             if (!id)
                 continue;
             ev->wire =
-                (cay_event_wire){ .time_ms = cay__wall_ms(), .kind = "mount", .reason = "died" };
+                (cay_event_wire){ .time_ms = cay__clock_ms(), .kind = "mount", .reason = "died" };
             cay__str_copy(ev->wire.sandbox, sizeof ev->wire.sandbox, id);
             fill(ev, NULL, out);
             return 0;

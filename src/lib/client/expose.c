@@ -38,7 +38,7 @@ int cay_port_expose(cay_sandbox *sb, uint16_t port, uint64_t ttl_ms, cay_exposed
     cay_client *client;
     unsigned char raw[TOKEN_RAND];
     char key[KEY_MAX], hash[CAY__SHA256_HEX];
-    cay_exposed e = { .size = sizeof e, .port = port, .created_ms = cay__wall_ms() };
+    cay_exposed e = { .size = sizeof e, .port = port, .created_ms = cay__clock_ms() };
     CAY_TRY(recorded(sb, port, &client, err));
     if (ttl_ms > 7 * DAY_MS)
         return cay_fail_why(err, CAY_EINVAL, "limit_out_of_range",
@@ -96,7 +96,7 @@ static int on_note(const char *key, const char *value, void *arg)
                       .port = (uint16_t)port,
                       .created_ms = cay__json_int(o, "created_ms", 0),
                       .expires_ms = cay__json_int(o, "expires_ms", 0) };
-    return e.expires_ms > cay__wall_ms() ? w->fn(&e, w->arg) : 0;
+    return e.expires_ms > cay__clock_ms() ? w->fn(&e, w->arg) : 0;
 }
 
 int cay_port_exposed(cay_sandbox *sb, int (*fn)(const cay_exposed *e, void *arg), void *arg,
@@ -135,7 +135,7 @@ int cay_port_token_check(cay_client *client, const char *id, uint16_t port, cons
     }
     const char *want = good ? cay__json_str(o, "sha256", "") : "";
     good = good && strlen(want) == CAY__SHA256_HEX - 1 && same(want, hash, CAY__SHA256_HEX - 1) &&
-           cay__json_int(o, "expires_ms", 0) > cay__wall_ms();
+           cay__json_int(o, "expires_ms", 0) > cay__clock_ms();
     return good ? 0
                 : cay_fail_why(err, CAY_EPERM, "token_refused",
                                "that token does not open this port");

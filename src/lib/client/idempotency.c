@@ -71,12 +71,13 @@ int cay_answer_end(cay_client *client, const cay_answer *given, cay_err *err)
     if (a.len > BODY_MAX)
         a.status = 0;
     a.begun = a.begun && a.status;
-    int rc = client->store->answer_end(client->db, &a, client->owner, cay__wall_ms() + DAY_MS, err);
+    int rc =
+        client->store->answer_end(client->db, &a, client->owner, cay__clock_ms() + DAY_MS, err);
     CAY_FAULT("answer.kept");
     return rc;
 }
 
 int cay_answer_sweep(cay_client *client, cay_err *err)
 {
-    return client->store->answer_sweep(client->db, cay__wall_ms(), err);
+    return client->store->answer_sweep(client->db, cay__clock_ms(), err);
 }

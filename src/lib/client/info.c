@@ -65,14 +65,14 @@ static const char *net_mode(const char *text)
 static void add_status(full *f, const cay_box_status *st)
 {
     cay_info *i = &f->info;
-    cay_layer *to = cay__arena_take(&f->mem, (st->nlayers + 1) * sizeof *to);
-    for (size_t k = 0; k < st->nlayers; k++)
-        to[k] = (cay_layer){ cay__arena_str(&f->mem, st->layers[k].name),
-                             cay__arena_str(&f->mem, st->layers[k].state),
-                             cay__arena_str(&f->mem, st->layers[k].why),
-                             cay__arena_str(&f->mem, st->layers[k].remedy) };
-    i->layers = to;
-    i->nlayers = st->nlayers;
+    cay_wall *to = cay__arena_take(&f->mem, (st->nwalls + 1) * sizeof *to);
+    for (size_t k = 0; k < st->nwalls; k++)
+        to[k] = (cay_wall){ cay__arena_str(&f->mem, st->walls[k].name),
+                            cay__arena_str(&f->mem, st->walls[k].state),
+                            cay__arena_str(&f->mem, st->walls[k].why),
+                            cay__arena_str(&f->mem, st->walls[k].remedy) };
+    i->walls = to;
+    i->nwalls = st->nwalls;
     i->level = st->level;
     i->deadline_ms = st->deadline_ms;
     i->idle_ms = st->idle_ms;
@@ -114,15 +114,15 @@ static void add_mount(const char *target, const char *why, void *arg)
     full *f = arg;
     cay_info *i = &f->info;
     char name[1100];
-    cay_layer *to = cay__arena_take(&f->mem, (i->nlayers + 1) * sizeof *to);
-    if (i->nlayers)
-        memcpy(to, i->layers, i->nlayers * sizeof *to);
+    cay_wall *to = cay__arena_take(&f->mem, (i->nwalls + 1) * sizeof *to);
+    if (i->nwalls)
+        memcpy(to, i->walls, i->nwalls * sizeof *to);
     cay__str_join(name, sizeof name, "storage ", target, NULL);
-    to[i->nlayers++] = (cay_layer){
+    to[i->nwalls++] = (cay_wall){
         cay__arena_str(&f->mem, name), *why ? "off" : "on", cay__arena_str(&f->mem, why),
         *why ? "cay kill it and cay resume it: its storage is mounted again then" : ""
     };
-    i->layers = to;
+    i->walls = to;
 }
 
 void cay__info_mounts(cay_client *client, cay_info *info)

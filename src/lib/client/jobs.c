@@ -106,7 +106,7 @@ static int claim(cay_client *client, bool turn, const char *const *kinds, const 
     CAY_TRY(cay__back_none(client, "jobs", err));
     CAY_AUTOJSON *list = kinds ? json_array() : NULL;
     cay_err own = CAY_ERR_INIT;
-    int64_t now = cay__wall_ms(), next = 0;
+    int64_t now = cay__clock_ms(), next = 0;
     for (; kinds && *kinds; kinds++)
         json_array_append_new(list, json_string(*kinds));
     CAY_AUTOFREE char *text = list ? cay__json_text(list, DETAIL) : NULL;
@@ -136,7 +136,7 @@ int cay_job_turn(cay_client *client, const char *const *kinds, const char *owner
 int cay_job_renew(cay_client *client, const cay_job *t, uint64_t lease_ms, cay_err *err)
 {
     return client->store->job_end(client->db, t->id, t->fence, "running",
-                                  cay__wall_ms() + (int64_t)CAY_MIN(lease_ms, (uint64_t)DAY), NULL,
+                                  cay__clock_ms() + (int64_t)CAY_MIN(lease_ms, (uint64_t)DAY), NULL,
                                   err);
 }
 
@@ -155,7 +155,7 @@ int cay_job_fail(cay_client *client, const cay_job *t, const char *why, cay_err 
     for (unsigned i = 0; i < t->attempts && wait < DAY; i++)
         wait *= 2;
     return client->store->job_end(client->db, t->id, t->fence, "waiting",
-                                  cay__wall_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text,
+                                  cay__clock_ms() + (int64_t)CAY_MIN(wait, (uint64_t)DAY), text,
                                   err);
 }
 
@@ -185,7 +185,7 @@ int cay_job_replay(cay_client *client, const char *id, cay_err *err)
 {
     CAY_TRY(check_id(id, err));
     CAY__BACK(client, job_order, client, id, "/replay", err);
-    return client->store->job_replay(client->db, id, cay__wall_ms(), err);
+    return client->store->job_replay(client->db, id, cay__clock_ms(), err);
 }
 
 int cay_job_sweep(cay_client *client, int64_t before_ms, size_t *n, cay_err *err)

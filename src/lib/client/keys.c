@@ -183,7 +183,7 @@ static int invalid(cay_err *err)
 
 static int expired(const cay_key *k, cay_err *err)
 {
-    if (!k->expires_ms || cay__wall_ms() <= k->expires_ms + SKEW_MS ||
+    if (!k->expires_ms || cay__clock_ms() <= k->expires_ms + SKEW_MS ||
         (k->scope == CAY_KEY_SESSION && CAY__MUTANT("console-expiry")))
         return 0;
     return cay_fail_why(err, CAY_EAUTH, "key_expired", "%s %s has expired; %s makes another",
@@ -203,7 +203,7 @@ static void note_use(cay_client *client, const known *k)
         *u = (used){ .written_ms = k->key.used_ms };
         cay__str_copy(u->id, sizeof u->id, k->id);
     }
-    u->at_ms = cay__wall_ms();
+    u->at_ms = cay__clock_ms();
     pthread_mutex_unlock(&client->lock);
 }
 
@@ -262,8 +262,8 @@ int cay_key_check(cay_client *client, const char *text, int (*fn)(const cay_key 
     return fn(&k->key, arg);
 }
 
-int cay_session_check(cay_client *client, const char *text, int (*fn)(const cay_key *, void *),
-                      void *arg, cay_err *err)
+int cay_login_check(cay_client *client, const char *text, int (*fn)(const cay_key *, void *),
+                    void *arg, cay_err *err)
 {
     CAY_AUTOPTR(known) k = NULL;
     CAY_AUTOPTR(known) of = NULL;
@@ -389,7 +389,7 @@ int cay_key_create(cay_client *client, const cay_key *given, char text[CAY_KEY_L
 {
     CAY__BACK(client, key_create, client, given, text, err);
     cay_key k;
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     CAY_TRY(cay__spec_take(&k, sizeof k, given, "cay_key", err));
     k.tenant = k.tenant && *k.tenant ? k.tenant : CAY_TENANT_DEFAULT;
     k.scope = k.scope == CAY_KEY_NONE ? CAY_KEY_TENANT : k.scope;
@@ -409,10 +409,10 @@ int cay_key_create(cay_client *client, const cay_key *given, char text[CAY_KEY_L
     return k.text ? record_given(client, &k, text, err) : record(client, &k, PREFIX, text, err);
 }
 
-int cay_session_create(cay_client *client, const cay_key *from, char text[CAY_SESSION_LEN + 1],
-                       cay_err *err)
+int cay_login_create(cay_client *client, const cay_key *from, char text[CAY_SESSION_LEN + 1],
+                     cay_err *err)
 {
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     bool link = from->scope == CAY_KEY_LOGIN;
     CAY_TRY(cay__back_none(client, "a session", err));
     if (!link && from->scope != CAY_KEY_TENANT && from->scope != CAY_KEY_ADMIN)
@@ -466,7 +466,7 @@ int cay_key_revoke(cay_client *client, const char *id, cay_err *err)
     if (!id || strlen(id) != CAY_KEY_ID_LEN || !is_hex(id, CAY_KEY_ID_LEN))
         return cay_fail_why(err, CAY_EINVAL, "key_spec",
                             "a key is named by the 8 hex digits after e2b_");
-    CAY_TRY(client->store->key_revoke(client->db, id, cay__wall_ms(), err));
+    CAY_TRY(client->store->key_revoke(client->db, id, cay__clock_ms(), err));
     remember(client, id, NULL);
     return 0;
 }

@@ -55,20 +55,20 @@ static int take_text(const char *value, void *arg)
     return cay__json_object("record: pool", value, arg, NULL);
 }
 
-int cay__pool_read(cay_client *client, const char *id, cay__worker_pool_note *out, cay_err *err)
+int cay__pool_read(cay_client *client, const char *id, cay__pool_note *out, cay_err *err)
 {
     json_t *j = NULL;
     if (client->store->note_get(client->db, SPACE, id, take_text, &j, NULL) < 0 || !j)
         return cay_fail_why(err, CAY_ENOENT, "warm_not_found",
                             "there is no such pool; cay pool ls shows those there are");
-    *out = (cay__worker_pool_note){ .all = j,
+    *out = (cay__pool_note){ .all = j,
                              .low = (unsigned)cay__json_int(j, "low", 1),
                              .high = (unsigned)cay__json_int(j, "high", 1) };
     cay__str_copy(out->id, sizeof out->id, id);
     return 0;
 }
 
-int cay__pool_write(cay_client *client, const cay__worker_pool_note *n, cay_err *err)
+int cay__pool_write(cay_client *client, const cay__pool_note *n, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(n->all, 1u << 20);
     return text ? client->store->note_put(client->db, SPACE, n->id, text, err)
@@ -134,7 +134,7 @@ static int there_is(const cay_tenant *t, void *arg)
 int cay_pool_put(cay_client *client, const cay_call *call, const cay_pool *given, cay_err *err)
 {
     cay_pool w;
-    cay__worker_pool_note n = { 0 };
+    cay__pool_note n = { 0 };
     unsigned pools = 0;
     const char *image = NULL;
     CAY_TRY(cay__spec_take(&w, sizeof w, given, "cay_pool", err));
@@ -237,7 +237,7 @@ int cay_pool_remove(cay_client *client, const cay_call *call, const char *tenant
 {
     char id[24];
     unsigned ready, making;
-    cay__worker_pool_note n;
+    cay__pool_note n;
     CAY__BACK(client, warm_remove, client, call, tenant, template_, err);
     name_pool(tenant ? tenant : CAY_TENANT_DEFAULT, template_ ? template_ : "", id);
     CAY_TRY(cay__pool_read(client, id, &n, err));

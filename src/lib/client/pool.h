@@ -17,16 +17,16 @@ struct cay__mani;
 #define CAY__WARM_LABEL  "cay.pool"
 #define CAY__WARM_KIND   40 /* "." and 32 digits */
 
-typedef struct cay__worker_pool_note {
+typedef struct cay__pool_note {
     char id[24];
     json_t *all; /* template, tenant, low, high, template_id, of, request, other, others, turned_ms,
                     error, failed_ms */
     unsigned low, high;
-} cay__worker_pool_note;
+} cay__pool_note;
 
 /* The words of a pool, by its id; json_decref(out->all). */
-int cay__pool_read(cay_client *client, const char *id, cay__worker_pool_note *out, cay_err *err);
-int cay__pool_write(cay_client *client, const cay__worker_pool_note *n, cay_err *err);
+int cay__pool_read(cay_client *client, const char *id, cay__pool_note *out, cay_err *err);
+int cay__pool_write(cay_client *client, const cay__pool_note *n, cay_err *err);
 /* ready and making of a pool; fn may be NULL, and gets every row of it. */
 int cay__pool_rows(cay_client *client, const char *pool, int (*fn)(const cay_row *row, void *arg),
                    void *arg, unsigned *ready, unsigned *making, cay_err *err);

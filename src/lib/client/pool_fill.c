@@ -19,7 +19,7 @@ enum { READY_MS = 40000, SPARE_MS = 10000, AGAIN_MS = 60000, ATTEMPTS = 3, BACKO
                    */
 
 /* Of the template that the name means now, and of the request. */
-static void made_of(const cay__worker_pool_note *n, const char *template_id, char out[33])
+static void made_of(const cay__pool_note *n, const char *template_id, char out[33])
 {
     CAY_AUTOFREE char *text = cay__json_text(json_object_get(n->all, "request"), CAY__SPEC_MAX);
     char hex[65];
@@ -38,7 +38,7 @@ static int due(const char *key, const char *value, void *arg)
     if (cay__json_object("record: pool", value, &j, NULL) < 0 ||
         cay__pool_rows(client, key, NULL, NULL, &ready, &making, NULL) < 0)
         return 0;
-    int64_t failed = cay__json_int(j, "failed_ms", 0), now = cay__wall_ms();
+    int64_t failed = cay__json_int(j, "failed_ms", 0), now = cay__clock_ms();
     if (failed && now - failed < AGAIN_MS && failed <= now)
         return 0;
     /* A name that means another template, or a request that was learnt, is work as well. */
@@ -46,7 +46,7 @@ static int due(const char *key, const char *value, void *arg)
                  strcmp(means, cay__json_str(j, "template_id", "")) != 0;
     char of[33] = "";
     if (!moved)
-        made_of(&(cay__worker_pool_note){ .all = j }, means, of);
+        made_of(&(cay__pool_note){ .all = j }, means, of);
     bool other = strcmp(of, cay__json_str(j, "of", "")) != 0;
     if (ready >= (uint64_t)cay__json_int(j, "low", 0) &&
         ready <= (uint64_t)cay__json_int(j, "high", 0) && !moved && !other)
@@ -89,7 +89,7 @@ static int tidy(const cay_row *row, void *arg)
 }
 
 /* Made, its services ready, and only then to be had. */
-static int make_one(cay_client *client, const cay_call *call, const cay__worker_pool_note *n,
+static int make_one(cay_client *client, const cay_call *call, const cay__pool_note *n,
                     const char *of, const cay_create *request, cay_err *err)
 {
     const cay_pair labels[] = { { CAY__WARM_LABEL, n->id }, { LABEL_OF, of }, { NULL, NULL } };
@@ -97,7 +97,7 @@ static int make_one(cay_client *client, const cay_call *call, const cay__worker_
     cay_sandbox *sb = NULL;
     CAY_AUTOFREE cay__row *row = NULL;
     CAY_AUTOJSON *told = NULL;
-    cay__worker_pool_note still;
+    cay__pool_note still;
     c.labels = labels;
     c.tenant = cay__json_str(n->all, "tenant", NULL);
     CAY_TRY(cay__create_warm(client, call, &c, &sb, err));
@@ -124,7 +124,7 @@ static int make_one(cay_client *client, const cay_call *call, const cay__worker_
 }
 
 /* The request of the pool, as a request. */
-static int request_of(cay_client *client, const cay__worker_pool_note *n, cay__spec **out, cay_err *err)
+static int request_of(cay_client *client, const cay__pool_note *n, cay__spec **out, cay_err *err)
 {
     CAY_AUTOFREE char *text = cay__json_text(json_object_get(n->all, "request"), CAY__SPEC_MAX);
     const cay_row row = {
@@ -137,7 +137,7 @@ static int request_of(cay_client *client, const cay__worker_pool_note *n, cay__s
     return 0;
 }
 
-static int fill(cay_client *client, const cay_call *call, cay__worker_pool_note *n, cay_err *err)
+static int fill(cay_client *client, const cay_call *call, cay__pool_note *n, cay_err *err)
 {
     char means[CAY_TEMPLATE_NAME + 1] = "";
     cay__spec *request = NULL;
@@ -171,7 +171,7 @@ static int fill(cay_client *client, const cay_call *call, cay__worker_pool_note 
 
 int cay_pool_fill(cay_client *client, const cay_call *call, const char *id, cay_err *err)
 {
-    cay__worker_pool_note n;
+    cay__pool_note n;
     unsigned ready, making;
     cay_err why = CAY_ERR_INIT;
     if (cay__pool_read(client, id, &n, &why) < 0) /* it is gone: so is what it had */
@@ -187,7 +187,7 @@ int cay_pool_fill(cay_client *client, const cay_call *call, const char *id, cay_
     bool told = json_object_get(n.all, "error") != NULL;
     if (rc < 0) {
         json_object_set_new(n.all, "error", json_string(why.msg));
-        json_object_set_new(n.all, "failed_ms", json_integer(cay__wall_ms()));
+        json_object_set_new(n.all, "failed_ms", json_integer(cay__clock_ms()));
     } else {
         json_object_del(n.all, "error");
         json_object_del(n.all, "failed_ms");

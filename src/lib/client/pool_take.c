@@ -108,7 +108,7 @@ static bool may_turn(const char *tenant, const json_t *pool)
 /* All that it keeps is thrown away and made anew, so not with every whim. */
 static bool turned_lately(const json_t *pool)
 {
-    int64_t turned = cay__json_int(pool, "turned_ms", 0), now = cay__wall_ms();
+    int64_t turned = cay__json_int(pool, "turned_ms", 0), now = cay__clock_ms();
     return turned && turned <= now && now - turned < TURN_MS;
 }
 
@@ -135,10 +135,10 @@ static int learn(const char *key, const char *value, void *arg)
     if (times >= LEARN && turned_lately(j))
         return 1;
     if (times >= LEARN)
-        json_object_set_new(j, "turned_ms", json_integer(cay__wall_ms()));
+        json_object_set_new(j, "turned_ms", json_integer(cay__clock_ms()));
     json_object_set(j, times < LEARN ? "other" : "request", request);
     json_object_set_new(j, "others", json_integer(times < LEARN ? times : 0));
-    cay__worker_pool_note n = { .all = j };
+    cay__pool_note n = { .all = j };
     cay__str_copy(n.id, sizeof n.id, key);
     cay__pool_write(m->client, &n, NULL);
     return 1;

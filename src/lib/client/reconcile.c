@@ -44,7 +44,7 @@ static int64_t start_time(int64_t pid)
 /* Records carry the wall clock, which may be set: a time that is far ahead has passed, too. */
 static bool older(int64_t since_ms, int64_t most_ms)
 {
-    int64_t age = cay__wall_ms() - since_ms;
+    int64_t age = cay__clock_ms() - since_ms;
     return age > most_ms || age < -most_ms;
 }
 

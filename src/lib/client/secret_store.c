@@ -186,7 +186,7 @@ int cay__vault_put(cay_client *client, const char *space, const char *name, cons
         snprintf(hex + 2 * i, 3, "%02x", (unsigned char)sealed.data[i]);
     cay__value_wipe(&sealed);
     CAY_AUTOJSON *o =
-        json_pack("{s:s,s:I}", "sealed", hex, "changed_ms", (json_int_t)cay__wall_ms());
+        json_pack("{s:s,s:I}", "sealed", hex, "changed_ms", (json_int_t)cay__clock_ms());
     if (!(text = cay__json_text(o, 8 * CAY__SECRET_MAX)))
         return cay_fail(err, CAY_ETOOBIG, "secret %s is too long", name);
     return client->store->note_put(client->db, space, name, text, err);

@@ -290,7 +290,7 @@ int cay_volume_create(cay_client *client, const cay_call *call, const cay_volume
         return cay_fail_why(err, CAY_EEXIST, "volume_exists", "volume %s is there already", s.name);
     if (rc < 0 && rc != CAY_ENOENT)
         return rc;
-    n = (note){ .limit = s.limit, .hard = s.hard, .created_ms = cay__wall_ms() };
+    n = (note){ .limit = s.limit, .hard = s.hard, .created_ms = cay__clock_ms() };
     cay__str_copy(n.provider, sizeof n.provider, p->ops->name);
     cay__str_copy(n.once, sizeof n.once, s.once ? s.once : "");
     /* The intent first: one that was cut short is taken up by who creates or removes it again. */

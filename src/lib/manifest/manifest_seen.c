@@ -182,7 +182,7 @@ static int read_time(const char *value, void *arg)
  * sweep finds it so again. */
 static void age(cay_client *client, int dir, const char *key, bool used)
 {
-    int64_t since = 0, now = cay__wall_ms();
+    int64_t since = 0, now = cay__clock_ms();
     char text[24];
     bool marked =
         client->store->note_get(client->db, CAY__NOTE_UNUSED, key, read_time, &since, NULL) == 0;

@@ -15,20 +15,20 @@ static size_t room(const char *s)
     return strlen(s ? s : "") + 1;
 }
 
-cay_probe *cay__probe_new(cay_level level, const char *mode, const cay_layer *layers, size_t n)
+cay_probe *cay__probe_new(cay_level level, const char *mode, const cay_wall *layers, size_t n)
 {
-    size_t need = sizeof(cay_probe) + n * sizeof(cay_layer) + room(mode);
+    size_t need = sizeof(cay_probe) + n * sizeof(cay_wall) + room(mode);
     for (size_t i = 0; i < n; i++)
         need += room(layers[i].name) + room(layers[i].state) + room(layers[i].why) +
                 room(layers[i].remedy);
     cay_probe *p = cay__alloc(need);
-    cay_layer *to = (cay_layer *)(p + 1);
+    cay_wall *to = (cay_wall *)(p + 1);
     char *at = (char *)(to + n);
     for (size_t i = 0; i < n; i++)
-        to[i] = (cay_layer){ put(&at, layers[i].name), put(&at, layers[i].state),
-                             put(&at, layers[i].why), put(&at, layers[i].remedy) };
+        to[i] = (cay_wall){ put(&at, layers[i].name), put(&at, layers[i].state),
+                            put(&at, layers[i].why), put(&at, layers[i].remedy) };
     *p = (cay_probe){
-        .size = sizeof *p, .level = level, .mode = put(&at, mode), .layers = to, .nlayers = n
+        .size = sizeof *p, .level = level, .mode = put(&at, mode), .walls = to, .nwalls = n
     };
     return p;
 }

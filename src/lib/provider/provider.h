@@ -16,5 +16,5 @@ extern const cay_provider_ops *const cay__providers[];
 
 /* The answer of a probe() op: copies layers and all strings into one block, as cay_probe_free()
  * wants it. */
-cay_probe *cay__probe_new(cay_level level, const char *mode, const cay_layer *layers,
+cay_probe *cay__probe_new(cay_level level, const char *mode, const cay_wall *layers,
                           size_t nlayers);

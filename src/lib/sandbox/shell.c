@@ -500,7 +500,7 @@ static int run(job *j, const cay_call *call, cay_result *r, cay_err *err)
         CAY_TRY(
             cay_proc_output(sh->p, call, i ? CAY_STDERR : CAY_STDOUT, sh->at[i], &j->fd[i], err));
     }
-    j->started_ms = cay__wall_ms() - 50;
+    j->started_ms = cay__clock_ms() - 50;
     CAY_TRY(send_frame(j, call, err));
     CAY_TRY(work(j, call, err));
     return finish(j, call, r, err);

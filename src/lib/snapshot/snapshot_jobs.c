@@ -108,7 +108,7 @@ static bool is_young(int dir, const char *name)
     if (statx(dir, name, AT_SYMLINK_NOFOLLOW, STATX_CTIME, &st) < 0)
         return true;
     int64_t age =
-        cay__wall_ms() - ((int64_t)st.stx_ctime.tv_sec * 1000 + st.stx_ctime.tv_nsec / 1000000);
+        cay__clock_ms() - ((int64_t)st.stx_ctime.tv_sec * 1000 + st.stx_ctime.tv_nsec / 1000000);
     return age >= 0 && age < GRACE_MS;
 }
 

@@ -250,7 +250,7 @@ static int upgrade(cay__db *db, void *arg, cay_err *err)
         CAY_TRY(exec(db, steps[v], "set up store.db", err));
         CAY_FAULT("store.upgrade");
         snprintf(sql, sizeof sql, "INSERT INTO meta VALUES('schema_%ld','%lld');", v + 1,
-                 (long long)cay__wall_ms());
+                 (long long)cay__clock_ms());
         CAY_TRY(exec(db, sql, "set up store.db", err));
     }
     cay__id_make(id, 'i');

@@ -119,7 +119,7 @@ static int64_t still_spent(const budget *b, int64_t now)
 
 static int spend_create(cay__db *db, const char *tenant, const budget *b, cay_err *err)
 {
-    int64_t now = cay__wall_ms(), spent = still_spent(b, now) + UNIT,
+    int64_t now = cay__clock_ms(), spent = still_spent(b, now) + UNIT,
             over = spent - b->creates * UNIT;
     if (over > 0) {
         cay_fail_why(err, CAY_ERATE, "create_rate",
@@ -225,7 +225,7 @@ static int do_tenant_put(cay__db *db, void *arg, cay_err *err)
     for (int i = 0; i < (int)CAY_LEN(amounts); i++)
         sqlite3_bind_int64(st, i + 2, cay__quota_amount(amounts[i]));
     if (c->fresh)
-        sqlite3_bind_int64(st, 8, cay__wall_ms());
+        sqlite3_bind_int64(st, 8, cay__clock_ms());
     int rc = cay__db_step(db, st, "record the tenant", err);
     if (rc == CAY_EEXIST && made_once(db, c->t, err))
         return 0;
@@ -310,7 +310,7 @@ static void tenant_add(tenants *all, sqlite3_stmt *st)
                        .most = { (uint64_t)v[1], (uint64_t)v[2], (uint64_t)v[3], (uint64_t)v[4],
                                  (uint64_t)v[5], (uint64_t)v[13] },
                        .used = { (uint64_t)v[9], (uint64_t)v[10], (uint64_t)v[11], (uint64_t)v[12],
-                                 (uint64_t)((still_spent(&b, cay__wall_ms()) + UNIT - 1) / UNIT),
+                                 (uint64_t)((still_spent(&b, cay__clock_ms()) + UNIT - 1) / UNIT),
                                  (uint64_t)v[14] } };
     cay__str_copy(all->at[all->n++].name, sizeof all->at->name,
                   (const char *)sqlite3_column_text(st, 0));
@@ -364,7 +364,7 @@ static int do_key_put(cay__db *db, void *arg, cay_err *err)
     for (size_t i = 0; i < CAY_LEN(texts); i++)
         cay__db_text(st, (int)i + 1, texts[i]);
     sqlite3_bind_int64(st, 8, k->port);
-    sqlite3_bind_int64(st, 9, k->created_ms ? k->created_ms : cay__wall_ms());
+    sqlite3_bind_int64(st, 9, k->created_ms ? k->created_ms : cay__clock_ms());
     sqlite3_bind_int64(st, 10, k->expires_ms);
     int rc = cay__db_step(db, st, "record the key", err);
     if (rc == CAY_EEXIST)

@@ -70,7 +70,7 @@ static int look(cay__db *db, beginning *b, cay_err *err)
 static int do_begin(cay__db *db, void *arg, cay_err *err)
 {
     beginning *b = arg;
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     found_clear(&b->f);
     CAY_TRY(look(db, b, err));
     found *f = &b->f;

@@ -98,7 +98,7 @@ static int replace(cay__db *db, const cay_job *t, cay_err *err)
         return err->code;
     cay__db_text(st, 1, t->kind);
     cay__db_text(st, 2, t->key);
-    sqlite3_bind_int64(st, 3, cay__wall_ms());
+    sqlite3_bind_int64(st, 3, cay__clock_ms());
     return cay__db_step(db, st, "replace the job", err);
 }
 
@@ -127,7 +127,7 @@ static int do_put(cay__db *db, void *arg, cay_err *err)
     const putting *p = arg;
     const cay_job *t = p->t;
     const char *texts[] = { p->id, t->kind, t->subject, t->tenant, t->key, t->detail };
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     if (t->key && *t->key) {
         int rc = p->how == CAY_JOB_REPLACE ? replace(db, t, err) : find_same(db, p, err);
         if (rc)
@@ -292,7 +292,7 @@ static int do_end(cay__db *db, void *arg, cay_err *err)
     cay__db_text(st, 3, e->state);
     sqlite3_bind_int64(st, 4, e->when_ms);
     bind_some(st, 5, e->error);
-    sqlite3_bind_int64(st, 6, cay__wall_ms());
+    sqlite3_bind_int64(st, 6, cay__clock_ms());
     CAY_TRY(cay__db_step(db, st, "record the end of the job", err));
     return sqlite3_changes(db->sql)
                ? 0
@@ -342,7 +342,7 @@ static int do_cancel(cay__db *db, void *arg, cay_err *err)
         bind_some(st, 1, c->id);
         bind_some(st, 2, c->kind);
         bind_some(st, 3, c->subject);
-        sqlite3_bind_int64(st, 4, cay__wall_ms());
+        sqlite3_bind_int64(st, 4, cay__clock_ms());
         CAY_TRY(cay__db_step(db, st, "cancel the job", err));
     }
     c->n = (size_t)sqlite3_changes(db->sql);

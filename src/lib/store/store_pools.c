@@ -43,7 +43,7 @@ static int do_take(cay__db *db, void *arg, cay_err *err)
                            r->metadata, tenant,  r->once };
     for (size_t i = 0; i < CAY_LEN(text); i++)
         cay__db_text(st, (int)i + 1, text[i]);
-    sqlite3_bind_int64(st, 10, cay__wall_ms());
+    sqlite3_bind_int64(st, 10, cay__clock_ms());
     int rc = cay__db_step(db, st, "record the sandbox", err);
     return rc == CAY_EEXIST
                ? cay_fail_why(err, rc, "once", "a sandbox was made with the word %.60s", r->once)
@@ -85,7 +85,7 @@ static int do_drop(cay__db *db, void *arg, cay_err *err)
         return err->code;
     cay__db_text(st, 1, d->id);
     cay__db_text(st, 2, d->from);
-    sqlite3_bind_int64(st, 3, cay__wall_ms());
+    sqlite3_bind_int64(st, 3, cay__clock_ms());
     CAY_TRY(cay__db_step(db, st, "record the change", err));
     return sqlite3_changes(db->sql) == 1
                ? 0

@@ -31,7 +31,7 @@ static int free_layers(cay__db *db, const char *layers, const char *but, const c
         return err->code;
     cay__db_text(st, 1, layers);
     cay__db_text(st, 2, but);
-    sqlite3_bind_int64(st, 3, cay__wall_ms());
+    sqlite3_bind_int64(st, 3, cay__clock_ms());
     cay__db_text(st, 4, provider);
     return cay__db_step(db, st, "release layers", err);
 }
@@ -71,7 +71,7 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
                             r->template_, r->method,   r->digest, r->state, r->boot,
                             r->mark,      r->metadata, r->layers, r->spec,  r->tenant };
     const int64_t numbers[] = {
-        r->automatic,        r->durable,        r->created_ms ? r->created_ms : cay__wall_ms(),
+        r->automatic,        r->durable,        r->created_ms ? r->created_ms : cay__clock_ms(),
         (int64_t)r->bytes,   (int64_t)r->files, (int64_t)r->frozen_us,
         (int64_t)r->total_us
     };
@@ -107,7 +107,7 @@ static int stack_box(cay__db *db, const char *id, const char *layers, const char
     cay__db_text(st, 1, id);
     cay__db_text(st, 2, layers);
     cay__db_text(st, 3, from);
-    sqlite3_bind_int64(st, 4, cay__wall_ms());
+    sqlite3_bind_int64(st, 4, cay__clock_ms());
     CAY_TRY(cay__db_step(db, st, "record the layers", err));
     return sqlite3_changes(db->sql)
                ? 0
@@ -442,7 +442,7 @@ static int do_put(cay__db *db, void *arg, cay_err *err)
     cay__db_text(st, 1, j->kind);
     cay__db_text(st, 2, j->subject);
     cay__db_text(st, 3, j->detail);
-    sqlite3_bind_int64(st, 4, cay__wall_ms());
+    sqlite3_bind_int64(st, 4, cay__clock_ms());
     return cay__db_step(db, st, "record the job", err);
 }
 

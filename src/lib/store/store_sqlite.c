@@ -43,7 +43,7 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
     const char *tenant = r->tenant && *r->tenant ? r->tenant : CAY_TENANT_DEFAULT;
     const int64_t uses[] = { cay__quota_amount(r->cpu_milli), cay__quota_amount(r->memory),
                              cay__quota_amount(r->disk) };
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     if (*tenant != '.') /* nobody's: it is counted when somebody takes it */
         CAY_TRY(cay__quota_check(db, tenant, uses, true, err));
     CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_INSERT, err);
@@ -119,7 +119,7 @@ static int do_move(cay__db *db, void *arg, cay_err *err)
     cay__db_text(st, 3, m->reason);
     if (m->box) /* unbound is NULL: leaves it */
         cay__db_text(st, 4, m->box);
-    sqlite3_bind_int64(st, 5, cay__wall_ms());
+    sqlite3_bind_int64(st, 5, cay__clock_ms());
     return cay__db_step(db, st, "record the change", err);
 }
 
@@ -149,7 +149,7 @@ static int do_respec(cay__db *db, void *arg, cay_err *err)
     cay__db_text(st, 1, r->id);
     sqlite3_bind_int64(st, 2, r->version);
     cay__db_text(st, 3, r->spec);
-    sqlite3_bind_int64(st, 4, cay__wall_ms());
+    sqlite3_bind_int64(st, 4, cay__clock_ms());
     CAY_TRY(cay__db_step(db, st, "record the change", err));
     return sqlite3_changes(db->sql) ? 0
                                     : cay_fail_why(err, CAY_ESTATE, "state_changed",
@@ -171,7 +171,7 @@ static int do_rename(cay__db *db, void *arg, cay_err *err)
     const char *text[] = { w->id, w->name, w->labels, w->metadata };
     for (int i = 0; i < 4; i++) /* NULL where there is nothing to say */
         sqlite3_bind_text(st, i + 1, text[i], -1, SQLITE_STATIC);
-    sqlite3_bind_int64(st, 5, cay__wall_ms());
+    sqlite3_bind_int64(st, 5, cay__clock_ms());
     return cay__db_step(db, st, "record the change", err);
 }
 

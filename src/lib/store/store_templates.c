@@ -50,7 +50,7 @@ static int do_insert(cay__db *db, void *arg, cay_err *err)
     const cay_template_row *r = arg;
     const char *texts[] = { r->id, r->tenant, r->base, r->source, r->digest, r->layers, r->config };
     const int64_t numbers[] = { r->shared, (int64_t)r->bytes, (int64_t)r->files,
-                                r->created_ms ? r->created_ms : cay__wall_ms() };
+                                r->created_ms ? r->created_ms : cay__clock_ms() };
     {
         CAY_AUTOSTMT *st = cay__db_query(db, CAY__Q_TPL_INSERT, err);
         if (!st)

@@ -501,7 +501,7 @@ static void note_end(cay__builder *b, int rc, const char *id, const cay_err *why
                                                       : "failed"));
     cay__report_set(r, "step", json_integer(b->at));
     cay__report_set(r, "cached", json_integer(b->steps - b->done));
-    cay__report_set(r, "ended_ms", json_integer(cay__wall_ms()));
+    cay__report_set(r, "ended_ms", json_integer(cay__clock_ms()));
     cay__report_set(r, "template", json_string(rc == 0 ? id : ""));
     cay__report_set(r, "sandbox", json_string(b->kept));
     cay__report_set(r, "reason", json_string(rc < 0 ? why->reason : ""));

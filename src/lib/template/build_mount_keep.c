@@ -88,7 +88,7 @@ void cay__lent_sweep(cay_client *client)
 int cay_build_gc(cay_client *client, const cay_call *call, size_t *n, cay_err *err)
 {
     keeping k = { .caches = true };
-    const int64_t now = cay__wall_ms();
+    const int64_t now = cay__clock_ms();
     size_t gone = 0;
     CAY_TRY(cay__call_check(call, "gc", err));
     cay__build_sweep(client);
@@ -153,7 +153,7 @@ void cay__cache_used(cay__builder *b, const cay__bmount *m)
     if (cay_note_get(b->client, SPACE, m->volume, &text, NULL) < 0 ||
         cay__json_object("note", text, &o, NULL) < 0)
         return;
-    json_object_set_new(o, "used_ms", json_integer(cay__wall_ms()));
+    json_object_set_new(o, "used_ms", json_integer(cay__clock_ms()));
     bool bound = room(b) != UINT64_MAX;
     if (bound && cay_volume_find(b->client, &b->call, m->volume, &v, NULL) == 0)
         json_object_set_new(o, "bytes", json_integer((json_int_t)v->used));
@@ -189,7 +189,7 @@ static int note(cay__builder *b, const char *name, const char *id, bool cache, c
         char cut[64];
         snprintf(cut, sizeof cut, "%s", id);
         json_object_set_new(o, "id", cay__json_bytes(cut));
-        json_object_set_new(o, "used_ms", json_integer(cay__wall_ms()));
+        json_object_set_new(o, "used_ms", json_integer(cay__clock_ms()));
     }
     CAY_AUTOFREE char *text = o ? cay__json_text(o, 1000) : NULL, *old = NULL;
     if (cache && cay_note_get(b->client, SPACE, name, &old, NULL) == 0)

@@ -18,7 +18,7 @@ typedef struct getting {
 static int on_progress(const cay_template_progress *p, void *arg)
 {
     getting *g = arg;
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     bool other = strcmp(g->what, p->what) != 0 || (!p->total && g->layer != p->layer);
     if (!other && now - g->said_ms < SAY_MS)
         return 0;

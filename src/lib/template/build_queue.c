@@ -101,7 +101,7 @@ static int archive_path(cay_client *client, const char *tenant, const char *hash
 static void forget_archives(cay_client *client)
 {
     CAY_AUTOFREE char *dir = path_of(client, "", "");
-    int64_t now = cay__wall_ms() / 1000;
+    int64_t now = cay__clock_ms() / 1000;
     DIR *d = opendir(dir);
     for (struct dirent *e; d && (e = readdir(d));) {
         struct stat st;

@@ -132,7 +132,7 @@ static int record_new(cay_client *client, const char *id, const char *state, con
     CAY_TRY(names_text(names, all, sizeof all, err));
     json_t *o =
         json_pack("{s:s, s:s, s:s, s:I}", "state", state, "tenant", tenant ? tenant : "default",
-                  "names", all, "started_ms", (json_int_t)cay__wall_ms());
+                  "names", all, "started_ms", (json_int_t)cay__clock_ms());
     if (!o)
         return cay_fail_why(err, CAY_EINVAL, "template_name", "a name of the template is no text");
     CAY_AUTOFREE char *text = cay__json_text(o, 60000);
@@ -202,7 +202,7 @@ static void emit(cay__report *r, cay_build_event_kind kind, bool cached, const c
 {
     cay_build_event e = { .size = sizeof e,
                           .kind = kind,
-                          .time_ms = cay__wall_ms(),
+                          .time_ms = cay__clock_ms(),
                           .step = r->step,
                           .steps = r->steps,
                           .cached = cached,
@@ -383,7 +383,7 @@ int cay_build_cancel(cay_client *client, const char *id, cay_err *err)
     if (strcmp(state, "waiting") && strcmp(state, "building"))
         return cay_fail_why(err, CAY_ESTATE, "build_ended", "build %s is %s already", id, state);
     json_object_set_new(o, "state", json_string("canceled"));
-    json_object_set_new(o, "ended_ms", json_integer(cay__wall_ms()));
+    json_object_set_new(o, "ended_ms", json_integer(cay__clock_ms()));
     changed = cay__json_text(o, 60000);
     CAY_TRY(cay_note_put(client, SPACE, id, changed, err));
     return cay_job_cancel_of(client, "build", id, NULL, err); /* if it came by the queue */

@@ -141,7 +141,7 @@ int cay__ss_find(cay__req *r, const char *id, cay__ss_box *out, cay_err *err)
 
 static int note_times(cay__req *r, const cay__ss_box *b, const char *also, cay_err *err)
 {
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     if (!is_uuid(b->id))
         return 0;
     if (!also && now - cay__json_int(b->note, "seen_ms", 0) < TOUCH_MS)
@@ -226,7 +226,7 @@ static int on_create(cay__req *r, cay_err *err)
     CAY_TRY(cay_client_create(r->client, &r->call, &spec, &sb, err));
     const char *own = cay__arena_str(&r->arena, cay_sandbox_id(sb));
     cay__req_about(r, own);
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     CAY_AUTOJSON *note = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I}", "sandbox", own, "user_id", user,
                                    "created_ms", (json_int_t)now, "started_ms", (json_int_t)now,
                                    "seen_ms", (json_int_t)now, "timeout_s", (json_int_t)TIMEOUT);
@@ -344,7 +344,7 @@ static void forget_old(cay__req *r, int64_t now)
 static int on_delete(cay__req *r, cay_err *err)
 {
     cay__ss_box b;
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     CAY_TRY(cay__ss_find(r, r->param[0], &b, err));
     CAY_TRY(cay_sandbox_remove(b.sb, &r->call, err));
     json_object_set_new(b.note, "deleted_ms", json_integer(now));

@@ -34,7 +34,7 @@ int cay__auth_key(cay__req *r, const char *key, cay_err *err)
 
 int cay__auth_session(cay__req *r, const char *text, cay_err *err)
 {
-    return cay_session_check(r->client, text, take_actor, r, err);
+    return cay_login_check(r->client, text, take_actor, r, err);
 }
 
 /* On a listener with --as: whoever reaches it is that tenant, whatever it shows. */
@@ -56,7 +56,7 @@ static int identify(cay__req *r, cay_err *err)
     bool page = !key && r->dialect->pages;
     int rc = 0;
     if (page)
-        key = cay__session_text(r, &rc, err);
+        key = cay__login_text(r, &rc, err);
     if (rc < 0)
         return open ? 0 : rc;
     if (!key && CAY__MUTANT("api-key")) {
@@ -72,7 +72,7 @@ static int identify(cay__req *r, cay_err *err)
     rc = page ? cay__auth_session(r, key, err) : cay__auth_key(r, key, err);
     r->shown = rc == 0 ? key : NULL;
     if (rc == 0 && page)
-        CAY_TRY(cay__session_upgrade(r, err));
+        CAY_TRY(cay__login_upgrade(r, err));
     return rc == CAY_EAUTH && open ? 0 : rc;
 }
 

@@ -20,7 +20,7 @@ void cay__log_request(cay__req *r)
         return;
     CAY_AUTOBUF b = CAY__BUF(CAY__HEAD_MAX * 3);
     cay__buf_fmt(&b,
-                 "{\"ts\":%" PRId64 ",\"id\":\"%s\",\"peer\":\"%s\",\"method\":", cay__wall_ms(),
+                 "{\"ts\":%" PRId64 ",\"id\":\"%s\",\"peer\":\"%s\",\"method\":", cay__clock_ms(),
                  r->id, r->peer);
     cay__buf_json(&b, r->head.method, strlen(r->head.method));
     cay__buf_str(&b, ",\"path\":"); /* without the query: it may hold a token */
@@ -42,7 +42,7 @@ void cay__log_error(const cay__req *r, const cay_err *err)
     CAY_AUTOBUF b = CAY__BUF(8192);
     if (err->code != CAY_ESYS)
         return;
-    cay__buf_fmt(&b, "{\"ts\":%" PRId64 ",\"id\":\"%s\",\"error\":", cay__wall_ms(), r->id);
+    cay__buf_fmt(&b, "{\"ts\":%" PRId64 ",\"id\":\"%s\",\"error\":", cay__clock_ms(), r->id);
     cay__buf_json(&b, err->msg, strlen(err->msg));
     cay__buf_fmt(&b, ",\"reason\":\"%s\",\"sys\":%d}\n", err->reason, err->sys);
     (void)!write(r->server->log_fd >= 0 ? r->server->log_fd : 2, b.data, b.len);

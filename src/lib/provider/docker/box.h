@@ -13,7 +13,7 @@ typedef struct cay__docker_box {
     int dir, ctl;   /* docker/ID and its ctl/ */
     atomic_int pid; /* of pid 1 on the host, as the engine told; 0: not known */
     char reason[24];
-    cay_layer layers[CAY__DOCKER_LAYERS];
+    cay_wall layers[CAY__DOCKER_LAYERS];
     cay__docker_walls walls;
 } cay__docker_box;
 

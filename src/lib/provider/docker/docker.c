@@ -143,13 +143,13 @@ static int docker_probe(void *self, cay_probe **out, cay_err *err)
     cay__engine *e = NULL;
     const cay__engine_info *info;
     cay_err why = CAY_ERR_INIT;
-    cay_layer layers[CAY__DOCKER_LAYERS];
+    cay_wall layers[CAY__DOCKER_LAYERS];
     (void)err;
     int rc = cay__docker_engine(d, &e, &why);
     if (rc == 0)
         rc = cay__engine_meet(e, NULL, &info, &why);
     if (rc < 0) {
-        layers[0] = (cay_layer){ "engine", "off", why.msg, "" };
+        layers[0] = (cay_wall){ "engine", "off", why.msg, "" };
         *out = cay__probe_new(CAY_LEVEL_NONE, "none", layers, 1);
         return 0;
     }
@@ -345,7 +345,7 @@ static int on_half(const cay__fs_entry *e, void *arg)
     stray *s = arg;
     cay__fs boxes = { .root = s->d->boxes };
     bool half = cay__str_starts(e->name, ".new-") || cay__str_starts(e->name, ".old-");
-    if (half && e->st->st_mtime < cay__wall_ms() / 1000 - 60)
+    if (half && e->st->st_mtime < cay__clock_ms() / 1000 - 60)
         s->removed += cay__fs_remove(&boxes, e->name, true) == 0;
     return CAY__FS_SKIP;
 }

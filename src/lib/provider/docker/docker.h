@@ -131,7 +131,7 @@ int cay__docker_walls_save(int dir, const cay__docker_walls *w, cay_err *err);
 void cay__docker_walls_load(int dir, cay__docker_walls *out);
 #define CAY__DOCKER_LAYERS 24
 /* w NULL: nothing. What is told points into w. */
-size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w, cay_layer *out,
+size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w, cay_wall *out,
                           size_t max);
 cay_level cay__docker_level(const cay__engine_info *i, const cay__docker_walls *w);
 bool cay__docker_has_quota(const cay__engine_info *i);

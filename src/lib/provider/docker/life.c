@@ -137,8 +137,8 @@ int cay__docker_status(void *box, const cay_call *call, cay_box_status *out, cay
         out->pid = 0;
     if (b->walls.far && v.state == CAY_RUNNING)
         ask_deadlines(b, call, out);
-    out->layers = b->layers;
-    out->nlayers = cay__docker_layers(info, &b->walls, b->layers, CAY_LEN(b->layers));
+    out->walls = b->layers;
+    out->nwalls = cay__docker_layers(info, &b->walls, b->layers, CAY_LEN(b->layers));
     return 0;
 }
 

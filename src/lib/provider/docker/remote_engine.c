@@ -50,7 +50,7 @@ static void add_member(cay__buf *tar, const char *name, char type, uint32_t mode
                        size_t len)
 {
     cay__member *m = cay__alloc(sizeof *m);
-    *m = (cay__member){ .type = type, .mode = mode, .size = len, .mtime = cay__wall_ms() / 1000 };
+    *m = (cay__member){ .type = type, .mode = mode, .size = len, .mtime = cay__clock_ms() / 1000 };
     cay__str_copy(m->name, sizeof m->name, name);
     cay__tar_head(tar, m);
     if (len)

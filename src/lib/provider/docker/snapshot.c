@@ -310,7 +310,7 @@ size_t cay__docker_layers_reap(cay__docker *d, const cay_call *call)
     json_array_foreach(list, i, c)
     {
         const char *layer = cay__json_str(json_object_get(c, "Labels"), CAY__DOCKER_LAYER, "");
-        bool old = cay__json_int(c, "Created", INT64_MAX) < cay__wall_ms() / 1000 - YOUNG_S;
+        bool old = cay__json_int(c, "Created", INT64_MAX) < cay__clock_ms() / 1000 - YOUNG_S;
         if (old && name_ok(layer) && !layer_there(d, layer))
             n += cay__docker_layer_remove(d, call, layer, NULL) == 0;
     }
@@ -422,7 +422,7 @@ bool cay__docker_remove_other(cay__docker *d, const cay_call *call, const char *
     cay__docker_box *b = NULL;
     char noted[72] = "";
     const char *container = cay__json_str(listed, "Id", "");
-    bool young = cay__json_int(listed, "Created", INT64_MAX) >= cay__wall_ms() / 1000 - YOUNG_S;
+    bool young = cay__json_int(listed, "Created", INT64_MAX) >= cay__clock_ms() / 1000 - YOUNG_S;
     if (young || cay__docker_box_open(d, id, &b, NULL) < 0)
         return false;
     cay__docker_noted(b, noted, sizeof noted);

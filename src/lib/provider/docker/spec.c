@@ -44,7 +44,7 @@ static int refuse(cay_err *err, const char *what, const char *remedy)
 static int check_walls(const cay_create *c, const cay__docker_options *o,
                        const cay__engine_info *engine, cay_err *err)
 {
-    cay_layer rows[CAY__DOCKER_LAYERS];
+    cay_wall rows[CAY__DOCKER_LAYERS];
     cay__docker_walls walls;
     cay__docker_walls_of(o, &walls);
     size_t n = cay__docker_layers(engine, &walls, rows, CAY_LEN(rows));

@@ -106,35 +106,35 @@ cay_level cay__docker_level(const cay__engine_info *i, const cay__docker_walls *
     return i->rootless ? CAY_LEVEL_ROOTLESS : CAY_LEVEL_PROCESS;
 }
 
-static cay_layer if_on(bool on, const char *name, const char *why, const char *remedy)
+static cay_wall if_on(bool on, const char *name, const char *why, const char *remedy)
 {
-    return on ? (cay_layer){ name, "on", "", "" } : (cay_layer){ name, "off", why, remedy };
+    return on ? (cay_wall){ name, "on", "", "" } : (cay_wall){ name, "off", why, remedy };
 }
 
-static cay_layer seccomp(const cay__engine_info *i, const cay__docker_walls *w)
+static cay_wall seccomp(const cay__engine_info *i, const cay__docker_walls *w)
 {
     if (!strcmp(w->seccomp, "unconfined"))
-        return (cay_layer){ "seccomp", "off", "taken away by option seccomp=unconfined",
-                            "leave the option out" };
+        return (cay_wall){ "seccomp", "off", "taken away by option seccomp=unconfined",
+                           "leave the option out" };
     if (!strcmp(w->seccomp, "own") && i->seccomp)
-        return (cay_layer){ "seccomp", "soft",
-                            "the profile that option seccomp names, whatever it allows",
-                            "leave the option out" };
+        return (cay_wall){ "seccomp", "soft",
+                           "the profile that option seccomp names, whatever it allows",
+                           "leave the option out" };
     if (!strcmp(w->seccomp, "cay") || !strcmp(w->seccomp, "strict"))
-        return (cay_layer){ "seccomp", "on",
-                            i->seccomp ? "the engine's filter, and cay's own on top of it"
-                                       : "cay's own filter; the engine has none",
-                            "" };
+        return (cay_wall){ "seccomp", "on",
+                           i->seccomp ? "the engine's filter, and cay's own on top of it"
+                                      : "cay's own filter; the engine has none",
+                           "" };
     return if_on(i->seccomp, "seccomp", "the engine has no filter", "use an engine with seccomp");
 }
 
-static cay_layer capabilities(const cay__docker_walls *w)
+static cay_wall capabilities(const cay__docker_walls *w)
 {
-    return *w->caps ? (cay_layer){ "capabilities", "soft", w->why_caps, "leave option cap_add out" }
-                    : (cay_layer){ "capabilities", "on", w->why_caps, "" };
+    return *w->caps ? (cay_wall){ "capabilities", "soft", w->why_caps, "leave option cap_add out" }
+                    : (cay_wall){ "capabilities", "on", w->why_caps, "" };
 }
 
-size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w, cay_layer *out,
+size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w, cay_wall *out,
                           size_t max)
 {
     static const char no_group[] = "the engine has no control group for it",
@@ -144,7 +144,7 @@ size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w,
         .why_net = "none by default; option network opens it, without a policy"
     };
     w = w ? w : &whole;
-    const cay_layer rows[] = {
+    const cay_wall rows[] = {
         { "engine", "on",
           i->podman ? "Podman's container; the engine is the wall's maker"
                     : "Docker's container; the engine is the wall's maker",
@@ -167,20 +167,20 @@ size_t cay__docker_layers(const cay__engine_info *i, const cay__docker_walls *w,
         if_on(i->pids, "pids-limit", no_group, group),
         { "io-limit", "off", "not set", "use provider native" },
         cay__docker_has_quota(i)
-            ? (cay_layer){ "disk-quota", "soft", "only when a limit is given", "" }
-            : (cay_layer){ "disk-quota", "off", "the engine's storage has no quota",
-                           "keep its data on xfs with pquota" },
+            ? (cay_wall){ "disk-quota", "soft", "only when a limit is given", "" }
+            : (cay_wall){ "disk-quota", "off", "the engine's storage has no quota",
+                          "keep its data on xfs with pquota" },
         { "nofile-limit", "on", "", "" },
         { "egress-policy", "off", "an engine's network has no rules by name",
           "use provider native" },
         if_on(i->rootless, "own-ids", "ids inside are the host's", "run the engine rootless"),
         w->far
-            ? (cay_layer){ "transport", "soft",
-                           "engine: pid 1 is in the container's own root and reached by the "
-                           "engine's exec; root inside could speak to it, and move its deadline",
-                           "use an engine that sees this machine's files" }
-            : (cay_layer){ "transport", "on",
-                           "socket: pid 1 is reached by a directory that the container shows", "" },
+            ? (cay_wall){ "transport", "soft",
+                          "engine: pid 1 is in the container's own root and reached by the "
+                          "engine's exec; root inside could speak to it, and move its deadline",
+                          "use an engine that sees this machine's files" }
+            : (cay_wall){ "transport", "on",
+                          "socket: pid 1 is reached by a directory that the container shows", "" },
     };
     size_t n = CAY_MIN(CAY_LEN(rows), max);
     memcpy(out, rows, n * sizeof *rows);

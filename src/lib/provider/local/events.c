@@ -42,7 +42,7 @@ static void tell(listener *t, cay_event_wire *e)
     if (t->only[0] && strcmp(t->only, e->sandbox) != 0)
         return;
     if (t->lost) {
-        cay_event_wire l = { .time_ms = cay__wall_ms(),
+        cay_event_wire l = { .time_ms = cay__clock_ms(),
                              .seq = ++t->seq,
                              .code = t->lost,
                              .kind = "lost",
@@ -117,7 +117,7 @@ static void gone(listener *t, const char *id)
         source *s = &t->at[i];
         if (strcmp(s->id, id) != 0)
             continue;
-        cay_event_wire e = { .time_ms = cay__wall_ms(), .kind = "removed" };
+        cay_event_wire e = { .time_ms = cay__clock_ms(), .kind = "removed" };
         cay__str_copy(e.sandbox, sizeof e.sandbox, id);
         while (s->sock >= 0 && hear(t, s)) /* what it said before comes first */
             continue;

@@ -87,7 +87,7 @@ int cay__local_status(void *box, const cay_call *call, cay_box_status *out, cay_
                              .idle_ms = m.idle_ms,
                              .path = b->shown,
                              .network = b->l->kind->level == CAY_LEVEL_NONE ? "all" : "off" };
-    out->layers = b->l->kind->layers(&out->nlayers);
+    out->walls = b->l->kind->layers(&out->nwalls);
     cay_m_hello hello = { .version = CAY_MSG_VERSION };
     cay__ask ask = { .type = CAY_MSG_HELLO, .body = &hello, .len = sizeof hello };
     if (m.state != CAY_STOPPED && cay__local_reach(b, &sock, NULL) == 0 &&

@@ -14,7 +14,7 @@
         n, "off", "provider local isolates nothing",                                               \
             "use provider native: --isolation process, rootless or root"                           \
     }
-static const cay_layer layers[] = {
+static const cay_wall layers[] = {
     OFF("user-namespace"),    OFF("mount-namespace"), OFF("pid-namespace"),
     OFF("network-namespace"), OFF("ipc-namespace"),   OFF("seccomp"),
     OFF("landlock"),          OFF("capabilities"),    OFF("memory-limit"),
@@ -22,7 +22,7 @@ static const cay_layer layers[] = {
     OFF("io-limit"),          OFF("egress-policy"),   { "nofile-limit", "on", "", "" },
 };
 
-static const cay_layer *list_layers(size_t *n)
+static const cay_wall *list_layers(size_t *n)
 {
     *n = CAY_LEN(layers);
     return layers;
@@ -379,7 +379,7 @@ static int on_leftover(const cay__fs_entry *e, void *arg)
 {
     each *k = arg;
     bool half = cay__str_starts(e->name, ".new-") || cay__str_starts(e->name, ".old-");
-    if (half && e->st->st_mtime < cay__wall_ms() / 1000 - 60) {
+    if (half && e->st->st_mtime < cay__clock_ms() / 1000 - 60) {
         cay__fs boxes = { .root = k->l->boxes };
         k->removed += cay__fs_remove(&boxes, e->name, true) == 0;
     }

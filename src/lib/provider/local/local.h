@@ -31,7 +31,7 @@ typedef struct local_kind {
     const char *run; /* of its sockets, below the runtime directory: "" or "/p" */
     cay_level level;
     int (*check)(local *l, const cay_create *spec, cay_err *err); /* refuses what cannot be kept */
-    const cay_layer *(*layers)(size_t *n);
+    const cay_wall *(*layers)(size_t *n);
 } local_kind;
 
 struct local {

@@ -277,7 +277,7 @@ int cay__local_procs(void *box, const cay_call *call, int (*fn)(const cay_proc_i
                      void *arg, cay_err *err)
 {
     local_box *b = box;
-    roll r = { .b = b, .fn = fn, .arg = arg, .boot_wall = cay__wall_ms() - cay__boot_ms() };
+    roll r = { .b = b, .fn = fn, .arg = arg, .boot_wall = cay__clock_ms() - cay__boot_ms() };
     int rc = cay__procs_kept(&b->link, b->id, call, keep, &r, err);
     pid_t root = rc == 0 ? holder(b, call) : 0;
     if (root)

@@ -24,7 +24,7 @@
         n, "off", NO_NS, NEED_NS                                                                   \
     }
 #define SCOPE_AT 8 /* the row that depends on the kernel */
-static const cay_layer with_scope[] = {
+static const cay_wall with_scope[] = {
     OFF("user-namespace"),
     OFF("mount-namespace"),
     OFF("pid-namespace"),
@@ -54,9 +54,9 @@ static const cay_layer with_scope[] = {
     { "egress-policy", "off", "there is no network inside", NEED_NS },
     { "own-ids", "off", "its processes are this user's", NEED_NS },
 };
-static const cay_layer no_scope = { "signal-scope", "off",
-                                    "this kernel's Landlock cannot keep signals inside",
-                                    "use a kernel since 6.12" };
+static const cay_wall no_scope = { "signal-scope", "off",
+                                   "this kernel's Landlock cannot keep signals inside",
+                                   "use a kernel since 6.12" };
 
 static int landlock_abi(void)
 {
@@ -64,9 +64,9 @@ static int landlock_abi(void)
     return abi > 0 ? (int)abi : 0;
 }
 
-static const cay_layer *layers(size_t *n)
+static const cay_wall *layers(size_t *n)
 {
-    static cay_layer old[CAY_LEN(with_scope)];
+    static cay_wall old[CAY_LEN(with_scope)];
     *n = CAY_LEN(with_scope);
     if (landlock_abi() >= 6)
         return with_scope;
@@ -118,10 +118,10 @@ static const struct {
 };
 
 /* 0, or CAY_EISOLATION with the layer that is missing in *out. */
-static int able(const local *l, cay_layer *out, cay_err *err)
+static int able(const local *l, cay_wall *out, cay_err *err)
 {
     char line[128];
-    static const cay_layer other = { "level-1", "off", "a step of the jail failed", "" };
+    static const cay_wall other = { "level-1", "off", "a step of the jail failed", "" };
     CAY_TRY(try_jail(l, line, sizeof line, err));
     if (!strcmp(line, "ok"))
         return 0;
@@ -129,8 +129,8 @@ static int able(const local *l, cay_layer *out, cay_err *err)
     size_t n = strcspn(line, ":");
     for (size_t i = 0; i < CAY_LEN(causes); i++)
         if (strlen(causes[i].step) == n && !strncmp(line, causes[i].step, n))
-            *out = (cay_layer){ strcmp(causes[i].step, "root") ? causes[i].step : "own-ids", "off",
-                                causes[i].why, causes[i].remedy };
+            *out = (cay_wall){ strcmp(causes[i].step, "root") ? causes[i].step : "own-ids", "off",
+                               causes[i].why, causes[i].remedy };
     return cay_fail_why(err, CAY_EISOLATION, "level_missing",
                         "level 1 (process) cannot be had here: %s (%s)%s%s", out->why, line,
                         *out->remedy ? "; " : "", out->remedy);
@@ -138,10 +138,10 @@ static int able(const local *l, cay_layer *out, cay_err *err)
 
 static int op_probe(void *self, cay_probe **out, cay_err *err)
 {
-    cay_layer bad;
+    cay_wall bad;
     cay_err why = CAY_ERR_INIT;
     size_t n;
-    const cay_layer *all = layers(&n);
+    const cay_wall *all = layers(&n);
     int rc = able(self, &bad, &why);
     if (rc < 0 && rc != CAY_EISOLATION) {
         if (err)
@@ -167,9 +167,9 @@ static bool other(const char *given, const char *usual)
 static int check_features(const char *const *require, cay_err *err)
 {
     size_t n;
-    const cay_layer *all = layers(&n);
+    const cay_wall *all = layers(&n);
     for (; require && *require; require++) {
-        const cay_layer *hit = NULL;
+        const cay_wall *hit = NULL;
         for (size_t i = 0; i < n; i++)
             if (!strcmp(all[i].name, *require))
                 hit = &all[i];
@@ -184,7 +184,7 @@ static int check_features(const char *const *require, cay_err *err)
 
 static int check(local *l, const cay_create *s, cay_err *err)
 {
-    cay_layer bad;
+    cay_wall bad;
     if (s->min_level > CAY_LEVEL_PROCESS)
         return cay_fail_why(err, CAY_EISOLATION, "level_missing",
                             "provider process gives level 1 and %d was asked for; %s", s->min_level,

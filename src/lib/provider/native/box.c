@@ -266,12 +266,12 @@ int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_e
                             "sandbox %s does not run", b->id);
     CAY_TRY(cay__native_meet(b->n, call, err));
     b->info = l.info;
-    cay_layer *layers = __atomic_load_n(&b->layers, __ATOMIC_ACQUIRE);
+    cay_wall *layers = __atomic_load_n(&b->layers, __ATOMIC_ACQUIRE);
     if (!layers) { /* several threads may ask at once: the first one's stay, and all of them are the
                       same */
-        cay_layer *fresh = cay__alloc(sizeof *fresh * CAY__LAYERS_MAX);
+        cay_wall *fresh = cay__alloc(sizeof *fresh * CAY__WALLS_MAX);
         __atomic_store_n(&b->nlayers,
-                         cay__native_box_layers(&b->n->hello, l.info.flags, fresh, CAY__LAYERS_MAX),
+                         cay__native_box_walls(&b->n->hello, l.info.flags, fresh, CAY__WALLS_MAX),
                          __ATOMIC_RELAXED);
         if (!__atomic_compare_exchange_n(&b->layers, &layers, fresh, false, __ATOMIC_ACQ_REL,
                                          __ATOMIC_ACQUIRE))
@@ -281,8 +281,8 @@ int cay__nbox_status(void *box, const cay_call *call, cay_box_status *out, cay_e
                              .state = (cay_state)l.info.state,
                              .reason = b->info.reason,
                              .level = (cay_level)b->n->hello.level,
-                             .layers = b->layers,
-                             .nlayers = b->nlayers,
+                             .walls = b->layers,
+                             .nwalls = b->nlayers,
                              .deadline_ms = l.info.deadline_ms,
                              .idle_ms = l.info.idle_ms,
                              .pid = l.info.pid,

@@ -70,8 +70,8 @@ int cay__native_create_ephemeral(const char *home, const cay_create *spec, cay_s
     return 0;
 }
 
-size_t cay__native_layers_of(cay_sandbox *sb, cay_layer *out)
+size_t cay__native_walls_of(cay_sandbox *sb, cay_wall *out)
 {
     const cay__nbox *b = sb->box;
-    return cay__native_layers(&b->n->hello, out, CAY__LAYERS_MAX);
+    return cay__native_walls(&b->n->hello, out, CAY__WALLS_MAX);
 }

@@ -15,7 +15,7 @@ typedef struct cay__news {
     pthread_mutex_t lock;
     int sock; /* a stream of events that only says that something happened; -1: none */
     uint64_t count;
-    cay_layer layers[2][CAY__LAYERS_MAX]; /* plain; with a disk image */
+    cay_wall layers[2][CAY__WALLS_MAX]; /* plain; with a disk image */
     size_t nlayers;
 } cay__news;
 
@@ -26,9 +26,8 @@ static cay__news *news_of(cay__native *n)
         n->news = cay__alloc(sizeof *n->news);
         n->news->sock = -1;
         pthread_mutex_init(&n->news->lock, NULL);
-        n->news->nlayers =
-            cay__native_box_layers(&n->hello, 0, n->news->layers[0], CAY__LAYERS_MAX);
-        cay__native_box_layers(&n->hello, CAY_CREATE_DISK, n->news->layers[1], CAY__LAYERS_MAX);
+        n->news->nlayers = cay__native_box_walls(&n->hello, 0, n->news->layers[0], CAY__WALLS_MAX);
+        cay__native_box_walls(&n->hello, CAY_CREATE_DISK, n->news->layers[1], CAY__WALLS_MAX);
     }
     pthread_mutex_unlock(&n->lock);
     return n->news;
@@ -59,8 +58,8 @@ static int tell(const looking *l, size_t i, const char *id, cay__reply *r)
                           .state = (cay_state)r->box.state,
                           .reason = r->box.reason,
                           .level = (cay_level)l->n->hello.level,
-                          .layers = l->news->layers[(r->box.flags & CAY_CREATE_DISK) != 0],
-                          .nlayers = l->news->nlayers,
+                          .walls = l->news->layers[(r->box.flags & CAY_CREATE_DISK) != 0],
+                          .nwalls = l->news->nlayers,
                           .deadline_ms = r->box.deadline_ms,
                           .idle_ms = r->box.idle_ms,
                           .pid = r->box.pid,

@@ -41,7 +41,7 @@ typedef struct cay__nbox {
     int owner; /* connection that keeps an ephemeral one alive, or -1 */
     struct cay__nbox *next_owned;
     cay__sessions sessions;
-    cay_layer *layers; /* made once, for status() */
+    cay_wall *layers; /* made once, for status() */
     size_t nlayers;
     char reason[24];
     char user[64]; /* who was asked for at create, for messages; "": nobody by name, or not ours */
@@ -105,9 +105,9 @@ int cay__nbox_clone(cay__nbox *b, const cay_call *call, const cay_snap *spec, ca
                     cay_err *err);
 
 /* probe.c */
-size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max);
+size_t cay__native_walls(const cay_m_hello *h, cay_wall *out, size_t max);
 /* The same of one box, by the flags that it was made with. */
-size_t cay__native_box_layers(const cay_m_hello *h, uint32_t flags, cay_layer *out, size_t max);
+size_t cay__native_box_walls(const cay_m_hello *h, uint32_t flags, cay_wall *out, size_t max);
 /* CAY_EISOLATION naming each missing feature, its cause and remedy. */
 int cay__native_require(const cay_m_hello *h, int min_level, const char *const *require,
                         cay_err *err);

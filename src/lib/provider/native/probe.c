@@ -51,43 +51,43 @@ static const struct {
       "prjquota" },
 };
 
-size_t cay__native_box_layers(const cay_m_hello *h, uint32_t flags, cay_layer *out, size_t max)
+size_t cay__native_box_walls(const cay_m_hello *h, uint32_t flags, cay_wall *out, size_t max)
 {
     cay_m_hello own = *h;
     own.features &= ~(uint32_t)CAY_FEAT_IMAGE;
-    size_t n = cay__native_layers(&own, out, max);
+    size_t n = cay__native_walls(&own, out, max);
     for (size_t i = 0; i < n && (flags & CAY_CREATE_DISK); i++)
         if (!strcmp(out[i].name, "disk-quota"))
-            out[i] = (cay_layer){ out[i].name, "on", "by a disk image of its own", "" };
+            out[i] = (cay_wall){ out[i].name, "on", "by a disk image of its own", "" };
     return n;
 }
 
-size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max)
+size_t cay__native_walls(const cay_m_hello *h, cay_wall *out, size_t max)
 {
     size_t n = 0;
     for (size_t i = 0; i < CAY_LEN(table) && n < max; i++) {
         bool on = !table[i].bit || (h->features & table[i].bit);
-        out[n++] = (cay_layer){ table[i].name, on ? "on" : table[i].absent, on ? "" : table[i].why,
-                                on ? "" : table[i].remedy };
+        out[n++] = (cay_wall){ table[i].name, on ? "on" : table[i].absent, on ? "" : table[i].why,
+                               on ? "" : table[i].remedy };
         if (!on && table[i].bit == CAY_FEAT_NFT && (h->features & CAY_FEAT_NAT))
             out[n - 1] =
-                (cay_layer){ table[i].name, "on", "by nat redirect: the kernel has no tproxy", "" };
+                (cay_wall){ table[i].name, "on", "by nat redirect: the kernel has no tproxy", "" };
         else if (!on && table[i].bit == CAY_FEAT_NFT && (h->features & CAY_FEAT_PORTS))
-            out[n - 1] = (cay_layer){ table[i].name, "soft",
-                                      "by a listener for each port: the kernel has no nftables; a "
-                                      "policy names 8 ports at most",
-                                      table[i].remedy };
+            out[n - 1] = (cay_wall){ table[i].name, "soft",
+                                     "by a listener for each port: the kernel has no nftables; a "
+                                     "policy names 8 ports at most",
+                                     table[i].remedy };
         else if (!on && table[i].bit == CAY_FEAT_NFT && !(h->features & CAY_FEAT_NET_TRIED))
             out[n - 1] =
-                (cay_layer){ table[i].name, "on", "tried when the first sandbox is made", "" };
+                (cay_wall){ table[i].name, "on", "tried when the first sandbox is made", "" };
         else if (!on && table[i].bit == CAY_FEAT_QUOTA && (h->features & CAY_FEAT_IMAGE))
-            out[n - 1] = (cay_layer){ table[i].name, "on",
-                                      "by a disk image of its own for who requires it (--require "
-                                      "disk-quota); else soft: measured every few seconds",
-                                      "" };
+            out[n - 1] = (cay_wall){ table[i].name, "on",
+                                     "by a disk image of its own for who requires it (--require "
+                                     "disk-quota); else soft: measured every few seconds",
+                                     "" };
     }
     if (n < max) {
-        static const cay_layer ids[] = {
+        static const cay_wall ids[] = {
             [CAY_MODE_ROOT] = { "own-ids", "on", "65,536 of its own", "" },
             [CAY_MODE_RANGE] = { "own-ids", "soft", "sub-ids, shared by all sandboxes of this user",
                                  "run as root for a range each" },
@@ -103,8 +103,8 @@ size_t cay__native_layers(const cay_m_hello *h, cay_layer *out, size_t max)
 int cay__native_require(const cay_m_hello *h, int min_level, const char *const *require,
                         cay_err *err)
 {
-    cay_layer l[CAY__LAYERS_MAX];
-    size_t n = cay__native_layers(h, l, CAY__LAYERS_MAX), at = 0;
+    cay_wall l[CAY__WALLS_MAX];
+    size_t n = cay__native_walls(h, l, CAY__WALLS_MAX), at = 0;
     char text[220] = "";
     if (min_level > h->level)
         return cay_fail_why(err, CAY_EISOLATION, "level_missing",
@@ -113,7 +113,7 @@ int cay__native_require(const cay_m_hello *h, int min_level, const char *const *
                             min_level > CAY_LEVEL_ROOT ? "there is no vm provider yet"
                                                        : "run as root with cgroup controllers");
     for (; require && *require; require++) {
-        const cay_layer *hit = NULL;
+        const cay_wall *hit = NULL;
         for (size_t i = 0; i < n; i++)
             if (!strcmp(l[i].name, *require))
                 hit = &l[i];

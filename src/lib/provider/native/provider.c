@@ -195,7 +195,7 @@ static int op_gc(void *self, const cay_call *call, int (*known)(const char *id, 
 static int probe_below(const cay__native *n, const cay_err *why, cay_probe **out, cay_err *err)
 {
     cay_provider_conf conf = { .size = sizeof conf, .home = n->home, .libexec = n->libexec };
-    cay_layer layers[CAY__LAYERS_MAX];
+    cay_wall layers[CAY__WALLS_MAX];
     const char *remedy, *text = cay__native_why_not(why, &remedy);
     cay_probe *p = NULL;
     void *self;
@@ -205,11 +205,11 @@ static int probe_below(const cay__native *n, const cay_err *why, cay_probe **out
     CAY_TRY(rc);
     size_t k = 0;
     if (p->level == CAY_LEVEL_NONE)
-        layers[k++] = (cay_layer){ "user-namespace", "off", text, remedy };
-    for (size_t i = 0; i < p->nlayers && k < CAY__LAYERS_MAX; i++) {
-        const cay_layer *l = &p->layers[i];
+        layers[k++] = (cay_wall){ "user-namespace", "off", text, remedy };
+    for (size_t i = 0; i < p->nwalls && k < CAY__WALLS_MAX; i++) {
+        const cay_wall *l = &p->walls[i];
         layers[k++] =
-            strstr(l->name, "-namespace") ? (cay_layer){ l->name, l->state, text, remedy } : *l;
+            strstr(l->name, "-namespace") ? (cay_wall){ l->name, l->state, text, remedy } : *l;
     }
     *out = cay__probe_new(p->level, p->mode, layers, k);
     cay_probe_free(p);
@@ -219,18 +219,18 @@ static int probe_below(const cay__native *n, const cay_err *why, cay_probe **out
 static int op_probe(void *self, cay_probe **out, cay_err *err)
 {
     cay__native *n = self;
-    cay_layer layers[CAY__LAYERS_MAX];
+    cay_wall layers[CAY__WALLS_MAX];
     cay_err why = CAY_ERR_INIT;
     static const char *const modes[] = { "root", "range", "single" };
     if (cay__native_meet(n, NULL, &why) < 0) {
         if (!strcmp(why.reason, "namespaces_refused"))
             return probe_below(n, &why, out, err);
         const char *remedy, *text = cay__native_why_not(&why, &remedy);
-        layers[0] = (cay_layer){ "keeper", "off", text, remedy };
+        layers[0] = (cay_wall){ "keeper", "off", text, remedy };
         *out = cay__probe_new(CAY_LEVEL_NONE, "none", layers, 1);
         return 0;
     }
-    size_t k = cay__native_layers(&n->hello, layers, CAY__LAYERS_MAX);
+    size_t k = cay__native_walls(&n->hello, layers, CAY__WALLS_MAX);
     *out =
         cay__probe_new((cay_level)n->hello.level,
                        n->hello.mode < CAY_LEN(modes) ? modes[n->hello.mode] : "single", layers, k);

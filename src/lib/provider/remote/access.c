@@ -18,7 +18,7 @@ int cay__remote_key_create(cay_client *client, const cay_key *given, char *text,
     if (body && k.expires_ms)
         json_object_set_new(
             body, "ttl_ms",
-            json_integer((json_int_t)CAY_MAX(k.expires_ms - cay__wall_ms(), (int64_t)1)));
+            json_integer((json_int_t)CAY_MAX(k.expires_ms - cay__clock_ms(), (int64_t)1)));
     cay__buf_str(&target, CAY__FAR_API "/keys");
     CAY_TRY(cay__far_json(cay__remote_far(client), NULL, "POST", &target, body, &o, err));
     return cay__str_copy(text, CAY_KEY_LEN + 1, cay__far_word(o, "key"))

@@ -257,7 +257,7 @@ static int far_gc(void *self, const cay_call *call, int (*known)(const char *id,
 static void see(cay__far_box *b, json_t *o, cay_box_status *out)
 {
     size_t n;
-    cay_layer *layers = cay__far_layers(json_object_get(o, "layers"), &n);
+    cay_wall *layers = cay__far_layers(json_object_get(o, "layers"), &n);
     pthread_mutex_lock(&b->lock);
     if (b->seen && json_equal(b->seen, o)) { /* mostly nothing changed */
         json_decref(o);
@@ -276,8 +276,8 @@ static void see(cay__far_box *b, json_t *o, cay_box_status *out)
                          .state = cay_state_parse(cay__far_word(o, "state")),
                          .reason = cay__far_word(o, "reason"),
                          .level = (cay_level)cay__json_int(o, "level", 0),
-                         .layers = layers,
-                         .nlayers = n,
+                         .walls = layers,
+                         .nwalls = n,
                          .deadline_ms = cay__json_int(o, "deadline_ms", 0),
                          .idle_ms = (uint64_t)cay__json_int(o, "idle_ms", 0),
                          .path = "" };
@@ -405,7 +405,7 @@ static int far_probe(void *self, cay_probe **out, cay_err *err)
     size_t n;
     cay__buf_str(&target, CAY__FAR_API "/doctor");
     CAY_TRY(cay__far_json(f, NULL, "GET", &target, NULL, &o, err));
-    cay_layer *layers = cay__far_layers(json_object_get(o, "layers"), &n);
+    cay_wall *layers = cay__far_layers(json_object_get(o, "layers"), &n);
     *out = cay__probe_new((cay_level)cay__json_int(o, "level", 0), cay__far_word(o, "mode"), layers,
                           n);
     free(layers);
@@ -512,7 +512,7 @@ static size_t pack_event(void *arg, const char *name, const json_t *o, unsigned 
 {
     hearing *h = arg;
     CAY_AUTOJSON *own = name ? NULL
-                             : json_pack("{s:I,s:s,s:i}", "time_ms", (json_int_t)cay__wall_ms(),
+                             : json_pack("{s:I,s:s,s:i}", "time_ms", (json_int_t)cay__clock_ms(),
                                          "kind", "lost", "code", (int)lost);
     if (own)
         o = own;

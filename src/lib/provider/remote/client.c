@@ -244,15 +244,15 @@ static int info_of(const json_t *o, cay_info **out, cay_err *err)
                     .tenant = cay__far_word(o, "tenant"),
                     .created_ms = cay__json_int(o, "created_ms", 0),
                     .changed_ms = cay__json_int(o, "changed_ms", 0) };
-    CAY_AUTOFREE cay_layer *layers = cay__far_layers(json_object_get(o, "layers"), &n);
+    CAY_AUTOFREE cay_wall *layers = cay__far_layers(json_object_get(o, "layers"), &n);
     cay__truth t = { .state = row.state,
                      .ops = &cay__far_ops,
                      .asked = true,
                      .status = { .size = sizeof t.status,
                                  .state = row.state,
                                  .level = (cay_level)cay__json_int(o, "level", 0),
-                                 .layers = layers,
-                                 .nlayers = n,
+                                 .walls = layers,
+                                 .nwalls = n,
                                  .deadline_ms = cay__json_int(o, "deadline_ms", 0),
                                  .idle_ms = (uint64_t)cay__json_int(o, "idle_ms", 0),
                                  .path = cay__far_word(o, "path"),

@@ -288,14 +288,14 @@ bool cay__far_stat(const json_t *j, cay_stat *out)
     return json_is_object(j);
 }
 
-cay_layer *cay__far_layers(const json_t *j, size_t *n)
+cay_wall *cay__far_layers(const json_t *j, size_t *n)
 {
     *n = json_array_size(j);
-    cay_layer *l = cay__alloc((*n + 1) * sizeof *l);
+    cay_wall *l = cay__alloc((*n + 1) * sizeof *l);
     for (size_t i = 0; i < *n; i++) {
         const json_t *o = json_array_get(j, i);
-        l[i] = (cay_layer){ cay__far_word(o, "name"), cay__far_word(o, "state"),
-                            cay__far_word(o, "why"), cay__far_word(o, "remedy") };
+        l[i] = (cay_wall){ cay__far_word(o, "name"), cay__far_word(o, "state"),
+                           cay__far_word(o, "why"), cay__far_word(o, "remedy") };
     }
     return l;
 }

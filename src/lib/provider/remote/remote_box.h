@@ -42,11 +42,11 @@ typedef struct cay__far_box {
     char *home;                  /* for uploads on their way; or NULL */
     pthread_mutex_t lock;
     json_t *seen; /* the last answer: what status() tells points into it */
-    cay_layer *layers;
+    cay_wall *layers;
     struct cay__far_old {
         struct cay__far_old *next;
         json_t *seen;
-        cay_layer *layers;
+        cay_wall *layers;
     } * old; /* "strings live as long as the box handle" */
 } cay__far_box;
 
@@ -93,7 +93,7 @@ void cay__far_exit(const json_t *j, cay_exit *out);
 /* A member that may have its bytes in NAME_hex; from malloc(). */
 char *cay__far_path(const json_t *j, const char *name);
 bool cay__far_stat(const json_t *j, cay_stat *out);
-cay_layer *cay__far_layers(const json_t *j, size_t *n);       /* points into j; from malloc() */
+cay_wall *cay__far_layers(const json_t *j, size_t *n);        /* points into j; from malloc() */
 const char *cay__far_word(const json_t *j, const char *name); /* "" when it is not there */
 const char *cay__far_id(const json_t *j, const char *name,
                         char kind); /* "" when it is none of that kind: an id is shown as it is */

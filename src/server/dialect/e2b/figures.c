@@ -40,7 +40,7 @@ static int sample(cay__req *r, const e2b_box *b, json_t **out, cay_err *err)
     cay_usage v;
     double cpu;
     CAY_TRY(e2b_sample(&r->call, b->sb, &v, &cpu, err));
-    *out = metric(b, cay__wall_ms(), cpu, v.memory, v.disk);
+    *out = metric(b, cay__clock_ms(), cpu, v.memory, v.disk);
     return 0;
 }
 

@@ -91,7 +91,7 @@ int cay__on_key_create(cay__req *r, cay_err *err)
                             "a key of scope %s is made by one of scope admin",
                             cay_key_scope_name(b.key.scope));
     b.key.tenant = b.key.tenant ? b.key.tenant : r->who.tenant;
-    b.key.expires_ms = b.ttl_ms ? cay__wall_ms() + (int64_t)b.ttl_ms : 0;
+    b.key.expires_ms = b.ttl_ms ? cay__clock_ms() + (int64_t)b.ttl_ms : 0;
     char text[CAY_KEY_LEN + 1];
     if (cay__req_once(r)) {
         cay_key_text(text);

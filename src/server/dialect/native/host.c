@@ -25,7 +25,7 @@ int cay__on_version(cay__req *r, cay_err *err)
 typedef struct doctor {
     const char *version, *kernel, *machine, *home, *isolation, *mode;
     int level;
-    const cay_layer *layers;
+    const cay_wall *layers;
     size_t nlayers;
     int64_t time_ms;
     uint64_t took_us, spawn_us;
@@ -66,10 +66,10 @@ int cay__on_doctor(cay__req *r, cay_err *err)
                  .isolation = cay_level_name(p->level),
                  .mode = p->mode,
                  .level = (int)p->level,
-                 .layers = p->layers,
-                 .nlayers = p->nlayers,
+                 .layers = p->walls,
+                 .nlayers = p->nwalls,
                  .home = r->who.scope == CAY__SCOPE_ADMIN ? cay_client_home(r->client) : "",
-                 .time_ms = cay__wall_ms(),
+                 .time_ms = cay__clock_ms(),
                  .took_us = (uint64_t)(cay__now_us() - began) };
     (void)cay__native_spawn_kept(&d.spawn_us, NULL); /* without it there is no yardstick */
     int rc = cay__reply_shape(r, 200, &doctor_shape, &d);

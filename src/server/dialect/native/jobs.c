@@ -89,7 +89,7 @@ int cay__on_job_create(cay__req *r, cay_err *err)
                   .subject = info->id,
                   .key = info->id,
                   .tenant = info->tenant,
-                  .due_ms = b.in_ms ? cay__wall_ms() + (int64_t)b.in_ms : b.due_ms };
+                  .due_ms = b.in_ms ? cay__clock_ms() + (int64_t)b.in_ms : b.due_ms };
     int rc = cay_job_put(r->client, &t, CAY_JOB_REPLACE, id, err);
     cay_info_free(info);
     CAY_TRY(rc);

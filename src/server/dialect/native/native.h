@@ -181,7 +181,7 @@ CAY__OP(tenant_usage);
 extern const cay__shape cay__sandbox_shape;    /* of a cay_info */
 extern const cay__shape cay__limits_shape;     /* of a cay_limits */
 extern const cay__shape cay__secret_use_shape; /* of a cay_secret */
-extern const cay__shape cay__layer_shape;      /* of a cay_layer */
+extern const cay__shape cay__layer_shape;      /* of a cay_wall */
 extern const cay__shape cay__snapshot_shape;   /* of a cay_snapshot */
 extern const cay__shape cay__exit_shape;       /* of a cay_exit */
 extern const cay__shape cay__result_shape;     /* of a cay_result */

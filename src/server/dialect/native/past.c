@@ -37,7 +37,7 @@ static int reply_past(cay__req *r, const char *id, cay_err *err)
     uint64_t since, until;
     cay__items l;
     CAY_AUTOFD dir = -1;
-    int64_t now = cay__wall_ms();
+    int64_t now = cay__clock_ms();
     CAY_TRY(cay__req_number(r, "since_ms", (uint64_t)(now - HOUR_MS), INT64_MAX, &since, err));
     CAY_TRY(cay__req_number(r, "until_ms", (uint64_t)now, INT64_MAX, &until, err));
     CAY_TRY(cay__history_dir(r->client, &dir, err));

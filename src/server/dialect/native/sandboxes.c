@@ -22,7 +22,7 @@ static void put_state(cay__buf *b, const void *v)
  * never have a wall. */
 static bool level_known(const cay_info *i)
 {
-    return i->level != CAY_LEVEL_NONE || i->nlayers || !strcmp(i->provider, "local");
+    return i->level != CAY_LEVEL_NONE || i->nwalls || !strcmp(i->provider, "local");
 }
 
 static void put_isolation(cay__buf *b, const void *info)
@@ -42,13 +42,13 @@ static void put_level(cay__buf *b, const void *info)
 }
 
 static const cay__field layer_fields[] = {
-    { "name", CAY__F_STR, offsetof(cay_layer, name) },
-    { "state", CAY__F_STR, offsetof(cay_layer, state), .about = "on, soft or off" },
-    { "why", CAY__F_STR, offsetof(cay_layer, why), CAY__F_MAYBE },
-    { "remedy", CAY__F_STR, offsetof(cay_layer, remedy), CAY__F_MAYBE },
+    { "name", CAY__F_STR, offsetof(cay_wall, name) },
+    { "state", CAY__F_STR, offsetof(cay_wall, state), .about = "on, soft or off" },
+    { "why", CAY__F_STR, offsetof(cay_wall, why), CAY__F_MAYBE },
+    { "remedy", CAY__F_STR, offsetof(cay_wall, remedy), CAY__F_MAYBE },
 };
 const cay__shape cay__layer_shape =
-    CAY__SHAPE("Layer", cay_layer, layer_fields, "one isolation layer or feature as found");
+    CAY__SHAPE("Layer", cay_wall, layer_fields, "one isolation layer or feature as found");
 
 static const cay__field limit_fields[] = {
     { "memory", CAY__F_LIMIT, offsetof(cay_limits, memory), .about = "bytes; 2 GiB" },
@@ -107,7 +107,7 @@ static const cay__field info_fields[] = {
     { "labels", CAY__F_PAIRS, AT(labels) },
     { "metadata", CAY__F_JSON, AT(metadata), CAY__F_MAYBE },
     { "limits", CAY__F_OBJECT, AT(limits), .more = &cay__limits_shape },
-    { "layers", CAY__F_LIST, AT(layers), .count = AT(nlayers), .more = &cay__layer_shape },
+    { "layers", CAY__F_LIST, AT(walls), .count = AT(nwalls), .more = &cay__layer_shape },
 };
 const cay__shape cay__sandbox_shape =
     CAY__SHAPE("Sandbox", cay_info, info_fields, "one isolated workspace");

@@ -107,7 +107,7 @@ const cay__doc cay__doc_doctor_speed = {
 int cay__on_doctor_speed(cay__req *r, cay_err *err)
 {
     const cay_create spec = { .size = sizeof spec, .ttl_ms = LEFT_MS, .tenant = r->who.tenant };
-    speed s = { .time_ms = cay__wall_ms() };
+    speed s = { .time_ms = cay__clock_ms() };
     cay_sandbox *sb;
     CAY_TRY(cay__native_spawn_us(&s.spawn_us, err));
     int64_t began = cay__now_us();

@@ -154,9 +154,9 @@ static int try_inside(walls *w, cay_sandbox *sb, const cay_call *call, cay_err *
 /* What the sandbox says of a layer of its own. */
 static bool holds(const cay_info *info, const char *name)
 {
-    for (size_t i = 0; i < info->nlayers; i++)
-        if (!strcmp(info->layers[i].name, name))
-            return info->layers[i].state && !strcmp(info->layers[i].state, "on");
+    for (size_t i = 0; i < info->nwalls; i++)
+        if (!strcmp(info->walls[i].name, name))
+            return info->walls[i].state && !strcmp(info->walls[i].state, "on");
     return false;
 }
 
@@ -224,7 +224,7 @@ int cay__on_doctor_walls(cay__req *r, cay_err *err)
 {
     const cay_create spec = { .size = sizeof spec, .ttl_ms = LEFT_MS, .tenant = r->who.tenant };
     walls *w = cay__arena_take(&r->arena, sizeof *w);
-    *w = (walls){ .time_ms = cay__wall_ms(), .items = w->at };
+    *w = (walls){ .time_ms = cay__clock_ms(), .items = w->at };
     cay_sandbox *sb;
     int64_t began = cay__now_us();
     CAY_TRY(cay_client_create(r->client, &r->call, &spec, &sb, err));

@@ -4,7 +4,7 @@
 #include <base/spec.h>
 #include <base/str.h>
 #include <cay/client.h>
-#include <cay/session.h>
+#include <cay/managed.h>
 #include <cay/state.h>
 #include <pthread.h>
 
@@ -15,7 +15,7 @@ typedef struct hook {
     void *arg;
 } hook;
 
-struct cay_session {
+struct cay_managed {
     cay_sandbox *sb;
     uint16_t ports[PORTS_MAX];
     size_t nports;
@@ -30,7 +30,7 @@ struct cay_session {
     char *state;
 };
 
-static bool declared(const cay_session *s, uint16_t port)
+static bool declared(const cay_managed *s, uint16_t port)
 {
     for (size_t i = 0; i < s->nports; i++)
         if (s->ports[i] == port)
@@ -38,14 +38,14 @@ static bool declared(const cay_session *s, uint16_t port)
     return false;
 }
 
-int cay_session_open(cay_sandbox *sb, const cay_session_spec *given, cay_session **out,
+int cay_managed_open(cay_sandbox *sb, const cay_managed_spec *given, cay_managed **out,
                      cay_err *err)
 {
-    cay_session_spec spec;
+    cay_managed_spec spec;
     cay_archive_limits limits;
-    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_session_spec", err));
+    CAY_TRY(cay__spec_take(&spec, sizeof spec, given, "cay_managed_spec", err));
     CAY_TRY(cay__spec_take(&limits, sizeof limits, spec.archive_limits, "cay_archive_limits", err));
-    cay_session *s = cay__alloc(sizeof *s);
+    cay_managed *s = cay__alloc(sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
     s->limits = limits;
     s->save = spec.save;
@@ -65,7 +65,7 @@ int cay_session_open(cay_sandbox *sb, const cay_session_spec *given, cay_session
     return 0;
 }
 
-void cay_session_free(cay_session *s)
+void cay_managed_free(cay_managed *s)
 {
     if (!s)
         return;
@@ -76,12 +76,12 @@ void cay_session_free(cay_session *s)
     free(s);
 }
 
-cay_sandbox *cay_session_sandbox(const cay_session *s)
+cay_sandbox *cay_managed_sandbox(const cay_managed *s)
 {
     return s->sb;
 }
 
-int cay_session_before_stop(cay_session *s, int (*fn)(void *arg, cay_err *err), void *arg,
+int cay_managed_before_stop(cay_managed *s, int (*fn)(void *arg, cay_err *err), void *arg,
                             cay_err *err)
 {
     pthread_mutex_lock(&s->lock);
@@ -97,7 +97,7 @@ int cay_session_before_stop(cay_session *s, int (*fn)(void *arg, cay_err *err), 
 }
 
 /* The first failure is kept. */
-static void note(cay_session *s, int rc, const cay_err *err)
+static void note(cay_managed *s, int rc, const cay_err *err)
 {
     if (rc >= 0 || s->rc < 0)
         return;
@@ -105,7 +105,7 @@ static void note(cay_session *s, int rc, const cay_err *err)
     s->why = *err;
 }
 
-static void close_once(cay_session *s, const cay_call *call)
+static void close_once(cay_managed *s, const cay_call *call)
 {
     cay_save_state save = { .size = sizeof save, .snapshot = true };
     for (size_t i = 0; s->rc == 0 && i < s->nhooks; i++) {
@@ -129,7 +129,7 @@ static void close_once(cay_session *s, const cay_call *call)
     }
 }
 
-int cay_session_close(cay_session *s, const cay_call *call, cay_err *err)
+int cay_managed_close(cay_managed *s, const cay_call *call, cay_err *err)
 {
     pthread_mutex_lock(&s->lock);
     if (!s->closed)
@@ -142,7 +142,7 @@ int cay_session_close(cay_session *s, const cay_call *call, cay_err *err)
     return rc;
 }
 
-const char *cay_session_state(const cay_session *s)
+const char *cay_managed_state(const cay_managed *s)
 {
     return s->state;
 }
@@ -150,7 +150,7 @@ const char *cay_session_state(const cay_session *s)
 /* what differs from the
  * sandbox's own */
 
-int cay_session_rm(cay_session *s, const cay_call *call, const char *path, bool recursive,
+int cay_managed_rm(cay_managed *s, const cay_call *call, const char *path, bool recursive,
                    cay_err *err)
 {
     cay_err own = CAY_ERR_INIT;
@@ -162,7 +162,7 @@ int cay_session_rm(cay_session *s, const cay_call *call, const char *path, bool 
     return rc;
 }
 
-int cay_session_extract(cay_session *s, const cay_call *call, const cay_extract *given,
+int cay_managed_extract(cay_managed *s, const cay_call *call, const cay_extract *given,
                         cay_extracted *out, cay_err *err)
 {
     cay_extract x;
@@ -172,7 +172,7 @@ int cay_session_extract(cay_session *s, const cay_call *call, const cay_extract 
     return cay_sandbox_extract(s->sb, call, &x, out, err);
 }
 
-int cay_session_connect(cay_session *s, const cay_call *call, uint16_t port, int *fd, cay_err *err)
+int cay_managed_connect(cay_managed *s, const cay_call *call, uint16_t port, int *fd, cay_err *err)
 {
     if (declared(s, port))
         return cay_port_connect(s->sb, call, port, fd, err);
