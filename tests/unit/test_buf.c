@@ -278,8 +278,8 @@ static void newlines_and_tabs_are_kept_only_on_request(void **s)
 {
     (void)s;
     CAY_AUTOBUF kept = CAY__BUF(100);
-    cay__buf_safe(&kept, "a\n\tb\r\0", 6, true);
-    assert_string_equal(kept.data, "a\n\tb\\x0d\\x00");
+    cay__buf_safe(&kept, "a\n\tb \r\0", 7, true);
+    assert_string_equal(kept.data, "a\n\tb \\x0d\\x00");
     CAY_AUTOBUF shown = CAY__BUF(100);
     cay__buf_safe(&shown, "a\n\tb\r\0", 6, false);
     assert_string_equal(shown.data, "a\\x0a\\x09b\\x0d\\x00");

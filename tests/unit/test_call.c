@@ -235,6 +235,9 @@ static void a_call_within_takes_the_earlier_end(void **s)
     assert_in_range(c.deadline_ms, now + 1000, now + 60000);
     assert_int_equal(c.cancel_fd, 77);
     assert_null(cay__call_user(&c));
+    const cay_call open_end = { .size = sizeof open_end, .cancel_fd = 77 };
+    c = cay__call_within(&open_end, 1000);
+    assert_in_range(c.deadline_ms, now + 1000, now + 60000);
     c = cay__call_within(&soon, 1000);
     assert_int_equal(c.deadline_ms, now + 10);
     c = cay__call_within(NULL, 1000);

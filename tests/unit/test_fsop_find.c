@@ -373,6 +373,11 @@ static void grep_ends_at_its_limit(void **s)
                                   count_lines, &n),
                      0);
     assert_int_equal(n, 30001);
+    /* The caller's own end is told, also with the last line. */
+    cay__fs_line l;
+    assert_int_equal(
+        cay__fs_grep(&fs, ".", &(cay__fs_grep_spec){ .pattern = "x", .max = 1 }, measure_line, &l),
+        3);
 }
 
 int main(void)

@@ -384,6 +384,8 @@ static int walk_over_mounts(void)
     if (walk_tree(".", (cay__fs_walk){ .flags = CAY__FS_ONE_MOUNT }) ||
         strcmp(seen, "a a/1 a/sub b c "))
         return -1;
+    if (cay__fs_remove(&fs, "a/sub", true) == 0 || errno != EBUSY)
+        return -1;
     if (cay__fs_remove(&fs, "a", true) == 0 || errno != EBUSY)
         return -1;
     errno = EDOM; /* everything else of it is gone, and nothing below the mount */

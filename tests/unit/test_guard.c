@@ -139,6 +139,9 @@ static void slashes_alone_lead_nowhere(void **state)
     assert_true(cay__link_leaves("a/l", ".///..//..//"));
     assert_true(cay__path_within("/", "///"));
     assert_true(cay__path_within("src/a", "src///"));
+    assert_true(cay__path_within("b/c", "b"));
+    assert_false(cay__path_within("c", "b"));
+    assert_false(cay__path_within("src", ".git"));
     assert_false(cay__path_within("", "src"));
     assert_false(cay__path_within("./src", "src")); /* texts alone */
 }

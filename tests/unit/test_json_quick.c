@@ -230,6 +230,24 @@ static void long_strings_are_read_at_every_alignment(void **s)
             }
 }
 
+static void every_escaped_code_unit_is_judged_alike(void **s)
+{
+    (void)s;
+    size_t taken = 0;
+    char text[32];
+    for (unsigned c = 0; c < 0x10000; c++) {
+        int n = snprintf(text, sizeof text, "\"\\u%04x\"", c);
+        taken += compare_readers(text, (size_t)n) == BOTH_TAKE;
+    }
+    assert_int_equal(taken, 0x10000 - 0x800); /* all but halves of pairs */
+    static const unsigned ends[] = { 0xd7ff, 0xd800, 0xdbff, 0xdc00, 0xdfff, 0xe000 };
+    for (size_t i = 0; i < CAY_LEN(ends); i++)
+        for (size_t k = 0; k < CAY_LEN(ends); k++) {
+            int n = snprintf(text, sizeof text, "\"\\u%04X\\u%04x\"", ends[i], ends[k]);
+            compare_readers(text, (size_t)n);
+        }
+}
+
 static void keys_with_escapes_keep_apart_from_their_values(void **s)
 {
     (void)s;
@@ -329,6 +347,7 @@ int main(void)
         cmocka_unit_test(the_length_counts_not_what_follows),
         cmocka_unit_test(deep_nesting_is_left_to_jansson),
         cmocka_unit_test(long_strings_are_read_at_every_alignment),
+        cmocka_unit_test(every_escaped_code_unit_is_judged_alike),
         cmocka_unit_test(keys_with_escapes_keep_apart_from_their_values),
         cmocka_unit_test(text_that_is_cut_is_refused_everywhere),
         cmocka_unit_test(one_changed_byte_changes_nothing_but_the_verdict),

@@ -90,6 +90,14 @@ static void a_full_table_drops_the_marks_of_bytes_that_are_gone(void **s)
     assert_int_equal(cay__marks_find(&m, 10000, &until), 100001);
 }
 
+static void a_full_table_keeps_the_mark_of_the_oldest_byte(void **s)
+{
+    (void)s;
+    fill_marks();
+    cay__marks_add(&m, 1000, 10000, 100000); /* the first byte of a mark */
+    assert_int_equal(m.v[0].at, 1000);
+}
+
 static void a_full_table_of_bytes_that_are_kept_grows_coarser(void **s)
 {
     (void)s;
@@ -236,6 +244,7 @@ int main(void)
         CASE(bytes_have_the_time_of_the_mark_before_them),
         CASE(bytes_that_come_close_together_share_a_mark),
         CASE(a_full_table_drops_the_marks_of_bytes_that_are_gone),
+        CASE(a_full_table_keeps_the_mark_of_the_oldest_byte),
         CASE(a_full_table_of_bytes_that_are_kept_grows_coarser),
         CASE(all_bytes_gone_leaves_the_last_two_marks),
         CASE(a_clock_that_goes_back_begins_again),
