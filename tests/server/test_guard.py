@@ -212,7 +212,7 @@ os.kill(child, 9)
         status, _, r = self.s.json('POST', API + '/sandboxes/%s/run' % self.box, {'argv': ['python3', '-c', code]})
         self.assertEqual((status, r['stdout']), (200, '6 0 inside\n'), r)
         # and so with every other: what the page gives in any profile is not refused from outside
-        with open(SOURCE + '/src/server/harden.c') as f:
+        with open(SOURCE + '/src/base/harden.c') as f:
             refused = set(re.findall(r'SYS_(\w+)', re.search(r'int calls\[\] = \{(.*?)\n\};', f.read(), re.S).group(1)))
         with open(SOURCE + '/docs/seccomp.md') as f:
             page = f.read().split('## Level 1')[0]

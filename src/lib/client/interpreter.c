@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The code interpreter of a sandbox (src/kernel): its files, which we carry, and a connection to
- * it. */
+/* The code interpreter of a sandbox (src/helper/interpreter): its files, which we carry, and a
+ * connection to it. */
 #include "interpreter.h"
 #include <base/base.h>
 #include <base/call.h>

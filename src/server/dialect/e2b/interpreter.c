@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The code interpreter that SDKs expect on port 49999. It is a program inside the sandbox
- * (src/kernel), a service of its template or started when it is wanted first: whoever has the
- * sandbox's token is passed on to it, and what it answers is passed back, by the preview proxy's
- * code. Nothing is remembered here.
+ * (src/helper/interpreter), a service of its template or started when it is wanted first: whoever
+ * has the sandbox's token is passed on to it, and what it answers is passed back, by the preview
+ * proxy's code. Nothing is remembered here.
  */
 #include "e2b.h"
 #include <base/fd.h>
