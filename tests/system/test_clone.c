@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -79,11 +80,33 @@ static int up(void **state)
     return 0;
 }
 
+/* Counts how often a program comes to its fault point: CAY_FAULT_HITS of base/fault.h. */
+enum { HITS_SIZE = 2 * sizeof(int64_t) };
+static const _Atomic int64_t *hits;
+
+static void hits_path(char *out, size_t cap)
+{
+    snprintf(out, cap, "%s.hits", home);
+}
+
+static void forget_hits(void)
+{
+    char path[512];
+    if (!hits)
+        return;
+    hits_path(path, sizeof path);
+    unsetenv("CAY_FAULT_HITS");
+    munmap((void *)hits, HITS_SIZE);
+    unlink(path);
+    hits = NULL;
+}
+
 static int down(void **state)
 {
     cay__layer_at at = { home, support_libexec() };
     (void)state;
     unsetenv("CAY_FAULT");
+    forget_hits();
     for (int i = 0; i < nlayers; i++)
         OK(cay__layer_remove(&at, CALL(30000), layers[i], E));
     OK(cay__nbox_destroy(box, CALL(30000), E));
@@ -385,28 +408,55 @@ static bool keeper_pid(int *pid)
     return true;
 }
 
+static void count_hits(void)
+{
+    char path[512];
+    hits_path(path, sizeof path);
+    CAY_AUTOFD fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && ftruncate(fd, HITS_SIZE) == 0);
+    void *p = mmap(NULL, HITS_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(p != MAP_FAILED);
+    hits = p;
+    setenv("CAY_FAULT_HITS", path, 1);
+}
+
+static bool was_hit(void *arg)
+{
+    (void)arg;
+    return *hits > 0;
+}
+
+typedef struct keeper_kill {
+    int pid;
+    bool done; /* it was killed while the walk waited */
+} keeper_kill;
+
 static void *kill_keeper(void *arg)
 {
-    int pid;
-    (void)arg;
-    poll(NULL, 0, 150); /* the walk waits for longer; whether this comes before or after, the layer
-                           is a moment */
-    if (keeper_pid(&pid))
-        kill(pid, SIGKILL);
+    keeper_kill *k = arg;
+    k->done = support_until(was_hit, NULL, 20000) && kill(k->pid, SIGKILL) == 0;
     return NULL;
 }
 
 static void a_killed_keeper_lets_it_go_on(void **state)
 {
     pthread_t t;
+    int next = 0;
     (void)state;
     cay_snapped s = { .size = sizeof s };
     start_counting();
     const char *layer = new_layer();
+    keeper_kill k = { .done = false };
+    count_hits();
+    assert_true(keeper_pid(&k.pid));
     setenv("CAY_FAULT", "clone.walk=delay:600", 1);
-    assert_int_equal(pthread_create(&t, NULL, kill_keeper, NULL), 0);
+    assert_int_equal(pthread_create(&t, NULL, kill_keeper, &k), 0);
     OK(take(layer, CALL(60000), &s, E)); /* thrown away and taken again, with the next keeper */
     pthread_join(t, NULL);
+    assert_true(k.done);
+    assert_true(*hits > 1); /* the first walk was thrown away */
+    assert_true(keeper_pid(&next));
+    assert_int_not_equal(next, k.pid);
     check_moment(layer);
     goes_on();
 }
