@@ -108,7 +108,7 @@ static double obey(const order *o)
         int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (connect(s, (void *)&a, sizeof a) < 0 || send(s, q, sizeof q - 1, 0) < 0 ||
             recv(s, buf, sizeof buf, 0) < 16 || memcmp(buf + 39, "\306\22\1\1", 4))
-            give_up("egress does not answer for client.bench");
+            give_up("egress does not answer for svc.bench");
         close(s);
         return 1;
     }
@@ -225,7 +225,7 @@ static int egress_start(const char *program, uint16_t port, int *pid)
     char dir[80], op[200];
     snprintf(sa.sun_path, sizeof sa.sun_path, "%.60s/egress", home);
     snprintf(dir, sizeof dir, "%.60s/net", home);
-    snprintf(op, sizeof op, "cay-net 1\nservice client.bench:%d 127.0.0.1:%u\n", PORT, port);
+    snprintf(op, sizeof op, "cay-net 1\nservice svc.bench:%d 127.0.0.1:%u\n", PORT, port);
     mkdir(dir, 0700);
     int fds[3] = { socket(AF_UNIX, SOCK_SEQPACKET, 0), open(dir, O_RDONLY | O_DIRECTORY),
                    memory_file(op) };
@@ -259,7 +259,7 @@ static void lend(int keeper, const agent *a, unsigned number)
               .flags = a->net.how == CAY__NET_NAT ? CAY_N_FALLBACK : 0 } };
     snprintf(m.box.id, sizeof m.box.id, "caaaaaaaaaaaaaaaaa%c%c", 'a' + number / 26 % 26,
              'a' + number % 26);
-    snprintf(text, sizeof text, "cay-net 1\nmode rules\nrule client.bench:%d\n", PORT);
+    snprintf(text, sizeof text, "cay-net 1\nmode rules\nrule svc.bench:%d\n", PORT);
     int fds[5] = { a->net.fd[0], a->net.fd[1], a->net.fd[2], a->net.fd[3], memory_file(text) };
     struct {
         cay_msg head;

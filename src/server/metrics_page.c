@@ -60,7 +60,7 @@ typedef struct pools {
 static int on_pool(const cay_pool *w, void *arg)
 {
     const pools *p = arg;
-    cay__buf_fmt(p->b, "cay_pool_%s{template=", p->making ? "making" : "ready");
+    cay__buf_fmt(p->b, "cay_warm_%s{template=", p->making ? "making" : "ready");
     cay__buf_json(
         p->b, w->template_,
         strlen(w->template_)); /* names have nothing that the two would write differently */
@@ -79,16 +79,16 @@ static int put_pools(cay__req *r, cay__buf *b, cay_err *err)
 {
     uint64_t taken, missed;
     cay_pool_counts(r->client, &taken, &missed);
-    counter(b, "cay_pool_taken_total", "Sandboxes that were ready when they were asked for.",
+    counter(b, "cay_warm_taken_total", "Sandboxes that were ready when they were asked for.",
             taken);
-    counter(b, "cay_pool_missed_total", "Sandboxes of a template with a pool that had to be made.",
+    counter(b, "cay_warm_missed_total", "Sandboxes of a template with a pool that had to be made.",
             missed);
     cay__buf_str(
         b,
-        "# HELP cay_pool_ready Sandboxes that are ready, by pool.\n# TYPE cay_pool_ready gauge\n");
+        "# HELP cay_warm_ready Sandboxes that are ready, by pool.\n# TYPE cay_warm_ready gauge\n");
     CAY_TRY(cay_pool_list(r->client, &r->call, on_pool, &(pools){ b, false }, err));
-    cay__buf_str(b, "# HELP cay_pool_making Sandboxes that are being made ready, by pool.\n# TYPE "
-                    "cay_pool_making gauge\n");
+    cay__buf_str(b, "# HELP cay_warm_making Sandboxes that are being made ready, by pool.\n# TYPE "
+                    "cay_warm_making gauge\n");
     return cay_pool_list(r->client, &r->call, on_pool, &(pools){ b, true }, err);
 }
 

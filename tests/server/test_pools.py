@@ -33,7 +33,7 @@ class Pools(unittest.TestCase):
         cls.s.__exit__()
 
     @classmethod
-    def build(cls, mark, name='client'):
+    def build(cls, mark, name='svc'):
         with tempfile.TemporaryDirectory() as d:
             with open(d + '/template.json', 'w') as f:
                 json.dump({'from': 'host', 'files': {'/etc/mark': mark}, 'services': WEB}, f)
@@ -47,7 +47,7 @@ class Pools(unittest.TestCase):
             self.assertEqual(status, want, data)
         return json.loads(data) if data else None
 
-    def pool(self, name='client'):
+    def pool(self, name='svc'):
         return next((p for p in self.ask('GET', '/pools', want=200)['items'] if p['template'] == name), None)
 
     def until(self, what, seconds=60):
@@ -57,10 +57,10 @@ class Pools(unittest.TestCase):
                 raise AssertionError('it did not happen: %s' % self.pool())
             time.sleep(0.05)
 
-    def full(self, n, name='client'):
+    def full(self, n, name='svc'):
         self.until(lambda: self.pool(name)['ready'] == n and not self.pool(name)['making'])
 
-    def put(self, low, high, name='client'):
+    def put(self, low, high, name='svc'):
         p = self.ask('PUT', '/pools', {'template': name, 'low': low, 'high': high}, want=200)
         self.assertEqual((p['template'], p['low'], p['high'], p['tenant']), (name, low, high, 'default'))
 
@@ -77,15 +77,15 @@ class Pools(unittest.TestCase):
 
     def learnt(self):
         """What the pool keeps, and what it would turn to if it were asked for again."""
-        note = next(n for n in (json.loads(v) for v, in self.store("SELECT value FROM notes WHERE space='warm'")) if n['template'] == 'client')
+        note = next(n for n in (json.loads(v) for v, in self.store("SELECT value FROM notes WHERE space='warm'")) if n['template'] == 'svc')
         return {k: v for k, v in note['request'].items() if k != 'template'}, note.get('other')
 
     def counts(self):
         text = self.s.ask('GET', '/metrics')[2].decode()
-        return tuple(int(re.search(r'^cay_pool_%s_total (\d+)$' % k, text, re.M).group(1)) for k in ('taken', 'missed'))
+        return tuple(int(re.search(r'^cay_warm_%s_total (\d+)$' % k, text, re.M).group(1)) for k in ('taken', 'missed'))
 
     def make(self, want=201, key=True, head=None, **spec):
-        return self.ask('POST', '/sandboxes', dict({'template': 'client'}, **spec), want=want, key=key, head=head)
+        return self.ask('POST', '/sandboxes', dict({'template': 'svc'}, **spec), want=want, key=key, head=head)
 
     def end(self, *boxes):
         for b in boxes:
@@ -117,7 +117,7 @@ class Pools(unittest.TestCase):
         self.put(1, 1)
         self.full(1)  # what is too many goes
         text = self.s.ask('GET', '/metrics')[2].decode()
-        self.assertIn('cay_pool_ready{template="client",tenant="default"} 1\n', text)
+        self.assertIn('cay_warm_ready{template="svc",tenant="default"} 1\n', text)
         self.end(one, two)
 
     def test_only_what_is_alike_is_given(self):
@@ -146,10 +146,10 @@ class Pools(unittest.TestCase):
         made += [self.make(workdir='/tmp') for _ in range(3)]
         self.assertEqual(self.learnt()[0].get('workdir'), '/var')  # not again in the next minutes
         self.end(*made)
-        self.ask('DELETE', '/pools?template=client', want=204)
+        self.ask('DELETE', '/pools?template=svc', want=204)
 
     def test_what_no_pool_turns_to(self):
-        self.ask('DELETE', '/pools?template=client')
+        self.ask('DELETE', '/pools?template=svc')
         self.put(1, 1)
         kept = self.learnt()
         self.assertIsNone(kept[1])
@@ -170,7 +170,7 @@ class Pools(unittest.TestCase):
         self.end(*made)
 
     def test_whoever_takes_one_hears_of_it(self):
-        self.ask('DELETE', '/pools?template=client')
+        self.ask('DELETE', '/pools?template=svc')
         self.s.cay('tenant', 'create', 'hears')
         key = self.s.make_key('--tenant', 'hears')
         every = Stream(self.s, API + '/events?kind=created')
@@ -254,21 +254,21 @@ class Pools(unittest.TestCase):
         self.full(4)
         self.assertEqual(sorted(r[2] for r in self.rows()), ['running'] * 4)
         self.assertEqual(len({r[1] for r in self.rows()}), 1)  # of one kind, none half made
-        self.ask('DELETE', '/pools?template=client', want=204)
+        self.ask('DELETE', '/pools?template=svc', want=204)
         self.assertEqual(self.rows(), [])
 
     def test_what_is_no_pool_is_refused(self):
         self.ask('PUT', '/pools', {'template': 'none:1', 'high': 1}, want=404)
-        self.ask('PUT', '/pools', {'template': 'client', 'low': 3, 'high': 2}, want=400)
-        self.ask('PUT', '/pools', {'template': 'client', 'high': 65}, want=400)
+        self.ask('PUT', '/pools', {'template': 'svc', 'low': 3, 'high': 2}, want=400)
+        self.ask('PUT', '/pools', {'template': 'svc', 'high': 65}, want=400)
         self.ask('PUT', '/pools', {'high': 1}, want=400)
-        self.assertEqual(self.ask('PUT', '/pools', {'template': 'client', 'high': 1, 'tenant': 'nobody'}, want=404)['reason'], 'tenant_not_found')
+        self.assertEqual(self.ask('PUT', '/pools', {'template': 'svc', 'high': 1, 'tenant': 'nobody'}, want=404)['reason'], 'tenant_not_found')
         self.assertIn('needs no pool', self.ask('PUT', '/pools', {'template': 'host', 'high': 1}, want=400)['detail'])
         self.ask('DELETE', '/pools', want=400)
         self.ask('DELETE', '/pools?template=none', want=404)
-        self.s.cay('pool', 'set', 'client', '--low', '1')
+        self.s.cay('pool', 'set', 'svc', '--low', '1')
         p = json.loads(self.s.cay('pool', 'ls', '--json'))[0]
-        self.assertEqual((p['template'], p['low'], p['high']), ('client', 1, 2))
+        self.assertEqual((p['template'], p['low'], p['high']), ('svc', 1, 2))
 
     def test_zz_every_status_that_is_declared_was_seen(self):
         missing = ['%s %s' % (op['operationId'], status) for _, _, op, _ in self.doc.ops if op.get('tags', [''])[0] == 'pools' for status in op['responses']

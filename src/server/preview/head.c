@@ -25,7 +25,7 @@ static const char *const ask_fields[] = { "host", "expect",    "forwarded",
 static const char *const ask_prefixes[] = { "x-forwarded-", "x-cay-" };
 /* What speaks for more than one origin: the site's cookies, its transport. */
 static const char *const answer_fields[] = { "clear-site-data", "strict-transport-security",
-                                             "alt-client", "set-cookie2", "public-key-pins" };
+                                             "alt-svc", "set-cookie2", "public-key-pins" };
 /* What speaks for all of an origin, which by path is our own. */
 static const char *const path_fields[] = { "set-cookie",
                                            "service-worker-allowed",
